@@ -1,0 +1,57 @@
+# Two commands do everything: `make demo` and `make test`. Both stand on `make setup`.
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/.installed
+
+# Tests run side by side, one thread each: two processes with two threads each would fight over two cores.
+export OMP_NUM_THREADS ?= 1
+WORKERS ?= 2
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint types imports unit browser format bench clean
+
+help: ## list the targets
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+setup: $(STAMP) ## make .venv with everything; quick when nothing changed
+
+$(STAMP): pyproject.toml constraints.txt src/whence/_version.py
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt pip
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable . --group dev
+	@touch $@
+
+demo: setup ## explain a few texts with the built-in model, and write whence-demo.html
+	$(BIN)/python scripts/demo.py
+
+test: lint unit ## check the style, the types, the house, and run all tests
+
+lint: setup types imports ## what pre-commit runs, too
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+
+types: setup
+	$(BIN)/mypy
+
+imports: setup
+	$(BIN)/lint-imports
+
+unit: setup browser ## run the tests alone
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
+
+browser: ## install Chromium from the system's packages, if it is missing and that is possible
+	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || { \
+	  test "$$(id -u)" = 0 && command -v apt-get >/dev/null && \
+	  apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium >/dev/null; } || \
+	  echo "no Chromium: the browser tests will be skipped"
+
+format: setup ## write the code the way the checks want it
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+bench: setup ## measure: explain against the bare forward + backward, and the cold start
+	$(BIN)/python bench/explain.py
+	$(BIN)/python bench/cold_start.py
+
+clean: ## remove what was made here
+	rm -rf .venv build dist whence-demo.html .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,0 +1,39 @@
+"""whence: explain what a Transformer predicted, and whether to believe the explanation.
+
+    import whence
+
+    explainer = whence.load("reviews")
+    explanation = explainer.explain("a gripping, beautifully acted film")
+    print(explanation)
+
+Importing whence imports neither torch nor transformers; they come with the first `load`.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from whence._version import __version__
+
+if TYPE_CHECKING:
+    from whence.core.errors import WhenceError
+    from whence.explainer import Explainer, Explanation, load
+
+__all__ = ["Explainer", "Explanation", "WhenceError", "__version__", "load"]
+
+_HOME = {
+    "Explainer": "whence.explainer",
+    "Explanation": "whence.explainer",
+    "WhenceError": "whence.core.errors",
+    "load": "whence.explainer",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'whence' has no attribute {name!r}; it offers {__all__}")
+    from importlib import import_module
+
+    return getattr(import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

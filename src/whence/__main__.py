@@ -1,0 +1,6 @@
+"""`python -m whence`."""
+
+from whence.cli.main import run
+
+if __name__ == "__main__":
+    run()

@@ -1,0 +1,1 @@
+"""What every room may know: types, registry, errors, parameters, seeds, files."""

@@ -1,0 +1,141 @@
+"""Every error whence raises on purpose. Each has a code (its page in docs/errors) and an exit status.
+
+    WhenceError
+    ├── InputError                     what was given to explain
+    │   ├── EmptyText          10      nothing but white space
+    │   ├── TooLong            11      more tokens than the model has positions
+    │   └── BadEncoding        12      a mapping that is not an encoded input
+    ├── RequestError                   what was asked for
+    │   ├── UnknownMethod      20      no method of that name
+    │   ├── UnknownTarget      21      no label or index of that name
+    │   └── BadParameter       22      a parameter that does not exist or a value it cannot take
+    ├── ModelError                     the model that was to be explained
+    │   ├── UnknownModel       30      neither built in, nor a folder, nor on the Hub
+    │   ├── UnsafeWeights      31      weights in a pickle, or code of its own
+    │   ├── NoTokenizer        32      text for a model without a tokenizer
+    │   ├── BadTokenizer       33      a tokenizer that does not fit the model
+    │   ├── NoHead             34      nothing to explain: no classification head
+    │   ├── NotFinite          35      NaN or infinity in the logits or scores
+    │   └── NotCapturable      36      attention that cannot be read from this model
+    ├── OutputError                    where the result was to go
+    │   ├── CannotWrite        40      no permission, no folder, no space
+    │   └── CannotRead         41      a saved explanation that is not one
+    └── MethodError                    an extension that breaks the rules
+        └── BadMethod          50      a method that states too little, clashes, or returns nonsense
+
+A message is one line: the value, what is allowed, the next step.
+"""
+
+from typing import ClassVar
+
+
+class WhenceError(Exception):
+    """The root: catch this to catch all of them."""
+
+    code: ClassVar[str] = "error"
+    exit_status: ClassVar[int] = 1
+
+    def __init__(self, message: str) -> None:
+        super().__init__(" ".join(message.split()))
+
+    @property
+    def page(self) -> str:
+        """Where this error is explained."""
+        return f"docs/errors/{self.code}.md"
+
+
+class InputError(WhenceError):
+    """What was given to explain cannot be explained."""
+
+
+class EmptyText(InputError):
+    code, exit_status = "empty-text", 10
+
+
+class TooLong(InputError):
+    code, exit_status = "too-long", 11
+
+
+class BadEncoding(InputError):
+    code, exit_status = "bad-encoding", 12
+
+
+class RequestError(WhenceError):
+    """What was asked for does not exist."""
+
+
+class UnknownMethod(RequestError):
+    code, exit_status = "unknown-method", 20
+
+
+class UnknownTarget(RequestError):
+    code, exit_status = "unknown-target", 21
+
+
+class BadParameter(RequestError):
+    code, exit_status = "bad-parameter", 22
+
+
+class ModelError(WhenceError):
+    """The model cannot be loaded or explained."""
+
+
+class UnknownModel(ModelError):
+    code, exit_status = "unknown-model", 30
+
+
+class UnsafeWeights(ModelError):
+    code, exit_status = "unsafe-weights", 31
+
+
+class NoTokenizer(ModelError):
+    code, exit_status = "no-tokenizer", 32
+
+
+class BadTokenizer(ModelError):
+    code, exit_status = "bad-tokenizer", 33
+
+
+class NoHead(ModelError):
+    code, exit_status = "no-head", 34
+
+
+class NotFinite(ModelError):
+    code, exit_status = "not-finite", 35
+
+
+class NotCapturable(ModelError):
+    code, exit_status = "not-capturable", 36
+
+
+class OutputError(WhenceError):
+    """The result cannot be written or read back."""
+
+
+class CannotWrite(OutputError):
+    code, exit_status = "cannot-write", 40
+
+
+class CannotRead(OutputError):
+    code, exit_status = "cannot-read", 41
+
+
+class MethodError(WhenceError):
+    """An extension breaks the rules."""
+
+
+class BadMethod(MethodError):
+    code, exit_status = "bad-method", 50
+
+
+def all_errors() -> list[type[WhenceError]]:
+    """Every concrete error, in the order of the tree."""
+    return [leaf for branch in WhenceError.__subclasses__() for leaf in branch.__subclasses__()]
+
+
+def did_you_mean(name: str, known: list[str]) -> str:
+    """Return " Did you mean 'x'?" when something known is near, else nothing."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(name.lower(), known, n=1)
+    return f" Did you mean {near[0]!r}?" if near else ""

@@ -1,0 +1,99 @@
+"""Things register themselves, once, and state their facts. No list to edit, nothing overwritten.
+
+Built-in things are siblings of the registry's package, imported on first use. Others come through the
+entry point group of the same name, with the same decorator.
+"""
+
+import pkgutil
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from importlib.metadata import entry_points
+from types import MappingProxyType
+from typing import Any, TypeVar
+
+from whence.core.errors import BadMethod, UnknownMethod, did_you_mean
+from whence.core.params import Parameter, schema
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One registered function with everything it says about itself."""
+
+    name: str
+    fn: Callable[..., Any]
+    facts: Mapping[str, Any]
+    parameters: Mapping[str, Parameter]
+
+    @property
+    def summary(self) -> str:
+        """The first line of its documentation."""
+        return (self.fn.__doc__ or "").strip().splitlines()[0]
+
+
+@dataclass
+class Registry:
+    """A named set of functions: `@registry("name", fact=..., ...)` adds one."""
+
+    kind: str
+    package: str
+    required: frozenset[str]
+    _entries: dict[str, Entry] = field(default_factory=dict)
+    _complete: bool = False
+
+    def __call__(self, name: str, /, **facts: Any) -> Callable[[F], F]:
+        """Return the decorator that registers a function under `name`."""
+
+        def register(fn: F) -> F:
+            where = f"{fn.__module__}.{fn.__qualname__}"
+            if missing := sorted(self.required - facts.keys()):
+                raise BadMethod(f"The {self.kind} {name!r} ({where}) must state {missing}.")
+            if not (fn.__doc__ or "").strip():
+                raise BadMethod(f"The {self.kind} {name!r} ({where}) needs a docstring.")
+            taken = self._entries.get(name)
+            if taken is not None and taken.fn is not fn:
+                other = f"{taken.fn.__module__}.{taken.fn.__qualname__}"
+                raise BadMethod(
+                    f"The {self.kind} name {name!r} of {where} is taken by {other}; choose another."
+                )
+            self._entries[name] = Entry(name, fn, MappingProxyType(dict(facts)), schema(fn))
+            return fn
+
+        return register
+
+    def get(self, name: str) -> Entry:
+        """Return the entry called `name`, or say what there is."""
+        known = self.names()
+        if name not in known:
+            raise UnknownMethod(
+                f"There is no {self.kind} {name!r}.{did_you_mean(name, known)} Known: {', '.join(known)}."
+            )
+        return self._entries[name]
+
+    def names(self) -> list[str]:
+        """All names, sorted."""
+        self._fill()
+        return sorted(self._entries)
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter([self._entries[name] for name in self.names()])
+
+    def _fill(self) -> None:
+        if self._complete:
+            return
+        self._complete = True
+        package = import_module(self.package)
+        for module in pkgutil.iter_modules(package.__path__):
+            import_module(f"{self.package}.{module.name}")
+        for point in entry_points(group=self.package):
+            try:
+                point.load()
+            except Exception as error:  # someone else's package must not take whence down
+                owner = point.dist.name if point.dist else point.value
+                warnings.warn(
+                    f"The plugin {owner!r} ({point.value}) could not be loaded and is skipped: {error}",
+                    stacklevel=2,
+                )

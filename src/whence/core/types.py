@@ -1,0 +1,75 @@
+"""The plain facts of an explanation: tokens, words, what was predicted, what is explained."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+Of = Literal["logit", "probability"]
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One token. `text` is the very piece of the input it stands for, `text[start:end]` of its segment."""
+
+    text: str
+    start: int | None  # None: the input came encoded and its text is not known
+    end: int | None
+    segment: (
+        int  # 0 the text, 1 the second text of a pair; a special token closes the one before it
+    )
+    special: bool  # added by the tokenizer ([CLS], </s>, ...), not part of the text
+    id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A run of characters that no token crosses, and the tokens it is made of."""
+
+    text: str
+    start: int | None
+    end: int | None
+    segment: int
+    tokens: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What the user gave. `dropped` counts the tokens that truncation cut off."""
+
+    text: str | None
+    pair: str | None = None
+    dropped: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """What the model said. A regression has a value instead of probabilities."""
+
+    label: str
+    index: int
+    probability: float | None
+    probabilities: Mapping[str, float]
+    logits: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The scalar that is explained: one output, or the difference of two."""
+
+    label: str
+    index: int
+    against: "Target | None" = None
+    of: Of = "logit"
+
+    def __str__(self) -> str:
+        return (
+            self.label if self.against is None else f"{self.label} rather than {self.against.label}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Passes:
+    """How often the model was run for one input."""
+
+    forward: int
+    backward: int

@@ -1,0 +1,99 @@
+"""Things register themselves once, with their facts; plugins come through entry points."""
+
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from whence.core.errors import BadMethod, UnknownMethod
+from whence.core.registry import Registry
+
+
+def registry():
+    return Registry(
+        kind="method", package="whence.methods", required=frozenset({"cite"}), _complete=True
+    )
+
+
+def test_a_thing_must_state_its_facts():
+    with pytest.raises(BadMethod, match=r"must state \['cite'\]"):
+        registry()("mine")(lambda trace: trace)
+
+
+def test_a_thing_must_say_what_it_is():
+    with pytest.raises(BadMethod, match="needs a docstring"):
+        registry()("mine", cite="me")(lambda trace: trace)
+
+
+def test_a_name_is_never_taken_twice():
+    def one(trace):
+        """One."""
+
+    def two(trace):
+        """Two."""
+
+    names = registry()
+    names("mine", cite="me")(one)
+    names("mine", cite="me")(one)  # the same again is no clash: modules may be imported twice
+    with pytest.raises(BadMethod, match="is taken by"):
+        names("mine", cite="me")(two)
+
+
+def test_unknown_names_are_answered_with_the_known_ones():
+    def rollout(trace):
+        """Roll."""
+
+    names = registry()
+    names("rollout", cite="me")(rollout)
+    with pytest.raises(
+        UnknownMethod, match=r"There is no method 'rolout'. Did you mean 'rollout'. Known: rollout."
+    ):
+        names.get("rolout")
+
+
+PLUGIN = '''
+    from whence.methods import method
+
+    @method("{name}", family="mine", needs={{"embedding_grad"}}, signed=False, cite="me", formula="s = 1",
+            cost="1 forward, 1 backward", misleads_when="always")
+    def fn(trace):
+        """Give everything the same score."""
+        return trace.embeddings()[0].sum(-1) * 0 + 1
+'''
+
+
+def install(folder, package, source):
+    """Lay an installed distribution into a folder, as pip would."""
+    (folder / f"{package}.py").write_text(textwrap.dedent(source))
+    info = folder / f"{package}-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[whence.methods]\n{package} = {package}\n")
+
+
+def test_third_parties_register_through_the_entry_point_group(tmp_path):
+    install(tmp_path, "goodplugin", PLUGIN.format(name="flat"))
+    install(tmp_path, "brokenplugin", "raise RuntimeError('I am broken')")
+    program = """
+        import warnings, sys
+        sys.path.insert(0, sys.argv[1])
+        import whence
+        from whence.methods import method
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            names = method.names()
+        assert "flat" in names, names
+        messages = [str(w.message) for w in caught]
+        assert any("'brokenplugin'" in m and "I am broken" in m for m in messages), messages
+        found = whence.load("decoy").explain("a good film", method=["flat", "gradient"])
+        print(found["flat"].scores.tolist())
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program), str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "[1.0, 1.0, 1.0, 1.0, 1.0]"
