@@ -1,0 +1,91 @@
+"""Small real tokenizers of every kind, trained on the spot."""
+
+from functools import cache
+
+from tokenizers import (
+    Tokenizer,
+    decoders,
+    models,
+    normalizers,
+    pre_tokenizers,
+    processors,
+    trainers,
+)
+from transformers import PreTrainedTokenizerFast
+
+TEXTS = [
+    "a gripping, beautifully acted film",
+    "don't watch it: the plot is well-made but thin...",
+    "Ünïcödé naïve café résumé",
+    "我们爱北京天安门", "これは良い映画です", "한국어 문장은 띄어쓰기가 있다",
+    "नमस्ते दुनिया", "emoji 👍🏽 and 👨‍👩‍👧 family", "1,234.56 dollars & 50% off",
+]  # fmt: skip
+
+
+@cache
+def wordpiece() -> PreTrainedTokenizerFast:
+    core = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    core.normalizer = normalizers.BertNormalizer(lowercase=True)
+    core.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    core.train_from_iterator(
+        TEXTS * 3, trainers.WordPieceTrainer(vocab_size=260, special_tokens=special)
+    )
+    core.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]",
+        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+        special_tokens=[("[CLS]", 2), ("[SEP]", 3)],
+    )
+    return PreTrainedTokenizerFast(
+        tokenizer_object=core, pad_token="[PAD]", unk_token="[UNK]", cls_token="[CLS]", sep_token="[SEP]",
+        mask_token="[MASK]", model_max_length=64,
+    )  # fmt: skip
+
+
+@cache
+def byte_level() -> PreTrainedTokenizerFast:
+    core = Tokenizer(models.BPE())
+    core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    core.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    core.train_from_iterator(
+        TEXTS * 3,
+        trainers.BpeTrainer(
+            vocab_size=380, special_tokens=["<s>", "</s>", "<pad>"], initial_alphabet=alphabet
+        ),
+    )
+    core.post_processor = processors.TemplateProcessing(
+        single="<s> $A </s>",
+        pair="<s> $A </s> </s> $B </s>",
+        special_tokens=[("<s>", 0), ("</s>", 1)],
+    )
+    return PreTrainedTokenizerFast(
+        tokenizer_object=core, bos_token="<s>", eos_token="</s>", pad_token="<pad>", cls_token="<s>"
+    )
+
+
+@cache
+def sentencepiece() -> PreTrainedTokenizerFast:
+    core = Tokenizer(models.Unigram())
+    core.normalizer = normalizers.NFKC()
+    core.pre_tokenizer = pre_tokenizers.Metaspace()
+    core.decoder = decoders.Metaspace()
+    core.train_from_iterator(
+        TEXTS * 3,
+        trainers.UnigramTrainer(
+            vocab_size=220, special_tokens=["<s>", "</s>", "<unk>"], unk_token="<unk>"
+        ),
+    )
+    core.post_processor = processors.TemplateProcessing(
+        single="$A </s>", pair="$A </s> $B </s>", special_tokens=[("</s>", 1)]
+    )
+    return PreTrainedTokenizerFast(
+        tokenizer_object=core,
+        bos_token="<s>",
+        eos_token="</s>",
+        unk_token="<unk>",
+        pad_token="</s>",
+    )
+
+
+KINDS = {"wordpiece": wordpiece, "byte_level": byte_level, "sentencepiece": sentencepiece}
