@@ -1,0 +1,49 @@
+"""A model's identity: the hash of its configuration and weights, whatever file or device they came from."""
+
+import json
+from hashlib import blake2b
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import torch
+
+# Above this many numbers only an evenly spaced sample is hashed, and the fingerprint says so.
+_WHOLE_UP_TO = 1 << 28
+
+_known: WeakKeyDictionary[torch.nn.Module, tuple[Any, str]] = WeakKeyDictionary()
+
+
+def fingerprint(model: torch.nn.Module) -> str:
+    """Return "blake2b:..." of all weights, or "blake2b-sampled:..." for very large models."""
+    weights = sorted(model.state_dict().items())
+    # A weight that was trained, moved or replaced since has another version or address.
+    state = tuple((name, value.data_ptr(), value._version) for name, value in weights)
+    if model in _known and _known[model][0] == state:
+        return _known[model][1]
+    total = sum(value.numel() for _, value in weights)
+    step = max(1, -(-total // _WHOLE_UP_TO))
+    digest = blake2b(digest_size=16)
+    digest.update(_configuration(model).encode())
+    for name, value in weights:
+        digest.update(f"{name} {tuple(value.shape)} {value.dtype}".encode())
+        flat = value.detach().reshape(-1)[::step].contiguous().cpu()
+        digest.update(flat.view(torch.uint8).numpy().data if flat.numel() else b"")
+    result = f"blake2b{'-sampled' if step > 1 else ''}:{digest.hexdigest()}"
+    _known[model] = (state, result)
+    return result
+
+
+def _configuration(model: torch.nn.Module) -> str:
+    config = getattr(model, "config", None)
+    if config is None or not hasattr(config, "to_diff_dict"):
+        return type(model).__name__
+    # Where it was loaded from, by which version and with which attention kernel is not identity.
+    skip = {
+        "_name_or_path",
+        "transformers_version",
+        "dtype",
+        "_attn_implementation",
+        "_commit_hash",
+    }
+    facts = {k: v for k, v in config.to_diff_dict().items() if k not in skip}
+    return type(model).__name__ + json.dumps(facts, sort_keys=True, default=str)

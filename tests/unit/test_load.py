@@ -1,0 +1,211 @@
+"""Loading: names, folders, objects; and a clear refusal of everything else."""
+
+import json
+import shutil
+
+import pytest
+import torch
+
+import whence
+from tests import zoo
+from tests.unit.tokenizers import wordpiece
+from whence.core.errors import BadParameter, NoHead, NoTokenizer, UnknownModel, UnsafeWeights
+from whence.models import BUILTIN, builtin_folder, fingerprint
+from whence.models import load as load_model
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A model folder with a tokenizer."""
+    model = zoo.make("bert", dtype=torch.float32)
+    model.resize_token_embeddings(400)
+    model.save_pretrained(tmp_path / "m")
+    wordpiece().save_pretrained(tmp_path / "m")
+    return tmp_path / "m"
+
+
+def test_a_folder(folder):
+    explainer = whence.load(folder)
+    assert explainer.labels == ("LABEL_0", "LABEL_1", "LABEL_2")
+    assert explainer.explain("a film").scores.dtype == "float32"
+    assert whence.load(str(folder), dtype="float64").explain("a film").scores.dtype == "float64"
+    assert whence.load(folder, dtype=torch.float64).explain("a film").scores.dtype == "float64"
+
+
+def test_half_precision_on_disk_is_computed_in_float32_on_a_cpu(folder):
+    model = zoo.make("bert", dtype=torch.float16)
+    model.save_pretrained(folder)
+    assert load_model(folder).dtype == (
+        torch.float16 if torch.cuda.is_available() else torch.float32
+    )
+    assert load_model(folder, dtype="float16").dtype == torch.float16
+
+
+def test_a_folder_without_a_tokenizer_explains_ids_and_refuses_text(folder):
+    for path in [*folder.glob("*token*"), *folder.glob("special*")]:
+        path.unlink()
+    explainer = whence.load(folder)
+    assert explainer.tokenizer is None
+    assert len(explainer.explain({"input_ids": [5, 6, 7]}).scores) == 3
+    with pytest.raises(NoTokenizer, match="has no tokenizer"):
+        explainer.explain("a film")
+    given = whence.load(folder, tokenizer=wordpiece())
+    assert given.explain("a film").tokens[1].text == "a"
+
+
+def test_pickles_are_not_opened(folder, tmp_path):
+    (folder / "model.safetensors").unlink()
+    (folder / "pytorch_model.bin").write_bytes(b"\x80\x04.")
+    with pytest.raises(UnsafeWeights, match=r"pytorch_model\.bin.*save_pretrained"):
+        whence.load(folder)
+
+
+def test_code_of_the_author_is_not_run(folder, tmp_path):
+    trap = tmp_path / "sprung"
+    (folder / "evil.py").write_text(f"open({str(trap)!r}, 'w')")
+    config = json.loads((folder / "config.json").read_text())
+    config["model_type"] = "evil"
+    config["auto_map"] = {"AutoConfig": "evil.Config", "AutoModel": "evil.Model"}
+    (folder / "config.json").write_text(json.dumps(config))
+    with pytest.raises(UnsafeWeights, match="never does"):
+        whence.load(folder)
+    assert not trap.exists()
+
+
+def test_a_head_is_never_made_up(folder):
+    shutil.copytree(builtin_folder("reviews-base"), folder, dirs_exist_ok=True)
+    config = json.loads((folder / "config.json").read_text())
+    config["architectures"] = ["BertForSequenceClassification"]
+    (folder / "config.json").write_text(json.dumps(config))
+    with pytest.raises(NoHead, match="made up at random"):
+        whence.load(folder)
+
+
+def test_a_model_without_a_head_loads_and_refuses_to_explain():
+    explainer = whence.load("reviews-base")
+    for ask in (explainer.explain, explainer.predict, explainer.trace):
+        with pytest.raises(NoHead, match="BertForMaskedLM"):
+            ask("a film")
+
+
+@pytest.mark.parametrize(
+    ("what", "message"),
+    [
+        ("revews", "Did you mean 'reviews'"),
+        ("./none", "There is no folder"),
+        ("/none/at/all", "There is no folder"),
+        ("someone/nothing", "nor found on the Hub"),
+        (3, "Cannot load a int"),
+    ],
+)
+def test_what_there_is_not(what, message):
+    with pytest.raises(UnknownModel, match=message):
+        whence.load(what)
+
+
+def test_folders_that_are_no_models(tmp_path):
+    with pytest.raises(UnknownModel, match=r"no config\.json"):
+        whence.load(tmp_path)
+    (tmp_path / "config.json").write_text("{")
+    with pytest.raises(UnknownModel, match="cannot be read"):
+        whence.load(tmp_path)
+    (tmp_path / "config.json").write_text('{"model_type": "bert", "architectures": ["BertModel"]}')
+    with pytest.raises(UnknownModel, match="no weights"):
+        whence.load(tmp_path)
+    (tmp_path / "model.safetensors").write_bytes(b"nonsense")
+    with pytest.raises(UnknownModel, match="cannot be loaded"):
+        whence.load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"dtype": "float12"}, {"dtype": torch.int64}, {"device": "abacus"}, {"device": "cuda:99"}],
+)
+def test_bad_options(options):
+    with pytest.raises(BadParameter):
+        whence.load("decoy", **options)
+
+
+def test_a_model_object_stays_as_it_is():
+    model = zoo.make("bert", dtype=torch.float32)
+    assert whence.load(model).model is model
+    other = whence.load(model, dtype="float64")
+    assert other.model is not model
+    assert next(model.parameters()).dtype == torch.float32
+    assert other.explain(zoo.rows("bert"))[0].scores.dtype == "float64"
+
+
+def test_fingerprints_know_the_weights_and_nothing_else(folder):
+    a, b = (load_model(folder).model for _ in range(2))
+    assert fingerprint(a) == fingerprint(b)
+    b.set_attn_implementation("eager")
+    b.train()
+    assert fingerprint(a) == fingerprint(b)
+    before = fingerprint(b)
+    with torch.no_grad():
+        b.classifier.bias[0] += 1
+    assert fingerprint(b) != before
+
+
+def test_lengths(tmp_path):
+    assert load_model(zoo.make("bert")).max_length == 48
+    assert load_model(zoo.make("roberta")).max_length == 46  # positions count from padding_idx + 1
+    assert load_model(zoo.make("t5")).max_length is None
+    assert load_model(zoo.make("bert"), tokenizer=wordpiece()).max_length == 48
+
+
+def test_the_longest_input_really_fits():
+    for name in ("bert", "roberta", "gpt2"):
+        explainer = whence.load(zoo.make(name))
+        longest = load_model(explainer.model).max_length
+        explainer.explain(zoo.rows(name, lengths=(longest,))[0])
+        with pytest.raises(whence.WhenceError, match=f"at most {longest}"):
+            explainer.explain(zoo.rows(name, lengths=(longest + 1,))[0])
+
+
+def test_a_model_without_padding_is_explained_one_at_a_time():
+    model = zoo.make("gpt2")
+    alone = [whence.load(model).explain(row).scores for row in zoo.rows("gpt2")]
+    model.config.pad_token_id = None
+    found = whence.load(model).explain(zoo.rows("gpt2"))
+    assert all((e.scores == s).all() for e, s in zip(found, alone, strict=True))
+
+
+def test_tokenizer_that_does_not_fit():
+    explainer = whence.load(zoo.make("bert"), tokenizer=wordpiece())
+    with pytest.raises(whence.WhenceError, match="64 token embeddings"):
+        explainer.explain("a gripping, beautifully acted film")
+
+
+@pytest.mark.parametrize("name", BUILTIN)
+def test_built_in(name):
+    loaded = load_model(name)
+    assert loaded.tokenizer is not None
+    assert loaded.name == name
+
+
+def test_feature_that_the_model_does_not_take():
+    explainer = whence.load(zoo.make("distilbert"))
+    row = {"input_ids": [[5, 6]], "token_type_ids": [[0, 0]]}
+    assert len(explainer.explain(row).scores) == 2
+    with pytest.raises(whence.WhenceError, match="does not take 'colour'"):
+        explainer.explain({"input_ids": [[5, 6]], "colour": [[0, 0]]})
+
+
+def test_not_finite():
+    model = zoo.make("bert")
+    with torch.no_grad():
+        model.classifier.bias[0] = float("nan")
+    with pytest.raises(whence.WhenceError, match="logits are not finite"):
+        whence.load(model).explain(zoo.rows("bert"))
+
+
+def test_multi_label_and_regression():
+    model = zoo.make("bert")
+    model.config.problem_type = "multi_label_classification"
+    e = whence.load(model).explain(zoo.rows("bert")[0], method="leave_one_out", target=1)
+    assert sum(e.prediction.probabilities.values()) != pytest.approx(1)
+    model.config.problem_type = "regression"
+    e = whence.load(model).explain(zoo.rows("bert")[0], method="leave_one_out", target=1)
+    assert e.prediction.probability is None
+    assert "=" in str(e).splitlines()[0]
