@@ -1,0 +1,25 @@
+"""Tensors out of a model, and nothing left behind.
+
+Two seams, both offered by transformers and PyTorch: attention goes through a function of ours while a trace is
+taken (`seam`), and models that do not offer that are read by recognising softmax-then-matmul (`recognise`).
+Attention maps are not stored: a trace keeps q, k, v and the gradient of the output, and methods contract
+them tile by tile (`layer`).
+"""
+
+from whence.capture.ask import Ask
+from whence.capture.layer import AttentionLayer, contract
+from whence.capture.target import Targets, TargetSpec, probabilities
+from whence.capture.trace import NEEDS, Trace, bare_logits, trace
+
+__all__ = [
+    "NEEDS",
+    "Ask",
+    "AttentionLayer",
+    "TargetSpec",
+    "Targets",
+    "Trace",
+    "bare_logits",
+    "contract",
+    "probabilities",
+    "trace",
+]

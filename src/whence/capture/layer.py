@@ -1,0 +1,201 @@
+"""One layer's attention, and its contraction with a row: no map is stored, none is needed.
+
+With O = A V, the gradient of the map is dL/dA = dO Vᵀ. So a layer that keeps q, k, v and dO can give any
+rows of A and dL/dA when asked, and a method that reads a row of a product of maps needs no more than
+"row times f(A, dL/dA)", which is computed a few query rows at a time.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from whence.core.errors import BadMethod
+
+Combination = Literal["attention", "positive_gradient_x_attention"]
+
+# Bytes of one tile of a map. Small enough for a processor's cache to help, large enough to keep it busy.
+TILE_BYTES = 1 << 24
+
+
+@dataclass(kw_only=True, eq=False)
+class AttentionLayer:
+    """What every captured layer has; the two subclasses differ in where the weights come from."""
+
+    v: Tensor  # (batch, key heads, keys, width)
+    out: Tensor | None = None  # as the model uses it; its gradient is taken
+    out_grad: Tensor | None = None  # (batch, heads, queries, width)
+    hidden: Tensor | None = None  # (batch, tokens, features): the input of the block
+    hidden_grad: Tensor | None = None
+
+    @property
+    def heads(self) -> int:
+        """The number of query heads."""
+        raise NotImplementedError
+
+    @property
+    def length(self) -> int:
+        """The number of queries."""
+        raise NotImplementedError
+
+    def weights(self, rows: slice | Tensor = slice(None)) -> Tensor:
+        """Return the attention of query `rows`: (batch, heads, rows, keys)."""
+        raise NotImplementedError
+
+    def take_grad(self, grad: Tensor | None) -> None:
+        """Keep the gradient of `out`, heads first."""
+        raise NotImplementedError
+
+    def let_go(self) -> None:
+        """Drop the graph: a trace holds numbers, not history."""
+        self.out = None
+        for name, value in vars(self).items():
+            if isinstance(value, Tensor) and value.requires_grad:
+                setattr(self, name, value.detach())
+
+    def weights_grad(self, rows: slice | Tensor = slice(None)) -> Tensor:
+        """Return dL/dA of query `rows`: (batch, heads, rows, keys)."""
+        if self.out_grad is None:
+            raise BadMethod(
+                "A method reads attention gradients without stating needs={'attention_grad'}."
+            )
+        grad = self.out_grad[:, :, rows]
+        return _by_head(grad, self.v, lambda g, v: g @ v.transpose(-1, -2))
+
+    def cat(self) -> Tensor:
+        """Return hidden state times its gradient, summed over features: (batch, tokens)."""
+        if self.hidden is None or self.hidden_grad is None:
+            raise BadMethod(
+                "A method reads hidden gradients without stating needs={'hidden_grad'}."
+            )
+        return (self.hidden * self.hidden_grad).sum(-1)
+
+    @torch.no_grad()
+    def map(self) -> Tensor:
+        """Materialise the attention map, (batch, heads, queries, keys), for a person to look at."""
+        return self.weights()
+
+    @torch.no_grad()
+    def map_grad(self) -> Tensor:
+        """Materialise the gradient of the target with respect to the map."""
+        return self.weights_grad()
+
+
+@dataclass(kw_only=True, eq=False)
+class Computed(AttentionLayer):
+    """Attention that went through the seam: the weights are computed again from q and k when needed."""
+
+    q: Tensor  # (batch, heads, queries, width)
+    k: Tensor  # (batch, key heads, keys, width)
+    mask: (
+        Tensor | None
+    )  # boolean (true: may attend) or additive, (batch or 1, heads or 1, queries, keys)
+    causal: bool
+    bias: Tensor | None
+    scale: float
+    softcap: float | None
+    sink: Tensor | None
+
+    @property
+    def heads(self) -> int:
+        return self.q.shape[1]
+
+    @property
+    def length(self) -> int:
+        return self.q.shape[2]
+
+    def weights(self, rows: slice | Tensor = slice(None)) -> Tensor:
+        query = self.q[:, :, rows] * self.scale
+        scores = _by_head(query, self.k, lambda q, k: q @ k.transpose(-1, -2))
+        scores = _soft_capped(scores, self.softcap)
+        additive = self.additive(rows)
+        if additive is not None:
+            scores = scores + additive
+        if self.sink is None:
+            return scores.softmax(-1)
+        sink = self.sink.reshape(1, -1, 1, 1).to(scores).expand(*scores.shape[:3], 1)
+        return torch.cat([scores, sink], dim=-1).softmax(-1)[..., :-1]
+
+    def additive(self, rows: slice | Tensor) -> Tensor | None:
+        """Return mask and bias of `rows` as one tensor to add to the scores."""
+        lowest = torch.finfo(self.q.dtype).min
+        total = None
+        if self.mask is not None:
+            part = self.mask if self.mask.shape[2] == 1 else self.mask[:, :, rows]
+            if part.dtype == torch.bool:
+                part = torch.zeros_like(part, dtype=self.q.dtype).masked_fill_(~part, lowest)
+            total = part
+        elif self.causal:
+            positions = torch.arange(self.k.shape[2], device=self.q.device)
+            ahead = positions > positions[: self.length][rows, None]
+            total = torch.zeros_like(ahead, dtype=self.q.dtype).masked_fill_(ahead, lowest)
+        if self.bias is not None:
+            part = self.bias if self.bias.shape[2] == 1 else self.bias[:, :, rows]
+            total = part if total is None else total + part
+        return total
+
+    def take_grad(self, grad: Tensor | None) -> None:
+        # The seam hands the output over as (batch, queries, heads, width).
+        self.out_grad = torch.zeros_like(self.q) if grad is None else grad.transpose(1, 2)
+
+
+@dataclass(kw_only=True, eq=False)
+class Stored(AttentionLayer):
+    """Attention that was recognised: the model made the map itself, so it is there already."""
+
+    probabilities: Tensor  # (batch, heads, queries, keys)
+
+    @property
+    def heads(self) -> int:
+        return self.probabilities.shape[1]
+
+    @property
+    def length(self) -> int:
+        return self.probabilities.shape[2]
+
+    def weights(self, rows: slice | Tensor = slice(None)) -> Tensor:
+        return self.probabilities[:, :, rows]
+
+    def take_grad(self, grad: Tensor | None) -> None:
+        shape = (*self.probabilities.shape[:3], self.v.shape[-1])
+        self.out_grad = self.v.new_zeros(shape) if grad is None else grad.reshape(shape)
+
+
+def _soft_capped(scores: Tensor, cap: float | None) -> Tensor:
+    """Squash scores into (-cap, cap), as Gemma 2 does."""
+    return scores if cap is None else torch.tanh(scores / cap) * cap
+
+
+def _by_head(many: Tensor, few: Tensor, product: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+    """Multiply query heads with the key heads they share, without repeating the latter."""
+    groups = many.shape[1] // few.shape[1]
+    if groups == 1:
+        return product(many, few)
+    batch, heads = many.shape[:2]
+    grouped = many.reshape(batch, heads // groups, groups, *many.shape[2:])
+    return product(grouped, few[:, :, None]).reshape(batch, heads, many.shape[2], -1)
+
+
+@torch.no_grad()
+def contract(layer: AttentionLayer, row: Tensor, combination: Combination = "attention") -> Tensor:
+    """Return row · mean over heads of f(A, dL/dA), (batch, keys), for a row of (batch, queries).
+
+    Tile by tile over the query rows; rows whose weight is zero for the whole batch cost nothing, and
+    in the last layer that is all but the one the prediction reads.
+    """
+    active = row.ne(0).any(0).nonzero().squeeze(1)
+    total = torch.zeros(row.shape[0], layer.v.shape[2], dtype=row.dtype, device=row.device)
+    if not len(active):
+        return total
+    per_row = row.shape[0] * layer.heads * layer.v.shape[2] * row.element_size()
+    for rows in torch.split(active, max(1, TILE_BYTES // max(1, per_row))):
+        everything = len(rows) == layer.length
+        chosen = slice(None) if everything else rows
+        tile = layer.weights(chosen)
+        if combination == "positive_gradient_x_attention":
+            tile = tile.mul(layer.weights_grad(chosen)).clamp_(min=0)
+        weight = row[:, rows].to(tile.dtype)
+        total += torch.einsum("bq,bhqk->bk", weight, tile).div_(layer.heads).to(total.dtype)
+    return total

@@ -1,0 +1,126 @@
+"""The attention seam of transformers: while it is open, a model's attention is computed here and shown to us.
+
+An attention function and its mask are registered under one name; without the mask, causality is silently
+lost. The registration is global and inert: nothing changes until a model is switched to the name, and the
+switch is undone by `with`.
+"""
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from whence.capture.layer import Computed
+
+NAME = "whence"
+
+
+class Sink(Protocol):
+    """Whoever wants to see attention."""
+
+    def attention(self, layer: Computed) -> None:
+        """Take note of one attention call."""
+
+
+_sink: ContextVar[Sink | None] = ContextVar("whence_sink", default=None)
+
+
+def _attend(
+    module: torch.nn.Module,
+    query: Tensor,  # (batch, heads, queries, width)
+    key: Tensor,  # (batch, key heads, keys, width)
+    value: Tensor,
+    attention_mask: Tensor | None,
+    scaling: float | None = None,
+    dropout: float = 0.0,
+    is_causal: bool | None = None,
+    position_bias: Tensor | None = None,
+    softcap: float | None = None,
+    s_aux: Tensor | None = None,
+    **_: Any,
+) -> tuple[Tensor, None]:
+    causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
+    causal = bool(causal) and attention_mask is None and query.shape[2] > 1
+    layer = Computed(
+        q=query,
+        k=key,
+        v=value,
+        mask=attention_mask,
+        causal=causal,
+        bias=position_bias,
+        scale=1 / math.sqrt(query.shape[-1]) if scaling is None else float(scaling),
+        softcap=softcap,
+        sink=s_aux,
+    )
+    output = _output(layer)
+    layer.out = output
+    sink = _sink.get()
+    if sink is not None:
+        sink.attention(layer)
+    return output, None
+
+
+def _output(layer: Computed) -> Tensor:
+    """Compute the attention's output, (batch, queries, heads, width), without its map where that can be."""
+    groups = layer.q.shape[1] // layer.k.shape[1]
+    if layer.softcap is not None or layer.sink is not None:
+        value = layer.v.repeat_interleave(groups, dim=1)
+        return (layer.weights() @ value).transpose(1, 2).contiguous()
+    mask = layer.mask
+    causal = layer.causal
+    if layer.bias is not None:
+        mask, causal = layer.additive(slice(None)), False
+    output = F.scaled_dot_product_attention(
+        layer.q,
+        layer.k,
+        layer.v,
+        attn_mask=mask,
+        is_causal=causal,
+        scale=layer.scale,
+        enable_gqa=groups > 1,
+    )
+    return output.transpose(1, 2).contiguous()
+
+
+def _register() -> None:
+    from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
+    from transformers.modeling_utils import AttentionInterface
+
+    AttentionInterface.register(NAME, _attend)
+    AttentionMaskInterface.register(NAME, sdpa_mask)
+
+
+def _configs(model: Any) -> list[Any]:
+    """Every configuration that says which attention a part of the model uses."""
+    found: dict[int, Any] = {}
+    queue = [part.config for part in model.modules() if hasattr(part, "config")]
+    while queue:
+        config = queue.pop()
+        if id(config) not in found and hasattr(config, "_attn_implementation"):
+            found[id(config)] = config
+            queue += [getattr(config, key, None) for key in getattr(config, "sub_configs", {})]
+    return list(found.values())
+
+
+@contextmanager
+def attention_seam(model: Any, sink: Sink) -> Iterator[bool]:
+    """Route the model's attention through whence; yields whether the model allows it."""
+    can = getattr(model, "_can_set_attn_implementation", None)
+    if can is None or not can():
+        yield False
+        return
+    _register()
+    before = [(config, config._attn_implementation) for config in _configs(model)]
+    token = _sink.set(sink)
+    try:
+        model.set_attn_implementation(NAME)
+        yield True
+    finally:
+        _sink.reset(token)
+        for config, name in before:
+            config._attn_implementation_internal = name

@@ -1,0 +1,304 @@
+"""One forward and at most one backward pass, and everything that readers may want to know about them."""
+
+from collections.abc import Iterable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from whence.capture.found import as_found
+from whence.capture.layer import AttentionLayer, Computed, Stored
+from whence.capture.recognise import Recognise
+from whence.capture.seam import attention_seam
+from whence.capture.target import Targets, TargetSpec, Task, finite
+from whence.core.errors import BadMethod, BadParameter, NoHead, NotCapturable
+from whence.data import Batch
+
+# What a method may need. The first asks for the forward pass only, the others for gradients too.
+NEEDS = frozenset({"attention", "attention_grad", "hidden_grad", "embedding_grad"})
+_GRADIENTS = frozenset({"attention_grad", "hidden_grad", "embedding_grad"})
+
+
+@dataclass(eq=False)
+class Trace:
+    """What happened inside the model, for one batch."""
+
+    batch: Batch
+    logits: Tensor  # (batch, labels)
+    targets: Targets
+    attention: list[AttentionLayer]  # every attention call, in the order of the forward pass
+    refusal: NotCapturable | None  # why these calls are not one stack of layers over the tokens
+    rows: Tensor  # (batch, tokens): weights of the rows the prediction reads, adding up to 1
+    embedding: Tensor | None  # (batch, tokens, features): output of get_input_embeddings()
+    embedding_grad: Tensor | None
+
+    @property
+    def layers(self) -> list[AttentionLayer]:
+        """The layers from the input to the output; refused where the model is not one stack of them."""
+        if self.refusal is not None:
+            raise self.refusal
+        return self.attention
+
+    def layer(self, index: int) -> AttentionLayer:
+        """Return one layer; they count from 0 at the input, negative ones from the output."""
+        if not -len(self.layers) <= index < len(self.layers):
+            raise BadParameter(
+                f"There is no layer {index}: the model has {len(self.layers)}, counted from 0 at the input "
+                f"(or from -1 at the output)."
+            )
+        return self.layers[index]
+
+    def from_layer(self, start: int) -> list[AttentionLayer]:
+        """Return the layers from `start` to the output."""
+        return self.layers[self.layers.index(self.layer(start)) :]
+
+    def embeddings(self) -> tuple[Tensor, Tensor]:
+        """Return the token embeddings and their gradients, each (batch, tokens, features)."""
+        if self.embedding is None or self.embedding_grad is None:
+            raise BadMethod(
+                "A method reads embedding gradients without stating needs={'embedding_grad'}."
+            )
+        return self.embedding, self.embedding_grad
+
+    @property
+    def real(self) -> Tensor:
+        """False at padding, (batch, tokens)."""
+        return self.batch.real
+
+
+@dataclass(eq=False)
+class _Frame:
+    """One run of a block: a member of a ModuleList that may have attention inside."""
+
+    hidden: Tensor | None
+    attends: bool = False
+
+
+class _Recorder:
+    """Watches one forward pass."""
+
+    def __init__(self, batch: Batch) -> None:
+        self.batch = batch
+        self.layers: list[AttentionLayer] = []
+        self.embeddings: list[
+            tuple[Tensor, Tensor]
+        ] = []  # the ids and their embeddings, one per call
+        self.last_output: Tensor | None = None
+        self._open: list[_Frame] = []
+
+    def attention(self, layer: Computed | Stored) -> None:
+        if self._open:
+            layer.hidden = self._open[-1].hidden
+            for frame in self._open:
+                frame.attends = True
+        self.layers.append(layer)
+
+    def watch_blocks(self, model: nn.Module, stack: ExitStack) -> None:
+        """Hook every member of a ModuleList: those that turn out to attend are the model's layers."""
+        lists = [part for part in model.modules() if isinstance(part, nn.ModuleList)]
+        for block in dict.fromkeys(member for part in lists for member in part):
+            entered = block.register_forward_pre_hook(self._enter, with_kwargs=True)
+            stack.callback(entered.remove)
+            left = block.register_forward_hook(self._leave)
+            stack.callback(left.remove)
+
+    def _enter(self, _: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        candidates = [*args, kwargs.get("hidden_states")]
+        self._open.append(_Frame(next((x for x in candidates if _is_hidden(x)), None)))
+
+    def _leave(self, _: nn.Module, __: tuple[Any, ...], output: Any) -> None:
+        frame = self._open.pop()
+        first = output[0] if isinstance(output, tuple | list) and output else output
+        if frame.attends and _is_hidden(first):
+            self.last_output = first
+
+    def watch_embeddings(self, model: Any, stack: ExitStack) -> None:
+        """Make the token embeddings the leaves of the graph: everything before them is a lookup."""
+        table = model.get_input_embeddings()
+        # BART and T5 keep one table and several modules around it.
+        same = [
+            part
+            for part in model.modules()
+            if part is table
+            or (isinstance(part, nn.Embedding) and part.weight is getattr(table, "weight", None))
+        ]
+        for part in same:
+            stack.callback(part.register_forward_hook(self._embed).remove)
+
+    def _embed(self, _: nn.Module, args: tuple[Any, ...], output: Tensor) -> Tensor:
+        leaf = output.detach().requires_grad_()
+        self.embeddings.append((args[0], leaf))
+        return leaf
+
+
+def _is_hidden(value: Any) -> bool:
+    return isinstance(value, Tensor) and value.dim() == 3 and value.is_floating_point()
+
+
+def trace(model: Any, batch: Batch, needs: Iterable[str], spec: TargetSpec, task: Task) -> Trace:
+    """Run the model once forward, once backward if a gradient is needed, and keep what `needs` names."""
+    needs = frozenset(needs)
+    attends = bool(needs & {"attention", "attention_grad", "hidden_grad"})
+    recorder = _Recorder(batch)
+    with as_found(model) as stack:
+        if needs:
+            recorder.watch_embeddings(model, stack)
+        else:
+            stack.enter_context(torch.no_grad())
+        if attends:
+            recorder.watch_blocks(model, stack)
+            if not stack.enter_context(attention_seam(model, recorder)):
+                stack.enter_context(Recognise(len(batch), recorder.attention))
+        logits = finite(_logits(model, batch), "logits")
+        targets = Targets(*spec.resolve(logits.detach()), spec, task)
+        refusal = _refusal(model, recorder, batch) if attends else None
+        found = _differentiate(recorder, targets.value(logits), needs, attends)
+    rows = batch.real.new_zeros(batch.real.shape, dtype=logits.dtype)
+    if attends and refusal is None:
+        rows = _rows_read(found.get(id(recorder.last_output)), recorder, logits.dtype)
+    embedding, embedding_grad = _embedding(recorder, found, "embedding_grad" in needs)
+    return Trace(
+        batch, logits.detach(), targets, recorder.layers, refusal, rows, embedding, embedding_grad
+    )
+
+
+def bare_logits(model: Any, batch: Batch) -> Tensor:
+    """Run the model forward and nothing else, (batch, labels)."""
+    with as_found(model), torch.inference_mode():
+        return finite(_logits(model, batch), "logits")
+
+
+def _logits(model: Any, batch: Batch) -> Tensor:
+    logits = getattr(model(**batch.inputs), "logits", None)
+    if not isinstance(logits, Tensor) or logits.dim() != 2:
+        raise NoHead(
+            f"{type(model).__name__} has no classification head: it gives no logits of (inputs, labels). "
+            "Load a model ...ForSequenceClassification."
+        )
+    return logits
+
+
+def _refusal(model: Any, recorder: _Recorder, batch: Batch) -> NotCapturable | None:
+    """Say why attention methods cannot work: attention not seen, not in every layer, or not one square map."""
+    name = type(model).__name__
+    use = "Use gradient, grad_x_input or leave_one_out, which need no attention."
+    if getattr(model.config, "is_encoder_decoder", False):
+        return NotCapturable(
+            f"{name} has an encoder and a decoder; one attention row cannot explain both. {use}"
+        )
+    if not recorder.layers:
+        return NotCapturable(
+            f"No attention was seen in {name}: it neither uses transformers' attention interface nor "
+            f"multiplies a softmax with values. {use}"
+        )
+    length = batch.real.shape[1]
+    for index, layer in enumerate(recorder.layers):
+        shape = (layer.length, layer.v.shape[2])
+        if shape != (length, length):
+            return NotCapturable(
+                f"Layer {index} of {name} attends over {shape[0]} x {shape[1]} places, the input has {length} "
+                f"tokens: its attention is not one map over the tokens. {use}"
+            )
+        if layer.hidden is None:
+            return NotCapturable(
+                f"Layer {index} of {name} is not a block in a list of layers. {use}"
+            )
+    expected = getattr(model.config, "num_hidden_layers", None)
+    if isinstance(expected, int) and expected != len(recorder.layers):
+        return NotCapturable(
+            f"{name} has {expected} layers, but attention was seen in {len(recorder.layers)}: the others move "
+            f"information in another way. {use}"
+        )
+    return None
+
+
+def _differentiate(
+    recorder: _Recorder, value: Tensor, needs: frozenset[str], attends: bool
+) -> dict[int, Tensor | None]:
+    """Take all gradients in one backward pass; return those of leaves and last output by identity."""
+    if not needs:
+        return {}
+    wanted: list[Tensor] = []
+    if "embedding_grad" in needs:
+        wanted += [leaf for _, leaf in recorder.embeddings]
+    if "attention_grad" in needs:
+        wanted += [layer.out for layer in recorder.layers if layer.out is not None]
+    if "hidden_grad" in needs:
+        wanted += [layer.hidden for layer in recorder.layers if layer.hidden is not None]
+    if attends and recorder.last_output is not None:
+        wanted.append(recorder.last_output)
+    wanted = [tensor for tensor in wanted if tensor.requires_grad]
+    # With the last block's output alone, this runs back through the head and no further.
+    grads = torch.autograd.grad(value.sum(), wanted, allow_unused=True) if wanted else ()
+    found: dict[int, Tensor | None] = {}
+    found.update((id(tensor), grad) for tensor, grad in zip(wanted, grads, strict=True))
+    for layer in recorder.layers:
+        if "attention_grad" in needs:
+            layer.take_grad(found.get(id(layer.out)))
+        if "hidden_grad" in needs and layer.hidden is not None:
+            grad = found.get(id(layer.hidden))
+            layer.hidden_grad = torch.zeros_like(layer.hidden) if grad is None else grad
+        layer.let_go()
+    return found
+
+
+def _rows_read(grad: Tensor | None, recorder: _Recorder, dtype: torch.dtype) -> Tensor:
+    """Ask the gradient which rows of the last block the prediction reads: the others are exactly zero.
+
+    Where a dead unit makes all of them zero, the architecture decides: a causal model reads the last token,
+    any other the first.
+    """
+    real = recorder.batch.real
+    read = torch.zeros_like(real) if grad is None else grad.ne(0).any(-1) & real
+    blind = ~read.any(1)
+    if blind.any():
+        last = real.sum(1) - 1
+        at = last if _is_causal(recorder.layers[-1], real) else torch.zeros_like(last)
+        default = torch.zeros_like(read)
+        default[torch.arange(len(real), device=real.device), at] = True
+        read = torch.where(blind[:, None], default, read)
+    # Sums over many tokens need float32 at least, whatever the model computes in.
+    weights = read.to(torch.promote_types(dtype, torch.float32))
+    return weights / weights.sum(1, keepdim=True)
+
+
+@torch.no_grad()
+def _is_causal(layer: AttentionLayer, real: Tensor) -> bool:
+    first = torch.zeros(1, dtype=torch.long, device=real.device)
+    return real.shape[1] > 1 and bool(layer.weights(first)[..., 1:].eq(0).all())
+
+
+def _embedding(
+    recorder: _Recorder, found: dict[int, Tensor | None], wanted: bool
+) -> tuple[Tensor | None, Tensor | None]:
+    """Return embeddings and their gradient per input token, added up over all places a token enters.
+
+    An encoder-decoder classifier reads its input twice: in the encoder, and one place later in the decoder.
+    """
+    if not wanted:
+        return None, None
+    ids, real = recorder.batch.inputs["input_ids"], recorder.batch.real
+    values: Tensor | None = None
+    total: Tensor | None = None
+    for seen, leaf in recorder.embeddings:
+        grad = found.get(id(leaf))
+        grad = torch.zeros_like(leaf) if grad is None else grad
+        if seen.shape == ids.shape and torch.equal(seen, ids):
+            values = leaf.detach()
+        elif seen.shape == ids.shape and torch.equal(
+            seen[:, 1:][real[:, 1:]], ids[:, :-1][real[:, 1:]]
+        ):
+            grad = torch.cat([grad[:, 1:], torch.zeros_like(grad[:, :1])], dim=1)
+        else:
+            raise NotCapturable(
+                "The token embeddings are looked up for tokens that are not those of the input. "
+                "Use leave_one_out, which needs no embeddings."
+            )
+        total = grad if total is None else total + grad
+    if values is None:
+        raise NotCapturable(
+            "The model never looked its input up in get_input_embeddings(). Use leave_one_out."
+        )
+    return values, total
