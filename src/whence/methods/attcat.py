@@ -1,0 +1,29 @@
+"""Attentive class activation tokens, AttCAT (Qiang et al. 2022)."""
+
+import torch
+
+from whence.capture import Trace, contract
+from whence.methods import Scores, method
+
+
+@method(
+    "attcat",
+    family="attention x gradient",
+    needs={"attention", "hidden_grad"},
+    signed=True,
+    cite="Qiang et al. 2022, AttCAT (NeurIPS)",
+    formula="s_j = Σ_l a_l[j] · Σ_d h_l[j,d] · dy / dh_l[j,d],  a_l[j] = mean_h mean_i A_l[h,i,j]",
+    cost="1 forward, 1 backward",
+    misleads_when="deep layers have mixed the tokens, or attention received says little about use",
+)
+def attcat(trace: Trace, *, layer: int | None = None, absolute: bool = False) -> Scores:
+    """Weigh each layer's hidden state x gradient by the attention the token receives there.
+
+    `absolute` takes the magnitude of the sum, as the authors' QQP and SQuADv2 notebooks do.
+    """
+    # Every query row counts the same, padding not at all.
+    everyone = trace.real.to(trace.rows.dtype)
+    everyone = everyone / everyone.sum(1, keepdim=True)
+    layers = trace.layers if layer is None else [trace.layer(layer)]
+    scores = torch.stack([one.cat() * contract(one, everyone) for one in layers]).sum(0)
+    return scores.abs() if absolute else scores

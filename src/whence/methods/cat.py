@@ -1,0 +1,22 @@
+"""Class activation tokens, CAT (Qiang et al. 2022)."""
+
+import torch
+
+from whence.capture import Trace
+from whence.methods import Scores, method
+
+
+@method(
+    "cat",
+    family="attention x gradient",
+    needs={"hidden_grad"},
+    signed=True,
+    cite="Qiang et al. 2022, AttCAT (NeurIPS)",
+    formula="s_j = Σ_l Σ_d h_l[j,d] · dy / dh_l[j,d],  h_l the input of layer l",
+    cost="1 forward, 1 backward",
+    misleads_when="deep layers have mixed the tokens: what is found at place j need not come from token j",
+)
+def cat(trace: Trace, *, layer: int | None = None) -> Scores:
+    """Multiply hidden states with their gradients and add up the layers (or read one of them)."""
+    layers = trace.layers if layer is None else [trace.layer(layer)]
+    return torch.stack([one.cat() for one in layers]).sum(0)

@@ -1,0 +1,24 @@
+"""Gradient norm, also called saliency or sensitivity."""
+
+import torch
+from torch import Tensor
+
+from whence.capture import Trace
+from whence.methods import Scores, method
+
+
+@method(
+    "gradient",
+    family="gradient",
+    needs={"embedding_grad"},
+    signed=False,
+    cite="Simonyan, Vedaldi & Zisserman 2014, arXiv:1312.6034; for text Li et al. 2016, arXiv:1506.01066",
+    formula="s_j = ‖ dy / de_j ‖₂,  e_j the embedding of token j",
+    cost="1 forward, 1 backward",
+    misleads_when="the model is saturated: what decided the answer may have next to no slope; it has no sign",
+)
+def gradient(trace: Trace) -> Scores:
+    """Measure how steeply the target changes with each token's embedding."""
+    _, grad = trace.embeddings()
+    norm: Tensor = torch.linalg.vector_norm(grad, dim=-1)
+    return norm

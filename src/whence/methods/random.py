@@ -1,0 +1,28 @@
+"""Random scores: the bar that every explanation must clear."""
+
+import torch
+
+from whence.capture import Ask
+from whence.core.seed import generator
+from whence.data import Batch
+from whence.methods import Scores, method
+
+
+@method(
+    "random",
+    family="baseline",
+    needs=set(),
+    signed=True,
+    cite="the null model",
+    formula="s_j ~ N(0, 1), drawn from a generator keyed by the tokens and the seed",
+    cost="none beyond the prediction's 1 forward",
+    misleads_when="it always does: anything that does not beat it explains nothing",
+)
+def random(ask: Ask, batch: Batch, *, seed: int = 0) -> Scores:
+    """Draw scores that know nothing of the model; the same input and seed give the same scores."""
+    base = ask.base()
+    scores = torch.zeros(batch.real.shape, dtype=base.dtype, device=base.device)
+    for row, item in enumerate(batch.items):
+        drawn = generator("random", seed, item.ids).standard_normal(len(item))
+        scores[row, : len(item)] = torch.as_tensor(drawn).to(scores)
+    return scores
