@@ -1,0 +1,170 @@
+"""What explaining returns: scores, what they are scores of, and where they come from."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from whence.core.errors import CannotRead
+from whence.core.io import read_json, write_text
+from whence.core.types import Passes, Prediction, Source, Target, Token, Word
+from whence.report import fragment, page, plain
+from whence.view import VERSION
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+
+@dataclass(frozen=True, slots=True)
+class WordScore:
+    """A word with the sum of its tokens' scores."""
+
+    text: str
+    start: int | None
+    end: int | None
+    segment: int
+    tokens: tuple[int, ...]
+    score: float
+
+
+@dataclass(frozen=True, eq=False)
+class Explanation:
+    """Why the model said what it said about one input, according to one method."""
+
+    scores: np.ndarray[Any, Any]  # one number per token, special ones included, nothing rescaled
+    tokens: tuple[Token, ...]
+    spans: tuple[Word, ...]
+    source: Source
+    prediction: Prediction
+    target: Target
+    method: str
+    params: Mapping[str, Any]
+    signed: bool
+    axioms: Mapping[
+        str, float
+    ]  # what the method promises, and by how much this explanation misses it
+    passes: Passes
+    seconds: float
+    model: Mapping[str, Any]
+    provenance: Mapping[str, Any]
+
+    @property
+    def word_scores(self) -> np.ndarray[Any, Any]:
+        """One number per word: the sum of its tokens' scores."""
+        sums = [self.scores[list(word.tokens)].sum() for word in self.spans]
+        return np.array(sums, dtype=self.scores.dtype)
+
+    def words(self) -> list[WordScore]:
+        """The words in the order of the text, with their scores."""
+        return [
+            WordScore(w.text, w.start, w.end, w.segment, w.tokens, float(score))
+            for w, score in zip(self.spans, self.word_scores, strict=True)
+        ]
+
+    def top(self, k: int = 5) -> list[WordScore]:
+        """The k words that count most, by the size of their scores."""
+        return sorted(self.words(), key=lambda word: -abs(word.score))[:k]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the documented JSON object, with this one explanation in it."""
+        prediction = asdict(self.prediction)
+        prediction["logits"] = list(prediction["logits"])
+        return {
+            "version": VERSION,
+            "model": dict(self.model),
+            "input": asdict(self.source),
+            "tokens": [asdict(token) for token in self.tokens],
+            "words": [{**asdict(word), "tokens": list(word.tokens)} for word in self.spans],
+            "prediction": prediction,
+            "target": asdict(self.target),
+            "explanations": [
+                {
+                    "method": self.method,
+                    "params": dict(self.params),
+                    "signed": self.signed,
+                    "scores": self.scores.tolist(),
+                    "word_scores": self.word_scores.tolist(),
+                    "axioms": dict(self.axioms),
+                    "passes": asdict(self.passes),
+                    "seconds": self.seconds,
+                    "dtype": str(self.scores.dtype),
+                }
+            ],
+            "provenance": dict(self.provenance),
+        }
+
+    @classmethod
+    def from_dict(cls, payload: Mapping[str, Any]) -> "Explanation":
+        """Build an explanation from what `to_dict` returned."""
+        if payload.get("version") != VERSION:
+            raise CannotRead(
+                f"This is version {payload.get('version')!r} of the format; this whence reads {VERSION}."
+            )
+        try:
+            (own,) = payload["explanations"]
+            against = payload["target"]["against"]
+            target = {
+                **payload["target"],
+                "against": None if against is None else Target(**against),
+            }
+            prediction = {**payload["prediction"], "logits": tuple(payload["prediction"]["logits"])}
+            return cls(
+                scores=np.array(own["scores"], dtype=own["dtype"]),
+                tokens=tuple(Token(**token) for token in payload["tokens"]),
+                spans=tuple(Word(**{**w, "tokens": tuple(w["tokens"])}) for w in payload["words"]),
+                source=Source(**payload["input"]),
+                prediction=Prediction(**prediction),
+                target=Target(**target),
+                method=own["method"],
+                params=own["params"],
+                signed=own["signed"],
+                axioms=own["axioms"],
+                passes=Passes(**own["passes"]),
+                seconds=own["seconds"],
+                model=payload["model"],
+                provenance=payload["provenance"],
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise CannotRead(
+                f"This is not a saved explanation: {type(error).__name__} {error}."
+            ) from None
+
+    def save(self, path: str | Path) -> Path:
+        """Write the explanation as JSON; numbers come back bit for bit."""
+        import json
+
+        return write_text(path, json.dumps(self.to_dict(), ensure_ascii=False, indent=1) + "\n")
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Explanation":
+        """Read what `save` wrote."""
+        payload = read_json(path)
+        if not isinstance(payload, dict):
+            raise CannotRead(
+                f"{str(path)!r} is not a saved explanation. Give a file that save() wrote."
+            )
+        return cls.from_dict(payload)
+
+    def to_html(self, path: str | Path | None = None) -> str:
+        """Return one page that opens from disk with no network, and write it if a path is given."""
+        text = page([self.to_dict()])
+        if path is not None:
+            write_text(path, text)
+        return text
+
+    def __str__(self) -> str:
+        return plain(self.to_dict())
+
+    def __repr__(self) -> str:
+        best = ", ".join(f"{word.text} {word.score:+.3g}" for word in self.top(3))
+        return f"<Explanation {self.method} of {self.target}: {best}>"
+
+    def __rich__(self) -> "RenderableType":
+        from whence.report.terminal import render
+
+        return render(self.to_dict())
+
+    def _repr_html_(self) -> str:
+        return fragment(self.to_dict())

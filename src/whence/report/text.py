@@ -1,0 +1,60 @@
+"""An explanation as plain text: for a log, a pipe, or print()."""
+
+from typing import Any
+
+from whence.view.shade import target_name
+
+
+def headline(payload: dict[str, Any]) -> str:
+    """Say what was predicted, and what is explained if that is something else."""
+    prediction, target = payload["prediction"], payload["target"]
+    if prediction["probability"] is None:
+        said = f"{prediction['label']} = {prediction['logits'][prediction['index']]:.4g}"
+    else:
+        said = f"{prediction['label']} ({prediction['probability']:.1%})"
+    if target.get("against") or target["index"] != prediction["index"]:
+        said += f"; explained: {target_name(target)}"
+    return said
+
+
+def ranked(
+    payload: dict[str, Any], explanation: dict[str, Any], top: int
+) -> list[tuple[str, float]]:
+    """Return the `top` words that count most, with their scores."""
+    scores = explanation["word_scores"]
+    order = sorted(range(len(scores)), key=lambda i: -abs(scores[i]))
+    return [(visible(payload["words"][i]["text"]), scores[i]) for i in order[:top]]
+
+
+def axioms(explanation: dict[str, Any]) -> str:
+    """List an explanation's axiom residuals."""
+    return ", ".join(
+        f"{name.replace('_', ' ')}: off by {residual:.1e}"
+        for name, residual in explanation["axioms"].items()
+    )
+
+
+def cut(payload: dict[str, Any]) -> str:
+    """Say that the text was truncated, if it was."""
+    dropped = payload["input"].get("dropped", 0)
+    return f"The last {dropped} tokens did not fit and were cut off." if dropped else ""
+
+
+def visible(text: str) -> str:
+    """Replace control characters: a text must not be able to move the cursor or recolour the screen."""
+    return "".join(c if c.isprintable() or c in "\n\t" else "�" for c in text)
+
+
+def plain(payload: dict[str, Any], top: int = 10) -> str:
+    """Write a payload as lines of text."""
+    lines = [f"{payload['model']['name']}: {headline(payload)}"]
+    if note := cut(payload):
+        lines.append(note)
+    for explanation in payload["explanations"]:
+        lines.append(f"{explanation['method']} for {target_name(payload['target'])}:")
+        words = ranked(payload, explanation, top)
+        width = max((len(word) for word, _ in words), default=0)
+        lines += [f"  {word:<{width}}  {score:+.4f}" for word, score in words]
+        if residuals := axioms(explanation):
+            lines.append(f"  ({residuals})")
+    return "\n".join(lines)

@@ -1,0 +1,12 @@
+"""The payload: one JSON object per input, the same on the command line, on a page and in a file."""
+
+from collections.abc import Sequence
+from typing import Any
+
+VERSION = 1
+
+
+def merge(payloads: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Join the explanations of one input by several methods into one payload."""
+    first = payloads[0]
+    return {**first, "explanations": [e for payload in payloads for e in payload["explanations"]]}

@@ -1,0 +1,149 @@
+"""The architecture matrix: captured logits are the model's own, maps are its own, and it is restored exactly."""
+
+import numpy as np
+import pytest
+import torch
+
+import whence
+from tests import zoo
+from tests.contract.state import assert_unchanged, snapshot
+from whence.core.errors import NotCapturable
+from whence.methods import method
+
+# Llama, Qwen3, Gemma 3 and T5 compute their norms in float32 whatever the model's dtype: half of its digits.
+ROUGH = {"llama", "qwen3", "gemma3", "t5"}
+ONE_STREAM = [name for name in zoo.ARCHITECTURES if name not in zoo.TWO_STREAMS]
+ROUTED = [
+    name for name in ONE_STREAM if name not in {"deberta-v2", "mpnet"}
+]  # use the attention interface
+
+
+@pytest.fixture(scope="module", params=zoo.ARCHITECTURES)
+def name(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def model(name):
+    return zoo.make(name)
+
+
+def own_logits(model, row):
+    with torch.no_grad():
+        return model(input_ids=torch.tensor([row["input_ids"]])).logits[0]
+
+
+def test_logits_with_capture_equal_logits_without(name, model):
+    before = snapshot(model)
+    trace = whence.load(model).trace(zoo.rows(name))
+    wanted = torch.stack([own_logits(model, row) for row in zoo.rows(name)])
+    # Padded against unpadded: other shapes, other order of summation.
+    torch.testing.assert_close(trace.logits, wanted, rtol=0, atol=1e-6 if name in ROUGH else 1e-12)
+    assert_unchanged(before, snapshot(model))
+
+
+def test_attention_was_seen_in_every_layer(name, model):
+    trace = whence.load(model).trace(zoo.rows(name))
+    # Encoder, decoder and cross attention, two layers each; or three layers of one stack.
+    assert len(trace.attention) == (6 if name in zoo.TWO_STREAMS else 3)
+    real = trace.real
+    for layer in trace.attention:
+        rows = layer.map().sum(-1).transpose(1, 2)[real]
+        torch.testing.assert_close(rows, torch.ones_like(rows), rtol=0, atol=1e-6)
+
+
+def test_maps_equal_those_of_transformers(name, model):
+    ids = torch.tensor([zoo.rows(name)[0]["input_ids"]])
+    trace = whence.load(model).trace({"input_ids": ids})
+    # DeBERTa and MPNet are eager already and cannot be switched; the others must be told.
+    if model.config._attn_implementation != "eager":
+        model = zoo.make(name)
+        model.set_attn_implementation("eager")
+    with torch.no_grad():
+        out = model(input_ids=ids, output_attentions=True)
+    if name in zoo.TWO_STREAMS:
+        pairs = zip(out.decoder_attentions, out.cross_attentions, strict=True)
+        wanted = [*out.encoder_attentions, *(one for pair in pairs for one in pair)]
+    else:
+        wanted = list(out.attentions)
+    for layer, one in zip(trace.attention, wanted, strict=True):
+        # Several eager implementations take the softmax in float32 even in a float64 model.
+        torch.testing.assert_close(layer.map(), one.double(), rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ROUTED, scope="module")
+def test_gradients_of_maps_are_those_of_autograd(name, model):
+    """Nudge one attention weight by hand and see the target move as its gradient says."""
+    from transformers.masking_utils import AttentionMaskInterface, eager_mask
+    from transformers.modeling_utils import AttentionInterface
+
+    ids = torch.tensor([zoo.rows(name)[0]["input_ids"]])
+    trace = whence.load(model).trace({"input_ids": ids}, target=1)
+    nudged, calls = (1, 2, 6, 3), []  # layer, head, query, key
+    size = 1e-2 if name in ROUGH else 1e-3  # a logit of a ROUGH model is known to about 3e-7 only
+
+    def attend(module, query, key, value, mask, scaling=None, **_):
+        groups = query.shape[1] // key.shape[1]
+        key, value = key.repeat_interleave(groups, 1), value.repeat_interleave(groups, 1)
+        scores = query @ key.transpose(-1, -2) * scaling + (0 if mask is None else mask)
+        weights = scores.softmax(-1)
+        if len(calls) == nudged[0]:
+            weights = weights.clone()
+            weights[0, nudged[1], nudged[2], nudged[3]] += size * attend.sign
+        calls.append(1)
+        return (weights @ value).transpose(1, 2).contiguous(), None
+
+    AttentionInterface.register("nudge", attend)
+    AttentionMaskInterface.register("nudge", eager_mask)
+    other = zoo.make(name)
+    other.set_attn_implementation("nudge")
+    values = []
+    for attend.sign in (1, -1):
+        calls.clear()
+        values.append(own_logits(other, {"input_ids": ids[0].tolist()})[1].item())
+    slope = (values[0] - values[1]) / (2 * size)
+    wanted = trace.layer(nudged[0]).map_grad()[0][nudged[1:]].item()
+    # A central difference is off by size² times the third derivative, plus the logits' error over size.
+    assert slope == pytest.approx(wanted, rel=5e-3, abs=1e-4 if name in ROUGH else 1e-6)
+
+
+@pytest.mark.parametrize("name", ONE_STREAM, scope="module")
+def test_row_that_the_prediction_reads(name, model):
+    trace = whence.load(model).trace(zoo.rows(name))
+    wanted = [len(row["input_ids"]) - 1 if name in zoo.CAUSAL else 0 for row in zoo.rows(name)]
+    assert trace.rows.argmax(1).tolist() == wanted
+    assert trace.rows.max(1).values.tolist() == [1.0] * len(wanted)
+
+
+def test_every_method_works_or_refuses_clearly(name, model):
+    explainer = whence.load(model)
+    for one in method.names():
+        try:
+            found = explainer.explain(zoo.rows(name), method=one)
+        except NotCapturable as error:
+            assert name in zoo.TWO_STREAMS
+            assert "Use gradient, grad_x_input or leave_one_out" in str(error)
+            continue
+        assert all(np.isfinite(e.scores).all() for e in found)
+
+
+@pytest.mark.parametrize("name", sorted(zoo.TWO_STREAMS), scope="module")
+def test_token_gradients_of_two_streams_count_both(name, model):
+    """A BART or T5 classifier reads each token twice; the gradient must be that of the token, not of one copy."""
+    row = zoo.rows(name)[0]
+    found = whence.load(model).explain(row, method="grad_x_input", target=1)
+    ids = torch.tensor([row["input_ids"]])
+    place = 2
+    size = 1e-4
+    values = []
+    for sign in (1, -1):
+        other = zoo.make(name)
+        weight = other.get_input_embeddings().weight
+        with torch.no_grad():
+            weight[ids[0, place]] *= 1 + sign * size
+        values.append(own_logits(other, row)[1].item())
+    assert ids[0].tolist().count(ids[0, place]) == 1
+    slope = (values[0] - values[1]) / (2 * size)
+    assert found.scores[place] == pytest.approx(
+        slope, rel=2e-3, abs=1e-3 if name in ROUGH else 1e-6
+    )

@@ -1,0 +1,126 @@
+"""Nothing stays on the model: after success, after a raise, after an interrupt, in any mode of the caller."""
+
+import pytest
+import torch
+
+import whence
+from tests import zoo
+from tests.contract.state import assert_unchanged, snapshot
+from whence.methods import method
+
+# One of each way attention is captured: the seam, recognition, two streams, shared layers, sliding windows.
+MODELS = ["bert", "albert", "deberta-v2", "gpt2", "gemma3", "t5"]
+
+
+def works(name: str) -> list[str]:
+    two_streams = ["gradient", "grad_x_input", "leave_one_out", "random"]
+    return two_streams if name in zoo.TWO_STREAMS else method.names()
+
+
+def explain_all(explainer, name):
+    return explainer.explain(zoo.rows(name), method=works(name))
+
+
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("name", MODELS)
+def test_after_success(name, training):
+    model = zoo.make(name).train(training)
+    # A mixture, as in partial fine-tuning: whence must not tidy it up.
+    for number, weight in enumerate(model.parameters()):
+        weight.requires_grad_(number % 3 == 0)
+    next(iter(model.children())).training = not training
+    before = snapshot(model)
+    explain_all(whence.load(model), name)
+    assert_unchanged(before, snapshot(model))
+
+
+@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
+@pytest.mark.parametrize("name", MODELS)
+def test_after_a_raise_in_the_middle(name, error):
+    model = zoo.make(name).train()
+    calls = 0
+
+    def fail(*_):
+        nonlocal calls
+        calls += 1
+        if calls == 2:
+            raise error("in the middle")
+
+    normed = [part for part in model.modules() if "norm" in type(part).__name__.lower()]
+    handles = [part.register_forward_hook(fail) for part in normed]
+    before = snapshot(model)
+    with pytest.raises(error, match="in the middle"):
+        explain_all(whence.load(model), name)
+    assert_unchanged(before, snapshot(model))
+    for handle in handles:
+        handle.remove()
+
+
+def test_after_a_raise_in_the_backward_pass():
+    model = zoo.make("bert")
+
+    class Broken(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx, grad):
+            raise RuntimeError("no way back")
+
+    handle = model.classifier.register_forward_pre_hook(lambda _, args: (Broken.apply(args[0]),))
+    before = snapshot(model)
+    with pytest.raises(RuntimeError, match="no way back"):
+        whence.load(model).explain(zoo.rows("bert"), method="attcat")
+    assert_unchanged(before, snapshot(model))
+    handle.remove()
+
+
+def test_after_a_method_that_raises():
+    model = zoo.make("bert")
+    before = snapshot(model)
+    with pytest.raises(whence.WhenceError, match="no layer 7"):
+        whence.load(model).explain(zoo.rows("bert"), method="raw_attention", params={"layer": 7})
+    assert_unchanged(before, snapshot(model))
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_inside_a_mode_of_the_caller(mode):
+    model = zoo.make("bert")
+    explainer = whence.load(model)
+    wanted = explainer.explain(zoo.rows("bert"), method="attcat")
+    with mode():
+        found = explainer.explain(zoo.rows("bert"), method="attcat")
+        assert not torch.is_grad_enabled()
+    for one, other in zip(found, wanted, strict=True):
+        assert (one.scores == other.scores).all()
+
+
+def test_a_second_model_is_not_affected_while_the_first_is_explained():
+    first, second = zoo.make("gpt2"), zoo.make("bert", seed=1)
+    ids = torch.tensor([zoo.rows("bert")[0]["input_ids"]])
+    wanted = second(input_ids=ids).logits
+    seen = []
+    handle = first.transformer.h[1].register_forward_hook(
+        lambda *_: seen.append((second(input_ids=ids).logits, second.config._attn_implementation))
+    )
+    whence.load(first).explain(zoo.rows("gpt2"), method=["generic_attention", "gradient"])
+    handle.remove()
+    assert seen
+    assert all((logits == wanted).all() and name == "sdpa" for logits, name in seen)
+
+
+def test_training_goes_on_as_if_nothing_had_happened():
+    def step(model, explained):
+        torch.manual_seed(3)
+        ids = torch.tensor([zoo.rows("bert")[0]["input_ids"]])
+        model.train()
+        model(input_ids=ids, labels=torch.tensor([1])).loss.backward()
+        if explained:
+            whence.load(model).explain(zoo.rows("bert"), method=["attcat", "leave_one_out"])
+        model(input_ids=ids, labels=torch.tensor([2])).loss.backward()
+        return [w.grad for w in model.parameters()]
+
+    plain = step(zoo.make("bert"), explained=False)
+    with_whence = step(zoo.make("bert"), explained=True)
+    assert all(torch.equal(a, b) for a, b in zip(plain, with_whence, strict=True))

@@ -1,0 +1,196 @@
+"""Every registered method, built in or not, keeps the same promises."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import whence
+from tests import zoo
+from whence.capture import NEEDS
+from whence.core.errors import BadParameter
+from whence.methods import is_reader, method
+
+METHODS = method.names()
+MODELS = ["bert", "roberta", "gpt2", "llama", "deberta-v2"]
+
+# float64, sums of at most a few thousand terms; Llama's norms run in float32 but in the same order.
+EXACT = {"rtol": 1e-9, "atol": 1e-11}
+
+
+@pytest.fixture(scope="module", params=MODELS)
+def case(request):
+    return request.param, whence.load(zoo.make(request.param))
+
+
+def scores(explanations):
+    return [explanation.scores for explanation in explanations]
+
+
+def same(found, wanted):
+    for one, other in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(one, other, **EXACT)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_batch_equals_singles_in_any_order(case, name):
+    architecture, explainer = case
+    rows = zoo.rows(architecture, lengths=(9, 4, 6, 9, 5))
+    singles = [explainer.explain(row, method=name).scores for row in rows]
+    same(scores(explainer.explain(rows, method=name)), singles)
+    same(scores(explainer.explain(rows[::-1], method=name)), singles[::-1])
+    same(scores(explainer.explain(rows, method=name, batch_size=2)), singles)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_padding_changes_nothing(case, name):
+    architecture, explainer = case
+    row = zoo.rows(architecture, lengths=(6,))[0]["input_ids"]
+    pad = explainer.model.config.pad_token_id
+    padded = {
+        "input_ids": torch.tensor([row + [pad] * 4]),
+        "attention_mask": torch.tensor([[1] * 6 + [0] * 4]),
+    }
+    alone = explainer.explain({"input_ids": row}, method=name)
+    same([explainer.explain(padded, method=name).scores], [alone.scores])
+    together = explainer.explain([{"input_ids": row}, *zoo.rows(architecture, (12,))], method=name)
+    same([together[0].scores], [alone.scores])
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_deterministic(case, name):
+    architecture, explainer = case
+    rows = zoo.rows(architecture)
+    first, second = (scores(explainer.explain(rows, method=name)) for _ in range(2))
+    assert all((a == b).all() for a, b in zip(first, second, strict=True))
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_sharing_a_trace_changes_nothing(case, name):
+    architecture, explainer = case
+    rows = zoo.rows(architecture)
+    together = explainer.explain(rows, method=METHODS)
+    alone = explainer.explain(rows, method=name)
+    same([one[name].scores for one in together], scores(alone))
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("name", METHODS)
+def test_dtype_is_kept(name, dtype):
+    explainer = whence.load(zoo.make("bert", dtype=dtype))
+    found = explainer.explain(zoo.rows("bert"), method=name)
+    # numpy has no bfloat16; float32 holds each of its values exactly.
+    wanted = np.dtype("float32") if dtype is torch.bfloat16 else np.dtype(str(dtype)[6:])
+    assert {e.scores.dtype for e in found} == {wanted}
+    assert {e.provenance["dtype"] for e in found} == {str(dtype)[6:]}
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_facts_are_there_and_true(case, name):
+    architecture, explainer = case
+    entry = method.get(name)
+    assert frozenset(entry.facts["needs"]) <= NEEDS
+    assert all(str(entry.facts[fact]).strip() for fact in method.required - {"needs"})
+    rows = zoo.rows(architecture, lengths=(9, 8, 7, 6))
+    # Hiding a need must break a reader: what is stated is what is used.
+    found = explainer.explain(rows, method=name)
+    smallest = min(e.scores.min() for e in found)
+    assert (smallest < 0) == entry.facts["signed"]
+    for e, row in zip(found, rows, strict=True):
+        assert e.scores.shape == (len(row["input_ids"]),)
+        backward = bool(set(entry.facts["needs"]) - {"attention"})
+        assert e.passes.backward == int(backward)
+        extra = 0 if is_reader(entry) else entry.facts.get("calls", lambda n: 0)(len(e.tokens))
+        assert e.passes.forward == 1 + extra
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_passes_are_counted_as_they_happen(name):
+    model = zoo.make("bert")
+    explainer = whence.load(model)
+    rows = []
+    handle = model.register_forward_pre_hook(
+        lambda _, args, kwargs: rows.append(len(kwargs["input_ids"])), with_kwargs=True
+    )
+    found = explainer.explain(zoo.rows("bert", lengths=(7, 7)), method=name)
+    handle.remove()
+    assert sum(rows) == sum(e.passes.forward for e in found)
+
+
+def test_all_readers_share_one_forward_and_one_backward():
+    model = zoo.make("bert")
+    calls = {"forward": 0, "backward": 0}
+    handle = model.register_forward_pre_hook(lambda *_: calls.update(forward=calls["forward"] + 1))
+    forward = torch.autograd.grad
+
+    def counted(*args, **kwargs):
+        calls["backward"] += 1
+        return forward(*args, **kwargs)
+
+    readers = [name for name in METHODS if is_reader(method.get(name))]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch.autograd, "grad", counted)
+        whence.load(model).explain(zoo.rows("bert"), method=readers)
+    handle.remove()
+    assert calls == {"forward": 1, "backward": 1}
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_bad_parameters_are_named(name):
+    explainer = whence.load(zoo.make("bert"))
+    with pytest.raises(BadParameter, match=f"{name} has no parameter 'nonsense'"):
+        explainer.explain(zoo.rows("bert"), method=name, params={"nonsense": 1})
+    for parameter in method.get(name).parameters.values():
+        with pytest.raises(BadParameter, match=f"{parameter.name!r} parameter of {name} must be"):
+            explainer.explain(zoo.rows("bert"), method=name, params={parameter.name: object()})
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_target_is_what_is_explained(name):
+    """Methods that know the class must give other scores for another class; the others must not."""
+    explainer = whence.load(zoo.make("bert"))
+    row = zoo.rows("bert")[0]
+    first, second = (explainer.explain(row, method=name, target=t).scores for t in (0, 1))
+    knows_no_class = name in {"raw_attention", "rollout", "random"}
+    assert np.array_equal(first, second) == knows_no_class
+
+
+@pytest.mark.parametrize(
+    "name", sorted({"gradient", "grad_x_input", "cat", "attcat", "leave_one_out"})
+)
+def test_contrast_and_probability(name):
+    """What is linear in the target is linear in the scores: a contrast is the difference of two explanations."""
+    explainer = whence.load(zoo.make("bert"))
+    row = zoo.rows("bert")[0]
+    if name != "gradient":  # a norm is not linear
+        one, two, both = (
+            explainer.explain(row, method=name, target=t).scores for t in (0, 1, (0, 1))
+        )
+        np.testing.assert_allclose(both, one - two, **EXACT)
+    if name != "leave_one_out":  # always about the probability
+        found = explainer.explain(row, method=name, target=0, of="probability")
+        p = [found.prediction.probabilities[label] for label in explainer.labels]
+        logit = [explainer.explain(row, method="grad_x_input", target=t).scores for t in range(3)]
+        if name == "grad_x_input":
+            slope = p[0] * (logit[0] - sum(pi * g for pi, g in zip(p, logit, strict=True)))
+            np.testing.assert_allclose(found.scores, slope, rtol=1e-8, atol=1e-12)
+        assert found.target.of == "probability"
+
+
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    lengths=st.lists(st.integers(2, 20), min_size=1, max_size=6),
+    seed=st.integers(0, 2**16),
+    size=st.integers(1, 7),
+)
+def test_any_batch_equals_its_singles(lengths, seed, size):
+    explainer = whence.load(zoo.make("roberta"))
+    rows = zoo.rows("roberta", tuple(lengths), seed)
+    names = ["generic_attention", "attcat", "grad_x_input", "rollout", "leave_one_out"]
+    together = explainer.explain(rows, method=names, batch_size=size)
+    for row, found in zip(rows, together, strict=True):
+        alone = explainer.explain(row, method=names)
+        same([found[n].scores for n in names], [alone[n].scores for n in names])

@@ -1,0 +1,209 @@
+"""The result: exact when saved, honest about itself, shown well everywhere."""
+
+import dataclasses
+import json
+from html.parser import HTMLParser
+from io import StringIO
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+import whence
+from tests import zoo
+from tests.unit.tokenizers import wordpiece
+from whence.core.errors import CannotRead, CannotWrite
+from whence.explainer import Explanation
+
+EVIL = "</script><img src=x onerror=alert(1)>"
+
+
+@pytest.fixture(scope="module")
+def explainer():
+    model = zoo.make("bert")
+    model.resize_token_embeddings(400)
+    model.config.id2label = {0: "bad", 1: "so-so", 2: "good"}
+    return whence.load(model.double(), tokenizer=wordpiece())
+
+
+@pytest.fixture(scope="module")
+def explanation(explainer):
+    return explainer.explain("a gripping, beautifully acted film")
+
+
+def test_what_it_carries(explainer, explanation):
+    e = explanation
+    assert e.method == "attcat"
+    assert e.params == {"layer": None, "absolute": False}
+    assert len(e.scores) == len(e.tokens)
+    assert sum(e.prediction.probabilities.values()) == pytest.approx(1)
+    assert e.prediction.probability == max(e.prediction.probabilities.values())
+    assert e.target.label == e.prediction.label
+    assert (e.passes.forward, e.passes.backward) == (1, 1)
+    assert e.model["fingerprint"].startswith("blake2b:")
+    assert {"torch", "transformers", "whence", "dtype", "device"} <= set(e.provenance)
+
+
+def test_words_and_top(explanation):
+    words = explanation.words()
+    assert [w.text for w in words] == ["a", "gripping", ",", "beautifully", "acted", "film"]
+    assert sum(w.score for w in words) == pytest.approx(explanation.scores[1:-1].sum())
+    for word in words:
+        assert word.score == pytest.approx(explanation.scores[list(word.tokens)].sum())
+    top = explanation.top(3)
+    assert [abs(w.score) for w in top] == sorted((abs(w.score) for w in words), reverse=True)[:3]
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16"])
+def test_saved_and_loaded_bit_for_bit(tmp_path, explanation, dtype):
+    e = dataclasses.replace(explanation, scores=explanation.scores.astype(dtype))
+    path = e.save(tmp_path / "e.json")
+    back = Explanation.load(path)
+    assert back.scores.dtype == e.scores.dtype
+    assert (back.scores == e.scores).all()
+    assert back.to_dict() == e.to_dict()
+    assert [p.name for p in tmp_path.iterdir()] == ["e.json"]
+
+
+def test_contrast_survives_saving(tmp_path, explainer):
+    e = explainer.explain("a film", target=("good", "bad"))
+    back = Explanation.load(e.save(tmp_path / "e.json"))
+    assert back.target == e.target
+    assert str(back.target) == "good rather than bad"
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", '{"version": 9}', '{"version": 1}', '{"version": 1, "explanations": 3}']
+)
+def test_what_is_no_explanation_is_not_read(tmp_path, text):
+    path = tmp_path / "e.json"
+    path.write_text(text)
+    with pytest.raises(CannotRead):
+        Explanation.load(path)
+
+
+def test_reading_and_writing_where_nothing_is(tmp_path, explanation):
+    with pytest.raises(CannotRead, match="No such file"):
+        Explanation.load(tmp_path / "none.json")
+    for write in (explanation.save, explanation.to_html):
+        with pytest.raises(CannotWrite, match=r"Cannot write .*none/e"):
+            write(tmp_path / "none" / "e")
+
+
+def test_json_keeps_its_contract(explanation):
+    payload = json.loads(json.dumps(explanation.to_dict()))
+    assert payload["version"] == 1
+    assert payload["input"]["text"] == "a gripping, beautifully acted film"
+    assert payload["input"]["pair"] is None
+    assert {"text", "start", "end", "segment", "special"} <= set(payload["tokens"][0])
+    assert {"text", "start", "end", "segment", "tokens"} <= set(payload["words"][0])
+    assert {"label", "index", "probability", "probabilities"} <= set(payload["prediction"])
+    assert {"label", "index"} <= set(payload["target"])
+    (one,) = payload["explanations"]
+    keys = {"method", "params", "signed", "scores", "word_scores", "axioms", "passes", "seconds"}
+    assert keys <= set(one)
+    assert one["scores"] == explanation.scores.tolist()
+
+
+def visible_text(page):
+    parts = []
+    parser = HTMLParser()
+    parser.handle_data = parts.append
+    parser.feed(page)
+    return "".join(parts)
+
+
+def test_html_is_whole_and_harmless(tmp_path, explainer):
+    e = explainer.explain(f"a film {EVIL} acted")
+    text = e.to_html(tmp_path / "e.html")
+    assert (tmp_path / "e.html").read_text() == text
+    assert "<img" not in text
+    assert "<script" not in text.lower()
+    assert EVIL in visible_text(text)
+    assert "http" not in text.replace("http-equiv", "")
+    assert "<img" not in e._repr_html_()
+
+
+def test_labels_and_names_are_escaped_too(explanation):
+    evil = dataclasses.replace(
+        explanation,
+        model={**explanation.model, "name": EVIL},
+        target=dataclasses.replace(explanation.target, label=EVIL),
+        prediction=dataclasses.replace(
+            explanation.prediction, label=EVIL, probabilities={EVIL: 1.0}
+        ),
+        params={"x": EVIL},
+        provenance={EVIL: EVIL},
+    )
+    assert "<img" not in evil.to_html()
+
+
+def test_shown_in_a_terminal_in_a_notebook_and_as_text(explanation):
+    console = Console(record=True, width=100, file=StringIO())
+    console.print(explanation)
+    shown = console.export_text()
+    assert "beautifully" in shown
+    assert explanation.prediction.label in shown
+    assert "beautifully" in str(explanation)
+    assert repr(explanation).startswith("<Explanation attcat of")
+    assert explanation._repr_html_().startswith('<div class="whence">')
+
+
+def test_a_text_cannot_steer_the_terminal(explainer):
+    e = explainer.explain("film \x1b[2J\x1b[31m acted \x07 a")
+    console = Console(record=True, width=100, force_terminal=False, file=StringIO())
+    console.print(e)
+    for shown in (console.export_text(styles=False), str(e)):
+        assert "\x1b" not in shown
+        assert "\x07" not in shown
+
+
+def test_markup_in_a_text_is_text(explainer):
+    e = explainer.explain("a [bold]film[/bold] acted [/nonsense]")
+    console = Console(record=True, width=100, file=StringIO())
+    console.print(e)
+    assert "[bold]film[/bold]" in console.export_text()
+
+
+def test_pairs_lists_and_methods_give_what_they_should(explainer):
+    one = explainer.explain(("the film", "acted"))
+    assert isinstance(one, Explanation)
+    assert one.source.pair == "acted"
+    many = explainer.explain(["a film", ("the film", "acted"), "beautifully acted film"])
+    assert [e.source.text for e in many] == ["a film", "the film", "beautifully acted film"]
+    named = explainer.explain("a film", method=["gradient", "rollout"])
+    assert list(named) == ["gradient", "rollout"]
+    assert explainer.explain([]) == []
+    both = explainer.explain(["a film", "acted"], method=["gradient"])
+    assert [list(e) for e in both] == [["gradient"], ["gradient"]]
+
+
+def test_parameters_for_one_or_several_methods(explainer):
+    found = explainer.explain(
+        "a film", method=["rollout", "cat"], params={"rollout": {"residual": 0.2}, "layer": 1}
+    )
+    assert found["rollout"].params["residual"] == 0.2
+    assert found["cat"].params["layer"] == 1
+    dotted = explainer.explain(
+        "a film", method=["rollout", "cat"], params={"rollout.residual": 0.2}
+    )
+    assert (dotted["rollout"].scores == found["rollout"].scores).all()
+    with pytest.raises(whence.WhenceError, match="None of the methods has a parameter 'x'"):
+        explainer.explain("a film", method=["rollout", "cat"], params={"x": 1})
+
+
+def test_axioms_are_reported(explainer):
+    found = explainer.explain("a film", method="rollout")
+    assert abs(found.axioms["sums_to_one"]) < 1e-12
+    assert np.isclose(found.scores.sum(), 1)
+
+
+def test_progress_ends_at_its_total(explainer):
+    seen = []
+    explainer.explain(
+        ["a film", "the film acted"],
+        method=["attcat", "leave_one_out"],
+        progress=lambda d, t: seen.append((d, t)),
+    )
+    assert seen[-1][0] == seen[-1][1]
+    assert [d for d, _ in seen] == sorted(d for d, _ in seen)
