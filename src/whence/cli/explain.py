@@ -1,0 +1,161 @@
+"""`whence explain`: one text, explained in the terminal, as JSON or as a page."""
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from whence.core.errors import BadParameter, EmptyText
+from whence.core.io import check_writable, write_text
+from whence.view import merge
+
+if TYPE_CHECKING:
+    from whence.explainer.explainer import Progress
+
+
+def method_names(start: str) -> list[str]:
+    """Complete a method's name from the file names, without importing anything heavy."""
+    spec = find_spec("whence.methods")
+    folders = spec.submodule_search_locations if spec else None
+    names = [p.stem for folder in folders or [] for p in Path(folder).glob("[!_]*.py")]
+    return sorted(name for name in names if name.startswith(start))
+
+
+def explain(
+    text: Annotated[
+        str, typer.Argument(help="The text to explain; - reads it from standard input.")
+    ],
+    pair: Annotated[
+        str | None,
+        typer.Option(help="A second text, for models that judge two (entailment, paraphrase)."),
+    ] = None,
+    model: Annotated[
+        str,
+        typer.Option(help="A built-in model (whence list models), a folder, or a Hugging Face id."),
+    ] = "reviews",
+    method: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="How to explain; may be given several times.", autocompletion=method_names
+        ),
+    ] = None,
+    target: Annotated[
+        str | None,
+        typer.Option(
+            help="A label or index, predicted (default), runner-up, or a contrast: positive:negative."
+        ),
+    ] = None,
+    param: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE",
+            help="A parameter of the method; METHOD.NAME=VALUE for one of several.",
+        ),
+    ] = None,
+    top: Annotated[int, typer.Option(min=1, metavar="K", help="How many words to list.")] = 8,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write a page that opens offline.")
+    ] = None,
+    device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, mps.")] = None,
+    dtype: Annotated[
+        str | None, typer.Option(help="float64, float32, bfloat16 or float16.")
+    ] = None,
+    of: Annotated[str, typer.Option(help="Explain the logit or the probability.")] = "logit",
+    revision: Annotated[str | None, typer.Option(help="A revision of the Hugging Face id.")] = None,
+    truncate: Annotated[
+        bool, typer.Option("--truncate", help="Cut a text that is too long instead of refusing it.")
+    ] = False,
+) -> None:
+    """Explain one prediction: which words spoke for it, and which against.
+
+    Examples:
+
+        whence explain "a gripping, beautifully acted film"
+
+        whence explain "not a bad film" --method attcat --method leave_one_out --param remove=delete
+
+        cat review.txt | whence explain - --model path/to/model --truncate --json
+    """
+    if text == "-":
+        text = _standard_input()
+    methods = method or ["attcat"]
+    given = _parameters(param or [])
+    if html is not None:
+        check_writable(html)
+    with _working(f"loading {model}") as (console, report):
+        from whence.explainer import load
+        from whence.explainer.request import requests
+
+        requests(methods, given, {"mask": 0, "pad": 0, "unk": 0}, from_text=True)
+        explainer = load(model, device=device, dtype=dtype, revision=revision)
+        asked = requests(methods, given, explainer.fillers, from_text=True)
+        found = explainer.explain(
+            text if pair is None else (text, pair),
+            method=[request.name for request in asked],
+            params={request.name: request.params for request in asked},
+            target=target,
+            of=of,  # type: ignore[arg-type]
+            truncate=truncate,
+            progress=report,
+        )
+    payload = merge([explanation.to_dict() for explanation in found.values()])
+    if html is not None:
+        from whence.report import page
+
+        write_text(html, page([payload]))
+    if as_json:
+        print(json.dumps(payload, ensure_ascii=False))
+        return
+    from rich.console import Console
+
+    from whence.report.terminal import render
+
+    Console().print(render(payload, top))
+    if html is not None:
+        console.print(f"wrote {html}", style="dim", highlight=False)
+
+
+def _standard_input() -> str:
+    try:
+        text = sys.stdin.read()
+    except UnicodeDecodeError as error:
+        raise EmptyText(
+            f"Standard input is not UTF-8 text ({error.reason} at byte {error.start})."
+        ) from None
+    return text.rstrip("\n")
+
+
+def _parameters(given: list[str]) -> dict[str, str]:
+    values = {}
+    for one in given:
+        name, equals, value = one.partition("=")
+        if not equals or not name:
+            raise BadParameter(f"--param takes NAME=VALUE. Got {one!r}.")
+        values[name] = value
+    return values
+
+
+@contextmanager
+def _working(what: str) -> Iterator[tuple[Any, "Progress"]]:
+    """Show on standard error that something is going on, if a person is watching."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as bar:
+        task = bar.add_task(what, total=None)
+        yield (
+            console,
+            lambda done, total: bar.update(
+                task, description="asking the model", completed=done, total=total
+            ),
+        )

@@ -1,0 +1,94 @@
+"""`whence list`: what there is."""
+
+import json
+from typing import Annotated, Any
+
+import typer
+
+app = typer.Typer(help="List methods and models.", no_args_is_help=True)
+
+
+@app.command("methods")
+def methods(
+    name: Annotated[str | None, typer.Argument(help="Show everything about one method.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """List the methods, or show one: formula, cost, parameters, when it misleads."""
+    from whence.methods import method
+
+    entries = [method.get(name)] if name else list(method)
+    if as_json:
+        print(json.dumps([_facts(entry) for entry in entries], ensure_ascii=False, indent=1))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    if name:
+        console.print(_card(_facts(entries[0])))
+        return
+    table = Table.grid(padding=(0, 2))
+    family = ""
+    for entry in sorted(entries, key=lambda e: (e.facts["family"], e.name)):
+        if entry.facts["family"] != family:
+            family = entry.facts["family"]
+            table.add_row(f"[dim]{family}")
+        table.add_row(f"  [bold]{entry.name}", entry.summary)
+    console.print(table)
+    console.print(
+        "\n[dim]whence list methods NAME shows the formula, the parameters and when it misleads."
+    )
+
+
+@app.command("models")
+def models() -> None:
+    """List the built-in models."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from whence.models.catalogue import BUILTIN
+
+    table = Table("model", "what it is", box=None, pad_edge=False)
+    for name, what in BUILTIN.items():
+        table.add_row(f"[bold]{name}", what)
+    console = Console()
+    console.print(table)
+    console.print("\n[dim]Any folder or Hugging Face id of a text classifier can be used as well.")
+
+
+def _facts(entry: Any) -> dict[str, Any]:
+    """Return what a method says about itself, as plain data."""
+    told = ("family", "signed", "formula", "cost", "misleads_when", "cite")
+    return {
+        "name": entry.name,
+        "summary": entry.summary,
+        **{fact: entry.facts[fact] for fact in told},
+        "needs": sorted(entry.facts["needs"]),
+        "parameters": [
+            {"name": p.name, "allowed": p.allowed, "default": p.default}
+            for p in entry.parameters.values()
+        ],
+    }
+
+
+def _card(facts: dict[str, Any]) -> Any:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table.grid(padding=(0, 2))
+    parameters = "\n".join(
+        f"{p['name']} = {p['default']}   ({p['allowed']})" for p in facts["parameters"]
+    )
+    rows = {
+        facts["name"]: facts["summary"],
+        "formula": facts["formula"],
+        "family": facts["family"],
+        "signed": "yes" if facts["signed"] else "no",
+        "cost": facts["cost"],
+        "parameters": parameters or "none",
+        "misleads when": facts["misleads_when"],
+        "source": facts["cite"],
+    }
+    for name, value in rows.items():
+        table.add_row(Text(name, "bold"), Text(value))
+    return table

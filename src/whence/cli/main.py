@@ -1,0 +1,85 @@
+"""`whence`: the door. Errors become one line on standard error and an exit status of their own."""
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from whence._version import __version__
+from whence.cli import doctor, explain, listing
+from whence.core.errors import WhenceError
+
+_INTRO = """Why did the model say that, and can I believe the answer?
+
+Explain a prediction:
+
+    whence explain "a gripping, beautifully acted film"
+
+    whence explain "the plot is thin" --model path/to/model --method attcat --method leave_one_out
+
+    whence explain "It rains." --pair "The street is wet." --model some/nli-model --html why.html
+
+See what there is, and what works on your model:
+
+    whence list methods
+
+    whence doctor --model path/to/model
+"""
+
+app = typer.Typer(
+    name="whence",
+    help=_INTRO,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("explain")(explain.explain)
+app.add_typer(listing.app, name="list")
+app.command("doctor")(doctor.doctor)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        print(f"whence {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_version, is_eager=True, help="Print the version and leave."
+        ),
+    ] = False,
+) -> None:
+    pass
+
+
+def run() -> None:
+    """Run the command line; every way out has a status."""
+    try:
+        app()
+    except WhenceError as error:
+        _fail(f"whence: {error} [{error.code}, see {error.page}]", error.exit_status)
+    except KeyboardInterrupt:
+        _fail("whence: interrupted; nothing was left half-written.", 130)
+    except BrokenPipeError:
+        # The reader went away (| head). Python would complain once more while closing standard output.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(141)
+    except Exception as error:
+        if os.environ.get("WHENCE_DEBUG"):
+            raise
+        line = " ".join(f"{type(error).__name__}: {error}".split())
+        _fail(
+            f"whence: internal error, {line[:300]} (WHENCE_DEBUG=1 shows where; please report it)",
+            1,
+        )
+
+
+def _fail(message: str, status: int) -> None:
+    print(message, file=sys.stderr)
+    sys.exit(status)
