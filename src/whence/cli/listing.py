@@ -5,10 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-app = typer.Typer(help="List methods and models.", no_args_is_help=True)
 
-
-@app.command("methods")
 def methods(
     name: Annotated[str | None, typer.Argument(help="Show everything about one method.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
@@ -40,7 +37,6 @@ def methods(
     )
 
 
-@app.command("models")
 def models() -> None:
     """List the built-in models."""
     from rich.console import Console

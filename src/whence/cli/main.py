@@ -8,7 +8,7 @@ import typer
 
 from whence._version import __version__
 from whence.cli import doctor, explain, listing
-from whence.core.errors import WhenceError
+from whence.cli.answer import answering
 
 _INTRO = """Why did the model say that, and can I believe the answer?
 
@@ -35,9 +35,12 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("explain")(explain.explain)
-app.add_typer(listing.app, name="list")
-app.command("doctor")(doctor.doctor)
+app.command("explain")(answering(explain.explain))
+listed = typer.Typer(help="List methods and models.", no_args_is_help=True)
+listed.command("methods")(answering(listing.methods))
+listed.command("models")(answering(listing.models))
+app.add_typer(listed, name="list")
+app.command("doctor")(answering(doctor.doctor))
 
 
 def _version(asked: bool) -> None:
@@ -59,27 +62,10 @@ def _options(
 
 
 def run() -> None:
-    """Run the command line; every way out has a status."""
+    """Run the command line."""
     try:
         app()
-    except WhenceError as error:
-        _fail(f"whence: {error} [{error.code}, see {error.page}]", error.exit_status)
-    except KeyboardInterrupt:
-        _fail("whence: interrupted; nothing was left half-written.", 130)
     except BrokenPipeError:
         # The reader went away (| head). Python would complain once more while closing standard output.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)
-    except Exception as error:
-        if os.environ.get("WHENCE_DEBUG"):
-            raise
-        line = " ".join(f"{type(error).__name__}: {error}".split())
-        _fail(
-            f"whence: internal error, {line[:300]} (WHENCE_DEBUG=1 shows where; please report it)",
-            1,
-        )
-
-
-def _fail(message: str, status: int) -> None:
-    print(message, file=sys.stderr)
-    sys.exit(status)

@@ -36,7 +36,7 @@ class WhenceError(Exception):
     exit_status: ClassVar[int] = 1
 
     def __init__(self, message: str) -> None:
-        super().__init__(" ".join(message.split()))
+        super().__init__(" ".join(line.strip() for line in message.splitlines()))
 
     @property
     def page(self) -> str:

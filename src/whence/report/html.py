@@ -17,7 +17,7 @@ _STYLE = """
 .whence p { margin: .2rem 0; }
 .whence .dim, .whence figcaption { color: var(--dim); font-size: .87rem; }
 .whence .strip { font-size: 1.12rem; line-height: 2.05; margin: .35rem 0; white-space: pre-wrap; overflow-wrap: anywhere; }
-.whence .strip mark { color: #000; border-radius: 4px; padding: .12em .1em; box-shadow: inset 0 -1px 0 rgba(0,0,0,.12); }
+.whence .strip mark { color: #000; border-radius: 4px; padding: .12em .1em; }
 .whence .special { color: var(--dim); font: .74rem/1 ui-monospace, monospace; border: 1px solid var(--rule);
   border-radius: 4px; padding: .15em .3em; margin: 0 .25em; vertical-align: middle; color: #333; }
 .whence .pair { border-left: 3px solid var(--rule); padding-left: .7rem; }

@@ -1,0 +1,46 @@
+"""`make demo`: explain a few texts with the built-in models, in the terminal and as a page."""
+
+from rich.console import Console
+from rich.rule import Rule
+
+import whence
+from whence.core.io import write_text
+from whence.report import page
+from whence.report.terminal import render
+from whence.view import merge
+
+PAGE = "whence-demo.html"
+
+CASES = [
+    ("reviews", "a gripping, beautifully acted film", None),
+    ("reviews", "the plot is thin, but the actors are wonderful", ("positive", "negative")),
+    ("reviews", "it takes talent to make a war film this dull", None),
+    # Weights set by hand: only `great` counts, and `decoy` gets nearly all of the attention.
+    ("decoy", "the decoy film is great", None),
+]
+METHODS = {"reviews": ["attcat", "leave_one_out"], "decoy": ["raw_attention", "attcat"]}
+
+
+def main() -> None:
+    """Explain, show, write the page."""
+    console = Console()
+    explainers = {name: whence.load(name) for name in METHODS}
+    payloads = []
+    for model, text, target in CASES:
+        found = explainers[model].explain(text, method=METHODS[model], target=target)
+        payloads.append(merge([explanation.to_dict() for explanation in found.values()]))
+        console.print(Rule(style="dim"))
+        console.print(render(payloads[-1], top=4))
+    write_text(PAGE, page(payloads, title="whence: a few texts, explained"))
+    console.print(Rule(style="dim"))
+    console.print(f"The same as a page: {PAGE}", style="bold", highlight=False)
+    console.print(
+        "Raw attention points at the decoy, which has no effect at all: attention must be tested before it is "
+        "believed.\nNext: .venv/bin/whence explain \"your own text\"",
+        style="dim",
+        highlight=False,
+    )
+
+
+if __name__ == "__main__":
+    main()

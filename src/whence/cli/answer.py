@@ -1,0 +1,38 @@
+"""Every way out of a command has a status, and every error is one line on standard error."""
+
+import os
+import sys
+from collections.abc import Callable
+from functools import wraps
+from typing import NoReturn, ParamSpec
+
+from whence.core.errors import WhenceError
+
+P = ParamSpec("P")
+
+
+def answering(command: Callable[P, None]) -> Callable[P, None]:
+    """Wrap a command so that it ends with one line and a status instead of a traceback."""
+
+    @wraps(command)
+    def answered(*args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            command(*args, **kwargs)
+        except WhenceError as error:
+            _leave(f"{error} [{error.code}, see {error.page}]", error.exit_status)
+        except KeyboardInterrupt:
+            _leave("interrupted; nothing was left half-written.", 130)
+        except BrokenPipeError:
+            raise
+        except Exception as error:
+            if os.environ.get("WHENCE_DEBUG"):
+                raise
+            line = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+            _leave(f"internal error, {line} (WHENCE_DEBUG=1 shows where; please report it)", 1)
+
+    return answered
+
+
+def _leave(message: str, status: int) -> NoReturn:
+    print(f"whence: {message}", file=sys.stderr)
+    sys.exit(status)

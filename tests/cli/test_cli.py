@@ -1,0 +1,300 @@
+"""The command line as a stranger meets it: real processes for the door, a runner for the rest."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from io import StringIO
+from pathlib import Path
+
+import pytest
+
+from tests import zoo
+from whence import __version__
+from whence.core.errors import all_errors
+
+TEXT = "a gripping, beautifully acted film"
+
+
+def process(*arguments, stdin=None, **environment):
+    """Run `python -m whence` as a shell would."""
+    return subprocess.run(
+        [sys.executable, "-m", "whence", *arguments],
+        input=stdin, capture_output=True, text=True, check=False, env={**os.environ, **environment}, timeout=120,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def run(capsys, monkeypatch):
+    """Run the command line in this process: same code from `run()` on, without the cold start."""
+
+    def call(*arguments):
+        from whence.cli import main
+
+        monkeypatch.setattr(sys, "argv", ["whence", *map(str, arguments)])
+        capsys.readouterr()  # what the set-up printed
+        status = 0
+        try:
+            main.run()
+        except SystemExit as leave:
+            status = leave.code or 0
+        out, err = capsys.readouterr()
+        return status, out, err
+
+    return call
+
+
+def test_explain_in_a_real_process():
+    done = process("explain", TEXT)
+    assert done.returncode == 0, done.stderr
+    assert "positive" in done.stdout
+    assert "beautifully" in done.stdout
+    assert done.stderr == ""
+
+
+def test_the_installed_command():
+    command = Path(sys.executable).with_name("whence")
+    done = subprocess.run([command, "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout == f"whence {__version__}\n"
+
+
+def test_json(run):
+    status, out, err = run(
+        "explain", TEXT, "--method", "attcat", "--method", "leave_one_out", "--json"
+    )
+    assert (status, err) == (0, "")
+    payload = json.loads(out)
+    assert out.count("\n") == 1
+    assert payload["version"] == 1
+    assert payload["model"]["name"] == "reviews"
+    assert payload["input"] == {"text": TEXT, "pair": None, "dropped": 0}
+    assert [e["method"] for e in payload["explanations"]] == ["attcat", "leave_one_out"]
+    assert [w["text"] for w in payload["words"]] == [
+        "a",
+        "gripping",
+        ",",
+        "beautifully",
+        "acted",
+        "film",
+    ]
+    assert payload["prediction"]["label"] == payload["target"]["label"] == "positive"
+    for e in payload["explanations"]:
+        assert len(e["scores"]) == len(payload["tokens"])
+        assert len(e["word_scores"]) == len(payload["words"])
+    loo = payload["explanations"][1]
+    assert loo["params"] == {"remove": "mask"}
+    assert loo["passes"] == {"forward": 1 + len(payload["tokens"]), "backward": 0}
+
+
+def test_standard_input():
+    done = process("explain", "-", "--json", stdin=TEXT + "\n")
+    assert json.loads(done.stdout)["input"]["text"] == TEXT
+
+
+def test_pair_target_param_top(run):
+    status, out, _ = run(
+        "explain", "a good film", "--pair", "a bad film", "--model", "decoy", "--target", "positive:negative",
+        "--method", "leave_one_out", "--param", "remove=delete", "--json",
+    )  # fmt: skip
+    payload = json.loads(out)
+    assert status == 0
+    assert payload["input"]["pair"] == "a bad film"
+    assert payload["target"]["against"]["label"] == "negative"
+    assert payload["explanations"][0]["params"] == {"remove": "delete"}
+    status, out, _ = run("explain", TEXT, "--top", "1")
+    assert len(re.findall(r"█", out)) == 16
+
+
+def test_html(run, tmp_path):
+    page = tmp_path / "why.html"
+    status, _, err = run("explain", TEXT, "--html", page)
+    assert status == 0
+    assert f"wrote {page}" in err.replace("\n", "")
+    assert page.read_text().startswith("<!doctype html>")
+
+
+def test_truncate(run):
+    long = "good film " * 400
+    status, _, err = run("explain", long)
+    assert status == 11
+    assert re.search(r"has 802 tokens and the model takes at most \d+", err)
+    status, out, _ = run("explain", long, "--truncate")
+    assert status == 0
+    assert "were cut off" in " ".join(out.split())
+
+
+@pytest.fixture
+def broken(tmp_path):
+    """Folders that are wrong in one way each."""
+    zoo.make("bert").save_pretrained(tmp_path / "wordless")
+    pickled = tmp_path / "pickled"
+    zoo.make("bert").save_pretrained(pickled)
+    (pickled / "model.safetensors").rename(pickled / "pytorch_model.bin")
+    return tmp_path
+
+
+BAD = [
+    (("explain", "  "), 10, "'  ' is empty"),
+    (("explain", "-"), 10, "is empty"),
+    (("explain", TEXT, "--method", "atcat"), 20, "Did you mean 'attcat'"),
+    (("explain", TEXT, "--target", "positiv"), 21, "0 'negative', 1 'positive'"),
+    (("explain", TEXT, "--target", "2"), 21, "no target 2"),
+    (("explain", TEXT, "--param", "layer"), 22, "NAME=VALUE"),
+    (("explain", TEXT, "--param", "layer=x"), 22, "must be an integer or none. Got 'x'"),
+    (("explain", TEXT, "--param", "layer=99"), 22, "no layer 99"),
+    (("explain", TEXT, "--param", "colour=red"), 22, "has no parameter 'colour'"),
+    (("explain", TEXT, "--device", "abacus"), 22, "Here are: cpu"),
+    (("explain", TEXT, "--dtype", "int8"), 22, "float64, float32"),
+    (("explain", TEXT, "--model", "revews"), 30, "Did you mean 'reviews'"),
+    (("explain", TEXT, "--model", "./nowhere"), 30, "no folder './nowhere'"),
+    (("explain", TEXT, "--model", "{broken}/pickled"), 31, "pytorch_model.bin"),
+    (("explain", TEXT, "--model", "{broken}/wordless"), 32, "no tokenizer"),
+    (("explain", TEXT, "--model", "reviews-base"), 34, "no classification head"),
+    (("explain", TEXT, "--html", "/nowhere/why.html"), 40, "no folder '/nowhere'"),
+    (("explain", TEXT, "--html", "."), 40, "it is a folder"),
+    (("list", "methods", "atcat"), 20, "Did you mean 'attcat'"),
+]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"), BAD, ids=lambda x: None if isinstance(x, str) else str(x)
+)
+def test_bad_input_is_one_line_with_its_own_status(
+    run, broken, monkeypatch, arguments, status, message
+):
+    monkeypatch.setattr(sys, "stdin", StringIO(" \n"))
+    found, out, err = run(*(a.format(broken=broken) for a in arguments))
+    assert found == status
+    assert out == ""
+    assert err.count("\n") == 1
+    assert message in err
+    assert "Traceback" not in err
+    code = next(e.code for e in all_errors() if e.exit_status == status)
+    assert f"docs/errors/{code}.md" in err
+
+
+def test_no_permission(tmp_path):
+    """As root everything may be written, so ask the system what it says to somebody else."""
+    if os.getuid() == 0:
+        pytest.skip("root may write anywhere")
+    tmp_path.chmod(0o500)
+    done = process("explain", TEXT, "--html", str(tmp_path / "why.html"))
+    assert done.returncode == 40
+
+
+def test_bad_input_in_a_real_process_leaves_nothing(tmp_path):
+    done = process("explain", "  ", "--html", str(tmp_path / "why.html"))
+    assert done.returncode == 10
+    assert done.stderr.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_nan_logits(run, tmp_path):
+    from tests.unit.tokenizers import wordpiece
+
+    model = zoo.make("bert")
+    model.resize_token_embeddings(400)
+    model.classifier.bias.data[0] = float("nan")
+    model.save_pretrained(tmp_path / "m")
+    wordpiece().save_pretrained(tmp_path / "m")
+    status, _, err = run("explain", TEXT, "--model", tmp_path / "m")
+    assert status == 35
+    assert "nan" in err
+
+
+def test_interrupt_is_one_line(run, monkeypatch):
+    from whence.explainer import Explainer
+
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Explainer, "explain", interrupt)
+    status, _, err = run("explain", TEXT)
+    assert status == 130
+    assert err.count("\n") == 1
+
+
+def test_an_internal_error_is_one_line_and_asks_to_be_reported(run, monkeypatch):
+    from whence.explainer import Explainer
+
+    def fail(*_, **__):
+        raise ZeroDivisionError("oh\nno")
+
+    monkeypatch.setattr(Explainer, "explain", fail)
+    status, _, err = run("explain", TEXT)
+    assert status == 1
+    assert "ZeroDivisionError: oh no" in err
+    monkeypatch.setenv("WHENCE_DEBUG", "1")
+    with pytest.raises(ZeroDivisionError):
+        run("explain", TEXT)
+
+
+def test_a_reader_that_goes_away_is_no_error():
+    command = f"{sys.executable} -m whence explain '{TEXT}' --json | head -c 10"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+
+
+def test_list(run):
+    status, out, _ = run("list", "methods")
+    assert status == 0
+    assert "leave_one_out" in out
+    _, out, _ = run("list", "methods", "attcat")
+    assert "misleads when" in out
+    assert "formula" in out
+    _, out, _ = run("list", "methods", "--json")
+    facts = json.loads(out)
+    assert {f["name"] for f in facts} >= {"attcat", "rollout", "random"}
+    _, out, _ = run("list", "models")
+    assert "decoy" in out
+
+
+def test_doctor(run):
+    status, out, _ = run("doctor")
+    assert status == 0
+    assert "transformers" in out
+    status, out, _ = run("doctor", "--model", "decoy", "--json")
+    report = json.loads(out)
+    assert all(row["works"] for row in report["model"]["methods"])
+    _, out, _ = run("doctor", "--model", "reviews-base")
+    assert "no classification head" in " ".join(out.split())
+
+
+def test_doctor_finds_out_by_trying(run, tmp_path):
+    zoo.make("t5").save_pretrained(tmp_path / "t5")
+    _, out, _ = run("doctor", "--model", tmp_path / "t5", "--json")
+    rows = {row["method"]: row for row in json.loads(out)["model"]["methods"]}
+    assert not rows["rollout"]["works"]
+    assert "encoder and a decoder" in rows["rollout"]["why_not"]
+    assert rows["gradient"]["works"]
+
+
+@pytest.mark.parametrize("command", [(), ("explain",), ("list",), ("list", "methods"), ("doctor",)])
+def test_help_teaches(run, command):
+    status, out, _ = run(*command, "--help")
+    assert status == 0
+    assert "Usage" in out
+    if command in {(), ("explain",)}:
+        assert 'whence explain "' in out
+
+
+def test_completion_knows_methods_without_importing_torch():
+    program = (
+        "import sys; from whence.cli.explain import method_names;"
+        "print(method_names('ro')); assert 'torch' not in sys.modules"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "['rollout']\n"
+    asked = {
+        "_WHENCE_COMPLETE": "complete_bash",
+        "COMP_WORDS": "whence explain x --method ro",
+        "COMP_CWORD": "4",
+    }
+    command = Path(sys.executable).with_name("whence")
+    shown = subprocess.run(
+        [command], capture_output=True, text=True, check=True, env={**os.environ, **asked}
+    )
+    assert shown.stdout.split() == ["rollout"]
