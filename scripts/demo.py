@@ -36,7 +36,7 @@ def main() -> None:
     console.print(f"The same as a page: {PAGE}", style="bold", highlight=False)
     console.print(
         "Raw attention points at the decoy, which has no effect at all: attention must be tested before it is "
-        "believed.\nNext: .venv/bin/whence explain \"your own text\"",
+        'believed.\nNext: .venv/bin/whence explain "your own text"',
         style="dim",
         highlight=False,
     )

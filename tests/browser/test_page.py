@@ -9,7 +9,8 @@ import whence
 
 EVIL = "</script><img src=x onerror=alert(1)>"
 FLAGS = [
-    "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update", "--disable-sync",
+    "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update",
+    "--disable-sync",
 ]  # fmt: skip
 
 pytestmark = [
@@ -88,7 +89,9 @@ def test_details_open_and_nothing_overflows(browser, explainer, tmp_path):
     for summary in page.locator("summary").all():
         summary.click()
     assert page.locator("table").first.is_visible()
-    assert page.evaluate("document.querySelector('.strip').scrollWidth <= document.documentElement.clientWidth")
+    assert page.evaluate(
+        "document.querySelector('.strip').scrollWidth <= document.documentElement.clientWidth"
+    )
     page.context.close()
 
 
@@ -105,7 +108,9 @@ def test_a_pair_shows_both_texts(browser, explainer, tmp_path):
 
 def test_notebook_fragment(browser, explainer, tmp_path):
     path = tmp_path / "cell.html"
-    path.write_text(f"<!doctype html><meta charset=utf-8>{explainer.explain('a good film')._repr_html_()}")
+    path.write_text(
+        f"<!doctype html><meta charset=utf-8>{explainer.explain('a good film')._repr_html_()}"
+    )
     page, seen = opened(browser, path)
     assert "good" in page.locator(".strip").first.inner_text()
     assert seen["errors"] == []

@@ -26,9 +26,20 @@ MODULES = [
 
 def test_import_whence_imports_nothing_heavy():
     program = "import sys, whence; print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
     loaded = {name.partition(".")[0] for name in done.stdout.split()}
-    assert not loaded & {"torch", "transformers", "numpy", "tokenizers", "rich", "typer", "pydantic", "safetensors"}
+    assert not loaded & {
+        "torch",
+        "transformers",
+        "numpy",
+        "tokenizers",
+        "rich",
+        "typer",
+        "pydantic",
+        "safetensors",
+    }
 
 
 def test_the_public_names():

@@ -41,7 +41,9 @@ def test_batch_equals_singles_in_float32(explainer, sentences):
         for name, alone in explainer.explain(text, method=method.names()).items():
             largest = np.abs(alone.scores).max()
             # A few hundred float32 additions in another order, through 6 layers there and back.
-            np.testing.assert_allclose(found[name].scores, alone.scores, rtol=0, atol=2e-3 * largest)
+            np.testing.assert_allclose(
+                found[name].scores, alone.scores, rtol=0, atol=2e-3 * largest
+            )
 
 
 @pytest.mark.parametrize(

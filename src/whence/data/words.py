@@ -7,12 +7,14 @@ crosses. What remains is the finest division into words that the tokens allow.
 
 import unicodedata
 from collections.abc import Sequence
+from functools import cache
 from itertools import pairwise
 
 from whence.core.types import Token, Word
 
 _JOINERS = {"\u200c", "\u200d"}  # zero-width (non-)joiner: glue inside Indic words and emoji
 _APOSTROPHES = {"'", "’"}
+_LETTERS = {"word", "mark"}
 # Scripts written without spaces: each character is a word unless a token joins several.
 _UNSPACED = (
     ("\u0e00", "\u0eff"),  # Thai, Lao
@@ -29,27 +31,51 @@ _UNSPACED = (
 )
 
 
-def _glued(text: str, i: int) -> bool:
+@cache
+def _kind(character: str) -> str:
+    """Sort a character: space, mark, joiner, unspaced, word, apostrophe or other."""
+    if character.isspace():
+        return "space"
+    if character in _JOINERS:
+        return "joiner"
+    if character in _APOSTROPHES:
+        return "apostrophe"
+    group = unicodedata.category(character)[0]
+    if group == "M":
+        return "mark"
+    if any(low <= character <= high for low, high in _UNSPACED):
+        return "unspaced"
+    return "word" if group in "LN" or character == "_" else "other"
+
+
+def _cuts(text: str) -> set[int]:
+    """Return where people would cut the text: around white space and between words."""
+    kinds = [_kind(character) for character in text]
+    cuts = {0, len(text)}
+    for i, here in enumerate(kinds):
+        if here == "space":
+            cuts |= {i, i + 1}
+        elif i and kinds[i - 1] != "space" and not _glued(kinds, i):
+            cuts.add(i)
+    return cuts
+
+
+def _glued(kinds: list[str], i: int) -> bool:
     """Say whether character i belongs to the word of character i - 1."""
-    before, here = text[i - 1], text[i]
-    if unicodedata.category(here)[0] == "M" or here in _JOINERS or before in _JOINERS:
-        return not before.isspace()
-    if _unspaced(before) or _unspaced(here):
-        return False
-    if _wordlike(before) and _wordlike(here):
+    before, here = kinds[i - 1], kinds[i]
+    if here in ("mark", "joiner") or before == "joiner":
         return True
-    inside = i + 1 < len(text) and _wordlike(text[i + 1])
-    if here in _APOSTROPHES:  # don't
-        return _wordlike(before) and inside
-    return before in _APOSTROPHES and _wordlike(here) and i > 1 and _wordlike(text[i - 2])
-
-
-def _wordlike(character: str) -> bool:
-    return unicodedata.category(character)[0] in "LMN" or character == "_"
-
-
-def _unspaced(character: str) -> bool:
-    return any(low <= character <= high for low, high in _UNSPACED)
+    if before == "unspaced" or here == "unspaced":
+        return False
+    if here == "word":
+        # A letter after a letter; or after the apostrophe of don't.
+        return before in _LETTERS or (before == "apostrophe" and i > 1 and kinds[i - 2] in _LETTERS)
+    return (
+        here == "apostrophe"
+        and before in _LETTERS
+        and i + 1 < len(kinds)
+        and kinds[i + 1] in _LETTERS
+    )
 
 
 def trimmed(text: str, start: int, end: int) -> tuple[int, int]:
@@ -70,12 +96,7 @@ def words_of(text: str, segment: int, tokens: Sequence[tuple[int, Token]]) -> li
     Every token gets a word: one that covers no visible character ("▁", a newline) goes to the next word,
     or to the last one if none follows, so that the scores of the words add up to those of the tokens.
     """
-    cuts = {0, len(text)}
-    for i, character in enumerate(text):
-        if character.isspace():
-            cuts |= {i, i + 1}
-        elif i and not text[i - 1].isspace() and not _glued(text, i):
-            cuts.add(i)
+    cuts = _cuts(text)
     for _, token in tokens:
         if token.start is not None and token.end is not None and token.text.strip():
             cuts -= set(range(token.start + 1, token.end))

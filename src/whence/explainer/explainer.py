@@ -4,6 +4,7 @@ import platform
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from importlib.metadata import version
 from typing import Any
 
@@ -351,11 +352,7 @@ class Explainer:
                 "labels": list(loaded.labels),
             },
             "provenance": {
-                "whence": __version__,
-                "torch": torch.__version__,
-                "transformers": version("transformers"),
-                "numpy": np.__version__,
-                "python": platform.python_version(),
+                **_software(),
                 "device": str(loaded.device),
                 "dtype": str(loaded.dtype).removeprefix("torch."),
             },
@@ -378,6 +375,18 @@ class _Tally:
         self._done += units
         if self._progress is not None:
             self._progress(min(self._done, self._total), self._total)
+
+
+@cache
+def _software() -> dict[str, str]:
+    """Name the versions that compute; looked up once, because that takes as long as a small model."""
+    return {
+        "whence": __version__,
+        "torch": torch.__version__,
+        "transformers": version("transformers"),
+        "numpy": np.__version__,
+        "python": platform.python_version(),
+    }
 
 
 def _is_pair(given: Any) -> bool:

@@ -16,16 +16,12 @@ class Request:
 
     entry: Entry
     params: dict[str, Any]
+    reads: bool  # the shared trace; otherwise it asks the model again
 
     @property
     def name(self) -> str:
         """The method's name."""
         return self.entry.name
-
-    @property
-    def reads(self) -> bool:
-        """True if it reads the shared trace, false if it asks the model again."""
-        return is_reader(self.entry)
 
     @property
     def needs(self) -> frozenset[str]:
@@ -59,7 +55,8 @@ def requests(
     for entry in entries:
         values = checked(entry.name, entry.parameters, given[entry.name], from_text=from_text)
         settle = entry.facts.get("settle")
-        result.append(Request(entry, settle(values, fillers) if settle else values))
+        values = settle(values, fillers) if settle else values
+        result.append(Request(entry, values, is_reader(entry)))
     return result
 
 

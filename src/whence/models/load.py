@@ -7,6 +7,7 @@ import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from logging import CRITICAL
 from pathlib import Path
 from typing import Any, Literal
@@ -51,7 +52,7 @@ class Loaded:
         weight = getattr(self.model.get_input_embeddings(), "weight", None)
         return None if weight is None else int(weight.shape[0])
 
-    @property
+    @cached_property
     def accepts(self) -> frozenset[str]:
         """The keywords of the model's forward."""
         return frozenset(inspect.signature(self.model.forward).parameters)
