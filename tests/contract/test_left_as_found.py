@@ -1,5 +1,7 @@
 """Nothing stays on the model: after success, after a raise, after an interrupt, in any mode of the caller."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 import torch
 
@@ -124,3 +126,21 @@ def test_training_goes_on_as_if_nothing_had_happened():
     plain = step(zoo.make("bert"), explained=False)
     with_whence = step(zoo.make("bert"), explained=True)
     assert all(torch.equal(a, b) for a, b in zip(plain, with_whence, strict=True))
+
+
+def test_threads_on_one_model_take_turns():
+    model = zoo.make("bert")
+    before = snapshot(model)
+    explainer = whence.load(model)
+    rows = zoo.rows("bert", lengths=(5, 6, 7, 8))
+    wanted = [explainer.explain(row, method=["attcat", "leave_one_out"]) for row in rows]
+    with ThreadPoolExecutor(4) as pool:
+        for _ in range(3):
+            found = list(
+                pool.map(
+                    lambda row: explainer.explain(row, method=["attcat", "leave_one_out"]), rows
+                )
+            )
+            for one, other in zip(found, wanted, strict=True):
+                assert all((one[name].scores == other[name].scores).all() for name in one)
+    assert_unchanged(before, snapshot(model))

@@ -181,6 +181,15 @@ def test_encoded_inputs_with_their_tokenizer_get_their_words_back():
     assert [token.special for token in found.tokens][0 :: len(found) - 1] == [True, True]
 
 
+def test_an_encoded_pair_gets_its_two_texts_back():
+    tokenizer = wordpiece()
+    (found,) = taken(
+        tokenizer("a gripping film", "beautifully acted", return_tensors="pt"), tokenizer
+    )
+    assert (found.source.text, found.source.pair) == ("a gripping film", "beautifully acted")
+    assert [(w.text, w.segment) for w in found.words][-2:] == [("beautifully", 1), ("acted", 1)]
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [

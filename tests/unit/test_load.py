@@ -5,6 +5,8 @@ import shutil
 
 import pytest
 import torch
+from transformers import BertModel, BertPreTrainedModel
+from transformers.modeling_outputs import SequenceClassifierOutput
 
 import whence
 from tests import zoo
@@ -209,3 +211,45 @@ def test_multi_label_and_regression():
     e = whence.load(model).explain(zoo.rows("bert")[0], method="leave_one_out", target=1)
     assert e.prediction.probability is None
     assert "=" in str(e).splitlines()[0]
+
+
+class Own(BertPreTrainedModel):
+    """A classifier of one's own: mean pooling and a linear layer, under a name that says nothing."""
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.bert = BertModel(config, add_pooling_layer=False)
+        self.out = torch.nn.Linear(config.hidden_size, config.num_labels)
+        self.post_init()
+
+    def forward(self, input_ids, attention_mask=None):
+        hidden = self.bert(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
+        mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask
+        mean = (hidden * mask[..., None]).sum(1) / mask.sum(1, keepdim=True)
+        return SequenceClassifierOutput(logits=self.out(mean))
+
+
+def test_a_classifier_of_ones_own_that_reads_the_mean_of_the_rows():
+    config = zoo.make("bert").config
+    explainer = whence.load(Own(config).double().eval())
+    trace = explainer.trace(zoo.rows("bert"))
+    wanted = trace.real / trace.real.sum(1, keepdim=True)
+    torch.testing.assert_close(trace.rows, wanted.double())
+    found = explainer.explain(zoo.rows("bert"), method=["rollout", "attcat", "generic_attention"])
+    alone = explainer.explain(
+        zoo.rows("bert")[1], method=["rollout", "attcat", "generic_attention"]
+    )
+    for name, one in alone.items():
+        torch.testing.assert_close(torch.tensor(found[1][name].scores), torch.tensor(one.scores))
+
+
+def test_outputs_that_do_not_fit_the_labels():
+    model = Own(zoo.make("bert").config).eval()
+    model.out = torch.nn.Linear(32, 5)
+    with pytest.raises(NoHead, match="gives 5 outputs, its configuration names 3 labels"):
+        whence.load(model).explain(zoo.rows("bert"))
+
+
+def test_a_module_that_is_no_transformers_model():
+    with pytest.raises(UnknownModel, match="no transformers configuration"):
+        whence.load(torch.nn.Linear(2, 2))

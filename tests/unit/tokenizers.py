@@ -27,6 +27,7 @@ def wordpiece() -> PreTrainedTokenizerFast:
     core = Tokenizer(models.WordPiece(unk_token="[UNK]"))
     core.normalizer = normalizers.BertNormalizer(lowercase=True)
     core.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    core.decoder = decoders.WordPiece()
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     core.train_from_iterator(
         TEXTS * 3, trainers.WordPieceTrainer(vocab_size=260, special_tokens=special)

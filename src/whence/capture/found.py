@@ -2,9 +2,20 @@
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from threading import Lock, RLock
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
+
+# Two threads on one model would undo each other's switches, so they take turns.
+_turns: WeakKeyDictionary[torch.nn.Module, RLock] = WeakKeyDictionary()
+_turns_guard = Lock()
+
+
+def _turn(model: torch.nn.Module) -> RLock:
+    with _turns_guard:
+        return _turns.setdefault(model, RLock())
 
 
 @contextmanager
@@ -13,10 +24,10 @@ def as_found(model: torch.nn.Module) -> Iterator[ExitStack]:
 
     Yields a stack: whatever else is put on the model registers its removal there.
     """
-    modes = [(module, module.training) for module in model.modules()]
-    frozen = [weight for weight in model.parameters() if weight.requires_grad]
-    devices = sorted({w.device.index for w in model.parameters() if w.device.type == "cuda"})
-    with ExitStack() as stack:
+    with _turn(model), ExitStack() as stack:
+        modes = [(module, module.training) for module in model.modules()]
+        frozen = [weight for weight in model.parameters() if weight.requires_grad]
+        devices = sorted({w.device.index for w in model.parameters() if w.device.type == "cuda"})
         stack.enter_context(torch.random.fork_rng(devices=devices))
         # The caller may sit in no_grad or inference_mode; a trace needs gradients all the same.
         stack.enter_context(torch.inference_mode(False))

@@ -6,7 +6,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from whence.core.errors import NotFinite, UnknownTarget, did_you_mean
+from whence.core.errors import NoHead, NotFinite, UnknownTarget, did_you_mean
 from whence.core.types import Of, Prediction, Target
 
 Rank = Literal["predicted", "runner-up"]
@@ -129,6 +129,11 @@ def finite(logits: Tensor, what: str) -> Tensor:
 
 def predictions(logits: Tensor, task: Task, labels: tuple[str, ...]) -> list[Prediction]:
     """Describe what the model said about each row."""
+    if logits.shape[1] != len(labels):
+        raise NoHead(
+            f"The model gives {logits.shape[1]} outputs, its configuration names {len(labels)} labels. "
+            "Set num_labels and id2label to fit."
+        )
     shares = probabilities(logits.double(), task).tolist()
     result = []
     for values, row in zip(logits.double().tolist(), shares, strict=True):

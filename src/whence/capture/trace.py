@@ -116,7 +116,13 @@ class _Recorder:
 
     def watch_embeddings(self, model: Any, stack: ExitStack) -> None:
         """Make the token embeddings the leaves of the graph: everything before them is a lookup."""
-        table = model.get_input_embeddings()
+        try:
+            table = model.get_input_embeddings()
+        except NotImplementedError:
+            raise NotCapturable(
+                f"{type(model).__name__} does not say where its token embeddings are: give it a method "
+                "get_input_embeddings(). leave_one_out works without."
+            ) from None
         # BART and T5 keep one table and several modules around it.
         same = [
             part

@@ -3,6 +3,7 @@
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Any
 
 from whence.core.errors import BadEncoding, BadTokenizer, EmptyText, NoTokenizer, TooLong
@@ -263,14 +264,24 @@ def _from_row(
     return _described(features, tokenizer)
 
 
+def _runs(ids: Sequence[int], special: Sequence[int]) -> list[list[int]]:
+    """Return the stretches between special tokens: one text, or the two of a pair."""
+    pairs = zip(ids, special, strict=True)
+    return [
+        [i for i, _ in run] for flag, run in groupby(pairs, key=lambda p: bool(p[1])) if not flag
+    ]
+
+
 def _described(features: dict[str, tuple[int, ...]], tokenizer: Any) -> Encoded:
     """Give an encoded input tokens and words: through its decoded text where that leads back to the same ids."""
     ids = features["input_ids"]
     if tokenizer is not None:
         special = tokenizer.get_special_tokens_mask(list(ids), already_has_special_tokens=True)
-        text = tokenizer.decode([i for i, s in zip(ids, special, strict=True) if not s])
-        if text.strip():
-            again = encode(text, tokenizer, max_length=None, truncate=False)
+        texts = tuple(tokenizer.decode(run) for run in _runs(ids, special))
+        if 1 <= len(texts) <= 2 and all(text.strip() for text in texts):
+            again = encode(
+                texts if len(texts) == 2 else texts[0], tokenizer, max_length=None, truncate=False
+            )
             if again.ids == ids:
                 return replace(again, features=features)
         pieces = tokenizer.convert_ids_to_tokens(list(ids))

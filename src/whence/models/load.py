@@ -49,7 +49,10 @@ class Loaded:
     @property
     def vocabulary(self) -> int | None:
         """The number of token embeddings."""
-        weight = getattr(self.model.get_input_embeddings(), "weight", None)
+        try:
+            weight = getattr(self.model.get_input_embeddings(), "weight", None)
+        except NotImplementedError:  # what transformers raises where it cannot find them
+            return None
         return None if weight is None else int(weight.shape[0])
 
     @cached_property
@@ -69,6 +72,11 @@ def load(
     """Load a built-in name, a folder or a Hub id; or take a model object as it is."""
     dtype = _dtype(dtype)
     if isinstance(what, torch.nn.Module):
+        if not hasattr(getattr(what, "config", None), "num_labels"):
+            raise UnknownModel(
+                f"Cannot explain a {type(what).__name__}: it has no transformers configuration. Give a "
+                "transformers model, or a subclass of PreTrainedModel."
+            )
         model = _own_copy(what, device, dtype)
         name = str(getattr(what.config, "_name_or_path", "") or type(what).__name__)
         if isinstance(tokenizer, str | Path):
@@ -308,7 +316,10 @@ def _described(model: Any, tokenizer: Any, name: str, revision: str | None) -> L
 
 
 def _task(model: Any) -> tuple[tuple[str, ...], Task]:
-    if not type(model).__name__.endswith("ForSequenceClassification"):
+    kind = type(model)
+    # A class of one's own may be a classifier under any name; whether it gives logits shows when it is run.
+    foreign = not kind.__module__.startswith("transformers.")
+    if not (foreign or kind.__name__.endswith("ForSequenceClassification")):
         return (), "none"
     config = model.config
     names = [str((config.id2label or {}).get(i, f"LABEL_{i}")) for i in range(config.num_labels)]
