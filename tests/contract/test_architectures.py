@@ -1,5 +1,7 @@
 """The architecture matrix: captured logits are the model's own, maps are its own, and it is restored exactly."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 import torch
@@ -18,14 +20,17 @@ ROUTED = [
 ]  # use the attention interface
 
 
-@pytest.fixture(scope="module", params=zoo.ARCHITECTURES)
-def name(request):
-    return request.param
+everywhere = pytest.mark.parametrize("name", zoo.ARCHITECTURES)
 
 
-@pytest.fixture(scope="module")
-def model(name):
+@cache
+def made(name):
     return zoo.make(name)
+
+
+@pytest.fixture
+def model(name):
+    return made(name)
 
 
 def own_logits(model, row):
@@ -33,6 +38,7 @@ def own_logits(model, row):
         return model(input_ids=torch.tensor([row["input_ids"]])).logits[0]
 
 
+@everywhere
 def test_logits_with_capture_equal_logits_without(name, model):
     before = snapshot(model)
     trace = whence.load(model).trace(zoo.rows(name))
@@ -42,6 +48,7 @@ def test_logits_with_capture_equal_logits_without(name, model):
     assert_unchanged(before, snapshot(model))
 
 
+@everywhere
 def test_attention_was_seen_in_every_layer(name, model):
     trace = whence.load(model).trace(zoo.rows(name))
     # Encoder, decoder and cross attention, two layers each; or three layers of one stack.
@@ -52,6 +59,7 @@ def test_attention_was_seen_in_every_layer(name, model):
         torch.testing.assert_close(rows, torch.ones_like(rows), rtol=0, atol=1e-6)
 
 
+@everywhere
 def test_maps_equal_those_of_transformers(name, model):
     ids = torch.tensor([zoo.rows(name)[0]["input_ids"]])
     trace = whence.load(model).trace({"input_ids": ids})
@@ -71,7 +79,7 @@ def test_maps_equal_those_of_transformers(name, model):
         torch.testing.assert_close(layer.map(), one.double(), rtol=0, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", ROUTED, scope="module")
+@pytest.mark.parametrize("name", ROUTED)
 def test_gradients_of_maps_are_those_of_autograd(name, model):
     """Nudge one attention weight by hand and see the target move as its gradient says."""
     from transformers.masking_utils import AttentionMaskInterface, eager_mask
@@ -107,7 +115,7 @@ def test_gradients_of_maps_are_those_of_autograd(name, model):
     assert slope == pytest.approx(wanted, rel=5e-3, abs=1e-4 if name in ROUGH else 1e-6)
 
 
-@pytest.mark.parametrize("name", ONE_STREAM, scope="module")
+@pytest.mark.parametrize("name", ONE_STREAM)
 def test_row_that_the_prediction_reads(name, model):
     trace = whence.load(model).trace(zoo.rows(name))
     wanted = [len(row["input_ids"]) - 1 if name in zoo.CAUSAL else 0 for row in zoo.rows(name)]
@@ -115,6 +123,7 @@ def test_row_that_the_prediction_reads(name, model):
     assert trace.rows.max(1).values.tolist() == [1.0] * len(wanted)
 
 
+@everywhere
 def test_every_method_works_or_refuses_clearly(name, model):
     explainer = whence.load(model)
     for one in method.names():
@@ -127,7 +136,7 @@ def test_every_method_works_or_refuses_clearly(name, model):
         assert all(np.isfinite(e.scores).all() for e in found)
 
 
-@pytest.mark.parametrize("name", sorted(zoo.TWO_STREAMS), scope="module")
+@pytest.mark.parametrize("name", sorted(zoo.TWO_STREAMS))
 def test_token_gradients_of_two_streams_count_both(name, model):
     """A BART or T5 classifier reads each token twice; the gradient must be that of the token, not of one copy."""
     row = zoo.rows(name)[0]

@@ -1,16 +1,16 @@
 """One forward and at most one backward pass, and everything that readers may want to know about them."""
 
 from collections.abc import Iterable
-from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from whence.capture.found import as_found
-from whence.capture.layer import AttentionLayer, Computed, Stored
+from whence.capture.layer import AttentionLayer
 from whence.capture.recognise import Recognise
+from whence.capture.recorder import Recorder
 from whence.capture.seam import attention_seam
 from whence.capture.target import Targets, TargetSpec, Task, finite
 from whence.core.errors import BadMethod, BadParameter, NoHead, NotCapturable
@@ -68,91 +68,15 @@ class Trace:
         return self.batch.real
 
 
-@dataclass(eq=False)
-class _Frame:
-    """One run of a block: a member of a ModuleList that may have attention inside."""
-
-    hidden: Tensor | None
-    attends: bool = False
-
-
-class _Recorder:
-    """Watches one forward pass."""
-
-    def __init__(self, batch: Batch) -> None:
-        self.batch = batch
-        self.layers: list[AttentionLayer] = []
-        self.embeddings: list[
-            tuple[Tensor, Tensor]
-        ] = []  # the ids and their embeddings, one per call
-        self.last_output: Tensor | None = None
-        self._open: list[_Frame] = []
-
-    def attention(self, layer: Computed | Stored) -> None:
-        if self._open:
-            layer.hidden = self._open[-1].hidden
-            for frame in self._open:
-                frame.attends = True
-        self.layers.append(layer)
-
-    def watch_blocks(self, model: nn.Module, stack: ExitStack) -> None:
-        """Hook every member of a ModuleList: those that turn out to attend are the model's layers."""
-        lists = [part for part in model.modules() if isinstance(part, nn.ModuleList)]
-        for block in dict.fromkeys(member for part in lists for member in part):
-            entered = block.register_forward_pre_hook(self._enter, with_kwargs=True)
-            stack.callback(entered.remove)
-            left = block.register_forward_hook(self._leave)
-            stack.callback(left.remove)
-
-    def _enter(self, _: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        candidates = [*args, kwargs.get("hidden_states")]
-        self._open.append(_Frame(next((x for x in candidates if _is_hidden(x)), None)))
-
-    def _leave(self, _: nn.Module, __: tuple[Any, ...], output: Any) -> None:
-        frame = self._open.pop()
-        first = output[0] if isinstance(output, tuple | list) and output else output
-        if frame.attends and _is_hidden(first):
-            self.last_output = first
-
-    def watch_embeddings(self, model: Any, stack: ExitStack) -> None:
-        """Make the token embeddings the leaves of the graph: everything before them is a lookup."""
-        try:
-            table = model.get_input_embeddings()
-        except NotImplementedError:
-            raise NotCapturable(
-                f"{type(model).__name__} does not say where its token embeddings are: give it a method "
-                "get_input_embeddings(). leave_one_out works without."
-            ) from None
-        # BART and T5 keep one table and several modules around it.
-        same = [
-            part
-            for part in model.modules()
-            if part is table
-            or (isinstance(part, nn.Embedding) and part.weight is getattr(table, "weight", None))
-        ]
-        for part in same:
-            stack.callback(part.register_forward_hook(self._embed).remove)
-
-    def _embed(self, _: nn.Module, args: tuple[Any, ...], output: Tensor) -> Tensor:
-        leaf = output.detach().requires_grad_()
-        self.embeddings.append((args[0], leaf))
-        return leaf
-
-
-def _is_hidden(value: Any) -> bool:
-    return isinstance(value, Tensor) and value.dim() == 3 and value.is_floating_point()
-
-
 def trace(model: Any, batch: Batch, needs: Iterable[str], spec: TargetSpec, task: Task) -> Trace:
     """Run the model once forward, once backward if a gradient is needed, and keep what `needs` names."""
     needs = frozenset(needs)
     attends = bool(needs & {"attention", "attention_grad", "hidden_grad"})
-    recorder = _Recorder(batch)
+    gradients = needs & _GRADIENTS
+    recorder = Recorder(batch, cut=not gradients)
     with as_found(model) as stack:
-        if needs:
+        if gradients:
             recorder.watch_embeddings(model, stack)
-        else:
-            stack.enter_context(torch.no_grad())
         if attends:
             recorder.watch_blocks(model, stack)
             if not stack.enter_context(attention_seam(model, recorder)):
@@ -160,7 +84,7 @@ def trace(model: Any, batch: Batch, needs: Iterable[str], spec: TargetSpec, task
         logits = finite(_logits(model, batch), "logits")
         targets = Targets(*spec.resolve(logits.detach()), spec, task)
         refusal = _refusal(model, recorder, batch) if attends else None
-        found = _differentiate(recorder, targets.value(logits), needs, attends)
+        found = _differentiate(recorder, targets.value(logits), needs)
     rows = batch.real.new_zeros(batch.real.shape, dtype=logits.dtype)
     if attends and refusal is None:
         rows = _rows_read(found.get(id(recorder.last_output)), recorder, logits.dtype)
@@ -186,7 +110,7 @@ def _logits(model: Any, batch: Batch) -> Tensor:
     return logits
 
 
-def _refusal(model: Any, recorder: _Recorder, batch: Batch) -> NotCapturable | None:
+def _refusal(model: Any, recorder: Recorder, batch: Batch) -> NotCapturable | None:
     """Say why attention methods cannot work: attention not seen, not in every layer, or not one square map."""
     name = type(model).__name__
     use = "Use gradient, grad_x_input or leave_one_out, which need no attention."
@@ -221,11 +145,9 @@ def _refusal(model: Any, recorder: _Recorder, batch: Batch) -> NotCapturable | N
 
 
 def _differentiate(
-    recorder: _Recorder, value: Tensor, needs: frozenset[str], attends: bool
+    recorder: Recorder, value: Tensor, needs: frozenset[str]
 ) -> dict[int, Tensor | None]:
     """Take all gradients in one backward pass; return those of leaves and last output by identity."""
-    if not needs:
-        return {}
     wanted: list[Tensor] = []
     if "embedding_grad" in needs:
         wanted += [leaf for _, leaf in recorder.embeddings]
@@ -233,7 +155,7 @@ def _differentiate(
         wanted += [layer.out for layer in recorder.layers if layer.out is not None]
     if "hidden_grad" in needs:
         wanted += [layer.hidden for layer in recorder.layers if layer.hidden is not None]
-    if attends and recorder.last_output is not None:
+    if recorder.last_output is not None:
         wanted.append(recorder.last_output)
     wanted = [tensor for tensor in wanted if tensor.requires_grad]
     # With the last block's output alone, this runs back through the head and no further.
@@ -243,14 +165,16 @@ def _differentiate(
     for layer in recorder.layers:
         if "attention_grad" in needs:
             layer.take_grad(found.get(id(layer.out)))
-        if "hidden_grad" in needs and layer.hidden is not None:
+        if "hidden_grad" not in needs:
+            layer.hidden = None
+        elif layer.hidden is not None:
             grad = found.get(id(layer.hidden))
             layer.hidden_grad = torch.zeros_like(layer.hidden) if grad is None else grad
         layer.let_go()
     return found
 
 
-def _rows_read(grad: Tensor | None, recorder: _Recorder, dtype: torch.dtype) -> Tensor:
+def _rows_read(grad: Tensor | None, recorder: Recorder, dtype: torch.dtype) -> Tensor:
     """Ask the gradient which rows of the last block the prediction reads: the others are exactly zero.
 
     Where a dead unit makes all of them zero, the architecture decides: a causal model reads the last token,
@@ -277,7 +201,7 @@ def _is_causal(layer: AttentionLayer, real: Tensor) -> bool:
 
 
 def _embedding(
-    recorder: _Recorder, found: dict[int, Tensor | None], wanted: bool
+    recorder: Recorder, found: dict[int, Tensor | None], wanted: bool
 ) -> tuple[Tensor | None, Tensor | None]:
     """Return embeddings and their gradient per input token, added up over all places a token enters.
 

@@ -1,0 +1,95 @@
+"""Watching one forward pass: the embeddings, the blocks, and the attention inside them."""
+
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor, nn
+
+from whence.capture.layer import AttentionLayer
+from whence.core.errors import NotCapturable
+from whence.data import Batch
+
+
+@dataclass(eq=False)
+class _Frame:
+    """One run of a block: a member of a ModuleList that may have attention inside."""
+
+    hidden: Tensor | None
+    attends: bool = False
+
+
+class Recorder:
+    """Watches one forward pass."""
+
+    def __init__(self, batch: Batch, *, cut: bool) -> None:
+        self.batch = batch
+        self.layers: list[AttentionLayer] = []
+        # One per look-up: the ids, and their embeddings as leaves of the graph.
+        self.embeddings: list[tuple[Tensor, Tensor]] = []
+        self.last_output: Tensor | None = None  # of the last block that attends
+        # Without gradients to take, cut the graph after every block: only the head's is left in the end, which
+        # is enough to find the rows that the prediction reads.
+        self._cut = cut
+        self._open: list[_Frame] = []
+
+    def attention(self, layer: AttentionLayer) -> None:
+        """Take note of an attention call and of the block it happens in."""
+        if self._open:
+            layer.hidden = self._open[-1].hidden
+            for frame in self._open:
+                frame.attends = True
+        self.layers.append(layer)
+
+    def watch_blocks(self, model: nn.Module, stack: ExitStack) -> None:
+        """Hook every member of a ModuleList: those that turn out to attend are the model's layers."""
+        lists = [part for part in model.modules() if isinstance(part, nn.ModuleList)]
+        for block in dict.fromkeys(member for part in lists for member in part):
+            entered = block.register_forward_pre_hook(self._enter, with_kwargs=True)
+            stack.callback(entered.remove)
+            left = block.register_forward_hook(self._leave)
+            stack.callback(left.remove)
+
+    def _enter(self, _: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        candidates = [*args, kwargs.get("hidden_states")]
+        self._open.append(_Frame(next((x for x in candidates if _is_hidden(x)), None)))
+
+    def _leave(self, _: nn.Module, __: tuple[Any, ...], output: Any) -> Any:
+        frame = self._open.pop()
+        several = isinstance(output, tuple) and bool(output)
+        first = output[0] if several else output
+        if not (frame.attends and _is_hidden(first)):
+            return None
+        if not self._cut:
+            self.last_output = first
+            return None
+        self.last_output = first.detach().requires_grad_()
+        return (self.last_output, *output[1:]) if several else self.last_output
+
+    def watch_embeddings(self, model: Any, stack: ExitStack) -> None:
+        """Make the token embeddings the leaves of the graph: everything before them is a lookup."""
+        try:
+            table = model.get_input_embeddings()
+        except NotImplementedError:
+            raise NotCapturable(
+                f"{type(model).__name__} does not say where its token embeddings are: give it a method "
+                "get_input_embeddings(). leave_one_out works without."
+            ) from None
+        # BART and T5 keep one table and several modules around it.
+        same = [
+            part
+            for part in model.modules()
+            if part is table
+            or (isinstance(part, nn.Embedding) and part.weight is getattr(table, "weight", None))
+        ]
+        for part in same:
+            stack.callback(part.register_forward_hook(self._embed).remove)
+
+    def _embed(self, _: nn.Module, args: tuple[Any, ...], output: Tensor) -> Tensor:
+        leaf = output.detach().requires_grad_()
+        self.embeddings.append((args[0], leaf))
+        return leaf
+
+
+def _is_hidden(value: Any) -> bool:
+    return isinstance(value, Tensor) and value.dim() == 3 and value.is_floating_point()
