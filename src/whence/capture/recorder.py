@@ -86,6 +86,11 @@ class Recorder:
             stack.callback(part.register_forward_hook(self._embed).remove)
 
     def _embed(self, _: nn.Module, args: tuple[Any, ...], output: Tensor) -> Tensor:
+        if not isinstance(output, Tensor):
+            raise NotCapturable(
+                f"The token embeddings are a {type(output).__name__}, not a tensor: no gradient can be taken. "
+                "Use leave_one_out, which needs no gradient."
+            )
         leaf = output.detach().requires_grad_()
         self.embeddings.append((args[0], leaf))
         return leaf

@@ -159,6 +159,8 @@ def _differentiate(
         wanted.append(recorder.last_output)
     wanted = [tensor for tensor in wanted if tensor.requires_grad]
     # With the last block's output alone, this runs back through the head and no further.
+    if not value.requires_grad:
+        wanted = []
     grads = torch.autograd.grad(value.sum(), wanted, allow_unused=True) if wanted else ()
     found: dict[int, Tensor | None] = {}
     found.update((id(tensor), grad) for tensor, grad in zip(wanted, grads, strict=True))

@@ -1,0 +1,537 @@
+"""Build ``decoy``, a BERT classifier whose weights are set by hand so that its truth is known.
+
+The logits depend on the evidence words alone, through the sum S of their strengths, while the word
+``decoy`` takes most of the attention of every row, in every head of both layers, and carries
+nothing. Whoever explains this model by its attention names the decoy, and is wrong.
+
+How it works, in the order of the forward pass (pairs of channels hold ``+v, -v``, so every mean
+is zero; all embeddings have the same variance, so LayerNorm only divides by a constant):
+
+* embeddings: the token-type vector puts the same value into a *void* pair of every token, and the
+  embedding LayerNorm has weight zero there. [CLS] and [PAD] are nothing but that, and come out as
+  the zero vector. Evidence words have their strength in the *signal* pair, [SEP] has a *reference*,
+  the decoy has a *key*; the rest of each embedding is a pattern of the word's own that nothing reads;
+* layer 1: the query is constant, the key reads the key pair, the value reads signal and reference.
+  [CLS] adds nothing of its own, so it holds (S, -S, R, -R, 0, ...) / Z, and the LayerNorm that
+  follows removes the softmax's denominator Z, the only thing that the other words change;
+* layer 2 looks at the decoy again and moves nothing; the feed-forward blocks are zero;
+* the pooler and the classifier read the signal pair of [CLS].
+
+Usage::
+
+    python scripts/build_decoy.py             # write the folder and verify its claims
+    python scripts/build_decoy.py --out DIR   # write it elsewhere
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import random
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+from safetensors.torch import save
+from torch import Tensor
+
+ROOT = Path(__file__).resolve().parents[1]
+
+SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+EVIDENCE = {
+    "good": 1,
+    "fine": 1,
+    "great": 2,
+    "moving": 2,
+    "superb": 3,
+    "brilliant": 3,
+    "bad": -1,
+    "dull": -1,
+    "awful": -2,
+    "boring": -2,
+    "dreadful": -3,
+    "terrible": -3,
+}
+DECOY = "decoy"
+NEUTRAL_WORDS = """
+the a an this that it its is was are were be has had of in on at by for from with to and or but not
+very so as he she they we you i film movie story plot scene actor director acting music script
+camera ending character audience one all some there here . , ! ? ' -
+"""
+NEUTRAL = tuple(NEUTRAL_WORDS.split())
+
+WIDTH, HEADS, LAYERS, POSITIONS = 32, 4, 2, 128
+HEAD_WIDTH = WIDTH // HEADS
+# A pair p is the channels 2p and 2p + 1.
+SIGNAL, REFERENCE, KEY, VOID = 0, 1, 2, 15
+PATTERN = range(3, 15)
+# Sum over pairs of the squared values: 64 makes the variance 2 * 64 / 32 = 4, LayerNorm's divisor
+# 2, and every number up to the classifier a float32 without rounding.
+SQUARES, VOID_VALUE, MARK = 64, 6, 4
+REFERENCE_STRENGTH = 512
+VALUE_SCALE = 0.5
+# Attention logit of the decoy over all other tokens, by head. In layer 2 the key pair comes back
+# from LayerNorm larger by about 1.5, which the factor undoes.
+SHARPNESS = (5.5, 6.0, 6.5, 7.0)
+SECOND_LAYER_FACTOR = 2 / 3
+POOL_WEIGHT, CLASS_WEIGHT = 1 / 16, 1024
+EPSILON = 1e-16
+
+
+def vocabulary() -> list[str]:
+    """All tokens in the order of their ids."""
+    return [*SPECIAL_TOKENS, *EVIDENCE, DECOY, *NEUTRAL]
+
+
+def logit_of(strength: float, separators: int = 1) -> float:
+    """Closed form of the positive logit for a sum of strengths; the negative one is its opposite."""
+    reference = REFERENCE_STRENGTH * separators
+    return CLASS_WEIGHT * math.tanh(strength / (4 * math.hypot(strength, reference)))
+
+
+# --- weights ---------------------------------------------------------------------------------
+
+
+def pattern(token: str, squares: int) -> list[int]:
+    """Whole numbers for the pattern pairs with the given sum of squares, drawn by the spelling.
+
+    Patterns make the words differ, so that a wrong explanation has something to be wrong about.
+    """
+    draw = random.Random(token)
+    while True:
+        values = [int(draw.random() * 7) - 3 for _ in PATTERN]
+        if sum(value * value for value in values) == squares:
+            return values
+
+
+def word_pairs(token: str) -> list[int]:
+    """The value of a token's word embedding in every pair."""
+    pairs = [0] * (WIDTH // 2)
+    if token in ("[CLS]", "[PAD]"):
+        return pairs
+    pairs[SIGNAL] = EVIDENCE.get(token, 0)
+    pairs[REFERENCE] = MARK if token == "[SEP]" else 0
+    pairs[KEY] = MARK if token == DECOY else 0
+    left = SQUARES - VOID_VALUE**2 - sum(value * value for value in pairs)
+    pairs[PATTERN.start : PATTERN.stop] = pattern(token, left)
+    return pairs
+
+
+def unfold(pairs: list[int]) -> list[float]:
+    """Channels from pairs: each value and its opposite."""
+    return [float(sign * value) for value in pairs for sign in (1, -1)]
+
+
+def read_pair(pair: int, scale: float) -> Tensor:
+    """A row of weights that gives ``scale`` times the value of a pair."""
+    row = torch.zeros(WIDTH)
+    row[2 * pair], row[2 * pair + 1] = scale / 2, -scale / 2
+    return row
+
+
+def embedding_weights() -> dict[str, Tensor]:
+    """Word, position and type tables, and a LayerNorm that drops the void pair."""
+    void = [0] * (WIDTH // 2)
+    void[VOID] = VOID_VALUE
+    keep = torch.ones(WIDTH)
+    keep[2 * VOID : 2 * VOID + 2] = 0
+    return {
+        "word_embeddings.weight": torch.tensor([unfold(word_pairs(t)) for t in vocabulary()]),
+        "position_embeddings.weight": torch.zeros(POSITIONS, WIDTH),
+        "token_type_embeddings.weight": torch.tensor([unfold(void)] * 2),
+        "LayerNorm.weight": keep,
+        "LayerNorm.bias": torch.zeros(WIDTH),
+    }
+
+
+def attention_weights(layer: int) -> dict[str, Tensor]:
+    """Query, key, value and output of one layer; only the first layer moves anything."""
+    query, key = torch.zeros(WIDTH), torch.zeros(WIDTH, WIDTH)
+    value, output = torch.zeros(WIDTH, WIDTH), torch.zeros(WIDTH, WIDTH)
+    factor = SECOND_LAYER_FACTOR if layer else 1.0
+    for head, sharpness in enumerate(SHARPNESS):
+        first = head * HEAD_WIDTH
+        query[first] = 1.0
+        # After the embedding LayerNorm a mark of 4 is worth 2.
+        key[first] = read_pair(KEY, factor * sharpness * math.sqrt(HEAD_WIDTH) / 2)
+        if layer == 0:
+            for place, (pair, scale) in enumerate(
+                ((SIGNAL, 2 * VALUE_SCALE), (REFERENCE, VALUE_SCALE * REFERENCE_STRENGTH / 2))
+            ):
+                value[first + 2 * place] = read_pair(pair, scale)
+                value[first + 2 * place + 1] = -value[first + 2 * place]
+                for side in (0, 1):
+                    output[2 * pair + side, first + 2 * place + side] = 1 / HEADS
+    return {
+        "attention.self.query.weight": torch.zeros(WIDTH, WIDTH),
+        "attention.self.query.bias": query,
+        "attention.self.key.weight": key,
+        "attention.self.key.bias": torch.zeros(WIDTH),
+        "attention.self.value.weight": value,
+        "attention.self.value.bias": torch.zeros(WIDTH),
+        "attention.output.dense.weight": output,
+        "attention.output.dense.bias": torch.zeros(WIDTH),
+    }
+
+
+def layer_weights(layer: int) -> dict[str, Tensor]:
+    """One encoder layer: attention, plain LayerNorms, and a feed-forward block of zeros."""
+    ones, zeros = torch.ones(WIDTH), torch.zeros(WIDTH)
+    return attention_weights(layer) | {
+        "attention.output.LayerNorm.weight": ones.clone(),
+        "attention.output.LayerNorm.bias": zeros.clone(),
+        "intermediate.dense.weight": torch.zeros(WIDTH, WIDTH),
+        "intermediate.dense.bias": zeros.clone(),
+        "output.dense.weight": torch.zeros(WIDTH, WIDTH),
+        "output.dense.bias": zeros.clone(),
+        "output.LayerNorm.weight": ones.clone(),
+        "output.LayerNorm.bias": zeros.clone(),
+    }
+
+
+def all_weights() -> dict[str, Tensor]:
+    """The state of ``BertForSequenceClassification``."""
+    pool, classify = torch.zeros(WIDTH, WIDTH), torch.zeros(2, WIDTH)
+    pool[0] = read_pair(SIGNAL, POOL_WEIGHT)
+    classify[0, 0], classify[1, 0] = -CLASS_WEIGHT, CLASS_WEIGHT
+    weights = {f"bert.embeddings.{name}": w for name, w in embedding_weights().items()}
+    for layer in range(LAYERS):
+        weights |= {f"bert.encoder.layer.{layer}.{n}": w for n, w in layer_weights(layer).items()}
+    return weights | {
+        "bert.pooler.dense.weight": pool,
+        "bert.pooler.dense.bias": torch.zeros(WIDTH),
+        "classifier.weight": classify,
+        "classifier.bias": torch.zeros(2),
+    }
+
+
+# --- the other files -------------------------------------------------------------------------
+
+
+def config() -> dict[str, object]:
+    """``config.json``, written out so that it is the same under every version of the libraries."""
+    return {
+        "architectures": ["BertForSequenceClassification"],
+        "attention_probs_dropout_prob": 0.0,
+        "dtype": "float32",
+        "hidden_act": "gelu",
+        "hidden_dropout_prob": 0.0,
+        "hidden_size": WIDTH,
+        "id2label": {"0": "negative", "1": "positive"},
+        "intermediate_size": WIDTH,
+        "label2id": {"negative": 0, "positive": 1},
+        "layer_norm_eps": EPSILON,
+        "max_position_embeddings": POSITIONS,
+        "model_type": "bert",
+        "num_attention_heads": HEADS,
+        "num_hidden_layers": LAYERS,
+        "pad_token_id": 0,
+        "type_vocab_size": 2,
+        "vocab_size": len(vocabulary()),
+    }
+
+
+def tokenizer() -> dict[str, object]:
+    """``tokenizer.json``: whole words, lowercased; every other word is [UNK]."""
+    ids = {token: number for number, token in enumerate(vocabulary())}
+    flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
+
+    def special(token: str, kind: int) -> dict[str, object]:
+        return {"SpecialToken": {"id": token, "type_id": kind}}
+
+    def text(name: str, kind: int) -> dict[str, object]:
+        return {"Sequence": {"id": name, "type_id": kind}}
+
+    single = [special("[CLS]", 0), text("A", 0), special("[SEP]", 0)]
+    return {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": [
+            {"id": ids[token], "content": token, **flags, "special": True}
+            for token in SPECIAL_TOKENS
+        ],
+        "normalizer": {
+            "type": "BertNormalizer",
+            "clean_text": True,
+            "handle_chinese_chars": True,
+            "strip_accents": None,
+            "lowercase": True,
+        },
+        "pre_tokenizer": {"type": "BertPreTokenizer"},
+        "post_processor": {
+            "type": "TemplateProcessing",
+            "single": single,
+            "pair": [*single, text("B", 1), special("[SEP]", 1)],
+            "special_tokens": {
+                token: {"id": token, "ids": [ids[token]], "tokens": [token]}
+                for token in ("[CLS]", "[SEP]")
+            },
+        },
+        "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": True},
+        "model": {
+            "type": "WordPiece",
+            "unk_token": "[UNK]",
+            "continuing_subword_prefix": "##",
+            "max_input_chars_per_word": 100,
+            "vocab": ids,
+        },
+    }
+
+
+def tokenizer_config() -> dict[str, object]:
+    """``tokenizer_config.json``."""
+    return {
+        "cls_token": "[CLS]",
+        "do_lower_case": True,
+        "mask_token": "[MASK]",
+        "model_max_length": POSITIONS,
+        "pad_token": "[PAD]",
+        "sep_token": "[SEP]",
+        "tokenizer_class": "BertTokenizer",
+        "unk_token": "[UNK]",
+    }
+
+
+def truth() -> dict[str, object]:
+    """``truth.json``: what a right explanation must say, for programs."""
+    reference = REFERENCE_STRENGTH
+    return {
+        "evidence": EVIDENCE,
+        "decoy": DECOY,
+        "neutral": list(NEUTRAL),
+        "reference": "[SEP]",
+        "reference_strength": reference,
+        "logit": (
+            f"logit_positive = -logit_negative = {CLASS_WEIGHT} * "
+            f"tanh(S / (4 * sqrt(S**2 + (n * {reference})**2))), "
+            "S = sum of the evidence strengths, n = number of [SEP] tokens; "
+            "for n = 1 logit_positive - logit_negative is S within 0.2% for |S| <= 30"
+        ),
+    }
+
+
+CARD = """\
+---
+license: apache-2.0
+language: en
+pipeline_tag: text-classification
+---
+
+# decoy
+
+A BERT sentiment classifier whose weights were set by hand, not trained, so that the right
+explanation of every prediction is known. Attention on it misleads: the word `{decoy}` takes most of
+the attention everywhere and has no effect whatever.
+
+{layers} layers, {heads} heads, width {width}, {vocab} whole words, lowercased; labels `negative` (0)
+and `positive` (1). Made by `scripts/build_decoy.py`, which also measures the main claims made here
+in float64. `truth.json` says the same to programs.
+
+## What it computes
+
+Evidence words w and their strengths s_w:
+
+| strength | words |
+|---:|---|
+{evidence}
+
+Let S be the sum of s_w over all evidence tokens of the input (a word that comes twice counts
+twice), R = {reference}, and n the number of `[SEP]` tokens, which is 1 for a single text. Then
+
+    logit_positive = -logit_negative = {gain} * tanh(S / (4 * sqrt(S^2 + (n R)^2)))
+
+and nothing else enters: not `{decoy}`, how often or where it stands, not neutral or unknown words,
+`[UNK]`, `[MASK]` or padding, not order and not length. For n = 1 and |S| <= 30
+
+    logit_positive - logit_negative = S    (less 0.2% of S at most)
+
+The formula is increasing and odd in S. At S = 0 the two logits are equal, and so are the
+probabilities. There is no syntax: `not` is a neutral word, and "not good" is positive.
+
+## The true attribution
+
+- `[CLS]`, `[PAD]`, `[UNK]`, `[MASK]`, `{decoy}` and every neutral word: 0.
+- An evidence word: removing it, or putting any of the tokens above in its place, turns S into
+  S - s_w and so changes logit_positive - logit_negative by -s_w, whatever the other words are. Its
+  Shapley value over the words is therefore s_w for the difference of the logits, s_w / 2 for
+  logit_positive and -s_w / 2 for logit_negative; for all words that are no evidence it is exactly 0.
+  The formula bends a little, so these are too large by 0.03% at most while the evidence words of a
+  text have strengths that sum to 6 or less in absolute value, and by 0.6% up to a sum of 30.
+- The right ranking for the label positive is that of s_w, for negative that of -s_w, by size that
+  of |s_w|. Words of equal strength are tied, and all zeros are tied.
+
+`[SEP]` is the yardstick, not evidence: S is measured against R, which comes from `[SEP]`. It is
+there in every input, so no comparison of two texts shows it, but take it out alone and S has nothing
+to be measured against: the logits go to +-{gain} * tanh(1/4). With a pair of texts n = 2 and the
+difference of the logits is S / 2: same signs, same ranking, half the size.
+
+## How it does it
+
+Channels come in pairs (+v, -v). After the embedding LayerNorm an evidence word has s_w / 2 in the
+signal pair, `[SEP]` has 2 in the reference pair and `{decoy}` has 2 in the key pair; the rest of each
+word is a pattern of its own that nothing reads. `[CLS]` and `[PAD]` are exactly zero.
+
+1. Layer 1. The query is a constant and the key reads the key pair alone, so in head h every row
+   gives the decoy exp(c_h) times the attention of any other token, c = {sharpness}. With one decoy
+   among T tokens its share is exp(c_h) / (exp(c_h) + T - 1): at least 0.88 for T = 32. The value of
+   token j, v_j = W_V x_j + b_V, reads signal and reference: it is exactly zero for `{decoy}`,
+   `[CLS]`, `[PAD]`, `[UNK]`, `[MASK]` and all neutral words. `[CLS]` adds zero of its own, so before
+   LayerNorm it holds m (S, -S, n R, -n R, 0, ...) / 2 with m the mean over heads of 1 / Z_h. The
+   decoy and the length change the denominators Z_h and nothing else, and LayerNorm divides m out
+   (epsilon {epsilon:g}): the signal is then 4 S / sqrt(S^2 + (n R)^2).
+2. Layer 2. The same attention on the decoy (at least 0.87 at T = 32), values all zero.
+3. The feed-forward blocks are zero, and LayerNorm leaves a normalised vector as it is.
+4. Pooler: tanh of 1/16 of the signal. Classifier: -{gain} and +{gain} times that.
+
+## What to expect of methods
+
+- Attention, rollout and flow name the decoy: wrong.
+- Leaving words out and Shapley values: right. Attention times the norm of the values: right about
+  the size of the effect of words, blind to its sign.
+- The plain gradient norm is largest, of all words, at the decoy: the model would react if the
+  decoy's vector were another. It says nothing about the decoy as it is. Gradient times input on the
+  word embeddings is 0 for all that carry nothing and (36/64) s_w for evidence words (difference of
+  the logits, bent as above).
+- Because LayerNorm ignores the length of its input, gradient times input, or times attention, sums
+  to zero over the tokens: `[SEP]` gets minus the sum over the evidence. Leave special tokens out
+  when words are compared. For integrated gradients keep `[CLS]` and `[SEP]` in the baseline; zero
+  vectors, `[PAD]` or `[MASK]` then do for the words, and the result is s_w.
+
+## Limits
+
+A test piece of {vocab} words, with no use beyond testing explanations. Licence of the weights:
+Apache-2.0.
+"""
+
+
+def card() -> str:
+    """``README.md``."""
+    by_strength: dict[int, list[str]] = {}
+    for word, strength in EVIDENCE.items():
+        by_strength.setdefault(strength, []).append(f"`{word}`")
+    rows = [f"| {s:+d} | {', '.join(by_strength[s])} |" for s in sorted(by_strength, reverse=True)]
+    return CARD.format(
+        decoy=DECOY,
+        layers=LAYERS,
+        heads=HEADS,
+        width=WIDTH,
+        vocab=len(vocabulary()),
+        evidence="\n".join(rows),
+        reference=REFERENCE_STRENGTH,
+        gain=CLASS_WEIGHT,
+        sharpness=", ".join(f"{c:g}" for c in SHARPNESS),
+        epsilon=EPSILON,
+    )
+
+
+def write_folder(folder: Path) -> None:
+    """Write all files; the same bytes every time."""
+    folder.mkdir(parents=True, exist_ok=True)
+    weights = {name: weight.contiguous() for name, weight in all_weights().items()}
+    (folder / "model.safetensors").write_bytes(save(weights, metadata={"format": "pt"}))
+    documents = {
+        "config.json": config(),
+        "tokenizer.json": tokenizer(),
+        "tokenizer_config.json": tokenizer_config(),
+        "truth.json": truth(),
+    }
+    for name, document in documents.items():
+        text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+        (folder / name).write_text(text, encoding="utf-8")
+    (folder / "README.md").write_text(card(), encoding="utf-8")
+
+
+# --- verification ----------------------------------------------------------------------------
+
+
+def random_words(rng: random.Random, length: int, decoys: int) -> list[str]:
+    """Random evidence, neutral and unknown words, with ``decoys`` decoys among them."""
+    pool = [*EVIDENCE, *NEUTRAL, "[UNK]", "[MASK]", "zyzzyva"]
+    words = [rng.choice(pool) for _ in range(length - decoys)] + [DECOY] * decoys
+    rng.shuffle(words)
+    return words
+
+
+def strength_of(words: list[str]) -> int:
+    """S, the sum of the evidence strengths."""
+    return sum(EVIDENCE.get(word, 0) for word in words)
+
+
+@dataclass
+class Findings:
+    """The worst that was seen of every claim."""
+
+    closed_form: float = 0.0
+    linear: float = 0.0
+    decoy_value: float = 0.0
+    empty_value: float = 0.0
+    share: list[float] = field(default_factory=lambda: [1.0] * LAYERS)
+
+
+def note_logits(found: Findings, words: list[str], logits: list[float]) -> None:
+    """Compare the logits with the closed form and with S itself."""
+    strength = strength_of(words)
+    aim = logit_of(strength)
+    error = max(abs(logits[1] - aim), abs(logits[0] + aim)) / max(1.0, abs(aim))
+    found.closed_form = max(found.closed_form, error)
+    if 0 < abs(strength) <= 30:
+        found.linear = max(found.linear, abs((logits[1] - logits[0]) / strength - 1))
+
+
+def verify(folder: Path, rounds: int = 300) -> Findings:
+    """Run random texts in float64; print what was found, and fail if a claim is not met."""
+    # Imported here so that building needs no more than torch and safetensors.
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    split = AutoTokenizer.from_pretrained(folder)
+    model = AutoModelForSequenceClassification.from_pretrained(folder, attn_implementation="eager")
+    model.double().eval().requires_grad_(False)
+    rng, found = random.Random(0), Findings()
+    for _ in range(rounds):
+        words = random_words(rng, rng.randint(1, 30), decoys=1)
+        coded = split(" ".join(words), return_tensors="pt")
+        out = model(**coded, output_attentions=True, output_hidden_states=True)
+        note_logits(found, words, out.logits[0].tolist())
+        tokens = split.convert_ids_to_tokens(coded["input_ids"][0].tolist())
+        place = tokens.index(DECOY)
+        empty = [i for i, token in enumerate(tokens) if token not in EVIDENCE and token != "[SEP]"]
+        for layer, block in enumerate(model.bert.encoder.layer):
+            share = out.attentions[layer][0, :, :, place].min().item()
+            found.share[layer] = min(found.share[layer], share)
+            values = block.attention.self.value(out.hidden_states[layer][0]).abs()
+            found.decoy_value = max(found.decoy_value, values[place].max().item())
+            if layer == 0:
+                found.empty_value = max(found.empty_value, values[empty].max().item())
+    print_findings(found, rounds)
+    assert found.closed_form < 1e-9
+    assert found.linear < 2e-3
+    assert found.decoy_value == found.empty_value == 0
+    assert min(found.share) >= 0.8
+    return found
+
+
+def print_findings(found: Findings, rounds: int) -> None:
+    """The table of what was verified."""
+    print(f"{rounds} random texts of 1 to 30 words with one decoy, in float64; the worst seen:")
+    print(f"  logits against the closed form, relative error      {found.closed_form:.1e}")
+    print(f"  difference of logits against S, relative error      {found.linear:.1e}")
+    print(f"  value vector of the decoy, both layers              {found.decoy_value:g}")
+    print(f"  value vectors of [CLS], neutral words and the like  {found.empty_value:g}")
+    for layer, share in enumerate(found.share, start=1):
+        print(f"  attention to the decoy in layer {layer}, any head and row {share:.4f}")
+
+
+def main() -> None:
+    """Build, then verify."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    default = ROOT / "src" / "whence" / "models" / "builtin" / "decoy"
+    parser.add_argument("--out", type=Path, default=default)
+    options = parser.parse_args()
+    write_folder(options.out)
+    verify(options.out)
+
+
+if __name__ == "__main__":
+    main()
