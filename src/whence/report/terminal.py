@@ -65,7 +65,7 @@ def bars(payload: dict[str, Any], explanation: dict[str, Any], top: int) -> Tabl
     for word, score in words:
         blocks = "█" * max(1, round(_BAR * abs(score) / largest)) if score else ""
         tone = "rgb({},{},{})".format(*colour(1.0 if score > 0 else -1.0))
-        table.add_row(Text("  " + word), Text(f"{score:+.4f}", justify="right"), Text(blocks, tone))
+        table.add_row(Text("  " + word), Text(f"{score:+.3g}", justify="right"), Text(blocks, tone))
     return table
 
 

@@ -54,7 +54,7 @@ def plain(payload: dict[str, Any], top: int = 10) -> str:
         lines.append(f"{explanation['method']} for {target_name(payload['target'])}:")
         words = ranked(payload, explanation, top)
         width = max((len(word) for word, _ in words), default=0)
-        lines += [f"  {word:<{width}}  {score:+.4f}" for word, score in words]
+        lines += [f"  {word:<{width}}  {score:+.3g}" for word, score in words]
         if residuals := axioms(explanation):
             lines.append(f"  ({residuals})")
     return "\n".join(lines)
