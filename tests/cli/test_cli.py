@@ -140,6 +140,8 @@ BAD = [
     (("explain", TEXT, "--method", "atcat"), 20, "Did you mean 'attcat'"),
     (("explain", TEXT, "--target", "positiv"), 21, "0 'negative', 1 'positive'"),
     (("explain", TEXT, "--target", "2"), 21, "no target 2"),
+    (("explain", TEXT, "--target", "²"), 21, "no target"),
+    (("explain", TEXT, "--of", "prob"), 22, "'logit' or 'probability'"),
     (("explain", TEXT, "--param", "layer"), 22, "NAME=VALUE"),
     (("explain", TEXT, "--param", "layer=x"), 22, "must be an integer or none. Got 'x'"),
     (("explain", TEXT, "--param", "layer=99"), 22, "no layer 99"),
@@ -298,3 +300,46 @@ def test_completion_knows_methods_without_importing_torch():
         [command], capture_output=True, text=True, check=True, env={**os.environ, **asked}
     )
     assert shown.stdout.split() == ["rollout"]
+
+
+def shell(command, **environment):
+    done = subprocess.run(
+        ["bash", "-c", command.replace("whence", f"{sys.executable} -m whence")],
+        capture_output=True, check=False, env={**os.environ, **environment}, timeout=120,
+    )  # fmt: skip
+    return done.returncode, done.stdout, done.stderr.decode()
+
+
+def test_a_full_disk_behind_standard_output():
+    status, _, err = shell(f"whence explain '{TEXT}' --json > /dev/full")
+    assert status == 40
+    assert err.count("\n") == 1
+    assert "No space left" in err
+
+
+def test_standard_input_that_is_closed_or_no_text():
+    status, _, err = shell("whence explain - <&-")
+    assert (status, err.count("\n")) == (10, 1)
+    status, _, err = shell(
+        "printf '\\xff\\xfe' | whence explain -", PYTHONIOENCODING="utf-8:strict"
+    )
+    assert (status, err.count("\n")) == (12, 1)
+
+
+def test_a_terminal_that_knows_ascii_only():
+    status, out, err = shell("whence explain 'ein schöner Film' --json", PYTHONIOENCODING="ascii")
+    assert (status, err) == (0, "")
+    assert json.loads(out)["input"]["text"] == "ein schöner Film"
+    status, _, err = shell("whence explain 'ein schöner Film'", PYTHONIOENCODING="ascii")
+    assert (status, err) == (0, "")
+
+
+def test_a_text_that_starts_with_a_dash(run):
+    status, out, _ = run("explain", "--json", "--", "-good film-")
+    assert status == 0
+    assert json.loads(out)["input"]["text"] == "-good film-"
+
+
+def test_markup_in_a_file_name(run, tmp_path):
+    _, _, err = run("explain", TEXT, "--html", tmp_path / "[red]x.html")
+    assert "[red]x.html" in err.replace("\n", "")

@@ -121,19 +121,22 @@ def test_passes_are_counted_as_they_happen(name):
 def test_all_readers_share_one_forward_and_one_backward():
     model = zoo.make("bert")
     calls = {"forward": 0, "backward": 0}
-    handle = model.register_forward_pre_hook(lambda *_: calls.update(forward=calls["forward"] + 1))
-    forward = torch.autograd.grad
 
-    def counted(*args, **kwargs):
-        calls["backward"] += 1
-        return forward(*args, **kwargs)
+    def count(direction):
+        return lambda *_: calls.update({direction: calls[direction] + 1})
 
+    first = model.bert.encoder.layer[0]
+    handles = [
+        model.register_forward_pre_hook(count("forward")),
+        first.register_full_backward_hook(count("backward")),
+    ]
     readers = [name for name in METHODS if is_reader(method.get(name))]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(torch.autograd, "grad", counted)
-        whence.load(model).explain(zoo.rows("bert"), method=readers)
-    handle.remove()
-    assert calls == {"forward": 1, "backward": 1}
+    for rows in (zoo.rows("bert")[0], zoo.rows("bert", lengths=(6, 6))):
+        calls.update(forward=0, backward=0)
+        whence.load(model).explain(rows, method=readers)
+        assert calls == {"forward": 1, "backward": 1}
+    for handle in handles:
+        handle.remove()
 
 
 @pytest.mark.parametrize("name", METHODS)

@@ -80,3 +80,19 @@ def test_check_writable(tmp_path, path):
     io.check_writable(tmp_path / "f")
     with pytest.raises(CannotWrite):
         io.check_writable(tmp_path / path)
+
+
+def test_links_pipes_and_modes_are_kept(tmp_path):
+    (tmp_path / "f").write_text("old")
+    (tmp_path / "f").chmod(0o600)
+    (tmp_path / "link").symlink_to("f")
+    io.write_text(tmp_path / "link", "new")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "f").read_text() == "new"
+    assert stat.S_IMODE((tmp_path / "f").stat().st_mode) == 0o600
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    io.write_text(tmp_path / "pipe", "through")
+    assert os.read(reader, 100) == b"through"
+    os.close(reader)
+    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)

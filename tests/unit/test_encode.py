@@ -153,7 +153,7 @@ def test_tokenizer_without_offsets_is_aligned(make):
 
 
 def taken(given, tokenizer=None, **options):
-    defaults = {"pad_id": 0, "max_length": None, "vocabulary": None}
+    defaults = {"pad_ids": {0}, "max_length": None, "vocabulary": None}
     return from_mapping(given, tokenizer, **{**defaults, **options})
 
 
@@ -217,3 +217,58 @@ def test_byte_level_tokens_do_not_carry_their_space():
     found = encoded("the film", "byte_level")
     assert all(not token.text.startswith(" ") for token in found.tokens)
     assert byte_level().decode(list(found.ids), skip_special_tokens=True) == "the film"
+
+
+def test_unknown_and_mask_tokens_are_part_of_the_text():
+    tokenizer = wordpiece()
+    for text in ("a \U0001f984 film", "a [MASK] film"):
+        as_text = encode(text, tokenizer, max_length=None, truncate=False)
+        (as_ids,) = taken(dict(tokenizer(text)), tokenizer)
+        flags = [token.special for token in as_ids.tokens]
+        assert (
+            flags
+            == [token.special for token in as_text.tokens]
+            == [True, False, False, False, True]
+        )
+        assert len(as_ids.words) == 3
+
+
+def test_encoded_input_without_special_tokens_has_words_too():
+    tokenizer = wordpiece()
+    given = tokenizer("beautifully gripping", add_special_tokens=False)
+    (found,) = taken(given, tokenizer)
+    assert [word.text for word in found.words] == ["beautifully", "gripping"]
+
+
+def test_a_tokenizer_of_bytes():
+    from transformers import ByT5Tokenizer
+
+    found = encode("café 映画 is", ByT5Tokenizer(), max_length=None, truncate=False)
+    assert [(w.text, len(w.tokens)) for w in found.words] == [
+        ("café", 5),
+        ("映", 4),
+        ("画", 3),
+        ("is", 3),
+    ]
+
+
+def test_no_token_is_ever_lost():
+    class Odd(WithoutOffsets):
+        def convert_ids_to_tokens(self, ids):
+            return [f"?{i}" for i in ids]
+
+    found = encode("a film", Odd(wordpiece()), max_length=None, truncate=False)
+    assert sorted(i for w in found.words for i in w.tokens) == [1, 2]
+
+
+@pytest.mark.parametrize("value", [3, "abc", [[1.5]], [["x"]], None])
+def test_ids_that_are_none(value):
+    with pytest.raises(BadEncoding, match="rows of integers"):
+        taken({"input_ids": value})
+
+
+def test_ids_as_a_list_of_tensors():
+    import torch
+
+    found = taken({"input_ids": [torch.tensor([5, 6]), torch.tensor([7, 8])]})
+    assert [item.ids for item in found] == [(5, 6), (7, 8)]

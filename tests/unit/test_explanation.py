@@ -207,3 +207,45 @@ def test_progress_ends_at_its_total(explainer):
     )
     assert seen[-1][0] == seen[-1][1]
     assert [d for d, _ in seen] == sorted(d for d, _ in seen)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda d: d["tokens"][1].update(start="<img src=x onerror=alert(1)>"),
+        lambda d: d["explanations"][0]["passes"].update(forward="<script>1</script>"),
+        lambda d: d["explanations"][0]["scores"].pop(),
+        lambda d: d["words"][0].update(tokens=[99]),
+        lambda d: d["explanations"][0].update(dtype="U8"),
+        lambda d: d["prediction"].update(probabilities={"x": "<img>"}),
+        lambda d: d.update(target=3),
+    ],
+)
+def test_a_file_that_was_tampered_with_is_not_read(tmp_path, explanation, change):
+    payload = json.loads(json.dumps(explanation.to_dict()))
+    change(payload)
+    (tmp_path / "e.json").write_text(json.dumps(payload))
+    with pytest.raises(CannotRead):
+        Explanation.load(tmp_path / "e.json")
+
+
+def test_fields_that_a_later_version_adds_are_left_out(tmp_path, explanation):
+    payload = json.loads(json.dumps(explanation.to_dict()))
+    payload["tokens"][0]["colour"] = payload["prediction"]["mood"] = payload["new"] = "x"
+    (tmp_path / "e.json").write_text(json.dumps(payload))
+    assert Explanation.load(tmp_path / "e.json").to_dict() == explanation.to_dict()
+
+
+def test_labels_and_names_cannot_steer_the_terminal_either(explanation):
+    evil = "\x1b]0;gotcha\x07"
+    e = dataclasses.replace(
+        explanation,
+        model={**explanation.model, "name": evil},
+        target=dataclasses.replace(explanation.target, label=evil, index=2),
+        prediction=dataclasses.replace(explanation.prediction, label=evil),
+    )
+    console = Console(record=True, width=100, file=StringIO())
+    console.print(e)
+    for shown in (console.export_text(styles=False), str(e)):
+        assert "\x1b" not in shown
+        assert "\x07" not in shown

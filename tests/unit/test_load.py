@@ -2,16 +2,28 @@
 
 import json
 import shutil
+import time
 
+import numpy as np
 import pytest
 import torch
+import transformers as hf
 from transformers import BertModel, BertPreTrainedModel
 from transformers.modeling_outputs import SequenceClassifierOutput
 
 import whence
 from tests import zoo
 from tests.unit.tokenizers import wordpiece
-from whence.core.errors import BadParameter, NoHead, NoTokenizer, UnknownModel, UnsafeWeights
+from whence.core.errors import (
+    BadEncoding,
+    BadParameter,
+    BadTokenizer,
+    NoHead,
+    NoTokenizer,
+    RequestError,
+    UnknownModel,
+    UnsafeWeights,
+)
 from whence.models import BUILTIN, builtin_folder, fingerprint
 from whence.models import load as load_model
 
@@ -253,3 +265,178 @@ def test_outputs_that_do_not_fit_the_labels():
 def test_a_module_that_is_no_transformers_model():
     with pytest.raises(UnknownModel, match="no transformers configuration"):
         whence.load(torch.nn.Linear(2, 2))
+
+
+@pytest.mark.parametrize("shard", ["evil.bin", "../../etc/hostname"])
+def test_an_index_that_smuggles_a_pickle(folder, shard):
+    weights = dict.fromkeys(zoo.make("bert").state_dict(), shard)
+    (folder / "model.safetensors").unlink()
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": weights}))
+    torch.save({}, folder / "evil.bin")
+    with pytest.raises(UnsafeWeights, match="index names"):
+        whence.load(folder)
+
+
+def test_an_index_that_cannot_be_read(folder):
+    (folder / "model.safetensors.index.json").write_text("[]")
+    with pytest.raises(UnknownModel, match="index"):
+        whence.load(folder)
+
+
+def test_shards(folder, tmp_path):
+    wanted = whence.load(folder).explain("a film").scores
+    load_model(folder).model.save_pretrained(tmp_path / "s", max_shard_size="50KB")
+    wordpiece().save_pretrained(tmp_path / "s")
+    assert len(list((tmp_path / "s").glob("*.safetensors"))) > 1
+    assert (whence.load(tmp_path / "s").explain("a film").scores == wanted).all()
+
+
+def test_a_tokenizer_that_cannot_be_loaded_is_not_swallowed(folder):
+    with pytest.raises(BadTokenizer, match="cannot be loaded"):
+        whence.load("decoy", tokenizer="./nowhere")
+    (folder / "tokenizer.json").write_text("{")
+    with pytest.raises(BadTokenizer, match="cannot be loaded"):
+        whence.load(folder)
+
+
+def test_the_hub_is_not_waited_for(monkeypatch):
+    monkeypatch.setenv("https_proxy", "http://127.0.0.1:9")
+    started = time.perf_counter()
+    with pytest.raises(UnknownModel, match="nor found on the Hub"):
+        whence.load("someone/nothing")
+    assert time.perf_counter() - started < 10  # its client retries for half a minute
+
+
+def test_a_decoder_whose_tokenizer_alone_knows_padding():
+    model = zoo.make("llama")
+    alone = [
+        whence.load(model).explain(row, method="leave_one_out").scores for row in zoo.rows("llama")
+    ]
+    model.config.pad_token_id = None
+    explainer = whence.load(model, tokenizer=wordpiece())
+    assert explainer.fillers["pad"] == 0
+    found = explainer.explain(
+        zoo.rows("llama"), method="leave_one_out", params={"remove": "delete"}
+    )
+    for e, wanted in zip(found, alone, strict=True):
+        torch.testing.assert_close(torch.tensor(e.scores), torch.tensor(wanted))
+    with pytest.raises(whence.WhenceError, match="one at a time"):
+        explainer.trace(zoo.rows("llama"))
+
+
+def test_padding_of_the_tokenizer_is_taken_off_too():
+    model = zoo.make("bert")
+    model.config.pad_token_id = 9
+    explainer = whence.load(model, tokenizer=wordpiece())
+    given = {
+        "input_ids": [[5, 6, 7], [5, 6, 0], [5, 6, 9]],
+        "attention_mask": [[1, 1, 1], [1, 1, 0], [1, 1, 0]],
+    }
+    assert [len(e.scores) for e in explainer.explain(given)] == [3, 2, 2]
+
+
+@pytest.mark.parametrize(
+    ("config", "kind"),
+    [
+        (hf.XLNetConfig(vocab_size=64, d_model=32, n_layer=2, n_head=4, d_inner=48, num_labels=3, pad_token_id=5),
+         hf.XLNetForSequenceClassification),
+        (hf.FNetConfig(vocab_size=64, hidden_size=32, num_hidden_layers=2, intermediate_size=48, num_labels=3,
+                       max_position_embeddings=48), hf.FNetForSequenceClassification),
+        (hf.ConvBertConfig(vocab_size=64, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, num_labels=3,
+                           intermediate_size=48, embedding_size=32, max_position_embeddings=48),
+         hf.ConvBertForSequenceClassification),
+    ],
+    ids=["xlnet", "fnet", "convbert"],
+)  # fmt: skip
+def test_models_that_see_padding_are_never_padded(config, kind):
+    """No mask, convolutions, or a head that reads the last place: a batch must still equal its singles."""
+    explainer = whence.load(kind(config).double().eval())
+    rows = [{"input_ids": [9, 6, 7]}, {"input_ids": [8, 9, 6, 7, 11, 12]}, {"input_ids": [8, 9, 6]}]
+    names = ["gradient", "leave_one_out"]
+    together = explainer.explain(rows, method=names)
+    for row, found in zip(rows, together, strict=True):
+        for name, one in explainer.explain(row, method=names).items():
+            torch.testing.assert_close(torch.tensor(found[name].scores), torch.tensor(one.scores))
+            assert found[name].prediction.logits == pytest.approx(one.prediction.logits)
+
+
+def test_rows_read_do_not_depend_on_the_target_or_on_saturation():
+    config = zoo.make("modernbert").config
+    config.classifier_pooling = "mean"
+    model = hf.ModernBertForSequenceClassification(config).eval()
+    with torch.no_grad():
+        model.classifier.weight *= 1e5
+    explainer = whence.load(model)
+    row = zoo.rows("modernbert")[0]
+    logit, share = (
+        explainer.explain(row, method="raw_attention", of=of) for of in ("logit", "probability")
+    )
+    assert max(share.prediction.probabilities.values()) == 1
+    assert (logit.scores == share.scores).all()
+    assert explainer.trace(row, of="probability").rows.ne(0).all()
+
+
+def test_fingerprints_see_changes_behind_autograds_back():
+    model = zoo.make("bert")
+    seen = {fingerprint(model)}
+    model.classifier.weight.data.mul_(2)
+    seen.add(fingerprint(model))
+    model.config.hidden_act = "relu"
+    seen.add(fingerprint(model))
+    assert len(seen) == 3
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({"input_ids": [5, 6], "token_type_ids": [0, 7]}, "'token_type_ids' must lie from 0 to 1"),
+        ({"input_ids": [5, 6], "position_ids": [0, 99]}, "'position_ids' must lie from 0 to 47"),
+    ],
+)
+def test_features_out_of_range(row, message):
+    with pytest.raises(BadEncoding, match=message):
+        whence.load(zoo.make("bert")).explain(row)
+
+
+def test_two_streams_need_their_end_and_need_not_agree_on_its_number():
+    explainer = whence.load(zoo.make("bart"))
+    with pytest.raises(BadEncoding, match="end-of-sequence token"):
+        explainer.explain({"input_ids": [5, 6, 7]})
+    rows = [{"input_ids": [5, 3, 7, 3]}, {"input_ids": [5, 6, 7, 3]}]
+    found = explainer.explain(rows, method="gradient")
+    alone = [explainer.explain(row, method="gradient") for row in rows]
+    assert [e.prediction.index for e in found] == [e.prediction.index for e in alone]
+    lonely = explainer.explain({"input_ids": [3]}, method="leave_one_out")
+    assert lonely.scores.tolist() == [0]
+
+
+def test_inputs_with_different_features_are_never_mixed():
+    explainer = whence.load(zoo.make("bert"))
+    rows = [{"input_ids": [5, 6, 7]}, {"input_ids": [5, 6, 7], "token_type_ids": [0, 0, 1]}]
+    assert len(explainer.explain(rows)) == 2
+    with pytest.raises(BadEncoding, match="one at a time"):
+        explainer.trace(rows)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"method": None},
+        {"method": 5},
+        {"method": ["attcat", 5]},
+        {"method": []},
+        {"params": "x"},
+        {"params": {1: 2}},
+    ],
+)
+def test_requests_that_make_no_sense(options):
+    with pytest.raises(RequestError):
+        whence.load(zoo.make("bert")).explain(zoo.rows("bert"), **options)
+
+
+def test_numbers_of_numpy_are_numbers():
+    explainer = whence.load(zoo.make("bert"))
+    found = explainer.explain(
+        zoo.rows("bert")[0], method="cat", params={"layer": np.int64(1)}, target=np.int64(1)
+    )
+    assert found.params == {"layer": 1}

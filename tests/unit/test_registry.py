@@ -97,3 +97,64 @@ def test_third_parties_register_through_the_entry_point_group(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "[1.0, 1.0, 1.0, 1.0, 1.0]"
+
+
+GOOD = {
+    "family": "x", "needs": {"attention"}, "signed": True, "cite": "x", "formula": "x", "cost": "x",
+    "misleads_when": "x",
+}  # fmt: skip
+
+
+def takes_nothing():
+    """Take nothing."""
+
+
+def takes_something(x):
+    """Take something."""
+
+
+def reads(trace):
+    """Read."""
+
+
+@pytest.mark.parametrize(
+    ("fn", "facts", "message"),
+    [
+        (takes_nothing, {}, "must take"),
+        (takes_something, {}, "must take"),
+        (reads, {"needs": "attention"}, "must need a set"),
+        (reads, {"needs": {"atention"}}, "must need a set"),
+    ],
+)
+def test_a_method_that_could_only_fail_later_is_refused_at_once(fn, facts, message):
+    from whence.methods import method
+
+    with pytest.raises(BadMethod, match=message):
+        method("mine", **{**GOOD, **facts})(fn)
+    assert "mine" not in method.names()
+
+
+@pytest.mark.parametrize(
+    ("returned", "message"),
+    [
+        (lambda t: t.logits, "must return scores of"),
+        (lambda t: None, "must return scores of"),
+        (lambda t: (t.rows, {}, 3), "a mapping of axiom residuals"),
+        (lambda t: (t.rows, {"sum": 3}), "one residual per input"),
+        (lambda t: t.rows * float("nan"), "not finite"),
+    ],
+)
+def test_a_method_that_returns_nonsense(monkeypatch, returned, message):
+    import whence
+    from tests import zoo
+    from whence.core.registry import Entry
+    from whence.methods import method
+
+    def odd(trace):
+        """Return something odd."""
+        return returned(trace)
+
+    method.names()
+    monkeypatch.setitem(method._entries, "odd", Entry("odd", odd, GOOD, {}))
+    with pytest.raises(whence.WhenceError, match=message):
+        whence.load(zoo.make("bert")).explain(zoo.rows("bert"), method="odd")

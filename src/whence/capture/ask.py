@@ -10,7 +10,7 @@ from torch import Tensor
 from whence.capture.target import Targets
 from whence.capture.trace import bare_logits
 from whence.core.types import Of
-from whence.data import Batch, Encoded, batches, collate
+from whence.data import Batch, Encoded, Policy, batches, collate
 
 # How many variants are held at a time: enough to sort by length, few enough for a long text.
 _AT_A_TIME = 2048
@@ -29,8 +29,7 @@ class Ask:
         fillers: Mapping[str, int],
         anchors: frozenset[int] = frozenset(),
         pad_id: int | None,
-        size: int,
-        tokens: int,
+        policy: Policy,
         progress: Callable[[int], None] = lambda _: None,
     ) -> None:
         self.fillers = fillers
@@ -41,8 +40,7 @@ class Ask:
         self._targets = targets
         self._device = batch.real.device
         self._pad_id = pad_id
-        self._size = size
-        self._tokens = tokens
+        self._policy = policy
         self._progress = progress
 
     def base(self, of: Of | None = None) -> Tensor:
@@ -52,7 +50,7 @@ class Ask:
     def __call__(self, variants: Iterable[tuple[int, Encoded]], of: Of | None = None) -> Tensor:
         """Return the scalar of each (input's number, variant of it), in the order given."""
         variants = iter(variants)
-        answers = []
+        answers = [self._logits.new_empty(0)]
         while chunk := list(islice(variants, _AT_A_TIME)):
             answers.append(self._answer(chunk, of))
         return torch.cat(answers)
@@ -63,7 +61,7 @@ class Ask:
         distinct = [variants[place] for place in sorted(places.values())]
         result = torch.empty(len(distinct), dtype=self._logits.dtype, device=self._device)
         items = [item for _, item in distinct]
-        for chosen in batches(items, size=self._size, tokens=self._tokens):
+        for chosen in batches(items, self._policy):
             batch = collate([items[i] for i in chosen], pad_id=self._pad_id, device=self._device)
             owners = torch.tensor([distinct[i][0] for i in chosen], device=self._device)
             values = self._targets.at(owners).value(bare_logits(self._model, batch), of)

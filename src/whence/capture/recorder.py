@@ -93,7 +93,7 @@ class Recorder:
             )
         leaf = output.detach().requires_grad_()
         self.embeddings.append((args[0], leaf))
-        return leaf
+        return leaf.clone()  # some models write into it, which a leaf does not allow
 
 
 def _is_hidden(value: Any) -> bool:

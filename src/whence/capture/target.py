@@ -1,12 +1,14 @@
 """Which scalar is explained: one output, or the difference of two, as logit or as probability."""
 
+import re
 from dataclasses import dataclass
+from operator import index
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
-from whence.core.errors import NoHead, NotFinite, UnknownTarget, did_you_mean
+from whence.core.errors import BadParameter, NoHead, NotFinite, UnknownTarget, did_you_mean
 from whence.core.types import Of, Prediction, Target
 
 Rank = Literal["predicted", "runner-up"]
@@ -25,56 +27,72 @@ class TargetSpec:
     """What the user asked for, before any logits are known."""
 
     main: int | Rank
-    against: int | None
+    against: int | Rank | None
     of: Of
 
     @classmethod
     def parse(cls, asked: Any, labels: tuple[str, ...], of: Of = "logit") -> "TargetSpec":
-        """Read a label, an index, "predicted", "runner-up" or a contrast of two labels or indices."""
+        """Read a label, an index, "predicted", "runner-up", or a contrast of two of these."""
         if of not in ("logit", "probability"):
-            raise UnknownTarget(f"of must be 'logit' or 'probability'. Got {of!r}.")
-        if isinstance(asked, tuple | list):
-            if len(asked) != 2:
-                raise UnknownTarget(
-                    f"A contrast has two labels, like {labels[:2]}. Got {len(asked)}: {asked!r}."
-                )
-            main, against = (_index(one, labels) for one in asked)
-            if main == against:
-                raise UnknownTarget(f"A contrast needs two different labels. Got {asked!r}.")
-            return cls(main, against, of)
-        if asked is None or asked == "predicted":
-            return cls("predicted", None, of)
-        if asked == "runner-up":
-            if len(labels) < 2:
-                raise UnknownTarget("There is no runner-up: the model has one output.")
-            return cls("runner-up", None, of)
+            raise BadParameter(f"of must be 'logit' or 'probability'. Got {of!r}.")
         if isinstance(asked, str) and asked not in labels and ":" in asked:
-            main_label, _, against_label = asked.partition(":")
-            return cls.parse((main_label, against_label), labels, of)
-        return cls(_index(asked, labels), None, of)
+            asked = _contrast(asked, labels)
+        if not isinstance(asked, tuple | list):
+            return cls("predicted" if asked is None else _output(asked, labels), None, of)
+        if len(asked) != 2:
+            raise UnknownTarget(
+                f"A contrast has two labels, like {labels[:2]}. Got {len(asked)}: {asked!r}."
+            )
+        main, against = (_output(one, labels) for one in asked)
+        if main == against:
+            raise UnknownTarget(f"A contrast needs two different labels. Got {asked!r}.")
+        return cls(main, against, of)
 
     def resolve(self, logits: Tensor) -> tuple[Tensor, Tensor | None]:
         """Return the index of the output and of the one it is held against, each (batch,)."""
-        batch = logits.shape[0]
-        if isinstance(self.main, int):
-            main = torch.full((batch,), self.main, device=logits.device)
-        else:
-            # A stable sort, so that a tie goes to the first label on every machine.
-            order = logits.argsort(dim=-1, descending=True, stable=True)
-            main = order[:, 0 if self.main == "predicted" else 1]
-        if self.against is None:
-            return main, None
-        return main, torch.full((batch,), self.against, device=logits.device)
+        against = None if self.against is None else _resolved(self.against, logits)
+        return _resolved(self.main, logits), against
 
 
-def _index(asked: Any, labels: tuple[str, ...]) -> int:
+def ranking(logits: Tensor) -> Tensor:
+    """Return the labels from the likeliest down; a tie goes to the first label on every machine."""
+    return logits.argsort(dim=-1, descending=True, stable=True)
+
+
+def _resolved(output: int | Rank, logits: Tensor) -> Tensor:
+    if isinstance(output, int):
+        return torch.full(logits.shape[:1], output, device=logits.device)
+    return ranking(logits)[:, 0 if output == "predicted" else 1]
+
+
+def _contrast(asked: str, labels: tuple[str, ...]) -> tuple[str, str]:
+    """Cut "a:b" into two; labels may hold colons themselves, so every cut is tried."""
+    cuts = [i for i, character in enumerate(asked) if character == ":"]
+    pairs = [(asked[:i], asked[i + 1 :]) for i in cuts]
+    return next((pair for pair in pairs if all(one in labels for one in pair)), pairs[0])
+
+
+def _whole(value: Any) -> int | None:
+    """Take any kind of integer, numpy's and torch's too; a truth value is none."""
+    try:
+        return None if isinstance(value, bool) else index(value)
+    except TypeError:
+        return None
+
+
+def _output(asked: Any, labels: tuple[str, ...]) -> int | Rank:
     if isinstance(asked, str):
         if asked in labels:
             return labels.index(asked)
-        if asked.lstrip("-").isdigit():
+        if asked == "predicted" or (asked == "runner-up" and len(labels) > 1):
+            return asked  # type: ignore[return-value]
+        if re.fullmatch(r"-?[0-9]+", asked):
             asked = int(asked)
-    if isinstance(asked, int) and not isinstance(asked, bool) and 0 <= asked < len(labels):
-        return asked
+    number = _whole(asked)
+    if number is not None and 0 <= number < len(labels):
+        return number
+    if isinstance(asked, str) and asked == "runner-up":
+        raise UnknownTarget("There is no runner-up: the model has one output.")
     known = ", ".join(f"{i} {label!r}" for i, label in enumerate(labels[:20]))
     more = f" and {len(labels) - 20} more" if len(labels) > 20 else ""
     raise UnknownTarget(
@@ -136,8 +154,8 @@ def predictions(logits: Tensor, task: Task, labels: tuple[str, ...]) -> list[Pre
         )
     shares = probabilities(logits.double(), task).tolist()
     result = []
-    for values, row in zip(logits.double().tolist(), shares, strict=True):
-        best = max(range(len(row)), key=row.__getitem__)
+    order = ranking(logits)[:, 0].tolist()
+    for best, values, row in zip(order, logits.double().tolist(), shares, strict=True):
         known = {} if task == "regression" else dict(zip(labels, row, strict=True))
         result.append(Prediction(labels[best], best, known.get(labels[best]), known, tuple(values)))
     return result

@@ -84,10 +84,10 @@ def trace(model: Any, batch: Batch, needs: Iterable[str], spec: TargetSpec, task
         logits = finite(_logits(model, batch), "logits")
         targets = Targets(*spec.resolve(logits.detach()), spec, task)
         refusal = _refusal(model, recorder, batch) if attends else None
+        rows = batch.real.new_zeros(batch.real.shape, dtype=logits.dtype)
+        if attends and refusal is None:
+            rows = _rows_read(logits, recorder)
         found = _differentiate(recorder, targets.value(logits), needs)
-    rows = batch.real.new_zeros(batch.real.shape, dtype=logits.dtype)
-    if attends and refusal is None:
-        rows = _rows_read(found.get(id(recorder.last_output)), recorder, logits.dtype)
     embedding, embedding_grad = _embedding(recorder, found, "embedding_grad" in needs)
     return Trace(
         batch, logits.detach(), targets, recorder.layers, refusal, rows, embedding, embedding_grad
@@ -136,6 +136,8 @@ def _refusal(model: Any, recorder: Recorder, batch: Batch) -> NotCapturable | No
                 f"Layer {index} of {name} is not a block in a list of layers. {use}"
             )
     expected = getattr(model.config, "num_hidden_layers", None)
+    if isinstance(expected, int):
+        expected *= getattr(model.config, "inner_group_num", 1)  # ALBERT: blocks within a layer
     if isinstance(expected, int) and expected != len(recorder.layers):
         return NotCapturable(
             f"{name} has {expected} layers, but attention was seen in {len(recorder.layers)}: the others move "
@@ -147,7 +149,7 @@ def _refusal(model: Any, recorder: Recorder, batch: Batch) -> NotCapturable | No
 def _differentiate(
     recorder: Recorder, value: Tensor, needs: frozenset[str]
 ) -> dict[int, Tensor | None]:
-    """Take all gradients in one backward pass; return those of leaves and last output by identity."""
+    """Take all gradients in one backward pass; return them by the identity of what they belong to."""
     wanted: list[Tensor] = []
     if "embedding_grad" in needs:
         wanted += [leaf for _, leaf in recorder.embeddings]
@@ -155,12 +157,7 @@ def _differentiate(
         wanted += [layer.out for layer in recorder.layers if layer.out is not None]
     if "hidden_grad" in needs:
         wanted += [layer.hidden for layer in recorder.layers if layer.hidden is not None]
-    if recorder.last_output is not None:
-        wanted.append(recorder.last_output)
-    wanted = [tensor for tensor in wanted if tensor.requires_grad]
-    # With the last block's output alone, this runs back through the head and no further.
-    if not value.requires_grad:
-        wanted = []
+    wanted = [tensor for tensor in wanted if tensor.requires_grad and value.requires_grad]
     grads = torch.autograd.grad(value.sum(), wanted, allow_unused=True) if wanted else ()
     found: dict[int, Tensor | None] = {}
     found.update((id(tensor), grad) for tensor, grad in zip(wanted, grads, strict=True))
@@ -176,12 +173,19 @@ def _differentiate(
     return found
 
 
-def _rows_read(grad: Tensor | None, recorder: Recorder, dtype: torch.dtype) -> Tensor:
-    """Ask the gradient which rows of the last block the prediction reads: the others are exactly zero.
+def _rows_read(logits: Tensor, recorder: Recorder) -> Tensor:
+    """Ask the gradient which rows of the last block the head reads: those of the others are exactly zero.
 
-    Where a dead unit makes all of them zero, the architecture decides: a causal model reads the last token,
-    any other the first.
+    This runs back through the head and no further. It asks about all logits at once, in proportions of which no
+    head is likely to be the null: which rows are read is a matter of the model, not of the target. Where dead
+    units make every gradient zero all the same, a causal model counts as reading the last token, any other the first.
     """
+    output = recorder.last_output
+    grad: Tensor | None = None
+    if output is not None and output.requires_grad and logits.requires_grad:
+        proportions = 1 / torch.arange(1.5, logits.shape[1] + 1, device=logits.device)
+        mixture = (logits * proportions.to(logits.dtype)).sum()
+        (grad,) = torch.autograd.grad(mixture, output, retain_graph=True, allow_unused=True)
     real = recorder.batch.real
     read = torch.zeros_like(real) if grad is None else grad.ne(0).any(-1) & real
     blind = ~read.any(1)
@@ -192,7 +196,7 @@ def _rows_read(grad: Tensor | None, recorder: Recorder, dtype: torch.dtype) -> T
         default[torch.arange(len(real), device=real.device), at] = True
         read = torch.where(blind[:, None], default, read)
     # Sums over many tokens need float32 at least, whatever the model computes in.
-    weights = read.to(torch.promote_types(dtype, torch.float32))
+    weights = read.to(torch.promote_types(logits.dtype, torch.float32))
     return weights / weights.sum(1, keepdim=True)
 
 
@@ -217,6 +221,8 @@ def _embedding(
     for seen, leaf in recorder.embeddings:
         grad = found.get(id(leaf))
         grad = torch.zeros_like(leaf) if grad is None else grad
+        if seen.shape != ids.shape and seen.shape == ids.T.shape:  # XLNet puts the tokens first
+            seen, leaf, grad = seen.T, leaf.transpose(0, 1), grad.transpose(0, 1)
         if seen.shape == ids.shape and torch.equal(seen, ids):
             values = leaf.detach()
         elif seen.shape == ids.shape and torch.equal(

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import NoReturn, ParamSpec
 
-from whence.core.errors import WhenceError
+from whence.core.errors import CannotWrite, WhenceError
 
 P = ParamSpec("P")
 
@@ -18,12 +18,21 @@ def answering(command: Callable[P, None]) -> Callable[P, None]:
     def answered(*args: P.args, **kwargs: P.kwargs) -> None:
         try:
             command(*args, **kwargs)
+            sys.stdout.flush()
         except WhenceError as error:
-            _leave(f"{error} [{error.code}, see {error.page}]", error.exit_status)
+            _refuse(error)
         except KeyboardInterrupt:
             _leave("interrupted; nothing was left half-written.", 130)
         except BrokenPipeError:
             raise
+        except OSError as error:
+            # Whatever else fails to be read or written has an error of its own: this is standard output.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            _refuse(
+                CannotWrite(
+                    f"Cannot write the answer: {error.strerror or error}. Make room for it."
+                )
+            )
         except Exception as error:
             if os.environ.get("WHENCE_DEBUG"):
                 raise
@@ -31,6 +40,10 @@ def answering(command: Callable[P, None]) -> Callable[P, None]:
             _leave(f"internal error, {line} (WHENCE_DEBUG=1 shows where; please report it)", 1)
 
     return answered
+
+
+def _refuse(error: WhenceError) -> NoReturn:
+    _leave(f"{error} [{error.code}, see {error.page}]", error.exit_status)
 
 
 def _leave(message: str, status: int) -> NoReturn:

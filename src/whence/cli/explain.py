@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from whence.core.errors import BadParameter, EmptyText
+from whence.core.errors import BadEncoding, BadParameter, EmptyText
 from whence.core.io import check_writable, write_text
 from whence.view import merge
 
@@ -28,7 +28,10 @@ def method_names(start: str) -> list[str]:
 
 def explain(
     text: Annotated[
-        str, typer.Argument(help="The text to explain; - reads it from standard input.")
+        str,
+        typer.Argument(
+            help="The text to explain; - reads it from standard input. Put -- before a text that starts with a dash."
+        ),
     ],
     pair: Annotated[
         str | None,
@@ -110,7 +113,8 @@ def explain(
 
         write_text(html, page([payload]))
     if as_json:
-        print(json.dumps(payload, ensure_ascii=False))
+        plain = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
+        print(json.dumps(payload, ensure_ascii=not plain))
         return
     from rich.console import Console
 
@@ -118,17 +122,18 @@ def explain(
 
     Console().print(render(payload, top))
     if html is not None:
-        console.print(f"wrote {html}", style="dim", highlight=False)
+        console.print(f"wrote {html}", style="dim", highlight=False, markup=False)
 
 
 def _standard_input() -> str:
+    if sys.stdin is None:
+        raise EmptyText("Standard input is closed. Give the text as an argument, or pipe it in.")
     try:
-        text = sys.stdin.read()
+        return sys.stdin.read().rstrip("\n")
     except UnicodeDecodeError as error:
-        raise EmptyText(
-            f"Standard input is not UTF-8 text ({error.reason} at byte {error.start})."
+        raise BadEncoding(
+            f"Standard input is not UTF-8 text ({error.reason} at byte {error.start}). Convert it first."
         ) from None
-    return text.rstrip("\n")
 
 
 def _parameters(given: list[str]) -> dict[str, str]:

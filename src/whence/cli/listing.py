@@ -19,6 +19,7 @@ def methods(
         return
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     console = Console()
     if name:
@@ -29,8 +30,8 @@ def methods(
     for entry in sorted(entries, key=lambda e: (e.facts["family"], e.name)):
         if entry.facts["family"] != family:
             family = entry.facts["family"]
-            table.add_row(f"[dim]{family}")
-        table.add_row(f"  [bold]{entry.name}", entry.summary)
+            table.add_row(Text(family, "dim"))
+        table.add_row(Text(f"  {entry.name}", "bold"), Text(entry.summary))
     console.print(table)
     console.print(
         "\n[dim]whence list methods NAME shows the formula, the parameters and when it misleads."

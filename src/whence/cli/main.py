@@ -1,7 +1,9 @@
 """`whence`: the door. Errors become one line on standard error and an exit status of their own."""
 
+import io
 import os
 import sys
+import warnings
 from typing import Annotated
 
 import typer
@@ -61,8 +63,17 @@ def _options(
     pass
 
 
+def _say(message: Warning | str, *_: object) -> None:
+    print(f"whence: {message}", file=sys.stderr)
+
+
 def run() -> None:
     """Run the command line."""
+    warnings.showwarning = _say  # type: ignore[assignment]
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # A terminal or pipe that cannot show a character gets its code instead of a crash.
+            stream.reconfigure(errors="backslashreplace")
     try:
         app()
     except BrokenPipeError:

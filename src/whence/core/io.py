@@ -2,6 +2,7 @@
 
 import json
 import os
+import stat
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -10,31 +11,49 @@ from whence.core.errors import CannotRead, CannotWrite
 
 
 def write_text(path: str | Path, text: str) -> Path:
-    """Write `text` to `path` atomically: a reader sees the old file or the new one, never a part."""
+    """Write `text` to `path` atomically: a reader sees the old file or the new one, never a part.
+
+    A link stays a link, a file keeps its mode, and a pipe or device is written to, not replaced.
+    """
     path = Path(path)
+    try:
+        real = path.resolve()
+        if real.exists() and not real.is_file():
+            real.write_text(text, encoding="utf-8")
+        else:
+            _replace(real, text)
+    except OSError as error:
+        raise CannotWrite(
+            f"Cannot write {str(path)!r}: {error.strerror or error}. Give a file in a folder that exists and that "
+            "you may write to."
+        ) from None
+    return path
+
+
+def _replace(path: Path, text: str) -> None:
     temporary = None
     try:
         with tempfile.NamedTemporaryFile(
-            "w", encoding="utf-8", dir=path.parent, prefix=f".{path.name}.", delete=False
+            "w", encoding="utf-8", dir=path.parent, prefix=f".{path.name[:100]}.", delete=False
         ) as stream:
             temporary = Path(stream.name)
             stream.write(text)
             stream.flush()
             os.fsync(stream.fileno())
-        # A temporary file is private by default; the result gets the mode a plain open() would give.
-        umask = os.umask(0)
-        os.umask(umask)
-        temporary.chmod(0o666 & ~umask)
+        temporary.chmod(_mode(path))
         temporary.replace(path)
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise CannotWrite(
-            f"Cannot write {str(path)!r}: {reason}. Give a file in a folder that exists and that you may write to."
-        ) from None
     finally:
         if temporary is not None:
             temporary.unlink(missing_ok=True)
-    return path
+
+
+def _mode(path: Path) -> int:
+    """A temporary file is private; the result gets the old file's mode, or what a plain open() would give."""
+    if path.exists():
+        return stat.S_IMODE(path.stat().st_mode)
+    umask = os.umask(0)
+    os.umask(umask)
+    return 0o666 & ~umask
 
 
 def check_writable(path: str | Path) -> None:

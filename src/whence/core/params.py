@@ -127,6 +127,8 @@ def checked(
             )
         if from_text and isinstance(value, str):
             value = known[name].parse(value)
+        elif hasattr(value, "item") and getattr(value, "ndim", 1) == 0:
+            value = value.item()  # a number of numpy or torch
         if not known[name].accepts(value):
             raise BadParameter(
                 f"The {name!r} parameter of {owner} must be {known[name].allowed}. Got {value!r}."

@@ -41,6 +41,7 @@ class Registry:
     kind: str
     package: str
     required: frozenset[str]
+    check: Callable[[Entry], None] = lambda entry: None  # what this kind of thing must also be
     _entries: dict[str, Entry] = field(default_factory=dict)
     _complete: bool = False
 
@@ -59,7 +60,9 @@ class Registry:
                 raise BadMethod(
                     f"The {self.kind} name {name!r} of {where} is taken by {other}; choose another."
                 )
-            self._entries[name] = Entry(name, fn, MappingProxyType(dict(facts)), schema(fn))
+            entry = Entry(name, fn, MappingProxyType(dict(facts)), schema(fn))
+            self.check(entry)
+            self._entries[name] = entry
             return fn
 
         return register

@@ -1,9 +1,10 @@
 """Text to tokens with exact offsets, and already encoded inputs taken as they are."""
 
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import groupby
+from operator import index
 from typing import Any
 
 from whence.core.errors import BadEncoding, BadTokenizer, EmptyText, NoTokenizer, TooLong
@@ -37,9 +38,14 @@ def is_mapping(given: Any) -> bool:
 
 
 def encode(
-    given: str | tuple[str, str], tokenizer: Any, *, max_length: int | None, truncate: bool
+    given: str | tuple[str, str],
+    tokenizer: Any,
+    *,
+    max_length: int | None,
+    truncate: bool,
+    special: bool = True,
 ) -> Encoded:
-    """Tokenize a text or a pair of texts."""
+    """Tokenize a text or a pair of texts; `special` adds the tokenizer's special tokens."""
     text, pair = given if isinstance(given, tuple) and len(given) == 2 else (given, None)
     for part in (text,) if pair is None else (text, pair):
         _check_text(part)
@@ -48,7 +54,7 @@ def encode(
             f"The text {_short(text)!r} cannot be explained: the model has no tokenizer. Pass one "
             "(whence.load(model, tokenizer=...)), or give encoded input: a mapping with 'input_ids'."
         )
-    encoded = _encode(tokenizer, text, pair, None)
+    encoded = _encode(tokenizer, text, pair, None, special)
     length, dropped = len(encoded["input_ids"]), 0
     if max_length is not None and length > max_length:
         if not truncate:
@@ -56,7 +62,7 @@ def encode(
                 f"The text has {length} tokens and the model takes at most {max_length}. "
                 "Shorten it, or let whence cut it: truncate=True, --truncate."
             )
-        encoded = _encode(tokenizer, text, pair, max_length)
+        encoded = _encode(tokenizer, text, pair, max_length, special)
         dropped = length - len(encoded["input_ids"])
     features = {
         name: tuple(int(value) for value in encoded[name])
@@ -101,7 +107,9 @@ def _short(text: str) -> str:
     return text if len(text) <= 40 else text[:37] + "..."
 
 
-def _encode(tokenizer: Any, text: str, pair: str | None, max_length: int | None) -> Any:
+def _encode(
+    tokenizer: Any, text: str, pair: str | None, max_length: int | None, special: bool
+) -> Any:
     fast = bool(getattr(tokenizer, "is_fast", False))
     return tokenizer(
         text,
@@ -110,6 +118,7 @@ def _encode(tokenizer: Any, text: str, pair: str | None, max_length: int | None)
         max_length=max_length,
         return_offsets_mapping=fast,
         return_attention_mask=True,
+        add_special_tokens=special,
         # Its own "longer than the model" log line would only repeat our error.
         verbose=False,
     )
@@ -145,26 +154,48 @@ def _aligned(
     tokenizer: Any, ids: list[int], pieces: list[str], text: str, pair: str | None
 ) -> tuple[list[int | None], list[tuple[int, int]]]:
     """Find the pieces of a tokenizer without offsets in the text, left to right."""
-    special = tokenizer.get_special_tokens_mask(ids, already_has_special_tokens=True)
     owners: list[int | None] = []
-    spans: list[tuple[int, int]] = []
-    segment, at, seen = 0, 0, False
-    for piece, flag in zip(pieces, special, strict=True):
-        if flag:
-            if seen and pair is not None and segment == 0:
-                segment, at = 1, 0
-            owners.append(None)
-            spans.append((0, 0))
-            continue
-        seen = True
-        source = text if segment == 0 or pair is None else pair
-        surface = piece.removeprefix("##").replace("▁", "").replace("</w>", "").replace("@@", "")
-        found = _fold(source).find(_fold(surface), at) if surface else -1
-        start, end = (found, found + len(surface)) if found >= 0 else (at, at)
-        at = end
-        owners.append(segment)
-        spans.append((start, end))
+    segment, seen = 0, False
+    for flag in _special(tokenizer, ids):
+        if flag and seen and pair is not None:
+            segment = 1
+        seen = seen or not flag
+        owners.append(None if flag else segment)
+    spans = [(0, 0)] * len(ids)
+    for number, source in enumerate((text, pair)):
+        places = [i for i, owner in enumerate(owners) if owner == number]
+        if source is not None:
+            for i, span in zip(places, _placed([pieces[i] for i in places], source), strict=True):
+                spans[i] = span
     return owners, spans
+
+
+def _placed(pieces: list[str], text: str) -> list[tuple[int, int]]:
+    """Return where each piece stands; one that cannot be found stays with the character before it."""
+    raw = text.encode()
+    if len(pieces) == len(raw) and all(p == chr(b) for p, b in zip(pieces, raw, strict=True)):
+        # ByT5 and its kin: a token is a byte, and a character may be several.
+        owner = [i for i, character in enumerate(text) for _ in character.encode()]
+        return [(i, i + 1) for i in owner]
+    folded, at, spans = _fold(text), 0, []
+    for piece in pieces:
+        surface = piece.removeprefix("##").replace("▁", "").replace("</w>", "").replace("@@", "")
+        found = folded.find(_fold(surface), at) if surface else -1
+        if found >= 0:
+            spans.append((found, found + len(surface)))
+            at = found + len(surface)
+        else:
+            spans.append((max(at - 1, 0), max(at, 1)))
+    return spans
+
+
+def _special(tokenizer: Any, ids: Sequence[int]) -> list[bool]:
+    """Flag the tokens that frame a text. An unknown or a mask token stands for a part of it."""
+    frame = {
+        getattr(tokenizer, f"{kind}_token_id", None) for kind in ("cls", "sep", "bos", "eos", "pad")
+    }
+    frame -= {getattr(tokenizer, f"{kind}_token_id", None) for kind in ("unk", "mask")}
+    return [i in frame for i in ids]
 
 
 def _fold(text: str) -> str:
@@ -176,7 +207,7 @@ def from_mapping(
     given: Any,
     tokenizer: Any,
     *,
-    pad_id: int | None,
+    pad_ids: Set[int],
     max_length: int | None,
     vocabulary: int | None,
 ) -> list[Encoded]:
@@ -200,7 +231,7 @@ def from_mapping(
         _from_row(
             {name: value[i] for name, value in rows.items()},
             tokenizer,
-            pad_id,
+            pad_ids,
             max_length,
             vocabulary,
         )
@@ -219,16 +250,17 @@ _NOT_FEATURES = {
 
 
 def _rows(name: str, value: Any) -> list[list[int]]:
-    value = value.tolist() if hasattr(value, "tolist") else list(value)
-    if value and not isinstance(value[0], list | tuple):
-        value = [value]
+    """Take lists, arrays and tensors of one or two dimensions, and lists of those."""
+    value = value.tolist() if hasattr(value, "tolist") else value
     try:
-        rows = [[int(cell) for cell in row] for row in value]
-    except (TypeError, ValueError):
+        rows = [row.tolist() if hasattr(row, "tolist") else row for row in value]
+        if rows and not isinstance(rows[0], list | tuple):
+            rows = [rows]
+        return [[index(cell) for cell in row] for row in rows]
+    except TypeError:
         raise BadEncoding(
             f"{name!r} must be one row or several rows of integers; got {str(value)[:60]!r}."
         ) from None
-    return rows
 
 
 def _shape(rows: list[list[int]]) -> tuple[int, ...]:
@@ -238,7 +270,7 @@ def _shape(rows: list[list[int]]) -> tuple[int, ...]:
 def _from_row(
     row: dict[str, list[int]],
     tokenizer: Any,
-    pad_id: int | None,
+    pad_ids: Set[int],
     max_length: int | None,
     vocabulary: int | None,
 ) -> Encoded:
@@ -251,7 +283,7 @@ def _from_row(
         )
     # Padding is a run of masked padding tokens at an end. A masked token within the text is not padding:
     # the model still computes it, and its score is given.
-    padding = [m == 0 and (pad_id is None or i == pad_id) for i, m in zip(ids, mask, strict=True)]
+    padding = [m == 0 and (not pad_ids or i in pad_ids) for i, m in zip(ids, mask, strict=True)]
     if all(padding):
         raise EmptyText("The encoded input is all padding. Give at least one token.")
     first = padding.index(False)
@@ -264,30 +296,39 @@ def _from_row(
     return _described(features, tokenizer)
 
 
-def _runs(ids: Sequence[int], special: Sequence[int]) -> list[list[int]]:
+def _runs(ids: Sequence[int], special: Sequence[bool]) -> list[list[int]]:
     """Return the stretches between special tokens: one text, or the two of a pair."""
     pairs = zip(ids, special, strict=True)
-    return [
-        [i for i, _ in run] for flag, run in groupby(pairs, key=lambda p: bool(p[1])) if not flag
-    ]
+    return [[i for i, _ in run] for flag, run in groupby(pairs, key=lambda p: p[1]) if not flag]
+
+
+def _recovered(ids: Sequence[int], special: Sequence[bool], tokenizer: Any) -> Encoded | None:
+    """Return the encoding of the decoded text, if it leads back to the same ids."""
+    texts = tuple(tokenizer.decode(run) for run in _runs(ids, special))
+    if not 1 <= len(texts) <= 2 or not all(text.strip() for text in texts):
+        return None
+    text = texts if len(texts) == 2 else texts[0]
+    for framed in (True, False):
+        try:
+            again = encode(text, tokenizer, max_length=None, truncate=False, special=framed)
+        except EmptyText:
+            continue
+        if again.ids == tuple(ids):
+            return again
+    return None
 
 
 def _described(features: dict[str, tuple[int, ...]], tokenizer: Any) -> Encoded:
     """Give an encoded input tokens and words: through its decoded text where that leads back to the same ids."""
     ids = features["input_ids"]
+    special = [False] * len(ids)
+    pieces = [str(i) for i in ids]
     if tokenizer is not None:
-        special = tokenizer.get_special_tokens_mask(list(ids), already_has_special_tokens=True)
-        texts = tuple(tokenizer.decode(run) for run in _runs(ids, special))
-        if 1 <= len(texts) <= 2 and all(text.strip() for text in texts):
-            again = encode(
-                texts if len(texts) == 2 else texts[0], tokenizer, max_length=None, truncate=False
-            )
-            if again.ids == ids:
-                return replace(again, features=features)
+        special = _special(tokenizer, ids)
+        again = _recovered(ids, special, tokenizer)
+        if again is not None:
+            return replace(again, features=features)
         pieces = tokenizer.convert_ids_to_tokens(list(ids))
-    else:
-        special = [0] * len(ids)
-        pieces = [str(i) for i in ids]
     segments = features.get("token_type_ids", (0,) * len(ids))
     tokens = tuple(
         Token(str(piece), None, None, int(segment), bool(flag), i)

@@ -114,8 +114,8 @@ def words_of(text: str, segment: int, tokens: Sequence[tuple[int, Token]]) -> li
             current += 1
         members.setdefault(current, []).extend([*waiting, index])
         waiting = []
-    if waiting and members:
-        members[max(members)].extend(waiting)
+    if waiting and spans:
+        members.setdefault(max(members, default=0), []).extend(waiting)
     return [
         Word(text[a:b], a, b, segment, tuple(members[i]))
         for i, (a, b) in enumerate(spans)

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from whence._version import __version__
 from whence.capture import Ask, TargetSpec, Trace, trace
+from whence.capture.probe import Capacity, capacity
 from whence.capture.target import predictions
 from whence.core.errors import (
     BadEncoding,
@@ -24,7 +25,17 @@ from whence.core.errors import (
     WhenceError,
 )
 from whence.core.types import Of, Passes, Prediction
-from whence.data import Batch, Encoded, Given, batches, collate, encode, from_mapping, is_mapping
+from whence.data import (
+    Batch,
+    Encoded,
+    Given,
+    Policy,
+    batches,
+    collate,
+    encode,
+    from_mapping,
+    is_mapping,
+)
 from whence.explainer.explanation import Explanation
 from whence.explainer.request import Request, requests
 from whence.methods import method as registry
@@ -62,6 +73,7 @@ class Explainer:
 
     def __init__(self, loaded: Loaded) -> None:
         self._loaded = loaded
+        self._capacity: Capacity | None = None
 
     @property
     def model(self) -> Any:
@@ -118,12 +130,12 @@ class Explainer:
         spec = TargetSpec.parse(target, self.labels, of)
         items, single = self._encoded(text, truncate)
         tally = _Tally(progress, items, asked)
+        policy = self._policy(items, batch_size, asks=not all(request.reads for request in asked))
         results: list[dict[str, Explanation]] = [{} for _ in items]
-        for chosen in self._batches(items, batch_size):
+        for chosen in batches(items, policy):
             batch = self._collate([items[i] for i in chosen])
-            for i, explanations in zip(
-                chosen, self._explain(batch, asked, spec, tally), strict=True
-            ):
+            found = self._explain(batch, asked, spec, policy, tally)
+            for i, explanations in zip(chosen, found, strict=True):
                 results[i] = explanations
         shaped: list[Any] = (
             [r[asked[0].name] for r in results] if isinstance(method, str) else [*results]
@@ -136,7 +148,7 @@ class Explainer:
         items, single = self._encoded(text, truncate)
         spec = TargetSpec.parse(None, self.labels)
         found: list[Prediction | None] = [None] * len(items)
-        for chosen in self._batches(items, _INPUTS):
+        for chosen in batches(items, self._policy(items, _INPUTS)):
             batch = self._collate([items[i] for i in chosen])
             seen = trace(self.model, batch, (), spec, self._loaded.task)
             for i, said in zip(
@@ -161,6 +173,12 @@ class Explainer:
         self._require_head()
         spec = TargetSpec.parse(target, self.labels, of)
         items, _ = self._encoded(text, truncate)
+        policy = self._policy(items, len(items))
+        if policy.size < len(items) or len({policy.kind(item) for item in items}) > 1:
+            raise BadEncoding(
+                f"{type(self.model).__name__} cannot take these {len(items)} inputs in one batch: padding or the "
+                "batch itself would change the answer. Trace them one at a time."
+            )
         return trace(self.model, self._collate(items), needs, spec, self._loaded.task)
 
     def examine(self, text: Any = "whence tries every method on this short text") -> dict[str, Any]:
@@ -230,7 +248,7 @@ class Explainer:
             items = from_mapping(
                 given,
                 loaded.tokenizer,
-                pad_id=loaded.pad_id,
+                pad_ids=loaded.pad_ids,
                 max_length=loaded.max_length,
                 vocabulary=loaded.vocabulary,
             )
@@ -247,6 +265,7 @@ class Explainer:
 
     def _accepted(self, item: Encoded) -> Encoded:
         """Keep the features that the model's forward takes."""
+        self._check_features(item)
         accepts = self._loaded.accepts
         unknown = [name for name in item.features if name not in accepts]
         if not unknown:
@@ -259,16 +278,59 @@ class Explainer:
             )
         return replace(item, features={k: v for k, v in item.features.items() if k not in unknown})
 
-    def _batches(self, items: Sequence[Encoded], size: int) -> Iterable[list[int]]:
-        # Without a padding token a model cannot tell where a shorter text ends: one at a time then.
-        size = 1 if self._loaded.pad_id is None else size
-        return batches(items, size=size, tokens=_CELLS)
+    def _check_features(self, item: Encoded) -> None:
+        """Refuse what would make the model's own code fail deep inside."""
+        config, anchors = self.model.config, self._loaded.anchors
+        bounds = {
+            "token_type_ids": getattr(config, "type_vocab_size", None),
+            "position_ids": getattr(config, "max_position_embeddings", None),
+        }
+        for name, bound in bounds.items():
+            values = item.features.get(name, ())
+            if (
+                values
+                and isinstance(bound, int)
+                and bound
+                and not 0 <= min(values) <= max(values) < bound
+            ):
+                raise BadEncoding(
+                    f"{name!r} must lie from 0 to {bound - 1}. Got {min(values)} to {max(values)}."
+                )
+        if anchors and not anchors.intersection(item.ids):
+            raise BadEncoding(
+                f"{type(self.model).__name__} needs its end-of-sequence token {sorted(anchors)} in every input. "
+                "Encode with the model's tokenizer."
+            )
+
+    def _policy(self, items: Sequence[Encoded], size: int, asks: bool = False) -> Policy:
+        """Decide what may share a batch: by trying, once per explainer, when it first matters."""
+        loaded = self._loaded
+        several = len(items) > 1 or asks
+        # Inputs of one length need no padding, and a model that knows a padding token takes many at once.
+        sure = loaded.model.config.pad_token_id is not None and len({len(i) for i in items}) <= 1
+        if sure or not several:
+            return Policy(size, _CELLS, False, loaded.anchors)
+        if self._capacity is None:
+            self._capacity = capacity(
+                loaded.model,
+                min(items, key=len),
+                pad_id=loaded.pad_id,
+                device=loaded.device,
+                max_length=loaded.max_length,
+            )
+        size = 1 if self._capacity == "single" else size
+        return Policy(size, _CELLS, self._capacity == "mixed", loaded.anchors)
 
     def _collate(self, items: Sequence[Encoded]) -> Batch:
         return collate(items, pad_id=self._loaded.pad_id, device=self._loaded.device)
 
     def _explain(
-        self, batch: Batch, asked: list[Request], spec: TargetSpec, tally: "_Tally"
+        self,
+        batch: Batch,
+        asked: list[Request],
+        spec: TargetSpec,
+        policy: Policy,
+        tally: "_Tally",
     ) -> list[dict[str, Explanation]]:
         """Run all methods over one batch."""
         loaded = self._loaded
@@ -282,7 +344,7 @@ class Explainer:
         results: list[dict[str, Explanation]] = [{} for _ in batch.items]
         for request in asked:
             started = time.perf_counter()
-            scores, axioms, forwards = self._scores(request, seen, tally)
+            scores, axioms, forwards = self._scores(request, seen, policy, tally)
             seconds = (shared + time.perf_counter() - started) / len(batch)
             backward = int(
                 bool(request.needs & {"attention_grad", "hidden_grad", "embedding_grad"})
@@ -306,7 +368,7 @@ class Explainer:
         return results
 
     def _scores(
-        self, request: Request, seen: Trace, tally: "_Tally"
+        self, request: Request, seen: Trace, policy: Policy, tally: "_Tally"
     ) -> tuple[np.ndarray[Any, Any], Mapping[str, Tensor], list[int]]:
         """Run one method; return its scores, its axioms' residuals and the extra forward passes."""
         loaded, batch = self._loaded, seen.batch
@@ -322,13 +384,22 @@ class Explainer:
                 fillers=loaded.fillers,
                 anchors=loaded.anchors,
                 pad_id=loaded.pad_id,
-                size=1 if loaded.pad_id is None else _INPUTS,
-                tokens=_CELLS,
+                policy=policy,
                 progress=tally.add,
             )
             returned = request.entry.fn(ask, batch, **request.params)
             forwards = ask.forwards
-        scores, axioms = returned if isinstance(returned, tuple) else (returned, {})
+        pair = returned if isinstance(returned, tuple) else (returned, {})
+        if len(pair) != 2 or not isinstance(pair[1], Mapping):
+            raise BadMethod(
+                f"The method {request.name!r} must return scores, or scores and a mapping of axiom residuals."
+            )
+        scores, axioms = pair
+        for axiom, residual in axioms.items():
+            if not isinstance(residual, Tensor) or residual.shape != (len(batch),):
+                raise BadMethod(
+                    f"The axiom {axiom!r} of {request.name!r} must have one residual per input, ({len(batch)},)."
+                )
         if not isinstance(scores, Tensor) or scores.shape != batch.real.shape:
             got = tuple(scores.shape) if isinstance(scores, Tensor) else type(scores).__name__
             raise BadMethod(

@@ -1,9 +1,12 @@
 """What explaining returns: scores, what they are scores of, and where they come from."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from operator import index
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import UnionType
+from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_type_hints
 
 import numpy as np
 
@@ -15,6 +18,26 @@ from whence.view import VERSION
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+
+
+T = TypeVar("T")
+
+
+def _made(kind: type[T], facts: Mapping[str, Any]) -> T:
+    """Make a record of what a file says: every type checked, unknown fields of a later version left out."""
+    known = get_type_hints(kind)
+    for name in known.keys() & facts.keys():
+        hint = known[name]
+        allowed = get_args(hint) if isinstance(hint, UnionType) else (hint,)
+        if all(isinstance(option, type) for option in allowed) and not isinstance(
+            facts[name], allowed
+        ):
+            raise TypeError(f"{name} is {facts[name]!r}")
+    return kind(**{name: facts[name] for name in known if name in facts})
+
+
+def _numbers(facts: Mapping[str, Any]) -> dict[str, float]:
+    return {str(name): float(value) for name, value in facts.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,37 +127,52 @@ class Explanation:
             )
         try:
             (own,) = payload["explanations"]
-            against = payload["target"]["against"]
-            target = {
-                **payload["target"],
-                "against": None if against is None else Target(**against),
-            }
-            prediction = {**payload["prediction"], "logits": tuple(payload["prediction"]["logits"])}
-            return cls(
+            against = payload["target"].get("against")
+            found = cls(
                 scores=np.array(own["scores"], dtype=own["dtype"]),
-                tokens=tuple(Token(**token) for token in payload["tokens"]),
-                spans=tuple(Word(**{**w, "tokens": tuple(w["tokens"])}) for w in payload["words"]),
-                source=Source(**payload["input"]),
-                prediction=Prediction(**prediction),
-                target=Target(**target),
-                method=own["method"],
-                params=own["params"],
-                signed=own["signed"],
-                axioms=own["axioms"],
-                passes=Passes(**own["passes"]),
-                seconds=own["seconds"],
-                model=payload["model"],
-                provenance=payload["provenance"],
+                tokens=tuple(_made(Token, token) for token in payload["tokens"]),
+                spans=tuple(
+                    _made(Word, {**word, "tokens": tuple(map(index, word["tokens"]))})
+                    for word in payload["words"]
+                ),
+                source=_made(Source, payload["input"]),
+                prediction=_made(
+                    Prediction,
+                    {
+                        **payload["prediction"],
+                        "logits": tuple(map(float, payload["prediction"]["logits"])),
+                        "probabilities": _numbers(payload["prediction"]["probabilities"]),
+                    },
+                ),
+                target=_made(
+                    Target,
+                    {
+                        **payload["target"],
+                        "against": None if against is None else _made(Target, against),
+                    },
+                ),
+                method=str(own["method"]),
+                params=dict(own["params"]),
+                signed=bool(own["signed"]),
+                axioms=_numbers(own["axioms"]),
+                passes=_made(Passes, own["passes"]),
+                seconds=float(own["seconds"]),
+                model=dict(payload["model"]),
+                provenance=dict(payload["provenance"]),
             )
-        except (KeyError, TypeError, ValueError) as error:
+            places = {place for word in found.spans for place in word.tokens}
+            if found.scores.shape != (len(found.tokens),) or found.scores.dtype.kind != "f":
+                raise ValueError(f"{found.scores.shape} scores for {len(found.tokens)} tokens")
+            if not places <= set(range(len(found.tokens))):
+                raise ValueError("a word of tokens that are not there")
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise CannotRead(
-                f"This is not a saved explanation: {type(error).__name__} {error}."
+                f"This is not a saved explanation: {type(error).__name__} {error}. Give a file that save() wrote."
             ) from None
+        return found
 
     def save(self, path: str | Path) -> Path:
         """Write the explanation as JSON; numbers come back bit for bit."""
-        import json
-
         return write_text(path, json.dumps(self.to_dict(), ensure_ascii=False, indent=1) + "\n")
 
     @classmethod

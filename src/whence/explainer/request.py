@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from whence.core.errors import BadParameter
+from whence.core.errors import BadParameter, UnknownMethod
 from whence.core.params import checked
 from whence.core.registry import Entry
 from whence.methods import is_reader, method
@@ -46,11 +46,16 @@ def requests(
     With several methods, `params` maps a method's name to its parameters, or names parameters that go to
     every method that has them.
     """
+    if not isinstance(names, str | Sequence) or not all(isinstance(name, str) for name in names):
+        raise UnknownMethod(f"method must be a name or a list of names. Got {names!r}.")
     wanted = [names] if isinstance(names, str) else list(dict.fromkeys(names))
     if not wanted:
-        raise BadParameter(f"No method was asked for. Known: {', '.join(method.names())}.")
+        raise UnknownMethod(f"No method was asked for. Known: {', '.join(method.names())}.")
+    params = {} if params is None else params
+    if not isinstance(params, Mapping) or not all(isinstance(key, str) for key in params):
+        raise BadParameter(f"params must map names of parameters to values. Got {params!r}.")
     entries = [method.get(name) for name in wanted]
-    given = _distributed(entries, dict(params or {}))
+    given = _distributed(entries, dict(params))
     result = []
     for entry in entries:
         values = checked(entry.name, entry.parameters, given[entry.name], from_text=from_text)

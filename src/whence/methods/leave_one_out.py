@@ -46,6 +46,6 @@ def leave_one_out(ask: Ask, batch: Batch, *, remove: Removal | None = None) -> S
     )
     base = ask.base(of="probability")
     scores = torch.zeros(batch.real.shape, dtype=base.dtype, device=base.device)
-    at, where = torch.tensor(places, device=base.device).T
+    at, where = torch.tensor(places, dtype=torch.long, device=base.device).reshape(-1, 2).T
     scores[at, where] = base[at] - after
     return scores

@@ -16,14 +16,16 @@ _known: WeakKeyDictionary[torch.nn.Module, tuple[Any, str]] = WeakKeyDictionary(
 def fingerprint(model: torch.nn.Module) -> str:
     """Return "blake2b:..." of all weights, or "blake2b-sampled:..." for very large models."""
     weights = sorted(model.state_dict().items())
-    # A weight that was trained, moved or replaced since has another version or address.
-    state = tuple((name, value.data_ptr(), value._version) for name, value in weights)
+    configuration = _configuration(model)
+    # A weight that was trained, moved or replaced since has another version or address; one that was changed
+    # behind autograd's back (`.data`) shows in a sample of its numbers.
+    state = (configuration, *((n, v.data_ptr(), v._version, _sample(v)) for n, v in weights))
     if model in _known and _known[model][0] == state:
         return _known[model][1]
     total = sum(value.numel() for _, value in weights)
     step = max(1, -(-total // _WHOLE_UP_TO))
     digest = blake2b(digest_size=16)
-    digest.update(_configuration(model).encode())
+    digest.update(configuration.encode())
     for name, value in weights:
         digest.update(f"{name} {tuple(value.shape)} {value.dtype}".encode())
         flat = value.detach().reshape(-1)[::step].contiguous().cpu()
@@ -31,6 +33,11 @@ def fingerprint(model: torch.nn.Module) -> str:
     result = f"blake2b{'-sampled' if step > 1 else ''}:{digest.hexdigest()}"
     _known[model] = (state, result)
     return result
+
+
+def _sample(value: torch.Tensor) -> float:
+    flat = value.detach().reshape(-1)
+    return float(flat[:: max(1, flat.numel() // 64)].double().sum()) if flat.numel() else 0.0
 
 
 def _configuration(model: torch.nn.Module) -> str:

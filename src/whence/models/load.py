@@ -2,6 +2,7 @@
 
 import copy
 import inspect
+import json
 import os
 import socket
 from collections.abc import Iterator, Mapping
@@ -15,7 +16,14 @@ from urllib.parse import urlsplit
 
 import torch
 
-from whence.core.errors import BadParameter, NoHead, UnknownModel, UnsafeWeights, did_you_mean
+from whence.core.errors import (
+    BadParameter,
+    BadTokenizer,
+    NoHead,
+    UnknownModel,
+    UnsafeWeights,
+    did_you_mean,
+)
 from whence.models.catalogue import BUILTIN, builtin_folder
 
 Task = Literal["single_label", "multi_label", "regression", "none"]
@@ -32,7 +40,8 @@ class Loaded:
     task: Task
     labels: tuple[str, ...]
     max_length: int | None
-    pad_id: int | None
+    pad_id: int | None  # what padding is made of
+    pad_ids: frozenset[int]  # what counts as padding: the model's and the tokenizer's
     fillers: Mapping[str, int]  # mask, pad, unk: the ids that can stand in for a removed token
     anchors: frozenset[int]  # ids without which the model is undefined: its head looks for them
 
@@ -80,7 +89,7 @@ def load(
         model = _own_copy(what, device, dtype)
         name = str(getattr(what.config, "_name_or_path", "") or type(what).__name__)
         if isinstance(tokenizer, str | Path):
-            tokenizer = _tokenizer(str(tokenizer), None)
+            tokenizer = _tokenizer(str(tokenizer), None, named=True)
         return _described(model, tokenizer, name, None)
     if not isinstance(what, str | Path):
         raise UnknownModel(
@@ -92,8 +101,10 @@ def load(
     device = _device(device)
     config = _config(where, name, revision)
     model = _model(where, name, config, revision, dtype).to(device)
-    if tokenizer is None or isinstance(tokenizer, str | Path):
-        tokenizer = _tokenizer(where if tokenizer is None else str(tokenizer), revision)
+    if tokenizer is None:
+        tokenizer = _tokenizer(where, revision)
+    elif isinstance(tokenizer, str | Path):
+        tokenizer = _tokenizer(str(tokenizer), None, named=True)
     return _described(model, tokenizer, name, revision)
 
 
@@ -153,7 +164,7 @@ def _config(where: str, name: str, revision: str | None) -> Any:
             )
     except Exception as error:
         # transformers and the Hub client raise a dozen classes here; the user has one question: what now?
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        reason = _reason(error)
         if "trust_remote_code" in str(error):
             raise UnsafeWeights(
                 f"The model {name!r} wants to run code of its own, which whence never does. "
@@ -167,24 +178,33 @@ def _config(where: str, name: str, revision: str | None) -> Any:
         ) from None
 
 
+def _reason(error: Exception) -> str:
+    """Return the first line of somebody else's error."""
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__
+
+
 def _looks_like_a_path(where: str) -> bool:
     return where.startswith((".", "/", "~")) or "\\" in where or where.count("/") > 1
 
 
 def _hub_unreachable(where: str) -> bool:
-    """Say whether the Hub's name cannot even be looked up: its client would retry for half a minute.
+    """Say whether nobody answers at the Hub's address: its client would retry for half a minute.
 
     What was downloaded before is then still found in the cache.
     """
     if Path(where).exists():
         return True
-    if any(key.lower() in ("https_proxy", "all_proxy") for key in os.environ):
-        return False
     from huggingface_hub.constants import ENDPOINT
 
+    proxies = (
+        v for k, v in os.environ.items() if k.lower() in ("https_proxy", "all_proxy") and "//" in v
+    )
+    address = urlsplit(next(proxies, ENDPOINT))
     try:
-        socket.getaddrinfo(urlsplit(ENDPOINT).hostname, None)
-    except OSError:
+        port = address.port or (443 if address.scheme == "https" else 80)
+        socket.create_connection((address.hostname or "", port), timeout=3).close()
+    except (OSError, ValueError):
         return True
     return False
 
@@ -208,6 +228,7 @@ def _model(
         raise UnknownModel(
             f"The folder {name!r} has no weights: there is no *.safetensors file in it."
         )
+    _check_index(where, name, revision)
     named = (getattr(config, "architectures", None) or [""])[0]
     # Only what the checkpoint says it is: a head made up on the spot would be explained as if it were trained.
     kind = getattr(transformers, named, None) or transformers.AutoModel
@@ -223,7 +244,7 @@ def _model(
                 output_loading_info=True,
             )
     except Exception as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        reason = _reason(error)
         if "safetensors" in reason and not folder.is_dir():
             raise UnsafeWeights(
                 f"The model {name!r} offers no safetensors weights, and whence opens no pickles. "
@@ -236,6 +257,33 @@ def _model(
             "them; they would be made up at random. Load a model whose weights are complete."
         )
     return model.eval()
+
+
+def _check_index(where: str, name: str, revision: str | None) -> None:
+    """Refuse an index of safetensors shards that names something else: it would be opened as a pickle."""
+    from transformers.utils import cached_file
+
+    try:
+        with _quiet():
+            path = cached_file(
+                where,
+                "model.safetensors.index.json",
+                revision=revision,
+                local_files_only=_hub_unreachable(where),
+                _raise_exceptions_for_missing_entries=False,
+                _raise_exceptions_for_connection_errors=False,
+            )
+        shards = json.loads(Path(path).read_text())["weight_map"].values() if path else ()
+        wrong = sorted({str(shard) for shard in shards if not str(shard).endswith(".safetensors")})
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        raise UnknownModel(
+            f"The index of the weights of {name!r} cannot be read: {error}"
+        ) from None
+    if wrong:
+        raise UnsafeWeights(
+            f"The weights of {name!r} are said to be safetensors, but their index names {wrong[0]!r}. whence reads "
+            "safetensors only, and does not trust such a model."
+        )
 
 
 @contextmanager
@@ -267,11 +315,13 @@ def _loading_dtype(config: Any, dtype: torch.dtype | None) -> torch.dtype:
     return torch.float32 if half and not torch.cuda.is_available() else stored
 
 
-def _tokenizer(where: str, revision: str | None) -> Any | None:
+def _tokenizer(where: str, revision: str | None, *, named: bool = False) -> Any | None:
+    """Load a tokenizer; a model that comes without one explains encoded inputs, and refuses text clearly."""
     from transformers import AutoTokenizer
 
     folder = Path(where)
-    if folder.is_dir() and not any(folder.glob("*token*")) and not any(folder.glob("*vocab*")):
+    has_files = any(any(folder.glob(pattern)) for pattern in ("*token*", "*vocab*", "*.model"))
+    if folder.is_dir() and not has_files and not named:
         return None
     try:
         with _quiet():
@@ -281,16 +331,20 @@ def _tokenizer(where: str, revision: str | None) -> Any | None:
                 trust_remote_code=False,
                 local_files_only=_hub_unreachable(where),
             )
-    except Exception:
-        # A model without a usable tokenizer still explains encoded inputs; text is refused with a clear error.
-        return None
+    except Exception as error:
+        if not (has_files or named):
+            return None
+        raise BadTokenizer(
+            f"The tokenizer of {where!r} cannot be loaded: {_reason(error)} Give another with tokenizer=..., or "
+            "remove its files to explain encoded inputs."
+        ) from None
 
 
 def _described(model: Any, tokenizer: Any, name: str, revision: str | None) -> Loaded:
     labels, task = _task(model)
-    pad_id = getattr(model.config, "pad_token_id", None)
-    if pad_id is None:
-        pad_id = getattr(tokenizer, "pad_token_id", None)
+    stated = [getattr(model.config, "pad_token_id", None), getattr(tokenizer, "pad_token_id", None)]
+    pads = [identity for identity in stated if isinstance(identity, int) and identity >= 0]
+    pad_id = pads[0] if pads else None
     fillers = {
         kind: identity
         for kind in ("mask", "pad", "unk")
@@ -310,6 +364,7 @@ def _described(model: Any, tokenizer: Any, name: str, revision: str | None) -> L
         labels,
         _max_length(model, tokenizer),
         pad_id,
+        frozenset(pads),
         fillers,
         frozenset(anchors),
     )

@@ -114,8 +114,8 @@ def _explanation(payload: dict[str, Any], explanation: dict[str, Any]) -> str:
             "<details><summary>All words and tokens</summary>",
             _word_table(payload, explanation, tints.words),
             _token_table(payload, explanation),
-            f'<p class="dim">{escape(chosen) or "no parameters"}; forward passes {passes["forward"]}, '
-            f"backward passes {passes['backward']}, {explanation['seconds']:.3f} s</p>",
+            f'<p class="dim">{escape(chosen) or "no parameters"}; forward passes {passes["forward"]:d}, '
+            f"backward passes {passes['backward']:d}, {explanation['seconds']:.3f} s</p>",
             "</details>",
         ]
     )
@@ -172,10 +172,14 @@ def _word_table(
     return f"<table><thead><tr><th>word</th><th>score</th><th>for {target}</th></tr></thead>{rows}</table>"
 
 
+def _place(token: dict[str, Any]) -> str:
+    return "" if token["start"] is None else f"{token['start']:d}:{token['end']:d}"
+
+
 def _token_table(payload: dict[str, Any], explanation: dict[str, Any]) -> str:
     rows = "".join(
         f'<tr><td class="n">{index}</td><td>{escape(token["text"])}</td>'
-        f'<td class="n">{"" if token["start"] is None else str(token["start"]) + ":" + str(token["end"])}</td>'
+        f'<td class="n">{_place(token)}</td>'
         f'<td class="n">{score:+.6g}</td></tr>'
         for index, (token, score) in enumerate(
             zip(payload["tokens"], explanation["scores"], strict=True)

@@ -15,7 +15,7 @@ _BAR = 16
 def render(payload: dict[str, Any], top: int = 8) -> RenderableType:
     """Lay a payload out for rich."""
     parts: list[RenderableType] = [
-        Text.assemble((payload["model"]["name"], "dim"), "  ", (headline(payload), "bold"))
+        Text.assemble((visible(payload["model"]["name"]), "dim"), "  ", (headline(payload), "bold"))
     ]
     if note := cut(payload):
         parts.append(Text(note, "yellow"))
@@ -23,7 +23,7 @@ def render(payload: dict[str, Any], top: int = 8) -> RenderableType:
         tints = shades(payload, explanation)
         parts += [
             Text(),
-            Text.assemble((explanation["method"], "bold"), "  ", (tints.legend, "dim")),
+            Text.assemble((explanation["method"], "bold"), "  ", (visible(tints.legend), "dim")),
             tinted(payload, tints.words),
             bars(payload, explanation, top),
         ]
@@ -47,7 +47,7 @@ def tinted(payload: dict[str, Any], tints: tuple[float, ...]) -> Text:
         for word, tint in chosen:
             if source is None:
                 line.append(" " if len(line) else "")
-                line.append(word["text"], _style(tint))
+                line.append(visible(word["text"]), _style(tint))
                 continue
             line.append(visible(source[at : word["start"]]))
             line.append(visible(source[word["start"] : word["end"]]), _style(tint))

@@ -5,6 +5,11 @@ from typing import Any
 from whence.view.shade import target_name
 
 
+def visible(text: str) -> str:
+    """Replace control characters: a text must not be able to move the cursor or recolour the screen."""
+    return "".join(c if c.isprintable() or c in "\n\t" else "�" for c in text)
+
+
 def headline(payload: dict[str, Any]) -> str:
     """Say what was predicted, and what is explained if that is something else."""
     prediction, target = payload["prediction"], payload["target"]
@@ -14,7 +19,7 @@ def headline(payload: dict[str, Any]) -> str:
         said = f"{prediction['label']} ({prediction['probability']:.1%})"
     if target.get("against") or target["index"] != prediction["index"]:
         said += f"; explained: {target_name(target)}"
-    return said
+    return visible(said)
 
 
 def ranked(
@@ -40,18 +45,13 @@ def cut(payload: dict[str, Any]) -> str:
     return f"The last {dropped} tokens did not fit and were cut off." if dropped else ""
 
 
-def visible(text: str) -> str:
-    """Replace control characters: a text must not be able to move the cursor or recolour the screen."""
-    return "".join(c if c.isprintable() or c in "\n\t" else "�" for c in text)
-
-
 def plain(payload: dict[str, Any], top: int = 10) -> str:
     """Write a payload as lines of text."""
-    lines = [f"{payload['model']['name']}: {headline(payload)}"]
+    lines = [f"{visible(payload['model']['name'])}: {headline(payload)}"]
     if note := cut(payload):
         lines.append(note)
     for explanation in payload["explanations"]:
-        lines.append(f"{explanation['method']} for {target_name(payload['target'])}:")
+        lines.append(f"{explanation['method']} for {visible(target_name(payload['target']))}:")
         words = ranked(payload, explanation, top)
         width = max((len(word) for word, _ in words), default=0)
         lines += [f"  {word:<{width}}  {score:+.3g}" for word, score in words]

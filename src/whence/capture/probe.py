@@ -1,0 +1,42 @@
+"""What a model bears in one batch, found out by trying."""
+
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from whence.capture.trace import bare_logits
+from whence.data import Encoded, collate
+
+Capacity = Literal["mixed", "equal", "single"]
+
+
+def capacity(
+    model: Any, item: Encoded, *, pad_id: int | None, device: torch.device, max_length: int | None
+) -> Capacity:
+    """Say whether inputs of different length may share a batch, only equal ones, or none.
+
+    Padding is not neutral everywhere: FNet takes no mask, convolutions see it, XLNet reads the last place. And a
+    decoder without a padding token refuses more than one input.
+    """
+    alone = bare_logits(model, collate([item], pad_id=pad_id, device=device))
+    try:
+        twice = bare_logits(model, collate([item, item], pad_id=pad_id, device=device))
+    except (ValueError, RuntimeError):
+        return "single"
+    if not _same(twice[:1], alone):
+        return "single"
+    width = min(len(item) + 3, max_length or len(item) + 3)
+    if "attention_mask" not in item.features or width == len(item):
+        return "equal"
+    padded = collate([item], pad_id=pad_id, device=device, width=width)
+    try:
+        return "mixed" if _same(bare_logits(model, padded), alone) else "equal"
+    except (ValueError, RuntimeError, IndexError):
+        return "equal"
+
+
+def _same(one: Tensor, other: Tensor) -> bool:
+    # Far above the noise of float32, far below what a seen padding token does.
+    bound = 1e-3 * float(other.abs().max()) + 1e-6
+    return bool((one - other).abs().max() <= max(bound, 8 * torch.finfo(other.dtype).eps))
