@@ -9,10 +9,13 @@ Runs are interleaved and medians compared, because machines are noisy; ratios, n
 
 import argparse
 import json
+import os
 import platform
 import statistics
+import subprocess
 import time
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +75,25 @@ def median_seconds(cases: dict[str, Callable[[], Any]], repeats: int) -> dict[st
     return {name: statistics.median(values) for name, values in seen.items()}
 
 
+def provenance(threads: int) -> dict[str, Any]:
+    """Say what was measured, and on what."""
+    commit = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT,
+    )
+    return {
+        "commit": commit.stdout.strip(),
+        "whence": whence.__version__,
+        "torch": torch.__version__,
+        "transformers": version("transformers"),
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores",
+        "threads": threads,
+    }
+
+
 def main() -> None:
     """Measure and print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -105,10 +127,11 @@ def main() -> None:
                 rows.append({"model": name, "batch": batch, "tokens": tokens, "what": what,
                              "seconds": value, "ratio": value / floor})  # fmt: skip
     if options.json:
-        about = {"whence": whence.__version__, "torch": torch.__version__, "machine": platform.machine(),
-                 "threads": options.threads, "repeats": options.repeats}  # fmt: skip
+        options.json.parent.mkdir(parents=True, exist_ok=True)
         with options.json.open("a") as stream:
-            stream.writelines(json.dumps({**about, **row}) + "\n" for row in rows)
+            stream.writelines(
+                json.dumps({**provenance(options.threads), **row}) + "\n" for row in rows
+            )
 
 
 if __name__ == "__main__":

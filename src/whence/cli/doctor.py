@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from whence.cli.cold import importing
+
 
 def doctor(
     model: Annotated[
@@ -22,9 +24,10 @@ def doctor(
     """Show versions and devices, and what can be explained on a model."""
     report: dict[str, Any] = {"versions": _versions(), "devices": _devices()}
     if model is not None:
-        from whence.explainer import load
+        with importing():
+            from whence.explainer import load
 
-        explainer = load(model, device=device)
+            explainer = load(model, device=device)
         report["model"] = explainer.examine(text)
     if as_json:
         print(json.dumps(report, ensure_ascii=False, indent=1))
@@ -43,7 +46,8 @@ def _versions() -> dict[str, str]:
 
 
 def _devices() -> list[str]:
-    import torch
+    with importing():
+        import torch
 
     found = [f"cpu ({torch.get_num_threads()} threads)"]
     found += [

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from whence.cli.cold import importing
 from whence.core.errors import BadEncoding, BadParameter, EmptyText
 from whence.core.io import check_writable, write_text
 from whence.view import merge
@@ -92,11 +93,13 @@ def explain(
     if html is not None:
         check_writable(html)
     with _working(f"loading {model}") as (console, report):
-        from whence.explainer import load
-        from whence.explainer.request import requests
+        with importing():
+            from whence.explainer import load
+            from whence.explainer.request import requests
 
-        requests(methods, given, {"mask": 0, "pad": 0, "unk": 0}, from_text=True)
-        explainer = load(model, device=device, dtype=dtype, revision=revision)
+            # What is wrong with the request is said before a model is loaded for it.
+            requests(methods, given, {"mask": 0, "pad": 0, "unk": 0}, from_text=True)
+            explainer = load(model, device=device, dtype=dtype, revision=revision)
         asked = requests(methods, given, explainer.fillers, from_text=True)
         found = explainer.explain(
             text if pair is None else (text, pair),

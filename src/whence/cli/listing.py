@@ -5,15 +5,18 @@ from typing import Annotated, Any
 
 import typer
 
+from whence.cli.cold import importing
+
 
 def methods(
     name: Annotated[str | None, typer.Argument(help="Show everything about one method.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """List the methods, or show one: formula, cost, parameters, when it misleads."""
-    from whence.methods import method
+    with importing():
+        from whence.methods import method
 
-    entries = [method.get(name)] if name else list(method)
+        entries = [method.get(name)] if name else list(method)
     if as_json:
         print(json.dumps([_facts(entry) for entry in entries], ensure_ascii=False, indent=1))
         return
