@@ -104,13 +104,18 @@ CAUSAL = frozenset({"gpt2", "llama", "qwen3", "gemma3"})
 
 def make(name: str, *, dtype: torch.dtype = torch.float64, seed: int = 0) -> Any:
     """Build a model with random weights, large enough that nothing is nearly linear."""
+    return seeded(_MAKERS[name], seed).to(dtype).eval()
+
+
+def seeded(maker: Callable[[], Any], seed: int = 0) -> Any:
+    """Make a model and draw its matrices anew, the same ones every time."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        model = _MAKERS[name]()
+        model = maker()
         for weight in model.parameters():
             if weight.dim() > 1:
                 torch.nn.init.normal_(weight, std=0.25)
-    return model.to(dtype).eval()
+    return model
 
 
 def rows(

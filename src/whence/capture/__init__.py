@@ -9,9 +9,10 @@ them tile by tile (`layer`).
 from whence.capture.ask import Ask
 from whence.capture.layer import AttentionLayer, contract
 from whence.capture.target import Targets, TargetSpec, probabilities
-from whence.capture.trace import NEEDS, Trace, bare_logits, trace
+from whence.capture.trace import GRADIENTS, NEEDS, Trace, bare_logits, trace
 
 __all__ = [
+    "GRADIENTS",
     "NEEDS",
     "Ask",
     "AttentionLayer",

@@ -17,8 +17,8 @@ from whence.core.errors import BadMethod, BadParameter, NoHead, NotCapturable
 from whence.data import Batch
 
 # What a method may need. The first asks for the forward pass only, the others for gradients too.
-NEEDS = frozenset({"attention", "attention_grad", "hidden_grad", "embedding_grad"})
-_GRADIENTS = frozenset({"attention_grad", "hidden_grad", "embedding_grad"})
+GRADIENTS = frozenset({"attention_grad", "hidden_grad", "embedding_grad"})
+NEEDS = frozenset({"attention"}) | GRADIENTS
 
 
 @dataclass(eq=False)
@@ -72,7 +72,7 @@ def trace(model: Any, batch: Batch, needs: Iterable[str], spec: TargetSpec, task
     """Run the model once forward, once backward if a gradient is needed, and keep what `needs` names."""
     needs = frozenset(needs)
     attends = bool(needs & {"attention", "attention_grad", "hidden_grad"})
-    gradients = needs & _GRADIENTS
+    gradients = needs & GRADIENTS
     recorder = Recorder(batch, cut=not gradients)
     with as_found(model) as stack:
         if gradients:

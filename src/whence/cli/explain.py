@@ -16,7 +16,7 @@ from whence.core.io import check_writable, write_text
 from whence.view import merge
 
 if TYPE_CHECKING:
-    from whence.explainer.explainer import Progress
+    from whence.explainer.work import Progress
 
 
 def method_names(start: str) -> list[str]:

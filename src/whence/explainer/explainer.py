@@ -1,43 +1,20 @@
 """The explainer: inputs to batches, one shared trace per batch, methods over it, results in order."""
 
-import platform
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
-from functools import cache
-from importlib.metadata import version
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import torch
-from torch import Tensor
 
-from whence._version import __version__
-from whence.capture import Ask, TargetSpec, Trace, trace
+from whence.capture import TargetSpec, Trace, trace
 from whence.capture.probe import Capacity, capacity
 from whence.capture.target import predictions
-from whence.core.errors import (
-    BadEncoding,
-    BadMethod,
-    BadTokenizer,
-    NoHead,
-    NotFinite,
-    WhenceError,
-)
-from whence.core.types import Of, Passes, Prediction
-from whence.data import (
-    Batch,
-    Encoded,
-    Given,
-    Policy,
-    batches,
-    collate,
-    encode,
-    from_mapping,
-    is_mapping,
-)
+from whence.core.errors import BadEncoding, NoHead, WhenceError
+from whence.core.types import Of, Prediction
+from whence.data import Batch, Encoded, Policy, batches, collate
 from whence.explainer.explanation import Explanation
-from whence.explainer.request import Request, requests
+from whence.explainer.intake import take
+from whence.explainer.request import requests
+from whence.explainer.work import Progress, Tally, explain_batch
 from whence.methods import method as registry
 from whence.models import Loaded, fingerprint
 from whence.models import load as load_model
@@ -45,8 +22,6 @@ from whence.models import load as load_model
 # Cells (inputs x longest) of one batch. Beyond this a CPU gains nothing and memory grows.
 _CELLS = 8192
 _INPUTS = 64
-
-Progress = Callable[[int, int], None]
 
 
 def load(
@@ -128,13 +103,13 @@ class Explainer:
         asked = requests(method, params, self._loaded.fillers)
         self._require_head()
         spec = TargetSpec.parse(target, self.labels, of)
-        items, single = self._encoded(text, truncate)
-        tally = _Tally(progress, items, asked)
+        items, single = take(text, self._loaded, truncate=truncate)
+        tally = Tally(progress, items, asked)
         policy = self._policy(items, batch_size, asks=not all(request.reads for request in asked))
         results: list[dict[str, Explanation]] = [{} for _ in items]
         for chosen in batches(items, policy):
             batch = self._collate([items[i] for i in chosen])
-            found = self._explain(batch, asked, spec, policy, tally)
+            found = explain_batch(self._loaded, batch, asked, spec, policy, tally)
             for i, explanations in zip(chosen, found, strict=True):
                 results[i] = explanations
         shaped: list[Any] = (
@@ -145,7 +120,7 @@ class Explainer:
     def predict(self, text: Any, *, truncate: bool = False) -> Any:
         """Return the `Prediction` for one input, or a list of them."""
         self._require_head()
-        items, single = self._encoded(text, truncate)
+        items, single = take(text, self._loaded, truncate=truncate)
         spec = TargetSpec.parse(None, self.labels)
         found: list[Prediction | None] = [None] * len(items)
         for chosen in batches(items, self._policy(items, _INPUTS)):
@@ -172,7 +147,7 @@ class Explainer:
         """
         self._require_head()
         spec = TargetSpec.parse(target, self.labels, of)
-        items, _ = self._encoded(text, truncate)
+        items, _ = take(text, self._loaded, truncate=truncate)
         policy = self._policy(items, len(items))
         if policy.size < len(items) or len({policy.kind(item) for item in items}) > 1:
             raise BadEncoding(
@@ -184,22 +159,10 @@ class Explainer:
     def examine(self, text: Any = "whence tries every method on this short text") -> dict[str, Any]:
         """Find out by trying what can be explained on this model, and why not."""
         loaded = self._loaded
-        facts: dict[str, Any] = {
-            "name": loaded.name,
-            "class": type(loaded.model).__name__,
-            "labels": ", ".join(loaded.labels) or "none",
-            "dtype": str(loaded.dtype).removeprefix("torch."),
-            "device": str(loaded.device),
-            "longest input": loaded.max_length or "no bound",
-            "tokenizer": type(loaded.tokenizer).__name__
-            if loaded.tokenizer is not None
-            else "none",
-            "parameters": f"{sum(p.numel() for p in loaded.model.parameters()):,}",
-            "fingerprint": fingerprint(loaded.model),
-        }
         if loaded.tokenizer is None:
             size = loaded.vocabulary or 8
-            text = {"input_ids": [[i % size for i in range(1, 7)]]}
+            ids = [i % size for i in range(1, 6)]
+            text = {"input_ids": [[*ids, *sorted(loaded.anchors)]]}
         tried = []
         for name in registry.names():
             try:
@@ -210,96 +173,13 @@ class Explainer:
             except Exception as error:  # a report of what fails must not fail itself
                 why_not = f"{type(error).__name__}: {error}".splitlines()[0]
             tried.append({"method": name, "works": why_not is None, "why_not": why_not})
-        return {"facts": facts, "methods": tried}
+        return {"facts": _facts(loaded), "methods": tried}
 
     def _require_head(self) -> None:
         if self._loaded.task == "none":
             raise NoHead(
                 f"{self._loaded.name!r} is a {type(self.model).__name__}: it has no classification head, so there "
                 "is no prediction to explain. Load a model ...ForSequenceClassification."
-            )
-
-    def _encoded(self, given: Any, truncate: bool) -> tuple[list[Encoded], bool]:
-        """Encode whatever was given; say whether it was a single input."""
-        if is_mapping(given):
-            rows = self._encode(given, truncate)
-            return rows, len(rows) == 1
-        if isinstance(given, str) or _is_pair(given):
-            return self._encode(given, truncate), True
-        if isinstance(given, Iterable) and not isinstance(given, bytes | tuple):
-            items: list[Encoded] = []
-            for number, one in enumerate(given):
-                one = tuple(one) if isinstance(one, list) and _is_pair(tuple(one)) else one
-                rows = self._encode(one, truncate)
-                if len(rows) != 1:
-                    raise BadEncoding(
-                        f"Input {number} of the list is an encoded mapping of {len(rows)} rows; give one row each."
-                    )
-                items += rows
-            return items, False
-        raise BadEncoding(
-            f"Cannot explain {str(given)[:40]!r} ({type(given).__name__}): give a text, a pair (a, b) of texts, "
-            "an encoded mapping, or a list of these."
-        )
-
-    def _encode(self, given: Given, truncate: bool) -> list[Encoded]:
-        loaded = self._loaded
-        if is_mapping(given):
-            items = from_mapping(
-                given,
-                loaded.tokenizer,
-                pad_ids=loaded.pad_ids,
-                max_length=loaded.max_length,
-                vocabulary=loaded.vocabulary,
-            )
-        else:
-            item = encode(given, loaded.tokenizer, max_length=loaded.max_length, truncate=truncate)  # type: ignore[arg-type]
-            size = loaded.vocabulary
-            if size is not None and max(item.ids) >= size:
-                raise BadTokenizer(
-                    f"The tokenizer gives the id {max(item.ids)}, the model has {size} token embeddings. "
-                    "Give the tokenizer that belongs to the model."
-                )
-            items = [item]
-        return [self._accepted(item) for item in items]
-
-    def _accepted(self, item: Encoded) -> Encoded:
-        """Keep the features that the model's forward takes."""
-        self._check_features(item)
-        accepts = self._loaded.accepts
-        unknown = [name for name in item.features if name not in accepts]
-        if not unknown:
-            return item
-        if refused := [
-            name for name in unknown if name not in {"token_type_ids", "attention_mask"}
-        ]:
-            raise BadEncoding(
-                f"{type(self.model).__name__} does not take {refused[0]!r}. Leave it out of the mapping."
-            )
-        return replace(item, features={k: v for k, v in item.features.items() if k not in unknown})
-
-    def _check_features(self, item: Encoded) -> None:
-        """Refuse what would make the model's own code fail deep inside."""
-        config, anchors = self.model.config, self._loaded.anchors
-        bounds = {
-            "token_type_ids": getattr(config, "type_vocab_size", None),
-            "position_ids": getattr(config, "max_position_embeddings", None),
-        }
-        for name, bound in bounds.items():
-            values = item.features.get(name, ())
-            if (
-                values
-                and isinstance(bound, int)
-                and bound
-                and not 0 <= min(values) <= max(values) < bound
-            ):
-                raise BadEncoding(
-                    f"{name!r} must lie from 0 to {bound - 1}. Got {min(values)} to {max(values)}."
-                )
-        if anchors and not anchors.intersection(item.ids):
-            raise BadEncoding(
-                f"{type(self.model).__name__} needs its end-of-sequence token {sorted(anchors)} in every input. "
-                "Encode with the model's tokenizer."
             )
 
     def _policy(self, items: Sequence[Encoded], size: int, asks: bool = False) -> Policy:
@@ -324,147 +204,17 @@ class Explainer:
     def _collate(self, items: Sequence[Encoded]) -> Batch:
         return collate(items, pad_id=self._loaded.pad_id, device=self._loaded.device)
 
-    def _explain(
-        self,
-        batch: Batch,
-        asked: list[Request],
-        spec: TargetSpec,
-        policy: Policy,
-        tally: "_Tally",
-    ) -> list[dict[str, Explanation]]:
-        """Run all methods over one batch."""
-        loaded = self._loaded
-        needs = frozenset[str]().union(*(request.needs for request in asked))
-        started = time.perf_counter()
-        seen = trace(loaded.model, batch, needs, spec, loaded.task)
-        shared = time.perf_counter() - started
-        tally.add(len(batch))
-        said = predictions(seen.logits, loaded.task, self.labels)
-        facts = self._facts()
-        results: list[dict[str, Explanation]] = [{} for _ in batch.items]
-        for request in asked:
-            started = time.perf_counter()
-            scores, axioms, forwards = self._scores(request, seen, policy, tally)
-            seconds = (shared + time.perf_counter() - started) / len(batch)
-            backward = int(
-                bool(request.needs & {"attention_grad", "hidden_grad", "embedding_grad"})
-            )
-            for row, item in enumerate(batch.items):
-                results[row][request.name] = Explanation(
-                    scores=scores[row, : len(item)],
-                    tokens=item.tokens,
-                    spans=item.words,
-                    source=item.source,
-                    prediction=said[row],
-                    target=seen.targets.describe(row, self.labels),
-                    method=request.name,
-                    params=request.params,
-                    signed=bool(request.entry.facts["signed"]),
-                    axioms={name: float(values[row]) for name, values in axioms.items()},
-                    passes=Passes(1 + forwards[row], backward),
-                    seconds=seconds,
-                    **facts,
-                )
-        return results
 
-    def _scores(
-        self, request: Request, seen: Trace, policy: Policy, tally: "_Tally"
-    ) -> tuple[np.ndarray[Any, Any], Mapping[str, Tensor], list[int]]:
-        """Run one method; return its scores, its axioms' residuals and the extra forward passes."""
-        loaded, batch = self._loaded, seen.batch
-        forwards = [0] * len(batch)
-        if request.reads:
-            returned = request.entry.fn(seen, **request.params)
-        else:
-            ask = Ask(
-                loaded.model,
-                batch,
-                seen.logits,
-                seen.targets,
-                fillers=loaded.fillers,
-                anchors=loaded.anchors,
-                pad_id=loaded.pad_id,
-                policy=policy,
-                progress=tally.add,
-            )
-            returned = request.entry.fn(ask, batch, **request.params)
-            forwards = ask.forwards
-        pair = returned if isinstance(returned, tuple) else (returned, {})
-        if len(pair) != 2 or not isinstance(pair[1], Mapping):
-            raise BadMethod(
-                f"The method {request.name!r} must return scores, or scores and a mapping of axiom residuals."
-            )
-        scores, axioms = pair
-        for axiom, residual in axioms.items():
-            if not isinstance(residual, Tensor) or residual.shape != (len(batch),):
-                raise BadMethod(
-                    f"The axiom {axiom!r} of {request.name!r} must have one residual per input, ({len(batch)},)."
-                )
-        if not isinstance(scores, Tensor) or scores.shape != batch.real.shape:
-            got = tuple(scores.shape) if isinstance(scores, Tensor) else type(scores).__name__
-            raise BadMethod(
-                f"The method {request.name!r} must return scores of {tuple(batch.real.shape)}; it gave {got}."
-            )
-        if not torch.isfinite(scores[batch.real]).all():
-            raise NotFinite(
-                f"The scores of {request.name!r} are not finite. Try another method, or dtype='float64'."
-            )
-        return _numpy(scores, loaded.dtype), axioms, forwards
-
-    def _facts(self) -> dict[str, Any]:
-        """Say which model this is and what computed it."""
-        loaded = self._loaded
-        return {
-            "model": {
-                "name": loaded.name,
-                "revision": loaded.revision,
-                "class": type(loaded.model).__name__,
-                "fingerprint": fingerprint(loaded.model),
-                "labels": list(loaded.labels),
-            },
-            "provenance": {
-                **_software(),
-                "device": str(loaded.device),
-                "dtype": str(loaded.dtype).removeprefix("torch."),
-            },
-        }
-
-
-class _Tally:
-    """Counts work in forward passes: one per input, and what the askers will add."""
-
-    def __init__(
-        self, progress: Progress | None, items: Sequence[Encoded], asked: Sequence[Request]
-    ) -> None:
-        self._progress = progress
-        self._done = 0
-        self._total = sum(
-            1 + sum(0 if r.reads else r.extra_forwards(len(item)) for r in asked) for item in items
-        )
-
-    def add(self, units: int) -> None:
-        self._done += units
-        if self._progress is not None:
-            self._progress(min(self._done, self._total), self._total)
-
-
-@cache
-def _software() -> dict[str, str]:
-    """Name the versions that compute; looked up once, because that takes as long as a small model."""
+def _facts(loaded: Loaded) -> dict[str, Any]:
+    tokenizer = "none" if loaded.tokenizer is None else type(loaded.tokenizer).__name__
     return {
-        "whence": __version__,
-        "torch": torch.__version__,
-        "transformers": version("transformers"),
-        "numpy": np.__version__,
-        "python": platform.python_version(),
+        "name": loaded.name,
+        "class": type(loaded.model).__name__,
+        "labels": ", ".join(loaded.labels) or "none",
+        "dtype": str(loaded.dtype).removeprefix("torch."),
+        "device": str(loaded.device),
+        "longest input": loaded.max_length or "no bound",
+        "tokenizer": tokenizer,
+        "parameters": f"{sum(p.numel() for p in loaded.model.parameters()):,}",
+        "fingerprint": fingerprint(loaded.model),
     }
-
-
-def _is_pair(given: Any) -> bool:
-    return isinstance(given, tuple) and len(given) == 2 and all(isinstance(x, str) for x in given)
-
-
-def _numpy(scores: Tensor, dtype: torch.dtype) -> np.ndarray[Any, Any]:
-    """Bring scores to numpy in the dtype of the computation; bfloat16, which numpy lacks, becomes float32."""
-    kept = torch.float32 if dtype == torch.bfloat16 else dtype
-    return scores.detach().to(dtype=kept, device="cpu").numpy()

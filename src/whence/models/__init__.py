@@ -2,6 +2,7 @@
 
 from whence.models.catalogue import BUILTIN, builtin_folder
 from whence.models.fingerprint import fingerprint
-from whence.models.load import Loaded, load
+from whence.models.load import load
+from whence.models.loaded import Loaded
 
 __all__ = ["BUILTIN", "Loaded", "builtin_folder", "fingerprint", "load"]

@@ -1,0 +1,96 @@
+"""From whatever was given to encoded inputs that fit the model."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from whence.core.errors import BadEncoding, BadTokenizer
+from whence.data import Encoded, Given, encode, from_mapping, is_mapping
+from whence.models import Loaded
+
+
+def take(given: Any, loaded: Loaded, *, truncate: bool) -> tuple[list[Encoded], bool]:
+    """Encode whatever was given; say whether it was a single input."""
+    if is_mapping(given):
+        rows = _encode(given, loaded, truncate)
+        return rows, len(rows) == 1
+    if isinstance(given, str) or _is_pair(given):
+        return _encode(given, loaded, truncate), True
+    if isinstance(given, Iterable) and not isinstance(given, bytes | tuple):
+        items: list[Encoded] = []
+        for number, one in enumerate(given):
+            one = tuple(one) if isinstance(one, list) and _is_pair(tuple(one)) else one
+            rows = _encode(one, loaded, truncate)
+            if len(rows) != 1:
+                raise BadEncoding(
+                    f"Input {number} of the list is an encoded mapping of {len(rows)} rows; give one row each."
+                )
+            items += rows
+        return items, False
+    raise BadEncoding(
+        f"Cannot explain {str(given)[:40]!r} ({type(given).__name__}): give a text, a pair (a, b) of texts, "
+        "an encoded mapping, or a list of these."
+    )
+
+
+def _encode(given: Given, loaded: Loaded, truncate: bool) -> list[Encoded]:
+    if is_mapping(given):
+        items = from_mapping(
+            given,
+            loaded.tokenizer,
+            pad_ids=loaded.pad_ids,
+            max_length=loaded.max_length,
+            vocabulary=loaded.vocabulary,
+        )
+    else:
+        item = encode(given, loaded.tokenizer, max_length=loaded.max_length, truncate=truncate)  # type: ignore[arg-type]
+        size = loaded.vocabulary
+        if size is not None and max(item.ids) >= size:
+            raise BadTokenizer(
+                f"The tokenizer gives the id {max(item.ids)}, the model has {size} token embeddings. "
+                "Give the tokenizer that belongs to the model."
+            )
+        items = [item]
+    return [_accepted(item, loaded) for item in items]
+
+
+def _accepted(item: Encoded, loaded: Loaded) -> Encoded:
+    """Keep the features that the model's forward takes."""
+    _check_features(item, loaded)
+    unknown = [name for name in item.features if name not in loaded.accepts]
+    if not unknown:
+        return item
+    if refused := [name for name in unknown if name not in {"token_type_ids", "attention_mask"}]:
+        raise BadEncoding(
+            f"{type(loaded.model).__name__} does not take {refused[0]!r}. Leave it out of the mapping."
+        )
+    return replace(item, features={k: v for k, v in item.features.items() if k not in unknown})
+
+
+def _check_features(item: Encoded, loaded: Loaded) -> None:
+    """Refuse what would make the model's own code fail deep inside."""
+    config, anchors = loaded.model.config, loaded.anchors
+    bounds = {
+        "token_type_ids": getattr(config, "type_vocab_size", None),
+        "position_ids": getattr(config, "max_position_embeddings", None),
+    }
+    for name, bound in bounds.items():
+        values = item.features.get(name, ())
+        if (
+            values
+            and isinstance(bound, int)
+            and bound
+            and not 0 <= min(values) <= max(values) < bound
+        ):
+            raise BadEncoding(
+                f"{name!r} must lie from 0 to {bound - 1}. Got {min(values)} to {max(values)}."
+            )
+    if anchors and not anchors.intersection(item.ids):
+        raise BadEncoding(
+            f"{type(loaded.model).__name__} needs its end-of-sequence token {sorted(anchors)} in every input. "
+            "Encode with the model's tokenizer."
+        )
+
+
+def _is_pair(given: Any) -> bool:
+    return isinstance(given, tuple) and len(given) == 2 and all(isinstance(x, str) for x in given)

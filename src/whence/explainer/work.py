@@ -1,0 +1,171 @@
+"""The work on one batch: a trace that all readers share, a counted model for the askers, and the results."""
+
+import platform
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from whence._version import __version__
+from whence.capture import GRADIENTS, Ask, TargetSpec, Trace, trace
+from whence.capture.target import predictions
+from whence.core.errors import BadMethod, NotFinite
+from whence.core.types import Passes
+from whence.data import Batch, Encoded, Policy
+from whence.explainer.explanation import Explanation
+from whence.explainer.request import Request
+from whence.models import Loaded, fingerprint
+
+Progress = Callable[[int, int], None]
+
+
+class Tally:
+    """Counts work in forward passes: one per input, and what the askers will add."""
+
+    def __init__(
+        self, progress: Progress | None, items: Sequence[Encoded], asked: Sequence[Request]
+    ) -> None:
+        self._progress = progress
+        self._done = 0
+        self._total = sum(
+            1 + sum(0 if r.reads else r.extra_forwards(len(item)) for r in asked) for item in items
+        )
+
+    def add(self, units: int) -> None:
+        """Count work that is done, and tell who wants to know."""
+        self._done += units
+        if self._progress is not None:
+            self._progress(min(self._done, self._total), self._total)
+
+
+def explain_batch(
+    loaded: Loaded,
+    batch: Batch,
+    asked: list[Request],
+    spec: TargetSpec,
+    policy: Policy,
+    tally: Tally,
+) -> list[dict[str, Explanation]]:
+    """Run all methods over one batch: one trace for those that read, and the model for those that ask."""
+    needs = frozenset[str]().union(*(request.needs for request in asked))
+    started = time.perf_counter()
+    seen = trace(loaded.model, batch, needs, spec, loaded.task)
+    shared = time.perf_counter() - started
+    tally.add(len(batch))
+    said = predictions(seen.logits, loaded.task, loaded.labels)
+    facts = _facts(loaded)
+    results: list[dict[str, Explanation]] = [{} for _ in batch.items]
+    for request in asked:
+        started = time.perf_counter()
+        scores, axioms, forwards = _scores(loaded, request, seen, policy, tally)
+        seconds = (shared + time.perf_counter() - started) / len(batch)
+        backward = int(bool(request.needs & GRADIENTS))
+        for row, item in enumerate(batch.items):
+            results[row][request.name] = Explanation(
+                scores=scores[row, : len(item)].copy(),
+                tokens=item.tokens,
+                spans=item.words,
+                source=item.source,
+                prediction=said[row],
+                target=seen.targets.describe(row, loaded.labels),
+                method=request.name,
+                params=request.params,
+                signed=bool(request.entry.facts["signed"]),
+                axioms={name: float(values[row]) for name, values in axioms.items()},
+                passes=Passes(1 + forwards[row], backward),
+                seconds=seconds,
+                **facts,
+            )
+    return results
+
+
+def _scores(
+    loaded: Loaded, request: Request, seen: Trace, policy: Policy, tally: Tally
+) -> tuple[np.ndarray[Any, Any], Mapping[str, Tensor], list[int]]:
+    """Run one method; return its scores, its axioms' residuals and the extra forward passes."""
+    batch = seen.batch
+    forwards = [0] * len(batch)
+    if request.reads:
+        returned = request.entry.fn(seen, **request.params)
+    else:
+        ask = Ask(
+            loaded.model,
+            batch,
+            seen.logits,
+            seen.targets,
+            fillers=loaded.fillers,
+            anchors=loaded.anchors,
+            pad_id=loaded.pad_id,
+            policy=policy,
+            progress=tally.add,
+        )
+        returned = request.entry.fn(ask, batch, **request.params)
+        forwards = ask.forwards
+    scores, axioms = _checked(request.name, returned, batch)
+    return _numpy(scores, loaded.dtype), axioms, forwards
+
+
+def _checked(name: str, returned: Any, batch: Batch) -> tuple[Tensor, Mapping[str, Tensor]]:
+    """Hold a method to its word: one finite score per token, one residual per input."""
+    pair = returned if isinstance(returned, tuple) else (returned, {})
+    if len(pair) != 2 or not isinstance(pair[1], Mapping):
+        raise BadMethod(
+            f"The method {name!r} must return scores, or scores and a mapping of axiom residuals."
+        )
+    scores, axioms = pair
+    for axiom, residual in axioms.items():
+        if not isinstance(residual, Tensor) or residual.shape != (len(batch),):
+            raise BadMethod(
+                f"The axiom {axiom!r} of {name!r} must have one residual per input, ({len(batch)},)."
+            )
+    if not isinstance(scores, Tensor) or scores.shape != batch.real.shape:
+        got = tuple(scores.shape) if isinstance(scores, Tensor) else type(scores).__name__
+        raise BadMethod(
+            f"The method {name!r} must return scores of {tuple(batch.real.shape)}; it gave {got}."
+        )
+    if not torch.isfinite(scores[batch.real]).all():
+        raise NotFinite(
+            f"The scores of {name!r} are not finite. Try another method, or dtype='float64'."
+        )
+    return scores, axioms
+
+
+def _facts(loaded: Loaded) -> dict[str, Any]:
+    """Say which model this is and what computed it."""
+    return {
+        "model": {
+            "name": loaded.name,
+            "revision": loaded.revision,
+            "class": type(loaded.model).__name__,
+            "fingerprint": fingerprint(loaded.model),
+            "labels": list(loaded.labels),
+        },
+        "provenance": {
+            **_software(),
+            "device": str(loaded.device),
+            "dtype": str(loaded.dtype).removeprefix("torch."),
+        },
+    }
+
+
+@cache
+def _software() -> dict[str, str]:
+    """Name the versions that compute; looked up once, because that takes as long as a small model."""
+    return {
+        "whence": __version__,
+        "torch": torch.__version__,
+        "transformers": version("transformers"),
+        "numpy": np.__version__,
+        "python": platform.python_version(),
+    }
+
+
+def _numpy(scores: Tensor, dtype: torch.dtype) -> np.ndarray[Any, Any]:
+    """Bring scores to numpy in the dtype of the computation; bfloat16, which numpy lacks, becomes float32."""
+    kept = torch.float32 if dtype == torch.bfloat16 else dtype
+    return scores.detach().to(dtype=kept, device="cpu").numpy()

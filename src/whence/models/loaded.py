@@ -1,0 +1,117 @@
+"""A model with what its configuration and tokenizer say about it."""
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import torch
+
+Task = Literal["single_label", "multi_label", "regression", "none"]
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A model ready to be explained, with what its configuration and tokenizer say about it."""
+
+    model: Any  # a transformers.PreTrainedModel
+    tokenizer: Any | None
+    name: str
+    revision: str | None
+    task: Task
+    labels: tuple[str, ...]
+    max_length: int | None
+    pad_id: int | None  # what padding is made of
+    pad_ids: frozenset[int]  # what counts as padding: the model's and the tokenizer's
+    fillers: Mapping[str, int]  # mask, pad, unk: the ids that can stand in for a removed token
+    anchors: frozenset[int]  # ids without which the model is undefined: its head looks for them
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return next(self.model.parameters()).device  # type: ignore[no-any-return]
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The floating-point type of the computation."""
+        return next(p.dtype for p in self.model.parameters() if p.is_floating_point())  # type: ignore[no-any-return]
+
+    @property
+    def vocabulary(self) -> int | None:
+        """The number of token embeddings."""
+        try:
+            weight = getattr(self.model.get_input_embeddings(), "weight", None)
+        except NotImplementedError:  # what transformers raises where it cannot find them
+            return None
+        return None if weight is None else int(weight.shape[0])
+
+    @cached_property
+    def accepts(self) -> frozenset[str]:
+        """The keywords of the model's forward."""
+        return frozenset(inspect.signature(self.model.forward).parameters)
+
+
+def described(model: Any, tokenizer: Any, name: str, revision: str | None) -> Loaded:
+    """Ask configuration and tokenizer for all that explaining needs to know."""
+    labels, task = _task(model)
+    stated = [getattr(model.config, "pad_token_id", None), getattr(tokenizer, "pad_token_id", None)]
+    pads = [identity for identity in stated if isinstance(identity, int) and identity >= 0]
+    pad_id = pads[0] if pads else None
+    fillers = {
+        kind: identity
+        for kind in ("mask", "pad", "unk")
+        if (identity := getattr(tokenizer, f"{kind}_token_id", None)) is not None
+    }
+    if "pad" not in fillers and pad_id is not None:
+        fillers["pad"] = pad_id
+    # BART and T5 classifiers read the place of the end-of-sequence token and fail without one.
+    end = getattr(model.config, "eos_token_id", None)
+    anchors = [end] if isinstance(end, int) and model.config.is_encoder_decoder else []
+    return Loaded(
+        model,
+        tokenizer,
+        name,
+        revision,
+        task,
+        labels,
+        _max_length(model, tokenizer),
+        pad_id,
+        frozenset(pads),
+        fillers,
+        frozenset(anchors),
+    )
+
+
+def _task(model: Any) -> tuple[tuple[str, ...], Task]:
+    kind = type(model)
+    # A class of one's own may be a classifier under any name; whether it gives logits shows when it is run.
+    foreign = not kind.__module__.startswith("transformers.")
+    if not (foreign or kind.__name__.endswith("ForSequenceClassification")):
+        return (), "none"
+    config = model.config
+    names = [str((config.id2label or {}).get(i, f"LABEL_{i}")) for i in range(config.num_labels)]
+    labels = tuple(n if names.count(n) == 1 else f"{n} ({i})" for i, n in enumerate(names))
+    if config.problem_type == "multi_label_classification":
+        return labels, "multi_label"
+    if config.problem_type == "regression" or len(labels) == 1:
+        return labels, "regression"
+    return labels, "single_label"
+
+
+def _max_length(model: Any, tokenizer: Any) -> int | None:
+    """The smaller of what the positions and the tokenizer allow; None where neither sets a bound."""
+    bounds = []
+    positions = getattr(model.config, "max_position_embeddings", None)
+    if isinstance(positions, int) and positions > 0:
+        for name, module in model.named_modules():
+            # RoBERTa and its kin count positions from padding_idx + 1.
+            is_table = isinstance(module, torch.nn.Embedding) and module.num_embeddings == positions
+            if is_table and "position" in name and module.padding_idx is not None:
+                positions -= module.padding_idx + 1
+                break
+        bounds.append(positions)
+    stated = getattr(tokenizer, "model_max_length", None)
+    if isinstance(stated, int) and stated < 1 << 30:
+        bounds.append(stated)
+    return min(bounds, default=None)
