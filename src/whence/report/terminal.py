@@ -70,6 +70,7 @@ def bars(payload: dict[str, Any], explanation: dict[str, Any], top: int) -> Tabl
 
 
 def _style(tint: float) -> str:
-    if abs(tint) < 0.02:
+    # Nearly white would be the loudest thing on a dark terminal, so faint scores get no colour at all.
+    if abs(tint) < 0.1:
         return ""
-    return "black on rgb({},{},{})".format(*colour(tint))
+    return "rgb(0,0,0) on rgb({},{},{})".format(*colour(tint * 0.7 + (0.3 if tint > 0 else -0.3)))
