@@ -91,6 +91,7 @@ def test_gradients_of_maps_are_those_of_autograd(name, model):
     size = 1e-2 if name in ROUGH else 1e-3  # a logit of a ROUGH model is known to about 3e-7 only
 
     def attend(module, query, key, value, mask, scaling=None, **_):
+        scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
         groups = query.shape[1] // key.shape[1]
         key, value = key.repeat_interleave(groups, 1), value.repeat_interleave(groups, 1)
         scores = query @ key.transpose(-1, -2) * scaling + (0 if mask is None else mask)
@@ -143,7 +144,7 @@ def test_token_gradients_of_two_streams_count_both(name, model):
     found = whence.load(model).explain(row, method="grad_x_input", target=1)
     ids = torch.tensor([row["input_ids"]])
     place = 2
-    size = 1e-4
+    size = 1e-2 if name in ROUGH else 1e-4  # a logit of a ROUGH model is known to about 3e-7 only
     values = []
     for sign in (1, -1):
         other = zoo.make(name)
@@ -154,5 +155,5 @@ def test_token_gradients_of_two_streams_count_both(name, model):
     assert ids[0].tolist().count(ids[0, place]) == 1
     slope = (values[0] - values[1]) / (2 * size)
     assert found.scores[place] == pytest.approx(
-        slope, rel=2e-3, abs=1e-3 if name in ROUGH else 1e-6
+        slope, rel=5e-3, abs=1e-4 if name in ROUGH else 1e-6
     )

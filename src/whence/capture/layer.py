@@ -97,6 +97,9 @@ class Computed(AttentionLayer):
     scale: float
     softcap: float | None
     sink: Tensor | None
+    heads_first: bool = (
+        False  # how `out` is laid out; the seam hands over (batch, queries, heads, width)
+    )
 
     @property
     def heads(self) -> int:
@@ -137,8 +140,10 @@ class Computed(AttentionLayer):
         return total
 
     def take_grad(self, grad: Tensor | None) -> None:
-        # The seam hands the output over as (batch, queries, heads, width).
-        self.out_grad = torch.zeros_like(self.q) if grad is None else grad.transpose(1, 2)
+        if grad is None:
+            self.out_grad = torch.zeros_like(self.q)
+        else:
+            self.out_grad = grad if self.heads_first else grad.transpose(1, 2)
 
 
 @dataclass(kw_only=True, eq=False)

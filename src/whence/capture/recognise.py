@@ -1,10 +1,11 @@
-"""Attention of models without a seam, recognised as it happens: softmax, then a product with values.
+"""Attention of models without a seam, recognised as it happens.
 
-DeBERTa-v2, MPNet and others compute attention in code of their own. Under a `TorchFunctionMode` every call
-of PyTorch is seen, so the output of a softmax can be followed through the few operations that leave it
-what it is (dropout, a change of shape or type) to the matrix product in which it is used.
+DeBERTa-v2, MPNet and others compute attention in code of their own. Under a `TorchFunctionMode` every call of
+PyTorch is seen: PyTorch's own attention function, and the softmax whose output goes, through the few operations
+that leave it what it is (dropout, a change of shape or type), into a product with values.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -13,7 +14,7 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
-from whence.capture.layer import Stored
+from whence.capture.layer import AttentionLayer, Computed, Stored
 
 _SOFTMAX = {torch.softmax, F.softmax, Tensor.softmax, torch.special.softmax}
 _SAME = {
@@ -32,9 +33,9 @@ _PRODUCT = {torch.matmul, torch.bmm, Tensor.matmul, Tensor.bmm, Tensor.__matmul_
 
 
 class Recognise(TorchFunctionMode):
-    """Report each softmax-then-matmul as a `Stored` attention layer."""
+    """Report each attention call as a layer."""
 
-    def __init__(self, batch: int, report: Callable[[Stored], None]) -> None:
+    def __init__(self, batch: int, report: Callable[[AttentionLayer], None]) -> None:
         super().__init__()
         self._batch = batch
         self._report = report
@@ -49,6 +50,9 @@ class Recognise(TorchFunctionMode):
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         result = func(*args, **(kwargs or {}))
+        if func is F.scaled_dot_product_attention:
+            self._report(_attention(result, *args, **(kwargs or {})))
+            return result
         if not isinstance(result, Tensor) or not args:
             return result
         first = args[0]
@@ -68,3 +72,30 @@ class Recognise(TorchFunctionMode):
             v=value.reshape(self._batch, -1, keys, value.shape[-1]),
             out=output,
         )
+
+
+def _attention(
+    output: Tensor,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Computed:
+    """Return a call of PyTorch's attention function, with its own signature, as a layer."""
+    return Computed(
+        q=query,
+        k=key,
+        v=value,
+        out=output,
+        heads_first=True,
+        mask=attn_mask,
+        causal=is_causal,
+        bias=None,
+        scale=1 / math.sqrt(query.shape[-1]) if scale is None else scale,
+        softcap=None,
+        sink=None,
+    )

@@ -109,7 +109,7 @@ def _configs(model: Any) -> list[Any]:
 
 @contextmanager
 def attention_seam(model: Any, sink: Sink) -> Iterator[bool]:
-    """Route the model's attention through whence; yields whether the model allows it."""
+    """Route the model's attention through whence; yields whether the model seems to allow it."""
     can = getattr(model, "_can_set_attn_implementation", None)
     if can is None or not can():
         yield False

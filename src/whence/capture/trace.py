@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakSet
 
 import torch
 from torch import Tensor
@@ -19,6 +20,10 @@ from whence.data import Batch
 # What a method may need. The first asks for the forward pass only, the others for gradients too.
 GRADIENTS = frozenset({"attention_grad", "hidden_grad", "embedding_grad"})
 NEEDS = frozenset({"attention"}) | GRADIENTS
+
+
+# Models that offer the seam and, as one forward pass showed, do not use it.
+_unrouted: WeakSet[Any] = WeakSet()
 
 
 @dataclass(eq=False)
@@ -79,9 +84,14 @@ def trace(model: Any, batch: Batch, needs: Iterable[str], spec: TargetSpec, task
             recorder.watch_embeddings(model, stack)
         if attends:
             recorder.watch_blocks(model, stack)
-            if not stack.enter_context(attention_seam(model, recorder)):
+            routed = model not in _unrouted and stack.enter_context(attention_seam(model, recorder))
+            if not routed:
                 stack.enter_context(Recognise(len(batch), recorder.attention))
         logits = finite(_logits(model, batch), "logits")
+        if attends and routed and not recorder.layers:
+            _unrouted.add(model)
+            stack.close()
+            return trace(model, batch, needs, spec, task)
         targets = Targets(*spec.resolve(logits.detach()), spec, task)
         refusal = _refusal(model, recorder, batch) if attends else None
         rows = batch.real.new_zeros(batch.real.shape, dtype=logits.dtype)
