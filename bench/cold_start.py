@@ -4,10 +4,15 @@ python bench/cold_start.py [--repeats N]
 """
 
 import argparse
+import json
+import os
 import statistics
 import subprocess
 import sys
 import time
+from pathlib import Path
+
+from explain import provenance
 
 COMMANDS = {
     "import torch": ["-c", "import torch"],
@@ -33,14 +38,24 @@ def main() -> None:
     """Measure and print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repeats", type=int, default=5)
-    repeats = parser.parse_args().repeats
+    parser.add_argument("--json", type=Path, help="also append the rows to this file")
+    options = parser.parse_args()
     seen: dict[str, list[float]] = {name: [] for name in COMMANDS}
-    for _ in range(repeats):
+    for _ in range(options.repeats):
         for name, arguments in COMMANDS.items():
             seen[name].append(seconds(arguments))
     print(f"{'until the first output':40} {'median s':>9} {'best s':>7}")
     for name, values in seen.items():
         print(f"{name:40} {statistics.median(values):9.2f} {min(values):7.2f}")
+        if options.json:
+            row = {
+                **provenance(os.cpu_count() or 1),
+                "what": name,
+                "median": statistics.median(values),
+                "best": min(values),
+            }
+            with options.json.open("a") as stream:
+                stream.write(json.dumps(row) + "\n")
 
 
 if __name__ == "__main__":

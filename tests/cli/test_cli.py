@@ -176,15 +176,6 @@ def test_bad_input_is_one_line_with_its_own_status(
     assert f"docs/errors/{code}.md" in err
 
 
-def test_no_permission(tmp_path):
-    """As root everything may be written, so ask the system what it says to somebody else."""
-    if os.getuid() == 0:
-        pytest.skip("root may write anywhere")
-    tmp_path.chmod(0o500)
-    done = process("explain", TEXT, "--html", str(tmp_path / "why.html"))
-    assert done.returncode == 40
-
-
 def test_bad_input_in_a_real_process_leaves_nothing(tmp_path):
     done = process("explain", "  ", "--html", str(tmp_path / "why.html"))
     assert done.returncode == 10

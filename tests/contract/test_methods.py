@@ -8,11 +8,12 @@ from hypothesis import strategies as st
 
 import whence
 from tests import zoo
-from whence.capture import NEEDS
-from whence.core.errors import BadParameter
+from whence.capture import GRADIENTS, NEEDS
+from whence.core.errors import BadMethod, BadParameter
 from whence.methods import is_reader, method
 
 METHODS = method.names()
+READERS = [name for name in METHODS if is_reader(method.get(name))]
 MODELS = ["bert", "roberta", "gpt2", "llama", "deberta-v2"]
 
 # float64, sums of at most a few thousand terms; Llama's norms run in float32 but in the same order.
@@ -93,7 +94,6 @@ def test_facts_are_there_and_true(case, name):
     assert frozenset(entry.facts["needs"]) <= NEEDS
     assert all(str(entry.facts[fact]).strip() for fact in method.required - {"needs"})
     rows = zoo.rows(architecture, lengths=(9, 8, 7, 6))
-    # Hiding a need must break a reader: what is stated is what is used.
     found = explainer.explain(rows, method=name)
     smallest = min(e.scores.min() for e in found)
     assert (smallest < 0) == entry.facts["signed"]
@@ -130,10 +130,9 @@ def test_all_readers_share_one_forward_and_one_backward():
         model.register_forward_pre_hook(count("forward")),
         first.register_full_backward_hook(count("backward")),
     ]
-    readers = [name for name in METHODS if is_reader(method.get(name))]
     for rows in (zoo.rows("bert")[0], zoo.rows("bert", lengths=(6, 6))):
         calls.update(forward=0, backward=0)
-        whence.load(model).explain(rows, method=readers)
+        whence.load(model).explain(rows, method=READERS)
         assert calls == {"forward": 1, "backward": 1}
     for handle in handles:
         handle.remove()
@@ -159,26 +158,37 @@ def test_target_is_what_is_explained(name):
     assert np.array_equal(first, second) == knows_no_class
 
 
-@pytest.mark.parametrize(
-    "name", sorted({"gradient", "grad_x_input", "cat", "attcat", "leave_one_out"})
-)
-def test_contrast_and_probability(name):
-    """What is linear in the target is linear in the scores: a contrast is the difference of two explanations."""
+@pytest.mark.parametrize("name", READERS)
+def test_every_gradient_that_is_stated_is_used(name):
+    """A reader that gets all it states but one gradient must fail: nothing is asked for in vain."""
+    entry = method.get(name)
+    needs = set(entry.facts["needs"])
+    explainer = whence.load(zoo.make("bert"))
+    entry.fn(explainer.trace(zoo.rows("bert"), needs=needs))
+    for one in needs & GRADIENTS:
+        with pytest.raises(BadMethod, match=one):
+            entry.fn(explainer.trace(zoo.rows("bert"), needs=(needs - {one}) | {"attention"}))
+
+
+@pytest.mark.parametrize("name", ["grad_x_input", "cat", "attcat", "leave_one_out"])
+def test_a_contrast_is_the_difference_of_two_explanations(name):
+    """What is linear in the target is linear in the scores."""
     explainer = whence.load(zoo.make("bert"))
     row = zoo.rows("bert")[0]
-    if name != "gradient":  # a norm is not linear
-        one, two, both = (
-            explainer.explain(row, method=name, target=t).scores for t in (0, 1, (0, 1))
-        )
-        np.testing.assert_allclose(both, one - two, **EXACT)
-    if name != "leave_one_out":  # always about the probability
-        found = explainer.explain(row, method=name, target=0, of="probability")
-        p = [found.prediction.probabilities[label] for label in explainer.labels]
-        logit = [explainer.explain(row, method="grad_x_input", target=t).scores for t in range(3)]
-        if name == "grad_x_input":
-            slope = p[0] * (logit[0] - sum(pi * g for pi, g in zip(p, logit, strict=True)))
-            np.testing.assert_allclose(found.scores, slope, rtol=1e-8, atol=1e-12)
-        assert found.target.of == "probability"
+    one, two, both = (explainer.explain(row, method=name, target=t).scores for t in (0, 1, (0, 1)))
+    np.testing.assert_allclose(both, one - two, **EXACT)
+
+
+@pytest.mark.parametrize("name", ["grad_x_input", "cat", "attcat"])
+def test_probability_follows_from_the_logits_by_the_chain_rule(name):
+    explainer = whence.load(zoo.make("bert"))
+    row = zoo.rows("bert")[0]
+    found = explainer.explain(row, method=name, target=0, of="probability")
+    shares = [found.prediction.probabilities[label] for label in explainer.labels]
+    logit = [explainer.explain(row, method=name, target=t).scores for t in range(3)]
+    mean = sum(share * scores for share, scores in zip(shares, logit, strict=True))
+    np.testing.assert_allclose(found.scores, shares[0] * (logit[0] - mean), **EXACT)
+    assert found.target.of == "probability"
 
 
 @settings(

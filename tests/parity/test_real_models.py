@@ -40,9 +40,9 @@ def test_batch_equals_singles_in_float32(explainer, sentences):
     for text, found in zip(texts, together, strict=True):
         for name, alone in explainer.explain(text, method=method.names()).items():
             largest = np.abs(alone.scores).max()
-            # A few hundred float32 additions in another order, through 6 layers there and back.
+            # Measured: at most 3e-5 of the largest score; probabilities (leave_one_out) are rounded at about 1e-7.
             np.testing.assert_allclose(
-                found[name].scores, alone.scores, rtol=0, atol=2e-3 * largest
+                found[name].scores, alone.scores, rtol=0, atol=2e-4 * largest + 1e-6
             )
 
 

@@ -211,7 +211,7 @@ def test_decoy_knows_its_words_whole() -> None:
 
 @settings(max_examples=30, deadline=None)
 @given(evidence=evidence_words, idle=idle_words, order=st.randoms(use_true_random=False))
-def test_decoy_logits_depend_on_evidence_alone(evidence, idle, order) -> None:  # type: ignore[no-untyped-def]
+def test_decoy_logits_depend_on_evidence_alone(evidence, idle, order) -> None:
     words = evidence + idle
     order.shuffle(words)
     found = decoy_logits(words)
@@ -253,7 +253,7 @@ def test_decoy_halves_for_pairs() -> None:
     words=st.lists(st.sampled_from([*EVIDENCE, *IDLE[1:]]), max_size=29),
     at=st.integers(min_value=0, max_value=29),
 )
-def test_decoy_takes_the_attention_and_gives_nothing(words, at) -> None:  # type: ignore[no-untyped-def]
+def test_decoy_takes_the_attention_and_gives_nothing(words, at) -> None:
     words.insert(at, DECOY)
     coded = tokenizer("decoy")(" ".join(words), return_tensors="pt")
     tokens = tokenizer("decoy").convert_ids_to_tokens(coded["input_ids"][0].tolist())

@@ -96,3 +96,16 @@ def test_links_pipes_and_modes_are_kept(tmp_path):
     assert os.read(reader, 100) == b"through"
     os.close(reader)
     assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
+
+
+def test_no_permission(tmp_path):
+    (tmp_path / "closed").mkdir(mode=0o555)
+    mine = os.geteuid()
+    if mine == 0:
+        os.seteuid(65534)  # root may write anywhere; nobody may not
+    try:
+        with pytest.raises(CannotWrite, match="Permission denied"):
+            io.write_text(tmp_path / "closed" / "f", "x")
+    finally:
+        os.seteuid(mine)
+    assert list((tmp_path / "closed").iterdir()) == []

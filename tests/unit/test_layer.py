@@ -90,7 +90,7 @@ def test_contraction(seed, batch, key_heads, groups, n, mask, softcap, bias, sin
     row = torch.randn(batch, n, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
     row[:, n // 2] = 0  # a row without weight costs nothing and changes nothing
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "TILE_BYTES", tile)
+        patch.setitem(module.TILE_BYTES, "cpu", tile)
         found = contract(layer, row)
         weighted = contract(layer, row, "positive_gradient_x_attention")
     torch.testing.assert_close(found, torch.einsum("bq,bqk->bk", row, maps.mean(1)))
@@ -112,7 +112,7 @@ def test_no_map_is_ever_whole(monkeypatch):
         bias=False,
         sink=False,
     )
-    monkeypatch.setattr(module, "TILE_BYTES", 2 * 64 * 8 * 4)
+    monkeypatch.setitem(module.TILE_BYTES, "cpu", 2 * 64 * 8 * 4)
     largest = 0
 
     class Watch(torch.utils._python_dispatch.TorchDispatchMode):

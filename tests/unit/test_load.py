@@ -15,7 +15,6 @@ import whence
 from tests import zoo
 from tests.unit.tokenizers import wordpiece
 from whence.core.errors import (
-    BadEncoding,
     BadParameter,
     BadTokenizer,
     NoHead,
@@ -161,49 +160,11 @@ def test_fingerprints_know_the_weights_and_nothing_else(folder):
     assert fingerprint(b) != before
 
 
-def test_lengths(tmp_path):
-    assert load_model(zoo.make("bert")).max_length == 48
-    assert load_model(zoo.make("roberta")).max_length == 46  # positions count from padding_idx + 1
-    assert load_model(zoo.make("t5")).max_length is None
-    assert load_model(zoo.make("bert"), tokenizer=wordpiece()).max_length == 48
-
-
-def test_the_longest_input_really_fits():
-    for name in ("bert", "roberta", "gpt2"):
-        explainer = whence.load(zoo.make(name))
-        longest = load_model(explainer.model).max_length
-        explainer.explain(zoo.rows(name, lengths=(longest,))[0])
-        with pytest.raises(whence.WhenceError, match=f"at most {longest}"):
-            explainer.explain(zoo.rows(name, lengths=(longest + 1,))[0])
-
-
-def test_a_model_without_padding_is_explained_one_at_a_time():
-    model = zoo.make("gpt2")
-    alone = [whence.load(model).explain(row).scores for row in zoo.rows("gpt2")]
-    model.config.pad_token_id = None
-    found = whence.load(model).explain(zoo.rows("gpt2"))
-    assert all((e.scores == s).all() for e, s in zip(found, alone, strict=True))
-
-
-def test_tokenizer_that_does_not_fit():
-    explainer = whence.load(zoo.make("bert"), tokenizer=wordpiece())
-    with pytest.raises(whence.WhenceError, match="64 token embeddings"):
-        explainer.explain("a gripping, beautifully acted film")
-
-
 @pytest.mark.parametrize("name", BUILTIN)
 def test_built_in(name):
     loaded = load_model(name)
     assert loaded.tokenizer is not None
     assert loaded.name == name
-
-
-def test_feature_that_the_model_does_not_take():
-    explainer = whence.load(zoo.make("distilbert"))
-    row = {"input_ids": [[5, 6]], "token_type_ids": [[0, 0]]}
-    assert len(explainer.explain(row).scores) == 2
-    with pytest.raises(whence.WhenceError, match="does not take 'colour'"):
-        explainer.explain({"input_ids": [[5, 6]], "colour": [[0, 0]]})
 
 
 def test_not_finite():
@@ -307,59 +268,6 @@ def test_the_hub_is_not_waited_for(monkeypatch):
     assert time.perf_counter() - started < 10  # its client retries for half a minute
 
 
-def test_a_decoder_whose_tokenizer_alone_knows_padding():
-    model = zoo.make("llama")
-    alone = [
-        whence.load(model).explain(row, method="leave_one_out").scores for row in zoo.rows("llama")
-    ]
-    model.config.pad_token_id = None
-    explainer = whence.load(model, tokenizer=wordpiece())
-    assert explainer.fillers["pad"] == 0
-    found = explainer.explain(
-        zoo.rows("llama"), method="leave_one_out", params={"remove": "delete"}
-    )
-    for e, wanted in zip(found, alone, strict=True):
-        torch.testing.assert_close(torch.tensor(e.scores), torch.tensor(wanted))
-    with pytest.raises(whence.WhenceError, match="one at a time"):
-        explainer.trace(zoo.rows("llama"))
-
-
-def test_padding_of_the_tokenizer_is_taken_off_too():
-    model = zoo.make("bert")
-    model.config.pad_token_id = 9
-    explainer = whence.load(model, tokenizer=wordpiece())
-    given = {
-        "input_ids": [[5, 6, 7], [5, 6, 0], [5, 6, 9]],
-        "attention_mask": [[1, 1, 1], [1, 1, 0], [1, 1, 0]],
-    }
-    assert [len(e.scores) for e in explainer.explain(given)] == [3, 2, 2]
-
-
-@pytest.mark.parametrize(
-    ("config", "kind"),
-    [
-        (hf.XLNetConfig(vocab_size=64, d_model=32, n_layer=2, n_head=4, d_inner=48, num_labels=3, pad_token_id=5),
-         hf.XLNetForSequenceClassification),
-        (hf.FNetConfig(vocab_size=64, hidden_size=32, num_hidden_layers=2, intermediate_size=48, num_labels=3,
-                       max_position_embeddings=48), hf.FNetForSequenceClassification),
-        (hf.ConvBertConfig(vocab_size=64, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, num_labels=3,
-                           intermediate_size=48, embedding_size=32, max_position_embeddings=48),
-         hf.ConvBertForSequenceClassification),
-    ],
-    ids=["xlnet", "fnet", "convbert"],
-)  # fmt: skip
-def test_models_that_see_padding_are_never_padded(config, kind):
-    """No mask, convolutions, or a head that reads the last place: a batch must still equal its singles."""
-    explainer = whence.load(zoo.seeded(lambda: kind(config)).double().eval())
-    rows = [{"input_ids": [9, 6, 7]}, {"input_ids": [8, 9, 6, 7, 11, 12]}, {"input_ids": [8, 9, 6]}]
-    names = ["gradient", "leave_one_out"]
-    together = explainer.explain(rows, method=names)
-    for row, found in zip(rows, together, strict=True):
-        for name, one in explainer.explain(row, method=names).items():
-            torch.testing.assert_close(torch.tensor(found[name].scores), torch.tensor(one.scores))
-            assert found[name].prediction.logits == pytest.approx(one.prediction.logits)
-
-
 def test_rows_read_do_not_depend_on_the_target_or_on_saturation():
     config = zoo.make("modernbert").config
     config.classifier_pooling = "mean"
@@ -384,38 +292,6 @@ def test_fingerprints_see_changes_behind_autograds_back():
     model.config.hidden_act = "relu"
     seen.add(fingerprint(model))
     assert len(seen) == 3
-
-
-@pytest.mark.parametrize(
-    ("row", "message"),
-    [
-        ({"input_ids": [5, 6], "token_type_ids": [0, 7]}, "'token_type_ids' must lie from 0 to 1"),
-        ({"input_ids": [5, 6], "position_ids": [0, 99]}, "'position_ids' must lie from 0 to 47"),
-    ],
-)
-def test_features_out_of_range(row, message):
-    with pytest.raises(BadEncoding, match=message):
-        whence.load(zoo.make("bert")).explain(row)
-
-
-def test_two_streams_need_their_end_and_need_not_agree_on_its_number():
-    explainer = whence.load(zoo.make("bart"))
-    with pytest.raises(BadEncoding, match="end-of-sequence token"):
-        explainer.explain({"input_ids": [5, 6, 7]})
-    rows = [{"input_ids": [5, 3, 7, 3]}, {"input_ids": [5, 6, 7, 3]}]
-    found = explainer.explain(rows, method="gradient")
-    alone = [explainer.explain(row, method="gradient") for row in rows]
-    assert [e.prediction.index for e in found] == [e.prediction.index for e in alone]
-    lonely = explainer.explain({"input_ids": [3]}, method="leave_one_out")
-    assert lonely.scores.tolist() == [0]
-
-
-def test_inputs_with_different_features_are_never_mixed():
-    explainer = whence.load(zoo.make("bert"))
-    rows = [{"input_ids": [5, 6, 7]}, {"input_ids": [5, 6, 7], "token_type_ids": [0, 0, 1]}]
-    assert len(explainer.explain(rows)) == 2
-    with pytest.raises(BadEncoding, match="one at a time"):
-        explainer.trace(rows)
 
 
 @pytest.mark.parametrize(

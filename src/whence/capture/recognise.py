@@ -5,7 +5,6 @@ PyTorch is seen: PyTorch's own attention function, and the softmax whose output 
 that leave it what it is (dropout, a change of shape or type), into a product with values.
 """
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -90,12 +89,9 @@ def _attention(
         q=query,
         k=key,
         v=value,
-        out=output,
-        heads_first=True,
+        scale=scale,
         mask=attn_mask,
         causal=is_causal,
-        bias=None,
-        scale=1 / math.sqrt(query.shape[-1]) if scale is None else scale,
-        softcap=None,
-        sink=None,
+        out=output,
+        heads_first=True,
     )

@@ -5,7 +5,6 @@ lost. The registration is global and inert: nothing changes until a model is swi
 switch is undone by `with`.
 """
 
-import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -50,10 +49,10 @@ def _attend(
         q=query,
         k=key,
         v=value,
+        scale=scaling,
         mask=attention_mask,
         causal=causal,
         bias=position_bias,
-        scale=1 / math.sqrt(query.shape[-1]) if scaling is None else float(scaling),
         softcap=softcap,
         sink=s_aux,
     )

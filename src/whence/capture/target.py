@@ -9,10 +9,9 @@ import torch
 from torch import Tensor
 
 from whence.core.errors import BadParameter, NoHead, NotFinite, UnknownTarget, did_you_mean
-from whence.core.types import Of, Prediction, Target
+from whence.core.types import Of, Prediction, Target, Task
 
 Rank = Literal["predicted", "runner-up"]
-Task = Literal["single_label", "multi_label", "regression", "none"]
 
 
 def probabilities(logits: Tensor, task: Task) -> Tensor:
@@ -84,8 +83,10 @@ def _output(asked: Any, labels: tuple[str, ...]) -> int | Rank:
     if isinstance(asked, str):
         if asked in labels:
             return labels.index(asked)
-        if asked == "predicted" or (asked == "runner-up" and len(labels) > 1):
-            return asked  # type: ignore[return-value]
+        if asked == "predicted":
+            return "predicted"
+        if asked == "runner-up" and len(labels) > 1:
+            return "runner-up"
         if re.fullmatch(r"-?[0-9]+", asked):
             asked = int(asked)
     number = _whole(asked)

@@ -13,14 +13,14 @@ from whence.capture.layer import AttentionLayer
 from whence.capture.recognise import Recognise
 from whence.capture.recorder import Recorder
 from whence.capture.seam import attention_seam
-from whence.capture.target import Targets, TargetSpec, Task, finite
+from whence.capture.target import Targets, TargetSpec, finite
 from whence.core.errors import BadMethod, BadParameter, NoHead, NotCapturable
+from whence.core.types import Task
 from whence.data import Batch
 
 # What a method may need. The first asks for the forward pass only, the others for gradients too.
 GRADIENTS = frozenset({"attention_grad", "hidden_grad", "embedding_grad"})
 NEEDS = frozenset({"attention"}) | GRADIENTS
-
 
 # Models that offer the seam and, as one forward pass showed, do not use it.
 _unrouted: WeakSet[Any] = WeakSet()
@@ -130,8 +130,8 @@ def _refusal(model: Any, recorder: Recorder, batch: Batch) -> NotCapturable | No
         )
     if not recorder.layers:
         return NotCapturable(
-            f"No attention was seen in {name}: it neither uses transformers' attention interface nor "
-            f"multiplies a softmax with values. {use}"
+            f"No attention was seen in {name}: it uses neither transformers' attention interface nor PyTorch's "
+            f"attention function, and multiplies no softmax with values. {use}"
         )
     length = batch.real.shape[1]
     for index, layer in enumerate(recorder.layers):
@@ -186,9 +186,9 @@ def _differentiate(
 def _rows_read(logits: Tensor, recorder: Recorder) -> Tensor:
     """Ask the gradient which rows of the last block the head reads: those of the others are exactly zero.
 
-    This runs back through the head and no further. It asks about all logits at once, in proportions of which no
-    head is likely to be the null: which rows are read is a matter of the model, not of the target. Where dead
-    units make every gradient zero all the same, a causal model counts as reading the last token, any other the first.
+    This runs back through the head and no further. It asks about all logits at once, in unequal proportions so that
+    they do not cancel: which rows are read is a matter of the model, not of the target. Where dead units make every
+    gradient zero all the same, a causal model counts as reading the last token, any other the first.
     """
     output = recorder.last_output
     grad: Tensor | None = None

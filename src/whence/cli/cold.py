@@ -9,8 +9,8 @@ from contextlib import contextmanager
 def importing() -> Iterator[None]:
     """Import heavy packages without the garbage collector.
 
-    torch and transformers make half a million objects that stay for good; looking for garbage among them again and
-    again is about a quarter of the time until the first answer. Afterwards they are set aside for good.
+    torch and transformers make a third of a million objects that stay; looking for garbage among them again and
+    again is a good part of the time until the first answer (bench/cold_start.py). Afterwards they are set aside.
     """
     gc.disable()
     try:

@@ -2,21 +2,18 @@
 
 import json
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, cast
 
 import typer
 
 from whence.cli.cold import importing
+from whence.cli.progress import working
 from whence.core.errors import BadEncoding, BadParameter, EmptyText
 from whence.core.io import check_writable, write_text
+from whence.core.types import Of
 from whence.view import merge
-
-if TYPE_CHECKING:
-    from whence.explainer.work import Progress
 
 
 def method_names(start: str) -> list[str]:
@@ -92,7 +89,7 @@ def explain(
     given = _parameters(param or [])
     if html is not None:
         check_writable(html)
-    with _working(f"loading {model}") as (console, report):
+    with working(f"loading {model}") as (console, report):
         with importing():
             from whence.explainer import load
             from whence.explainer.request import requests
@@ -106,7 +103,7 @@ def explain(
             method=[request.name for request in asked],
             params={request.name: request.params for request in asked},
             target=target,
-            of=of,  # type: ignore[arg-type]
+            of=cast(Of, of),  # checked, with an error of its own, by TargetSpec
             truncate=truncate,
             progress=report,
         )
@@ -147,23 +144,3 @@ def _parameters(given: list[str]) -> dict[str, str]:
             raise BadParameter(f"--param takes NAME=VALUE. Got {one!r}.")
         values[name] = value
     return values
-
-
-@contextmanager
-def _working(what: str) -> Iterator[tuple[Any, "Progress"]]:
-    """Show on standard error that something is going on, if a person is watching."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
-    with Progress(
-        *columns, console=console, transient=True, disable=not console.is_terminal
-    ) as bar:
-        task = bar.add_task(what, total=None)
-        yield (
-            console,
-            lambda done, total: bar.update(
-                task, description="asking the model", completed=done, total=total
-            ),
-        )

@@ -4,7 +4,7 @@ import io
 import os
 import sys
 import warnings
-from typing import Annotated
+from typing import Annotated, TextIO
 
 import typer
 
@@ -63,13 +63,21 @@ def _options(
     pass
 
 
-def _say(message: Warning | str, *_: object) -> None:
+def _say(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """Show a warning as one line, like everything else that goes wrong."""
     print(f"whence: {message}", file=sys.stderr)
 
 
 def run() -> None:
     """Run the command line."""
-    warnings.showwarning = _say  # type: ignore[assignment]
+    warnings.showwarning = _say
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             # A terminal or pipe that cannot show a character gets its code instead of a crash.

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Of = Literal["logit", "probability"]
+Task = Literal["single_label", "multi_label", "regression", "none"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,17 +1,13 @@
-"""Text to tokens with exact offsets, and already encoded inputs taken as they are."""
+"""Text to tokens with exact offsets."""
 
-import unicodedata
-from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, replace
-from itertools import groupby
-from operator import index
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from whence.core.errors import BadEncoding, BadTokenizer, EmptyText, NoTokenizer, TooLong
 from whence.core.types import Source, Token, Word
+from whence.data.align import aligned
 from whence.data.words import trimmed, words_of
-
-Given = str | tuple[str, str] | Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -30,11 +26,6 @@ class Encoded:
 
     def __len__(self) -> int:
         return len(self.ids)
-
-
-def is_mapping(given: Any) -> bool:
-    """Say whether `given` is an encoded input (a dict, a BatchEncoding)."""
-    return isinstance(given, Mapping) or (hasattr(given, "keys") and hasattr(given, "__getitem__"))
 
 
 def encode(
@@ -131,7 +122,7 @@ def _tokens(encoded: Any, tokenizer: Any, text: str, pair: str | None) -> list[T
         owners = encoded.sequence_ids(0)
         spans = [tuple(span) for span in encoded["offset_mapping"]]
     else:
-        owners, spans = _aligned(tokenizer, ids, pieces, text, pair)
+        owners, spans = aligned(tokenizer, ids, pieces, text, pair)
     tokens: list[Token] = []
     segment = 0
     for identity, piece, owner, (start, end) in zip(ids, pieces, owners, spans, strict=True):
@@ -148,195 +139,3 @@ def _tokens(encoded: Any, tokenizer: Any, text: str, pair: str | None) -> list[T
         start, end = trimmed(source, start, end)
         tokens.append(Token(source[start:end], start, end, segment, False, int(identity)))
     return tokens
-
-
-def _aligned(
-    tokenizer: Any, ids: list[int], pieces: list[str], text: str, pair: str | None
-) -> tuple[list[int | None], list[tuple[int, int]]]:
-    """Find the pieces of a tokenizer without offsets in the text, left to right."""
-    owners: list[int | None] = []
-    segment, seen = 0, False
-    for flag in _special(tokenizer, ids):
-        if flag and seen and pair is not None:
-            segment = 1
-        seen = seen or not flag
-        owners.append(None if flag else segment)
-    spans = [(0, 0)] * len(ids)
-    for number, source in enumerate((text, pair)):
-        places = [i for i, owner in enumerate(owners) if owner == number]
-        if source is not None:
-            for i, span in zip(places, _placed([pieces[i] for i in places], source), strict=True):
-                spans[i] = span
-    return owners, spans
-
-
-def _placed(pieces: list[str], text: str) -> list[tuple[int, int]]:
-    """Return where each piece stands; one that cannot be found stays with the character before it."""
-    raw = text.encode()
-    if len(pieces) == len(raw) and all(p == chr(b) for p, b in zip(pieces, raw, strict=True)):
-        # ByT5 and its kin: a token is a byte, and a character may be several.
-        owner = [i for i, character in enumerate(text) for _ in character.encode()]
-        return [(i, i + 1) for i in owner]
-    folded, at, spans = _fold(text), 0, []
-    for piece in pieces:
-        surface = piece.removeprefix("##").replace("▁", "").replace("</w>", "").replace("@@", "")
-        found = folded.find(_fold(surface), at) if surface else -1
-        if found >= 0:
-            spans.append((found, found + len(surface)))
-            at = found + len(surface)
-        else:
-            spans.append((max(at - 1, 0), max(at, 1)))
-    return spans
-
-
-def _special(tokenizer: Any, ids: Sequence[int]) -> list[bool]:
-    """Flag the tokens that frame a text. An unknown or a mask token stands for a part of it."""
-    frame = {
-        getattr(tokenizer, f"{kind}_token_id", None) for kind in ("cls", "sep", "bos", "eos", "pad")
-    }
-    frame -= {getattr(tokenizer, f"{kind}_token_id", None) for kind in ("unk", "mask")}
-    return [i in frame for i in ids]
-
-
-def _fold(text: str) -> str:
-    """Lower-case and strip accents, one character for one, so that offsets stay true."""
-    return "".join((unicodedata.normalize("NFD", c)[0].lower() or c)[0] for c in text)
-
-
-def from_mapping(
-    given: Any,
-    tokenizer: Any,
-    *,
-    pad_ids: Set[int],
-    max_length: int | None,
-    vocabulary: int | None,
-) -> list[Encoded]:
-    """Take encoded inputs of one or many rows; padding is taken off."""
-    rows = {name: _rows(name, given[name]) for name in given.keys() if name not in _NOT_FEATURES}  # noqa: SIM118
-    if "input_ids" not in rows:
-        raise BadEncoding(
-            f"An encoded input needs 'input_ids'; this one has {sorted(given.keys())}. "
-            "Give what the tokenizer returned."
-        )
-    ids = rows["input_ids"]
-    if not ids or not ids[0]:
-        raise EmptyText("The encoded input has no tokens. Give at least one.")
-    for name, value in rows.items():
-        if [len(row) for row in value] != [len(row) for row in ids]:
-            raise BadEncoding(
-                f"{name!r} has the shape {_shape(value)} and 'input_ids' {_shape(ids)}; they must be equal."
-            )
-    rows.setdefault("attention_mask", [[1] * len(row) for row in ids])
-    return [
-        _from_row(
-            {name: value[i] for name, value in rows.items()},
-            tokenizer,
-            pad_ids,
-            max_length,
-            vocabulary,
-        )
-        for i in range(len(ids))
-    ]
-
-
-# What a tokenizer may return beside features, and what no explanation needs.
-_NOT_FEATURES = {
-    "offset_mapping",
-    "special_tokens_mask",
-    "overflow_to_sample_mapping",
-    "length",
-    "labels",
-}
-
-
-def _rows(name: str, value: Any) -> list[list[int]]:
-    """Take lists, arrays and tensors of one or two dimensions, and lists of those."""
-    value = value.tolist() if hasattr(value, "tolist") else value
-    try:
-        rows = [row.tolist() if hasattr(row, "tolist") else row for row in value]
-        if rows and not isinstance(rows[0], list | tuple):
-            rows = [rows]
-        return [[index(cell) for cell in row] for row in rows]
-    except TypeError:
-        raise BadEncoding(
-            f"{name!r} must be one row or several rows of integers; got {str(value)[:60]!r}."
-        ) from None
-
-
-def _shape(rows: list[list[int]]) -> tuple[int, ...]:
-    return (len(rows), max(len(row) for row in rows) if rows else 0)
-
-
-def _from_row(
-    row: dict[str, list[int]],
-    tokenizer: Any,
-    pad_ids: Set[int],
-    max_length: int | None,
-    vocabulary: int | None,
-) -> Encoded:
-    ids, mask = row["input_ids"], row["attention_mask"]
-    if vocabulary is not None and not all(0 <= i < vocabulary for i in ids):
-        wrong = next(i for i in ids if not 0 <= i < vocabulary)
-        raise BadEncoding(
-            f"Token id {wrong} is not in the model's vocabulary of {vocabulary}. "
-            "Encode with the tokenizer that belongs to the model."
-        )
-    # Padding is a run of masked padding tokens at an end. A masked token within the text is not padding:
-    # the model still computes it, and its score is given.
-    padding = [m == 0 and (not pad_ids or i in pad_ids) for i, m in zip(ids, mask, strict=True)]
-    if all(padding):
-        raise EmptyText("The encoded input is all padding. Give at least one token.")
-    first = padding.index(False)
-    last = len(padding) - padding[::-1].index(False)
-    features = {name: tuple(values[first:last]) for name, values in row.items()}
-    if max_length is not None and last - first > max_length:
-        raise TooLong(
-            f"The encoded input has {last - first} tokens and the model takes at most {max_length}. Shorten it."
-        )
-    return _described(features, tokenizer)
-
-
-def _runs(ids: Sequence[int], special: Sequence[bool]) -> list[list[int]]:
-    """Return the stretches between special tokens: one text, or the two of a pair."""
-    pairs = zip(ids, special, strict=True)
-    return [[i for i, _ in run] for flag, run in groupby(pairs, key=lambda p: p[1]) if not flag]
-
-
-def _recovered(ids: Sequence[int], special: Sequence[bool], tokenizer: Any) -> Encoded | None:
-    """Return the encoding of the decoded text, if it leads back to the same ids."""
-    texts = tuple(tokenizer.decode(run) for run in _runs(ids, special))
-    if not 1 <= len(texts) <= 2 or not all(text.strip() for text in texts):
-        return None
-    text = texts if len(texts) == 2 else texts[0]
-    for framed in (True, False):
-        try:
-            again = encode(text, tokenizer, max_length=None, truncate=False, special=framed)
-        except EmptyText:
-            continue
-        if again.ids == tuple(ids):
-            return again
-    return None
-
-
-def _described(features: dict[str, tuple[int, ...]], tokenizer: Any) -> Encoded:
-    """Give an encoded input tokens and words: through its decoded text where that leads back to the same ids."""
-    ids = features["input_ids"]
-    special = [False] * len(ids)
-    pieces = [str(i) for i in ids]
-    if tokenizer is not None:
-        special = _special(tokenizer, ids)
-        again = _recovered(ids, special, tokenizer)
-        if again is not None:
-            return replace(again, features=features)
-        pieces = tokenizer.convert_ids_to_tokens(list(ids))
-    segments = features.get("token_type_ids", (0,) * len(ids))
-    tokens = tuple(
-        Token(str(piece), None, None, int(segment), bool(flag), i)
-        for piece, segment, flag, i in zip(pieces, segments, special, ids, strict=True)
-    )
-    words = tuple(
-        Word(token.text, None, None, token.segment, (i,))
-        for i, token in enumerate(tokens)
-        if not token.special
-    )
-    return Encoded(features, tokens, words, Source(None))

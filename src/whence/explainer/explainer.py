@@ -8,19 +8,21 @@ import torch
 from whence.capture import TargetSpec, Trace, trace
 from whence.capture.probe import Capacity, capacity
 from whence.capture.target import predictions
-from whence.core.errors import BadEncoding, NoHead, WhenceError
+from whence.core.errors import BadEncoding, EmptyText, NoHead, WhenceError
 from whence.core.types import Of, Prediction
 from whence.data import Batch, Encoded, Policy, batches, collate
 from whence.explainer.explanation import Explanation
 from whence.explainer.intake import take
 from whence.explainer.request import requests
-from whence.explainer.work import Progress, Tally, explain_batch
+from whence.explainer.work import Progress, Tally, explain_batch, origin
 from whence.methods import method as registry
 from whence.models import Loaded, fingerprint
 from whence.models import load as load_model
 
-# Cells (inputs x longest) of one batch. Beyond this a CPU gains nothing and memory grows.
-_CELLS = 8192
+# Cells (inputs x longest) of one batch. On a CPU larger batches fall out of its cache and are slower
+# (bench/tiles.py); an accelerator wants more work at a time.
+_CELLS = {"cpu": 1024}
+_CELLS_ELSEWHERE = 8192
 _INPUTS = 64
 
 
@@ -106,10 +108,11 @@ class Explainer:
         items, single = take(text, self._loaded, truncate=truncate)
         tally = Tally(progress, items, asked)
         policy = self._policy(items, batch_size, asks=not all(request.reads for request in asked))
+        facts = origin(self._loaded)
         results: list[dict[str, Explanation]] = [{} for _ in items]
         for chosen in batches(items, policy):
             batch = self._collate([items[i] for i in chosen])
-            found = explain_batch(self._loaded, batch, asked, spec, policy, tally)
+            found = explain_batch(self._loaded, batch, asked, spec, policy, facts, tally)
             for i, explanations in zip(chosen, found, strict=True):
                 results[i] = explanations
         shaped: list[Any] = (
@@ -148,6 +151,10 @@ class Explainer:
         self._require_head()
         spec = TargetSpec.parse(target, self.labels, of)
         items, _ = take(text, self._loaded, truncate=truncate)
+        if not items:
+            raise EmptyText(
+                "There is nothing to trace: the list of inputs is empty. Give at least one."
+            )
         policy = self._policy(items, len(items))
         if policy.size < len(items) or len({policy.kind(item) for item in items}) > 1:
             raise BadEncoding(
@@ -185,11 +192,12 @@ class Explainer:
     def _policy(self, items: Sequence[Encoded], size: int, asks: bool = False) -> Policy:
         """Decide what may share a batch: by trying, once per explainer, when it first matters."""
         loaded = self._loaded
+        cells = _CELLS.get(loaded.device.type, _CELLS_ELSEWHERE)
         several = len(items) > 1 or asks
         # Inputs of one length need no padding, and a model that knows a padding token takes many at once.
         sure = loaded.model.config.pad_token_id is not None and len({len(i) for i in items}) <= 1
         if sure or not several:
-            return Policy(size, _CELLS, False, loaded.anchors)
+            return Policy(size, cells, False, loaded.anchors)
         if self._capacity is None:
             self._capacity = capacity(
                 loaded.model,
@@ -199,7 +207,7 @@ class Explainer:
                 max_length=loaded.max_length,
             )
         size = 1 if self._capacity == "single" else size
-        return Policy(size, _CELLS, self._capacity == "mixed", loaded.anchors)
+        return Policy(size, cells, self._capacity == "mixed", loaded.anchors)
 
     def _collate(self, items: Sequence[Encoded]) -> Batch:
         return collate(items, pad_id=self._loaded.pad_id, device=self._loaded.device)

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from whence.core.errors import BadEncoding, BadTokenizer
-from whence.data import Encoded, Given, encode, from_mapping, is_mapping
+from whence.data import Encoded, encode, from_mapping, is_mapping
 from whence.models import Loaded
 
 
@@ -33,7 +33,7 @@ def take(given: Any, loaded: Loaded, *, truncate: bool) -> tuple[list[Encoded], 
     )
 
 
-def _encode(given: Given, loaded: Loaded, truncate: bool) -> list[Encoded]:
+def _encode(given: Any, loaded: Loaded, truncate: bool) -> list[Encoded]:
     if is_mapping(given):
         items = from_mapping(
             given,
@@ -43,7 +43,7 @@ def _encode(given: Given, loaded: Loaded, truncate: bool) -> list[Encoded]:
             vocabulary=loaded.vocabulary,
         )
     else:
-        item = encode(given, loaded.tokenizer, max_length=loaded.max_length, truncate=truncate)  # type: ignore[arg-type]
+        item = encode(given, loaded.tokenizer, max_length=loaded.max_length, truncate=truncate)
         size = loaded.vocabulary
         if size is not None and max(item.ids) >= size:
             raise BadTokenizer(

@@ -49,6 +49,7 @@ def explain_batch(
     asked: list[Request],
     spec: TargetSpec,
     policy: Policy,
+    facts: dict[str, Any],
     tally: Tally,
 ) -> list[dict[str, Explanation]]:
     """Run all methods over one batch: one trace for those that read, and the model for those that ask."""
@@ -58,7 +59,6 @@ def explain_batch(
     shared = time.perf_counter() - started
     tally.add(len(batch))
     said = predictions(seen.logits, loaded.task, loaded.labels)
-    facts = _facts(loaded)
     results: list[dict[str, Explanation]] = [{} for _ in batch.items]
     for request in asked:
         started = time.perf_counter()
@@ -135,7 +135,7 @@ def _checked(name: str, returned: Any, batch: Batch) -> tuple[Tensor, Mapping[st
     return scores, axioms
 
 
-def _facts(loaded: Loaded) -> dict[str, Any]:
+def origin(loaded: Loaded) -> dict[str, Any]:
     """Say which model this is and what computed it."""
     return {
         "model": {

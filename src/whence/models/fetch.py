@@ -5,6 +5,8 @@ import os
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
 from logging import CRITICAL
 from pathlib import Path
 from typing import Any
@@ -16,16 +18,38 @@ from whence.core.errors import BadTokenizer, NoHead, UnknownModel, UnsafeWeights
 from whence.models.catalogue import BUILTIN
 
 
-def config(where: str, name: str, revision: str | None) -> Any:
+@dataclass(frozen=True)
+class Origin:
+    """Where a model comes from: `name` is what the user said, `where` a folder or a Hub id."""
+
+    where: str
+    name: str
+    revision: str | None = None
+
+    @property
+    def folder(self) -> Path:
+        """The folder, if it is one."""
+        return Path(self.where)
+
+    @cached_property
+    def options(self) -> dict[str, Any]:
+        """What every from_pretrained is told."""
+        return {
+            "revision": self.revision,
+            "local_files_only": self.folder.exists() or _unreachable(),
+        }
+
+
+def config(origin: Origin) -> Any:
     """Read the configuration: the first thing that tells whether there is a model at all."""
     from transformers import AutoConfig
 
-    folder = Path(where)
+    name, folder = origin.name, origin.folder
     if folder.is_dir() and not (folder / "config.json").is_file():
         raise UnknownModel(
             f"The folder {name!r} has no config.json: it is not a Hugging Face model."
         )
-    if not folder.exists() and _looks_like_a_path(where):
+    if not folder.exists() and _looks_like_a_path(origin.where):
         raise UnknownModel(
             f"There is no folder {name!r}. Give the path of a model folder, a Hub id (owner/name), or a built-in "
             f"name: {', '.join(BUILTIN)}."
@@ -33,21 +57,19 @@ def config(where: str, name: str, revision: str | None) -> Any:
     try:
         with _quiet():
             return AutoConfig.from_pretrained(
-                where,
-                revision=revision,
-                trust_remote_code=False,
-                local_files_only=_hub_unreachable(where),
+                origin.where, trust_remote_code=False, **origin.options
             )
     except Exception as error:
         # transformers and the Hub client raise a dozen classes here; the user has one question: what now?
-        reason = _reason(error)
         if "trust_remote_code" in str(error):
             raise UnsafeWeights(
                 f"The model {name!r} wants to run code of its own, which whence never does. "
                 "Load it yourself and pass the object: whence.load(model, tokenizer=...)."
             ) from None
         if folder.exists():
-            raise UnknownModel(f"The folder {name!r} cannot be read as a model: {reason}") from None
+            raise UnknownModel(
+                f"The folder {name!r} cannot be read as a model: {_reason(error)}"
+            ) from None
         raise UnknownModel(
             f"There is no model {name!r}: neither built in ({', '.join(BUILTIN)}), nor a folder, nor found on "
             f"the Hub.{did_you_mean(name, list(BUILTIN))} Check the spelling, the path or the network."
@@ -64,13 +86,11 @@ def _looks_like_a_path(where: str) -> bool:
     return where.startswith((".", "/", "~")) or "\\" in where or where.count("/") > 1
 
 
-def _hub_unreachable(where: str) -> bool:
+def _unreachable() -> bool:
     """Say whether nobody answers at the Hub's address: its client would retry for half a minute.
 
     What was downloaded before is then still found in the cache.
     """
-    if Path(where).exists():
-        return True
     from huggingface_hub.constants import ENDPOINT
 
     proxies = (
@@ -85,13 +105,11 @@ def _hub_unreachable(where: str) -> bool:
     return False
 
 
-def weights(
-    where: str, name: str, config: Any, revision: str | None, dtype: torch.dtype | None
-) -> Any:
+def weights(origin: Origin, config: Any, dtype: torch.dtype) -> Any:
     """Load the weights into the class that the checkpoint names."""
     import transformers
 
-    folder = Path(where)
+    name, folder = origin.name, origin.folder
     if folder.is_dir() and not list(folder.glob("*.safetensors*")):
         pickles = sorted(
             p.name for kind in ("*.bin", "*.pt", "*.pth", "*.ckpt") for p in folder.glob(kind)
@@ -105,22 +123,21 @@ def weights(
         raise UnknownModel(
             f"The folder {name!r} has no weights: there is no *.safetensors file in it."
         )
-    _check_index(where, name, revision)
+    _check_index(origin)
     named = (getattr(config, "architectures", None) or [""])[0]
     # Only what the checkpoint says it is: a head made up on the spot would be explained as if it were trained.
     kind = getattr(transformers, named, None) or transformers.AutoModel
     try:
         with _quiet():
             model, report = kind.from_pretrained(
-                where,
+                origin.where,
                 config=config,
-                revision=revision,
-                local_files_only=_hub_unreachable(where),
                 use_safetensors=True,
-                dtype=_loading_dtype(config, dtype),
+                dtype=dtype,
                 output_loading_info=True,
+                **origin.options,
             )
-    except Exception as error:
+    except Exception as error:  # as above: a dozen classes, one question
         reason = _reason(error)
         if "safetensors" in reason and not folder.is_dir():
             raise UnsafeWeights(
@@ -136,17 +153,16 @@ def weights(
     return model.eval()
 
 
-def _check_index(where: str, name: str, revision: str | None) -> None:
+def _check_index(origin: Origin) -> None:
     """Refuse an index of safetensors shards that names something else: it would be opened as a pickle."""
     from transformers.utils import cached_file
 
     try:
         with _quiet():
             path = cached_file(
-                where,
+                origin.where,
                 "model.safetensors.index.json",
-                revision=revision,
-                local_files_only=_hub_unreachable(where),
+                **origin.options,
                 _raise_exceptions_for_missing_entries=False,
                 _raise_exceptions_for_connection_errors=False,
             )
@@ -154,12 +170,12 @@ def _check_index(where: str, name: str, revision: str | None) -> None:
         wrong = sorted({str(shard) for shard in shards if not str(shard).endswith(".safetensors")})
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise UnknownModel(
-            f"The index of the weights of {name!r} cannot be read: {error}"
+            f"The index of the weights of {origin.name!r} cannot be read: {error}"
         ) from None
     if wrong:
         raise UnsafeWeights(
-            f"The weights of {name!r} are said to be safetensors, but their index names {wrong[0]!r}. whence reads "
-            "safetensors only, and does not trust such a model."
+            f"The weights of {origin.name!r} are said to be safetensors, but their index names {wrong[0]!r}. "
+            "whence reads safetensors only, and does not trust such a model."
         )
 
 
@@ -183,35 +199,26 @@ def _quiet() -> Iterator[None]:
             logging.enable_progress_bar()
 
 
-def _loading_dtype(config: Any, dtype: torch.dtype | None) -> torch.dtype:
-    """Half precision is a storage format on the CPU: compute in float32 there unless told otherwise."""
-    if dtype is not None:
-        return dtype
-    stored = getattr(config, "dtype", None) or torch.float32
-    half = stored in (torch.float16, torch.bfloat16)
-    return torch.float32 if half and not torch.cuda.is_available() else stored
+def tokenizer(origin: Origin, *, asked: bool = False) -> Any | None:
+    """Load a tokenizer; a model that comes without one explains encoded inputs, and refuses text clearly.
 
-
-def tokenizer(where: str, revision: str | None, *, named: bool = False) -> Any | None:
-    """Load a tokenizer; a model that comes without one explains encoded inputs, and refuses text clearly."""
+    `asked`: the user named it, so its absence is an error.
+    """
     from transformers import AutoTokenizer
 
-    folder = Path(where)
+    folder = origin.folder
     has_files = any(any(folder.glob(pattern)) for pattern in ("*token*", "*vocab*", "*.model"))
-    if folder.is_dir() and not has_files and not named:
+    if folder.is_dir() and not has_files and not asked:
         return None
     try:
         with _quiet():
             return AutoTokenizer.from_pretrained(
-                where,
-                revision=revision,
-                trust_remote_code=False,
-                local_files_only=_hub_unreachable(where),
+                origin.where, trust_remote_code=False, **origin.options
             )
-    except Exception as error:
-        if not (has_files or named):
+    except Exception as error:  # as above
+        if not (has_files or asked):
             return None
         raise BadTokenizer(
-            f"The tokenizer of {where!r} cannot be loaded: {_reason(error)} Give another with tokenizer=..., or "
-            "remove its files to explain encoded inputs."
+            f"The tokenizer of {origin.name!r} cannot be loaded: {_reason(error)} Give another with "
+            "tokenizer=..., or remove its files to explain encoded inputs."
         ) from None

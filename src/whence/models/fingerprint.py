@@ -19,7 +19,7 @@ def fingerprint(model: torch.nn.Module) -> str:
     configuration = _configuration(model)
     # A weight that was trained, moved or replaced since has another version or address; one that was changed
     # behind autograd's back (`.data`) shows in a sample of its numbers.
-    state = (configuration, *((n, v.data_ptr(), v._version, _sample(v)) for n, v in weights))
+    state = (configuration, [(n, v.data_ptr(), v._version) for n, v in weights], _samples(weights))
     if model in _known and _known[model][0] == state:
         return _known[model][1]
     total = sum(value.numel() for _, value in weights)
@@ -35,9 +35,11 @@ def fingerprint(model: torch.nn.Module) -> str:
     return result
 
 
-def _sample(value: torch.Tensor) -> float:
-    flat = value.detach().reshape(-1)
-    return float(flat[:: max(1, flat.numel() // 64)].double().sum()) if flat.numel() else 0.0
+def _samples(weights: list[tuple[str, torch.Tensor]]) -> list[float]:
+    """Return a number per weight, brought over from the device all at once."""
+    flat = [value.detach().reshape(-1) for _, value in weights]
+    sums = [v[:: max(1, v.numel() // 64)].float().sum() for v in flat]
+    return [float(one) for one in torch.stack([s.to(sums[0].device) for s in sums]).tolist()]
 
 
 def _configuration(model: torch.nn.Module) -> str:

@@ -9,6 +9,7 @@ import torch
 from whence.core.errors import BadParameter, UnknownModel
 from whence.models import fetch
 from whence.models.catalogue import BUILTIN, builtin_folder
+from whence.models.fetch import Origin
 from whence.models.loaded import Loaded, described
 
 
@@ -22,32 +23,38 @@ def load(
 ) -> Loaded:
     """Load a built-in name, a folder or a Hub id; or take a model object as it is."""
     dtype = _dtype(dtype)
+    if isinstance(tokenizer, str | Path):
+        tokenizer = fetch.tokenizer(Origin(str(tokenizer), str(tokenizer)), asked=True)
     if isinstance(what, torch.nn.Module):
         if not hasattr(getattr(what, "config", None), "num_labels"):
             raise UnknownModel(
                 f"Cannot explain a {type(what).__name__}: it has no transformers configuration. Give a "
                 "transformers model, or a subclass of PreTrainedModel."
             )
-        model = _own_copy(what, device, dtype)
         name = str(getattr(what.config, "_name_or_path", "") or type(what).__name__)
-        if isinstance(tokenizer, str | Path):
-            tokenizer = fetch.tokenizer(str(tokenizer), None, named=True)
-        return described(model, tokenizer, name, None)
+        return described(_own_copy(what, device, dtype), tokenizer, name, None)
     if not isinstance(what, str | Path):
         raise UnknownModel(
             f"Cannot load a {type(what).__name__}: give a built-in name ({', '.join(BUILTIN)}), a folder, "
             "a Hub id, or a transformers model."
         )
     name = str(what)
-    where = str(builtin_folder(name)) if name in BUILTIN else name
+    origin = Origin(str(builtin_folder(name)) if name in BUILTIN else name, name, revision)
     device = _device(device)
-    configuration = fetch.config(where, name, revision)
-    model = fetch.weights(where, name, configuration, revision, dtype).to(device)
+    config = fetch.config(origin)
+    model = fetch.weights(origin, config, _loading_dtype(config, dtype, device)).to(device)
     if tokenizer is None:
-        tokenizer = fetch.tokenizer(where, revision)
-    elif isinstance(tokenizer, str | Path):
-        tokenizer = fetch.tokenizer(str(tokenizer), None, named=True)
+        tokenizer = fetch.tokenizer(origin)
     return described(model, tokenizer, name, revision)
+
+
+def _loading_dtype(config: Any, dtype: torch.dtype | None, device: torch.device) -> torch.dtype:
+    """Half precision is a storage format on the CPU: compute in float32 there unless told otherwise."""
+    if dtype is not None:
+        return dtype
+    stored: torch.dtype = getattr(config, "dtype", None) or torch.float32
+    half = stored in (torch.float16, torch.bfloat16)
+    return torch.float32 if half and device.type == "cpu" else stored
 
 
 def _dtype(dtype: str | torch.dtype | None) -> torch.dtype | None:

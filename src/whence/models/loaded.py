@@ -4,11 +4,11 @@ import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import torch
 
-Task = Literal["single_label", "multi_label", "regression", "none"]
+from whence.core.types import Task
 
 
 @dataclass(frozen=True)
@@ -30,12 +30,14 @@ class Loaded:
     @property
     def device(self) -> torch.device:
         """Where the weights are."""
-        return next(self.model.parameters()).device  # type: ignore[no-any-return]
+        device: torch.device = next(self.model.parameters()).device
+        return device
 
     @property
     def dtype(self) -> torch.dtype:
         """The floating-point type of the computation."""
-        return next(p.dtype for p in self.model.parameters() if p.is_floating_point())  # type: ignore[no-any-return]
+        dtypes: list[torch.dtype] = [p.dtype for p in self.model.parameters()]
+        return next(dtype for dtype in dtypes if dtype.is_floating_point)
 
     @property
     def vocabulary(self) -> int | None:

@@ -1,0 +1,28 @@
+"""Showing that something is going on, to whoever is watching."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+
+@contextmanager
+def working(what: str) -> Iterator[tuple[Any, Callable[[int, int], None]]]:
+    """Show on standard error what is being done and how long it will take, if a person is there to see it.
+
+    Yields that console, and the function to call with (units done, units in all).
+    """
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as bar:
+        task = bar.add_task(what, total=None)
+        yield (
+            console,
+            lambda done, total: bar.update(
+                task, description="asking the model", completed=done, total=total
+            ),
+        )
