@@ -3,8 +3,10 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
+import time
 from io import StringIO
 from pathlib import Path
 
@@ -334,3 +336,17 @@ def test_a_text_that_starts_with_a_dash(run):
 def test_markup_in_a_file_name(run, tmp_path):
     _, _, err = run("explain", TEXT, "--html", tmp_path / "[red]x.html")
     assert "[red]x.html" in err.replace("\n", "")
+
+
+def test_a_real_interrupt_ends_in_one_line_and_leaves_nothing(tmp_path):
+    page = tmp_path / "why.html"
+    command = [sys.executable, "-m", "whence", "explain", TEXT, "--html", str(page)]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as running:
+        time.sleep(1)  # in the middle of loading: the whole takes three seconds
+        running.send_signal(signal.SIGINT)
+        out, err = running.communicate(timeout=60)
+    assert (running.returncode, out) == (130, "")
+    assert err == "whence: interrupted; nothing was left half-written.\n"
+    assert list(tmp_path.iterdir()) == []
