@@ -232,9 +232,9 @@ def config() -> dict[str, object]:
     }
 
 
-def tokenizer() -> dict[str, object]:
+def tokenizer(vocabulary: list[str]) -> dict[str, object]:
     """``tokenizer.json``: whole words, lowercased; every other word is [UNK]."""
-    ids = {token: number for number, token in enumerate(vocabulary())}
+    ids = {token: number for number, token in enumerate(vocabulary)}
     flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
 
     def special(token: str, kind: int) -> dict[str, object]:
@@ -426,21 +426,28 @@ def card() -> str:
     )
 
 
-def write_folder(folder: Path) -> None:
-    """Write all files; the same bytes every time."""
+def write_files(
+    folder: Path, weights: dict[str, Tensor], documents: dict[str, object], readme: str
+) -> None:
+    """Write the weights, the JSON documents and the card; the same bytes every time."""
     folder.mkdir(parents=True, exist_ok=True)
-    weights = {name: weight.contiguous() for name, weight in all_weights().items()}
+    weights = {name: weight.contiguous() for name, weight in weights.items()}
     (folder / "model.safetensors").write_bytes(save(weights, metadata={"format": "pt"}))
-    documents = {
-        "config.json": config(),
-        "tokenizer.json": tokenizer(),
-        "tokenizer_config.json": tokenizer_config(),
-        "truth.json": truth(),
-    }
     for name, document in documents.items():
         text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
         (folder / name).write_text(text, encoding="utf-8")
-    (folder / "README.md").write_text(card(), encoding="utf-8")
+    (folder / "README.md").write_text(readme, encoding="utf-8")
+
+
+def write_folder(folder: Path) -> None:
+    """Write the decoy."""
+    documents = {
+        "config.json": config(),
+        "tokenizer.json": tokenizer(vocabulary()),
+        "tokenizer_config.json": tokenizer_config(),
+        "truth.json": truth(),
+    }
+    write_files(folder, all_weights(), documents, card())
 
 
 # --- verification ----------------------------------------------------------------------------

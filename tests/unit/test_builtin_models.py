@@ -23,10 +23,15 @@ from transformers import (
     PreTrainedTokenizerBase,
 )
 
+from whence.models import BUILTIN as CATALOGUE
+
 ROOT = Path(__file__).resolve().parents[2]
 BUILTIN = ROOT / "src" / "whence" / "models" / "builtin"
 SST2_DEV = ROOT.parent / "shared" / "data" / "sst2_glue" / "dev.tsv"
-NAMES = ("reviews", "reviews-base", "decoy")
+NAMES = (
+    *("reviews", "reviews-base", "decoy"),
+    *("conjunction", "negation", "copy", "redundancy", "saturation", "damper"),
+)
 LARGEST_FOLDER = 8_000_000
 LABELS = {0: "negative", 1: "positive"}
 
@@ -102,10 +107,15 @@ def test_special_tokens(name: str) -> None:
     assert split("the", "film")["token_type_ids"] == [0, 0, 0, 1, 1]
 
 
-@pytest.mark.parametrize("name", ["reviews", "decoy"])
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "reviews-base"])
 def test_labels(name: str) -> None:
     assert model(name).config.id2label == LABELS
     assert model(name).config.label2id == {label: number for number, label in LABELS.items()}
+
+
+def test_catalogue_is_what_is_shipped() -> None:
+    assert set(CATALOGUE) == set(NAMES)
+    assert {path.name for path in BUILTIN.iterdir() if path.is_dir()} == set(NAMES)
 
 
 @pytest.mark.parametrize("name", NAMES)
