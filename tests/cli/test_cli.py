@@ -108,6 +108,19 @@ def test_pair_target_param_top(run):
     assert len(re.findall(r"█", out)) == 16
 
 
+def test_a_preset_goes_to_the_methods_that_have_it(run):
+    status, out, _ = run(
+        "explain", TEXT, "--method", "rollout", "--method", "attention_gradcam", "--method", "cat",
+        "--param", "preset=chefer_vit", "--param", "rollout.start_layer=0", "--json",
+    )  # fmt: skip
+    params = {e["method"]: e["params"] for e in json.loads(out)["explanations"]}
+    assert status == 0
+    assert params["rollout"]["own"] == "zero"
+    assert params["rollout"]["start_layer"] == 0
+    assert params["attention_gradcam"] == {"weights": "row", "normalise": True, "own": "zero"}
+    assert params["cat"] == {"layer": None}
+
+
 def test_html(run, tmp_path):
     page = tmp_path / "why.html"
     status, _, err = run("explain", TEXT, "--html", page)
@@ -148,6 +161,12 @@ BAD = [
     (("explain", TEXT, "--param", "layer=x"), 22, "must be an integer or none. Got 'x'"),
     (("explain", TEXT, "--param", "layer=99"), 22, "no layer 99"),
     (("explain", TEXT, "--param", "colour=red"), 22, "has no parameter 'colour'"),
+    (("explain", TEXT, "--param", "preset=atcat"), 22, "Did you mean 'attcat'"),
+    (
+        ("explain", TEXT, "--method", "cat", "--method", "rollout", "--param", "preset=chefer"),
+        22,
+        "None of the methods has a preset 'chefer'. They have cat: none; rollout: abnar, ",
+    ),
     (("explain", TEXT, "--device", "abacus"), 22, "Here are: cpu"),
     (("explain", TEXT, "--dtype", "int8"), 22, "float64, float32"),
     (("explain", TEXT, "--model", "revews"), 30, "Did you mean 'reviews'"),
@@ -238,6 +257,10 @@ def test_list(run):
     _, out, _ = run("list", "methods", "attcat")
     assert "misleads when" in out
     assert "formula" in out
+    _, out, _ = run("list", "methods", "rollout")
+    assert re.search(r"chefer_vit: start_layer=1, .*own=zero", " ".join(out.split()))
+    _, out, _ = run("list", "methods", "rollout", "--json")
+    assert json.loads(out)[0]["presets"]["chefer_vit"]["start_layer"] == 1
     _, out, _ = run("list", "methods", "--json")
     facts = json.loads(out)
     assert {f["name"] for f in facts} >= {"attcat", "rollout", "random"}

@@ -83,3 +83,26 @@ def test_a_parameter_needs_a_type_that_can_be_checked_and_a_default():
         schema(untyped)
     with pytest.raises(BadMethod, match="needs a default"):
         schema(bare)
+
+
+PAPER = {"paper": {"steps": 7, "how": "mask"}}
+
+
+def test_a_preset_replaces_defaults_and_what_is_given_wins_over_it():
+    found = checked("sample", KNOWN, {"steps": 3, "preset": "paper"}, presets=PAPER)
+    assert found == {"steps": 3, "share": 0.5, "layer": None, "how": "mask", "loud": False}
+    typed = checked(
+        "sample", KNOWN, {"preset": "paper", "loud": "yes"}, presets=PAPER, from_text=True
+    )
+    assert typed == {"steps": 7, "share": 0.5, "layer": None, "how": "mask", "loud": True}
+
+
+@pytest.mark.parametrize("name", ["papr", None, 3])
+def test_unknown_preset(name):
+    with pytest.raises(
+        BadParameter, match=f"sample has no preset {name!r}; it has paper."
+    ) as caught:
+        checked("sample", KNOWN, {"preset": name}, presets=PAPER)
+    assert ("Did you mean 'paper'?" in str(caught.value)) == (name == "papr")
+    with pytest.raises(BadParameter, match="it has none"):
+        checked("sample", KNOWN, {"preset": name})

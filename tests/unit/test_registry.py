@@ -134,6 +134,44 @@ def test_a_method_that_could_only_fail_later_is_refused_at_once(fn, facts, messa
     assert "mine" not in method.names()
 
 
+def strong(trace, *, power: int = 1):
+    """Be strong."""
+
+
+def preset_taken(trace, *, preset: int = 1):
+    """Take the word for itself."""
+
+
+@pytest.mark.parametrize(
+    ("fn", "presets", "message"),
+    [
+        (strong, {"paper": {"powr": 2}}, "a preset 'paper' that cannot be: mine has no parameter 'powr'"),
+        (strong, {"paper": {"power": "2"}}, "must be an integer. Got '2'"),
+        (strong, {"paper": {"preset": "paper"}}, "must map names of presets"),
+        (strong, {"paper": 2}, "must map names of presets"),
+        (strong, ["paper"], "must map names of presets"),
+        (preset_taken, {}, "has a parameter 'preset'"),
+    ],
+)  # fmt: skip
+def test_a_preset_that_cannot_be_is_refused_at_once(fn, presets, message):
+    names = registry()
+    with pytest.raises(BadMethod, match=message):
+        names("mine", cite="me", presets=presets)(fn)
+    assert names.names() == []
+
+
+def test_presets_are_optional():
+    names = registry()
+    names("mine", cite="me")(strong)
+    names("yours", cite="you", presets={"paper": {"power": 2}})(reads_power)
+    assert names.get("mine").presets == {}
+    assert names.get("yours").presets == {"paper": {"power": 2}}
+
+
+def reads_power(trace, *, power: int = 1):
+    """Read the power."""
+
+
 @pytest.mark.parametrize(
     ("returned", "message"),
     [

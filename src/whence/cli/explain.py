@@ -55,7 +55,8 @@ def explain(
         list[str] | None,
         typer.Option(
             metavar="NAME=VALUE",
-            help="A parameter of the method; METHOD.NAME=VALUE for one of several.",
+            help="A parameter of the method; METHOD.NAME=VALUE for one of several. preset=NAME takes a paper's "
+            "own setting (whence list methods NAME).",
         ),
     ] = None,
     top: Annotated[int, typer.Option(min=1, metavar="K", help="How many words to list.")] = 8,

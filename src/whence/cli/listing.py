@@ -63,11 +63,13 @@ def _facts(entry: Any) -> dict[str, Any]:
         "name": entry.name,
         "summary": entry.summary,
         **{fact: entry.facts[fact] for fact in told},
+        "notice": entry.facts.get("notice"),
         "needs": sorted(entry.facts["needs"]),
         "parameters": [
             {"name": p.name, "allowed": p.allowed, "default": p.default}
             for p in entry.parameters.values()
         ],
+        "presets": {name: dict(values) for name, values in entry.presets.items()},
     }
 
 
@@ -79,6 +81,10 @@ def _card(facts: dict[str, Any]) -> Any:
     parameters = "\n".join(
         f"{p['name']} = {p['default']}   ({p['allowed']})" for p in facts["parameters"]
     )
+    presets = "\n".join(
+        f"{name}: {', '.join(f'{key}={value}' for key, value in values.items())}"
+        for name, values in facts["presets"].items()
+    )
     rows = {
         facts["name"]: facts["summary"],
         "formula": facts["formula"],
@@ -86,8 +92,10 @@ def _card(facts: dict[str, Any]) -> Any:
         "signed": "yes" if facts["signed"] else "no",
         "cost": facts["cost"],
         "parameters": parameters or "none",
+        "presets": presets or "none",
         "misleads when": facts["misleads_when"],
         "source": facts["cite"],
+        **({"notice": facts["notice"]} if facts["notice"] else {}),
     }
     for name, value in rows.items():
         table.add_row(Text(name, "bold"), Text(value))

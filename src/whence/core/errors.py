@@ -16,7 +16,8 @@
     │   ├── BadTokenizer       33      a tokenizer that does not fit the model
     │   ├── NoHead             34      nothing to explain: no classification head
     │   ├── NotFinite          35      NaN or infinity in the logits or scores
-    │   └── NotCapturable      36      attention that cannot be read from this model
+    │   ├── NotCapturable      36      attention that cannot be read from this model
+    │   └── NoRule             37      an operation that relevance has no rule for
     ├── OutputError                    where the result was to go
     │   ├── CannotWrite        40      no permission, no folder, no space
     │   └── CannotRead         41      a saved explanation that is not one
@@ -106,6 +107,10 @@ class NotFinite(ModelError):
 
 class NotCapturable(ModelError):
     code, exit_status = "not-capturable", 36
+
+
+class NoRule(ModelError):
+    code, exit_status = "no-rule", 37
 
 
 class OutputError(WhenceError):

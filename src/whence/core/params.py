@@ -3,6 +3,7 @@
     def rollout(trace, *, start_layer: Annotated[int, Range(min=0)] = 0, residual: ... = 0.5)
 
 gives two parameters with types, ranges and defaults to the command line, the library and the docs alike.
+A preset is a named set of values for some of them: the setting of a paper, or of its code.
 """
 
 import inspect
@@ -13,6 +14,8 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from whence.core.errors import BadMethod, BadParameter, did_you_mean
+
+PRESET = "preset"  # names a set of values; no parameter is called so
 
 
 @dataclass(frozen=True)
@@ -115,11 +118,23 @@ def _parameter(fn: Callable[..., Any], parameter: inspect.Parameter, hint: Any) 
 
 
 def checked(
-    owner: str, known: Mapping[str, Parameter], given: Mapping[str, Any], *, from_text: bool = False
+    owner: str,
+    known: Mapping[str, Parameter],
+    given: Mapping[str, Any],
+    *,
+    presets: Mapping[str, Mapping[str, Any]] = types.MappingProxyType({}),
+    from_text: bool = False,
 ) -> dict[str, Any]:
-    """Return all parameters of `owner`, defaults filled in, or say which value is wrong and why."""
+    """Return all parameters of `owner`, defaults filled in, or say which value is wrong and why.
+
+    A preset that is named in `given` takes the place of the defaults; what else is given wins over it.
+    """
     values = {name: parameter.default for name, parameter in known.items()}
+    if PRESET in given:
+        values.update(_preset(owner, presets, given[PRESET]))
     for name, value in given.items():
+        if name == PRESET:
+            continue
         if name not in known:
             has = f"it has {', '.join(known)}" if known else "it has none"
             raise BadParameter(
@@ -135,3 +150,12 @@ def checked(
             )
         values[name] = value
     return values
+
+
+def _preset(owner: str, presets: Mapping[str, Mapping[str, Any]], name: Any) -> Mapping[str, Any]:
+    if isinstance(name, str) and name in presets:
+        return presets[name]
+    has = f"it has {', '.join(presets)}" if presets else "it has none"
+    raise BadParameter(
+        f"{owner} has no preset {name!r}; {has}.{did_you_mean(str(name), list(presets))}"
+    )

@@ -13,8 +13,8 @@ from importlib.metadata import entry_points
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from whence.core.errors import BadMethod, UnknownMethod, did_you_mean
-from whence.core.params import Parameter, schema
+from whence.core.errors import BadMethod, BadParameter, UnknownMethod, did_you_mean
+from whence.core.params import PRESET, Parameter, checked, schema
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -27,6 +27,12 @@ class Entry:
     fn: Callable[..., Any]
     facts: Mapping[str, Any]
     parameters: Mapping[str, Parameter]
+
+    @property
+    def presets(self) -> Mapping[str, Mapping[str, Any]]:
+        """Its named settings, each a mapping of parameters to values."""
+        presets: Mapping[str, Mapping[str, Any]] = self.facts.get("presets", {})
+        return presets
 
     @property
     def summary(self) -> str:
@@ -61,6 +67,7 @@ class Registry:
                     f"The {self.kind} name {name!r} of {where} is taken by {other}; choose another."
                 )
             entry = Entry(name, fn, MappingProxyType(dict(facts)), schema(fn))
+            _check_presets(entry, f"The {self.kind} {name!r} ({where})")
             self.check(entry)
             self._entries[name] = entry
             return fn
@@ -100,3 +107,24 @@ class Registry:
                     f"The plugin {owner!r} ({point.value}) could not be loaded and is skipped: {error}",
                     stacklevel=2,
                 )
+
+
+def _check_presets(entry: Entry, where: str) -> None:
+    """Refuse presets of parameters that do not exist, or of values they cannot take."""
+    if PRESET in entry.parameters:
+        raise BadMethod(
+            f"{where} has a parameter {PRESET!r}: that word picks a preset; choose another."
+        )
+    presets = entry.presets
+    if not isinstance(presets, Mapping) or not all(
+        isinstance(name, str) and isinstance(values, Mapping) and PRESET not in values
+        for name, values in presets.items()
+    ):
+        raise BadMethod(
+            f"{where} must map names of presets to values of parameters. Got {presets!r}."
+        )
+    for preset, values in presets.items():
+        try:
+            checked(entry.name, entry.parameters, values)
+        except BadParameter as error:
+            raise BadMethod(f"{where} has a preset {preset!r} that cannot be: {error}") from None

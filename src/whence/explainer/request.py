@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from whence.core.errors import BadParameter, UnknownMethod
-from whence.core.params import checked
+from whence.core.errors import BadParameter, UnknownMethod, did_you_mean
+from whence.core.params import PRESET, checked
 from whence.core.registry import Entry
 from whence.methods import is_reader, method
 
@@ -31,7 +31,13 @@ class Request:
     def extra_forwards(self, tokens: int) -> int:
         """How often it will ask the model about an input of so many tokens."""
         calls = self.entry.facts.get("calls")
-        return int(calls(tokens)) if calls else 0
+        return int(calls(tokens, self.params)) if calls else 0
+
+    @property
+    def signed(self) -> bool:
+        """Whether its scores can be negative."""
+        depends = self.entry.facts.get("signed_when")
+        return bool(depends(self.params) if depends else self.entry.facts["signed"])
 
 
 def requests(
@@ -44,7 +50,7 @@ def requests(
     """Look the methods up and check their parameters.
 
     With several methods, `params` maps a method's name to its parameters, or names parameters that go to
-    every method that has them.
+    every method that has them. "preset" picks a named setting of a method; what is given beside it wins.
     """
     if not isinstance(names, str | Sequence) or not all(isinstance(name, str) for name in names):
         raise UnknownMethod(f"method must be a name or a list of names. Got {names!r}.")
@@ -58,7 +64,13 @@ def requests(
     given = _distributed(entries, dict(params))
     result = []
     for entry in entries:
-        values = checked(entry.name, entry.parameters, given[entry.name], from_text=from_text)
+        values = checked(
+            entry.name,
+            entry.parameters,
+            given[entry.name],
+            presets=entry.presets,
+            from_text=from_text,
+        )
         settle = entry.facts.get("settle")
         values = settle(values, fillers) if settle else values
         result.append(Request(entry, values, is_reader(entry)))
@@ -76,10 +88,21 @@ def _distributed(entries: list[Entry], params: dict[str, Any]) -> dict[str, dict
         elif len(entries) == 1:
             given[entries[0].name][key] = value
         else:
-            takers = [entry.name for entry in entries if key in entry.parameters]
-            if not takers:
-                has = "; ".join(f"{e.name}: {', '.join(e.parameters) or 'none'}" for e in entries)
-                raise BadParameter(f"None of the methods has a parameter {key!r}. They have {has}.")
-            for name in takers:
+            for name in _takers(entries, key, value):
                 given[name][key] = value
     return given
+
+
+def _takers(entries: list[Entry], key: str, value: Any) -> list[str]:
+    """Name the methods that have this parameter, or this preset."""
+    what = f"preset {value!r}" if key == PRESET else f"parameter {key!r}"
+    wanted = value if key == PRESET else key
+    choices = {e.name: list(e.presets if key == PRESET else e.parameters) for e in entries}
+    takers = [name for name, known in choices.items() if wanted in known]
+    if not takers:
+        has = "; ".join(f"{name}: {', '.join(known) or 'none'}" for name, known in choices.items())
+        near = did_you_mean(
+            str(wanted), sorted({one for known in choices.values() for one in known})
+        )
+        raise BadParameter(f"None of the methods has a {what}. They have {has}.{near}")
+    return takers
