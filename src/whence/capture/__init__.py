@@ -7,7 +7,7 @@ them tile by tile (`layer`).
 """
 
 from whence.capture.ask import Ask
-from whence.capture.layer import AttentionLayer, contract
+from whence.capture.layer import AttentionLayer, contract, contract_normalised
 from whence.capture.target import Targets, TargetSpec, probabilities
 from whence.capture.trace import GRADIENTS, NEEDS, Trace, bare_logits, trace
 
@@ -21,6 +21,7 @@ __all__ = [
     "Trace",
     "bare_logits",
     "contract",
+    "contract_normalised",
     "probabilities",
     "trace",
 ]

@@ -5,7 +5,7 @@ rows of A and dL/dA when asked, and a method that reads a row of a product of ma
 "row times f(A, dL/dA)", which is computed a few query rows at a time.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -14,7 +14,12 @@ from torch import Tensor
 
 from whence.core.errors import BadMethod
 
-Combination = Literal["attention", "positive_gradient_x_attention"]
+Combination = Literal[
+    "attention",
+    "positive_gradient_x_attention",
+    "positive_relevance",
+    "positive_gradient_x_relevance",
+]
 
 # Bytes of one tile of a map. On a CPU the tile should stay in its cache: at 482 tokens, 4 MiB were twice as fast as
 # 16 (bench/tiles.py). An accelerator wants more work at a time.
@@ -22,15 +27,27 @@ TILE_BYTES = {"cpu": 1 << 22}
 TILE_BYTES_ELSEWHERE = 1 << 26
 
 
+@dataclass(eq=False)
+class Places:
+    """The numbers, on the tape, of what goes into a layer and what comes out."""
+
+    hidden: int | None  # the input of the block
+    out: int | None  # the output of the attention
+    block: int | None = None  # the output of the block
+
+
 @dataclass(kw_only=True, eq=False)
 class AttentionLayer:
     """What every captured layer has; the two subclasses differ in where the weights come from."""
 
     v: Tensor  # (batch, key heads, keys, width)
-    out: Tensor | None = None  # as the model uses it; its gradient is taken
+    out: Tensor | None = (
+        None  # (batch, heads, queries, width), or as the model made it; its gradient is taken
+    )
     out_grad: Tensor | None = None  # (batch, heads, queries, width)
     hidden: Tensor | None = None  # (batch, tokens, features): the input of the block
     hidden_grad: Tensor | None = None
+    places: Places | None = None  # where it stands on the tape, if there is one
 
     @property
     def heads(self) -> int:
@@ -48,7 +65,10 @@ class AttentionLayer:
 
     def take_grad(self, grad: Tensor | None) -> None:
         """Keep the gradient of `out`, heads first."""
-        raise NotImplementedError
+        if grad is None:
+            assert self.out is not None
+            grad = torch.zeros_like(self.out)
+        self.out_grad = self.heads_first(grad)
 
     def let_go(self) -> None:
         """Drop the graph: a trace holds numbers, not history."""
@@ -64,7 +84,19 @@ class AttentionLayer:
                 "A method reads attention gradients without stating needs={'attention_grad'}."
             )
         grad = self.out_grad[:, :, rows]
-        return _by_head(grad, self.v, lambda g, v: g @ v.transpose(-1, -2))
+        return by_head(grad, self.v, lambda g, v: g @ v.transpose(-1, -2))
+
+    def weights_relevance(self, quotient: Tensor, rows: slice | Tensor = slice(None)) -> Tensor:
+        """Return the relevance of query `rows` of the map, half of what arrived at the output.
+
+        `quotient` is the output's relevance over its value, (batch, heads, queries, width).
+        """
+        share = by_head(quotient[:, :, rows], self.v, lambda s, v: s @ v.to(s).transpose(-1, -2))
+        return self.weights(rows).to(share) * share / 2
+
+    def heads_first(self, tensor: Tensor) -> Tensor:
+        """Bring something that fits the output as the model made it to (batch, heads, queries, width)."""
+        raise NotImplementedError
 
     def cat(self) -> Tensor:
         """Return hidden state times its gradient, summed over features: (batch, tokens)."""
@@ -98,8 +130,6 @@ class Computed(AttentionLayer):
     bias: Tensor | None = None
     softcap: float | None = None
     sink: Tensor | None = None
-    # How `out` is laid out: the seam hands over (batch, queries, heads, width).
-    heads_first: bool = False
 
     @property
     def heads(self) -> int:
@@ -112,7 +142,7 @@ class Computed(AttentionLayer):
     def weights(self, rows: slice | Tensor = slice(None)) -> Tensor:
         scale = self.q.shape[-1] ** -0.5 if self.scale is None else self.scale
         query = self.q[:, :, rows] * scale
-        scores = _by_head(query, self.k, lambda q, k: q @ k.transpose(-1, -2))
+        scores = by_head(query, self.k, lambda q, k: q @ k.transpose(-1, -2))
         scores = _soft_capped(scores, self.softcap)
         additive = self.additive(rows)
         if additive is not None:
@@ -140,11 +170,8 @@ class Computed(AttentionLayer):
             total = part if total is None else total + part
         return total
 
-    def take_grad(self, grad: Tensor | None) -> None:
-        if grad is None:
-            self.out_grad = torch.zeros_like(self.q)
-        else:
-            self.out_grad = grad if self.heads_first else grad.transpose(1, 2)
+    def heads_first(self, tensor: Tensor) -> Tensor:
+        return tensor
 
 
 @dataclass(kw_only=True, eq=False)
@@ -164,9 +191,8 @@ class Stored(AttentionLayer):
     def weights(self, rows: slice | Tensor = slice(None)) -> Tensor:
         return self.probabilities[:, :, rows]
 
-    def take_grad(self, grad: Tensor | None) -> None:
-        shape = (*self.probabilities.shape[:3], self.v.shape[-1])
-        self.out_grad = self.v.new_zeros(shape) if grad is None else grad.reshape(shape)
+    def heads_first(self, tensor: Tensor) -> Tensor:
+        return tensor.reshape(*self.probabilities.shape[:3], self.v.shape[-1])
 
 
 def _soft_capped(scores: Tensor, cap: float | None) -> Tensor:
@@ -174,7 +200,7 @@ def _soft_capped(scores: Tensor, cap: float | None) -> Tensor:
     return scores if cap is None else torch.tanh(scores / cap) * cap
 
 
-def _by_head(many: Tensor, few: Tensor, product: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+def by_head(many: Tensor, few: Tensor, product: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
     """Multiply query heads with the key heads they share, without repeating the latter."""
     groups = many.shape[1] // few.shape[1]
     if groups == 1:
@@ -185,24 +211,69 @@ def _by_head(many: Tensor, few: Tensor, product: Callable[[Tensor, Tensor], Tens
 
 
 @torch.no_grad()
-def contract(layer: AttentionLayer, row: Tensor, combination: Combination = "attention") -> Tensor:
-    """Return row · mean over heads of f(A, dL/dA), (batch, keys), for a row of (batch, queries).
+def contract(
+    layer: AttentionLayer,
+    row: Tensor,
+    combination: Combination = "attention",
+    *,
+    quotient: Tensor | None = None,
+) -> Tensor:
+    """Return row · mean over heads of f(A, dL/dA, R), (batch, keys), for a row of (batch, queries).
 
     Tile by tile over the query rows; rows whose weight is zero for the whole batch cost nothing, and
     in the last layer that is all but the one the prediction reads.
     """
-    active = row.ne(0).any(0).nonzero().squeeze(1)
     total = torch.zeros(row.shape[0], layer.v.shape[2], dtype=row.dtype, device=row.device)
-    if not len(active):
-        return total
-    per_row = row.shape[0] * layer.heads * layer.v.shape[2] * row.element_size()
-    tile_bytes = TILE_BYTES.get(row.device.type, TILE_BYTES_ELSEWHERE)
-    for rows in torch.split(active, max(1, tile_bytes // max(1, per_row))):
-        everything = len(rows) == layer.length
-        chosen = slice(None) if everything else rows
-        tile = layer.weights(chosen)
-        if combination == "positive_gradient_x_attention":
-            tile = tile.mul(layer.weights_grad(chosen)).clamp_(min=0)
+    for rows, tile in _tiles(layer, row, combination, quotient):
         weight = row[:, rows].to(tile.dtype)
         total += torch.einsum("bq,bhqk->bk", weight, tile).div_(layer.heads).to(total.dtype)
     return total
+
+
+@torch.no_grad()
+def contract_normalised(
+    layer: AttentionLayer,
+    row: Tensor,
+    combination: Combination,
+    *,
+    quotient: Tensor | None = None,
+) -> Tensor:
+    """Return row · M, where M is I + mean over heads of f(A, dL/dA, R), each of its rows divided by its sum."""
+    total = torch.zeros_like(row)
+    for rows, tile in _tiles(layer, row, combination, quotient):
+        mean = tile.mean(1).to(row.dtype)
+        weight = row[:, rows] / (1 + mean.sum(-1))
+        total[:, rows] += weight
+        total += torch.einsum("bq,bqk->bk", weight, mean)
+    return total
+
+
+def _tiles(
+    layer: AttentionLayer, row: Tensor, combination: Combination, quotient: Tensor | None
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield the query rows that count, and f(A, dL/dA, R) of them, (batch, heads, rows, keys)."""
+    active = row.ne(0).any(0).nonzero().squeeze(1)
+    if not len(active):
+        return
+    for rows in torch.split(active, _rows_at_a_time(layer, row)):
+        chosen = slice(None) if len(rows) == layer.length else rows
+        if combination in ("positive_relevance", "positive_gradient_x_relevance"):
+            assert quotient is not None
+            tile = layer.weights_relevance(quotient, chosen)
+        else:
+            tile = layer.weights(chosen)
+        if combination in ("positive_gradient_x_attention", "positive_gradient_x_relevance"):
+            tile = tile.mul(layer.weights_grad(chosen).to(tile.dtype))
+        yield rows, tile if combination == "attention" else tile.clamp_(min=0)
+
+
+def row_tiles(layer: AttentionLayer, like: Tensor) -> Iterator[slice]:
+    """Yield all query rows, as many at a time as make a good tile."""
+    size = _rows_at_a_time(layer, like)
+    for start in range(0, layer.length, size):
+        yield slice(start, start + size)
+
+
+def _rows_at_a_time(layer: AttentionLayer, like: Tensor) -> int:
+    per_row = like.shape[0] * layer.heads * layer.v.shape[2] * like.element_size()
+    return max(1, TILE_BYTES.get(like.device.type, TILE_BYTES_ELSEWHERE) // max(1, per_row))

@@ -50,7 +50,9 @@ class Recognise(TorchFunctionMode):
     ) -> Any:
         result = func(*args, **(kwargs or {}))
         if func is F.scaled_dot_product_attention:
-            self._report(_attention(result, *args, **(kwargs or {})))
+            layer = computed(*args, **(kwargs or {}))
+            layer.out = result
+            self._report(layer)
             return result
         if not isinstance(result, Tensor) or not args:
             return result
@@ -73,8 +75,7 @@ class Recognise(TorchFunctionMode):
         )
 
 
-def _attention(
-    output: Tensor,
+def computed(
     query: Tensor,
     key: Tensor,
     value: Tensor,
@@ -85,13 +86,4 @@ def _attention(
     enable_gqa: bool = False,
 ) -> Computed:
     """Return a call of PyTorch's attention function, with its own signature, as a layer."""
-    return Computed(
-        q=query,
-        k=key,
-        v=value,
-        scale=scale,
-        mask=attn_mask,
-        causal=is_causal,
-        out=output,
-        heads_first=True,
-    )
+    return Computed(q=query, k=key, v=value, scale=scale, mask=attn_mask, causal=is_causal)

@@ -1,12 +1,14 @@
 """Watching one forward pass: the embeddings, the blocks, and the attention inside them."""
 
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from torch import Tensor, nn
 
-from whence.capture.layer import AttentionLayer
+from whence.capture.layer import AttentionLayer, Places
+from whence.capture.lookups import Lookup
+from whence.capture.tape import Tape
 from whence.core.errors import NotCapturable
 from whence.data import Batch
 
@@ -17,16 +19,17 @@ class _Frame:
 
     hidden: Tensor | None
     attends: bool = False
+    layers: list[AttentionLayer] = field(default_factory=list)  # those directly inside
 
 
 class Recorder:
     """Watches one forward pass."""
 
-    def __init__(self, batch: Batch, *, cut: bool) -> None:
+    def __init__(self, batch: Batch, *, cut: bool, tape: Tape | None = None) -> None:
         self.batch = batch
+        self.tape = tape
         self.layers: list[AttentionLayer] = []
-        # One per look-up: the ids, and their embeddings as leaves of the graph.
-        self.embeddings: list[tuple[Tensor, Tensor]] = []
+        self.lookups: list[Lookup] = []
         self.last_output: Tensor | None = None  # of the last block that attends
         # Without gradients to take, cut the graph after every block: only the head's is left in the end, which
         # is enough to find the rows that the prediction reads.
@@ -37,8 +40,11 @@ class Recorder:
         """Take note of an attention call and of the block it happens in."""
         if self._open:
             layer.hidden = self._open[-1].hidden
+            self._open[-1].layers.append(layer)
             for frame in self._open:
                 frame.attends = True
+        if self.tape is not None:
+            layer.places = Places(self.tape.number(layer.hidden), self.tape.number(layer.out))
         self.layers.append(layer)
 
     def watch_blocks(self, model: nn.Module, stack: ExitStack) -> None:
@@ -60,6 +66,9 @@ class Recorder:
         first = output[0] if several else output
         if not (frame.attends and _is_hidden(first)):
             return None
+        for layer in frame.layers:
+            if layer.places is not None and self.tape is not None:
+                layer.places.block = self.tape.number(first)
         if not self._cut:
             self.last_output = first
             return None
@@ -92,7 +101,8 @@ class Recorder:
                 "Use leave_one_out, which needs no gradient."
             )
         leaf = output.detach().requires_grad_()
-        self.embeddings.append((args[0], leaf))
+        number = None if self.tape is None else self.tape.leaf(leaf)
+        self.lookups.append(Lookup(args[0], leaf, number))
         return leaf.clone()  # some models write into it, which a leaf does not allow
 
 

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 from torch.nn import functional as F
+from torch.overrides import handle_torch_function, has_torch_function
 
 from whence.capture.layer import Computed
 
@@ -56,34 +57,39 @@ def _attend(
         softcap=softcap,
         sink=s_aux,
     )
-    output = _output(layer)
-    layer.out = output
+    layer.out = attend(query, key, value, layer)
     sink = _sink.get()
     if sink is not None:
         sink.attention(layer)
-    return output, None
+    return layer.out.transpose(1, 2).contiguous(), None
 
 
-def _output(layer: Computed) -> Tensor:
-    """Compute the attention's output, (batch, queries, heads, width), without its map where that can be."""
-    groups = layer.q.shape[1] // layer.k.shape[1]
+def attend(query: Tensor, key: Tensor, value: Tensor, layer: Computed) -> Tensor:
+    """Compute attention, (batch, heads, queries, width), without its map where that can be.
+
+    To a tape this is one operation, with a rule of its own: what happens inside stays inside.
+    """
+    if has_torch_function((query, key, value)):
+        output: Tensor = handle_torch_function(
+            attend, (query, key, value), query, key, value, layer
+        )
+        return output
+    groups = query.shape[1] // key.shape[1]
     if layer.softcap is not None or layer.sink is not None:
-        value = layer.v.repeat_interleave(groups, dim=1)
-        return (layer.weights() @ value).transpose(1, 2).contiguous()
+        return layer.weights() @ value.repeat_interleave(groups, dim=1)
     mask = layer.mask
     causal = layer.causal
     if layer.bias is not None:
         mask, causal = layer.additive(slice(None)), False
-    output = F.scaled_dot_product_attention(
-        layer.q,
-        layer.k,
-        layer.v,
+    return F.scaled_dot_product_attention(
+        query,
+        key,
+        value,
         attn_mask=mask,
         is_causal=causal,
         scale=layer.scale,
         enable_gqa=groups > 1,
     )
-    return output.transpose(1, 2).contiguous()
 
 
 def _register() -> None:

@@ -121,6 +121,14 @@ class Targets:
             value = value - outputs.gather(1, self.against[:, None]).squeeze(1)
         return value
 
+    def slope(self, logits: Tensor) -> Tensor:
+        """Return the derivative of the explained scalar by the logits, (batch, labels), in float32 at least."""
+        with torch.enable_grad():
+            wide = logits.detach().to(torch.promote_types(logits.dtype, torch.float32))
+            wide.requires_grad_()
+            (slope,) = torch.autograd.grad(self.value(wide).sum(), wide)
+        return slope
+
     def at(self, rows: Tensor) -> "Targets":
         """Return the targets of some rows, in their order and number."""
         against = None if self.against is None else self.against[rows]

@@ -1,7 +1,9 @@
 """One forward and at most one backward pass, and everything that readers may want to know about them."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import cache
+from inspect import signature
 from typing import Any
 from weakref import WeakSet
 
@@ -10,17 +12,21 @@ from torch import Tensor
 
 from whence.capture.found import as_found
 from whence.capture.layer import AttentionLayer
+from whence.capture.lookups import Lookup, own, per_token
 from whence.capture.recognise import Recognise
 from whence.capture.recorder import Recorder
 from whence.capture.seam import attention_seam
+from whence.capture.tape import Tape
 from whence.capture.target import Targets, TargetSpec, finite
 from whence.core.errors import BadMethod, BadParameter, NoHead, NotCapturable
 from whence.core.types import Task
 from whence.data import Batch
 
-# What a method may need. The first asks for the forward pass only, the others for gradients too.
+# What a method may need: attention of the forward pass; gradients, which cost a backward pass; every step of the
+# forward pass, to follow it, and relevance, which is those steps walked backwards.
 GRADIENTS = frozenset({"attention_grad", "hidden_grad", "embedding_grad"})
-NEEDS = frozenset({"attention"}) | GRADIENTS
+_FOLLOWED = frozenset({"steps", "relevance"})
+NEEDS = frozenset({"attention"}) | GRADIENTS | _FOLLOWED
 
 # Models that offer the seam and, as one forward pass showed, do not use it.
 _unrouted: WeakSet[Any] = WeakSet()
@@ -38,6 +44,12 @@ class Trace:
     rows: Tensor  # (batch, tokens): weights of the rows the prediction reads, adding up to 1
     embedding: Tensor | None  # (batch, tokens, features): output of get_input_embeddings()
     embedding_grad: Tensor | None
+    tape: Tape | None = None
+    outlet: int | None = None  # the logits on the tape
+    lookups: list[Lookup] = field(default_factory=list)
+    memo: dict[Any, Any] = field(
+        default_factory=dict
+    )  # what several readers share beyond the trace itself
 
     @property
     def layers(self) -> list[AttentionLayer]:
@@ -76,11 +88,15 @@ class Trace:
 def trace(model: Any, batch: Batch, needs: Iterable[str], spec: TargetSpec, task: Task) -> Trace:
     """Run the model once forward, once backward if a gradient is needed, and keep what `needs` names."""
     needs = frozenset(needs)
-    attends = bool(needs & {"attention", "attention_grad", "hidden_grad"})
+    attends = bool(needs - {"embedding_grad"})
     gradients = needs & GRADIENTS
-    recorder = Recorder(batch, cut=not gradients)
+    tape = Tape() if needs & _FOLLOWED else None
+    recorder = Recorder(batch, cut=not gradients and tape is None, tape=tape)
     with as_found(model) as stack:
-        if gradients:
+        if tape is not None:
+            tape.watch_modules(model, stack)
+            stack.enter_context(tape)
+        if gradients or tape is not None:
             recorder.watch_embeddings(model, stack)
         if attends:
             recorder.watch_blocks(model, stack)
@@ -88,6 +104,7 @@ def trace(model: Any, batch: Batch, needs: Iterable[str], spec: TargetSpec, task
             if not routed:
                 stack.enter_context(Recognise(len(batch), recorder.attention))
         logits = finite(_logits(model, batch), "logits")
+        outlet = None if tape is None else tape.finish(logits)
         if attends and routed and not recorder.layers:
             _unrouted.add(model)
             stack.close()
@@ -98,9 +115,22 @@ def trace(model: Any, batch: Batch, needs: Iterable[str], spec: TargetSpec, task
         if attends and refusal is None:
             rows = _rows_read(logits, recorder)
         found = _differentiate(recorder, targets.value(logits), needs)
-    embedding, embedding_grad = _embedding(recorder, found, "embedding_grad" in needs)
+    lookups, embedding, embedding_grad = recorder.lookups, None, None
+    if "embedding_grad" in needs:
+        embedding = own(batch, lookups)
+        embedding_grad = per_token(batch, lookups, [found.get(id(one.leaf)) for one in lookups])
     return Trace(
-        batch, logits.detach(), targets, recorder.layers, refusal, rows, embedding, embedding_grad
+        batch,
+        logits.detach(),
+        targets,
+        recorder.layers,
+        refusal,
+        rows,
+        embedding,
+        embedding_grad,
+        tape,
+        outlet,
+        lookups,
     )
 
 
@@ -110,8 +140,14 @@ def bare_logits(model: Any, batch: Batch) -> Tensor:
         return finite(_logits(model, batch), "logits")
 
 
+@cache
+def _uncached(forward: Callable[..., Any]) -> dict[str, bool]:
+    """Ask a decoder not to keep keys and values: there is no next token, and the copies would be followed."""
+    return {"use_cache": False} if "use_cache" in signature(forward).parameters else {}
+
+
 def _logits(model: Any, batch: Batch) -> Tensor:
-    logits = getattr(model(**batch.inputs), "logits", None)
+    logits = getattr(model(**batch.inputs, **_uncached(model.__class__.forward)), "logits", None)
     if not isinstance(logits, Tensor) or logits.dim() != 2:
         raise NoHead(
             f"{type(model).__name__} has no classification head: it gives no logits of (inputs, labels). "
@@ -162,7 +198,7 @@ def _differentiate(
     """Take all gradients in one backward pass; return them by the identity of what they belong to."""
     wanted: list[Tensor] = []
     if "embedding_grad" in needs:
-        wanted += [leaf for _, leaf in recorder.embeddings]
+        wanted += [lookup.leaf for lookup in recorder.lookups]
     if "attention_grad" in needs:
         wanted += [layer.out for layer in recorder.layers if layer.out is not None]
     if "hidden_grad" in needs:
@@ -214,39 +250,3 @@ def _rows_read(logits: Tensor, recorder: Recorder) -> Tensor:
 def _is_causal(layer: AttentionLayer, real: Tensor) -> bool:
     first = torch.zeros(1, dtype=torch.long, device=real.device)
     return real.shape[1] > 1 and bool(layer.weights(first)[..., 1:].eq(0).all())
-
-
-def _embedding(
-    recorder: Recorder, found: dict[int, Tensor | None], wanted: bool
-) -> tuple[Tensor | None, Tensor | None]:
-    """Return embeddings and their gradient per input token, added up over all places a token enters.
-
-    An encoder-decoder classifier reads its input twice: in the encoder, and one place later in the decoder.
-    """
-    if not wanted:
-        return None, None
-    ids, real = recorder.batch.inputs["input_ids"], recorder.batch.real
-    values: Tensor | None = None
-    total: Tensor | None = None
-    for seen, leaf in recorder.embeddings:
-        grad = found.get(id(leaf))
-        grad = torch.zeros_like(leaf) if grad is None else grad
-        if seen.shape != ids.shape and seen.shape == ids.T.shape:  # XLNet puts the tokens first
-            seen, leaf, grad = seen.T, leaf.transpose(0, 1), grad.transpose(0, 1)
-        if seen.shape == ids.shape and torch.equal(seen, ids):
-            values = leaf.detach()
-        elif seen.shape == ids.shape and torch.equal(
-            seen[:, 1:][real[:, 1:]], ids[:, :-1][real[:, 1:]]
-        ):
-            grad = torch.cat([grad[:, 1:], torch.zeros_like(grad[:, :1])], dim=1)
-        else:
-            raise NotCapturable(
-                "The token embeddings are looked up for tokens that are not those of the input. "
-                "Use leave_one_out, which needs no embeddings."
-            )
-        total = grad if total is None else total + grad
-    if values is None:
-        raise NotCapturable(
-            "The model never looked its input up in get_input_embeddings(). Use leave_one_out."
-        )
-    return values, total

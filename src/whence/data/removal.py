@@ -1,6 +1,6 @@
-"""Removing a token is one decision, made here: delete it, or put a mask, padding or unknown token in its place."""
+"""Removing tokens is one decision, made here: delete them, or put a mask, padding or unknown token in their place."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Literal, get_args
 
 from whence.core.errors import BadParameter
@@ -8,32 +8,61 @@ from whence.data.encode import Encoded
 
 Removal = Literal["mask", "delete", "pad", "unk"]
 
+# Where many tokens go at once, deleting them makes a text of another length, and at last none at all: only where
+# nothing can stand in for them.
+MANY: tuple[Removal, ...] = ("mask", "pad", "unk", "delete")
 
-def resolve(how: Removal | None, fillers: Mapping[str, int]) -> Removal:
-    """Return the way of removal: the one asked for, if this model has it; else mask before delete."""
+
+def resolve(
+    how: Removal | None,
+    fillers: Mapping[str, int],
+    prefer: Collection[Removal] = ("mask", "delete"),
+) -> Removal:
+    """Return the way of removal: the one asked for, if this model has it; else the first possible in `prefer`."""
     if how is None:
-        return "mask" if "mask" in fillers else "delete"
+        return next(name for name in prefer if name == "delete" or name in fillers)
     if how != "delete" and how not in fillers:
-        possible = [name for name in get_args(Removal) if name == "delete" or name in fillers]
         raise BadParameter(
             f"remove={how!r} needs a {how} token, and this model's tokenizer has none. "
-            f"Possible here: {', '.join(possible)}."
+            f"Possible here: {', '.join(_possible(fillers))}."
         )
     return how
 
 
-def without(item: Encoded, index: int, how: Removal, fillers: Mapping[str, int]) -> Encoded:
-    """Return `item` with token `index` removed."""
+def without(
+    item: Encoded, places: Collection[int], how: Removal, fillers: Mapping[str, int]
+) -> Encoded:
+    """Return `item` with the tokens at `places` removed."""
+    gone = frozenset(places)
     if how == "delete":
-        if len(item) == 1:
+        if len(gone) == len(item):
+            others = [name for name in _possible(fillers) if name != "delete"]
+            instead = f"Possible instead: {', '.join(others)}." if others else "Give a longer text."
             raise BadParameter(
-                "remove='delete' would leave nothing of an input of one token. Use 'mask', 'pad' or 'unk'."
+                f"remove='delete' would leave nothing of an input of {len(item)} token(s). {instead}"
             )
+        stay = [place for place in range(len(item)) if place not in gone]
         features = {
-            name: values[:index] + values[index + 1 :] for name, values in item.features.items()
+            name: tuple(values[place] for place in stay) for name, values in item.features.items()
         }
     else:
-        filled = (*item.ids[:index], fillers[how], *item.ids[index + 1 :])
+        filler = fillers[how]
+        filled = tuple(
+            filler if place in gone else identity for place, identity in enumerate(item.ids)
+        )
         features = {**item.features, "input_ids": filled}
     # What is left is for the model, not for a person: tokens and words would no longer fit.
     return Encoded(features, (), (), item.source)
+
+
+def players(item: Encoded, anchors: Collection[int]) -> list[int]:
+    """Return the places of the tokens that can come and go: those of the text, less what the model cannot miss."""
+    return [
+        place
+        for place, token in enumerate(item.tokens)
+        if not token.special and token.id not in anchors
+    ]
+
+
+def _possible(fillers: Mapping[str, int]) -> list[str]:
+    return [name for name in get_args(Removal) if name == "delete" or name in fillers]

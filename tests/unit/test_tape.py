@@ -1,0 +1,131 @@
+"""The tape: what was called, on what, where; and nothing silently missing."""
+
+from contextlib import ExitStack
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from whence.capture.tape import Tape
+from whence.core.errors import NotCapturable
+
+
+def record(module, x):
+    """Run a module under a tape; return the tape, the number of its output and the output."""
+    module.requires_grad_(False)
+    x = x.detach().requires_grad_()
+    with ExitStack() as stack:
+        tape = Tape()
+        tape.watch_modules(module, stack)
+        stack.enter_context(tape)
+        tape.leaf(x)
+        output = module(x)
+        return tape, tape.finish(output), output
+
+
+class Small(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(4, 4)
+        self.act = nn.GELU()
+
+    def forward(self, x):
+        constant = torch.arange(4.0).sum() * 2  # does not depend on the input
+        first, second = self.act(self.inner(x)).chunk(2, dim=-1)
+        return torch.cat([first, second * constant], dim=-1)
+
+
+def test_steps_in_order_with_their_modules():
+    tape, outlet, _ = record(Small(), torch.randn(2, 4))
+    names = [(step.name.rsplit(".", 1)[-1], ".".join(step.module)) for step in tape.steps]
+    assert names == [("linear", "inner"), ("gelu", "act"), ("chunk", ""), ("mul", ""), ("cat", "")]
+    assert tape.steps[-1].outputs == (outlet,)
+    kinds = [call.kind.rsplit(".", 1)[-1] for call in tape.calls]
+    assert kinds == ["Linear", "GELU", "Small"]
+
+
+def test_running_the_steps_again_gives_the_output():
+    tape, outlet, output = record(Small(), torch.randn(3, 4))
+    for step in tape.steps:
+        result = step.run([tape.value(number) for number in step.inputs])
+        results = result if isinstance(result, tuple | list) else (result,)
+        for number, one in zip(step.outputs, results, strict=True):
+            assert torch.equal(tape.value(number), one)
+    assert torch.equal(tape.value(outlet), output)
+
+
+def test_what_is_changed_in_place_is_kept_as_it_was():
+    class InPlace(nn.Module):
+        def forward(self, x):
+            y = x * 2
+            z = y.exp()
+            y += 1
+            y.mul_(3)
+            return y + z
+
+    x = torch.randn(2, 4)
+    tape, _, output = record(InPlace(), x)
+    values = [tape.value(step.outputs[0]) for step in tape.steps]
+    wanted = [x * 2, (x * 2).exp(), x * 2 + 1, (x * 2 + 1) * 3, (x * 2 + 1) * 3 + (x * 2).exp()]
+    for got, want in zip(values, wanted, strict=True):
+        torch.testing.assert_close(got, want, rtol=0, atol=0)
+    torch.testing.assert_close(output, wanted[-1])
+
+
+def test_a_value_overwritten_through_a_view_is_refused():
+    class Sneaky(nn.Module):
+        def forward(self, x):
+            y = x * 2
+            z = y.exp()
+            y[:, 0].zero_()
+            return y + z
+
+    tape, _, _ = record(Sneaky(), torch.randn(2, 4))
+    with pytest.raises(NotCapturable, match="overwrote a value in place"):
+        [tape.value(number) for step in tape.steps for number in step.inputs]
+
+
+class Hidden(torch.autograd.Function):
+    """An operation that PyTorch's function modes do not see."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x.sin()
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad
+
+
+def test_an_operation_that_cannot_be_seen_leaves_a_mark():
+    class Opaque(nn.Module):
+        def forward(self, x):
+            return Hidden.apply(x * 2) + 1
+
+    tape, _, _ = record(Opaque(), torch.randn(2, 4))
+    assert [step.func is None for step in tape.steps] == [False, True, False]
+    assert tape.steps[1].inputs == ()
+
+
+def test_a_users_backward_hook_changes_nothing():
+    model = Small()
+    handle = model.inner.register_full_backward_hook(lambda *_: None)
+    tape, outlet, _ = record(model, torch.randn(2, 4))
+    handle.remove()
+    assert all(step.func is not None for step in tape.steps)
+    made = {number for step in tape.steps for number in step.outputs}
+    assert outlet in made
+
+
+def test_what_does_not_depend_on_the_input_is_a_constant():
+    class Cut(nn.Module):
+        def forward(self, x):
+            with torch.no_grad():
+                scale = x.abs().max()
+            return F.relu(x) * scale * x.detach()
+
+    tape, _, _ = record(Cut(), torch.randn(2, 4))
+    names = [step.name.rsplit(".", 1)[-1] for step in tape.steps]
+    assert names == ["relu", "mul", "mul"]
+    assert all(len(step.inputs) == 1 for step in tape.steps)
