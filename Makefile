@@ -8,7 +8,7 @@ export OMP_NUM_THREADS ?= 1
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types imports unit browser format bench clean
+.PHONY: help setup demo test lint types imports unit browser docs format bench clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -44,6 +44,9 @@ browser: ## install Chromium from the system's packages, if it is missing and th
 	  test "$$(id -u)" = 0 && command -v apt-get >/dev/null && \
 	  apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium >/dev/null; } || \
 	  echo "no Chromium: the browser tests will be skipped"
+
+docs: setup ## write the tables of docs/ that are computed
+	$(BIN)/python scripts/build_docs.py
 
 format: setup ## write the code the way the checks want it
 	$(BIN)/ruff check --fix

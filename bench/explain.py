@@ -9,6 +9,7 @@ Runs are interleaved and medians compared, because machines are noisy; ratios, n
 
 import argparse
 import json
+import math
 import os
 import platform
 import statistics
@@ -62,13 +63,20 @@ def explaining(explainer: Any, texts: list[str]) -> dict[str, Callable[[], Any]]
     return {what: lambda m=m: explainer.explain(given, method=m) for what, m in wanted.items()}
 
 
-def median_seconds(cases: dict[str, Callable[[], Any]], repeats: int) -> dict[str, float]:
-    """Run all cases in turn, over and over, and return each one's median."""
+def median_seconds(
+    cases: dict[str, Callable[[], Any]], repeats: int, share: float = math.inf
+) -> dict[str, float]:
+    """Run all cases in turn, over and over, and return each one's median.
+
+    A case that has had its `share` of seconds sits out the rest, once it has been measured.
+    """
     seen: dict[str, list[float]] = {name: [] for name in cases}
     for case in cases.values():
         case()
     for _ in range(repeats):
         for name, case in cases.items():
+            if sum(seen[name]) > share:
+                continue
             started = time.perf_counter()
             case()
             seen[name].append(time.perf_counter() - started)

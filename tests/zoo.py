@@ -98,6 +98,7 @@ _MAKERS: dict[str, Callable[[], Any]] = {
 }
 
 ARCHITECTURES = tuple(_MAKERS)
+PIXELS = (3, 16, 16)  # of the ViT's pictures: 16 patches, and the class token
 TWO_STREAMS = frozenset({"bart", "t5"})  # an encoder and a decoder: no single attention row
 CAUSAL = frozenset({"gpt2", "llama", "qwen3", "gemma3"})
 
@@ -105,6 +106,12 @@ CAUSAL = frozenset({"gpt2", "llama", "qwen3", "gemma3"})
 def make(name: str, *, dtype: torch.dtype = torch.float64, seed: int = 0) -> Any:
     """Build a model with random weights, large enough that nothing is nearly linear."""
     return seeded(_MAKERS[name], seed).to(dtype).eval()
+
+
+def make_vit(*, dtype: torch.dtype = torch.float64, seed: int = 0) -> Any:
+    """Build a picture classifier; it takes no text, so it is not among the architectures above."""
+    config = hf.ViTConfig(**_WIDTH, image_size=PIXELS[1], patch_size=4, num_labels=3)
+    return seeded(lambda: hf.ViTForImageClassification(config), seed).to(dtype).eval()
 
 
 def seeded(maker: Callable[[], Any], seed: int = 0) -> Any:

@@ -15,7 +15,10 @@ MODELS = ["bert", "albert", "deberta-v2", "gpt2", "gemma3", "t5"]
 
 
 def works(name: str) -> list[str]:
-    two_streams = ["gradient", "grad_x_input", "leave_one_out", "random"]
+    two_streams = [
+        "gradient", "grad_x_input", "integrated_gradients", "smoothgrad", "gradient_shap", "leave_one_out",
+        "occlusion", "lime", "kernel_shap", "random",
+    ]  # fmt: skip
     return two_streams if name in zoo.TWO_STREAMS else method.names()
 
 
@@ -106,7 +109,8 @@ def test_a_second_model_is_not_affected_while_the_first_is_explained():
     handle = first.transformer.h[1].register_forward_hook(
         lambda *_: seen.append((second(input_ids=ids).logits, second.config._attn_implementation))
     )
-    whence.load(first).explain(zoo.rows("gpt2"), method=["generic_attention", "gradient"])
+    methods = ["generic_attention", "gradient", "transformer_attribution", "decompx"]
+    whence.load(first).explain(zoo.rows("gpt2"), method=methods)
     handle.remove()
     assert seen
     assert all((logits == wanted).all() and name == "sdpa" for logits, name in seen)

@@ -94,28 +94,42 @@ def test_facts_are_there_and_true(case, name):
     assert frozenset(entry.facts["needs"]) <= NEEDS
     assert all(str(entry.facts[fact]).strip() for fact in method.required - {"needs"})
     rows = zoo.rows(architecture, lengths=(9, 8, 7, 6))
+    # No token twice: what comes out the same without one as without the other is asked about once.
+    rows = [{"input_ids": list(dict.fromkeys(row["input_ids"]))} for row in rows]
     found = explainer.explain(rows, method=name)
     smallest = min(e.scores.min() for e in found)
     assert (smallest < 0) == entry.facts["signed"]
     for e, row in zip(found, rows, strict=True):
         assert e.scores.shape == (len(row["input_ids"]),)
-        backward = bool(set(entry.facts["needs"]) - {"attention"})
-        assert e.passes.backward == int(backward)
-        extra = 0 if is_reader(entry) else entry.facts.get("calls", lambda n: 0)(len(e.tokens))
-        assert e.passes.forward == 1 + extra
+        if is_reader(entry):
+            assert e.passes.backward == int(bool(entry.facts["needs"] & GRADIENTS))
+            assert e.passes.forward == 1
+        else:
+            calls = entry.facts.get("calls", lambda n, params: 0)
+            assert e.passes.forward == 1 + calls(len(e.tokens), e.params)
 
 
 @pytest.mark.parametrize("name", METHODS)
 def test_passes_are_counted_as_they_happen(name):
     model = zoo.make("bert")
     explainer = whence.load(model)
-    rows = []
-    handle = model.register_forward_pre_hook(
-        lambda _, args, kwargs: rows.append(len(kwargs["input_ids"])), with_kwargs=True
+    rows, rows_back, units = [], [], []
+    handles = [
+        model.register_forward_pre_hook(
+            lambda _, args, kwargs: rows.append(len(kwargs["input_ids"])), with_kwargs=True
+        ),
+        model.bert.encoder.layer[0].register_full_backward_pre_hook(
+            lambda _, grads: rows_back.append(len(grads[0]))
+        ),
+    ]
+    found = explainer.explain(
+        zoo.rows("bert", lengths=(7, 7)), method=name, progress=lambda *done: units.append(done)
     )
-    found = explainer.explain(zoo.rows("bert", lengths=(7, 7)), method=name)
-    handle.remove()
+    for handle in handles:
+        handle.remove()
     assert sum(rows) == sum(e.passes.forward for e in found)
+    assert sum(rows_back) == sum(e.passes.backward for e in found)
+    assert units[-1] == (sum(rows), sum(rows))
 
 
 def test_all_readers_share_one_forward_and_one_backward():
@@ -148,13 +162,29 @@ def test_bad_parameters_are_named(name):
             explainer.explain(zoo.rows("bert"), method=name, params={parameter.name: object()})
 
 
+PRESETS = [(name, preset) for name in METHODS for preset in method.get(name).presets]
+
+
+@pytest.mark.parametrize(("name", "preset"), PRESETS)
+def test_every_preset_is_its_parameters(name, preset):
+    """A preset runs, in a batch as alone, and is nothing but a short name for values of parameters."""
+    explainer = whence.load(zoo.make("bert"))
+    rows = zoo.rows("bert")
+    found = explainer.explain(rows, method=name, params={"preset": preset})
+    values = dict(method.get(name).presets[preset])
+    spelt_out = [explainer.explain(row, method=name, params=values) for row in rows]
+    same(scores(found), scores(spelt_out))
+    assert all(e.params == other.params for e, other in zip(found, spelt_out, strict=True))
+    assert all(e.params.items() >= values.items() and "preset" not in e.params for e in found)
+
+
 @pytest.mark.parametrize("name", METHODS)
 def test_target_is_what_is_explained(name):
     """Methods that know the class must give other scores for another class; the others must not."""
     explainer = whence.load(zoo.make("bert"))
     row = zoo.rows("bert")[0]
     first, second = (explainer.explain(row, method=name, target=t).scores for t in (0, 1))
-    knows_no_class = name in {"raw_attention", "rollout", "random"}
+    knows_no_class = method.get(name).facts["family"] in {"attention", "baseline"}
     assert np.array_equal(first, second) == knows_no_class
 
 
@@ -170,7 +200,11 @@ def test_every_gradient_that_is_stated_is_used(name):
             entry.fn(explainer.trace(zoo.rows("bert"), needs=(needs - {one}) | {"attention"}))
 
 
-@pytest.mark.parametrize("name", ["grad_x_input", "cat", "attcat", "leave_one_out"])
+@pytest.mark.parametrize(
+    "name",
+    ["grad_x_input", "attention_gradient", "cat", "attcat", "integrated_gradients", "gradient_shap",
+     "leave_one_out", "occlusion", "lime", "kernel_shap", "attn_lrp", "cp_lrp", "decompx"],
+)  # fmt: skip
 def test_a_contrast_is_the_difference_of_two_explanations(name):
     """What is linear in the target is linear in the scores."""
     explainer = whence.load(zoo.make("bert"))
@@ -179,7 +213,10 @@ def test_a_contrast_is_the_difference_of_two_explanations(name):
     np.testing.assert_allclose(both, one - two, **EXACT)
 
 
-@pytest.mark.parametrize("name", ["grad_x_input", "cat", "attcat"])
+@pytest.mark.parametrize(
+    "name",
+    ["grad_x_input", "attention_gradient", "cat", "attcat", "attn_lrp", "cp_lrp", "decompx"],
+)
 def test_probability_follows_from_the_logits_by_the_chain_rule(name):
     explainer = whence.load(zoo.make("bert"))
     row = zoo.rows("bert")[0]
@@ -202,7 +239,14 @@ def test_probability_follows_from_the_logits_by_the_chain_rule(name):
 def test_any_batch_equals_its_singles(lengths, seed, size):
     explainer = whence.load(zoo.make("roberta"))
     rows = zoo.rows("roberta", tuple(lengths), seed)
-    names = ["generic_attention", "attcat", "grad_x_input", "rollout", "leave_one_out"]
+    names = [
+        "generic_attention",
+        "attcat",
+        "rollout",
+        "leave_one_out",
+        "transformer_attribution",
+        "decompx",
+    ]
     together = explainer.explain(rows, method=names, batch_size=size)
     for row, found in zip(rows, together, strict=True):
         alone = explainer.explain(row, method=names)

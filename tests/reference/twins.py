@@ -11,13 +11,16 @@ from typing import Any
 import torch
 
 TWINS: dict[str, Callable[..., list[float]]] = {}
+ONLY_ON: dict[str, tuple[str, ...]] = {}  # the architectures of a twin that is not written for all
 
 
-def twin(name: str) -> Callable[[Any], Any]:
-    """Register the twin of a method."""
+def twin(name: str, *, on: tuple[str, ...] | None = None) -> Callable[[Any], Any]:
+    """Register the twin of a method, for all architectures or only for some."""
 
     def register(fn: Any) -> Any:
         TWINS[name] = fn
+        if on is not None:
+            ONLY_ON[name] = on
         return fn
 
     return register

@@ -42,6 +42,12 @@ class Tally:
         if self._progress is not None:
             self._progress(min(self._done, self._total), self._total)
 
+    def correct(self, expected: int, made: int) -> None:
+        """Put what a method really did in the place of what it was thought to do: the end is then the end."""
+        self._total += made - expected
+        if made != expected:
+            self.add(0)
+
 
 def explain_batch(
     loaded: Loaded,
@@ -62,7 +68,7 @@ def explain_batch(
     results: list[dict[str, Explanation]] = [{} for _ in batch.items]
     for request in asked:
         started = time.perf_counter()
-        scores, axioms, forwards = _scores(loaded, request, seen, policy, tally)
+        scores, axioms, extra = _scores(loaded, request, seen, policy, tally)
         seconds = (shared + time.perf_counter() - started) / len(batch)
         backward = int(bool(request.needs & GRADIENTS))
         for row, item in enumerate(batch.items):
@@ -75,9 +81,9 @@ def explain_batch(
                 target=seen.targets.describe(row, loaded.labels),
                 method=request.name,
                 params=request.params,
-                signed=bool(request.entry.facts["signed"]),
+                signed=request.signed,
                 axioms={name: float(values[row]) for name, values in axioms.items()},
-                passes=Passes(1 + forwards[row], backward),
+                passes=Passes(1 + extra[row].forward, backward + extra[row].backward),
                 seconds=seconds,
                 **facts,
             )
@@ -86,10 +92,10 @@ def explain_batch(
 
 def _scores(
     loaded: Loaded, request: Request, seen: Trace, policy: Policy, tally: Tally
-) -> tuple[np.ndarray[Any, Any], Mapping[str, Tensor], list[int]]:
-    """Run one method; return its scores, its axioms' residuals and the extra forward passes."""
+) -> tuple[np.ndarray[Any, Any], Mapping[str, Tensor], list[Passes]]:
+    """Run one method; return its scores, its axioms' residuals and the extra passes of each input."""
     batch = seen.batch
-    forwards = [0] * len(batch)
+    extra = [Passes(0, 0)] * len(batch)
     if request.reads:
         returned = request.entry.fn(seen, **request.params)
     else:
@@ -105,9 +111,11 @@ def _scores(
             progress=tally.add,
         )
         returned = request.entry.fn(ask, batch, **request.params)
-        forwards = ask.forwards
+        extra = [Passes(*made) for made in zip(ask.forwards, ask.backwards, strict=True)]
+        expected = sum(request.extra_forwards(len(item)) for item in batch.items)
+        tally.correct(expected, sum(ask.forwards))
     scores, axioms = _checked(request.name, returned, batch)
-    return _numpy(scores, loaded.dtype), axioms, forwards
+    return _numpy(scores, loaded.dtype), axioms, extra
 
 
 def _checked(name: str, returned: Any, batch: Batch) -> tuple[Tensor, Mapping[str, Tensor]]:

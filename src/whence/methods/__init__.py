@@ -11,19 +11,57 @@ prediction reads; layers count from 0 at the input; every token has a score, spe
 
 from collections.abc import Mapping
 from inspect import signature
+from typing import Literal
 
+import torch
 from torch import Tensor
 
-from whence.capture import NEEDS
+from whence.capture import NEEDS, Trace
 from whence.core.errors import BadMethod
 from whence.core.registry import Entry, Registry
 
 Scores = Tensor | tuple[Tensor, Mapping[str, Tensor]]
 
+# Which rows of a map speak for the prediction: those it reads, the last token's, the mean of all, or for each
+# token the largest of all.
+Query = Literal["read", "last", "mean", "max"]
+# What becomes of the score that the row which is read gives to its own token.
+Own = Literal["keep", "zero", "min"]
+
 
 def is_reader(entry: Entry) -> bool:
     """Tell a reader, whose first argument is `trace`, from an asker."""
     return next(iter(signature(entry.fn).parameters), "") == "trace"
+
+
+def query_rows(trace: Trace, query: Query) -> list[Tensor]:
+    """Return the weights of the rows to contract a map with, each (batch, tokens).
+
+    For "max" there is one for every token, to take the largest result of; it is zero where that is padding.
+    """
+    real = trace.real.to(trace.rows.dtype)
+    if query == "read":
+        return [trace.rows]
+    if query == "mean":
+        return [real / real.sum(1, keepdim=True)]
+    if query == "max":
+        return list(torch.diag_embed(real).unbind(1))
+    last = trace.real.sum(1) - 1
+    return [torch.nn.functional.one_hot(last, real.shape[1]).to(real)]
+
+
+def with_own(scores: Tensor, rows: Tensor, real: Tensor, own: Own) -> Tensor:
+    """Return the scores with the entry of the one row that was read kept, set to 0, or to the smallest of all.
+
+    `rows` (batch, tokens) is not zero at the rows that were read. Where there are several of them (mean pooling),
+    none of the entries is the row's own, and nothing changes. Axioms are to be measured before this.
+    """
+    if own == "keep":
+        return scores
+    place = rows.ne(0)
+    place &= place.sum(1, keepdim=True) == 1
+    smallest = scores.masked_fill(~real, torch.inf).amin(1, keepdim=True)
+    return torch.where(place, smallest if own == "min" else torch.zeros_like(smallest), scores)
 
 
 def _check(entry: Entry) -> None:
@@ -43,8 +81,11 @@ def _check(entry: Entry) -> None:
 
 # needs: what a reader wants traced (whence.capture.NEEDS); signed: can a score be negative;
 # cite: where it comes from; formula: what it computes; cost: in passes; misleads_when: how it goes wrong.
-# Optional: settle(parameters, fillers) fills in what depends on the model; calls(n) is the number of extra
-# forward passes an asker makes for an input of n tokens.
+# Optional: presets maps the name of a paper's or its code's setting to parameters and their values;
+# settle(parameters, fillers) fills in what depends on the model; calls(n, parameters) is the
+# number of extra forward passes an asker makes for an input of n tokens, or a little more than that;
+# signed_when(parameters) says whether scores are signed where that depends on them; notice is something that users
+# must know before they use it.
 method = Registry(
     kind="method",
     package="whence.methods",
@@ -52,4 +93,4 @@ method = Registry(
     required=frozenset({"family", "needs", "signed", "cite", "formula", "cost", "misleads_when"}),
 )
 
-__all__ = ["Scores", "is_reader", "method"]
+__all__ = ["Own", "Query", "Scores", "is_reader", "method", "query_rows", "with_own"]

@@ -3,7 +3,7 @@
 import torch
 
 from whence.capture import Trace, contract
-from whence.methods import Scores, method
+from whence.methods import Scores, method, query_rows
 
 
 @method(
@@ -11,6 +11,11 @@ from whence.methods import Scores, method
     family="attention x gradient",
     needs={"attention", "hidden_grad"},
     signed=True,
+    presets={
+        "attcat": {"layer": None, "absolute": False},
+        "attcat_qqp": {"layer": None, "absolute": True},
+        "attcat_squad": {"layer": None, "absolute": True},
+    },
     cite="Qiang et al. 2022, AttCAT (NeurIPS)",
     formula="s_j = Σ_l a_l[j] · Σ_d h_l[j,d] · dy / dh_l[j,d],  a_l[j] = mean_h mean_i A_l[h,i,j]",
     cost="1 forward, 1 backward",
@@ -21,9 +26,7 @@ def attcat(trace: Trace, *, layer: int | None = None, absolute: bool = False) ->
 
     `absolute` takes the magnitude of the sum, as the authors' QQP and SQuADv2 notebooks do.
     """
-    # Every query row counts the same, padding not at all.
-    everyone = trace.real.to(trace.rows.dtype)
-    everyone = everyone / everyone.sum(1, keepdim=True)
+    (everyone,) = query_rows(trace, "mean")
     layers = trace.layers if layer is None else [trace.layer(layer)]
     scores = torch.stack([one.cat() * contract(one, everyone) for one in layers]).sum(0)
     return scores.abs() if absolute else scores

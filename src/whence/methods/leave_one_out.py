@@ -7,7 +7,7 @@ import torch
 
 from whence.capture import Ask
 from whence.data import Batch
-from whence.data.removal import Removal, resolve, without
+from whence.data.removal import Removal, resolve
 from whence.methods import Scores, method
 
 
@@ -21,7 +21,7 @@ def _settle(parameters: dict[str, Any], fillers: Mapping[str, int]) -> dict[str,
     needs=set(),
     signed=True,
     settle=_settle,
-    calls=lambda tokens: tokens,
+    calls=lambda tokens, _: tokens,
     cite="Li, Monroe & Jurafsky 2016, arXiv:1612.08220",
     formula="s_j = p(y | x) - p(y | x without token j)",
     cost="n + 1 forwards for n tokens",
@@ -35,17 +35,12 @@ def leave_one_out(ask: Ask, batch: Batch, *, remove: Removal | None = None) -> S
     """
     how = resolve(remove, ask.fillers)
     places = [
-        (row, place)
-        for row, item in enumerate(batch.items)
-        for place, identity in enumerate(item.ids)
-        if identity not in ask.anchors
+        [place for place, identity in enumerate(item.ids) if identity not in ask.anchors]
+        for item in batch.items
     ]
-    after = ask(
-        ((row, without(batch.items[row], place, how, ask.fillers)) for row, place in places),
-        of="probability",
-    )
+    after = ask.without([[(place,) for place in own] for own in places], how)
     base = ask.base(of="probability")
     scores = torch.zeros(batch.real.shape, dtype=base.dtype, device=base.device)
-    at, where = torch.tensor(places, dtype=torch.long, device=base.device).reshape(-1, 2).T
-    scores[at, where] = base[at] - after
+    for row, own in enumerate(places):
+        scores[row, own] = base[row] - after[row]
     return scores

@@ -1,7 +1,9 @@
 """Raw attention: the weights themselves, of one layer."""
 
+import torch
+
 from whence.capture import Trace, contract
-from whence.methods import Scores, method
+from whence.methods import Own, Query, Scores, method, query_rows, with_own
 
 
 @method(
@@ -9,12 +11,30 @@ from whence.methods import Scores, method
     family="attention",
     needs={"attention"},
     signed=False,
+    presets={
+        "abnar": {"layer": -1, "query": "read", "own": "keep"},
+        "abnar_sst": {"layer": -1, "query": "max", "own": "keep"},
+        "chefer_bert": {"layer": -1, "query": "read", "own": "zero"},
+        "chefer_vit": {"layer": -1, "query": "read", "own": "zero"},
+        "attcat": {"layer": -1, "query": "read", "own": "zero"},
+        "attcat_squad": {"layer": None, "query": "last", "own": "keep"},
+    },
     cite="Bahdanau, Cho & Bengio 2015, arXiv:1409.0473; tested by Jain & Wallace 2019, arXiv:1902.10186",
     formula="s_j = mean_h A_l[h, i, j],  i the row that the prediction reads",
     cost="1 forward",
     misleads_when="weights fall on tokens whose value vectors say nothing, or lower layers have mixed the tokens",
 )
-def raw_attention(trace: Trace, *, layer: int = -1) -> Scores:
-    """Read the attention weights of one layer, averaged over its heads."""
-    scores = contract(trace.layer(layer), trace.rows)
-    return scores, {"sums_to_one": scores.sum(1) - 1}
+def raw_attention(
+    trace: Trace, *, layer: int | None = -1, query: Query = "read", own: Own = "keep"
+) -> Scores:
+    """Read the attention weights of one layer, averaged over its heads.
+
+    Without a `layer` it is the mean of all. `query` may read another row than the prediction does.
+    """
+    layers = trace.layers if layer is None else [trace.layer(layer)]
+    rows = query_rows(trace, query)
+    read = [torch.stack([contract(one, row) for one in layers]).mean(0) for row in rows]
+    scores = torch.stack(read).amax(0)
+    # The largest of several rows adds up to nothing in particular.
+    axioms = {} if query == "max" else {"sums_to_one": scores.sum(1) - 1}
+    return with_own(scores, torch.stack(rows).sum(0), trace.real, own), axioms

@@ -2,9 +2,14 @@
 
 from typing import Annotated
 
-from whence.capture import Trace, contract
+import torch
+from torch import Tensor
+
+from whence.capture import AttentionLayer, Trace, contract
 from whence.core.params import Range
-from whence.methods import Scores, method
+from whence.methods import Own, Query, Scores, method, query_rows, with_own
+
+_ABNAR = {"start_layer": 0, "residual": 0.5, "query": "read", "every_layer": False, "own": "keep"}
 
 
 @method(
@@ -12,6 +17,14 @@ from whence.methods import Scores, method
     family="attention",
     needs={"attention"},
     signed=False,
+    presets={
+        "abnar": _ABNAR,
+        "abnar_sst": {**_ABNAR, "query": "max"},
+        "chefer_bert": {**_ABNAR, "own": "zero"},
+        "chefer_vit": {**_ABNAR, "start_layer": 1, "own": "zero"},
+        "attcat": {**_ABNAR, "own": "zero"},
+        "attcat_squad": {**_ABNAR, "residual": 0, "query": "mean", "every_layer": True},
+    },
     cite="Abnar & Zuidema 2020, arXiv:2005.00928",
     formula="s = e_i M_{L-1} ··· M_start,  M_l = (1-r) mean_h A_l + r I",
     cost="1 forward",
@@ -22,9 +35,30 @@ def rollout(
     *,
     start_layer: int = 0,
     residual: Annotated[float, Range(0, 1)] = 0.5,
+    query: Query = "read",
+    every_layer: bool = False,
+    own: Own = "keep",
 ) -> Scores:
-    """Multiply the layers' attention maps, each mixed with the skip connection."""
-    row = trace.rows
-    for layer in reversed(trace.from_layer(start_layer)):
+    """Multiply the layers' attention maps, each mixed with the skip connection.
+
+    With `every_layer` it is the mean of the rollouts that end at each layer. `query` may read another row than the
+    prediction does.
+    """
+    layers = trace.from_layer(start_layer)
+    rows = query_rows(trace, query)
+    rolled = [_rolled(layers, row, residual, every_layer) for row in rows]
+    scores = torch.stack(rolled).amax(0)
+    # The largest of several rows adds up to nothing in particular.
+    axioms = {} if query == "max" else {"sums_to_one": scores.sum(1) - 1}
+    return with_own(scores, torch.stack(rows).sum(0), trace.real, own), axioms
+
+
+def _rolled(
+    layers: list[AttentionLayer], start: Tensor, residual: float, every_layer: bool
+) -> Tensor:
+    row = start
+    for layer in reversed(layers):
         row = (1 - residual) * contract(layer, row) + residual * row
-    return row, {"sums_to_one": row.sum(1) - 1}
+        if every_layer and layer is not layers[0]:
+            row = row + start  # one more rollout, which ends below this layer
+    return row / len(layers) if every_layer else row

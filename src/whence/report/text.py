@@ -32,11 +32,16 @@ def ranked(
 
 
 def axioms(explanation: dict[str, Any]) -> str:
-    """List an explanation's axiom residuals."""
-    return ", ".join(
-        f"{name.replace('_', ' ')}: off by {residual:.1e}"
-        for name, residual in explanation["axioms"].items()
-    )
+    """List an explanation's axiom residuals; those of layers ("conservation.layer0") stand together."""
+    alone, layered = [], dict[str, list[str]]()
+    for name, residual in explanation["axioms"].items():
+        axiom, _, layer = name.replace("_", " ").partition(".")
+        if layer:
+            layered.setdefault(axiom, []).append(f"{residual:.1e}")
+        else:
+            alone.append(f"{axiom}: off by {residual:.1e}")
+    layers = [f"{axiom} by layer: off by {', '.join(off)}" for axiom, off in layered.items()]
+    return "; ".join([*alone, *layers])
 
 
 def cut(payload: dict[str, Any]) -> str:

@@ -1,0 +1,35 @@
+"""Attention times its gradient, AttGrads (as drawn in the AttCAT paper, Qiang et al. 2022)."""
+
+import torch
+from torch import Tensor
+
+from whence.capture import AttentionLayer, Trace
+from whence.methods import Scores, method
+
+
+@method(
+    "attention_gradient",
+    family="attention x gradient",
+    needs={"attention", "attention_grad"},
+    signed=True,
+    presets={"attcat_figure": {"layer": None}},
+    cite="Qiang et al. 2022, AttCAT (NeurIPS); related to Grad-SAM, Barkan et al. 2021, arXiv:2204.11073",
+    formula="s_j = Σ_l mean_h A_l[h,i,j] · dy / dA_l[h,i,j],  i the row that the prediction reads",
+    cost="1 forward, 1 backward",
+    misleads_when="lower layers count as if the row that is read had already gathered there what it reads at the top",
+)
+def attention_gradient(trace: Trace, *, layer: int | None = None) -> Scores:
+    """Multiply attention with its gradient in the row that is read, and add up the layers (or read one).
+
+    The authors' code ships something else under the name AttGrads: attention_gradcam, preset attcat.
+    """
+    layers = trace.layers if layer is None else [trace.layer(layer)]
+    return torch.stack([_weighted(one, trace.rows) for one in layers]).sum(0)
+
+
+@torch.no_grad()
+def _weighted(layer: AttentionLayer, row: Tensor) -> Tensor:
+    """Return row · mean over heads of A ∘ dy/dA, (batch, tokens), made of the rows that have a weight."""
+    active = row.ne(0).any(0).nonzero().squeeze(1)
+    product = (layer.weights(active) * layer.weights_grad(active)).to(row.dtype)
+    return torch.einsum("bq,bhqk->bk", row[:, active], product) / layer.heads

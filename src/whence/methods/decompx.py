@@ -1,0 +1,33 @@
+"""DecompX (Modarressi et al. 2023): every value decomposed by token, through all layers and the head."""
+
+import torch
+
+from whence.capture import Trace
+from whence.lrp import Bias, block, by_token, decompose
+from whence.methods import Scores, method
+
+
+@method(
+    "decompx",
+    family="relevance",
+    needs={"attention", "steps"},
+    signed=True,
+    presets={"without_bias": {"bias": "none"}},  # an ablation of the paper
+    cite="Modarressi et al. 2023 (ACL), arXiv:2306.02873",
+    formula="s_k = y_{c⇐k}: x_{i⇐k} carried through attention, sums, norms, activations (slope f(a)/a) and head; "
+    "biases shared by |b·x_{i⇐k}|;  Σ_k s_k = y_c",
+    cost="1 forward, 1 decomposition: about n times the forward's work and memory for n tokens",
+    misleads_when="attention weights and deviations count as given: what a token does by steering them is not seen",
+)
+def decompx(trace: Trace, *, bias: Bias = "absdot") -> Scores:
+    """Split the target into one part per token, adding up to it.
+
+    `bias`: how what biases add is shared between the tokens; "none" leaves it out.
+    """
+    first = block(trace, trace.layers[0])
+    assert trace.outlet is not None
+    given = {first.hidden: by_token(first.tape.value(first.hidden))}
+    parts = decompose(first.tape, given, trace.outlet, real=trace.real, bias=bias)
+    slope = trace.targets.slope(trace.logits).to(parts.dtype)
+    scores = torch.einsum("kbc,bc->bk", parts, slope)
+    return scores, {"completeness": scores.sum(1) - (slope * trace.logits).sum(1)}

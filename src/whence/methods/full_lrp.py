@@ -1,0 +1,34 @@
+"""Full LRP: relevance propagated through every operation down to the first layer's input."""
+
+from whence.capture import Trace
+from whence.lrp import NOTICE, Rules, Stabiliser, relevance
+from whence.methods import Own, Scores, method, with_own
+
+
+@method(
+    "full_lrp",
+    family="relevance",
+    needs={"attention", "relevance"},
+    signed=True,
+    presets={"chefer": {"own": "zero"}},
+    notice=NOTICE,
+    cite="Bach et al. 2015, doi:10.1371/journal.pone.0130140; as in Chefer, Gur & Wolf 2021, arXiv:2012.09838",
+    formula="s_j = Σ_d R(h_0)[j, d],  h_0 the input of the first layer, R propagated rule by rule from the logit",
+    cost="1 forward, 1 relevance pass",
+    misleads_when="rules 'original' double relevance at every linear layer, and where two terms cancel it blows up: "
+    "compute in float64, look at the conservation residuals",
+)
+def full_lrp(
+    trace: Trace,
+    *,
+    rules: Rules = "original",
+    own: Own = "keep",
+    stabiliser: Stabiliser = "paper",
+) -> Scores:
+    """Propagate relevance from the target to the input of the first layer.
+
+    `rules`: "original" is the baseline of the authors' tables, "ours" their own rules, which conserve relevance.
+    """
+    found = relevance(trace, rules, stabiliser)
+    scores = found.of_layer_input(trace.layers[0])
+    return with_own(scores, trace.rows, trace.real, own), found.conservation()

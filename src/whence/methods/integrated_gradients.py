@@ -1,0 +1,83 @@
+"""Integrated gradients (Sundararajan, Taly & Yan 2017)."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import torch
+
+from whence.capture import Ask
+from whence.capture.baseline import Baseline, resolve_baseline
+from whence.core.errors import BadParameter
+from whence.core.params import Range
+from whence.data import Batch
+from whence.methods import Scores, method
+
+Rule = Literal["gauss_legendre", "midpoint", "right", "trapezoid"]
+
+
+def _settle(parameters: dict[str, Any], fillers: Mapping[str, int]) -> dict[str, Any]:
+    _nodes(parameters["rule"], parameters["steps"])
+    return {**parameters, "baseline": resolve_baseline(parameters["baseline"], fillers)}
+
+
+def _nodes(rule: Rule, steps: int) -> tuple[list[float], list[float]]:
+    """Return places from 0 to 1 and their weights, which add up to 1."""
+    if rule == "gauss_legendre":
+        places, weights = np.polynomial.legendre.leggauss(steps)
+        return ((places + 1) / 2).tolist(), (weights / 2).tolist()
+    if rule == "trapezoid":
+        if steps < 2:
+            raise BadParameter(f"rule='trapezoid' needs steps >= 2, for both ends. Got {steps}.")
+        inner = 1 / (steps - 1)
+        weights = np.array([inner / 2, *[inner] * (steps - 2), inner / 2])
+        return np.linspace(0, 1, steps).tolist(), weights.tolist()
+    shift = 1.0 if rule == "right" else 0.5
+    return [(step + shift) / steps for step in range(steps)], [1 / steps] * steps
+
+
+@method(
+    "integrated_gradients",
+    family="gradient",
+    needs=set(),
+    signed=True,
+    settle=_settle,
+    calls=lambda _, parameters: parameters["steps"] + 1,
+    cite="Sundararajan, Taly & Yan 2017, arXiv:1703.01365",
+    formula="s_j = Σ_d (e - b)_{j,d} · ∫₀¹ dy/de_{j,d} at b + α (e - b) dα,  b the baseline",
+    cost="steps + 2 forwards, steps backwards",
+    misleads_when="the model was never made for what lies between text and baseline, and every score depends on that "
+    "baseline; where completeness is not near 0, take more steps",
+)
+def integrated_gradients(
+    ask: Ask,
+    batch: Batch,
+    *,
+    baseline: Baseline | None = None,
+    steps: Annotated[int, Range(1, 1000)] = 50,
+    rule: Rule = "gauss_legendre",
+    keep_special: bool = False,
+) -> Scores:
+    """Add up the gradients on the straight way from a baseline to the input; the scores sum to the difference.
+
+    Every token becomes the baseline's vector: that of the padding or mask token, zero, or the mean of the vocabulary
+    (by default padding, or zero where there is none). `keep_special` leaves special tokens as they are, on
+    both ends; their score is then 0.
+    """
+    inputs = ask.embeddings
+    starts = ask.baselines(resolve_baseline(baseline, ask.fillers), keep_special=keep_special)
+    places, weights = _nodes(rule, steps)
+    way = (
+        (row, torch.lerp(start, end, place))
+        for row, (start, end) in enumerate(zip(starts, inputs, strict=True))
+        for place in places
+    )
+    sums = [torch.zeros_like(end) for end in inputs]
+    for number, slope in enumerate(ask.slopes(way)):
+        row, step = divmod(number, steps)
+        sums[row].add_(slope, alpha=weights[step])
+    scores = torch.zeros(batch.real.shape, dtype=inputs[0].dtype, device=inputs[0].device)
+    for row, (start, end) in enumerate(zip(starts, inputs, strict=True)):
+        scores[row, : len(end)] = ((end - start) * sums[row]).sum(-1)
+    rise = ask.base() - ask.at(enumerate(starts))
+    return scores, {"completeness": scores.sum(1) - rise}

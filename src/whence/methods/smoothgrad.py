@@ -1,0 +1,61 @@
+"""SmoothGrad (Smilkov et al. 2017)."""
+
+from collections.abc import Iterator
+from typing import Annotated
+
+import torch
+from torch import Tensor
+
+from whence.capture import Ask
+from whence.core.params import Range
+from whence.core.seed import generator
+from whence.data import Batch
+from whence.methods import Scores, method
+
+
+@method(
+    "smoothgrad",
+    family="gradient",
+    needs=set(),
+    signed=False,
+    signed_when=lambda parameters: parameters["times_input"],
+    calls=lambda _, parameters: parameters["samples"],
+    cite="Smilkov et al. 2017, arXiv:1706.03825",
+    formula="s_j = ‖ g_j ‖₂ (or Σ_d e_{j,d} · g_{j,d}),  g = mean of dy/de at e + ε,  ε ~ N(0, σ²),  "
+    "σ = noise · (max e - min e)",
+    cost="samples + 1 forwards, samples backwards",
+    misleads_when="the noise is so large that it is another text that is explained; and slope is not contribution",
+)
+def smoothgrad(
+    ask: Ask,
+    batch: Batch,
+    *,
+    samples: Annotated[int, Range(min=1)] = 25,
+    noise: Annotated[float, Range(min=0)] = 0.15,
+    times_input: bool = False,
+    seed: int = 0,
+) -> Scores:
+    """Average the gradient over noisy copies of the embeddings, and measure its length at each token.
+
+    `times_input` multiplies the averaged gradient with the embedding instead, which gives it a sign. The noise is
+    a share of the spread of the input's own embeddings.
+    """
+    inputs = ask.embeddings
+
+    def noisy() -> Iterator[tuple[int, Tensor]]:
+        for row, (item, own) in enumerate(zip(batch.items, inputs, strict=True)):
+            draw = generator("smoothgrad", seed, item.ids)
+            width = noise * (own.max() - own.min())
+            for _ in range(samples):
+                drawn = torch.as_tensor(draw.standard_normal(tuple(own.shape))).to(own)
+                yield row, own + width * drawn
+
+    means = [torch.zeros_like(own) for own in inputs]
+    for number, slope in enumerate(ask.slopes(noisy())):
+        means[number // samples].add_(slope, alpha=1 / samples)
+    scores = torch.zeros(batch.real.shape, dtype=inputs[0].dtype, device=inputs[0].device)
+    for row, (own, mean) in enumerate(zip(inputs, means, strict=True)):
+        scores[row, : len(own)] = (
+            (own * mean).sum(-1) if times_input else torch.linalg.vector_norm(mean, dim=-1)
+        )
+    return scores

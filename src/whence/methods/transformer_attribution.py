@@ -1,0 +1,50 @@
+"""Transformer attribution (Chefer, Gur & Wolf 2021, CVPR): relevance times gradient, rolled out."""
+
+from whence.capture import Trace, contract, contract_normalised
+from whence.lrp import NOTICE, Rules, Stabiliser, relevance
+from whence.methods import Own, Scores, method, with_own
+
+
+@method(
+    "transformer_attribution",
+    family="relevance",
+    needs={"attention", "attention_grad", "relevance"},
+    signed=False,
+    presets={
+        "chefer_bert": {"start_layer": -1, "own": "min"},  # the ERASER pipeline's default
+        "chefer_bert_notebook": {"start_layer": 0, "own": "min"},
+        "chefer_vit": {"start_layer": 1, "row_normalise": False},
+        "chefer_vit_notebook": {"start_layer": 0, "row_normalise": False},
+        "attcat": {"start_layer": 0, "own": "zero"},  # "TransAtt" there
+    },
+    notice=NOTICE,
+    cite="Chefer, Gur & Wolf 2021 (CVPR), arXiv:2012.09838",
+    formula="s = e_i M_{L-1} ··· M_start,  M_l = I + mean_h max(0, dy/dA_l ∘ R_l), rows normalised",
+    cost="1 forward, 1 backward, 1 relevance pass",
+    misleads_when="evidence against the target is cut off at zero, and the row that is read keeps most for itself",
+)
+def transformer_attribution(
+    trace: Trace,
+    *,
+    start_layer: int = 0,
+    row_normalise: bool = True,
+    rules: Rules = "ours",
+    own: Own = "keep",
+    stabiliser: Stabiliser = "paper",
+) -> Scores:
+    """Roll out the relevance of attention, weighted by its positive gradient.
+
+    The authors' BERT normalises rows and their ViT does not. `stabiliser`: the "paper"'s 1e-9, or "signed", which
+    cannot blow up and loses nothing in copies.
+    """
+    found = relevance(trace, rules, stabiliser)
+    row = trace.rows
+    for layer in reversed(trace.from_layer(start_layer)):
+        quotient = found.quotient(layer)
+        if row_normalise:
+            row = contract_normalised(
+                layer, row, "positive_gradient_x_relevance", quotient=quotient
+            )
+        else:
+            row = row + contract(layer, row, "positive_gradient_x_relevance", quotient=quotient)
+    return with_own(row, trace.rows, trace.real, own), found.conservation()

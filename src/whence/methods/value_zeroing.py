@@ -1,0 +1,44 @@
+"""Value zeroing (Mohebbi et al. 2023)."""
+
+import torch
+from torch import Tensor
+
+from whence.capture import Trace
+from whence.lrp import block, rolled_out, without_values
+from whence.methods import Scores, method
+
+
+@method(
+    "value_zeroing",
+    family="attention",
+    needs={"attention", "steps"},
+    signed=False,
+    cite="Mohebbi et al. 2023 (EACL), arXiv:2301.12971",
+    formula="s = e_i C_{L-1} ··· C_0,  C_l[i,j] ∝ 1 - cos(h_i, h_i if the values of j were zero),  h: what comes "
+    "out of layer l",
+    cost="1 forward, and the upper part of each layer again for each token",
+    misleads_when="a token whose removal turns a vector where nobody looks counts as much as any; it knows no class",
+)
+def value_zeroing(trace: Trace, *, layer: int | None = None) -> Scores:
+    """Zero each token's values in a layer, see how far its output turns, and multiply the layers' maps.
+
+    `layer` reads the map of one layer alone.
+    """
+    maps = []
+    for one in trace.layers if layer is None else [trace.layer(layer)]:
+        part = block(trace, one)
+        whole = _direction(part.tape.value(part.output))
+        # 1 - cos, as half the squared distance of unit vectors: that does not drown in rounding where they are close.
+        turned = [
+            (whole - _direction(without)).square().sum(-1) / 2
+            for without in without_values(part, one)
+        ]
+        far = torch.stack(turned, dim=-1)
+        maps.append(far * trace.real[:, None, :].to(far))
+    scores = rolled_out(trace.rows, maps, row_normalise=True)
+    return scores, {"sums_to_one": scores.sum(1) - 1}
+
+
+def _direction(vectors: Tensor) -> Tensor:
+    wide = vectors.to(torch.promote_types(vectors.dtype, torch.float32))
+    return torch.nn.functional.normalize(wide, dim=-1)

@@ -1,0 +1,35 @@
+"""A trace made of attention maps alone, for methods that look at nothing else."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from whence.capture import Targets, TargetSpec, Trace
+from whence.capture.layer import Stored
+from whence.data import Batch
+
+
+def trace_of(
+    maps: Sequence[Tensor],  # for each layer (batch, heads, tokens, tokens)
+    rows: Tensor,
+    *,
+    grads: Sequence[Tensor] | None = None,
+    lengths: Sequence[int] | None = None,
+) -> Trace:
+    """Return a trace of these maps and their gradients, whose prediction reads these rows."""
+    batch, tokens = rows.shape
+    real = torch.arange(tokens) < torch.tensor(lengths or [tokens] * batch)[:, None]
+    # With values that are the identity, the gradient of the output is the gradient of the map.
+    layers = [
+        Stored(probabilities=one, v=torch.eye(tokens, dtype=one.dtype).expand(one.shape))
+        for one in maps
+    ]
+    for layer, grad in zip(layers, grads or [], strict=grads is not None):
+        layer.out_grad = grad
+    target = Targets(
+        torch.zeros(batch, dtype=torch.long), None, TargetSpec(0, None, "logit"), "single_label"
+    )
+    return Trace(
+        Batch((), {}, real), rows.new_zeros(batch, 1), target, list(layers), None, rows, None, None
+    )
