@@ -7,9 +7,10 @@ them tile by tile (`layer`).
 """
 
 from whence.capture.ask import Ask
+from whence.capture.forward import bare_logits
 from whence.capture.layer import AttentionLayer, contract, contract_normalised
 from whence.capture.target import Targets, TargetSpec, probabilities
-from whence.capture.trace import GRADIENTS, NEEDS, Trace, bare_logits, trace
+from whence.capture.trace import GRADIENTS, NEEDS, Trace, trace
 
 __all__ = [
     "GRADIENTS",

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from whence.capture.baseline import Baseline
+from whence.capture.forward import bare_logits
 from whence.capture.slopes import Embedded, at_embeddings, looked_up, mean_embedding
 from whence.capture.target import Targets
-from whence.capture.trace import bare_logits
 from whence.core.types import Of
 from whence.data import Batch, Encoded, Policy, batches, collate
 from whence.data.removal import Removal, without

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -19,52 +20,57 @@ class Lookup:
     number: int | None = None  # on the tape, if there is one
 
 
-def own(batch: Batch, lookups: Sequence[Lookup]) -> Tensor:
-    """Return the embeddings of the input's tokens, (batch, tokens, features)."""
-    ids = batch.inputs.get("input_ids")
-    for lookup in lookups:
-        if ids is None:  # pixels: what is looked up is the picture itself
-            return lookup.leaf.detach()
-        seen, leaf = _tokens_second(lookup.ids, lookup.leaf, ids)
-        if seen.shape == ids.shape and torch.equal(seen, ids):
-            return leaf.detach()
+# How the ids of a look-up stand to those of the input: the same; tokens first, as in XLNet; or one place later,
+# as in the decoder of an encoder-decoder classifier. A picture is not looked up: it is its own.
+Placement = Literal["same", "turned", "later", "picture"]
+
+
+def placement(batch: Batch, seen: Tensor) -> Placement:
+    """Say how what was looked up stands to the input, or refuse what is neither."""
+    ids, real = batch.inputs.get("input_ids"), batch.real
+    if ids is None:
+        return "picture"
+    if torch.equal(seen, ids):
+        return "same"
+    if torch.equal(seen, ids.T):
+        return "turned"
+    same_shape = seen.shape == ids.shape
+    if same_shape and torch.equal(seen[:, 1:][real[:, 1:]], ids[:, :-1][real[:, 1:]]):
+        return "later"
     raise NotCapturable(
-        "The model never looked its input up in get_input_embeddings(). Use leave_one_out."
+        "The token embeddings are looked up for tokens that are not those of the input. "
+        "Use leave_one_out, which needs no embeddings."
     )
 
 
-def per_token(batch: Batch, lookups: Sequence[Lookup], parts: Sequence[Tensor | None]) -> Tensor:
-    """Add up what belongs to each token over all the places where it enters; a part fits its look-up.
+def own(batch: Batch, lookups: Sequence[Lookup]) -> Tensor:
+    """Return the embeddings of the input's tokens, (batch, tokens, features)."""
+    for lookup in lookups:
+        place = placement(batch, lookup.ids)
+        if place != "later":
+            leaf = lookup.leaf.detach()
+            return leaf.transpose(0, 1) if place == "turned" else leaf
+    raise never()
 
-    An encoder-decoder classifier reads its input twice: in the encoder, and one place later in the decoder.
-    """
-    ids, real = batch.inputs.get("input_ids"), batch.real
+
+def per_token(batch: Batch, lookups: Sequence[Lookup], parts: Sequence[Tensor | None]) -> Tensor:
+    """Add up what belongs to each token over all the places where it enters; a part fits its look-up."""
     total: Tensor | None = None
     for lookup, part in zip(lookups, parts, strict=True):
         part = torch.zeros_like(lookup.leaf) if part is None else part
-        if ids is None:
-            return part
-        seen, part = _tokens_second(lookup.ids, part, ids)
-        if seen.shape != ids.shape:
-            raise _foreign()
-        if not torch.equal(seen, ids):
-            if not torch.equal(seen[:, 1:][real[:, 1:]], ids[:, :-1][real[:, 1:]]):
-                raise _foreign()
+        place = placement(batch, lookup.ids)
+        if place == "turned":
+            part = part.transpose(0, 1)
+        elif place == "later":
             part = torch.cat([part[:, 1:], torch.zeros_like(part[:, :1])], dim=1)
         total = part if total is None else total + part
     if total is None:
-        raise _foreign()
+        raise never()
     return total
 
 
-def _tokens_second(seen: Tensor, part: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
-    if seen.shape != ids.shape and seen.shape == ids.T.shape:  # XLNet puts the tokens first
-        return seen.T, part.transpose(0, 1)
-    return seen, part
-
-
-def _foreign() -> NotCapturable:
+def never() -> NotCapturable:
+    """Say that no token was looked up where tokens should be."""
     return NotCapturable(
-        "The token embeddings are looked up for tokens that are not those of the input. "
-        "Use leave_one_out, which needs no embeddings."
+        "The model never looked its input up in get_input_embeddings(). Use leave_one_out."
     )

@@ -5,7 +5,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from whence.capture.trace import bare_logits
+from whence.capture.forward import bare_logits
 from whence.data import Encoded, collate
 
 Capacity = Literal["mixed", "equal", "single"]

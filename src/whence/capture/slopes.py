@@ -7,10 +7,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from whence.capture.forward import run
 from whence.capture.found import as_found
+from whence.capture.lookups import never, placement
 from whence.capture.recorder import Recorder
-from whence.capture.target import Targets, finite
-from whence.core.errors import BadParameter, NotCapturable
+from whence.capture.target import Targets
+from whence.core.errors import BadParameter
 from whence.core.types import Of
 from whence.data import Batch, Encoded, collate
 
@@ -31,24 +33,15 @@ class _Swap(Recorder):
     def _embed(self, module: torch.nn.Module, args: tuple[Any, ...], output: Tensor) -> Tensor:
         found = super()._embed(module, args, output).detach()
         vectors = self._vectors.to(found.dtype)
-        ids, real, seen = self.batch.inputs["input_ids"], self.batch.real, args[0]
-        if torch.equal(seen, ids):
+        real, place = self.batch.real, placement(self.batch, args[0])
+        if place == "later":
+            vectors = torch.cat([found[:, :1], vectors[:, :-1]], dim=1)
+            real = torch.cat([torch.zeros_like(real[:, :1]), real[:, 1:]], dim=1)
+        else:
             self.swapped = True
-            return torch.where(real[..., None], vectors, found)
-        if torch.equal(seen, ids.T):  # XLNet puts the tokens first
-            self.swapped = True
-            return torch.where(real.T[..., None], vectors.transpose(0, 1), found)
-        if seen.shape == ids.shape and torch.equal(
-            seen[:, 1:][real[:, 1:]], ids[:, :-1][real[:, 1:]]
-        ):
-            # The decoder of an encoder-decoder classifier reads the same tokens one place later.
-            later = torch.cat([found[:, :1], vectors[:, :-1]], dim=1)
-            moved = torch.cat([torch.zeros_like(real[:, :1]), real[:, 1:]], dim=1)
-            return torch.where(moved[..., None], later, found)
-        raise NotCapturable(
-            "The token embeddings are looked up for tokens that are not those of the input. "
-            "Use leave_one_out, which needs no embeddings."
-        )
+        if place == "turned":
+            real, vectors = real.T, vectors.transpose(0, 1)
+        return torch.where(real[..., None], vectors, found)
 
 
 def looked_up(model: Any, batch: Batch, ids: Tensor) -> Tensor:
@@ -109,9 +102,7 @@ def _value(
     swap = _Swap(batch, leaf)
     swap.watch_embeddings(model, stack)
     with torch.set_grad_enabled(leaf.requires_grad):
-        logits = finite(model(**batch.inputs).logits, "logits")
+        logits = run(model, batch)
     if not swap.swapped:
-        raise NotCapturable(
-            "The model never looked its input up in get_input_embeddings(). Use leave_one_out."
-        )
+        raise never()
     return targets.value(logits, of)

@@ -1,15 +1,14 @@
 """One forward and at most one backward pass, and everything that readers may want to know about them."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import cache
-from inspect import signature
 from typing import Any
 from weakref import WeakSet
 
 import torch
 from torch import Tensor
 
+from whence.capture.forward import run
 from whence.capture.found import as_found
 from whence.capture.layer import AttentionLayer
 from whence.capture.lookups import Lookup, own, per_token
@@ -17,8 +16,8 @@ from whence.capture.recognise import Recognise
 from whence.capture.recorder import Recorder
 from whence.capture.seam import attention_seam
 from whence.capture.tape import Tape
-from whence.capture.target import Targets, TargetSpec, finite
-from whence.core.errors import BadMethod, BadParameter, NoHead, NotCapturable
+from whence.capture.target import Targets, TargetSpec
+from whence.core.errors import BadMethod, BadParameter, NotCapturable
 from whence.core.types import Task
 from whence.data import Batch
 
@@ -103,7 +102,7 @@ def trace(model: Any, batch: Batch, needs: Iterable[str], spec: TargetSpec, task
             routed = model not in _unrouted and stack.enter_context(attention_seam(model, recorder))
             if not routed:
                 stack.enter_context(Recognise(len(batch), recorder.attention))
-        logits = finite(_logits(model, batch), "logits")
+        logits = run(model, batch)
         outlet = None if tape is None else tape.finish(logits)
         if attends and routed and not recorder.layers:
             _unrouted.add(model)
@@ -132,28 +131,6 @@ def trace(model: Any, batch: Batch, needs: Iterable[str], spec: TargetSpec, task
         outlet,
         lookups,
     )
-
-
-def bare_logits(model: Any, batch: Batch) -> Tensor:
-    """Run the model forward and nothing else, (batch, labels)."""
-    with as_found(model), torch.inference_mode():
-        return finite(_logits(model, batch), "logits")
-
-
-@cache
-def _uncached(forward: Callable[..., Any]) -> dict[str, bool]:
-    """Ask a decoder not to keep keys and values: there is no next token, and the copies would be followed."""
-    return {"use_cache": False} if "use_cache" in signature(forward).parameters else {}
-
-
-def _logits(model: Any, batch: Batch) -> Tensor:
-    logits = getattr(model(**batch.inputs, **_uncached(model.__class__.forward)), "logits", None)
-    if not isinstance(logits, Tensor) or logits.dim() != 2:
-        raise NoHead(
-            f"{type(model).__name__} has no classification head: it gives no logits of (inputs, labels). "
-            "Load a model ...ForSequenceClassification."
-        )
-    return logits
 
 
 def _refusal(model: Any, recorder: Recorder, batch: Batch) -> NotCapturable | None:

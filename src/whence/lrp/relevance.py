@@ -7,7 +7,7 @@ from torch import Tensor
 
 from whence.capture import Trace
 from whence.capture.layer import AttentionLayer
-from whence.capture.lookups import per_token
+from whence.capture.lookups import per_token, placement
 from whence.core.errors import BadMethod, NotCapturable
 from whence.lrp.rules import Rule
 from whence.lrp.stabiliser import STABILISERS, Choice, Stabiliser
@@ -90,8 +90,7 @@ def walk_trace(
             "The logits do not come out of an operation that PyTorch shows, so that no relevance can be given to "
             "them. Use attcat or another gradient method."
         )
-    flat = [lookup.ids for lookup in trace.lookups if lookup.ids.dim() == 2]
-    if any(ids.shape != trace.batch.real.shape for ids in flat):
+    if any(placement(trace.batch, lookup.ids) == "turned" for lookup in trace.lookups):
         raise NotCapturable(
             "The model does not keep its values as (inputs, tokens, features); relevance needs that. "
             "Use attcat or another gradient method."
