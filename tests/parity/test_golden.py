@@ -14,6 +14,7 @@ import torch
 
 import whence
 from tests.parity import covered
+from tests.parity.covered import golden
 from whence.capture import contract
 from whence.methods import method, query_rows
 
@@ -32,12 +33,6 @@ DTYPES = {"f64": "float64", "f32": "float32"}
 @cache
 def explainer(dtype):
     return whence.load(covered.FOLDER / "golden" / "bert", dtype=DTYPES[dtype])
-
-
-@cache
-def golden(file):
-    with np.load(covered.FOLDER / "golden" / file) as known:
-        return {name: known[name] for name in known.files}
 
 
 @cache

@@ -9,6 +9,7 @@ import torch
 
 import whence
 from tests.parity import covered
+from tests.parity.covered import golden
 from whence.lrp import CHEFER, ORIGINAL_LRP, relevance
 from whence.lrp.relevance import walk_trace
 from whence.lrp.stabiliser import STABILISERS
@@ -48,12 +49,6 @@ def explainer(dtype):
     return whence.load(
         covered.FOLDER / "golden" / "bert", dtype={"f32": "float32", "f64": "float64"}[dtype]
     )
-
-
-@cache
-def golden(file):
-    with np.load(covered.FOLDER / "golden" / file) as known:
-        return {name: known[name] for name in known.files}
 
 
 @cache

@@ -1,12 +1,14 @@
 """The contraction equals the product with the map written out, for every kind of mask and head layout."""
 
+from typing import get_args
+
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from whence.capture import layer as module
-from whence.capture.layer import Computed, Stored, contract
+from whence.capture.layer import Computed, Stored, contract, contract_normalised
 
 
 def example(seed, *, batch, heads, groups, n, width, mask, softcap, bias, sink):
@@ -89,13 +91,29 @@ def test_contraction(seed, batch, key_heads, groups, n, mask, softcap, bias, sin
     torch.testing.assert_close(layer.map_grad(), grads)
     row = torch.randn(batch, n, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
     row[:, n // 2] = 0  # a row without weight costs nothing and changes nothing
+    # A quotient as wide as the output; the relevance of the map is A ∘ (S Vᵀ) / 2.
+    quotient = torch.randn_like(layer.out_grad)
+    values = layer.v.repeat_interleave(groups, dim=1)
+    relevance = maps * (quotient @ values.mT) / 2
+    torch.testing.assert_close(layer.weights_relevance(quotient), relevance)
+    wanted = {
+        "attention": maps,
+        "gradient_x_attention": maps * grads,
+        "positive_gradient_x_attention": (maps * grads).clamp(min=0),
+        "positive_relevance": relevance.clamp(min=0),
+        "positive_gradient_x_relevance": (grads * relevance).clamp(min=0),
+    }
+    assert set(wanted) == set(get_args(module.Combination))
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(module.TILE_BYTES, "cpu", tile)
-        found = contract(layer, row)
-        weighted = contract(layer, row, "positive_gradient_x_attention")
-    torch.testing.assert_close(found, torch.einsum("bq,bqk->bk", row, maps.mean(1)))
-    wanted = torch.einsum("bq,bqk->bk", row, (maps * grads).clamp(min=0).mean(1))
-    torch.testing.assert_close(weighted, wanted)
+        for combination, written in wanted.items():
+            found = contract(layer, row, combination, quotient=quotient)
+            torch.testing.assert_close(found, torch.einsum("bq,bqk->bk", row, written.mean(1)))
+            if combination.startswith("positive"):
+                mixed = torch.eye(n, dtype=torch.float64) + written.mean(1)
+                mixed = mixed / mixed.sum(-1, keepdim=True)
+                found = contract_normalised(layer, row, combination, quotient=quotient)
+                torch.testing.assert_close(found, torch.einsum("bq,bqk->bk", row, mixed))
 
 
 def test_no_map_is_ever_whole(monkeypatch):
@@ -144,7 +162,7 @@ def test_stored_maps_are_contracted_the_same_way():
     stored = Stored(probabilities=computed.map(), v=computed.v)
     stored.take_grad(computed.out_grad.reshape(6, 5, 4))
     row = torch.ones(2, 5, dtype=torch.float64)
-    for combination in ("attention", "positive_gradient_x_attention"):
+    for combination in ("attention", "gradient_x_attention", "positive_gradient_x_attention"):
         torch.testing.assert_close(
             contract(stored, row, combination), contract(computed, row, combination)
         )

@@ -16,6 +16,7 @@ from whence.core.errors import BadMethod
 
 Combination = Literal[
     "attention",
+    "gradient_x_attention",
     "positive_gradient_x_attention",
     "positive_relevance",
     "positive_gradient_x_relevance",
@@ -257,14 +258,14 @@ def _tiles(
         return
     for rows in torch.split(active, _rows_at_a_time(layer, row)):
         chosen = slice(None) if len(rows) == layer.length else rows
-        if combination in ("positive_relevance", "positive_gradient_x_relevance"):
+        if "relevance" in combination:
             assert quotient is not None
             tile = layer.weights_relevance(quotient, chosen)
         else:
             tile = layer.weights(chosen)
-        if combination in ("positive_gradient_x_attention", "positive_gradient_x_relevance"):
+        if "gradient" in combination:
             tile = tile.mul(layer.weights_grad(chosen).to(tile.dtype))
-        yield rows, tile if combination == "attention" else tile.clamp_(min=0)
+        yield rows, tile.clamp_(min=0) if combination.startswith("positive") else tile
 
 
 def row_tiles(layer: AttentionLayer, like: Tensor) -> Iterator[slice]:

@@ -1,9 +1,8 @@
 """Attention times its gradient, AttGrads (as drawn in the AttCAT paper, Qiang et al. 2022)."""
 
 import torch
-from torch import Tensor
 
-from whence.capture import AttentionLayer, Trace
+from whence.capture import Trace, contract
 from whence.methods import Scores, method
 
 
@@ -24,12 +23,4 @@ def attention_gradient(trace: Trace, *, layer: int | None = None) -> Scores:
     The authors' code ships something else under the name AttGrads: attention_gradcam, preset attcat.
     """
     layers = trace.layers if layer is None else [trace.layer(layer)]
-    return torch.stack([_weighted(one, trace.rows) for one in layers]).sum(0)
-
-
-@torch.no_grad()
-def _weighted(layer: AttentionLayer, row: Tensor) -> Tensor:
-    """Return row · mean over heads of A ∘ dy/dA, (batch, tokens), made of the rows that have a weight."""
-    active = row.ne(0).any(0).nonzero().squeeze(1)
-    product = (layer.weights(active) * layer.weights_grad(active)).to(row.dtype)
-    return torch.einsum("bq,bhqk->bk", row[:, active], product) / layer.heads
+    return torch.stack([contract(one, trace.rows, "gradient_x_attention") for one in layers]).sum(0)
