@@ -129,3 +129,37 @@ def test_what_does_not_depend_on_the_input_is_a_constant():
     names = [step.name.rsplit(".", 1)[-1] for step in tape.steps]
     assert names == ["relu", "mul", "mul"]
     assert all(len(step.inputs) == 1 for step in tape.steps)
+
+
+def test_values_in_keywords_and_in_place_steps_run_again():
+    class Keywords(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = Small()
+
+        def forward(self, x):
+            y = torch.add(input=x, other=self.inner(x=x))
+            y.mul_(2)
+            return y
+
+    model, x = Keywords(), torch.randn(2, 4)
+    tape, outlet, output = record(model, x)
+    (inner,) = [call for call in tape.calls if call.kind.endswith(".Small")]
+    assert inner.inputs == (0,)
+    changed = {0: x + 1}
+    for step in tape.steps:
+        result = step.run([changed[number] for number in step.inputs])
+        results = result if isinstance(result, tuple | list) else (result,)
+        changed |= dict(zip(step.outputs, results, strict=True))
+    torch.testing.assert_close(changed[outlet], model(x + 1))
+    torch.testing.assert_close(tape.value(outlet), output)  # what was recorded is left alone
+    first_sum = next(step for step in tape.steps if step.name.endswith(".add"))
+    torch.testing.assert_close(tape.value(first_sum.outputs[0]), output / 2)
+
+
+def test_constants_are_as_wide_as_the_values_they_meet():
+    layer = nn.Linear(4, 2).half()
+    tape, _, output = record(layer, torch.rand(3, 4).half())
+    wide = tape.steps[0].run([tape.value(0).float()])
+    assert wide.dtype == torch.float32
+    torch.testing.assert_close(wide, output.float(), rtol=1e-2, atol=1e-2)

@@ -102,7 +102,6 @@ class Tape(TorchFunctionMode):
         # By identity. The tensors are kept alive while the tape runs, so that no identity is used twice.
         self._numbers: dict[int, int] = {}
         self._alive: list[Tensor] = []
-        self._by_graph: dict[Any, int] = {}
         self._open: list[_Entered] = []
         self._running = True
 
@@ -138,7 +137,6 @@ class Tape(TorchFunctionMode):
         self._running = False
         self._numbers.clear()
         self._alive.clear()
-        self._by_graph.clear()
         return number
 
     def _enter(self, path: tuple[str, ...]) -> Callable[..., None]:
@@ -162,8 +160,6 @@ class Tape(TorchFunctionMode):
         self._values.append(_Value(detached, detached._version))
         self._numbers[id(tensor)] = number
         self._alive.append(tensor)
-        if tensor.grad_fn is not None:
-            self._by_graph[(tensor.grad_fn, tensor.output_nr)] = number
         return number
 
     def __torch_function__(
@@ -217,14 +213,6 @@ class Tape(TorchFunctionMode):
         number = self._numbers.get(id(tensor))
         if number is not None:
             return number
-        # A user's backward hook passes the inputs of its module through an identity of its own.
-        graph = tensor.grad_fn
-        if graph is not None and type(graph).__name__ == "BackwardHookFunctionBackward":
-            source = self._by_graph.get(graph.next_functions[tensor.output_nr])
-            if source is not None:
-                self._numbers[id(tensor)] = source
-                self._alive.append(tensor)
-                return source
         number = self._note(tensor)
         self.steps.append(Step(None, (), {}, (), (number,), self._path()))
         return number
