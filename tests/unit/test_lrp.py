@@ -74,8 +74,12 @@ WRITTEN = {
 @pytest.mark.parametrize("op", WRITTEN)
 def test_every_way_to_write_an_operation_is_that_operation(op):
     for fn in WRITTEN[op]:
-        tape, _, _ = record(Do(fn), torch.rand(4, 4) + 0.5)
-        assert OF[tape.steps[-1].func] == op
+        x = torch.rand(4, 4) + 0.5
+        tape, _, output = record(Do(lambda x, fn=fn: fn(x * 1)), x)
+        # Dropout of a model at rest, or `contiguous` of what is contiguous, gives its argument back: no step.
+        same = len(tape.steps) == 1
+        assert same or OF[tape.steps[-1].func] == op
+        assert not same or torch.equal(output, x)
 
 
 def test_the_names_are_those_of_pytorch():

@@ -74,3 +74,11 @@ def never() -> NotCapturable:
     return NotCapturable(
         "The model never looked its input up in get_input_embeddings(). Use leave_one_out."
     )
+
+
+def no_way_back() -> NotCapturable:
+    """Say that the target does not depend on the tokens in a way that can be differentiated."""
+    return NotCapturable(
+        "There is no gradient from the target back to the token embeddings: something in the model cuts it off "
+        "(detach, no_grad, a quantised layer). Use leave_one_out, which needs none."
+    )

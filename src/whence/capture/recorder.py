@@ -2,6 +2,7 @@
 
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from threading import get_ident
 from typing import Any
 
 from torch import Tensor, nn
@@ -28,6 +29,7 @@ class Recorder:
     def __init__(self, batch: Batch, *, cut: bool, tape: Tape | None = None) -> None:
         self.batch = batch
         self.tape = tape
+        self._thread = get_ident()  # hooks are the model's, and another thread may use it meanwhile
         self.layers: list[AttentionLayer] = []
         self.lookups: list[Lookup] = []
         self.last_output: Tensor | None = None  # of the last block that attends
@@ -57,12 +59,16 @@ class Recorder:
             stack.callback(left.remove)
 
     def _enter(self, _: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if get_ident() != self._thread:
+            return
         candidates = [*args, kwargs.get("hidden_states")]
         self._open.append(_Frame(next((x for x in candidates if _is_hidden(x)), None)))
 
     def _leave(self, _: nn.Module, __: tuple[Any, ...], output: Any) -> Any:
+        if get_ident() != self._thread:
+            return None
         frame = self._open.pop()
-        several = isinstance(output, tuple) and bool(output)
+        several = isinstance(output, tuple | list) and bool(output)
         first = output[0] if several else output
         if not (frame.attends and _is_hidden(first)):
             return None
@@ -95,6 +101,8 @@ class Recorder:
             stack.callback(part.register_forward_hook(self._embed).remove)
 
     def _embed(self, _: nn.Module, args: tuple[Any, ...], output: Tensor) -> Tensor:
+        if get_ident() != self._thread:
+            return output
         if not isinstance(output, Tensor):
             raise NotCapturable(
                 f"The token embeddings are a {type(output).__name__}, not a tensor: no gradient can be taken. "

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from contextlib import ExitStack
+from threading import get_ident
 from typing import Any
 
 import torch
@@ -9,7 +10,7 @@ from torch import Tensor
 
 from whence.capture.forward import run
 from whence.capture.found import as_found
-from whence.capture.lookups import never, placement
+from whence.capture.lookups import never, no_way_back, placement
 from whence.capture.recorder import Recorder
 from whence.capture.target import Targets
 from whence.core.errors import BadParameter
@@ -31,6 +32,8 @@ class _Swap(Recorder):
         self._vectors = vectors  # (batch, tokens, features)
 
     def _embed(self, module: torch.nn.Module, args: tuple[Any, ...], output: Tensor) -> Tensor:
+        if get_ident() != self._thread:
+            return output
         found = super()._embed(module, args, output).detach()
         vectors = self._vectors.to(found.dtype)
         real, place = self.batch.real, placement(self.batch, args[0])
@@ -90,10 +93,14 @@ def at_embeddings(
         leaf.requires_grad_(slope)
         targets = targets.at(torch.tensor([owner for owner, _ in points], device=device))
         value = _value(model, batch, leaf, targets, of, stack)
+        if not slope:
+            return value.detach(), torch.zeros_like(leaf)
         grad: Tensor | None = None
         if value.requires_grad:
             (grad,) = torch.autograd.grad(value.sum(), leaf, allow_unused=True)
-        return value.detach(), torch.zeros_like(leaf) if grad is None else grad
+        if grad is None:
+            raise no_way_back()
+        return value.detach(), grad
 
 
 def _value(

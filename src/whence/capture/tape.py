@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
+from threading import get_ident
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -47,7 +48,7 @@ class Step:
 
     def filled(self, values: Sequence[Tensor]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the arguments with other values; constants of half precision are widened to theirs."""
-        wide = torch.promote_types(values[0].dtype, torch.float32) == values[0].dtype
+        wide = values[0].dtype not in _HALF
         args: tuple[Any, ...] = _filled(self.args, values, widen=wide)
         kwargs: dict[str, Any] = _filled(self.kwargs, values, widen=wide)
         return args, kwargs
@@ -56,9 +57,11 @@ class Step:
         """Call the operation again, on other values."""
         assert self.func is not None
         args, kwargs = self.filled(values)
-        if _in_place(self.func):
-            args = (args[0].clone(), *args[1:])
-        return self.func(*args, **kwargs)
+        kwargs.pop("inplace", None)
+        result = _copying(self.func)(*args, **kwargs)
+        # A cast to half precision is the model's way to save memory: wide values stay wide.
+        narrow = isinstance(result, Tensor) and result.dtype in _HALF and len(values) == 1
+        return values[0] if narrow and values[0].dtype not in _HALF else result
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,6 +107,7 @@ class Tape(TorchFunctionMode):
         self._alive: list[Tensor] = []
         self._open: list[_Entered] = []
         self._running = True
+        self._thread = get_ident()  # hooks are the model's, and another thread may use it meanwhile
 
     def value(self, number: int) -> Tensor:
         """Return a value as it was when it was noted."""
@@ -141,6 +145,8 @@ class Tape(TorchFunctionMode):
 
     def _enter(self, path: tuple[str, ...]) -> Callable[..., None]:
         def enter(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+            if get_ident() != self._thread:
+                return
             given = [self.number(x) for x in (*args, *kwargs.values()) if isinstance(x, Tensor)]
             numbers = tuple(number for number in given if number is not None)
             self._open.append(_Entered(path, len(self.steps), numbers))
@@ -148,8 +154,13 @@ class Tape(TorchFunctionMode):
         return enter
 
     def _leave(self, module: nn.Module, _: tuple[Any, ...], output: Any) -> None:
+        if get_ident() != self._thread:
+            return
+        # What came out of something that PyTorch does not show is noted here, where it was made.
+        made = [x for x in _each(output) if isinstance(x, Tensor)]
+        running = self._running and torch.is_grad_enabled()
+        outputs = tuple(self._known(x) if running and x.requires_grad else None for x in made)
         entered = self._open.pop()
-        outputs = tuple(self.number(x) for x in _each(output) if isinstance(x, Tensor))
         kind = f"{type(module).__module__}.{type(module).__qualname__}"
         last = len(self.steps) - 1
         self.calls.append(Call(entered.path, kind, entered.first, last, entered.inputs, outputs))
@@ -173,17 +184,22 @@ class Tape(TorchFunctionMode):
         if not self._running:
             return func(*args, **kwargs)
         before = None
-        if _in_place(func) and self.number(args[0]) is not None:
+        if args and (_in_place(func) or kwargs.get("inplace")):
             before = args[0].detach().clone()
         result = func(*args, **kwargs)
+        if before is None and args and result is args[0]:
+            return result  # dropout that does nothing, a cast to what it is already
         outputs = _each(result)
         if not any(isinstance(one, Tensor) and one.requires_grad for one in outputs):
             return result
         numbers: list[int] = []
+        overwritten = None if before is None else self.number(args[0])
+        if overwritten is not None and before is not None:
+            self._values[overwritten] = _Value(before, before._version)
+        elif before is not None:  # a constant until now
+            args = (before, *args[1:])
         slotted_args = self._slotted(tuple(args), numbers)
         slotted_kwargs = self._slotted(dict(kwargs), numbers)
-        if before is not None:
-            self._values[numbers[0]] = _Value(before, before._version)
         noted = tuple(
             self._note(one) if isinstance(one, Tensor) and one.requires_grad else None
             for one in outputs
@@ -230,12 +246,24 @@ def _in_place(func: Any) -> bool:
     return name.endswith("_")
 
 
+_HALF = (torch.float16, torch.bfloat16)
+
+
+@cache
+def _copying(func: Any) -> Callable[..., Any]:
+    """Return the form of an operation that leaves its argument as it is."""
+    if not _in_place(func):
+        return cast(Callable[..., Any], func)
+    name = func.__name__
+    plain = getattr(Tensor, name.replace("__i", "__") if name.startswith("__") else name[:-1], None)
+    return plain or (lambda first, *args, **kwargs: func(first.clone(), *args, **kwargs))
+
+
 def _filled(tree: Any, values: Sequence[Tensor], *, widen: bool) -> Any:
     if isinstance(tree, Slot):
         return values[tree.index]
     if isinstance(tree, Tensor):
-        half = widen and tree.dtype in (torch.float16, torch.bfloat16)
-        return tree.to(values[0].dtype) if half else tree
+        return tree.to(values[0].dtype) if widen and tree.dtype in _HALF else tree
     if isinstance(tree, list | tuple) and type(tree) in (list, tuple):
         return type(tree)(_filled(one, values, widen=widen) for one in tree)
     if isinstance(tree, dict):

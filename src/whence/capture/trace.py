@@ -11,7 +11,7 @@ from torch import Tensor
 from whence.capture.forward import run
 from whence.capture.found import as_found
 from whence.capture.layer import AttentionLayer
-from whence.capture.lookups import Lookup, own, per_token
+from whence.capture.lookups import Lookup, no_way_back, own, per_token
 from whence.capture.recognise import Recognise
 from whence.capture.recorder import Recorder
 from whence.capture.seam import attention_seam
@@ -180,9 +180,12 @@ def _differentiate(
         wanted += [layer.out for layer in recorder.layers if layer.out is not None]
     if "hidden_grad" in needs:
         wanted += [layer.hidden for layer in recorder.layers if layer.hidden is not None]
+    asked = len(wanted)
     wanted = [tensor for tensor in wanted if tensor.requires_grad and value.requires_grad]
     grads = torch.autograd.grad(value.sum(), wanted, allow_unused=True) if wanted else ()
     found: dict[int, Tensor | None] = {}
+    if len(wanted) < asked or any(grad is None for grad in grads):
+        raise no_way_back()
     found.update((id(tensor), grad) for tensor, grad in zip(wanted, grads, strict=True))
     for layer in recorder.layers:
         if "attention_grad" in needs:

@@ -1,6 +1,7 @@
 """The explainer: inputs to batches, one shared trace per batch, methods over it, results in order."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -24,6 +25,8 @@ from whence.models import load as load_model
 _CELLS = {"cpu": 1024}
 _CELLS_ELSEWHERE = 8192
 _INPUTS = 64
+# What values that are split by token may take up; one input is taken whatever it takes.
+_PARTS_BYTES = 1 << 32
 
 
 def load(
@@ -108,6 +111,8 @@ class Explainer:
         items, single = take(text, self._loaded, truncate=truncate)
         tally = Tally(progress, items, asked)
         policy = self._policy(items, batch_size, asks=not all(request.reads for request in asked))
+        if any("steps" in request.needs for request in asked):
+            policy = replace(policy, cells=min(policy.cells, self._parts_at_a_time(items)))
         facts = origin(self._loaded)
         results: list[dict[str, Explanation]] = [{} for _ in items]
         for chosen in batches(items, policy):
@@ -208,6 +213,13 @@ class Explainer:
             )
         size = 1 if self._capacity == "single" else size
         return Policy(size, cells, self._capacity == "mixed", loaded.anchors)
+
+    def _parts_at_a_time(self, items: Sequence[Encoded]) -> int:
+        """Return the cells of a batch whose values, split by token, still fit: tokens count once more there."""
+        config, itemsize = self._loaded.model.config, self._loaded.dtype.itemsize
+        # Feed-forward parts are about four times as wide as the rest, and about three values are held at once.
+        width = 4 * getattr(config, "hidden_size", 768) * max(itemsize, 4) * 3
+        return _PARTS_BYTES // (width * max((len(item) for item in items), default=1))
 
     def _collate(self, items: Sequence[Encoded]) -> Batch:
         return collate(items, pad_id=self._loaded.pad_id, device=self._loaded.device)

@@ -97,7 +97,10 @@ def _scores(
     batch = seen.batch
     extra = [Passes(0, 0)] * len(batch)
     if request.reads:
-        returned = request.entry.fn(seen, **request.params)
+        with torch.inference_mode(
+            False
+        ):  # the caller may sit in it, and some readers differentiate
+            returned = request.entry.fn(seen, **request.params)
     else:
         ask = Ask(
             loaded.model,
@@ -115,7 +118,13 @@ def _scores(
         expected = sum(request.extra_forwards(len(item)) for item in batch.items)
         tally.correct(expected, sum(ask.forwards))
     scores, axioms = _checked(request.name, returned, batch)
-    return _numpy(scores, loaded.dtype), axioms, extra
+    kept = _numpy(scores, loaded.dtype)
+    if not np.isfinite(kept[batch.real.cpu().numpy()]).all():
+        raise NotFinite(
+            f"The scores of {request.name!r}, up to {float(scores.abs().max()):.1e}, are too large for "
+            f"{str(loaded.dtype).removeprefix('torch.')}. Load the model with dtype='float32' or 'float64'."
+        )
+    return kept, axioms, extra
 
 
 def _checked(name: str, returned: Any, batch: Batch) -> tuple[Tensor, Mapping[str, Tensor]]:
@@ -127,6 +136,10 @@ def _checked(name: str, returned: Any, batch: Batch) -> tuple[Tensor, Mapping[st
         )
     scores, axioms = pair
     for axiom, residual in axioms.items():
+        if isinstance(residual, Tensor) and not residual.isfinite().all():
+            raise NotFinite(
+                f"The axiom {axiom!r} of {name!r} is not finite. Try another method, or dtype='float64'."
+            )
         if not isinstance(residual, Tensor) or residual.shape != (len(batch),):
             raise BadMethod(
                 f"The axiom {axiom!r} of {name!r} must have one residual per input, ({len(batch)},)."

@@ -8,9 +8,9 @@ autograd's walk gives the gradient; both stand on the same forward pass.
 from typing import Any, Literal
 
 from whence.lrp import rules
-from whence.lrp.block import Block, block
+from whence.lrp.block import Block, block, inlet
 from whence.lrp.decompose import DECOMPOSE, Bias, by_token, decompose
-from whence.lrp.relevance import Relevance, relevance
+from whence.lrp.relevance import Relevance, outlet, relevance
 from whence.lrp.stabiliser import Choice as Stabiliser
 from whence.lrp.tables import ATTN_LRP, CHEFER, CP_LRP, ORIGINAL_LRP, Table
 from whence.lrp.vectors import rolled_out, vectors, without_values
@@ -41,6 +41,8 @@ __all__ = [
     "block",
     "by_token",
     "decompose",
+    "inlet",
+    "outlet",
     "relevance",
     "rolled_out",
     "rules",

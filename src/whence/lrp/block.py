@@ -6,7 +6,10 @@ from whence.capture import Trace
 from whence.capture.layer import AttentionLayer
 from whence.capture.tape import Step, Tape
 from whence.core.errors import BadMethod, NotCapturable
-from whence.lrp.ops import OF
+from whence.lrp.ops import operation
+
+# Operations that leave a value what it is.
+_SAME = ("move", "dropout")
 
 
 @dataclass(frozen=True)
@@ -29,20 +32,32 @@ class Block:
         return self.mixed if self.norm is None else _made(self.norm)
 
 
-def block(trace: Trace, layer: AttentionLayer) -> Block:
-    """Find the parts of a layer by following what its attention gives."""
+def inlet(trace: Trace) -> tuple[Tape, int]:
+    """Return the tape, and the number of the first layer's input on it."""
     if trace.tape is None:
         raise BadMethod("A method follows the forward pass without stating needs={'steps'}.")
-    tape, places = trace.tape, layer.places
+    places = trace.layers[0].places
+    if places is None or places.hidden is None:
+        raise _shapeless("its first layer does not start from a value of its own")
+    return trace.tape, places.hidden
+
+
+def block(trace: Trace, layer: AttentionLayer) -> Block:
+    """Find the parts of a layer by following what its attention gives; what is built otherwise is refused."""
+    tape, _ = inlet(trace)
+    places = layer.places
     if places is None or None in (places.hidden, places.out, places.block):
-        raise _shapeless()
+        raise _shapeless("its layers do not hand one value on")
     hidden, attention, output = places.hidden, places.out, places.block
     assert hidden is not None and attention is not None and output is not None
     first, made = _joint(tape, attention)
-    if first is None:
-        raise _shapeless()
-    (sent,) = made.intersection(first.inputs)
+    if first is None or not set(first.inputs) - made <= _handed_on(tape, hidden):
+        raise _shapeless("attention is not added to what went into the layer")
+    order = [number for step in tape.steps for number in step.outputs]
     mixed = _made(first)
+    if order.index(mixed) > order.index(output):
+        raise _shapeless("its skip connection lies outside of the layer")
+    (sent,) = made.intersection(first.inputs)
     norm = _norm_of(tape, mixed)
     second, _ = _joint(tape, mixed if norm is None else _made(norm), around=True)
     joined = None if second is None else _made(second)
@@ -60,8 +75,7 @@ def _joint(tape: Tape, start: int, *, around: bool = False) -> tuple[Step | None
     for step in tape.steps:
         if not made.intersection(step.inputs):
             continue
-        op = OF.get(step.func, "") if step.func is not None else ""
-        met = set(step.inputs)
+        op, met = operation(step), set(step.inputs)
         if op == "add" and len(met) == 2:
             if around and met & same and met & (made - same):
                 return step, made
@@ -69,15 +83,35 @@ def _joint(tape: Tape, start: int, *, around: bool = False) -> tuple[Step | None
                 return step, made
         outputs = {number for number in step.outputs if number is not None}
         made |= outputs
-        if op in ("move", "dropout") and met <= same:
+        if op in _SAME and met <= same:
             same |= outputs
     return None, made
 
 
+def _handed_on(tape: Tape, number: int) -> set[int]:
+    """Return the value itself under all its numbers: moved, copied, dropped out by nothing."""
+    same = {number}
+    for step in tape.steps:
+        if step.inputs and set(step.inputs) <= same and operation(step) in _SAME:
+            same |= {one for one in step.outputs if one is not None}
+    return same
+
+
 def _norm_of(tape: Tape, number: int | None) -> Step | None:
-    users = [step for step in tape.steps if number in step.inputs]
-    func = users[0].func if len(users) == 1 else None
-    return users[0] if func is not None and OF.get(func) == "layer_norm" else None
+    """Return the layer norm that a value goes into and nowhere else."""
+    while number is not None:
+        users = [step for step in tape.steps if number in step.inputs]
+        if len(users) == 1 and operation(users[0]) in _SAME:
+            (number,) = users[0].outputs
+            continue
+        if len(users) == 1 and operation(users[0]) == "layer_norm":
+            return users[0]
+        within = [call for call in tape.calls if call.inputs == (number,) and "Norm" in call.kind]
+        last = {one for call in within for one in range(call.first, call.last + 1)}
+        if within and all(tape.steps.index(user) in last for user in users):
+            raise _shapeless(f"{within[0].kind.rsplit('.', 1)[-1]} is not PyTorch's layer norm")
+        return None
+    return None
 
 
 def _made(step: Step) -> int:
@@ -86,8 +120,7 @@ def _made(step: Step) -> int:
     return number
 
 
-def _shapeless() -> NotCapturable:
+def _shapeless(why: str) -> NotCapturable:
     return NotCapturable(
-        "A layer of this model is not attention plus a skip connection, so that its parts cannot be told apart. "
-        "Use decompx or a gradient method."
+        f"The parts of this model's layers cannot be told apart: {why}. Use decompx or a gradient method."
     )

@@ -5,7 +5,7 @@ what comes out of biases. Attention weights, gates and deviations are taken as t
 out between the tokens where a value is next used in a way that is not linear, so that parts add up to values.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from whence.capture.layer import row_tiles
-from whence.capture.tape import Call, Step, Tape
+from whence.capture.tape import Call, Slot, Step, Tape
 from whence.lrp.attention import attention_of, per_query_head
 from whence.lrp.node import Node, wide
 from whence.lrp.rules import bias_of, weights
@@ -42,7 +42,9 @@ class _Walk:
         # Where all weights are zero, by how much is said; where nothing is said, equally.
         if not (weight.sum(0) > 0).all():
             size = said.norm(dim=-1, keepdim=True)
-            everyone = self.sources.reshape(*self.sources.shape, *[1] * (size.dim() - 2))
+            folded = size.shape[1] // self.sources.shape[1]  # places or heads folded into the batch
+            everyone = self.sources.repeat_interleave(folded, dim=1)
+            everyone = everyone.reshape(*everyone.shape, *[1] * (size.dim() - 2))
             for instead in (size, everyone.to(size).expand_as(size)):
                 weight = torch.where(weight.sum(0, keepdim=True) > 0, weight, instead)
         shared = torch.addcmul(said, added[None], weight / weight.sum(0, keepdim=True))
@@ -141,13 +143,19 @@ def normalised(node: Node, parts: Tensor, value: Tensor) -> Tensor:
 
 def _attention(walk: _Walk, node: Node, parts: Parts) -> list[Tensor]:
     """Mix the values' parts by the attention weights."""
-    layer, values = attention_of(node), parts[2]
+    slot = node.argument(2, "value")
+    layer, values = attention_of(node), parts[slot.index] if isinstance(slot, Slot) else None
     assert values is not None
     output = values.new_zeros(len(values), *node.y[0].shape)
     for rows in row_tiles(layer, node.x[0]):
         tile = layer.weights(rows).to(values.dtype)
         output[:, :, :, rows] = tile @ per_query_head(values, tile.shape[1])
     return [output]
+
+
+def _fraction(walk: _Walk, node: Node, parts: Parts) -> list[Tensor]:
+    """Divide the parts of what is divided by the whole of what it is divided by."""
+    return _linear(walk, node, [*parts[:1], *(None for _ in parts[1:])])
 
 
 def _constant(walk: _Walk, node: Node, parts: Parts) -> list[Tensor]:
@@ -160,12 +168,13 @@ DECOMPOSE: Table[_Rule] = Table(
     "parts",
     {
         **dict.fromkeys(("linear", "addmm"), _weighted),
-        **dict.fromkeys(("conv2d", "div", "neg", "dropout"), _linear),
+        **dict.fromkeys(("conv2d", "neg", "dropout"), _linear),
         **dict.fromkeys(("sum", "pick", "join", "move"), _linear),
         **dict.fromkeys(("add", "sub", "rsub"), _sum),
         **dict.fromkeys(("matmul", "einsum", "mul"), _product),
         **dict.fromkeys(("activation", "square", "rms_norm"), _slope),
         **dict.fromkeys(("softmax", "scale", "gate"), _constant),
+        "div": _fraction,
         "layer_norm": _layer_norm,
         "attention": _attention,
     },
@@ -186,15 +195,15 @@ def decompose(
     rows = DECOMPOSE.rows(tape)
     made = {number: place for place, (one, _) in enumerate(rows) for number in one.outputs}
     last = {number: place for place, (one, _) in enumerate(rows) for number in one.inputs}
-    first = max(made.get(number, -1) for number in parts) + 1
-    needed = _needed(rows, wanted)
+    first = min(made.get(number, -1) for number in parts) + 1
+    needed = _needed(rows, wanted, parts)
     held = {n: torch.cat([part, torch.zeros_like(part[:1])]) for n, part in parts.items()}
     for place, (one, rule) in enumerate(rows[first:], first):
         if wanted in held:
             break
         given = [held.get(number) for number in one.inputs]
-        counts = rule is not _constant and needed.intersection(one.outputs)
-        if counts and any(part is not None for part in given):
+        counts = rule is not _constant and any(n in needed and n not in held for n in one.outputs)
+        if counts and (not one.inputs or any(part is not None for part in given)):
             if rule is None:
                 raise DECOMPOSE.no_rule(one)
             node = Node.at(tape, one, samples=len(real), stabiliser=STABILISERS["signed"])
@@ -206,13 +215,22 @@ def decompose(
     return walk.settled(held[wanted])[:-1]
 
 
-def _needed(rows: Sequence[tuple[Step | Call, _Rule | None]], wanted: int) -> set[int]:
-    """Return the values whose parts lead to what is wanted: not those of queries and keys, for instance."""
+def _needed(
+    rows: Sequence[tuple[Step | Call, _Rule | None]], wanted: int, given: Container[int]
+) -> set[int]:
+    """Return the values whose parts are to be made: not those of queries and keys, nor what they are given for."""
     needed = {wanted}
     for one, rule in reversed(rows):
-        if rule is not _constant and needed.intersection(one.outputs):
-            needed.update(one.inputs[2:] if rule is _attention else one.inputs)
+        made = [number for number in one.outputs if number in needed and number not in given]
+        if rule is not _constant and made:
+            needed.update(_values_of(one) if rule is _attention else one.inputs)
     return needed
+
+
+def _values_of(one: Step | Call) -> tuple[int, ...]:
+    assert isinstance(one, Step)
+    slot = one.args[2] if len(one.args) > 2 else one.kwargs.get("value")
+    return (one.inputs[slot.index],) if isinstance(slot, Slot) else ()
 
 
 def by_token(value: Tensor) -> Tensor:

@@ -8,6 +8,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from whence.capture.seam import attend
+from whence.capture.tape import Step
 
 # Every spelling of an operation; each is looked up in every one of the homes below.
 SPELLINGS = {
@@ -50,6 +51,15 @@ def spellings(op: str) -> frozenset[Callable[..., Any]]:
     found = {getattr(home, name) for home in HOMES for name in names if hasattr(home, name)}
     found |= {getattr(Tensor, name).__get__ for name in _PROPERTIES.get(op, ())}
     return frozenset(found)
+
+
+def operation(step: Step) -> str | None:
+    """Return the operation of a step. A power below one is a root or a quotient: it scales."""
+    op = OF.get(step.func) if step.func is not None else None
+    if op != "square":
+        return op
+    exponent = step.args[1] if len(step.args) > 1 else step.kwargs.get("exponent", 2)
+    return "scale" if isinstance(exponent, int | float) and exponent < 1 else "square"
 
 
 OF: dict[Callable[..., Any], str] = {

@@ -7,8 +7,10 @@ from torch import Tensor
 
 from whence.capture import Trace
 from whence.capture.layer import AttentionLayer
-from whence.capture.lookups import per_token, placement
+from whence.capture.lookups import Lookup, per_token, placement
+from whence.capture.tape import Tape
 from whence.core.errors import BadMethod, NotCapturable
+from whence.data import Batch
 from whence.lrp.rules import Rule
 from whence.lrp.stabiliser import STABILISERS, Choice, Stabiliser
 from whence.lrp.tables import RELEVANCE, Table
@@ -17,9 +19,15 @@ from whence.lrp.walk import Watch, walk
 
 @dataclass(eq=False)
 class Relevance:
-    """What arrived where. Relevance of a value is what it carries, times the value for tables of quotients."""
+    """What arrived where. Relevance of a value is what it carries, times the value for tables of quotients.
 
-    trace: Trace
+    It knows the parts of a trace, not the trace, which keeps it: a circle would be freed late.
+    """
+
+    tape: Tape
+    batch: Batch
+    lookups: list[Lookup]
+    layers: list[AttentionLayer]  # none where the model is not one stack of them
     table: Table[Rule]
     stabiliser: Stabiliser
     arrived: dict[int, Tensor]
@@ -27,8 +35,8 @@ class Relevance:
 
     def of(self, number: int | None) -> Tensor:
         """Return the relevance of a value on the tape; zero where none arrived."""
-        assert self.trace.tape is not None and number is not None
-        value = self.trace.tape.value(number)
+        assert number is not None
+        value = self.tape.value(number)
         carried = self.arrived.get(number)
         if carried is None:
             return torch.zeros_like(value)
@@ -41,19 +49,14 @@ class Relevance:
 
     def of_tokens(self) -> Tensor:
         """Return the relevance of each token's embedding, (batch, tokens)."""
-        lookups = self.trace.lookups
-        parts = [self.of(lookup.number).sum(-1) for lookup in lookups]
-        return per_token(self.trace.batch, lookups, parts)
+        parts = [self.of(lookup.number).sum(-1) for lookup in self.lookups]
+        return per_token(self.batch, self.lookups, parts)
 
     def quotient(self, layer: AttentionLayer) -> Tensor:
         """Return relevance over value at the attention's output, heads first: what a contraction needs."""
-        assert (
-            self.trace.tape is not None
-            and layer.places is not None
-            and layer.places.out is not None
-        )
+        assert layer.places is not None and layer.places.out is not None
         carried = self.arrived.get(layer.places.out)
-        value = self.trace.tape.value(layer.places.out)
+        value = self.tape.value(layer.places.out)
         if carried is None:
             carried = torch.zeros_like(value)
         elif self.table.carries == "relevance":
@@ -62,11 +65,9 @@ class Relevance:
 
     def conservation(self) -> dict[str, Tensor]:
         """Return, for each layer, how far the relevance at its input is from what was given to the logits."""
-        if self.trace.refusal is not None:  # not one stack of layers
-            return {}
         return {
             f"conservation.layer{index}": self.of_layer_input(layer).sum(1) - self.seeded
-            for index, layer in enumerate(self.trace.layers)
+            for index, layer in enumerate(self.layers)
         }
 
 
@@ -79,17 +80,23 @@ def relevance(trace: Trace, table: str, stabiliser: Choice) -> Relevance:
     return found
 
 
+def outlet(trace: Trace) -> int:
+    """Return the number of the logits on the tape."""
+    if trace.outlet is None:
+        raise NotCapturable(
+            "The logits do not come out of an operation that PyTorch shows, so that they cannot be followed back. "
+            "Use attcat or another gradient method."
+        )
+    return trace.outlet
+
+
 def walk_trace(
     trace: Trace, table: Table[Rule], stabiliser: Stabiliser, *, watch: Watch | None = None
 ) -> Relevance:
     """Give relevance to the target and walk the trace's tape back to the embeddings."""
     if trace.tape is None:
         raise BadMethod("A method reads relevance without stating needs={'relevance'}.")
-    if trace.outlet is None:
-        raise NotCapturable(
-            "The logits do not come out of an operation that PyTorch shows, so that no relevance can be given to "
-            "them. Use attcat or another gradient method."
-        )
+    end = outlet(trace)
     if any(placement(trace.batch, lookup.ids) == "turned" for lookup in trace.lookups):
         raise NotCapturable(
             "The model does not keep its values as (inputs, tokens, features); relevance needs that. "
@@ -99,20 +106,35 @@ def walk_trace(
     places = [layer.places for layer in trace.attention if layer.places is not None]
     inside = [number for place in places for number in (place.hidden, place.out)]
     seed = trace.targets.slope(trace.logits)
+    # Stabilisers are absolute: what is given is brought to one, so that little is not taken for nothing.
+    size = seed.abs().sum(1)
+    size = torch.where(size > 0, size, torch.ones_like(size))
     arrived: dict[int, Tensor] = {}
-    for part in _seeds(seed, table):
+    for part in _seeds(seed / size[:, None], table):
         found = walk(
             trace.tape,
             table,
             stabiliser,
-            seeds={trace.outlet: part},
+            seeds={end: part},
             leaves=leaves,
             wanted=[*leaves, *(number for number in inside if number is not None)],
             watch=watch,
         )
-        arrived |= {n: arrived[n] + one if n in arrived else one for n, one in found.items()}
-    seeded = (seed * trace.logits if table.carries == "quotient" else seed).sum(1)
-    return Relevance(trace, table, stabiliser, arrived, seeded)
+        for number, one in found.items():
+            arrived[number] = arrived[number] + one if number in arrived else one
+    for number, one in arrived.items():
+        each = size.to(one).repeat_interleave(len(one) // len(size))
+        arrived[number] = one * each.reshape(-1, *[1] * (one.dim() - 1))
+    return Relevance(
+        trace.tape,
+        trace.batch,
+        trace.lookups,
+        trace.attention if trace.refusal is None else [],
+        table,
+        stabiliser,
+        arrived,
+        (seed * trace.logits if table.carries == "quotient" else seed).sum(1),
+    )
 
 
 def _seeds(seed: Tensor, table: Table[Rule]) -> list[Tensor]:

@@ -11,7 +11,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from whence.capture.tape import Step
+from whence.core.errors import NotCapturable
 from whence.lrp.node import Carried, Node
+from whence.lrp.ops import operation
 
 Rule = Callable[[Node, Carried], list[Tensor | None]]
 
@@ -60,10 +62,9 @@ def halves(node: Node, carried: Carried) -> list[Tensor | None]:
 
 def _terms(node: Node) -> list[Tensor]:
     """Return the live terms of a sum, as they stand in it."""
-    (y,) = node.y
-    sign = -1 if node.step.name.rsplit(".", 1)[-1].strip("_") in {"sub", "isub", "subtract"} else 1
-    weight = sign * node.argument(2, "alpha", 1)
-    signs = [1, weight]
+    assert isinstance(node.step, Step)
+    (y,), op, alpha = node.y, operation(node.step), node.argument(2, "alpha", 1)
+    signs = {"sub": [1, -alpha], "rsub": [-alpha, 1]}.get(op or "", [1, alpha])
     return [(x * s).expand_as(y) for x, s in zip(node.x, signs, strict=True)]
 
 
@@ -100,17 +101,26 @@ def sum_normalised(node: Node, carried: Carried) -> list[Tensor | None]:
 
 def weights(node: Node) -> Tensor:
     """Return the matrix of a linear layer, inputs x outputs, however it was called."""
-    name = node.step.name.rsplit(".", 1)[-1]
-    weight = node.constant(1, "weight") if name == "linear" else node.constant(2, "mat2")
-    assert weight is not None
-    return weight.T if name == "linear" else weight
+    assert isinstance(node.step, Step)
+    op = operation(node.step)
+    place, name = {"linear": (1, "weight"), "addmm": (2, "mat2")}.get(op or "", (1, "other"))
+    weight = node.constant(place, name)
+    if weight is None:
+        raise NotCapturable(
+            f"The weights of {node.step.name} in {'.'.join(node.step.module)} depend on the input themselves; there "
+            "is no rule for that. Use attcat or another gradient method."
+        )
+    scale = node.step.kwargs.get("alpha", 1) if op == "addmm" else 1
+    return weight.T if op == "linear" else weight * scale
 
 
 def bias_of(node: Node) -> Tensor | None:
     """Return what a linear layer adds, however it was called."""
-    if node.step.name.rsplit(".", 1)[-1] == "linear":
+    assert isinstance(node.step, Step)
+    if operation(node.step) == "linear":
         return node.constant(2, "bias")
-    return node.constant(0, "input")
+    added = node.constant(0, "input")
+    return None if added is None else added * node.step.kwargs.get("beta", 1)
 
 
 def agreeing(node: Node, carried: Carried) -> list[Tensor | None]:
@@ -133,6 +143,21 @@ def agreeing_apart(node: Node, carried: Carried) -> list[Tensor | None]:
     for part, w in zip(_signs(x), _signs(weight), strict=True):
         total += part * (node.divide(relevance, part @ w) @ w.T)
     return [total]
+
+
+def halves_or_agreeing(node: Node, carried: Carried) -> list[Tensor | None]:
+    """Treat a product with a matrix of weights as the linear layer that it is, any other as a product."""
+    return agreeing(node, carried) if _is_linear(node) else halves(node, carried)
+
+
+def halves_or_agreeing_apart(node: Node, carried: Carried) -> list[Tensor | None]:
+    """Do the same, by the rule of original LRP."""
+    return agreeing_apart(node, carried) if _is_linear(node) else halves(node, carried)
+
+
+def _is_linear(node: Node) -> bool:
+    factor = node.argument(1, "other")
+    return isinstance(factor, Tensor) and factor.dim() == 2 and len(node.x) == 1
 
 
 def box(node: Node, carried: Carried) -> list[Tensor | None]:
@@ -187,6 +212,12 @@ def past_the_gate(node: Node, carried: Carried) -> list[Tensor | None]:
     if sum(node.live) < 2 or sum(gates) != 1:
         return pulled_halves(node, carried)
     return [None if gate else one for gate, one in zip(gates, node.pull(carried), strict=True)]
+
+
+def numerator(node: Node, carried: Carried) -> list[Tensor | None]:
+    """Quotients through a fraction: what it is divided by counts as a constant."""
+    first, *rest = node.pull(carried)
+    return [first, *(None for _ in rest)]
 
 
 def centred(node: Node, carried: Carried) -> list[Tensor | None]:

@@ -11,7 +11,7 @@ from typing import Any, Generic, Literal, TypeVar
 from whence.capture.tape import Call, Step, Tape
 from whence.core.errors import NoRule
 from whence.lrp import attention, rules
-from whence.lrp.ops import OF
+from whence.lrp.ops import operation
 from whence.lrp.rules import Rule
 
 R = TypeVar("R")
@@ -34,9 +34,11 @@ class Table(Generic[R]):
         else:
             self.ops[op] = rule
 
-    def op(self, func: Callable[..., Any]) -> R | None:
-        """Return the rule of a function, whichever way it is spelled."""
-        return self.ops.get(func) or self.ops.get(OF.get(func, ""))
+    def op(self, step: Step) -> R | None:
+        """Return the rule of a step, whichever way its operation is spelled."""
+        if step.func is None:
+            return None
+        return self.ops.get(step.func) or self.ops.get(operation(step) or "")
 
     def module(self, kind: str) -> R | None:
         """Return the rule of a module's class."""
@@ -47,7 +49,7 @@ class Table(Generic[R]):
         whole: dict[int, tuple[Call, R]] = {}
         for call in tape.calls:
             rule = self.module(call.kind)
-            if rule is not None and call.last >= call.first and len(call.inputs) == 1:
+            if rule is not None and call.last >= call.first and call.inputs:
                 whole[call.first] = (call, rule)  # an outer call ends later, and wins
         laid: list[tuple[Step | Call, R | None]] = []
         index = 0
@@ -57,7 +59,7 @@ class Table(Generic[R]):
                 index = whole[index][0].last
             else:
                 step = tape.steps[index]
-                laid.append((step, None if step.func is None else self.op(step.func)))
+                laid.append((step, self.op(step)))
             index += 1
         return laid
 
@@ -71,8 +73,9 @@ class Table(Generic[R]):
         )
 
 
-# Activations that are written out (GPT-2's, ALBERT's) are one operation all the same.
+# Activations that are written out (GPT-2's, ALBERT's) are one operation all the same, and so are norms.
 ACTIVATIONS = "transformers.activations.*"
+NORMS = ("*LayerNorm", "*RMSNorm")
 
 CHEFER: Table[Rule] = Table(
     "ours",
@@ -82,12 +85,12 @@ CHEFER: Table[Rule] = Table(
         "addmm": rules.agreeing,
         "conv2d": rules.box,
         "attention": attention.shared_normalised,
-        "matmul": rules.halves,
+        "matmul": rules.halves_or_agreeing,
         "einsum": rules.halves,
         "mul": rules.halves,
         "add": rules.sum_normalised,
         "sub": rules.sum_normalised,
-        "rsub": rules.unchanged,
+        "rsub": rules.sum_normalised,
         "div": rules.unchanged,
         "neg": rules.unchanged,
         "softmax": rules.unchanged,
@@ -103,7 +106,7 @@ CHEFER: Table[Rule] = Table(
         "join": rules.copied,
         "move": rules.pulled,
     },
-    {ACTIVATIONS: rules.unchanged},
+    dict.fromkeys((ACTIVATIONS, *NORMS), rules.unchanged),
     rules.cut,
 )
 
@@ -115,8 +118,10 @@ ORIGINAL_LRP: Table[Rule] = Table(
         "linear": rules.agreeing_apart,
         "addmm": rules.agreeing_apart,
         "attention": attention.shared,
+        "matmul": rules.halves_or_agreeing_apart,
         "add": rules.sum_in_proportion,
         "sub": rules.sum_in_proportion,
+        "rsub": rules.sum_in_proportion,
     },
     dict(CHEFER.modules),
     rules.cut,
@@ -136,7 +141,7 @@ ATTN_LRP: Table[Rule] = Table(
         "add": rules.pulled,
         "sub": rules.pulled,
         "rsub": rules.pulled,
-        "div": rules.pulled,
+        "div": rules.numerator,
         "neg": rules.pulled,
         "softmax": rules.pulled,
         "activation": rules.slope,

@@ -8,9 +8,10 @@ from torch import Tensor
 
 from whence.capture.layer import AttentionLayer
 from whence.capture.tape import Step
+from whence.core.errors import NotCapturable
 from whence.lrp.attention import per_query_head
 from whence.lrp.block import Block
-from whence.lrp.decompose import by_token, decompose, normalised
+from whence.lrp.decompose import DECOMPOSE, by_token, decompose, normalised
 from whence.lrp.node import Node, wide
 from whence.lrp.stabiliser import STABILISERS
 
@@ -76,12 +77,24 @@ def _terms(block: Block, layer: AttentionLayer, sources: slice) -> Tensor:
 def _between(block: Block) -> list[Step]:
     """Return the steps that lead from the attention's output to the block's."""
     made, steps = {block.attention}, []
+    started = False
     for step in block.tape.steps:
         if block.output in made:
             break
-        if step.func is not None and made.intersection(step.inputs):
-            steps.append(step)
-            made |= {number for number in step.outputs if number is not None}
+        started = started or block.attention in step.outputs
+        if step.func is None and started:
+            raise DECOMPOSE.no_rule(step)
+        if not made.intersection(step.inputs):
+            continue
+        if (
+            None in step.outputs
+        ):  # places of the largest values, for instance: they would have to be chosen again
+            raise NotCapturable(
+                f"{'.'.join(step.module)} chooses by value where tokens go ({step.name}), so that a layer cannot be "
+                "run again from its middle. Use alti, decompx or a gradient method."
+            )
+        steps.append(step)
+        made |= {number for number in step.outputs if number is not None}
     return steps
 
 

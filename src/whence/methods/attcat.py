@@ -11,6 +11,7 @@ from whence.methods import Scores, method, query_rows
     family="attention x gradient",
     needs={"attention", "hidden_grad"},
     signed=True,
+    signed_when=lambda parameters: not parameters["absolute"],
     presets={
         "attcat": {"layer": None, "absolute": False},
         "attcat_qqp": {"layer": None, "absolute": True},

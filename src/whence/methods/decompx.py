@@ -3,7 +3,7 @@
 import torch
 
 from whence.capture import Trace
-from whence.lrp import Bias, block, by_token, decompose
+from whence.lrp import Bias, by_token, decompose, inlet, outlet
 from whence.methods import Scores, method
 
 
@@ -22,12 +22,12 @@ from whence.methods import Scores, method
 def decompx(trace: Trace, *, bias: Bias = "absdot") -> Scores:
     """Split the target into one part per token, adding up to it.
 
-    `bias`: how what biases add is shared between the tokens; "none" leaves it out.
+    `bias`: how what biases add is shared between the tokens; "none" leaves it out. A probability is split by its
+    slope at the logits: those parts do not add up to it, and completeness says by how much.
     """
-    first = block(trace, trace.layers[0])
-    assert trace.outlet is not None
-    given = {first.hidden: by_token(first.tape.value(first.hidden))}
-    parts = decompose(first.tape, given, trace.outlet, real=trace.real, bias=bias)
+    tape, start = inlet(trace)
+    given = {start: by_token(tape.value(start))}
+    parts = decompose(tape, given, outlet(trace), real=trace.real, bias=bias)
     slope = trace.targets.slope(trace.logits).to(parts.dtype)
     scores = torch.einsum("kbc,bc->bk", parts, slope)
-    return scores, {"completeness": scores.sum(1) - (slope * trace.logits).sum(1)}
+    return scores, {"completeness": scores.sum(1) - trace.targets.value(trace.logits)}

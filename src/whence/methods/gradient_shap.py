@@ -40,7 +40,7 @@ def gradient_shap(
     *,
     baseline: Baseline | None = None,
     samples: Annotated[int, Range(min=1)] = 50,
-    noise: Annotated[float, Range(min=0)] = 0.0,
+    noise: Annotated[float, Range(0, 10)] = 0.0,
     keep_special: bool = False,
     seed: int = 0,
 ) -> Scores:

@@ -31,7 +31,7 @@ def smoothgrad(
     batch: Batch,
     *,
     samples: Annotated[int, Range(min=1)] = 25,
-    noise: Annotated[float, Range(min=0)] = 0.15,
+    noise: Annotated[float, Range(0, 10)] = 0.15,
     times_input: bool = False,
     seed: int = 0,
 ) -> Scores:

@@ -15,8 +15,13 @@ _known: WeakKeyDictionary[torch.nn.Module, tuple[Any, str]] = WeakKeyDictionary(
 
 def fingerprint(model: torch.nn.Module) -> str:
     """Return "blake2b:..." of all weights, or "blake2b-sampled:..." for very large models."""
-    weights = sorted(model.state_dict().items())
-    configuration = _configuration(model)
+    # A quantised layer keeps its weights packed: what is not a tensor is told by how it prints.
+    state_dict = sorted(model.state_dict().items())
+    weights = [(name, value) for name, value in state_dict if isinstance(value, torch.Tensor)]
+    packed = [
+        f"{name} {value!r}" for name, value in state_dict if not isinstance(value, torch.Tensor)
+    ]
+    configuration = _configuration(model) + "".join(packed)
     # A weight that was trained, moved or replaced since has another version or address; one that was changed
     # behind autograd's back (`.data`) shows in a sample of its numbers.
     state = (configuration, [(n, v.data_ptr(), v._version) for n, v in weights], _samples(weights))

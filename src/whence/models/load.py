@@ -25,6 +25,7 @@ def load(
     dtype = _dtype(dtype)
     if isinstance(tokenizer, str | Path):
         tokenizer = fetch.tokenizer(Origin(str(tokenizer), str(tokenizer)), asked=True)
+    what = getattr(what, "_orig_mod", what)  # what torch.compile was given
     if isinstance(what, torch.nn.Module):
         if not hasattr(getattr(what, "config", None), "num_labels"):
             raise UnknownModel(

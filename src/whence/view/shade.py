@@ -14,7 +14,7 @@ POSITIVE = (33, 102, 172)
 NEGATIVE = (214, 96, 20)
 
 LEGEND_SIGNED = "blue speaks for {target}, orange against it"
-LEGEND_UNSIGNED = "the stronger, the more it counts for {target}; this method has no sign"
+LEGEND_UNSIGNED = "the stronger, the larger the score; this method has no sign: it may count for {target} or against"
 SCALE = "Full colour is the largest |score| of a word; special tokens are shown and do not set the scale."
 
 
