@@ -237,3 +237,19 @@ def test_scores_that_overflow_are_refused():
 
 def test_tables_are_found_by_the_name_that_an_error_gives():
     assert set(TABLES) == {"ours", "original", "attn_lrp", "cp_lrp", "decompose"}
+
+
+def test_tokens_that_are_folded_into_the_batch_on_the_way_are_told_apart_again():
+    """OPT with norms after its sums, as in its 350M model, flattens (inputs, tokens) before its feed-forward part."""
+    config = hf.OPTConfig(
+        vocab_size=64, hidden_size=32, num_hidden_layers=2, ffn_dim=48, num_attention_heads=4, num_labels=3,
+        max_position_embeddings=48, word_embed_proj_dim=32, do_layer_norm_before=False, pad_token_id=0,
+        bos_token_id=2, eos_token_id=3,
+    )  # fmt: skip
+    model = zoo.seeded(lambda: hf.OPTForSequenceClassification(config)).double().eval()
+    explainer, rows = whence.load(model), zoo.rows("gpt2", lengths=(7, 7))
+    for name in FOLLOWING:
+        together = explainer.explain(rows, method=name)
+        for row, found in zip(rows, together, strict=True):
+            alone = explainer.explain(row, method=name).scores
+            np.testing.assert_allclose(found.scores, alone, rtol=0, atol=1e-9 * np.abs(alone).max())

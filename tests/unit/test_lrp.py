@@ -419,3 +419,21 @@ def test_a_contrast_under_chefers_rules_is_the_difference_of_both():
     assert abs(both).max() > 1e-3
     # The authors' epsilon is not linear: 1e-9 over sums down to 1e-3.
     assert abs(both - (one - two)).max() <= 1e-6
+
+
+def test_a_norm_with_more_inside_is_not_taken_for_a_norm():
+    class DenseLayerNorm(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.dense = nn.Linear(4, 4)
+            self.norm = nn.LayerNorm(4)
+
+        def forward(self, x):
+            return self.norm(self.dense(x))
+
+    torch.manual_seed(0)
+    module, x = DenseLayerNorm().double(), torch.rand(2, 4, dtype=torch.float64)
+    found, _ = carried_to_input(nn.Sequential(module), x, CHEFER)
+    assert not torch.equal(found, torch.ones_like(found))
+    wanted, _ = carried_to_input(module.dense, x, CHEFER)
+    torch.testing.assert_close(found, wanted)

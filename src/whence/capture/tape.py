@@ -74,6 +74,7 @@ class Call:
     last: int
     inputs: tuple[int, ...]
     outputs: tuple[int | None, ...]
+    leaf: bool  # a module without modules inside
 
     @property
     def name(self) -> str:
@@ -163,7 +164,10 @@ class Tape(TorchFunctionMode):
         entered = self._open.pop()
         kind = f"{type(module).__module__}.{type(module).__qualname__}"
         last = len(self.steps) - 1
-        self.calls.append(Call(entered.path, kind, entered.first, last, entered.inputs, outputs))
+        leaf = next(module.children(), None) is None
+        self.calls.append(
+            Call(entered.path, kind, entered.first, last, entered.inputs, outputs, leaf)
+        )
 
     def _note(self, tensor: Tensor) -> int:
         number = len(self._values)

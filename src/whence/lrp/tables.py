@@ -40,15 +40,18 @@ class Table(Generic[R]):
             return None
         return self.ops.get(step.func) or self.ops.get(operation(step) or "")
 
-    def module(self, kind: str) -> R | None:
-        """Return the rule of a module's class."""
-        return next((rule for name, rule in self.modules.items() if fnmatchcase(kind, name)), None)
+    def module(self, call: Call) -> R | None:
+        """Return the rule of a module's class; a name that starts with * is for modules without parts."""
+        for name, rule in self.modules.items():
+            if fnmatchcase(call.kind, name) and (call.leaf or not name.startswith("*")):
+                return rule
+        return None
 
     def rows(self, tape: Tape) -> list[tuple[Step | Call, R | None]]:
         """Lay a tape out with its rules: a module with a rule of its own stands for all steps inside it."""
         whole: dict[int, tuple[Call, R]] = {}
         for call in tape.calls:
-            rule = self.module(call.kind)
+            rule = self.module(call)
             if rule is not None and call.last >= call.first and call.inputs:
                 whole[call.first] = (call, rule)  # an outer call ends later, and wins
         laid: list[tuple[Step | Call, R | None]] = []

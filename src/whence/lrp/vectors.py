@@ -35,7 +35,9 @@ def vectors(block: Block, layer: AttentionLayer, real: Tensor, to: To) -> Tensor
     if to == "block" and block.second is not None and block.second_norm is not None:
         value, signed = wide(tape.value(block.second)), STABILISERS["signed"]
         node = Node.at(tape, block.second_norm, samples=len(value), stabiliser=signed)
-        parts = normalised(node, parts, value)
+        # Some models (OPT) fold the tokens into the batch there.
+        folded = parts.reshape(len(parts), *value.shape)
+        parts = normalised(node, folded, value).reshape(parts.shape)
     return parts
 
 
