@@ -367,9 +367,8 @@ def test_a_real_interrupt_ends_in_one_line_and_leaves_nothing(tmp_path):
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as running:
-        maps = Path(
-            f"/proc/{running.pid}/maps"
-        )  # in the middle of loading: torch is there, the model is not
+        # In the middle of loading: torch is there, the model is not.
+        maps = Path(f"/proc/{running.pid}/maps")
         while "libtorch" not in maps.read_text():
             time.sleep(0.05)
         running.send_signal(signal.SIGINT)
