@@ -4,8 +4,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from tests.unit.test_lrp import Do
-from tests.unit.test_tape import record
+from tests.tapes import Do, record
 from whence.lrp.decompose import by_token, decompose
 from whence.lrp.vectors import rolled_out
 

@@ -1,27 +1,12 @@
 """The tape: what was called, on what, where; and nothing silently missing."""
 
-from contextlib import ExitStack
-
 import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
 
-from whence.capture.tape import Tape
+from tests.tapes import Hidden, record
 from whence.core.errors import NotCapturable
-
-
-def record(module, x):
-    """Run a module under a tape; return the tape, the number of its output and the output."""
-    module.requires_grad_(False)
-    x = x.detach().requires_grad_()
-    with ExitStack() as stack:
-        tape = Tape()
-        tape.watch_modules(module, stack)
-        stack.enter_context(tape)
-        tape.leaf(x)
-        output = module(x)
-        return tape, tape.finish(output), output
 
 
 class Small(nn.Module):
@@ -84,18 +69,6 @@ def test_a_value_overwritten_through_a_view_is_refused():
     tape, _, _ = record(Sneaky(), torch.randn(2, 4))
     with pytest.raises(NotCapturable, match="overwrote a value in place"):
         [tape.value(number) for step in tape.steps for number in step.inputs]
-
-
-class Hidden(torch.autograd.Function):
-    """An operation that PyTorch's function modes do not see."""
-
-    @staticmethod
-    def forward(ctx, x):
-        return x.sin()
-
-    @staticmethod
-    def backward(ctx, grad):
-        return grad
 
 
 def test_an_operation_that_cannot_be_seen_leaves_a_mark():

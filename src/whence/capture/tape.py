@@ -30,9 +30,8 @@ class Slot:
 class Step:
     """One operation: arguments with slots for the values that depend on the input, and their numbers."""
 
-    func: (
-        Callable[..., Any] | None
-    )  # None: the value came out of something that PyTorch does not show
+    # None: the value came out of something that PyTorch does not show.
+    func: Callable[..., Any] | None
     args: Any
     kwargs: Any
     inputs: tuple[int, ...]
@@ -59,9 +58,11 @@ class Step:
         args, kwargs = self.filled(values)
         kwargs.pop("inplace", None)
         result = _copying(self.func)(*args, **kwargs)
-        # A cast to half precision is the model's way to save memory: wide values stay wide.
-        narrow = isinstance(result, Tensor) and result.dtype in _HALF and len(values) == 1
-        return values[0] if narrow and values[0].dtype not in _HALF else result
+        # A cast to half precision is the model's way to save memory: wide values stay wide, to the last digit.
+        if values[0].dtype in _HALF or not isinstance(result, Tensor) or result.dtype not in _HALF:
+            return result
+        cast_only = getattr(self.func, "__name__", "") in _CASTS
+        return args[0] if cast_only else result.to(values[0].dtype)
 
 
 @dataclass(frozen=True, eq=False)
@@ -251,6 +252,7 @@ def _in_place(func: Any) -> bool:
 
 
 _HALF = (torch.float16, torch.bfloat16)
+_CASTS = {"to", "type", "type_as", "half", "bfloat16"}
 
 
 @cache

@@ -71,20 +71,17 @@ def _joint(tape: Tape, start: int, *, around: bool = False) -> tuple[Step | None
 
     With `around`, the other way about: in which something made from `start` meets `start` itself, handed around.
     """
-    made, same = {start}, {start}
+    made, same = {start}, _handed_on(tape, start)
     for step in tape.steps:
         if not made.intersection(step.inputs):
             continue
-        op, met = operation(step), set(step.inputs)
-        if op == "add" and len(met) == 2:
+        met = set(step.inputs)
+        if operation(step) == "add" and len(met) == 2:
             if around and met & same and met & (made - same):
                 return step, made
             if not around and met - made:
                 return step, made
-        outputs = {number for number in step.outputs if number is not None}
-        made |= outputs
-        if op in _SAME and met <= same:
-            same |= outputs
+        made |= {number for number in step.outputs if number is not None}
     return None, made
 
 
@@ -101,7 +98,7 @@ def _norm_of(tape: Tape, number: int | None) -> Step | None:
     """Return the layer norm that a value goes into and nowhere else."""
     while number is not None:
         users = [step for step in tape.steps if number in step.inputs]
-        if len(users) == 1 and operation(users[0]) in _SAME:
+        if len(users) == 1 and operation(users[0]) in _SAME and len(users[0].outputs) == 1:
             (number,) = users[0].outputs
             continue
         if len(users) == 1 and operation(users[0]) == "layer_norm":

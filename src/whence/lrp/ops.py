@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from whence.capture.seam import attend
-from whence.capture.tape import Step
+from whence.capture.tape import Slot, Step
 
 # Every spelling of an operation; each is looked up in every one of the homes below.
 SPELLINGS = {
@@ -54,8 +54,10 @@ def spellings(op: str) -> frozenset[Callable[..., Any]]:
 
 
 def operation(step: Step) -> str | None:
-    """Return the operation of a step. A power below one is a root or a quotient: it scales."""
+    """Return the operation of a step. A power below one scales, and so does a constant over a value."""
     op = OF.get(step.func) if step.func is not None else None
+    if op == "div" and step.args and not isinstance(step.args[0], Slot):
+        return "scale"
     if op != "square":
         return op
     exponent = step.args[1] if len(step.args) > 1 else step.kwargs.get("exponent", 2)

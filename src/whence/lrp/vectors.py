@@ -88,9 +88,8 @@ def _between(block: Block) -> list[Step]:
             raise DECOMPOSE.no_rule(step)
         if not made.intersection(step.inputs):
             continue
-        if (
-            None in step.outputs
-        ):  # places of the largest values, for instance: they would have to be chosen again
+        if None in step.outputs:
+            # Places of the largest values, for instance: they would have to be chosen again.
             raise NotCapturable(
                 f"{'.'.join(step.module)} chooses by value where tokens go ({step.name}), so that a layer cannot be "
                 "run again from its middle. Use alti, decompx or a gradient method."

@@ -26,7 +26,7 @@ _ABNAR = {"start_layer": 0, "residual": 0.5, "query": "read", "normalise": True}
     presets={"abnar": _ABNAR, "abnar_sst": {**_ABNAR, "query": "max"}},
     cite="Abnar & Zuidema 2020, arXiv:2005.00928",
     formula="s_j = max-flow((L, i) -> (start, j)) over capacities (1-r) mean_h A_l + r I,  divided by Σ_j",
-    cost="1 forward, and n maximum flows on a graph of L·n² edges: 0.2 s for 60 tokens and 12 layers, 4 min for 512",
+    cost="1 forward, and n maximum flows on a graph of L·n² edges: slow for texts of hundreds of tokens",
     misleads_when="several tokens can each take all that flows, and tie; values, heads and MLPs move information "
     "that the weights do not show; it knows no class",
 )

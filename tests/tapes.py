@@ -1,0 +1,54 @@
+"""Small models under a tape, for tests of what follows every operation."""
+
+from contextlib import ExitStack
+
+import torch
+from torch import nn
+
+from whence.capture.tape import Tape
+from whence.lrp.stabiliser import STABILISERS
+from whence.lrp.walk import walk
+
+
+def record(module, x):
+    """Run a module under a tape; return the tape, the number of its output and the output."""
+    module.requires_grad_(False)
+    x = x.detach().requires_grad_()
+    with ExitStack() as stack:
+        tape = Tape()
+        tape.watch_modules(module, stack)
+        stack.enter_context(tape)
+        tape.leaf(x)
+        output = module(x)
+        return tape, tape.finish(output), output
+
+
+def carried_to_input(module, x, table, stabiliser="signed", seed=None):
+    """Give relevance (or quotients) to a module's output; return what its input gets."""
+    tape, outlet, output = record(module, x)
+    seed = torch.ones_like(output) if seed is None else seed
+    found = walk(
+        tape, table, STABILISERS[stabiliser], seeds={outlet: seed.detach()}, leaves=[0], wanted=[0]
+    )
+    return found[0], output.detach()
+
+
+class Do(nn.Module):
+    def __init__(self, fn):
+        super().__init__()
+        self.fn = fn
+
+    def forward(self, x):
+        return self.fn(x)
+
+
+class Hidden(torch.autograd.Function):
+    """An operation that PyTorch's function modes do not see."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x.sin()
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad
