@@ -1,0 +1,56 @@
+"""Arithmetic on numbers that are there already: ranks, intervals, paired tests, and the figures of ERASER.
+
+Nothing here knows a model or an explanation. What cannot be known has its own answer (None, or NaN in an array of
+answers), which is for the caller to say in words.
+"""
+
+from whence.stats.bins import entropy, kl, over_bins
+from whence.stats.interval import Interval, Percentile, bootstrap, percentile, proportion
+from whence.stats.paired import holm, sign_flip
+from whence.stats.rank import kendall, pearson, ranks, spearman, top_k_overlap
+from whence.stats.retrieval import auprc, average_precision, roc_auc
+from whence.stats.spans import (
+    Counts,
+    Rates,
+    Span,
+    exact,
+    f1,
+    macro,
+    macro_of_means,
+    micro,
+    overlapping,
+    runs,
+    tokens,
+)
+
+__all__ = [
+    "Counts",
+    "Interval",
+    "Percentile",
+    "Rates",
+    "Span",
+    "auprc",
+    "average_precision",
+    "bootstrap",
+    "entropy",
+    "exact",
+    "f1",
+    "holm",
+    "kendall",
+    "kl",
+    "macro",
+    "macro_of_means",
+    "micro",
+    "over_bins",
+    "overlapping",
+    "pearson",
+    "percentile",
+    "proportion",
+    "ranks",
+    "roc_auc",
+    "runs",
+    "sign_flip",
+    "spearman",
+    "tokens",
+    "top_k_overlap",
+]

@@ -1,0 +1,66 @@
+"""Many intervals and tests at once are the same as one by one."""
+
+from math import isclose
+
+import numpy as np
+
+from whence.stats import bootstrap, sign_flip
+from whence.stats.together import bootstraps, sign_flips
+
+DRAW = np.random.default_rng(0)
+KEY = ("here", 1)
+
+
+def columns(n):
+    found = DRAW.normal(0.2, 1, size=(n, 4))
+    found[::7, 1] = np.nan
+    found[:, 2] = np.nan
+    found[:, 3] = 0.25
+    return found
+
+
+def test_intervals_are_those_of_single_columns():
+    given = columns(40)
+    found = bootstraps(given, KEY)
+    for place in (0, 1):
+        known = given[~np.isnan(given[:, place]), place]
+        one = bootstrap(known, KEY)
+        assert found[place].n == len(known)
+        assert isclose(found[place].mean, one.mean, rel_tol=1e-12)
+        # Other draws of the same distribution: the ends of 10,000 draws vary by some hundredths of the spread,
+        # which is about 1 / sqrt(40) = 0.16 here.
+        assert abs(found[place].low - one.low) < 0.03
+        assert abs(found[place].high - one.high) < 0.03
+    assert found[2] is None
+    assert (found[3].mean, found[3].low, found[3].high, found[3].n) == (0.25, 0.25, 0.25, 40)
+
+
+def test_one_observation_has_no_interval():
+    given = np.array([[1.5], [np.nan]])
+    assert bootstraps(given, KEY)[0] == bootstrap([1.5], KEY)
+
+
+def test_other_columns_change_nothing():
+    given = columns(30)
+    alone, together = bootstraps(given[:, [1]], KEY)[0], bootstraps(given, KEY)[1]
+    # Products of matrices of another width are summed in another order.
+    assert isclose(together.low, alone.low, rel_tol=1e-12)
+    assert isclose(together.high, alone.high, rel_tol=1e-12)
+    assert sign_flips(given, KEY)[0] == sign_flips(given[:, [0]], KEY)[0]
+
+
+def test_few_examples_are_counted_exactly():
+    # All 2^3 ways to set the signs of 1, 2, 3: the sum is 6 or -6 in two of eight.
+    given = np.array([[1.0, 1.0], [2.0, -2.0], [3.0, np.nan]])
+    # 1 - 2 = -1: of the sums 3, 1, -1, -3 all are as far from zero.
+    assert sign_flips(given, KEY) == [0.25, 1.0]
+    assert sign_flips(np.full((3, 1), np.nan), KEY) == [None]
+    assert sign_flips(np.zeros((30, 1)), KEY) == [1.0]
+
+
+def test_many_examples_are_drawn():
+    given = DRAW.normal(0.3, 1, size=(60, 3))
+    for found, column in zip(sign_flips(given, KEY), given.T, strict=True):
+        # Two estimates of one p from 10,000 draws each: five standard deviations of their difference.
+        p = sign_flip(column, KEY)
+        assert abs(found - p) < 5 * (2 * p * (1 - p) / 10_000) ** 0.5 + 1e-4
