@@ -6,6 +6,7 @@ Attention maps are not stored: a trace keeps q, k, v and the gradient of the out
 them tile by tile (`layer`).
 """
 
+from whence.capture.answers import Answers
 from whence.capture.ask import Ask
 from whence.capture.forward import bare_logits
 from whence.capture.layer import AttentionLayer, contract, contract_normalised
@@ -15,6 +16,7 @@ from whence.capture.trace import GRADIENTS, NEEDS, Trace, trace
 __all__ = [
     "GRADIENTS",
     "NEEDS",
+    "Answers",
     "Ask",
     "AttentionLayer",
     "TargetSpec",

@@ -8,13 +8,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from whence.capture.answers import Answers, key
 from whence.capture.baseline import Baseline
-from whence.capture.forward import bare_logits
 from whence.capture.slopes import Embedded, at_embeddings, looked_up, mean_embedding
-from whence.capture.target import Targets
+from whence.capture.target import Targets, probabilities
 from whence.core.types import Of
-from whence.data import Batch, Encoded, Policy, batches, collate
-from whence.data.removal import Removal, without
+from whence.data import Batch, Encoded, Policy
+from whence.data.removal import DRAWS, Removal, without
+from whence.models import Infiller
 
 # How many variants are held at a time: enough to sort by length, few enough for a long text.
 _AT_A_TIME = 2048
@@ -34,11 +35,15 @@ class Ask:
         anchors: frozenset[int] = frozenset(),
         pad_id: int | None,
         policy: Policy,
+        answers: Answers | None = None,
+        infiller: Infiller | None = None,
         progress: Callable[[int], None] = lambda _: None,
     ) -> None:
+        """With `answers`, what others have asked is not asked again, and what is asked here is kept for them."""
         self.fillers = fillers
         self.anchors = anchors  # ids that cannot be removed: the model is undefined without them
-        self.forwards = [0] * len(batch)  # how often the model was asked, per input
+        # How often each input needs the model, whether or not somebody has asked the same before.
+        self.forwards = [0] * len(batch)
         self.backwards = [0] * len(batch)
         self._model = model
         self._batch = batch
@@ -47,7 +52,16 @@ class Ask:
         self._device = batch.real.device
         self._pad_id = pad_id
         self._policy = policy
+        self._keep = answers is not None
+        self._answers = answers or Answers(
+            model, pad_id=pad_id, device=self._device, policy=policy, infiller=infiller
+        )
         self._progress = progress
+
+    @property
+    def eps(self) -> float:
+        """The rounding of the model's logits, in parts of their size."""
+        return torch.finfo(self._logits.dtype).eps
 
     def base(self, of: Of | None = None) -> Tensor:
         """Return the explained scalar of the inputs as they are, (batch,): known already, no call."""
@@ -59,19 +73,54 @@ class Ask:
         Variants that are the same, among a few thousand that follow each other, are asked about once.
         """
         variants = iter(variants)
-        answers = [self._logits.new_empty(0)]
+        found = [self._logits.new_empty(0)]
         while chunk := list(islice(variants, _AT_A_TIME)):
-            answers.append(self._answer(chunk, of))
-        return torch.cat(answers)
+            owners = torch.tensor([owner for owner, _ in chunk], device=self._device)
+            found.append(self._targets.at(owners).value(self._logits_of(chunk), of))
+        return torch.cat(found)
 
     def without(self, holes: Sequence[Sequence[Collection[int]]], how: Removal) -> list[Tensor]:
-        """Return, for each input, the target's probability with the tokens in each of its holes removed."""
-        variants = (
-            (row, without(item, hole, how, self.fillers))
-            for row, (item, own) in enumerate(zip(self._batch.items, holes, strict=True))
-            for hole in own
-        )
-        return list(torch.split(self(variants, of="probability"), [len(own) for own in holes]))
+        """Return, for each input, the target's probability with the tokens in each of its holes removed.
+
+        Where holes are filled by draws it is the mean over them, and every hole takes a call of the language model.
+        """
+        every = ((row, hole) for row, own in enumerate(holes) for hole in own)
+        values = _averaged(self(self._without(every, how), of="probability"), how)
+        return list(torch.split(values, [len(own) for own in holes]))
+
+    def shares_without(self, row: int, holes: Sequence[Collection[int]], how: Removal) -> Tensor:
+        """Return what every label gets with the tokens in each hole of one input removed, (holes, labels)."""
+        found = [self._logits.new_empty((0, self._logits.shape[1])).double()]
+        variants = self._without(((row, hole) for hole in holes), how)
+        while chunk := list(islice(variants, _AT_A_TIME)):
+            found.append(probabilities(self._logits_of(chunk).double(), self._targets.task))
+        return _averaged(torch.cat(found), how)
+
+    def _without(
+        self, holes: Iterable[tuple[int, Collection[int]]], how: Removal
+    ) -> Iterator[tuple[int, Encoded]]:
+        """Yield the variants to ask about: one for each (input's number, hole), or as many as there are draws."""
+        items, holes = self._batch.items, iter(holes)
+        if how != "draw":
+            for row, hole in holes:
+                yield row, without(items[row], hole, how, self.fillers)
+            return
+        while chunk := list(islice(holes, _AT_A_TIME)):
+            for (row, _), fillings in zip(chunk, self._fillings(chunk), strict=True):
+                for filled in fillings:
+                    yield row, filled
+
+    def _fillings(self, holes: list[tuple[int, Collection[int]]]) -> list[tuple[Encoded, ...]]:
+        """Let the language model fill some holes, and count the different ones of each input."""
+        infill = self._answers.infill
+        assert infill is not None, "without a language model, resolve refuses to draw"
+        different = {(row, frozenset(hole)) for row, hole in holes if len(hole)}
+        for row, _ in different:
+            self.forwards[row] += 1
+        before = infill.forwards
+        found = infill([(self._batch.items[row], hole) for row, hole in holes], self._progress)
+        self._progress(len(different) - (infill.forwards - before))  # known already
+        return found
 
     @cached_property
     def embeddings(self) -> list[Tensor]:
@@ -141,19 +190,20 @@ class Ask:
         if chunk:
             yield chunk
 
-    def _answer(self, variants: list[tuple[int, Encoded]], of: Of | None) -> Tensor:
-        keys = [(owner, tuple(sorted(item.features.items()))) for owner, item in variants]
-        places = {key: place for place, key in reversed(list(enumerate(keys)))}
-        distinct = [variants[place] for place in sorted(places.values())]
-        result = torch.empty(len(distinct), dtype=self._logits.dtype, device=self._device)
-        items = [item for _, item in distinct]
-        for chosen in batches(items, self._policy):
-            batch = collate([items[i] for i in chosen], pad_id=self._pad_id, device=self._device)
-            owners = torch.tensor([distinct[i][0] for i in chosen], device=self._device)
-            values = self._targets.at(owners).value(bare_logits(self._model, batch), of)
-            result[torch.tensor(chosen, device=self._device)] = values
-            for i in chosen:
-                self.forwards[distinct[i][0]] += 1
-            self._progress(len(chosen))
-        order = {keys_place: i for i, keys_place in enumerate(sorted(places.values()))}
-        return result[[order[places[key]] for key in keys]]
+    def _logits_of(self, variants: list[tuple[int, Encoded]]) -> Tensor:
+        """Ask about a few thousand variants, and count the different ones of each input."""
+        different = {(owner, key(item)) for owner, item in variants}
+        for owner, _ in different:
+            self.forwards[owner] += 1
+        before = self._answers.forwards
+        found = self._answers([item for _, item in variants], self._progress)
+        self._progress(len(different) - (self._answers.forwards - before))  # known already
+        if not self._keep:
+            self._answers.forget()
+        return found
+
+
+def _averaged(values: Tensor, how: Removal) -> Tensor:
+    """Return the mean over the variants of each hole."""
+    each = DRAWS if how == "draw" else 1
+    return values.reshape(len(values) // each, each, *values.shape[1:]).mean(1)

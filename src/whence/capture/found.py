@@ -8,12 +8,15 @@ from weakref import WeakKeyDictionary
 
 import torch
 
+from whence.models.fingerprint import altered_by
+
 # Two threads on one model would undo each other's switches, so they take turns.
 _turns: WeakKeyDictionary[torch.nn.Module, RLock] = WeakKeyDictionary()
 _turns_guard = Lock()
 
 
-def _turn(model: torch.nn.Module) -> RLock:
+def turn(model: torch.nn.Module) -> RLock:
+    """Return the lock that whoever changes this model holds meanwhile."""
     with _turns_guard:
         return _turns.setdefault(model, RLock())
 
@@ -24,7 +27,7 @@ def as_found(model: torch.nn.Module) -> Iterator[ExitStack]:
 
     Yields a stack: whatever else is put on the model registers its removal there.
     """
-    with _turn(model), ExitStack() as stack:
+    with turn(model), ExitStack() as stack:
         modes = [(module, module.training) for module in model.modules()]
         frozen = [weight for weight in model.parameters() if weight.requires_grad]
         devices = sorted({w.device.index for w in model.parameters() if w.device.type == "cuda"})
@@ -38,6 +41,16 @@ def as_found(model: torch.nn.Module) -> Iterator[ExitStack]:
                 module.training = False
         for weight in frozen:
             weight.requires_grad_(False)
+        yield stack
+
+
+@contextmanager
+def altering(model: torch.nn.Module, what: str) -> Iterator[ExitStack]:
+    """Take the model's turn to change what it computes; meanwhile it has a fingerprint of its own.
+
+    Yields a stack: whatever is put on the model registers its removal there.
+    """
+    with turn(model), altered_by(model, what), ExitStack() as stack:
         yield stack
 
 

@@ -2,7 +2,16 @@
 
 from whence.models.catalogue import BUILTIN, builtin_folder
 from whence.models.fingerprint import fingerprint
+from whence.models.infill import with_infiller
 from whence.models.load import load
-from whence.models.loaded import Loaded
+from whence.models.loaded import Infiller, Loaded
 
-__all__ = ["BUILTIN", "Loaded", "builtin_folder", "fingerprint", "load"]
+__all__ = [
+    "BUILTIN",
+    "Infiller",
+    "Loaded",
+    "builtin_folder",
+    "fingerprint",
+    "load",
+    "with_infiller",
+]

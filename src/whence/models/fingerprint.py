@@ -1,7 +1,10 @@
 """A model's identity: the hash of its configuration and weights, whatever file or device they came from."""
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from hashlib import blake2b
+from threading import get_ident
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -11,10 +14,38 @@ import torch
 _WHOLE_UP_TO = 1 << 28
 
 _known: WeakKeyDictionary[torch.nn.Module, tuple[Any, str]] = WeakKeyDictionary()
+# While a model is altered: the thread that does it, the fingerprint there, and the one everywhere else. What other
+# threads explain waits until the model is itself again.
+_altered: WeakKeyDictionary[torch.nn.Module, tuple[int, str, str]] = WeakKeyDictionary()
+
+
+@contextmanager
+def altered_by(model: torch.nn.Module, what: str) -> Iterator[None]:
+    """Give the model another fingerprint for as long as something is done to it, and its own one back.
+
+    It is made of the model's own and of what is done, which says as much as hashing all weights again.
+    """
+    own, before = fingerprint(model), _altered.get(model)
+    changed = f"{own.partition(':')[0]}:{_digest(f'{own} {what}'.encode()).hexdigest()}"
+    _altered[model] = (get_ident(), changed, before[2] if before else own)
+    try:
+        yield
+    finally:
+        if before:
+            _altered[model] = before
+        else:
+            del _altered[model]
+
+
+def _digest(start: bytes) -> blake2b:
+    return blake2b(start, digest_size=16)
 
 
 def fingerprint(model: torch.nn.Module) -> str:
     """Return "blake2b:..." of all weights, or "blake2b-sampled:..." for very large models."""
+    if model in _altered:
+        thread, here, elsewhere = _altered[model]
+        return here if thread == get_ident() else elsewhere
     # A quantised layer keeps its weights packed: what is not a tensor is told by how it prints.
     state_dict = sorted(model.state_dict().items())
     weights = [(name, value) for name, value in state_dict if isinstance(value, torch.Tensor)]
@@ -29,8 +60,7 @@ def fingerprint(model: torch.nn.Module) -> str:
         return _known[model][1]
     total = sum(value.numel() for _, value in weights)
     step = max(1, -(-total // _WHOLE_UP_TO))
-    digest = blake2b(digest_size=16)
-    digest.update(configuration.encode())
+    digest = _digest(configuration.encode())
     for name, value in weights:
         digest.update(f"{name} {tuple(value.shape)} {value.dtype}".encode())
         flat = value.detach().reshape(-1)[::step].contiguous().cpu()

@@ -24,8 +24,10 @@ class Loaded:
     max_length: int | None
     pad_id: int | None  # what padding is made of
     pad_ids: frozenset[int]  # what counts as padding: the model's and the tokenizer's
-    fillers: Mapping[str, int]  # mask, pad, unk: the ids that can stand in for a removed token
+    # The ids that can stand in for a removed token: mask, pad, unk, and draw, a mask for the infiller to fill.
+    fillers: Mapping[str, int]
     anchors: frozenset[int]  # ids without which the model is undefined: its head looks for them
+    infiller: "Infiller | None" = None
 
     @property
     def device(self) -> torch.device:
@@ -52,6 +54,15 @@ class Loaded:
     def accepts(self) -> frozenset[str]:
         """The keywords of the model's forward."""
         return frozenset(inspect.signature(self.model.forward).parameters)
+
+
+@dataclass(frozen=True)
+class Infiller:
+    """A masked language model that shares the vocabulary of an explained model."""
+
+    loaded: Loaded
+    mask_id: int
+    words: tuple[int, ...]  # the ids that may be drawn: no special ones
 
 
 def described(model: Any, tokenizer: Any, name: str, revision: str | None) -> Loaded:

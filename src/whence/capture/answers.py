@@ -1,0 +1,76 @@
+"""What the model says about variants of inputs: in batches of like length, and each distinct variant once."""
+
+from array import array
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from whence.capture.forward import bare_logits
+from whence.capture.infill import Infill
+from whence.data import Encoded, Policy, batches, collate
+from whence.models import Infiller
+
+Key = tuple[bytes | str, ...]
+
+
+class Answers:
+    """The logits of every variant that was ever asked about, whoever asked: a method, a metric, a random ranking.
+
+    It belongs to one model as it is; while the model is altered, another one is needed.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        *,
+        pad_id: int | None,
+        device: torch.device,
+        policy: Policy,
+        infiller: Infiller | None = None,
+    ) -> None:
+        # What the language model drew is kept here too: whoever asks about the same hole gets the same fillings.
+        self.infill = (
+            None if infiller is None else Infill(infiller, device=device, size=policy.size)
+        )
+        self._runs = 0
+        self._model = model
+        self._pad_id = pad_id
+        self._device = device
+        self._policy = policy
+        self._known: dict[Key, Tensor] = {}
+
+    def __call__(
+        self, variants: Sequence[Encoded], progress: Callable[[int], None] = lambda _: None
+    ) -> Tensor:
+        """Return the logits of each variant, (variants, labels), in the order given."""
+        keys = [key(item) for item in variants]
+        new = {k: item for k, item in zip(keys, variants, strict=True) if k not in self._known}
+        names, items = list(new), list(new.values())
+        for chosen in batches(items, self._policy):
+            batch = collate([items[i] for i in chosen], pad_id=self._pad_id, device=self._device)
+            for i, row in zip(chosen, bare_logits(self._model, batch), strict=True):
+                self._known[names[i]] = row
+            self._runs += len(chosen)
+            progress(len(chosen))
+        return torch.stack([self._known[k] for k in keys])
+
+    @property
+    def forwards(self) -> int:
+        """How often the model, and the language model beside it, was really run, counted by inputs."""
+        return self._runs + (self.infill.forwards if self.infill else 0)
+
+    def forget(self) -> None:
+        """Drop what is known; the count stays."""
+        self._known.clear()
+        if self.infill:
+            self.infill.forget()
+
+
+def key(item: Encoded) -> Key:
+    """Return what two variants share exactly if they are the same to the model."""
+    parts: list[bytes | str] = []
+    for name in sorted(item.features):
+        parts += [name, array("q", item.features[name]).tobytes()]
+    return tuple(parts)
