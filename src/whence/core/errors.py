@@ -4,11 +4,13 @@
     ├── InputError                     what was given to explain
     │   ├── EmptyText          10      nothing but white space
     │   ├── TooLong            11      more tokens than the model has positions
-    │   └── BadEncoding        12      a mapping that is not an encoded input
+    │   ├── BadEncoding        12      a mapping that is not an encoded input
+    │   └── BadExamples        13      a data set that cannot be read, or rationales that do not fit it
     ├── RequestError                   what was asked for
     │   ├── UnknownMethod      20      no method of that name
     │   ├── UnknownTarget      21      no label or index of that name
-    │   └── BadParameter       22      a parameter that does not exist or a value it cannot take
+    │   ├── BadParameter       22      a parameter that does not exist or a value it cannot take
+    │   └── UnknownMetric      23      no metric of that name
     ├── ModelError                     the model that was to be explained
     │   ├── UnknownModel       30      neither built in, nor a folder, nor on the Hub
     │   ├── UnsafeWeights      31      weights in a pickle, or code of its own
@@ -61,6 +63,10 @@ class BadEncoding(InputError):
     code, exit_status = "bad-encoding", 12
 
 
+class BadExamples(InputError):
+    code, exit_status = "bad-examples", 13
+
+
 class RequestError(WhenceError):
     """What was asked for does not exist."""
 
@@ -75,6 +81,10 @@ class UnknownTarget(RequestError):
 
 class BadParameter(RequestError):
     code, exit_status = "bad-parameter", 22
+
+
+class UnknownMetric(RequestError):
+    code, exit_status = "unknown-metric", 23
 
 
 class ModelError(WhenceError):

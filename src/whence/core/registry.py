@@ -13,7 +13,7 @@ from importlib.metadata import entry_points
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from whence.core.errors import BadMethod, BadParameter, UnknownMethod, did_you_mean
+from whence.core.errors import BadMethod, BadParameter, UnknownMethod, WhenceError, did_you_mean
 from whence.core.params import PRESET, Parameter, checked, schema
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -48,6 +48,7 @@ class Registry:
     package: str
     required: frozenset[str]
     check: Callable[[Entry], None] = lambda entry: None  # what this kind of thing must also be
+    unknown: type[WhenceError] = UnknownMethod  # raised for a name that nothing has
     _entries: dict[str, Entry] = field(default_factory=dict)
     _complete: bool = False
 
@@ -78,7 +79,7 @@ class Registry:
         """Return the entry called `name`, or say what there is."""
         known = self.names()
         if name not in known:
-            raise UnknownMethod(
+            raise self.unknown(
                 f"There is no {self.kind} {name!r}.{did_you_mean(name, known)} Known: {', '.join(known)}."
             )
         return self._entries[name]

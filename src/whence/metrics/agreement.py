@@ -1,0 +1,102 @@
+"""Agreement: do several explanations of one prediction say the same?"""
+
+from collections.abc import Callable
+from typing import Annotated
+
+import numpy as np
+
+from whence import stats
+from whence.core.params import Range
+from whence.metrics import TIED, Outcome, metric, reasoned, unrankable, untestable
+from whence.stats.known import mean_of_known
+from whence.trial import Trial
+from whence.trial.removed import Numbers
+
+_NO_OTHER = "It is the only explanation: there is none to agree with."
+_NONE_RANKS = "No other explanation ranks the tokens: there is none to agree with."
+_COST = "no forwards"
+_MISLEADS = "agreement is not truth: methods that err alike agree, and those that answer different questions need not"
+
+
+@metric(
+    "tau_b",
+    kind="agreement",
+    direction="higher",
+    range=(-1, 1),
+    null="rankings",
+    cite="Kendall 1945, doi:10.1093/biomet/33.3.239; between explanations as in Neely et al. 2021, arXiv:2105.03287",
+    formula="mean over the other explanations t of τ_b(s, t)",
+    cost=_COST,
+    misleads_when=f"{_MISLEADS}; most pairs are of tokens that hardly matter, and all pairs count the same",
+)
+def tau_b(trial: Trial) -> Outcome:
+    """Count the pairs of tokens that two explanations put in the same order, less those in opposite order."""
+    return _agreement(trial, stats.kendall)
+
+
+@metric(
+    "top_k_overlap",
+    kind="agreement",
+    direction="higher",
+    range=(0, 1),
+    null="rankings",
+    cite="Krishna et al. 2022, arXiv:2202.01602 (feature agreement)",
+    formula="mean over the other explanations t of |top k of s ∩ top k of t| / k",
+    cost=_COST,
+    misleads_when=f"{_MISLEADS}; in a short text the top tokens overlap by chance, by k / n on average",
+)
+def top_k_overlap(trial: Trial, *, k: Annotated[int, Range(min=1)] = 5) -> Outcome:
+    """Take the share of the k highest tokens that two explanations have in common; ties are shared out."""
+    units = len(trial.units)
+    if 1 < units <= k:
+        return untestable(
+            trial, f"The input has {units} tokens: all of them are among the {k} highest."
+        )
+    return _agreement(trial, lambda rows, one: stats.top_k_overlap(rows, one, k))
+
+
+@metric(
+    "pearson",
+    kind="agreement",
+    direction="higher",
+    range=(-1, 1),
+    null="rankings",
+    cite="Pearson 1895, doi:10.1098/rspl.1895.0041",
+    formula="mean over the other explanations t of cov(s, t) / (σ_s σ_t)",
+    cost=_COST,
+    misleads_when=f"{_MISLEADS}; one token with a very high score decides alone",
+)
+def pearson(trial: Trial) -> Outcome:
+    """Correlate the scores of two explanations as they are; neither unit nor zero point counts."""
+    return _agreement(trial, stats.pearson)
+
+
+@metric(
+    "spearman",
+    kind="agreement",
+    direction="higher",
+    range=(-1, 1),
+    null="rankings",
+    cite="Spearman 1904, doi:10.2307/1412159; between explanations as in Krishna et al. 2022, arXiv:2202.01602",
+    formula="mean over the other explanations t of ρ(s, t), the correlation of the ranks",
+    cost=_COST,
+    misleads_when=f"{_MISLEADS}; the order of tokens that hardly matter counts as much as that of the others",
+)
+def spearman(trial: Trial) -> Outcome:
+    """Correlate the ranks of the tokens in two explanations."""
+    return _agreement(trial, stats.spearman)
+
+
+def _agreement(trial: Trial, measure: Callable[[Numbers, Numbers], Numbers]) -> Outcome:
+    """Compare each two explanations; one that ranks nothing agrees with none."""
+    rows = len(trial.names)
+    if why := unrankable(trial) or (_NO_OTHER if rows == 1 else None):
+        return untestable(trial, why)
+    pairs = np.full((rows, rows), np.nan)
+    for row in range(rows - 1):
+        later = slice(row + 1, None)
+        pairs[row, later] = pairs[later, row] = measure(trial.values[later], trial.values[row])
+    means = mean_of_known(pairs, axis=1)
+    np.fill_diagonal(pairs, 1.0)
+    tied = {int(row): TIED for row in np.flatnonzero(trial.flat)}
+    return reasoned(means, tied, _NONE_RANKS, pairs=pairs)

@@ -1,0 +1,45 @@
+"""Comprehensiveness: take away what the explanation points at (DeYoung et al. 2020)."""
+
+from typing import Literal
+
+import numpy as np
+
+from whence.metrics import Outcome, metric, ranked, unrankable, untestable
+from whence.stats import over_bins
+from whence.trial import Trial
+from whence.trial.steps import count_of, shares_in, without_highest
+
+
+@metric(
+    "comprehensiveness",
+    kind="faithfulness",
+    direction="higher",
+    range=(-1, 1),
+    null="rankings",
+    cite="DeYoung et al. 2020, ERASER, arXiv:1911.03429",
+    formula="mean over the shares k of p(y | x) - p(y | x without the top k of its tokens)",
+    cost="1 forward for each share",
+    misleads_when="the text says a thing twice, so that what is left still carries the label; or the model has never "
+    "seen text with holes, and falls out of surprise; or a word works through another, as in `not good`: with the "
+    "one gone, removing the other helps",
+)
+def comprehensiveness(
+    trial: Trial,
+    *,
+    bins: str = "0.01,0.05,0.1,0.2,0.5",
+    averaging: Literal["code", "paper"] = "code",
+) -> Outcome:
+    """Remove the highest share of the tokens and measure the fall of the target's probability.
+
+    A share of the tokens is rounded up. `averaging="paper"` also counts the share 0, where nothing falls, as the
+    paper's formula does and the authors' code does not.
+    """
+    shares = shares_in("comprehensiveness", bins)
+    if why := unrankable(trial):
+        return untestable(trial, why)
+    units = len(trial.units)
+    counts = [0, *(count_of(share, units) for share in shares), units]
+    curves = without_highest(trial, counts)
+    falls = trial.removed.base - curves[:, 1:-1]
+    at = np.array([0, *map(float, shares), 1])
+    return ranked(trial, over_bins(falls, averaging), at=at, curves=curves)

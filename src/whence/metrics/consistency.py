@@ -1,0 +1,50 @@
+"""Consistency: the same input, and what should not matter."""
+
+from typing import Annotated
+
+import numpy as np
+
+from whence.core.params import Range
+from whence.metrics import Outcome, metric, reasoned, unrankable, untestable
+from whence.stats.known import mean_of_known
+from whence.trial import Beside, Dropout, Padded, Trial
+from whence.trial.anew import alike
+
+
+@metric(
+    "consistency",
+    kind="robustness",
+    direction="higher",
+    range=(-1, 1),
+    null="shuffles",
+    again=lambda stages, params: params["seeds"] + 2,
+    cite="dropout at prediction time as in Gal & Ghahramani 2016, arXiv:1506.02142; padding and batch: whence",
+    formula="min of: the mean over seeds of ρ(s, s with dropout), ρ(s, s of the padded input), ρ(s, s in a batch)",
+    cost="the explanation made anew for each seed of dropout, 5 by default, and twice more",
+    misleads_when="many tokens score next to nothing, and their order is noise; or the model was trained without "
+    "dropout, and is another one with it",
+)
+def consistency(
+    trial: Trial,
+    *,
+    seeds: Annotated[int, Range(min=1)] = 5,
+    padding: Annotated[int, Range(min=1)] = 4,
+) -> Outcome:
+    """Explain the same input with dropout as in training, padded, and in a batch: the lowest rank correlation.
+
+    Dropout makes the model one of those that training went through, which answer alike, and is a matter of degree.
+    Padding and batch are not: whence's own methods do not see them, and anything but 1, to rounding, is a fault of
+    the model or of the method. What cannot be tried on a model is left out.
+    """
+    if why := unrankable(trial):
+        return untestable(trial, why)
+    dropped = [alike(trial, Dropout(seed)) for seed in trial.seeds(seeds)]
+    padded, beside = alike(trial, Padded(padding)), alike(trial, Beside())
+    parts = {
+        "dropout": mean_of_known(np.stack([found for found, _ in dropped])),
+        "padding": padded[0],
+        "batch": beside[0],
+    }
+    lowest = np.fmin.reduce(list(parts.values()))
+    why_not = {**padded[1], **beside[1], **dropped[0][1]}
+    return reasoned(lowest, why_not, parts=parts)

@@ -1,0 +1,36 @@
+"""Insertion: the area under the curve as the highest tokens come first (Petsiuk et al. 2018)."""
+
+from typing import Annotated
+
+import numpy as np
+
+from whence.core.params import Range
+from whence.metrics import Outcome, metric, ranked, unrankable, untestable
+from whence.trial import Trial
+from whence.trial.steps import area, evenly, without_lowest
+
+
+@metric(
+    "insertion",
+    kind="faithfulness",
+    direction="higher",
+    range=(0, 1),
+    null="reversed",
+    cite="Petsiuk, Das & Saenko 2018, RISE, arXiv:1806.07421",
+    formula="area under p(y | only the top share s of the tokens of x), s from 0 to 1",
+    cost="1 forward for each step, 10 by default",
+    misleads_when="the model gives the label to empty text as well, so that the curve cannot rise; or a few words "
+    "out of their sentence mean something else",
+)
+def insertion(trial: Trial, *, steps: Annotated[int, Range(min=1)] = 10) -> Outcome:
+    """Put the highest tokens back first into the bare input and take the area under the target's probability.
+
+    The steps are those of deletion, backwards: what is still missing is counted as deletion counts what is gone.
+    """
+    if why := unrankable(trial):
+        return untestable(trial, why)
+    units = len(trial.units)
+    missing = [*reversed(evenly(units, steps)), 0]
+    at = 1 - np.array(missing) / units
+    curves = without_lowest(trial, missing)
+    return ranked(trial, area(curves, at), at=at, curves=curves)

@@ -1,0 +1,54 @@
+"""The log-odds score, as Qiang et al. 2022 (AttCAT) take it."""
+
+from typing import Annotated
+
+import numpy as np
+
+from whence.core.params import Range
+from whence.metrics import Outcome, metric, ranked, unrankable, untestable
+from whence.trial import Trial
+from whence.trial.protocol import ATTCAT_STEPS, Counting, counted
+from whence.trial.steps import without_highest
+
+# A probability can be 0, rounded, and the logarithm not: nothing counts as smaller than what float32 still holds.
+_LEAST = float(np.finfo(np.float32).tiny)
+
+
+@metric(
+    "log_odds",
+    kind="faithfulness",
+    direction="lower",
+    range=(float("-inf"), float("inf")),
+    null="rankings",
+    presets={"attcat": {"steps": ATTCAT_STEPS, "counting": "attcat"}},
+    cite="Shrikumar et al. 2017, arXiv:1704.02685; Qiang et al. 2022, AttCAT (NeurIPS)",
+    formula="mean over the steps k of ln(p(y | x without the top k tokens) / p(y | x))",
+    cost="1 forward for each step, 10 by default",
+    misleads_when="one step drives the probability to nearly nothing: its logarithm outweighs all the others; it is "
+    "a ratio of probabilities, not of odds, so a label that was nearly sure can only lose; or a word works through "
+    "another, as in `not good`: with the one gone, removing the other helps",
+)
+def log_odds(
+    trial: Trial,
+    *,
+    steps: Annotated[int, Range(min=1)] = 10,
+    counting: Counting = "units",
+) -> Outcome:
+    """Remove the highest tokens in steps, to the last: the mean logarithm of what is left of the probability.
+
+    `counting="attcat"` counts as the authors of AttCAT do (whence.trial.protocol).
+    """
+    if trial.task == "regression":
+        return untestable(trial, "A regression has no probability to take the logarithm of.")
+    if trial.removed.contrast:
+        return untestable(
+            trial, "A difference of two labels is no probability to take the logarithm of."
+        )
+    if why := unrankable(trial):
+        return untestable(trial, why)
+    plan = counted(trial, steps, counting)
+    if isinstance(plan, str):
+        return untestable(trial, plan)
+    curves = without_highest(trial, plan.gone)
+    logs = np.log(np.maximum(curves, _LEAST))
+    return ranked(trial, (logs[:, 1:] - logs[:, :1]).mean(1), at=plan.at, curves=curves)

@@ -1,0 +1,44 @@
+"""Sufficiency: keep only what the explanation points at (DeYoung et al. 2020)."""
+
+from typing import Literal
+
+import numpy as np
+
+from whence.metrics import Outcome, metric, ranked, unrankable, untestable
+from whence.stats import over_bins
+from whence.trial import Trial
+from whence.trial.steps import count_of, shares_in, without_lowest
+
+
+@metric(
+    "sufficiency",
+    kind="faithfulness",
+    direction="lower",
+    range=(-1, 1),
+    null="reversed",
+    cite="DeYoung et al. 2020, ERASER, arXiv:1911.03429",
+    formula="mean over the shares k of p(y | x) - p(y | only the top k of the tokens of x)",
+    cost="1 forward for each share",
+    misleads_when="the model gives the label to nearly empty text as well, so that anything suffices; or a few words "
+    "out of their sentence mean something else",
+)
+def sufficiency(
+    trial: Trial,
+    *,
+    bins: str = "0.01,0.05,0.1,0.2,0.5",
+    averaging: Literal["code", "paper"] = "code",
+) -> Outcome:
+    """Keep only the highest share of the tokens and measure the fall of the target's probability.
+
+    A share of the tokens is rounded up; special tokens stay besides. `averaging="paper"` divides by one share more,
+    as the paper's formula does and the authors' code does not.
+    """
+    shares = shares_in("sufficiency", bins)
+    if why := unrankable(trial):
+        return untestable(trial, why)
+    units = len(trial.units)
+    kept = [0, *(count_of(share, units) for share in shares), units]
+    curves = without_lowest(trial, [units - count for count in kept])
+    falls = trial.removed.base - curves[:, 1:-1]
+    at = np.array([0, *map(float, shares), 1])
+    return ranked(trial, over_bins(falls, averaging), at=at, curves=curves)

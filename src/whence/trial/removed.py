@@ -1,0 +1,98 @@
+"""The model's answers about one input with parts of it removed."""
+
+from collections.abc import Collection, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from whence.capture import Ask
+from whence.core.types import Target
+from whence.data.removal import Removal
+
+_ROUNDINGS = 64  # units of rounding that the logits of a deep model may be off by
+
+Numbers = np.ndarray[Any, np.dtype[np.float64]]
+
+
+class Removed:
+    """One input without some of its units; every distinct variant is asked about once, whoever wants it."""
+
+    def __init__(
+        self,
+        ask: Ask,
+        units: Sequence[tuple[int, ...]],
+        how: Removal,
+        target: Target,
+        shares: Numbers,
+    ) -> None:
+        """`shares` is what every label gets from the whole input: nothing need be asked for that."""
+        self.how = how
+        self._ask = ask
+        self._units = units
+        self._target = target
+        self._whole = shares
+        self._probable = bool(
+            (shares >= 0).all() and (shares <= 1).all()
+        )  # a regression's value is not
+        self._known: dict[frozenset[int], Numbers] = {frozenset(): shares}
+
+    def shares(self, holes: Sequence[Collection[int]]) -> Numbers:
+        """Return what every label gets with the units in each hole removed, (holes, labels)."""
+        keys = [frozenset(hole) for hole in holes]
+        new = [hole for hole in dict.fromkeys(keys) if hole not in self._known]
+        if new:
+            places = [[p for unit in sorted(hole) for p in self._units[unit]] for hole in new]
+            found = self._ask.shares_without(0, places, self.how).double().cpu().numpy()
+            self._known.update(zip(new, found, strict=True))
+        return np.stack([self._known[hole] for hole in keys]) if keys else self._whole[None][:0]
+
+    def probability(self, holes: Sequence[Collection[int]]) -> Numbers:
+        """Return the target's probability with the units in each hole removed, (holes,)."""
+        return self._explained(self.shares(holes))
+
+    def predicted(self, holes: Sequence[Collection[int]]) -> np.ndarray[Any, np.dtype[np.int64]]:
+        """Return the label that is predicted with the units in each hole removed, (holes,)."""
+        best: np.ndarray[Any, np.dtype[np.int64]] = self.shares(holes).argmax(1)
+        return best
+
+    def by(self, how: Removal) -> "Removed":
+        """Return the same input with units removed in another way."""
+        return Removed(self._ask, self._units, how, self._target, self._whole)
+
+    @property
+    def base(self) -> float:
+        """The target's probability, from the whole input."""
+        return float(self._explained(self._whole[None])[0])
+
+    @cached_property
+    def bare(self) -> float:
+        """The target's probability with all units removed."""
+        return float(self.probability([range(len(self._units))])[0])
+
+    @cached_property
+    def loo(self) -> Numbers:
+        """The fall of the target's probability when one unit is removed, for each of them.
+
+        What differs by no more than the rounding of the model's logits is made equal: it is no order of units.
+        """
+        falls = self.base - self.probability([(unit,) for unit in range(len(self._units))])
+        # How far the rounding of logits of ordinary size moves a probability: less, the surer the model is.
+        move = self._whole * (1 - self._whole) if self._probable else self._whole
+        grain = _ROUNDINGS * (self._ask.eps * float(np.abs(move).max()) + np.finfo(float).eps)
+        return np.round(falls / grain) * grain
+
+    @property
+    def forwards(self) -> int:
+        """How many different variants were asked about, by this trial's metrics."""
+        return self._ask.forwards[0]
+
+    @property
+    def contrast(self) -> bool:
+        """Whether the explained number is a difference of two labels, not a probability."""
+        return self._target.against is not None
+
+    def _explained(self, shares: Numbers) -> Numbers:
+        value: Numbers = shares[:, self._target.index]
+        other = self._target.against
+        return value if other is None else value - shares[:, other.index]
