@@ -1,18 +1,11 @@
 """The page in a real browser: from disk, offline, with hostile text."""
 
-import os
-import shutil
-
 import pytest
 
 import whence
+from tests.browser.pages import opened
 
 EVIL = "</script><img src=x onerror=alert(1)>"
-FLAGS = [
-    "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update",
-    "--disable-sync",
-]  # fmt: skip
-
 pytestmark = [
     pytest.mark.browser,
     # Playwright's driver leaves sockets and a loop to the garbage collector.
@@ -21,36 +14,8 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def browser():
-    path = shutil.which("chromium") or shutil.which("chromium-browser")
-    if path is None:
-        if os.environ.get("CI"):
-            pytest.fail("CI must have Chromium: `make browser` installs it")
-        pytest.skip("no Chromium on this machine (make browser)")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=path, args=FLAGS)
-        yield running
-        running.close()
-
-
-@pytest.fixture(scope="module")
 def explainer():
     return whence.load("reviews")
-
-
-def opened(browser, path):
-    """Open a file offline; collect everything the page asks for, says and complains about."""
-    context = browser.new_context(offline=True, viewport={"width": 900, "height": 700})
-    page = context.new_page()
-    seen = {"requests": [], "dialogs": [], "errors": []}
-    page.on("request", lambda request: seen["requests"].append(request.url))
-    page.on("dialog", lambda dialog: (seen["dialogs"].append(dialog.message), dialog.dismiss()))
-    page.on("pageerror", lambda error: seen["errors"].append(str(error)))
-    page.on("console", lambda message: seen["errors"].append(message.text))
-    page.goto(path.as_uri())
-    return page, seen
 
 
 def test_page_opens_from_disk_and_hostile_text_is_text(browser, explainer, tmp_path):

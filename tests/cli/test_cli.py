@@ -27,26 +27,6 @@ def process(*arguments, stdin=None, **environment):
     )  # fmt: skip
 
 
-@pytest.fixture
-def run(capsys, monkeypatch):
-    """Run the command line in this process: same code from `run()` on, without the cold start."""
-
-    def call(*arguments):
-        from whence.cli import main
-
-        monkeypatch.setattr(sys, "argv", ["whence", *map(str, arguments)])
-        capsys.readouterr()  # what the set-up printed
-        status = 0
-        try:
-            main.run()
-        except SystemExit as leave:
-            status = leave.code or 0
-        out, err = capsys.readouterr()
-        return status, out, err
-
-    return call
-
-
 def test_explain_in_a_real_process():
     done = process("explain", TEXT)
     assert done.returncode == 0, done.stderr
@@ -299,7 +279,7 @@ def test_help_teaches(run, command):
 
 def test_completion_knows_methods_without_importing_torch():
     program = (
-        "import sys; from whence.cli.explain import method_names;"
+        "import sys; from whence.cli.asking import method_names;"
         "print(method_names('ro')); assert 'torch' not in sys.modules"
     )
     done = subprocess.run(

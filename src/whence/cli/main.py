@@ -9,7 +9,7 @@ from typing import Annotated, TextIO
 import typer
 
 from whence._version import __version__
-from whence.cli import doctor, explain, listing
+from whence.cli import doctor, evaluate, explain, listing, recommend, trust
 from whence.cli.answer import answering
 
 _INTRO = """Why did the model say that, and can I believe the answer?
@@ -21,6 +21,18 @@ Explain a prediction:
     whence explain "the plot is thin" --model path/to/model --method attcat --method leave_one_out
 
     whence explain "It rains." --pair "The street is wet." --model some/nli-model --html why.html
+
+Test the explanation on the model, and hear whether to believe it:
+
+    whence trust "a gripping, beautifully acted film"
+
+    whence trust "the plot is thin" --method attcat --method rollout --html trust.html
+
+Hold methods against each other over a data set, and hear which one to use:
+
+    whence evaluate --data reviews.tsv --sample 100 --plot table.svg
+
+    whence recommend --model path/to/model --data reviews.tsv
 
 See what there is, and what works on your model:
 
@@ -38,8 +50,12 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("explain")(answering(explain.explain))
-listed = typer.Typer(help="List methods and models.", no_args_is_help=True)
+app.command("trust")(answering(trust.trust))
+app.command("evaluate")(answering(evaluate.evaluate))
+app.command("recommend")(answering(recommend.recommend))
+listed = typer.Typer(help="List methods, metrics and models.", no_args_is_help=True)
 listed.command("methods")(answering(listing.methods))
+listed.command("metrics")(answering(listing.metrics))
 listed.command("models")(answering(listing.models))
 app.add_typer(listed, name="list")
 app.command("doctor")(answering(doctor.doctor))

@@ -1,32 +1,41 @@
 """The explainer: inputs to batches, one shared trace per batch, methods over it, results in order."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, Literal
 
 import torch
 
-from whence.capture import TargetSpec, Trace, trace
-from whence.capture.probe import Capacity, capacity
+from whence.capture import Answers, TargetSpec, Trace, trace
+from whence.capture.counted import counted
 from whence.capture.target import predictions
 from whence.core.errors import BadEncoding, EmptyText, NoHead, WhenceError
 from whence.core.types import Of, Prediction
 from whence.data import Batch, Encoded, Policy, batches, collate
+from whence.data.removal import MANY, Removal, resolve
 from whence.explainer.explanation import Explanation
 from whence.explainer.intake import take
-from whence.explainer.request import requests
+from whence.explainer.request import Request, requests
+from whence.explainer.sharing import INPUTS, Sharing
+from whence.explainer.testing import (
+    Failed,
+    Marks,
+    Unit,
+    backwards,
+    explained,
+    item_of,
+    taken,
+    tested,
+    trial_of,
+    ways_of,
+)
 from whence.explainer.work import Progress, Tally, explain_batch, origin
 from whence.methods import method as registry
-from whence.models import Loaded, fingerprint
+from whence.models import Loaded, fingerprint, with_infiller
 from whence.models import load as load_model
-
-# Cells (inputs x longest) of one batch. On a CPU larger batches fall out of its cache and are slower
-# (bench/tiles.py); an accelerator wants more work at a time.
-_CELLS = {"cpu": 1024}
-_CELLS_ELSEWHERE = 8192
-_INPUTS = 64
-# What values that are split by token may take up; one input is taken whatever it takes.
-_PARTS_BYTES = 1 << 32
+from whence.trial import Trial
+from whence.trust import Trust
 
 
 def load(
@@ -36,16 +45,19 @@ def load(
     device: str | torch.device | None = None,
     dtype: str | torch.dtype | None = None,
     revision: str | None = None,
+    mlm: Any = None,
 ) -> "Explainer":
     """Make an explainer of a built-in model, a folder, a Hub id or a model object.
 
     `dtype` is a torch dtype or its name. None keeps the checkpoint's, except that half precision is
     computed in float32 on a CPU. `device` None takes the GPU if there is one. A model object stays where and
     as it is: another device or dtype means a copy.
+
+    `mlm` is a masked language model with the same vocabulary: a built-in name ("reviews-base" for "reviews"), a
+    folder, a Hub id or a model object. With it, tokens can be removed by drawing others instead: remove="draw".
     """
-    return Explainer(
-        load_model(what, tokenizer=tokenizer, device=device, dtype=dtype, revision=revision)
-    )
+    loaded = load_model(what, tokenizer=tokenizer, device=device, dtype=dtype, revision=revision)
+    return Explainer(loaded if mlm is None else with_infiller(loaded, mlm))
 
 
 class Explainer:
@@ -53,7 +65,12 @@ class Explainer:
 
     def __init__(self, loaded: Loaded) -> None:
         self._loaded = loaded
-        self._capacity: Capacity | None = None
+        self._sharing = Sharing(loaded)
+
+    @property
+    def loaded(self) -> Loaded:
+        """The model with what its configuration and tokenizer say about it."""
+        return self._loaded
 
     @property
     def model(self) -> Any:
@@ -72,7 +89,10 @@ class Explainer:
 
     @property
     def fillers(self) -> Mapping[str, int]:
-        """The tokens that can stand in for a removed one: mask, pad, unk, as far as there are."""
+        """The tokens that can stand in for a removed one: mask, pad, unk, as far as there are.
+
+        With a language model also draw, the mask that it fills.
+        """
         return self._loaded.fillers
 
     def __repr__(self) -> str:
@@ -91,7 +111,7 @@ class Explainer:
         params: Mapping[str, Any] | None = None,
         of: Of = "logit",
         truncate: bool = False,
-        batch_size: int = _INPUTS,
+        batch_size: int = INPUTS,
         progress: Progress | None = None,
     ) -> Any:
         """Explain a text, a pair (a, b), an encoded mapping, or a list of these.
@@ -110,14 +130,21 @@ class Explainer:
         spec = TargetSpec.parse(target, self.labels, of)
         items, single = take(text, self._loaded, truncate=truncate)
         tally = Tally(progress, items, asked)
-        policy = self._policy(items, batch_size, asks=not all(request.reads for request in asked))
-        if any("steps" in request.needs for request in asked):
-            policy = replace(policy, cells=min(policy.cells, self._parts_at_a_time(items)))
-        facts = origin(self._loaded)
+        policy = self._sharing.policy(
+            items, batch_size, asks=not all(request.reads for request in asked)
+        )
+        policy = self._sharing.small_enough(policy, items, asked)
+        facts = self._facts()
         results: list[dict[str, Explanation]] = [{} for _ in items]
         for chosen in batches(items, policy):
-            batch = self._collate([items[i] for i in chosen])
-            found = explain_batch(self._loaded, batch, asked, spec, policy, facts, tally)
+            found = self._explain(
+                [items[i] for i in chosen],
+                asked,
+                spec=spec,
+                policy=policy,
+                facts=facts,
+                tally=tally,
+            )
             for i, explanations in zip(chosen, found, strict=True):
                 results[i] = explanations
         shaped: list[Any] = (
@@ -125,13 +152,143 @@ class Explainer:
         )
         return shaped[0] if single else shaped
 
+    def trials(
+        self,
+        texts: Any,
+        *,
+        method: str | Sequence[str],
+        params: Mapping[str, Any] | None = None,
+        target: Any = None,
+        of: Of = "logit",
+        truncate: bool = False,
+        remove: Removal | None = None,
+        unit: Unit = "token",
+        marks: Marks | None = None,
+        seed: int = 0,
+        failed: Failed | None = None,
+        progress: Progress | None = None,
+    ) -> Iterator[tuple[int, Trial, dict[str, Explanation]]]:
+        """Explain a list of inputs and put each on trial: yield its number, the `Trial` and the explanations.
+
+        What a method asks and what a metric asks is asked once. Inputs come in batches of like length, so not in
+        the order given; a trial is to be used up before the next one is taken, for memory's sake. `marks` says which
+        units a person called evidence, given an input's number, the input and its units. With `failed`, what
+        cannot be explained is reported there, with the input's number and the method, and the rest goes on.
+        """
+        asked = requests(method, params, self._loaded.fillers)
+        self._require_head()
+        how = resolve(remove, self._loaded.fillers, MANY)
+        spec = TargetSpec.parse(target, self.labels, of)
+        numbers, items = taken(texts, self._loaded, truncate, failed)
+        if not items:
+            return
+        tally = Tally(progress, items, asked)
+        facts = self._facts()
+        # Metrics ask about many variants of different lengths, whatever the methods do.
+        asking = self._sharing.policy(items, tests=True)
+        policy = self._sharing.small_enough(asking, items, asked)
+        for chosen in batches(items, policy):
+            answers = self._answers(asking)
+            some = [items[i] for i in chosen]
+            explain = partial(
+                self._explain, spec=spec, policy=policy, facts=facts, tally=tally, answers=answers
+            )
+            own = [numbers[i] for i in chosen]
+            every = explained(explain, some, own, asked, failed)
+            for i, item, found in zip(own, some, every, strict=True):
+                if not found:
+                    continue
+                trial = trial_of(
+                    self._loaded,
+                    item,
+                    list(found.values()),
+                    how=how,
+                    unit=unit,
+                    policy=asking,
+                    seed=seed,
+                    answers=answers,
+                    marks=marks and partial(marks, i),
+                )
+                yield i, trial, found
+
+    def trust(
+        self,
+        what: Any,
+        *,
+        method: str | Sequence[str] = "attcat",
+        params: Mapping[str, Any] | None = None,
+        target: Any = None,
+        of: Of = "logit",
+        truncate: bool = False,
+        remove: Removal | Literal["all"] | None = None,
+        unit: Unit = "token",
+        budget: int | None = None,
+        seed: int = 0,
+        progress: Progress | None = None,
+    ) -> Trust:
+        """Explain one input by one or several methods and test what they claim, on this very input.
+
+        Instead of an input, `what` may be an `Explanation`: then that one is tested as it is.
+
+        `remove`: how tokens are removed: "mask", "delete", "pad", "unk", "draw" (from a masked language model), or
+        "all" of these that the model has. `unit`: remove each "token" alone or each "word" as a whole.
+        `budget`: how often the tests may run the model forward, at most (default 2000, 1000 more for each further
+        method, and as many for each further way of removal); what does not fit is not tested.
+        """
+        loaded, started = self._loaded, time.perf_counter()
+        self._require_head()
+        ways = ways_of(remove, loaded)
+        asked: list[Request] = []
+        if isinstance(what, Explanation):
+            item = item_of(what, loaded)
+        else:
+            asked = requests(method, params, loaded.fillers)
+            spec = TargetSpec.parse(target, self.labels, of)
+            items, single = take(what, loaded, truncate=truncate)
+            if not single:
+                raise BadEncoding(
+                    f"trust takes one input at a time. Got {len(items)}: call it for each, or whence.evaluate."
+                )
+            item = items[0]
+        policy = self._sharing.policy([item], tests=True)
+        answers = self._answers(policy)
+        with counted(loaded.model) as runs:
+            if isinstance(what, Explanation):
+                found = [what]
+            else:
+                (by_name,) = self._explain(
+                    [item],
+                    asked,
+                    spec=spec,
+                    policy=self._sharing.small_enough(policy, [item], asked),
+                    facts=self._facts(),
+                    tally=Tally(progress, [item], asked),
+                    answers=answers,
+                )
+                found = list(by_name.values())
+            return tested(
+                loaded,
+                item,
+                found,
+                ways=ways,
+                unit=unit,
+                policy=policy,
+                answers=answers,
+                runs=runs,
+                backward=backwards(found) if asked else 0,
+                started=started,
+                budget=budget,
+                seed=seed,
+                progress=progress,
+            )
+
     def predict(self, text: Any, *, truncate: bool = False) -> Any:
         """Return the `Prediction` for one input, or a list of them."""
         self._require_head()
         items, single = take(text, self._loaded, truncate=truncate)
         spec = TargetSpec.parse(None, self.labels)
         found: list[Prediction | None] = [None] * len(items)
-        for chosen in batches(items, self._policy(items, _INPUTS)):
+        for chosen in batches(items, self._sharing.policy(items)):
             batch = self._collate([items[i] for i in chosen])
             seen = trace(self.model, batch, (), spec, self._loaded.task)
             for i, said in zip(
@@ -160,7 +317,7 @@ class Explainer:
             raise EmptyText(
                 "There is nothing to trace: the list of inputs is empty. Give at least one."
             )
-        policy = self._policy(items, len(items))
+        policy = self._sharing.policy(items, len(items))
         if policy.size < len(items) or len({policy.kind(item) for item in items}) > 1:
             raise BadEncoding(
                 f"{type(self.model).__name__} cannot take these {len(items)} inputs in one batch: padding or the "
@@ -194,32 +351,23 @@ class Explainer:
                 "is no prediction to explain. Load a model ...ForSequenceClassification."
             )
 
-    def _policy(self, items: Sequence[Encoded], size: int, asks: bool = False) -> Policy:
-        """Decide what may share a batch: by trying, once per explainer, when it first matters."""
-        loaded = self._loaded
-        cells = _CELLS.get(loaded.device.type, _CELLS_ELSEWHERE)
-        several = len(items) > 1 or asks
-        # Inputs of one length need no padding, and a model that knows a padding token takes many at once.
-        sure = loaded.model.config.pad_token_id is not None and len({len(i) for i in items}) <= 1
-        if sure or not several:
-            return Policy(size, cells, False, loaded.anchors)
-        if self._capacity is None:
-            self._capacity = capacity(
-                loaded.model,
-                min(items, key=len),
-                pad_id=loaded.pad_id,
-                device=loaded.device,
-                max_length=loaded.max_length,
-            )
-        size = 1 if self._capacity == "single" else size
-        return Policy(size, cells, self._capacity == "mixed", loaded.anchors)
+    def _explain(
+        self, items: Sequence[Encoded], asked: Sequence[Request], **how: Any
+    ) -> list[dict[str, Explanation]]:
+        return explain_batch(self._loaded, self._collate(items), asked, **how)
 
-    def _parts_at_a_time(self, items: Sequence[Encoded]) -> int:
-        """Return the cells of a batch whose values, split by token, still fit: tokens count once more there."""
-        config, itemsize = self._loaded.model.config, self._loaded.dtype.itemsize
-        # Feed-forward parts are about four times as wide as the rest, and about three values are held at once.
-        width = 4 * getattr(config, "hidden_size", 768) * max(itemsize, 4) * 3
-        return _PARTS_BYTES // (width * max((len(item) for item in items), default=1))
+    def _answers(self, policy: Policy) -> Answers:
+        loaded = self._loaded
+        return Answers(
+            loaded.model,
+            pad_id=loaded.pad_id,
+            device=loaded.device,
+            policy=policy,
+            infiller=loaded.infiller,
+        )
+
+    def _facts(self) -> dict[str, Any]:
+        return {**origin(self._loaded), "explainer": self}
 
     def _collate(self, items: Sequence[Encoded]) -> Batch:
         return collate(items, pad_id=self._loaded.pad_id, device=self._loaded.device)

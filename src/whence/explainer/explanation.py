@@ -1,23 +1,28 @@
 """What explaining returns: scores, what they are scores of, and where they come from."""
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
 from operator import index
 from pathlib import Path
 from types import UnionType
-from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_type_hints
 
 import numpy as np
 
 from whence.core.errors import CannotRead
 from whence.core.io import read_json, write_text
 from whence.core.types import Passes, Prediction, Source, Target, Token, Word
+from whence.data import Encoded
+from whence.data.removal import Removal
 from whence.report import fragment, page, plain
+from whence.trust import Trust
 from whence.view import VERSION
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+
+    from whence.explainer.explainer import Explainer
 
 
 T = TypeVar("T")
@@ -72,6 +77,15 @@ class Explanation:
     seconds: float
     model: Mapping[str, Any]
     provenance: Mapping[str, Any]
+    # What it takes to test the explanation; an explanation from a file comes without.
+    explainer: "Explainer | None" = field(default=None, repr=False)
+    item: Encoded | None = field(default=None, repr=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {
+            **self.__dict__,
+            "explainer": None,
+        }  # a copy, or a pickle, does not take the model along
 
     @property
     def word_scores(self) -> np.ndarray[Any, Any]:
@@ -89,6 +103,29 @@ class Explanation:
     def top(self, k: int = 5) -> list[WordScore]:
         """The k words that count most, by the size of their scores."""
         return sorted(self.words(), key=lambda word: -abs(word.score))[:k]
+
+    def trust(
+        self,
+        budget: int | None = None,
+        *,
+        remove: Removal | Literal["all"] | None = None,
+        unit: Literal["token", "word"] = "token",
+        seed: int = 0,
+        progress: Callable[[int, int], None] | None = None,
+        explainer: "Explainer | None" = None,
+    ) -> Trust:
+        """Test this explanation, as it is, on the model it is about: see `Explainer.trust` for the options.
+
+        An explanation that was read from a file needs the `explainer`.
+        """
+        known = explainer or self.explainer
+        if known is None:
+            raise CannotRead(
+                "This explanation came without its model. Give it: explanation.trust(explainer=whence.load(...))."
+            )
+        return known.trust(
+            self, budget=budget, remove=remove, unit=unit, seed=seed, progress=progress
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the documented JSON object, with this one explanation in it."""

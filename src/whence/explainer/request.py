@@ -4,9 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from whence.capture import GRADIENTS
 from whence.core.errors import BadParameter, UnknownMethod, did_you_mean
 from whence.core.params import PRESET, checked
 from whence.core.registry import Entry
+from whence.data.removal import calls_per_hole
 from whence.methods import is_reader, method
 
 
@@ -28,10 +30,16 @@ class Request:
         """What must be traced for it."""
         return frozenset(self.entry.facts["needs"]) if self.reads else frozenset()
 
+    @property
+    def backwards(self) -> int:
+        """How many backward passes the trace takes for it."""
+        return int(bool(self.needs & GRADIENTS))
+
     def extra_forwards(self, tokens: int) -> int:
         """How often it will ask the model about an input of so many tokens."""
         calls = self.entry.facts.get("calls")
-        return int(calls(tokens, self.params)) if calls else 0
+        each = calls_per_hole(self.params.get("remove"))
+        return int(calls(tokens, self.params)) * each if calls else 0
 
     @property
     def signed(self) -> bool:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from whence._version import __version__
-from whence.capture import GRADIENTS, Ask, TargetSpec, Trace, trace
+from whence.capture import Answers, Ask, TargetSpec, Trace, trace
 from whence.capture.target import predictions
 from whence.core.errors import BadMethod, NotFinite
 from whence.core.types import Passes
@@ -52,25 +52,26 @@ class Tally:
 def explain_batch(
     loaded: Loaded,
     batch: Batch,
-    asked: list[Request],
+    asked: Sequence[Request],
+    *,
     spec: TargetSpec,
     policy: Policy,
-    facts: dict[str, Any],
+    facts: Mapping[str, Any],
     tally: Tally,
+    answers: Answers | None = None,
 ) -> list[dict[str, Explanation]]:
     """Run all methods over one batch: one trace for those that read, and the model for those that ask."""
-    needs = frozenset[str]().union(*(request.needs for request in asked))
     started = time.perf_counter()
-    seen = trace(loaded.model, batch, needs, spec, loaded.task)
+    seen = traced(loaded, batch, asked, spec)
     shared = time.perf_counter() - started
     tally.add(len(batch))
     said = predictions(seen.logits, loaded.task, loaded.labels)
     results: list[dict[str, Explanation]] = [{} for _ in batch.items]
     for request in asked:
         started = time.perf_counter()
-        scores, axioms, extra = _scores(loaded, request, seen, policy, tally)
+        scores, axioms, extra = scored(loaded, request, seen, policy, tally, answers)
         seconds = (shared + time.perf_counter() - started) / len(batch)
-        backward = int(bool(request.needs & GRADIENTS))
+        backward = request.backwards
         for row, item in enumerate(batch.items):
             results[row][request.name] = Explanation(
                 scores=scores[row, : len(item)].copy(),
@@ -85,13 +86,25 @@ def explain_batch(
                 axioms={name: float(values[row]) for name, values in axioms.items()},
                 passes=Passes(1 + extra[row].forward, backward + extra[row].backward),
                 seconds=seconds,
+                item=item,
                 **facts,
             )
     return results
 
 
-def _scores(
-    loaded: Loaded, request: Request, seen: Trace, policy: Policy, tally: Tally
+def traced(loaded: Loaded, batch: Batch, asked: Sequence[Request], spec: TargetSpec) -> Trace:
+    """Run the model once, and take what any of the methods will read."""
+    needs = frozenset[str]().union(*(request.needs for request in asked))
+    return trace(loaded.model, batch, needs, spec, loaded.task)
+
+
+def scored(
+    loaded: Loaded,
+    request: Request,
+    seen: Trace,
+    policy: Policy,
+    tally: Tally,
+    answers: Answers | None = None,
 ) -> tuple[np.ndarray[Any, Any], Mapping[str, Tensor], list[Passes]]:
     """Run one method; return its scores, its axioms' residuals and the extra passes of each input."""
     batch = seen.batch
@@ -111,6 +124,8 @@ def _scores(
             anchors=loaded.anchors,
             pad_id=loaded.pad_id,
             policy=policy,
+            answers=answers,
+            infiller=loaded.infiller,
             progress=tally.add,
         )
         returned = request.entry.fn(ask, batch, **request.params)
@@ -170,8 +185,17 @@ def origin(loaded: Loaded) -> dict[str, Any]:
             **_software(),
             "device": str(loaded.device),
             "dtype": str(loaded.dtype).removeprefix("torch."),
+            **_infilling(loaded),
         },
     }
+
+
+def _infilling(loaded: Loaded) -> dict[str, str]:
+    """Say which language model stands by to fill holes."""
+    if loaded.infiller is None:
+        return {}
+    own = loaded.infiller.loaded
+    return {"mlm": own.name, "mlm_fingerprint": fingerprint(own.model)}
 
 
 @cache

@@ -1,0 +1,123 @@
+"""What commands that explain a text have in common: their arguments, and how the answer is printed as JSON."""
+
+import json
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, Any, get_args
+
+import typer
+
+from whence.core.errors import BadEncoding, BadParameter, EmptyText, did_you_mean
+
+
+def method_names(start: str) -> list[str]:
+    """Complete a method's name from the file names, without importing anything heavy."""
+    spec = find_spec("whence.methods")
+    folders = spec.submodule_search_locations if spec else None
+    names = [p.stem for folder in folders or [] for p in Path(folder).glob("[!_]*.py")]
+    return sorted(name for name in names if name.startswith(start))
+
+
+Given = Annotated[
+    str,
+    typer.Argument(
+        help="The text to explain; - reads it from standard input. Put -- before a text that starts with a dash.",
+    ),
+]
+Pair = Annotated[
+    str | None,
+    typer.Option(help="A second text, for models that judge two (entailment, paraphrase)."),
+]
+Model = Annotated[
+    str, typer.Option(help="A built-in model (whence list models), a folder, or a Hugging Face id.")
+]
+Method = Annotated[
+    list[str] | None,
+    typer.Option(help="How to explain; may be given several times.", autocompletion=method_names),
+]
+Aim = Annotated[
+    str | None,
+    typer.Option(
+        help="A label or index, predicted (default), runner-up, or a contrast: positive:negative."
+    ),
+]
+Param = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME=VALUE",
+        help="A parameter of the method; METHOD.NAME=VALUE for one of several. preset=NAME takes a paper's "
+        "own setting (whence list methods NAME).",
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+Html = Annotated[Path | None, typer.Option(metavar="FILE", help="Write a page that opens offline.")]
+Device = Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, mps.")]
+Dtype = Annotated[str | None, typer.Option(help="float64, float32, bfloat16 or float16.")]
+Explained = Annotated[str, typer.Option(help="Explain the logit or the probability.")]
+Revision = Annotated[str | None, typer.Option(help="A revision of the Hugging Face id.")]
+Truncate = Annotated[
+    bool, typer.Option("--truncate", help="Cut a text that is too long instead of refusing it.")
+]
+Remove = Annotated[
+    str | None,
+    typer.Option(
+        metavar="HOW",
+        help="How a token is taken away: delete, mask, pad, unk, draw (from --mlm), or all of these, to see "
+        "how much it matters. By default mask, if the model has one.",
+    ),
+]
+Mlm = Annotated[
+    str | None,
+    typer.Option(metavar="MODEL", help="The masked language model that --remove draw draws from."),
+]
+By = Annotated[str, typer.Option(help="Take away each token alone, or each word.")]
+Seed = Annotated[int, typer.Option(help="Other random rankings, another noise.")]
+
+# Stands in for a model's own while it is not loaded: what is wrong with a request is said before.
+ANY_FILLERS = {"mask": 0, "pad": 0, "unk": 0}
+
+
+def given_text(text: str) -> str:
+    """Return the text, from standard input if it is a dash."""
+    if text != "-":
+        return text
+    if sys.stdin is None:
+        raise EmptyText("Standard input is closed. Give the text as an argument, or pipe it in.")
+    try:
+        return sys.stdin.read().rstrip("\n")
+    except UnicodeDecodeError as error:
+        raise BadEncoding(
+            f"Standard input is not UTF-8 text ({error.reason} at byte {error.start}). Convert it first."
+        ) from None
+
+
+def parameters(given: list[str] | None) -> dict[str, str]:
+    """Return what --param was given."""
+    values = {}
+    for one in given or []:
+        name, equals, value = one.partition("=")
+        if not equals or not name:
+            raise BadParameter(f"--param takes NAME=VALUE. Got {one!r}.")
+        values[name] = value
+    return values
+
+
+def check_removal(remove: str | None, unit: str) -> None:
+    """Find out before a model is loaded that tokens cannot be removed as asked."""
+    from whence.data.removal import Removal
+    from whence.explainer.testing import Unit
+
+    ways = (*get_args(Removal), "all")
+    for name, value, allowed in (("remove", remove, ways), ("unit", unit, get_args(Unit))):
+        if value is not None and value not in allowed:
+            near = did_you_mean(value, list(allowed))
+            raise BadParameter(
+                f"--{name} must be one of {', '.join(allowed)}. Got {value!r}.{near}"
+            )
+
+
+def print_json(payload: dict[str, Any]) -> None:
+    """Print one object on one line, in characters that the reader can take."""
+    plain = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
+    print(json.dumps(payload, ensure_ascii=not plain))

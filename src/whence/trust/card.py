@@ -1,0 +1,89 @@
+"""The card itself: a documented JSON object that can be shown, saved and read back."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from whence.core.errors import CannotRead
+from whence.core.io import read_json, write_text
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+VERSION = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Trust:
+    """How the explanations of one input fared when they were tested."""
+
+    payload: Mapping[str, Any]
+
+    @property
+    def sentence(self) -> str:
+        """The result in one sentence."""
+        return str(self.payload["sentence"])
+
+    @property
+    def verdicts(self) -> dict[str, str]:
+        """The verdict on each method: holds, weak, fails or not tested."""
+        return {one["method"]: one["verdict"] for one in self.payload["methods"]}
+
+    def test(self, name: str, method: str | None = None) -> dict[str, Any]:
+        """Return what one test found about a method, by default the first."""
+        for one in self.payload["methods"]:
+            if method in (None, one["method"]):
+                for test in one["tests"]:
+                    if test["name"] == name:
+                        return dict(test)
+        known = sorted({test["name"] for one in self.payload["methods"] for test in one["tests"]})
+        raise KeyError(f"no test {name!r} of {method or 'any method'}; there are {known}")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the documented JSON object."""
+        return dict(self.payload)
+
+    def save(self, path: str | Path) -> Path:
+        """Write the card as JSON."""
+        return write_text(path, json.dumps(self.payload, ensure_ascii=False, indent=1) + "\n")
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Trust":
+        """Read what `save` wrote."""
+        payload = read_json(path)
+        if not isinstance(payload, dict) or not isinstance(payload.get("methods"), list):
+            raise CannotRead(f"{str(path)!r} is not a trust card. Give a file that save() wrote.")
+        if payload.get("version") != VERSION:
+            raise CannotRead(
+                f"This is version {payload.get('version')!r} of the card; this whence reads {VERSION}."
+            )
+        return cls(payload)
+
+    def to_html(self, path: str | Path | None = None) -> str:
+        """Return one page that opens from disk with no network, and write it if a path is given."""
+        from whence.report.card import page
+
+        text = page(self.to_dict())
+        if path is not None:
+            write_text(path, text)
+        return text
+
+    def __str__(self) -> str:
+        from whence.report.card import plain
+
+        return plain(self.to_dict())
+
+    def __repr__(self) -> str:
+        return f"<Trust {', '.join(f'{name}: {said}' for name, said in self.verdicts.items())}>"
+
+    def __rich__(self) -> "RenderableType":
+        from whence.report.card.terminal import render
+
+        return render(self.to_dict())
+
+    def _repr_html_(self) -> str:
+        from whence.report.card import fragment
+
+        return fragment(self.to_dict())

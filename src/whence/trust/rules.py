@@ -1,0 +1,239 @@
+"""What is tested, and what counts as holding. Every threshold stands here, and stood here before any result.
+
+Two kinds of rule. Where random rankings of the same input say what knowing nothing achieves, an explanation must beat
+them: chance may do as well one time in twenty, the customary bar, or at least no more than one time in four. Where a
+property is measured directly, bounds are put on the measure itself.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from whence.stats.interval import Percentile
+
+Verdict = Literal["holds", "weak", "fails", "not tested"]
+
+# With fewer random rankings than this, beating all of them is not yet one chance in twenty.
+FEWEST_RANKINGS = 20
+UNLIKELY, POSSIBLE = 0.05, 0.25  # how often knowing nothing does as well or better
+STEADY, SHAKY = 0.25, 0.5  # change under noise, in parts of the change to an unrelated explanation
+CHANGED, UNCHANGED = 0.3, 0.6  # rank correlation with the explanation of a randomised model
+APART, ALIKE = 0.5, 0.9  # rank correlation between the explanations of two classes
+EXACT, ROUGH = 0.01, 0.1  # residual of an axiom, in parts of what is explained
+
+
+@dataclass(frozen=True)
+class Found:
+    """The figures of one test, before they are judged."""
+
+    value: float
+    null: "Null | None"
+    percentile: Percentile | None
+    chance: float | None = None  # how often explanations that know nothing do as well or better
+    subject: str = "the prediction"  # what is explained, where that is something else
+
+
+@dataclass(frozen=True)
+class Null:
+    """What explanations that know nothing get: the mean, and where 95 of 100 of them lie."""
+
+    mean: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What the verdicts of a test mean, in words."""
+
+    holds: str
+    weak: str
+    fails: str
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One test: its question, the metric that answers it, and what its verdicts mean."""
+
+    name: str
+    metric: str
+    question: str
+    bounds: Bounds
+    judge: Callable[[Found], tuple[Verdict, str]] = field(repr=False)
+    params: Mapping[str, Any] = field(default_factory=dict)
+    removes: bool = False  # whether the kind of removal matters
+
+    def to_dict(self) -> dict[str, str]:
+        """Return what a reader of the card must know."""
+        return {
+            "name": self.name,
+            "metric": self.metric,
+            "question": self.question,
+            **asdict(self.bounds),
+        }
+
+
+def _against_random(what: str) -> Callable[[Found], tuple[Verdict, str]]:
+    def judge(found: Found) -> tuple[Verdict, str]:
+        place, chance = found.percentile, found.chance
+        if place is None or chance is None:
+            return "not tested", "There are no random rankings to compare with."
+        verdict: Verdict = (
+            "holds" if chance <= UNLIKELY else "weak" if chance <= POSSIBLE else "fails"
+        )
+        said = f"{what.format(found.subject)} {place.beaten} of {place.of} random rankings do"
+        return verdict, f"{said}; {place.tied} do exactly as well." if place.tied else f"{said}."
+
+    return judge
+
+
+def _stability(found: Found) -> tuple[Verdict, str]:
+    if found.null is None or found.null.mean == 0:
+        return "not tested", "There is nothing to compare the change with."
+    part = found.value / found.null.mean
+    verdict: Verdict = "holds" if part <= STEADY else "weak" if part <= SHAKY else "fails"
+    said = (
+        f"Noise that does not change the prediction moves the scores by {found.value:.2g} of their length, "
+        f"{part:.0%} of the way to an unrelated explanation."
+    )
+    return verdict, said
+
+
+def _randomisation(found: Found) -> tuple[Verdict, str]:
+    said = f"As the weights are made random, the ranking keeps a correlation of {found.value:+.2f}"
+    high = UNCHANGED if found.null is None else found.null.high
+    if high > UNCHANGED and found.value <= high:
+        return (
+            "not tested",
+            f"The input is too short: unrelated rankings of it reach a correlation of {high:.2f}.",
+        )
+    if found.value <= max(CHANGED, high):
+        return "holds", f"{said}: it depends on what the model has learnt."
+    if found.value <= UNCHANGED:
+        return "weak", f"{said}: a part of it does not depend on what the model has learnt."
+    return "fails", f"{said}: it hardly depends on what the model has learnt."
+
+
+def _class_sensitivity(found: Found) -> tuple[Verdict, str]:
+    said = f"The explanations of two classes have a rank correlation of {found.value:+.2f}"
+    if found.value <= APART:
+        return "holds", f"{said}: they are told apart."
+    if found.value <= ALIKE:
+        return "weak", f"{said}: they are much alike."
+    return "fails", f"{said}: whichever class is asked about, the answer is the same."
+
+
+def _axiom(found: Found) -> tuple[Verdict, str]:
+    verdict: Verdict = (
+        "holds" if found.value <= EXACT else "weak" if found.value <= ROUGH else "fails"
+    )
+    return verdict, f"The scores miss what they should add up to by {found.value:.1%} of it."
+
+
+_RANDOM = Bounds(
+    holds=f"at most {UNLIKELY:.0%} of random rankings do as well",
+    weak=f"at most {POSSIBLE:.0%} do",
+    fails=f"more than {POSSIBLE:.0%} do",
+)
+_AXIOM = Bounds(
+    holds=f"off by at most {EXACT:.0%}",
+    weak=f"off by at most {ROUGH:.0%}",
+    fails=f"off by more than {ROUGH:.0%}",
+)
+STEPS = 10  # of deletion and sufficiency: tenths of the tokens
+
+AXIOMS = frozenset({"completeness", "conservation"})
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        "deletion",
+        "deletion",
+        "Does the prediction weaken when the tokens it points at are removed?",
+        _RANDOM,
+        _against_random("Removing what it points at weakens {} more than"),
+        params={"steps": STEPS},
+        removes=True,
+    ),
+    Rule(
+        "sufficiency",
+        "insertion",  # which counts what is missing as deletion counts what is gone: they ask the same questions
+        "Do the tokens it points at, alone, make the same prediction?",
+        _RANDOM,
+        _against_random("What it points at, alone, keeps {} better than"),
+        params={"steps": STEPS},
+        removes=True,
+    ),
+    Rule(
+        "leave_one_out",
+        "loo_correlation",
+        "Does it rank the tokens as removing them one at a time does?",
+        _RANDOM,
+        _against_random("It agrees with leave-one-out more than"),
+        removes=True,
+    ),
+    Rule(
+        "stability",
+        "sensitivity",
+        "Does it stay the same under noise that does not change the prediction?",
+        Bounds(
+            holds=f"moves at most {STEADY:.0%} as far as an unrelated explanation is away",
+            weak=f"at most {SHAKY:.0%}",
+            fails=f"more than {SHAKY:.0%}",
+        ),
+        _stability,
+    ),
+    Rule(
+        "randomisation",
+        "randomisation",
+        "Does it change when the model's weights are replaced by random ones?",
+        Bounds(
+            holds=f"rank correlation at most {CHANGED:g}, or no more than unrelated rankings have",
+            weak=f"at most {UNCHANGED:g}",
+            fails=f"more than {UNCHANGED:g}",
+        ),
+        _randomisation,
+    ),
+    Rule(
+        "class_sensitivity",
+        "class_sensitivity",
+        "Is the explanation of another class a different one?",
+        Bounds(
+            holds=f"rank correlation at most {APART:g}",
+            weak=f"at most {ALIKE:g}",
+            fails=f"more than {ALIKE:g}",
+        ),
+        _class_sensitivity,
+    ),
+    Rule(
+        "completeness",
+        "completeness",
+        "Do the scores add up to what they explain, as the method promises?",
+        _AXIOM,
+        _axiom,
+    ),
+    Rule(
+        "conservation",
+        "conservation",
+        "Is nothing lost or made up on the way through the layers, as the method promises?",
+        _AXIOM,
+        _axiom,
+    ),
+)
+
+
+def overall(verdicts: Mapping[str, Verdict]) -> Verdict:
+    """Judge a method by its tests: what it points at must matter, and must come from the model.
+
+    It holds if deletion and sufficiency hold and no test of its behaviour fails; it fails if both of them fail, or
+    if it stays the same with random weights; without either of them it is not tested; all else is weak. Axioms are
+    not held against it: what does not add up may still point at the right tokens.
+    """
+    faithful = [verdicts.get(name, "not tested") for name in ("deletion", "sufficiency")]
+    if verdicts.get("randomisation") == "fails" or faithful == ["fails", "fails"]:
+        return "fails"
+    if "not tested" in faithful and set(faithful) <= {"not tested", "fails"}:
+        return "fails" if "fails" in faithful else "not tested"
+    failed = {name for name, verdict in verdicts.items() if verdict == "fails"} - AXIOMS
+    if faithful == ["holds", "holds"] and not failed:
+        return "holds"
+    return "weak"

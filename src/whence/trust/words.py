@@ -1,0 +1,94 @@
+"""The card's results in sentences that need no special knowledge."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from whence.trust.rules import AXIOMS
+
+_ADVICE = {
+    "holds": "can be believed here",
+    "weak": "is to be taken with care",
+    "fails": "is not to be relied on",
+    "not tested": "could not be tested",
+}
+
+
+_COUNTED = (
+    ("holds", "can be believed", "can be believed"),
+    ("weak", "is to be taken with care", "are to be taken with care"),
+    ("fails", "is not to be relied on", "are not to be relied on"),
+    ("not tested", "could not be tested", "could not be tested"),
+)
+
+
+def method_sentence(method: str, verdict: str, tests: Sequence[Mapping[str, Any]]) -> str:
+    """Say what a method's tests come to, with the result that decided."""
+    found = {test["name"]: test for test in tests}
+    said = f"{method} {_ADVICE[verdict]}: "
+    if verdict == "holds":
+        return said + _joined(found["deletion"]["why"], found["sufficiency"]["why"])
+    for wanted in ("fails", "weak", "not tested"):
+        decisive = [
+            test["why"] for test in tests if test["verdict"] == wanted and _decides(verdict, test)
+        ]
+        if decisive:
+            return said + _lowered(decisive[0])
+    return said + "no test was decisive."
+
+
+def _decides(verdict: str, test: Mapping[str, Any]) -> bool:
+    """A method fails by what it points at and by not depending on the model; it is weak by any behaviour."""
+    if verdict == "weak":
+        return test["name"] not in AXIOMS
+    return test["name"] in ("deletion", "sufficiency", "randomisation")
+
+
+def card_sentence(methods: Sequence[Mapping[str, Any]]) -> str:
+    """Say what all of it comes to."""
+    if len(methods) == 1:
+        return str(methods[0]["sentence"])
+    parts = []
+    for verdict, one, several in _COUNTED:
+        names = [method["method"] for method in methods if method["verdict"] == verdict]
+        if names:
+            parts.append(f"{len(names)} {one if len(names) == 1 else several} ({', '.join(names)})")
+    return f"Of {len(methods)} explanations of this prediction, {', '.join(parts)}."
+
+
+def removal_sentence(methods: Sequence[Mapping[str, Any]], removals: Sequence[str]) -> str | None:
+    """Say how much it matters how tokens are removed, if several ways were tried."""
+    if len(removals) < 2:
+        return None
+    widest, changed, said = -1.0, 0, "nothing could be tested"
+    for one in methods:
+        for name in dict.fromkeys(test["name"] for test in one["tests"] if test["remove"]):
+            placed = [
+                (test["percentile"], test["remove"], test["verdict"])
+                for test in one["tests"]
+                if test["name"] == name and test["percentile"] is not None
+            ]
+            if not placed:
+                continue
+            changed += len({verdict for _, _, verdict in placed}) > 1
+            (least, worst, _), (most, best, _) = min(placed), max(placed)
+            if most - least > widest:
+                widest = most - least
+                said = (
+                    f"most for {name.replace('_', ' ')} of {one['method']}, which beats {least:.0f}% of random "
+                    f"rankings with {worst} and {most:.0f}% with {best}"
+                )
+    if not changed and 0 <= widest < 1:
+        return "How tokens are removed changes no verdict here, and next to nothing in the percentiles."
+    if not changed:
+        return f"How tokens are removed changes no verdict; it matters {said}."
+    return (
+        f"How tokens are removed changes {changed} verdict{'s' * (changed > 1)}; it matters {said}."
+    )
+
+
+def _joined(first: str, second: str) -> str:
+    return f"{_lowered(first).removesuffix('.')}, and {_lowered(second)}"
+
+
+def _lowered(sentence: str) -> str:
+    return sentence[:1].lower() + sentence[1:]

@@ -1,0 +1,185 @@
+"""`whence trust` as a user runs it, on the built-in models."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+TEXT = "a gripping, beautifully acted film"
+BUDGET = ("--budget", "400")
+TESTS = {"deletion", "sufficiency", "leave_one_out", "stability", "randomisation", "class_sensitivity",
+         "completeness", "conservation"}  # fmt: skip
+VERDICTS = {"holds", "weak", "fails", "not tested"}
+
+
+def test_json_is_the_documented_object(run):
+    status, out, err = run("trust", TEXT, *BUDGET, "--json")
+    assert (status, err) == (0, "")
+    assert out.count("\n") == 1
+    payload = json.loads(out)
+    assert payload["version"] == 1
+    assert payload["model"]["name"] == "reviews"
+    assert payload["input"]["text"] == TEXT
+    assert payload["remove"] == ["mask"]
+    assert (payload["unit"], payload["budget"]) == ("token", 400)
+    assert payload["units"] == sum(not token["special"] for token in payload["tokens"])
+    (method,) = payload["methods"]
+    assert method["method"] == "attcat"
+    assert {test["name"] for test in method["tests"]} == TESTS
+    assert {rule["name"] for rule in payload["rules"]} == TESTS
+    assert {method["verdict"], *(test["verdict"] for test in method["tests"])} <= VERDICTS
+    assert len(method["scores"]) == len(payload["tokens"])
+    for test in method["tests"]:
+        assert (test["value"] is None) == (test["verdict"] == "not tested")
+        assert test["why"]
+        if test["interval"] is not None:
+            low, high = test["interval"]
+            assert 0 <= low <= test["percentile"] <= high <= 100
+
+
+def test_the_terminal_shows_the_sentence_the_tests_and_the_curves(run, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    status, out, _ = run("trust", TEXT, *BUDGET)
+    assert status == 0
+    assert out.startswith("attcat ")
+    for part in (
+        "class sensitivity",
+        "by chance",
+        "below the band is good",
+        "░",
+        "━",
+        "tokens kept",
+    ):
+        assert part in out
+    assert max(map(len, out.splitlines())) <= 80
+
+
+def test_a_terminal_that_knows_ascii_only():
+    done = subprocess.run(
+        [sys.executable, "-X", "utf8=0", "-m", "whence", "trust", TEXT, *BUDGET],
+        capture_output=True, check=False, env={"PYTHONIOENCODING": "ascii", "PATH": ""}, timeout=240,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    text = done.stdout.decode("ascii")
+    assert "\\u" not in text
+    assert "::: " in text
+
+
+def test_several_methods_words_a_pair_and_every_removal(run, tmp_path):
+    page = tmp_path / "trust.html"
+    status, out, err = run(
+        "trust", "a good film", "--pair", "a bad film", "--method", "leave_one_out", "--method", "random",
+        "--param", "leave_one_out.remove=delete", "--remove", "all", "--unit", "word", "--target", "negative",
+        "--of", "probability", "--seed", "3", "--budget", "4000", "--json", "--html", page,
+    )  # fmt: skip
+    assert status == 0, err
+    payload = json.loads(out)
+    assert [method["method"] for method in payload["methods"]] == ["leave_one_out", "random"]
+    assert payload["methods"][0]["params"] == {"remove": "delete"}
+    assert payload["remove"][0] == "mask"
+    assert {"delete", "pad", "unk"} <= set(payload["remove"])
+    assert payload["removal_matters"]
+    assert (payload["unit"], payload["units"]) == ("word", 6)
+    assert payload["target"] | {"against": None} == {
+        "label": "negative", "index": 0, "against": None, "of": "probability",
+    }  # fmt: skip
+    assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
+
+
+def test_tokens_are_drawn_from_a_language_model(run):
+    status, out, err = run(
+        "trust", TEXT, *BUDGET, "--json", "--remove", "draw", "--mlm", "reviews-base"
+    )
+    assert status == 0, err
+    assert json.loads(out)["remove"] == ["draw"]
+    status, out, err = run("trust", TEXT, "--remove", "draw")
+    assert (status, out, err.count("\n")) == (22, "", 1)
+    assert "mlm" in err
+
+
+def test_a_seed_is_all_the_chance_there_is(run):
+    first, again, other = (
+        json.loads(run("trust", TEXT, *BUDGET, "--json", "--seed", seed)[1])["methods"]
+        for seed in (0, 0, 1)
+    )
+    assert first == again
+    assert first != other
+
+
+def test_html(run, tmp_path):
+    page = tmp_path / "trust.html"
+    status, out, err = run("trust", TEXT, *BUDGET, "--html", page)
+    assert status == 0
+    assert "deletion" in out
+    assert f"wrote {page}" in err.replace("\n", "")
+    assert 'class="curve"' in page.read_text(encoding="utf-8")
+
+
+def test_what_cannot_be_tested_is_an_answer(run):
+    status, out, err = run("trust", "good", "--json")
+    assert (status, err) == (0, "")
+    (method,) = json.loads(out)["methods"]
+    assert method["verdict"] == "not tested"
+
+
+BAD = [
+    (("  ",), 10, "'  ' is empty"),
+    ((TEXT, "--method", "atcat"), 20, "Did you mean 'attcat'"),
+    ((TEXT, "--target", "positiv"), 21, "0 'negative', 1 'positive'"),
+    ((TEXT, "--param", "layer"), 22, "NAME=VALUE"),
+    ((TEXT, "--param", "colour=red"), 22, "has no parameter 'colour'"),
+    ((TEXT, "--remove", "erase"), 22, "--remove must be one of mask, delete"),
+    ((TEXT, "--unit", "words"), 22, "Did you mean 'word'"),
+    ((TEXT, "--budget", "0"), 22, "at least 1. Got 0"),
+    ((TEXT, "--of", "prob"), 22, "'logit' or 'probability'"),
+    ((TEXT, "--model", "revews"), 30, "Did you mean 'reviews'"),
+    ((TEXT, "--html", "/nowhere/trust.html"), 40, "no folder '/nowhere'"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "status", "message"), BAD, ids=lambda x: str(x)[-24:])
+def test_bad_input_is_one_line_with_its_own_status(run, arguments, status, message):
+    found, out, err = run("trust", *arguments)
+    assert (found, out) == (status, "")
+    assert err.count("\n") == 1
+    assert message in err
+    assert "docs/errors/" in err
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [("--method", "atcat"), ("--param", "layer=x"), ("--remove", "erase"), ("--unit", "x"), ("--budget", "0"),
+     ("--html", "/nowhere/x.html")],
+)  # fmt: skip
+def test_a_bad_request_is_refused_before_a_model_is_loaded(run, wrong):
+    # The model does not exist either, and that is not what the message is about.
+    _, _, err = run("trust", TEXT, "--model", "./nowhere", *wrong)
+    assert "./nowhere" not in err
+
+
+def test_help_teaches(run):
+    status, out, _ = run("trust", "--help")
+    assert status == 0
+    assert 'whence trust "' in out
+    assert 'whence trust "' in run("--help")[1]
+
+
+def test_a_real_interrupt_ends_in_one_line_and_leaves_nothing(tmp_path):
+    page = tmp_path / "trust.html"
+    command = [sys.executable, "-m", "whence", "trust", TEXT, "--html", str(page)]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as running:
+        # In the middle of loading: torch is there, the card is not.
+        maps = Path(f"/proc/{running.pid}/maps")
+        while "libtorch" not in maps.read_text():
+            time.sleep(0.05)
+        running.send_signal(signal.SIGINT)
+        out, err = running.communicate(timeout=120)
+    assert (running.returncode, out) == (130, "")
+    assert err == "whence: interrupted; nothing was left half-written.\n"
+    assert list(tmp_path.iterdir()) == []
