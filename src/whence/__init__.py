@@ -15,15 +15,26 @@ from whence._version import __version__
 
 if TYPE_CHECKING:
     from whence.core.errors import WhenceError
+    from whence.evaluation import evaluate, recommend
     from whence.explainer import Explainer, Explanation, load
 
-__all__ = ["Explainer", "Explanation", "WhenceError", "__version__", "load"]
+__all__ = [
+    "Explainer",
+    "Explanation",
+    "WhenceError",
+    "__version__",
+    "evaluate",
+    "load",
+    "recommend",
+]
 
 _HOME = {
     "Explainer": "whence.explainer",
     "Explanation": "whence.explainer",
     "WhenceError": "whence.core.errors",
+    "evaluate": "whence.evaluation",
     "load": "whence.explainer",
+    "recommend": "whence.evaluation",
 }
 
 

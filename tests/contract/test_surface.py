@@ -43,7 +43,15 @@ def test_import_whence_imports_nothing_heavy():
 
 
 def test_the_public_names():
-    assert whence.__all__ == ["Explainer", "Explanation", "WhenceError", "__version__", "load"]
+    assert whence.__all__ == [
+        "Explainer",
+        "Explanation",
+        "WhenceError",
+        "__version__",
+        "evaluate",
+        "load",
+        "recommend",
+    ]
     for name in whence.__all__:
         assert getattr(whence, name)
     with pytest.raises(AttributeError, match="has no attribute 'explode'"):

@@ -41,6 +41,41 @@ def methods(
     )
 
 
+def metrics(
+    name: Annotated[str | None, typer.Argument(help="Show everything about one metric.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """List the metrics, or show one: formula, range, what random explanations get, when it misleads."""
+    with importing():
+        from whence.metrics import KINDS, metric
+
+        entries = [metric.get(name)] if name else list(metric)
+    if as_json:
+        print(json.dumps([_measure(entry) for entry in entries], ensure_ascii=False, indent=1))
+        return
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console()
+    if name:
+        console.print(_measure_card(_measure(entries[0])))
+        return
+    table = Table.grid(padding=(0, 2))
+    for kind in KINDS:
+        own = [entry for entry in entries if entry.facts["kind"] == kind]
+        if own:
+            table.add_row(Text(kind, "dim"))
+        for entry in own:
+            arrow = "↑" if entry.facts["direction"] == "higher" else "↓"
+            table.add_row(Text(f"  {entry.name}", "bold"), arrow, Text(entry.summary))
+    console.print(table)
+    console.print(
+        "\n[dim]↑ more is better, ↓ less is better. whence list metrics NAME shows the formula, the range and when "
+        "it misleads."
+    )
+
+
 def models() -> None:
     """List the built-in models."""
     from rich.console import Console
@@ -65,19 +100,60 @@ def _facts(entry: Any) -> dict[str, Any]:
         **{fact: entry.facts[fact] for fact in told},
         "notice": entry.facts.get("notice"),
         "needs": sorted(entry.facts["needs"]),
-        "parameters": [
-            {"name": p.name, "allowed": p.allowed, "default": p.default}
-            for p in entry.parameters.values()
-        ],
+        "parameters": _parameters(entry),
         "presets": {name: dict(values) for name, values in entry.presets.items()},
     }
 
 
-def _card(facts: dict[str, Any]) -> Any:
-    from rich.table import Table
-    from rich.text import Text
+_NULLS = {
+    "rankings": "what random rankings of the same input get",
+    "reversed": "what random rankings of the same input get",
+    "shuffles": "what the explanation's own scores get when they are dealt out anew",
+}
 
-    table = Table.grid(padding=(0, 2))
+
+def _measure(entry: Any) -> dict[str, Any]:
+    """Return what a metric says about itself, as plain data."""
+    told = ("kind", "direction", "null", "formula", "cost", "misleads_when", "cite")
+    low, high = entry.facts["range"]
+    return {
+        "name": entry.name,
+        "summary": entry.summary,
+        **{fact: entry.facts[fact] for fact in told},
+        # JSON has no infinity.
+        "range": [None if abs(end) == float("inf") else end for end in (low, high)],
+        "parameters": _parameters(entry),
+        "presets": {name: dict(values) for name, values in entry.presets.items()},
+    }
+
+
+def _measure_card(facts: dict[str, Any]) -> Any:
+    low, high = ("no bound" if end is None else f"{end:g}" for end in facts["range"])
+    null = facts["null"]
+    return _rows(
+        {
+            facts["name"]: facts["summary"],
+            "formula": facts["formula"],
+            "kind": facts["kind"],
+            "better": "more" if facts["direction"] == "higher" else "less",
+            "range": f"{low} to {high}",
+            "random": _NULLS[null] if isinstance(null, str) else f"{null:g}",
+            "cost": facts["cost"],
+            **_settings(facts),
+            "misleads when": facts["misleads_when"],
+            "source": facts["cite"],
+        }
+    )
+
+
+def _parameters(entry: Any) -> list[dict[str, Any]]:
+    return [
+        {"name": p.name, "allowed": p.allowed, "default": p.default}
+        for p in entry.parameters.values()
+    ]
+
+
+def _settings(facts: dict[str, Any]) -> dict[str, str]:
     parameters = "\n".join(
         f"{p['name']} = {p['default']}   ({p['allowed']})" for p in facts["parameters"]
     )
@@ -85,18 +161,30 @@ def _card(facts: dict[str, Any]) -> Any:
         f"{name}: {', '.join(f'{key}={value}' for key, value in values.items())}"
         for name, values in facts["presets"].items()
     )
-    rows = {
-        facts["name"]: facts["summary"],
-        "formula": facts["formula"],
-        "family": facts["family"],
-        "signed": "yes" if facts["signed"] else "no",
-        "cost": facts["cost"],
-        "parameters": parameters or "none",
-        "presets": presets or "none",
-        "misleads when": facts["misleads_when"],
-        "source": facts["cite"],
-        **({"notice": facts["notice"]} if facts["notice"] else {}),
-    }
+    return {"parameters": parameters or "none", "presets": presets or "none"}
+
+
+def _rows(rows: dict[str, str]) -> Any:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table.grid(padding=(0, 2))
     for name, value in rows.items():
         table.add_row(Text(name, "bold"), Text(value))
     return table
+
+
+def _card(facts: dict[str, Any]) -> Any:
+    return _rows(
+        {
+            facts["name"]: facts["summary"],
+            "formula": facts["formula"],
+            "family": facts["family"],
+            "signed": "yes" if facts["signed"] else "no",
+            "cost": facts["cost"],
+            **_settings(facts),
+            "misleads when": facts["misleads_when"],
+            "source": facts["cite"],
+            **({"notice": facts["notice"]} if facts["notice"] else {}),
+        }
+    )

@@ -1,0 +1,230 @@
+"""`whence evaluate`: methods held against each other and against chance, over a data set."""
+
+from collections.abc import Callable, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+import typer
+
+from whence.cli import asking
+from whence.cli.cold import importing
+from whence.cli.progress import working
+from whence.core.io import check_writable, write_text
+
+if TYPE_CHECKING:
+    from whence.evaluation import Evaluation
+
+
+def metric_names(start: str) -> list[str]:
+    """Complete a metric's name from the file names, without importing anything heavy."""
+    spec = find_spec("whence.metrics")
+    folders = spec.submodule_search_locations if spec else None
+    names = [p.stem for folder in folders or [] for p in Path(folder).glob("[!_]*.py")]
+    return sorted(name for name in names if name.startswith(start))
+
+
+Data = Annotated[
+    Path,
+    typer.Option(
+        metavar="FILE",
+        help="The data set: .txt (one text a line), .tsv, .csv (with a header) or .jsonl, each also as .gz.",
+    ),
+]
+TextColumn = Annotated[
+    str | None, typer.Option("--text", metavar="COLUMN", help="The column of the texts.")
+]
+PairColumn = Annotated[
+    str | None, typer.Option("--pair", metavar="COLUMN", help="The column of the second texts.")
+]
+
+
+def evaluate(
+    data: Data,
+    model: asking.Model = "reviews",
+    method: asking.Method = None,
+    metric: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="What to measure; may be given several times (whence list metrics).",
+            autocompletion=metric_names,
+        ),
+    ] = None,
+    param: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE",
+            help="A parameter of the methods or metrics; METHOD.NAME=VALUE or METRIC.NAME=VALUE for one of them.",
+        ),
+    ] = None,
+    sample: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Draw so many examples.")
+    ] = None,
+    text: TextColumn = None,
+    pair: PairColumn = None,
+    target: asking.Aim = None,
+    remove: asking.Remove = None,
+    mlm: asking.Mlm = None,
+    unit: asking.By = "token",
+    rankings: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Random explanations of each example.")
+    ] = 5,
+    seed: asking.Seed = 0,
+    as_json: asking.AsJson = False,
+    markdown: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the tables in Markdown.")
+    ] = None,
+    latex: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the tables in LaTeX.")
+    ] = None,
+    csv: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write a row for each method and metric.")
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw methods by metrics, in SVG.")
+    ] = None,
+    device: asking.Device = None,
+    dtype: asking.Dtype = None,
+    revision: asking.Revision = None,
+    truncate: Annotated[
+        bool, typer.Option(help="Cut texts that are too long, or count them as not explained.")
+    ] = True,
+) -> None:
+    """Test methods over a data set: means with intervals, against random explanations and each other.
+
+    Examples:
+
+        whence evaluate --data reviews.tsv --sample 100 --method attcat --method rollout
+
+        whence evaluate --data movies.jsonl.gz --metric token_f1 --metric auprc --latex table.tex
+
+        whence evaluate --data reviews.txt --remove all --plot table.svg
+    """
+    given = asking.parameters(param)
+    for path in (markdown, latex, csv, plot):
+        if path is not None:
+            check_writable(path)
+    with working(f"loading {model}") as (console, report):
+        with importing():
+            from whence.data.examples import examples as read
+            from whence.data.examples import sample as draw
+            from whence.data.removal import possible
+            from whence.evaluation import evaluate as run
+            from whence.evaluation.measures import measures
+            from whence.evaluation.run import default_methods
+            from whence.explainer import load
+            from whence.explainer.request import requests
+
+            methods = method or default_methods()
+            own, others = _shared_out(given, methods)
+            # What is wrong with the request is said before a model is loaded for it.
+            requests(methods, own, asking.ANY_FILLERS, from_text=True)
+            asking.check_removal(remove, unit)
+            examples = read(data, text=text, pair=pair)
+            wanted = measures(
+                metric,
+                others,
+                rationales=any(e.rationale is not None for e in examples),
+                from_text=True,
+            )
+            drawing: dict[str, Any] = {} if mlm is None else {"mlm": mlm}
+            explainer = load(model, device=device, dtype=dtype, revision=revision, **drawing)
+        examples = examples if sample is None else draw(examples, sample, seed)
+        asked = requests(methods, own, explainer.fillers, from_text=True)
+        ways = possible(explainer.fillers) if remove == "all" else [remove]
+        tables = [
+            run(
+                explainer,
+                examples,
+                [request.name for request in asked],
+                [measure.name for measure in wanted],
+                params={request.name: request.params for request in asked},
+                metric_params={measure.name: measure.params for measure in wanted},
+                remove=cast(Any, way),
+                unit=cast(Any, unit),
+                target=target,
+                truncate=truncate,
+                rankings=rankings,
+                seed=seed,
+                progress=_part(report, place, len(ways)),
+            )
+            for place, way in enumerate(ways)
+        ]
+    written = _export(tables, markdown, latex, csv, plot)
+    _answer(tables, remove == "all", as_json)
+    if not as_json:
+        for path in written:
+            console.print(f"wrote {path}", style="dim", highlight=False, markup=False)
+
+
+def _shared_out(
+    given: dict[str, str], methods: Sequence[str]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Tell the parameters of methods from those of metrics; a name that both have goes to the methods."""
+    from whence.methods import method as registry
+    from whence.metrics import metric
+
+    entries = [registry.get(name) for name in methods]
+    ours = {"preset", *methods, *(name for entry in entries for name in entry.parameters)}
+    theirs = {*metric.names(), *(name for entry in metric for name in entry.parameters)}
+    mine: dict[str, Any] = {}
+    rest: dict[str, Any] = {}
+    for key, value in given.items():
+        owner = key.partition(".")[0]
+        (rest if owner in theirs and owner not in ours else mine)[key] = value
+    return mine, rest
+
+
+def _part(report: Callable[[int, int], None], place: int, parts: int) -> Callable[[int, int], None]:
+    """Report the progress of one of several runs as a part of all."""
+    return lambda done, total: report(place * total + done, parts * total)
+
+
+def _export(
+    tables: Sequence["Evaluation"],
+    markdown: Path | None,
+    latex: Path | None,
+    csv: Path | None,
+    plot: Path | None,
+) -> list[Path]:
+    """Write what was asked for; return the files."""
+    written = []
+    if markdown is not None:
+        written.append(write_text(markdown, "\n".join(table.to_markdown() for table in tables)))
+    if latex is not None:
+        written.append(write_text(latex, "\n".join(table.to_latex() for table in tables)))
+    if csv is not None:
+        first, *rest = (table.to_csv() for table in tables)
+        bodies = [text.partition("\n")[2] for text in rest]  # one header for all
+        written.append(write_text(csv, first + "".join(bodies)))
+    if plot is not None:
+        for table in tables:
+            way = table.payload["setting"]["remove"]
+            path = plot if len(tables) == 1 else plot.with_stem(f"{plot.stem}-{way}")
+            written.append(write_text(path, table.plot()))
+    return written
+
+
+def _answer(tables: Sequence["Evaluation"], several: bool, as_json: bool) -> None:
+    from whence.evaluation.removals import removal_matters
+
+    if as_json:
+        payload = tables[0].to_dict()
+        if several:
+            payload = {
+                "version": payload["version"],
+                "kind": "evaluations",
+                "removal_matters": removal_matters(tables),
+                "evaluations": [table.to_dict() for table in tables],
+            }
+        asking.print_json(payload)
+        return
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console()
+    for place, table in enumerate(tables):
+        console.print(*([""] if place else []), table, sep="\n")
+    if several:
+        console.print()
+        console.print(Text(removal_matters(tables), "bold"))

@@ -1,0 +1,115 @@
+"""A file of a data set as rows: text, tab or comma separated, or one JSON object a line, each also compressed."""
+
+import csv
+import gzip
+import json
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from whence.core.errors import BadExamples
+
+Row = tuple[str, Mapping[str, Any]]  # where it stands, for messages, and what it says
+
+ALLOWED = ".txt (one text a line), .tsv and .csv (with a header), .jsonl (one object a line), each also as .gz"
+
+
+def rows(path: str | Path) -> list[Row]:
+    """Read a file whose ending says what it is."""
+    path = Path(path)
+    ending = Path(path.name.removesuffix(".gz")).suffix
+    if ending not in _READERS:
+        raise BadExamples(f"{str(path)!r} has an ending that says nothing. Allowed: {ALLOWED}.")
+    found = list(_READERS[ending](path.name, _text(path)))
+    if not found:
+        raise BadExamples(f"{path.name} has no rows. Give a file with at least one text.")
+    return found
+
+
+def _text(path: Path) -> str:
+    try:
+        raw = path.read_bytes()
+        raw = gzip.decompress(raw) if path.suffix == ".gz" else raw
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise BadExamples(
+            f"{path.name} is not a whole gzip file ({error}). Compress it again."
+        ) from None
+    except OSError as error:
+        raise BadExamples(
+            f"Cannot read {str(path)!r}: {error.strerror or error}. Give a file of examples: {ALLOWED}."
+        ) from None
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        raise BadExamples(
+            f"{path.name}, line {line}: not UTF-8 text ({error.reason}, byte {raw[error.start]:#04x}). "
+            "Convert the file to UTF-8."
+        ) from None
+
+
+def _lines(name: str, text: str) -> Iterator[tuple[str, str]]:
+    """Yield the lines that are not blank; only a line feed ends one, whatever else a text may hold."""
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.strip():
+            yield f"{name}, line {number}", line.removesuffix("\r")
+
+
+def _plain(name: str, text: str) -> Iterator[Row]:
+    for where, line in _lines(name, text):
+        yield where, {"text": line}
+
+
+def _tabs(name: str, text: str) -> Iterator[Row]:
+    lines = _lines(name, text)
+    header = next(lines, ("", ""))[1].split("\t")
+    for where, line in lines:
+        yield where, _fields(where, header, line.split("\t"))
+
+
+def _commas(name: str, text: str) -> Iterator[Row]:
+    reader = csv.reader(StringIO(text, newline=""), strict=True)
+    try:
+        header = next(reader, [])
+        for fields in reader:
+            if fields:
+                where = f"{name}, line {reader.line_num}"
+                yield where, _fields(where, header, fields)
+    except csv.Error as error:
+        raise BadExamples(
+            f"{name}, line {reader.line_num}: not comma separated values ({error}). "
+            'Quote a field that holds a comma or a line break, and double the quotes in it: "".'
+        ) from None
+
+
+def _fields(where: str, header: list[str], fields: list[str]) -> dict[str, Any]:
+    if len(fields) != len(header):
+        raise BadExamples(
+            f"{where}: {len(fields)} fields, and the header has {len(header)}: {', '.join(header)}. "
+            "Every row needs one field for each."
+        )
+    return dict(zip((name.strip() for name in header), fields, strict=True))
+
+
+def _objects(name: str, text: str) -> Iterator[Row]:
+    for where, line in _lines(name, text):
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise BadExamples(f"{where}: not JSON ({error}). Give one object a line.") from None
+        if not isinstance(row, dict):
+            raise BadExamples(
+                f"{where}: a JSON {type(row).__name__}, not an object. Give one object a line, such as "
+                '{"text": "a fine film"}.'
+            )
+        yield where, row
+
+
+_READERS: Mapping[str, Callable[[str, str], Iterator[Row]]] = {
+    ".txt": _plain,
+    ".tsv": _tabs,
+    ".csv": _commas,
+    ".jsonl": _objects,
+}

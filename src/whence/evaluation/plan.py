@@ -1,0 +1,148 @@
+"""What a recommendation will do, and what it will cost at most, found out before it is done."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from whence.core.errors import BadParameter, InputError
+from whence.data.examples import Example, shuffled
+from whence.evaluation.run import RANKINGS
+from whence.explainer import Explainer
+from whence.explainer.intake import take
+from whence.explainer.request import Request, requests
+from whence.methods import method
+from whence.metrics import metric
+
+BUDGET = 20_000  # forward passes
+DECIDING = ("comprehensiveness", "sufficiency")
+ALWAYS = (*DECIDING, "loo_correlation")
+IF_IT_FITS = "sensitivity"
+
+_MOST = 100  # examples; more would tell little more
+_FEWEST = 20  # fewer tell little
+_SHARES = 5  # of ERASER, in either of the two deciding metrics
+_PROBES = 3  # short passes that find out once whether padding is neutral
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Which methods will be held against each other, by what, on which examples, and the forward passes at most."""
+
+    methods: tuple[str, ...]
+    left_out: Mapping[
+        str, int
+    ]  # methods too dear, and the forward passes that each example would take
+    metrics: tuple[str, ...]
+    examples: tuple[int, ...]  # by number
+    given: int
+    calls: int
+    budget: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the plan as plain data."""
+        return {**asdict(self), "left_out": dict(self.left_out)}
+
+    def __str__(self) -> str:
+        methods = "1 method" if len(self.methods) == 1 else f"{len(self.methods)} methods"
+        said = (
+            f"{methods} on {len(self.examples)} of {self.given} examples by "
+            f"{', '.join(self.metrics)}: at most {self.calls:,} model calls, of a budget of {self.budget:,}."
+        )
+        if self.left_out:
+            dear = ", ".join(f"{name} ({calls:,})" for name, calls in self.left_out.items())
+            said += f" Left out, for what they would take per example: {dear}."
+        return said
+
+
+def plan(
+    explainer: Explainer,
+    examples: Sequence[Example],
+    *,
+    budget: int = BUDGET,
+    methods: str | Sequence[str] | None = None,
+    params: Mapping[str, Any] | None = None,
+    seed: int = 0,
+) -> Plan:
+    """Fit methods and examples into a budget of forward passes.
+
+    The dearest methods are left out until twenty examples fit, or all if there are fewer; then so many examples are
+    drawn as fit, up to a hundred. Making every explanation anew for `sensitivity` comes last, if there is room.
+    """
+    if isinstance(budget, bool) or not isinstance(budget, int) or budget < 1:
+        raise BadParameter(
+            f"budget must be a whole number of model calls, at least 1. Got {budget!r}."
+        )
+    every = [name for name in method.names() if name != "random"]
+    asked = requests(every if methods is None else methods, params, explainer.fillers)
+    drawn = _lengths(explainer, examples, seed)
+    few = drawn[: min(_FEWEST, len(drawn))]
+    dear = {r.name: 1 + sum(r.extra_forwards(n) for _, n in few) / len(few) for r in asked}
+    kept = sorted(asked, key=lambda request: dear[request.name])
+    while len(kept) > 1 and _calls(kept, few) > budget:
+        kept.pop()
+    if (least := _calls(kept, few)) > budget:
+        raise BadParameter(
+            f"A budget of {budget:,} model calls is too small: {kept[0].name} alone on {len(few)} examples takes "
+            f"{least:,}. Give at least that."
+        )
+    count = next(
+        n for n in range(min(_MOST, len(drawn)), 0, -1) if _calls(kept, drawn[:n]) <= budget
+    )
+    chosen = drawn[:count]
+    calls = _calls(kept, chosen)
+    metrics: tuple[str, ...] = ALWAYS
+    anew = _anew(kept, chosen)
+    if anew is not None and calls + anew <= budget:
+        metrics, calls = (*ALWAYS, IF_IT_FITS), calls + anew
+    names = {request.name for request in kept}
+    return Plan(
+        tuple(request.name for request in asked if request.name in names),
+        {name: round(calls) for name, calls in dear.items() if name not in names},
+        metrics,
+        tuple(sorted(number for number, _ in chosen)),
+        len(examples),
+        calls,
+        budget,
+    )
+
+
+def _lengths(explainer: Explainer, examples: Sequence[Example], seed: int) -> list[tuple[int, int]]:
+    """Draw examples that can be read, as many as could be wanted: their numbers, and how many tokens they have."""
+    found: list[tuple[int, int]] = []
+    error: InputError | None = None
+    for number in shuffled(examples, seed):
+        if len(found) == _MOST:
+            break
+        try:
+            (item,), _ = take([examples[number].given], explainer.loaded, truncate=True)
+            found.append((number, len(item)))
+        except InputError as wrong:
+            error = wrong
+    if error is not None and not found:
+        raise error
+    return found
+
+
+def _calls(asked: Sequence[Request], chosen: Sequence[tuple[int, int]]) -> int:
+    """Return the forward passes at most: explaining, each explanation's shares, and one for each token left out."""
+    total = _PROBES
+    for place, (_, tokens) in enumerate(chosen):
+        own = sum(request.extra_forwards(tokens) for request in asked)
+        tried = (
+            (len(asked) + own) if place == 0 else 0
+        )  # each method alone, to see whether it works
+        shares = 2 * _SHARES * (len(asked) + RANKINGS)
+        total += tried + 1 + own + shares + tokens + 1
+    return total
+
+
+def _anew(asked: Sequence[Request], chosen: Sequence[tuple[int, int]]) -> int | None:
+    """Return the forward passes of explaining again as often as `sensitivity` does."""
+    if IF_IT_FITS not in metric.names():
+        return None
+    entry = metric.get(IF_IT_FITS)
+    times = int(
+        entry.facts["again"](0, {name: one.default for name, one in entry.parameters.items()})
+    )
+    each = sum(len(asked) + sum(r.extra_forwards(t) for r in asked) for _, t in chosen)
+    return times * each

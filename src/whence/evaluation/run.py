@@ -1,0 +1,212 @@
+"""Evaluating methods over a data set, one trial at a time."""
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from whence.capture.counted import counted
+from whence.core.errors import BadParameter, InputError, NoRule, NotCapturable, NotFinite
+from whence.data import Encoded
+from whence.data.examples import Example, marked
+from whence.data.examples import examples as read
+from whence.data.removal import Removal
+from whence.evaluation.agreement import Alike
+from whence.evaluation.evaluation import VERSION, Evaluation
+from whence.evaluation.judge import judged, plain
+from whence.evaluation.measures import measures
+from whence.evaluation.notes import Notes
+from whence.explainer import Explainer, Explanation
+from whence.explainer.request import Request, requests
+from whence.explainer.testing import Marks, Unit
+from whence.explainer.work import Progress, origin
+from whence.methods import is_reader, method
+from whence.stats.together import bootstraps
+
+RANKINGS = 5
+
+
+def evaluate(
+    explainer: Explainer,
+    examples: Any,
+    methods: str | Sequence[str] | None = None,
+    metrics: str | Sequence[str] | None = None,
+    *,
+    params: Mapping[str, Any] | None = None,
+    metric_params: Mapping[str, Any] | None = None,
+    remove: Removal | None = None,
+    unit: Unit = "token",
+    target: Any = None,
+    truncate: bool = True,
+    rankings: int = RANKINGS,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Evaluation:
+    """Explain examples by several methods, test every explanation, and say what can be told apart.
+
+    `examples`: a file, or a list of texts, pairs, mappings or `Example`s. `methods`: by default all that read one
+    forward and backward pass. `metrics`: by default those of faithfulness and agreement, and of plausibility where
+    the examples have rationales. `rankings`: how many random explanations each example is compared with.
+    An example that cannot be explained or tested is counted and named; the rest goes on.
+    `progress` is called with (examples done, examples in all).
+    """
+    if isinstance(rankings, bool) or not isinstance(rankings, int) or rankings < 1:
+        raise BadParameter(f"rankings must be a whole number, at least 1. Got {rankings!r}.")
+    given = read(examples)
+    asked = requests(default_methods() if methods is None else methods, params, explainer.fillers)
+    wanted = measures(
+        metrics, metric_params, rationales=any(one.rationale is not None for one in given)
+    )
+    started = time.perf_counter()
+    notes = Notes(
+        [request.name for request in asked],
+        [measure for measure in wanted if measure.kind != "agreement"],
+        len(given),
+        rankings,
+    )
+    alike = Alike(
+        [measure for measure in wanted if measure.kind == "agreement"], notes.methods, len(given)
+    )
+    setting = {"remove": remove, "unit": unit, "target": _told(target), "truncate": truncate}
+    texts = [example.given for example in given]
+    with counted(explainer.model) as runs:
+        usable, backward = _usable(explainer, texts, asked, notes, target, truncate)
+        hopeless = not usable and any(map(len, notes.failures.values()))
+        trials = explainer.trials(
+            [] if hopeless else texts,
+            method=[request.name for request in usable or asked],
+            params={request.name: request.params for request in usable or asked},
+            target=target,
+            truncate=truncate,
+            remove=remove,
+            unit=unit,
+            marks=_marks(given),
+            seed=seed,
+            failed=notes.failed,
+        )
+        for number, trial, explanations in trials:
+            notes.add(number, trial, explanations)
+            alike.add(number, trial)
+            setting["remove"] = trial.removed.how
+            backward += _backwards(usable, explanations) + trial.again.passes.backward
+            if progress is not None:
+                progress(len(notes) + len(notes.refused), len(given))
+    # The same examples in another order are the same data set.
+    order = sorted(range(len(given)), key=lambda i: repr(given[i]))
+    found = {measure.name: judged(notes, measure, order, seed) for measure in notes.measures}
+    return Evaluation(
+        {
+            "version": VERSION,
+            "kind": "evaluation",
+            **origin(explainer.loaded),
+            "setting": {**setting, "rankings": rankings, "seed": seed},
+            "examples": {
+                "given": len(given),
+                "explained": len(notes),
+                "why_not": notes.refused.listed(),
+            },
+            "methods": _methods(notes, asked, order, seed),
+            "metrics": [
+                {**measure.facts(), "null": found[measure.name][2]} for measure in notes.measures
+            ],
+            "cells": [cell for cells, _, _ in found.values() for cell in cells],
+            "pairs": [pair for _, pairs, _ in found.values() for pair in pairs],
+            "agreement": alike.matrices(order, seed),
+            "calls": {"forward": runs.forward, "backward": backward},
+            "seconds": time.perf_counter() - started,
+        }
+    )
+
+
+def default_methods() -> list[str]:
+    """Name the methods that read one forward and backward pass; random explanations are there anyway."""
+    return [entry.name for entry in method if is_reader(entry) and entry.name != "random"]
+
+
+def _usable(
+    explainer: Explainer,
+    texts: Sequence[Any],
+    asked: Sequence[Request],
+    notes: Notes,
+    target: Any,
+    truncate: bool,
+) -> tuple[list[Request], int]:
+    """Try each method on one example: what this kind of model cannot do fails for all of them, and is left out.
+
+    Tried together with the others it would make every batch fail. Returns the backward passes that took, too.
+    """
+    found, backward, at = [], 0, 0
+    for request in asked:
+        while at < len(texts):
+            try:
+                backward += explainer.explain(
+                    texts[at],
+                    method=request.name,
+                    params=request.params,
+                    target=target,
+                    truncate=truncate,
+                ).passes.backward
+            except InputError:
+                at += 1  # no method can read this one
+                continue
+            except (NotCapturable, NoRule) as error:
+                for number in range(len(texts)):
+                    notes.failed(number, request.name, error)
+                break
+            except NotFinite:
+                pass  # of this example; the others may be well
+            found.append(request)
+            break
+    return found, backward
+
+
+def _marks(given: Sequence[Example]) -> Marks | None:
+    """Return the function that says which units of an example its rationale marks."""
+    if all(example.rationale is None for example in given):
+        return None
+
+    def marks(number: int, item: Encoded, units: Sequence[tuple[int, ...]]) -> list[bool] | None:
+        spans = given[number].rationale
+        return None if spans is None else marked(units, item.tokens, spans)
+
+    return marks
+
+
+def _backwards(asked: Sequence[Request], explanations: Mapping[str, Explanation]) -> int:
+    """Count the backward passes of one input: one that all readers share, and what the askers ask."""
+    reads = {request.name for request in asked if request.reads}
+    made = {name: one.passes.backward for name, one in explanations.items()}
+    shared = max((count for name, count in made.items() if name in reads), default=0)
+    return shared + sum(count for name, count in made.items() if name not in reads)
+
+
+def _methods(
+    notes: Notes, asked: Sequence[Request], order: Sequence[int], seed: int
+) -> list[dict[str, Any]]:
+    """Return what each method took per example, and what it could not explain."""
+    key = ("evaluate", "cost", seed)
+    costs = {
+        name: bootstraps(table[order], key)
+        for name, table in (
+            ("seconds", notes.seconds),
+            ("forward", notes.forward),
+            ("backward", notes.backward),
+        )
+    }
+    return [
+        {
+            "method": request.name,
+            "params": dict(request.params),
+            "explained": int((~np.isnan(notes.seconds[:, place])).sum()),
+            **{name: plain(found[place]) for name, found in costs.items()},
+            "why_not": notes.failures[request.name].listed(),
+        }
+        for place, request in enumerate(asked)
+    ]
+
+
+def _told(target: Any) -> Any:
+    if target is None or isinstance(target, str | int):
+        return target
+    return [_told(one) for one in target]

@@ -1,0 +1,63 @@
+"""`whence recommend` as a stranger meets it: the plan first, then a sentence, then the table."""
+
+import json
+
+import pytest
+
+from tests.cli.test_evaluate import ROWS
+
+
+@pytest.fixture(autouse=True)
+def wide(monkeypatch):
+    """Nothing is folded where a test looks for it."""
+    monkeypatch.setenv("COLUMNS", "400")
+
+
+@pytest.fixture
+def data(tmp_path):
+    """Write a small file of reviews."""
+    path = tmp_path / "reviews.txt"
+    path.write_text("".join(f"{text}\n" for text, _ in ROWS))
+    return path
+
+
+def test_the_plan_then_the_sentence_then_the_table(run, data):
+    status, out, err = run(
+        "recommend", "--data", data, "--method", "attcat", "--method", "rollout", "--budget", "1500"
+    )
+    assert status == 0
+    assert "2 methods on 5 of 5 examples by comprehensiveness, sufficiency, loo_correlation" in err
+    assert "of a budget of 1,500" in err
+    first = out.splitlines()[0]
+    # Five examples are too few for Holm: the smallest p is 2 / 2^5, and there are three comparisons.
+    assert first.startswith("None of the 2 methods can be told from random explanations")
+    assert "comprehensiveness ↑ n=5" in out
+    assert out.index(first) < out.index("comprehensiveness ↑")
+
+
+def test_json(run, tmp_path):
+    path = tmp_path / "texts.txt"
+    openings = ("a gripping", "a dull", "a warm", "a poor", "a fine", "a bad", "a great", "a weak")
+    endings = ("film with good actors", "story that i did not like at all")
+    path.write_text("".join(f"{a} {b}\n" for a in openings for b in endings))
+    status, out, err = run(
+        "recommend", "--data", path, "--method", "attcat", "--method", "leave_one_out",
+        "--method", "lime", "--budget", "4000", "--json", "--seed", "2",
+    )  # fmt: skip
+    assert status == 0
+    assert "lime (" in err
+    payload = json.loads(out)
+    assert payload["kind"] == "recommendation"
+    assert payload["method"] in ("attcat", "leave_one_out")
+    assert payload["sentence"].startswith(
+        f"Use {payload['method']}: on 16 examples it beats random"
+    )
+    assert list(payload["plan"]["left_out"]) == ["lime"]
+    assert payload["evaluation"]["calls"]["forward"] <= payload["plan"]["calls"] <= 4000
+
+
+def test_a_budget_that_is_too_small(run, data):
+    status, out, err = run("recommend", "--data", data, "--method", "attcat", "--budget", "9")
+    assert (status, out) == (22, "")
+    assert "A budget of 9 model calls is too small" in err
+    assert run("recommend", "--data", data, "--budget", "0")[0] == 22

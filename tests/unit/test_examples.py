@@ -1,0 +1,252 @@
+"""Data sets: every format, every way to give a rationale, and a clear answer to what does not fit."""
+
+import gzip
+import json
+
+import pytest
+
+import whence
+from whence.core.errors import BadExamples, BadParameter
+from whence.core.types import Token, Word
+from whence.data.examples import Example, Span, examples, marked, sample
+
+
+def write(tmp_path, name, text):
+    path = tmp_path / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "found"),
+    [
+        ("a.txt", "one\n\n  two \r\n", [Example("one"), Example("  two ")]),
+        ("a.tsv", 'sentence\tlabel\nsay "hi\t1\n', [Example('say "hi', "1")]),
+        ("a.csv", 'label,review\n0,"a, ""b""\nc"\n', [Example('a, "b"\nc', "0")]),
+        ("a.jsonl", '{"content": "a", "label": 1}\n{"content": "b"}\n', [Example("a", "1"), Example("b")]),
+        ("a.tsv", "premise\thypothesis\tlabel\np\th\tneutral\n", [Example(("p", "h"), "neutral")]),
+        ("a.csv", "sentence1,sentence2\np,h\n", [Example(("p", "h"))]),
+        ("a.jsonl", '{"question": "q", "context": "c"}\n', [Example(("q", "c"))]),
+        ("a.jsonl", '{"tokens": ["a", "b", "."]}\n', [Example("a b .")]),
+        # Only a line feed ends a line: these are signs within a text.
+        ("a.txt", "a\u2028b\x85c\nd\n", [Example("a\u2028b\x85c"), Example("d")]),
+        ("a.tsv", "\ufefftext\nx\n", [Example("x")]),
+    ],
+)  # fmt: skip
+def test_formats(tmp_path, name, text, found):
+    path = write(tmp_path, name, text)
+    assert examples(path) == found
+    packed = tmp_path / f"{name}.gz"
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    assert examples(str(packed)) == found
+
+
+def test_a_list_of_anything():
+    given = ["a", ("b", "c"), ["d", "e"], {"text": "f", "label": 0}, Example("g", "x")]
+    assert examples(given) == [
+        Example("a"),
+        Example(("b", "c")),
+        Example(("d", "e")),
+        Example("f", "0"),
+        Example("g", "x"),
+    ]
+
+
+def test_columns_can_be_named(tmp_path):
+    path = write(tmp_path, "a.tsv", "title\tbody\ttext\tstars\nt\tb\tx\t5\n")
+    assert examples(path) == [Example("x")]
+    assert examples(path, text="body", label="stars") == [Example("b", "5")]
+    assert examples(path, text="title", pair="body") == [Example(("t", "b"))]
+    assert examples(path, pair="title") == [Example(("x", "t"))]
+
+
+def test_a_rationale_in_characters():
+    row = {"text": "a fine film", "rationale": [[2, 6], [7, 11], [2, 6]]}
+    assert examples([row]) == [Example("a fine film", None, (Span(0, 2, 6), Span(0, 7, 11)))]
+    pair = {"premise": "it rains", "hypothesis": "it is wet", "rationale": [[0, 3, 8], [1, 6, 9]]}
+    (found,) = examples([pair])
+    assert found.rationale == (Span(0, 3, 8), Span(1, 6, 9))
+    assert examples([{"text": "a", "rationale": []}])[0].rationale == ()
+    assert examples([{"text": "a", "rationale": None}])[0].rationale is None
+
+
+def test_a_rationale_in_a_table(tmp_path):
+    path = write(tmp_path, "a.tsv", "text\trationale\nab cd\t[[0, 2]]\nef\t\n")
+    assert [one.rationale for one in examples(path)] == [(Span(0, 0, 2),), None]
+
+
+def test_spans_of_tokens_become_characters():
+    # "a fine film ." : fine film is 2..11; an empty span, as ERASER's files have some, marks nothing.
+    row = {"tokens": ["a", "fine", "film", "."], "rationale_spans": [[1, 3], [2, 2], [3, 4]]}
+    (found,) = examples([row])
+    assert found.given == "a fine film ."
+    assert [found.given[s.start : s.end] for s in found.rationale] == ["fine film", "."]
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        [{"text": "308", "answer_start": 7}, {"text": "308", "answer_start": 7}],
+        {"text": ["308"], "answer_start": [7]},
+    ],
+)
+def test_answers_stand_in_the_context(answers):
+    row = {"question": "How many?", "context": "It was 308 points.", "answers": answers}
+    assert examples([row])[0].rationale == (Span(1, 7, 10),)
+    assert examples([row], text="context")[0].rationale == (Span(0, 7, 10),)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("a.txt", "", "a.txt has no rows"),
+        ("a.tsv", "text\tlabel\n", "a.tsv has no rows"),
+        ("a.xml", "<a/>", r"ending that says nothing. Allowed: .txt"),
+        ("a.tsv", "id\tstars\n1\t2\n", r"a.tsv has no column of texts; it has id, stars. Allowed: text, sentence"),
+        ("a.tsv", "text\tlabel\na\tb\tc\n", r"a.tsv, line 2: 3 fields, and the header has 2: text, label"),
+        ("a.csv", 'text\n"a\n', r"a.csv, line \d: not comma separated values"),
+        ("a.jsonl", '{"text": "a"}\n\n{"text": \n', r"a.jsonl, line 3: not JSON"),
+        ("a.jsonl", '["a"]\n', r"line 1: a JSON list, not an object"),
+        ("a.jsonl", '{"text": 3}\n', r"line 1: 'text' is '3' \(int\). Allowed: a text"),
+        ("a.jsonl", '{"text": "abc", "rationale": [[1, 4]]}\n', r"line 1: the rationale 1:4 lies outside"),
+        ("a.jsonl", '{"text": "abc", "rationale": [[-1, 2]]}\n', r"the rationale -1:2 lies outside"),
+        ("a.jsonl", '{"text": "abc", "rationale": [[2, 2]]}\n', r"the rationale 2:2 is empty"),
+        ("a.jsonl", '{"text": "abc", "rationale": [[2, 1]]}\n', r"the rationale 2:1 is reversed"),
+        ("a.jsonl", '{"text": "abc", "rationale": [[1, 0, 2]]}\n', r"is of text 1, and there are 1, counted from 0"),
+        ("a.jsonl", '{"text": "abc", "rationale": [1, 2]}\n', r"has the span '1'. Allowed: \[start, end\]"),
+        ("a.jsonl", '{"text": "abc", "rationale": [[0, 1.5]]}\n', r"in whole numbers"),
+        ("a.jsonl", '{"text": "abc", "rationale": "yes"}\n', r"Allowed: a list of spans"),
+        ("a.jsonl", '{"tokens": ["a"], "rationale_spans": [[0, 2]]}\n', r"0:2 lies outside of a text of 1 tokens"),
+        ("a.jsonl", '{"tokens": ["a"], "rationale_spans": [[1, 0]]}\n', r"1:0 is reversed"),
+        ("a.jsonl", '{"text": "a", "rationale_spans": [[0, 1]]}\n', r"counts the entries of a list 'tokens'"),
+        ("a.jsonl", '{"text": "abc", "answers": [{"text": "x", "answer_start": 1}]}\n', r"'x' does not stand at 1"),
+        ("a.jsonl", '{"text": "abc", "answers": [{"text": "b"}]}\n', r"'answers' must each have"),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_is_named(tmp_path, name, text, said):
+    with pytest.raises(BadExamples, match=said):
+        examples(write(tmp_path, name, text))
+
+
+def test_files_that_cannot_be_read(tmp_path):
+    with pytest.raises(BadExamples, match=r"Cannot read '.*none.txt': No such file"):
+        examples(tmp_path / "none.txt")
+    latin = tmp_path / "latin.txt"
+    latin.write_bytes("one\ntwo\ncafé\n".encode("latin-1"))
+    with pytest.raises(BadExamples, match=r"latin.txt, line 3: not UTF-8 text .*byte 0xe9"):
+        examples(latin)
+    torn = tmp_path / "torn.txt.gz"
+    torn.write_bytes(gzip.compress(b"a text\n" * 100)[:-9])
+    with pytest.raises(BadExamples, match="is not a whole gzip file"):
+        examples(torn)
+
+
+def test_columns_that_are_not_there(tmp_path):
+    path = write(tmp_path, "a.tsv", "text\tlabel\na\t1\n")
+    with pytest.raises(
+        BadExamples, match=r"no column 'txt'; it has text, label. Did you mean 'text'"
+    ):
+        examples(path, text="txt")
+    with pytest.raises(BadExamples, match="no column 'other'"):
+        examples(path, pair="other")
+    with pytest.raises(BadExamples, match="no column 'gold'"):
+        examples(path, label="gold")
+
+
+@pytest.mark.parametrize("given", [[3], [("a", "b", "c")], [None]])
+def test_lists_of_something_else(given):
+    with pytest.raises(BadExamples, match="Example 0 is"):
+        examples(given)
+
+
+@pytest.mark.parametrize("given", [b"a", 3, {"text": "a"}, ("a", "b")])
+def test_no_data_set_at_all(given):
+    with pytest.raises(BadExamples, match="for a data set"):
+        examples(given)
+
+
+def test_an_empty_list():
+    with pytest.raises(BadExamples, match="The list of examples is empty"):
+        examples([])
+
+
+def test_samples_are_seeded_nested_and_in_order():
+    given = [Example(str(i)) for i in range(50)]
+    small, large = sample(given, 5, 3), sample(given, 20, 3)
+    assert small == sample(given, 5, 3) != sample(given, 5, 4)
+    assert set(small) < set(large)
+    assert large == sorted(large, key=given.index)
+    assert sample(given, 99) == given
+    for wrong in (0, -1, True, 2.5):
+        with pytest.raises(BadParameter, match="at least 1"):
+            sample(given, wrong)
+
+
+def test_units_that_overlap_a_rationale_are_marked():
+    # "un|like|ly good" and a second text "good": tokens by character, special ones without a place.
+    tokens = [
+        Token("[CLS]", None, None, 0, True, 1),
+        Token("un", 0, 2, 0, False, 2),
+        Token("like", 2, 6, 0, False, 3),
+        Token("ly", 6, 8, 0, False, 4),
+        Token("good", 9, 13, 0, False, 5),
+        Token("[SEP]", None, None, 0, True, 6),
+        Token("good", 0, 4, 1, False, 5),
+    ]
+    single = [(i,) for i in range(7)]
+    assert marked(single, tokens, [Span(0, 5, 8)]) == [
+        False,
+        False,
+        True,
+        True,
+        False,
+        False,
+        False,
+    ]
+    assert marked(single, tokens, [Span(1, 0, 1)]) == [False] * 6 + [True]
+    # A span of the space between two words touches none; a neighbour that only ends where it starts neither.
+    assert not any(marked(single, tokens, [Span(0, 8, 9)]))
+    words = [Word("unlikely", 0, 8, 0, (1, 2, 3)), Word("good", 9, 13, 0, (4,))]
+    assert marked(words, tokens, [Span(0, 0, 1)]) == [True, False]
+    assert marked(words, tokens, []) == [False, False]
+
+
+def test_the_rationale_of_a_real_text_is_the_words_it_names():
+    text = "a gripping, beautifully acted film"
+    explanation = whence.load("reviews").explain(text, method="random")
+    start = text.index("beautifully")
+    flags = marked(explanation.spans, explanation.tokens, [Span(0, start, start + 17)])
+    named = [word.text for word, flag in zip(explanation.spans, flags, strict=True) if flag]
+    assert named == ["beautifully", "acted"]
+
+
+@pytest.mark.parametrize(
+    ("file", "count", "first"),
+    [
+        ("sst2_glue/dev.tsv", 872, "it 's a charming and often affecting journey ."),
+        ("nli/mnli_dev_matched.tsv.gz", 9815, "The new rights are nice enough"),
+        ("glue_small/qnli_dev.tsv", None, None),
+        ("squad_dev_subset/xquad_en.jsonl.gz", 1190, None),
+        ("eraser_movies/val.jsonl.gz", 200, None),
+        ("eraser_movies/test.jsonl.gz", 199, None),
+        ("sst_trees/dev.jsonl.gz", 1101, None),
+        ("imdb/test.tsv.gz", 3000, None),
+    ],
+)
+def test_real_data_sets(shared, file, count, first):
+    found = examples(shared / "data" / file)
+    assert count in (None, len(found))
+    given = found[0].given if isinstance(found[0].given, str) else found[0].given[0]
+    assert first in (None, given)
+
+
+def test_the_rationales_of_eraser_are_the_tokens_they_count(shared):
+    path = shared / "data" / "eraser_movies" / "val.jsonl.gz"
+    with gzip.open(path, "rt", encoding="utf-8") as stream:
+        rows = [json.loads(line) for line in stream]
+    for row, example in zip(rows, examples(path), strict=True):
+        wanted = dict.fromkeys(" ".join(row["tokens"][a:b]) for a, b in row["rationale_spans"])
+        assert [*dict.fromkeys(example.given[s.start : s.end] for s in example.rationale)] == [
+            *wanted
+        ]
+        assert example.label == str(row["label"])
