@@ -21,7 +21,7 @@ $(STAMP): pyproject.toml constraints.txt src/whence/_version.py
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable . --group dev
 	@touch $@
 
-demo: setup ## explain a few texts with the built-in model, and write whence-demo.html
+demo: setup ## explain and test a few texts with the built-in models, and write whence-demo*.html
 	$(BIN)/python scripts/demo.py
 
 test: lint unit ## check the style, the types, the house, and run all tests
@@ -60,4 +60,4 @@ bench: setup ## measure: explain against the bare forward + backward, and the co
 	$(BIN)/python bench/cold_start.py
 
 clean: ## remove what was made here
-	rm -rf .venv build dist whence-demo.html .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv build dist whence-demo*.html .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import architecture_table
+import metric_tables
 import truth_table
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
@@ -25,6 +26,8 @@ DOCS = Path(__file__).resolve().parents[1] / "docs"
 # The page of each table, and the function that returns it as Markdown.
 TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "architectures": ("architectures.md", architecture_table.markdown),
+    "metrics": ("metrics.md", metric_tables.metrics),
+    "rules": ("trust.md", metric_tables.rules),
     "truth": ("truth.md", truth_table.markdown),
 }
 

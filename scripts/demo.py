@@ -1,4 +1,4 @@
-"""`make demo`: explain a few texts with the built-in models, in the terminal and as a page."""
+"""`make demo`: explain a few texts with the built-in models and test an explanation, in the terminal and as pages."""
 
 from rich.console import Console
 from rich.rule import Rule
@@ -9,7 +9,7 @@ from whence.report import page
 from whence.report.terminal import render
 from whence.view import merge
 
-PAGE = "whence-demo.html"
+PAGE, CARD = "whence-demo.html", "whence-demo-trust.html"
 
 CASES = [
     ("reviews", "a gripping, beautifully acted film", None),
@@ -18,6 +18,8 @@ CASES = [
     # Weights set by hand: only `great` counts, and `decoy` gets nearly all of the attention.
     ("decoy", "the decoy film is great", None),
 ]
+# Long enough to tell an explanation from chance.
+TESTED = "the plot is thin and the jokes are stale, but the actors are wonderful and it moved me to tears"
 METHODS = {"reviews": ["attcat", "leave_one_out"], "decoy": ["raw_attention", "attcat"]}
 
 
@@ -33,10 +35,14 @@ def main() -> None:
         console.print(render(payloads[-1], top=4))
     write_text(PAGE, page(payloads, title="whence: a few texts, explained"))
     console.print(Rule(style="dim"))
-    console.print(f"The same as a page: {PAGE}", style="bold", highlight=False)
+    card = explainers["reviews"].trust(TESTED, method=["attcat", "raw_attention"])
+    console.print(card)
+    card.to_html(CARD)
+    console.print(Rule(style="dim"))
+    console.print(f"The same as pages: {PAGE}, {CARD}", style="bold", highlight=False)
     console.print(
         "Raw attention points at the decoy, which has no effect at all: attention must be tested before it is "
-        'believed.\nNext: .venv/bin/whence explain "your own text"',
+        'believed.\nNext: .venv/bin/whence trust "your own text"',
         style="dim",
         highlight=False,
     )
