@@ -75,8 +75,7 @@ def well_formed(entry, outcome, rows, *, ranged=True):
         assert outcome.curves.shape == (rows, len(outcome.at))
         assert (np.isnan(outcome.curves).any(1) == unknown).all()
         assert (np.diff(outcome.at) > 0).all()
-        assert outcome.at[0] >= 0
-        assert outcome.at[-1] == 1
+        assert 0 <= outcome.at[0] <= outcome.at[-1] <= 1
     for part in outcome.parts.values():
         assert part.shape == (rows,)
     if outcome.pairs is not None:
@@ -119,8 +118,9 @@ def test_outcomes_are_well_formed(trial, name):
 
 
 @pytest.mark.parametrize("name", METRICS)
-def test_the_same_twice(reviews, trial, name):
-    first, again = (metric.get(name).fn(one).values for one in (trial, trial_of(reviews)))
+def test_the_same_twice(reviews, name):
+    # Two new trials: what is known already is not asked again, and other batches round in another order.
+    first, again = (metric.get(name).fn(trial_of(reviews)).values for _ in range(2))
     np.testing.assert_array_equal(first, again)
 
 
@@ -286,5 +286,4 @@ def test_no_more_is_asked_than_the_definition_needs(reviews, name, needed):
     assert len(trial.units) == 10
     with listening(reviews.model) as asked:
         metric.get(name).fn(trial)
-    ends = 1 if name in {"comprehensiveness", "sufficiency"} else 0
-    assert len(asked) == needed + ends
+    assert len(asked) == needed

@@ -92,8 +92,8 @@ def test_comprehensiveness():
     # A quarter of 4 is 1 unit, a half is 2. DOWN loses 0.4, then 0.4 + 0.2; UP loses 0.0, then 0.0 + 0.1.
     found = outcome("comprehensiveness", [DOWN, UP], params={"bins": "0.25,0.5"})
     close(found.values, [(0.4 + 0.6) / 2, (0.0 + 0.1) / 2])
-    close(found.at, [0, 0.25, 0.5, 1])
-    close(found.curves, [[0.9, 0.5, 0.3, 0.2], [0.9, 0.9, 0.8, 0.2]])
+    close(found.at, [0, 0.25, 0.5])
+    close(found.curves, [[0.9, 0.5, 0.3], [0.9, 0.9, 0.8]])
     # The paper divides by 3: the share 0 counts.
     found = outcome("comprehensiveness", DOWN, params={"bins": "0.25,0.5", "averaging": "paper"})
     close(found.values, [(0 + 0.4 + 0.6) / 3])
@@ -108,8 +108,8 @@ def test_sufficiency():
     # DOWN keeps the unit of 0.4: 0.2 + 0.1 go; then those of 0.4 and 0.2: 0.1 goes. UP keeps 0.0: 0.7 goes; then 0.6.
     found = outcome("sufficiency", [DOWN, UP], params={"bins": "0.25,0.5"})
     close(found.values, [(0.3 + 0.1) / 2, (0.7 + 0.6) / 2])
-    close(found.at, [0, 0.25, 0.5, 1])
-    close(found.curves, [[0.2, 0.6, 0.8, 0.9], [0.2, 0.2, 0.3, 0.9]])
+    close(found.at, [0.25, 0.5, 1])
+    close(found.curves, [[0.6, 0.8, 0.9], [0.2, 0.3, 0.9]])
     found = outcome("sufficiency", DOWN, params={"bins": "0.25,0.5", "averaging": "paper"})
     close(found.values, [(0 + 0.3 + 0.1) / 3])
 

@@ -12,6 +12,8 @@ from whence.core.errors import BadParameter, NoHead, NotFinite, UnknownTarget, d
 from whence.core.types import Of, Prediction, Target, Task
 
 Rank = Literal["predicted", "runner-up"]
+# One of the model's outputs, the same for all inputs of a batch, or one for each of them.
+Output = int | Rank | tuple[int, ...]
 
 
 def probabilities(logits: Tensor, task: Task) -> Tensor:
@@ -25,8 +27,8 @@ def probabilities(logits: Tensor, task: Task) -> Tensor:
 class TargetSpec:
     """What the user asked for, before any logits are known."""
 
-    main: int | Rank
-    against: int | Rank | None
+    main: "Output"
+    against: "Output | None"
     of: Of
 
     @classmethod
@@ -58,7 +60,9 @@ def ranking(logits: Tensor) -> Tensor:
     return logits.argsort(dim=-1, descending=True, stable=True)
 
 
-def _resolved(output: int | Rank, logits: Tensor) -> Tensor:
+def _resolved(output: Output, logits: Tensor) -> Tensor:
+    if isinstance(output, tuple):
+        return torch.tensor(output, device=logits.device)
     if isinstance(output, int):
         return torch.full(logits.shape[:1], output, device=logits.device)
     return ranking(logits)[:, 0 if output == "predicted" else 1]

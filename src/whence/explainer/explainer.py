@@ -14,6 +14,7 @@ from whence.core.errors import BadEncoding, EmptyText, NoHead, WhenceError
 from whence.core.types import Of, Prediction
 from whence.data import Batch, Encoded, Policy, batches, collate
 from whence.data.removal import MANY, Removal, resolve
+from whence.explainer.again import Remaker
 from whence.explainer.explanation import Explanation
 from whence.explainer.intake import take
 from whence.explainer.request import Request, requests
@@ -195,20 +196,25 @@ class Explainer:
             )
             own = [numbers[i] for i in chosen]
             every = explained(explain, some, own, asked, failed)
-            for i, item, found in zip(own, some, every, strict=True):
-                if not found:
-                    continue
-                trial = trial_of(
+            remaker = Remaker(self._loaded, asking)
+            trials = [
+                trial_of(
                     self._loaded,
                     item,
                     list(found.values()),
                     how=how,
                     unit=unit,
                     policy=asking,
+                    remaker=remaker,
                     seed=seed,
                     answers=answers,
                     marks=marks and partial(marks, i),
                 )
+                for i, item, found in zip(own, some, every, strict=True)
+                if found
+            ]
+            known = [(i, found) for i, found in zip(own, every, strict=True) if found]
+            for trial, (i, found) in zip(trials, known, strict=True):
                 yield i, trial, found
 
     def trust(

@@ -12,7 +12,7 @@ from whence.core.errors import BadParameter, CannotRead, UnknownMethod, WhenceEr
 from whence.core.types import Passes, Task
 from whence.data import Encoded, Policy, collate
 from whence.data.removal import MANY, Removal, players, possible, resolve
-from whence.explainer.again import Repeater
+from whence.explainer.again import Claim, Remaker
 from whence.explainer.explanation import Explanation
 from whence.explainer.intake import take
 from whence.explainer.request import Request, requests
@@ -49,6 +49,7 @@ def trial_of(
     how: Removal,
     unit: Unit,
     policy: Policy,
+    remaker: Remaker,
     seed: int,
     answers: Answers | None = None,
     marks: Callable[[Encoded, Units], Sequence[bool] | None] | None = None,
@@ -87,14 +88,15 @@ def trial_of(
         axioms=tuple(one.axioms for one in explanations),
         units=units,
         removed=Removed(ask, units, how, first.target, shares),
-        again=Repeater(
-            loaded,
-            item,
-            [_request(one, loaded) for one in explanations],
-            spec,
-            logits,
-            policy,
-            progress,
+        again=remaker.add(
+            Claim(
+                item,
+                {one.method: _request(one, loaded) for one in explanations},
+                logits,
+                first.target.index,
+                against,
+                first.target.of,
+            )
         ),
         marked=None if marked is None else tuple(marked),
         seed=seed,
@@ -216,6 +218,7 @@ def tested(
         how=ways[0],
         unit=unit,
         policy=policy,
+        remaker=Remaker(loaded, policy, meter.add),
         seed=seed,
         answers=answers,
         progress=meter.add,

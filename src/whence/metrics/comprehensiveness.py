@@ -38,8 +38,7 @@ def comprehensiveness(
     if why := unrankable(trial):
         return untestable(trial, why)
     units = len(trial.units)
-    counts = [0, *(count_of(share, units) for share in shares), units]
-    curves = without_highest(trial, counts)
-    falls = trial.removed.base - curves[:, 1:-1]
-    at = np.array([0, *map(float, shares), 1])
+    curves = without_highest(trial, [0, *(count_of(share, units) for share in shares)])
+    falls = trial.removed.base - curves[:, 1:]
+    at = np.array([0, *map(float, shares)])
     return ranked(trial, over_bins(falls, averaging), at=at, curves=curves)

@@ -37,8 +37,8 @@ def sufficiency(
     if why := unrankable(trial):
         return untestable(trial, why)
     units = len(trial.units)
-    kept = [0, *(count_of(share, units) for share in shares), units]
+    kept = [*(count_of(share, units) for share in shares), units]
     curves = without_lowest(trial, [units - count for count in kept])
-    falls = trial.removed.base - curves[:, 1:-1]
-    at = np.array([0, *map(float, shares), 1])
+    falls = trial.removed.base - curves[:, :-1]
+    at = np.array([*map(float, shares), 1])
     return ranked(trial, over_bins(falls, averaging), at=at, curves=curves)

@@ -38,8 +38,10 @@ class Loaded:
     @property
     def dtype(self) -> torch.dtype:
         """The floating-point type of the computation."""
-        dtypes: list[torch.dtype] = [p.dtype for p in self.model.parameters()]
-        return next(dtype for dtype in dtypes if dtype.is_floating_point)
+        found: torch.dtype = next(
+            p.dtype for p in self.model.parameters() if p.dtype.is_floating_point
+        )
+        return found
 
     @property
     def vocabulary(self) -> int | None:

@@ -150,9 +150,12 @@ class _Unrelated:
     def __init__(self, values: Numbers, trial: Trial) -> None:
         self._values = values
         self._trial = trial
-        self.stages = trial.again.stages
         self.prices = [0] * len(values)
         self.passes = Passes(0, 0)
+
+    @property
+    def stages(self) -> tuple[str, ...]:
+        return self._trial.again.stages
 
     def __call__(self, change: Change, rows: Sequence[int] | None = None) -> Anew:
         # The stages of one cascade have their lower layers in common: they are one draw, not several.
