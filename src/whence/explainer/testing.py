@@ -1,7 +1,7 @@
 """Putting explanations on trial: the model, the input and the claims, as the metrics take them."""
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
@@ -150,6 +150,9 @@ def explained(
 
 def ways_of(remove: Removal | Literal["all"] | None, loaded: Loaded) -> list[Removal]:
     """Return the ways of removal to test with, the one of the verdicts first."""
+    known = [*get_args(Removal), "all"]
+    if remove is not None and remove not in known:
+        raise BadParameter(f"remove must be one of {', '.join(known)}. Got {remove!r}.")
     if remove != "all":
         return [resolve(remove, loaded.fillers, MANY)]
     have = possible(loaded.fillers)

@@ -1,5 +1,6 @@
 """The figures of a test: its place among explanations that know nothing, and the curve to draw."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,11 @@ def found_by(
 ) -> Found:
     """Hold a value against its null; `exhaustive` says that the null has every ranking there is."""
     place = _place(entry, value, null)
-    return Found(value, _summary(entry, null), place, _chance(place, exhaustive), subject)
+    if place is not None and exhaustive:  # counted, not estimated
+        place = replace(place, low=place.percent, high=place.percent)
+    return Found(
+        value, _summary(entry, null), place, _chance(place, exhaustive), exhaustive, subject
+    )
 
 
 def _known(null: Outcome) -> Numbers:

@@ -30,6 +30,7 @@ class Found:
     null: "Null | None"
     percentile: Percentile | None
     chance: float | None = None  # how often explanations that know nothing do as well or better
+    exhaustive: bool = False  # whether these are all the rankings there are
     subject: str = "the prediction"  # what is explained, where that is something else
 
 
@@ -81,10 +82,17 @@ def _against_random(what: str) -> Callable[[Found], tuple[Verdict, str]]:
         verdict: Verdict = (
             "holds" if chance <= UNLIKELY else "weak" if chance <= POSSIBLE else "fails"
         )
-        said = f"{what.format(found.subject)} {place.beaten} of {place.of} random rankings do"
-        return verdict, f"{said}; {place.tied} do exactly as well." if place.tied else f"{said}."
+        others = f"all {place.of} rankings" if found.exhaustive else f"{place.of} random rankings"
+        said = f"{what.format(found.subject)} {place.beaten} of {others} do"
+        # Among all rankings there is the explanation's own.
+        tied = place.tied - found.exhaustive
+        as_well = f"; {tied} {'does' if tied == 1 else 'do'} exactly as well" if tied > 0 else ""
+        return verdict, f"{said}{as_well}."
 
     return judge
+
+
+_TOO_SHORT = "The input is too short: unrelated rankings of it reach a correlation of {:.2f}."
 
 
 def _stability(found: Found) -> tuple[Verdict, str]:
@@ -103,10 +111,7 @@ def _randomisation(found: Found) -> tuple[Verdict, str]:
     said = f"As the weights are made random, the ranking keeps a correlation of {found.value:+.2f}"
     high = UNCHANGED if found.null is None else found.null.high
     if high > UNCHANGED and found.value <= high:
-        return (
-            "not tested",
-            f"The input is too short: unrelated rankings of it reach a correlation of {high:.2f}.",
-        )
+        return "not tested", _TOO_SHORT.format(high)
     if found.value <= max(CHANGED, high):
         return "holds", f"{said}: it depends on what the model has learnt."
     if found.value <= UNCHANGED:
@@ -115,6 +120,8 @@ def _randomisation(found: Found) -> tuple[Verdict, str]:
 
 
 def _class_sensitivity(found: Found) -> tuple[Verdict, str]:
+    if found.null is not None and found.null.high >= ALIKE:
+        return "not tested", _TOO_SHORT.format(found.null.high)
     said = f"The explanations of two classes have a rank correlation of {found.value:+.2f}"
     if found.value <= APART:
         return "holds", f"{said}: they are told apart."

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from whence.trust.rules import AXIOMS
+from whence.trust.rules import AXIOMS, RULES
 
 _ADVICE = {
     "holds": "can be believed here",
@@ -12,6 +12,15 @@ _ADVICE = {
     "not tested": "could not be tested",
 }
 
+
+# By verdict: which result of which tests it rests on, the first that there is.
+_POINTS = ("deletion", "sufficiency")
+_BEHAVIOUR = tuple(rule.name for rule in RULES if rule.name not in AXIOMS)
+_DECISIVE: dict[str, list[tuple[str, tuple[str, ...]]]] = {
+    "fails": [("fails", (*_POINTS, "randomisation"))],
+    "weak": [("fails", _BEHAVIOUR), ("weak", _BEHAVIOUR), ("not tested", _POINTS)],
+    "not tested": [("not tested", _POINTS)],
+}
 
 _COUNTED = (
     ("holds", "can be believed", "can be believed"),
@@ -27,20 +36,11 @@ def method_sentence(method: str, verdict: str, tests: Sequence[Mapping[str, Any]
     said = f"{method} {_ADVICE[verdict]}: "
     if verdict == "holds":
         return said + _joined(found["deletion"]["why"], found["sufficiency"]["why"])
-    for wanted in ("fails", "weak", "not tested"):
-        decisive = [
-            test["why"] for test in tests if test["verdict"] == wanted and _decides(verdict, test)
-        ]
-        if decisive:
-            return said + _lowered(decisive[0])
+    for wanted, names in _DECISIVE[verdict]:
+        for test in tests:
+            if test["verdict"] == wanted and test["name"] in names:
+                return said + _lowered(test["why"])
     return said + "no test was decisive."
-
-
-def _decides(verdict: str, test: Mapping[str, Any]) -> bool:
-    """A method fails by what it points at and by not depending on the model; it is weak by any behaviour."""
-    if verdict == "weak":
-        return test["name"] not in AXIOMS
-    return test["name"] in ("deletion", "sufficiency", "randomisation")
 
 
 def card_sentence(methods: Sequence[Mapping[str, Any]]) -> str:

@@ -1,6 +1,7 @@
 """How a trust card says things, on every surface the same."""
 
 from collections.abc import Sequence
+from math import factorial
 from typing import Any
 
 VERDICTS = ("holds", "weak", "fails", "not tested")
@@ -171,15 +172,15 @@ def setup(payload: dict[str, Any]) -> str:
         away += f" (the verdicts rest on this), and for comparison by {', '.join(others)}"
     if not rankings:
         return f"{away}; no random rankings to compare with"
-    return (
-        f"{away}; compared with {rankings:,} random {_many('ranking', rankings)} of the same text"
-    )
+    if units < 12 and rankings == factorial(units):
+        return f"{away}; compared with all {rankings:,} rankings of them"
+    return f"{away}; compared with {rankings:,} random rankings of the same text"
 
 
 def cost(payload: dict[str, Any]) -> str:
     """Say what the card cost."""
     spent = payload["cost"]
-    budget = "" if payload["budget"] is None else f"; budget {payload['budget']:,}"
+    budget = "" if payload["budget"] is None else f"; budget for the tests {payload['budget']:,}"
     return (
         f"{spent['forward']:,} forward and {spent['backward']:,} backward passes, "
         f"{spent['seconds']:.1f} s{budget}"
