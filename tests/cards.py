@@ -126,7 +126,7 @@ def card(*methods: dict[str, Any], every_removal: bool = False, **more: Any) -> 
         "units": 10,
         "rankings": 100,
         "budget": 2000,
-        "cost": {"forward": 1234, "backward": 12, "seconds": 1.23},
+        "cost": {"forward": 1234, "backward": 12, "seconds": 1.23, "tests": 1200},
         "sentence": "Believe this explanation with care: it names words that matter, but not reliably in this order.",
         "rules": [
             {"name": name, "question": question, "holds": "beats at least 95% of random rankings",

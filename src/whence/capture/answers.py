@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from whence.capture.forward import bare_logits
+from whence.capture.forward import bare
 from whence.capture.infill import Infill
 from whence.data import Encoded, Policy, batches, collate
 from whence.models import Infiller
@@ -47,14 +47,23 @@ class Answers:
         """Return the logits of each variant, (variants, labels), in the order given."""
         keys = [key(item) for item in variants]
         new = {k: item for k, item in zip(keys, variants, strict=True) if k not in self._known}
-        names, items = list(new), list(new.values())
-        for chosen in batches(items, self._policy):
-            batch = collate([items[i] for i in chosen], pad_id=self._pad_id, device=self._device)
-            for i, row in zip(chosen, bare_logits(self._model, batch), strict=True):
-                self._known[names[i]] = row
-            self._runs += len(chosen)
-            progress(len(chosen))
-        return torch.stack([self._known[k] for k in keys])
+        if new:
+            self._ask(list(new), list(new.values()), progress)
+        return torch.stack([self._known[k] for k in keys]).to(self._device)
+
+    def _ask(
+        self, names: Sequence[Key], items: Sequence[Encoded], progress: Callable[[int], None]
+    ) -> None:
+        # One door for all batches: making a model ready and putting it back takes as long as a small batch.
+        with bare(self._model) as logits_of:
+            for chosen in batches(items, self._policy):
+                some = [items[i] for i in chosen]
+                batch = collate(some, pad_id=self._pad_id, device=self._device)
+                # Rows by the thousand are cheaper to keep, and to put together again, on the CPU.
+                for i, row in zip(chosen, logits_of(batch).cpu(), strict=True):
+                    self._known[names[i]] = row
+                self._runs += len(chosen)
+                progress(len(chosen))
 
     @property
     def forwards(self) -> int:

@@ -1,7 +1,8 @@
 """One forward pass, as every part of whence runs it."""
 
-from collections.abc import Callable
-from functools import cache
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache, partial
 from inspect import signature
 from typing import Any
 
@@ -25,10 +26,17 @@ def run(model: Any, batch: Batch) -> Tensor:
     return finite(logits, "logits")
 
 
-def bare_logits(model: Any, batch: Batch) -> Tensor:
-    """Run the model forward and nothing else, (batch, labels)."""
+@contextmanager
+def bare(model: Any) -> Iterator[Callable[[Batch], Tensor]]:
+    """Yield a function that runs the model forward on a batch, and nothing else, (batch, labels)."""
     with as_found(model), torch.inference_mode():
-        return run(model, batch)
+        yield partial(run, model)
+
+
+def bare_logits(model: Any, batch: Batch) -> Tensor:
+    """Run the model forward on one batch, and nothing else, (batch, labels)."""
+    with bare(model) as logits_of:
+        return logits_of(batch)
 
 
 @cache

@@ -1,9 +1,9 @@
 """`whence evaluate`: methods held against each other and against chance, over a data set."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
 
@@ -80,8 +80,19 @@ def evaluate(
     csv: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write a row for each method and metric.")
     ] = None,
+    pairs: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Write a row for each two methods and metric: which is better, and p.",
+        ),
+    ] = None,
     plot: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Draw methods by metrics, in SVG.")
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Draw methods by metrics, in SVG; with --remove all a file for each removal, FILE-mask and so on.",
+        ),
     ] = None,
     device: asking.Device = None,
     dtype: asking.Dtype = None,
@@ -101,7 +112,7 @@ def evaluate(
         whence evaluate --data reviews.txt --remove all --plot table.svg
     """
     given = asking.parameters(param)
-    for path in (markdown, latex, csv, plot):
+    for path in (markdown, latex, csv, pairs, plot):
         if path is not None:
             check_writable(path)
     with working(f"loading {model}") as (console, report):
@@ -150,7 +161,7 @@ def evaluate(
             )
             for place, way in enumerate(ways)
         ]
-    written = _export(tables, markdown, latex, csv, plot)
+    written = _export(tables, markdown, latex, {"cells": csv, "pairs": pairs}, plot)
     _answer(tables, remove == "all", as_json)
     if not as_json:
         for path in written:
@@ -184,7 +195,7 @@ def _export(
     tables: Sequence["Evaluation"],
     markdown: Path | None,
     latex: Path | None,
-    csv: Path | None,
+    rows: Mapping[Literal["cells", "pairs"], Path | None],
     plot: Path | None,
 ) -> list[Path]:
     """Write what was asked for; return the files."""
@@ -193,15 +204,16 @@ def _export(
         written.append(write_text(markdown, "\n".join(table.to_markdown() for table in tables)))
     if latex is not None:
         written.append(write_text(latex, "\n".join(table.to_latex() for table in tables)))
-    if csv is not None:
-        first, *rest = (table.to_csv() for table in tables)
-        bodies = [text.partition("\n")[2] for text in rest]  # one header for all
-        written.append(write_text(csv, first + "".join(bodies)))
+    for what, path in rows.items():
+        if path is not None:
+            first, *rest = (table.to_csv(what=what) for table in tables)
+            bodies = [text.partition("\n")[2] for text in rest]  # one header for all
+            written.append(write_text(path, first + "".join(bodies)))
     if plot is not None:
         for table in tables:
             way = table.payload["setting"]["remove"]
-            path = plot if len(tables) == 1 else plot.with_stem(f"{plot.stem}-{way}")
-            written.append(write_text(path, table.plot()))
+            drawn = plot if len(tables) == 1 else plot.with_stem(f"{plot.stem}-{way}")
+            written.append(write_text(drawn, table.plot()))
     return written
 
 

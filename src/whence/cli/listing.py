@@ -61,18 +61,19 @@ def metrics(
     if name:
         console.print(_measure_card(_measure(entries[0])))
         return
+    more, less = "^v" if console.options.ascii_only else "↑↓"
     table = Table.grid(padding=(0, 2))
     for kind in KINDS:
         own = [entry for entry in entries if entry.facts["kind"] == kind]
         if own:
             table.add_row(Text(kind, "dim"))
         for entry in own:
-            arrow = "↑" if entry.facts["direction"] == "higher" else "↓"
+            arrow = more if entry.facts["direction"] == "higher" else less
             table.add_row(Text(f"  {entry.name}", "bold"), arrow, Text(entry.summary))
     console.print(table)
     console.print(
-        "\n[dim]↑ more is better, ↓ less is better. whence list metrics NAME shows the formula, the range and when "
-        "it misleads."
+        f"\n[dim]{more} more is better, {less} less is better. "
+        "whence list metrics NAME shows the formula, the range and when it misleads."
     )
 
 

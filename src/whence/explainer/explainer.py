@@ -186,8 +186,9 @@ class Explainer:
         tally = Tally(progress, items, asked)
         facts = self._facts()
         # Metrics ask about many variants of different lengths, whatever the methods do.
-        asking = self._sharing.policy(items, tests=True)
-        policy = self._sharing.small_enough(asking, items, asked)
+        policy = self._sharing.policy(items, tests=True)
+        asking = self._sharing.variants(policy)
+        policy = self._sharing.small_enough(policy, items, asked)
         for chosen in batches(items, policy):
             answers = self._answers(asking)
             some = [items[i] for i in chosen]
@@ -196,7 +197,7 @@ class Explainer:
             )
             own = [numbers[i] for i in chosen]
             every = explained(explain, some, own, asked, failed)
-            remaker = Remaker(self._loaded, asking)
+            remaker = Remaker(self._loaded, policy)
             trials = [
                 trial_of(
                     self._loaded,
@@ -257,7 +258,7 @@ class Explainer:
                 )
             item = items[0]
         policy = self._sharing.policy([item], tests=True)
-        answers = self._answers(policy)
+        answers = self._answers(self._sharing.variants(policy))
         with counted(loaded.model) as runs:
             if isinstance(what, Explanation):
                 found = [what]

@@ -13,6 +13,8 @@ from whence.models import Loaded
 _CELLS = {"cpu": 1024}
 _CELLS_ELSEWHERE = 8192
 INPUTS = 64
+# Of variants that are only run forward, an accelerator takes more: nothing is kept of them.
+_VARIANTS_ELSEWHERE, _VARIANT_CELLS_ELSEWHERE = 1024, 32768
 # What values that are split by token may take up; one input is taken whatever it takes.
 _PARTS_BYTES = 1 << 32
 
@@ -53,6 +55,12 @@ class Sharing:
             )
         size = 1 if self._capacity == "single" else size
         return Policy(size, cells, self._capacity == "mixed", loaded.anchors)
+
+    def variants(self, policy: Policy) -> Policy:
+        """Return the policy for variants that are only run forward."""
+        if policy.size == 1 or self._loaded.device.type in _CELLS:
+            return policy
+        return replace(policy, size=_VARIANTS_ELSEWHERE, cells=_VARIANT_CELLS_ELSEWHERE)
 
     def small_enough(
         self, policy: Policy, items: Sequence[Encoded], asked: Sequence[Request]

@@ -27,18 +27,23 @@ def sufficiency(
     *,
     bins: str = "0.01,0.05,0.1,0.2,0.5",
     averaging: Literal["code", "paper"] = "code",
+    rounding: Literal["up", "down"] = "up",
 ) -> Outcome:
     """Keep only the highest share of the tokens and measure the fall of the target's probability.
 
     A share of the tokens is rounded up; special tokens stay besides. `averaging="paper"` divides by one share more,
-    as the paper's formula does and the authors' code does not.
+    as the paper's formula does and the authors' code does not. Rounded down, what is missing is rounded up as
+    deletion does it, and both ask the model the same questions.
     """
     shares = shares_in("sufficiency", bins)
     if why := unrankable(trial):
         return untestable(trial, why)
     units = len(trial.units)
-    kept = [*(count_of(share, units) for share in shares), units]
-    curves = without_lowest(trial, [units - count for count in kept])
+    if rounding == "up":
+        missing = [units - count_of(share, units) for share in shares]
+    else:
+        missing = [count_of(1 - share, units) for share in shares]
+    curves = without_lowest(trial, [*missing, 0])
     falls = trial.removed.base - curves[:, :-1]
     at = np.array([*map(float, shares), 1])
     return ranked(trial, over_bins(falls, averaging), at=at, curves=curves)

@@ -66,7 +66,8 @@ def assess(
         raise BadParameter(
             f"budget must be a whole number of model calls, at least 1. Got {budget!r}."
         )
-    tests = Tests(trial, list(prices), budget, spent, removals, _subject(payload))
+    tests = Tests(trial, list(prices), budget, spent, removals, _subject(trial, payload))
+    before = spent()
     results: list[list[dict[str, Any]]] = [[] for _ in trial.names]
     agenda = [(rule, how) for rule in RULES for how in (removals if rule.removes else removals[:1])]
     for place, (rule, how) in enumerate(agenda):
@@ -94,6 +95,7 @@ def assess(
                 "forward": cost.forward,
                 "backward": cost.backward,
                 "seconds": time.perf_counter() - started,
+                "tests": cost.forward - before.forward,
             },
             "sentence": card_sentence(methods),
             "removal_matters": removal_sentence(methods, removals),
@@ -104,12 +106,10 @@ def assess(
     )
 
 
-def _subject(payload: Mapping[str, Any]) -> str:
-    """Name what is explained: the prediction, or another label, or one rather than another."""
-    target, prediction = payload["target"], payload["prediction"]
-    if target["against"] is None and target["index"] == prediction["index"]:
-        return "the prediction"
-    return target_name(target)
+def _subject(trial: Trial, payload: Mapping[str, Any]) -> str:
+    """Name what is measured."""
+    what = "the value" if trial.task == "regression" else "the probability"
+    return f"{what} of {target_name(payload['target'])}"
 
 
 def _method(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from whence.core.errors import CannotRead
+from whence.core.errors import BadParameter, CannotRead
 from whence.core.io import read_json, write_text
 
 if TYPE_CHECKING:
@@ -39,7 +39,10 @@ class Trust:
                     if test["name"] == name:
                         return dict(test)
         known = sorted({test["name"] for one in self.payload["methods"] for test in one["tests"]})
-        raise KeyError(f"no test {name!r} of {method or 'any method'}; there are {known}")
+        raise BadParameter(
+            f"There is no test {name!r} of {method or 'any method'}. There are {', '.join(known)}; the methods are "
+            f"{', '.join(self.verdicts)}."
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the documented JSON object."""

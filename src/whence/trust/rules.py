@@ -17,6 +17,7 @@ Verdict = Literal["holds", "weak", "fails", "not tested"]
 FEWEST_RANKINGS = 20
 UNLIKELY, POSSIBLE = 0.05, 0.25  # how often knowing nothing does as well or better
 STEADY, SHAKY = 0.25, 0.5  # change under noise, in parts of the change to an unrelated explanation
+SAME = 0.999  # a rank correlation that no text is too short for
 CHANGED, UNCHANGED = 0.3, 0.6  # rank correlation with the explanation of a randomised model
 APART, ALIKE = 0.5, 0.9  # rank correlation between the explanations of two classes
 EXACT, ROUGH = 0.01, 0.1  # residual of an axiom, in parts of what is explained
@@ -31,7 +32,7 @@ class Found:
     percentile: Percentile | None
     chance: float | None = None  # how often explanations that know nothing do as well or better
     exhaustive: bool = False  # whether these are all the rankings there are
-    subject: str = "the prediction"  # what is explained, where that is something else
+    subject: str = "the probability"  # what is measured
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,8 @@ def _against_random(what: str) -> Callable[[Found], tuple[Verdict, str]]:
             "holds" if chance <= UNLIKELY else "weak" if chance <= POSSIBLE else "fails"
         )
         others = f"all {place.of} rankings" if found.exhaustive else f"{place.of} random rankings"
-        said = f"{what.format(found.subject)} {place.beaten} of {others} do"
+        only = "only " if verdict == "fails" else ""
+        said = f"{what.format(found.subject)} {only}{place.beaten} of {others} do"
         # Among all rankings there is the explanation's own.
         tied = place.tied - found.exhaustive
         as_well = f"; {tied} {'does' if tied == 1 else 'do'} exactly as well" if tied > 0 else ""
@@ -92,7 +94,7 @@ def _against_random(what: str) -> Callable[[Found], tuple[Verdict, str]]:
     return judge
 
 
-_TOO_SHORT = "The input is too short: unrelated rankings of it reach a correlation of {:.2f}."
+_TOO_SHORT = "The input is too short to tell: unrelated rankings of it agree by up to {:.2f}."
 
 
 def _stability(found: Found) -> tuple[Verdict, str]:
@@ -101,40 +103,55 @@ def _stability(found: Found) -> tuple[Verdict, str]:
     part = found.value / found.null.mean
     verdict: Verdict = "holds" if part <= STEADY else "weak" if part <= SHAKY else "fails"
     said = (
-        f"Noise that does not change the prediction moves the scores by {found.value:.2g} of their length, "
-        f"{part:.0%} of the way to an unrelated explanation."
+        f"Noise that does not change the prediction changes the scores by up to {found.value:.0%}, {part:.0%} as "
+        "much as dealing them out anew."
     )
     return verdict, said
 
 
 def _randomisation(found: Found) -> tuple[Verdict, str]:
-    said = f"As the weights are made random, the ranking keeps a correlation of {found.value:+.2f}"
-    high = UNCHANGED if found.null is None else found.null.high
-    if high > UNCHANGED and found.value <= high:
+    high = CHANGED if found.null is None else found.null.high
+    if high > UNCHANGED and found.value < SAME:
         return "not tested", _TOO_SHORT.format(high)
-    if found.value <= max(CHANGED, high):
-        return "holds", f"{said}: it depends on what the model has learnt."
+    said = f"As the weights are made random, the ranking {_alike(found.value)}"
+    if found.value <= CHANGED:
+        return "holds", f"{said}: it comes from what the model has learnt."
+    if found.value <= high:
+        return "not tested", _TOO_SHORT.format(high)
     if found.value <= UNCHANGED:
-        return "weak", f"{said}: a part of it does not depend on what the model has learnt."
-    return "fails", f"{said}: it hardly depends on what the model has learnt."
+        return "weak", f"{said}: a part of it does not come from what the model has learnt."
+    return "fails", f"{said}: it hardly comes from what the model has learnt."
 
 
 def _class_sensitivity(found: Found) -> tuple[Verdict, str]:
-    if found.null is not None and found.null.high >= ALIKE:
+    if found.null is not None and found.null.high >= ALIKE and found.value < SAME:
         return "not tested", _TOO_SHORT.format(found.null.high)
-    said = f"The explanations of two classes have a rank correlation of {found.value:+.2f}"
+    said = f"Asked about another class, the ranking {_alike(found.value)}"
     if found.value <= APART:
-        return "holds", f"{said}: they are told apart."
+        return "holds", f"{said}: the two are told apart."
     if found.value <= ALIKE:
-        return "weak", f"{said}: they are much alike."
+        return "weak", f"{said}: the two are much alike."
     return "fails", f"{said}: whichever class is asked about, the answer is the same."
 
 
-def _axiom(found: Found) -> tuple[Verdict, str]:
-    verdict: Verdict = (
-        "holds" if found.value <= EXACT else "weak" if found.value <= ROUGH else "fails"
-    )
-    return verdict, f"The scores miss what they should add up to by {found.value:.1%} of it."
+def _alike(correlation: float) -> str:
+    return f"agrees by {correlation:+.2f} (1 is the same, 0 unrelated)"
+
+
+def _completeness(found: Found) -> tuple[Verdict, str]:
+    return _off(
+        found.value
+    ), f"The scores miss what they should add up to by {found.value:.1%} of it."
+
+
+def _conservation(found: Found) -> tuple[Verdict, str]:
+    return _off(
+        found.value
+    ), f"At the worst layer, {found.value:.1%} of what was given out is lost or made up."
+
+
+def _off(residual: float) -> Verdict:
+    return "holds" if residual <= EXACT else "weak" if residual <= ROUGH else "fails"
 
 
 _RANDOM = Bounds(
@@ -148,6 +165,8 @@ _AXIOM = Bounds(
     fails=f"off by more than {ROUGH:.0%}",
 )
 STEPS = 10  # of deletion and sufficiency: tenths of the tokens
+# Of what is kept, rounded down: what is missing is then what deletion removes, and both ask the same questions.
+_TENTHS = ",".join(f"{step / STEPS:g}" for step in range(STEPS))
 
 AXIOMS = frozenset({"completeness", "conservation"})
 
@@ -155,19 +174,19 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "deletion",
         "deletion",
-        "Does the prediction weaken when the tokens it points at are removed?",
+        "Does the probability fall when the tokens it points at are removed?",
         _RANDOM,
-        _against_random("Removing what it points at weakens {} more than"),
+        _against_random("Removing what it points at lowers {} more than"),
         params={"steps": STEPS},
         removes=True,
     ),
     Rule(
         "sufficiency",
-        "insertion",  # which counts what is missing as deletion counts what is gone: they ask the same questions
-        "Do the tokens it points at, alone, make the same prediction?",
+        "sufficiency",
+        "Do the tokens it points at keep the probability up, alone?",
         _RANDOM,
-        _against_random("What it points at, alone, keeps {} better than"),
-        params={"steps": STEPS},
+        _against_random("What it points at, alone, keeps {} higher than"),
+        params={"bins": _TENTHS, "rounding": "down"},
         removes=True,
     ),
     Rule(
@@ -194,7 +213,7 @@ RULES: tuple[Rule, ...] = (
         "randomisation",
         "Does it change when the model's weights are replaced by random ones?",
         Bounds(
-            holds=f"rank correlation at most {CHANGED:g}, or no more than unrelated rankings have",
+            holds=f"rank correlation at most {CHANGED:g}",
             weak=f"at most {UNCHANGED:g}",
             fails=f"more than {UNCHANGED:g}",
         ),
@@ -216,14 +235,14 @@ RULES: tuple[Rule, ...] = (
         "completeness",
         "Do the scores add up to what they explain, as the method promises?",
         _AXIOM,
-        _axiom,
+        _completeness,
     ),
     Rule(
         "conservation",
         "conservation",
         "Is nothing lost or made up on the way through the layers, as the method promises?",
         _AXIOM,
-        _axiom,
+        _conservation,
     ),
 )
 

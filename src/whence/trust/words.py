@@ -35,7 +35,9 @@ def method_sentence(method: str, verdict: str, tests: Sequence[Mapping[str, Any]
     found = {test["name"]: test for test in tests}
     said = f"{method} {_ADVICE[verdict]}: "
     if verdict == "holds":
-        return said + _joined(found["deletion"]["why"], found["sufficiency"]["why"])
+        open_ = [name for name in _BEHAVIOUR if found[name]["verdict"] == "not tested"]
+        missing = f" Not tested: {', '.join(open_).replace('_', ' ')}." if open_ else ""
+        return said + _joined(found["deletion"]["why"], found["sufficiency"]["why"]) + missing
     for wanted, names in _DECISIVE[verdict]:
         for test in tests:
             if test["verdict"] == wanted and test["name"] in names:

@@ -180,10 +180,9 @@ def setup(payload: dict[str, Any]) -> str:
 def cost(payload: dict[str, Any]) -> str:
     """Say what the card cost."""
     spent = payload["cost"]
-    budget = "" if payload["budget"] is None else f"; budget for the tests {payload['budget']:,}"
     return (
-        f"{spent['forward']:,} forward and {spent['backward']:,} backward passes, "
-        f"{spent['seconds']:.1f} s{budget}"
+        f"{spent['forward']:,} forward and {spent['backward']:,} backward passes, {spent['seconds']:.1f} s; "
+        f"the tests took {spent['tests']:,} forward passes of their budget of {payload['budget']:,}"
     )
 
 
