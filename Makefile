@@ -55,6 +55,7 @@ format: setup ## write the code the way the checks want it
 bench: setup ## measure: explain against the bare forward + backward, and the cold start
 	$(BIN)/python bench/explain.py
 	$(BIN)/python bench/methods.py
+	$(BIN)/python bench/metrics.py
 	$(BIN)/python bench/precision.py
 	$(BIN)/python bench/tiles.py
 	$(BIN)/python bench/cold_start.py

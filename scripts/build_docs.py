@@ -15,9 +15,11 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import architecture_table
+import evaluation_tables
 import metric_tables
 import truth_table
 
@@ -29,6 +31,15 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "metrics": ("metrics.md", metric_tables.metrics),
     "rules": ("trust.md", metric_tables.rules),
     "truth": ("truth.md", truth_table.markdown),
+    **{
+        f"evaluation of {name}": ("evaluation.md", partial(evaluation_tables.markdown, name))
+        for name in evaluation_tables.NAMES
+    },
+}
+# The files that are drawn, and the function that returns each; None as long as there is nothing to draw.
+DRAWINGS: dict[str, Callable[[], str | None]] = {
+    f"evaluation-{name}.svg": partial(evaluation_tables.drawing, name)
+    for name in evaluation_tables.NAMES
 }
 
 
@@ -43,24 +54,28 @@ def with_table(page: str, name: str, table: str) -> str:
 
 
 def main() -> None:
-    """Write or check the tables that are named, or all."""
+    """Write or check the tables and drawings that are named, or all."""
+    known = [*TABLES, *DRAWINGS]
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"out of {', '.join(TABLES)}")
-    parser.add_argument("--check", action="store_true", help="fail if a table is out of date")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"out of {', '.join(known)}")
+    parser.add_argument("--check", action="store_true", help="fail if one is out of date")
     options = parser.parse_args()
-    if unknown := sorted(set(options.names) - set(TABLES)):
-        parser.error(f"there is no table {', '.join(unknown)}; there are {', '.join(TABLES)}")
+    if unknown := sorted(set(options.names) - set(known)):
+        parser.error(f"there is no {', '.join(unknown)}; there are {', '.join(known)}")
     stale = []
-    for name in options.names or TABLES:
-        page, make = TABLES[name]
-        old = (DOCS / page).read_text(encoding="utf-8")
-        new = with_table(old, name, make())
-        if new != old and options.check:
+    for name in options.names or known:
+        page = TABLES[name][0] if name in TABLES else name
+        file = DOCS / page
+        old = file.read_text(encoding="utf-8") if file.is_file() else None
+        new = with_table(old or "", name, TABLES[name][1]()) if name in TABLES else DRAWINGS[name]()
+        if new is None or new == old:
+            continue
+        if options.check:
             stale.append(page)
-        elif new != old:
-            (DOCS / page).write_text(new, encoding="utf-8")
+        else:
+            file.write_text(new, encoding="utf-8")
     if stale:
-        sys.exit(f"Out of date: docs/{', docs/'.join(stale)}. Run `make docs`.")
+        sys.exit(f"Out of date: docs/{', docs/'.join(dict.fromkeys(stale))}. Run `make docs`.")
 
 
 if __name__ == "__main__":

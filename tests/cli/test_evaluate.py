@@ -43,7 +43,9 @@ def test_a_table(run, data):
 
 
 def test_json_and_files(run, data, tmp_path):
-    files = {name: tmp_path / f"table.{name}" for name in ("markdown", "latex", "csv", "plot")}
+    files = {
+        name: tmp_path / f"table.{name}" for name in ("markdown", "latex", "csv", "pairs", "plot")
+    }
     options = [part for name, path in files.items() for part in (f"--{name}", path)]
     status, out, err = run("evaluate", "--data", data, *TWO, "--json", *options, "--sample", "3")
     assert (status, err) == (0, "")
@@ -57,6 +59,8 @@ def test_json_and_files(run, data, tmp_path):
     assert "\\toprule" in files["latex"].read_text()
     rows = list(csv.DictReader(files["csv"].read_text().splitlines()))
     assert [row["method"] for row in rows] == ["attcat", "rollout"]
+    rows = list(csv.DictReader(files["pairs"].read_text().splitlines()))
+    assert [(row["a"], row["b"]) for row in rows] == [("attcat", "rollout")]
     assert ElementTree.parse(files["plot"]).getroot().tag.endswith("svg")
 
 

@@ -29,8 +29,12 @@ def test_the_plan_then_the_sentence_then_the_table(run, data):
     assert "2 methods on 5 of 5 examples by comprehensiveness, sufficiency, loo_correlation" in err
     assert "of a budget of 1,500" in err
     first = out.splitlines()[0]
-    # Five examples are too few for Holm: the smallest p is 2 / 2^5, and there are three comparisons.
-    assert first.startswith("None of the 2 methods can be told from random explanations")
+    # Five examples are too few for Holm: the smallest p is 2 / 2^5, and there are three comparisons; 6 / 2^7 = 0.047.
+    assert first == (
+        "No method can be recommended: n=5 examples are too few: with 2 methods compared, differences can only show "
+        "from n=7 on. Give more examples, or compare fewer methods."
+    )
+    assert "of a budget of 1,500" in out.splitlines()[1]
     assert "comprehensiveness ↑ n=5" in out
     assert out.index(first) < out.index("comprehensiveness ↑")
 
@@ -53,6 +57,7 @@ def test_json(run, tmp_path):
         f"Use {payload['method']}: on 16 examples it beats random"
     )
     assert list(payload["plan"]["left_out"]) == ["lime"]
+    assert payload["sentence"].endswith("Not tested, as the budget is too small for them: lime.")
     assert payload["evaluation"]["calls"]["forward"] <= payload["plan"]["calls"] <= 4000
 
 

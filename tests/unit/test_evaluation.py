@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import whence
+from whence.capture.counted import counted
 from whence.core.errors import (
     BadExamples,
     BadParameter,
@@ -21,6 +22,7 @@ from whence.core.errors import (
 )
 from whence.data.examples import Example, Span
 from whence.evaluation import Evaluation, Recommendation, plan, recommend
+from whence.evaluation.cost import costs
 from whence.evaluation.judge import judged
 from whence.evaluation.measures import measures
 from whence.evaluation.notes import Notes
@@ -28,6 +30,7 @@ from whence.evaluation.recommend import decided
 from whence.evaluation.removals import removal_matters
 from whence.explainer.request import requests
 from whence.methods import method
+from whence.report.table.grid import digits_of, interval
 
 TEXTS = [
     "a gripping, beautifully acted film",
@@ -58,7 +61,8 @@ def toy(values, nulls, name="comprehensiveness"):
     values, nulls = np.array(values, dtype=float), np.array(nulls, dtype=float)
     notes = Notes([f"m{i}" for i in range(values.shape[1])], [measure], len(values), 1)
     notes.values[name], notes.nulls[name] = values, nulls
-    return judged(notes, measure, range(len(values)), 0)
+    found = judged(notes, measure, range(len(values)), 0)
+    return found.cells, found.pairs, found.null
 
 
 def test_by_hand():
@@ -77,6 +81,7 @@ def test_by_hand():
             "b": "m1",
             "gain": pytest.approx({"mean": 0.05, "low": 0.05, "high": 0.05, "n": 8}),
             "p": pytest.approx(6 / 256),
+            "enough": True,
         }
     ]
     assert [cell["beats_random"] for cell in cells] == [True, True]
@@ -127,9 +132,10 @@ def test_a_figure_of_its_own_for_a_data_set():
     notes.parts["iou_f1"] = np.array([[[[1.0, 0.5]]], [[[0.5, 0.5]]]])
     # Two random explanations: F1 of (0.2, 0.2) is 0.2, of (0.4, 0.4) is 0.4; their mean is 0.3.
     notes.null_parts["iou_f1"] = np.array([[[[0.2, 0.2], [0.4, 0.4]]]] * 2)
-    (cell,), _, chance = judged(notes, measure, [0, 1], 0)
+    found = judged(notes, measure, [0, 1], 0)
+    (cell,) = found.cells
     assert cell["mean"] == pytest.approx(2 * 0.75 * 0.5 / 1.25)
-    assert cell["null"]["mean"] == chance["mean"] == pytest.approx(0.3)
+    assert cell["null"]["mean"] == found.null["mean"] == pytest.approx(0.3)
 
 
 def probability(explainer, explanation, gone):
@@ -204,8 +210,6 @@ def test_the_table_says_all_there_is(table):
 
 
 def test_the_calls_are_those_that_were_made(explainer):
-    from whence.capture.counted import counted
-
     with counted(explainer.model) as runs:
         found = whence.evaluate(explainer, TEXTS[:3], ["attcat"], "loo_correlation")
     # Trying the method, explaining three texts, and each token of each text left out, once.
@@ -266,10 +270,233 @@ def test_one_example_has_no_interval_and_says_so(explainer):
     assert (cell.value.low, cell.value.high, cell.value.n, cell.effect) == (None, None, 1, None)
     assert cell.p == 1  # a single difference could as well have had the other sign
     shown = everything(found)
-    assert "(one example)" in shown["plain"]
+    for name in ("plain", "rich", "markdown", "latex", "html"):
+        assert "n=1: too few for an interval" in " ".join(shown[name].split())
     for name in ("plain", "rich", "markdown", "latex", "csv", "svg"):
         assert "nan" not in shown[name].lower()
         assert "None" not in shown[name]
+
+
+def test_few_examples_have_no_interval_and_say_so_once(explainer):
+    found = whence.evaluate(explainer, TEXTS[:3], METHODS, ["comprehensiveness", "infidelity"])
+    value = found.cell("attcat", "comprehensiveness").value
+    assert (value.low, value.high, value.n) == (None, None, 3)
+    for name, text in everything(found).items():
+        if name not in ("csv", "svg", "json"):
+            assert "n=3: too few for an interval" in " ".join(text.split())
+            assert "[95% bootstrap" in " ".join(text.split())
+            assert "always" not in text
+
+
+def everywhere(found, said):
+    """Assert that every surface with words says something."""
+    shown = {name: " ".join(text.split()) for name, text in everything(found).items()}
+    for name in ("plain", "rich", "markdown", "latex", "html"):
+        assert said in shown[name].replace("\\_", "_").replace("$-$", "-")
+
+
+def test_too_few_examples_for_any_difference_mark_nothing():
+    # Two methods and six examples: three comparisons, and the least p is 2 / 2^6, thrice that 0.094.
+    values = [[0.9, 0.1]] * 6
+    cells, pairs, _ = toy(values, np.zeros((6, 2)))
+    assert [cell["p"] for cell in cells] == pytest.approx([6 / 64] * 2)
+    for one in (*cells, *pairs):
+        assert not one["enough"]
+    assert not any(cell["best"] or cell["beats_random"] for cell in cells)
+    # With a seventh it is 0.047.
+    cells, pairs, _ = toy([*values, [0.9, 0.1]], np.zeros((7, 2)))
+    assert all(one["enough"] for one in (*cells, *pairs))
+    assert [cell["best"] for cell in cells] == [True, False]
+    assert [cell["beats_random"] for cell in cells] == [True, True]
+
+
+def test_one_method_with_too_few_examples_is_not_marked():
+    # m0 and m1 have ten examples, m2 three of them: 2 / 2^3 is never below 5%, however few comparisons are left.
+    values = np.tile([0.9, 0.5, 0.5], (10, 1))
+    values[3:, 2] = np.nan
+    cells, pairs, _ = toy(values, np.zeros((10, 3)))
+    assert [cell["enough"] for cell in cells] == [True, True, False]
+    assert {(pair["a"], pair["b"]): pair["enough"] for pair in pairs} == {
+        ("m0", "m1"): True, ("m0", "m2"): False, ("m1", "m2"): False,
+    }  # fmt: skip
+    assert [cell["best"] for cell in cells] == [True, False, False]
+
+
+def test_too_few_examples_are_said(explainer):
+    found = whence.evaluate(explainer, TEXTS[:4], METHODS, ["comprehensiveness", "sufficiency"])
+    said = (
+        "n=4 examples are too few: with 2 methods compared, differences can only show from n=7 on."
+    )
+    everywhere(found, said)
+    assert str(found).count("examples are too few") == 1
+    assert "examples are too few" in found.plot()
+    assert not any(cell.best or cell.enough for cell in found.cells)
+    grid = str(found).partition("chance ")[0]
+    assert "*" not in grid
+    assert "°" not in grid
+    with_enough = whence.evaluate(explainer, TEXTS, METHODS, "comprehensiveness")
+    assert "too few" not in str(with_enough)
+
+
+def test_no_recommendation_where_none_could_pass(explainer):
+    answer = recommend(explainer, TEXTS[:3], methods=METHODS, budget=5000)
+    assert answer.method is None
+    assert answer.sentence.startswith(
+        "No method can be recommended: n=3 examples are too few: with 2 methods compared, differences can only show "
+        "from n=7 on."
+    )
+    none = recommend(explainer, ["good", "bad"], methods=METHODS, budget=5000)
+    assert none.sentence.startswith("No method could be tested by both")
+
+
+def test_texts_that_were_cut_are_counted(explainer):
+    long = "good film " * 400
+    given = [*TEXTS[:2], long]
+    found = whence.evaluate(explainer, given, METHODS, "comprehensiveness")
+    assert found.payload["examples"]["cut"] == 1
+    everywhere(found, "1 of 3 examples was longer than the model takes and was cut.")
+    assert "was cut" in found.plot()
+    spans = [Example(text, None, (Span(0, 0, 9),)) for text in (TEXTS[0], long, long + "it")]
+    found = whence.evaluate(explainer, spans, "attcat", "token_f1")
+    said = "2 of 3 examples were longer than the model takes and were cut, with what people marked beyond."
+    everywhere(found, said)
+    whole = whence.evaluate(explainer, TEXTS[:2], METHODS, "comprehensiveness")
+    assert whole.payload["examples"]["cut"] == 0
+    assert "longer than" not in str(whole)
+
+
+def test_copies_are_no_observations_of_their_own(explainer):
+    found = whence.evaluate(explainer, [TEXTS[0]] * 7, "attcat", "comprehensiveness")
+    assert found.payload["examples"]["different"] == 1
+    everywhere(found, "Only 1 of the 7 examples is different")
+
+
+def test_costs_have_an_interval_or_are_the_same_for_all(explainer):
+    methods = ["attcat", "leave_one_out"]
+    found = whence.evaluate(explainer, TEXTS, methods, "comprehensiveness")
+    tokens = [len(explainer.explain(text, method="random").tokens) for text in TEXTS]
+    cost = found.cost["leave_one_out"]["forward"]
+    # One pass for the input, and one for each token.
+    assert cost.mean == pytest.approx(1 + np.mean(tokens))
+    assert cost.low < cost.mean < cost.high
+    assert cost.n == len(TEXTS)
+    own = found.payload["methods"][1]
+    assert (own["forward"]["least"], own["forward"]["most"]) == (1 + min(tokens), 1 + max(tokens))
+    everywhere(found, f"{cost.mean:.1f} [{cost.low:.1f}, {cost.high:.1f}]")
+    # All examples were in one batch, which is one observation of a time.
+    seconds = found.cost["attcat"]["seconds"]
+    assert (seconds.low, seconds.high, seconds.n) == (None, None, 1)
+    everywhere(found, "(1 batch)")
+    few = whence.evaluate(explainer, TEXTS[:3], methods, "comprehensiveness")
+    least, most = min(tokens[:3]) + 1, max(tokens[:3]) + 1
+    everywhere(few, f"(from {least} to {most})")
+
+
+def test_seconds_are_drawn_by_batches():
+    # Six batches: five of one example with one second each, one of five with 3 seconds each: (5 + 15) / 10.
+    (measure,) = measures("comprehensiveness")
+    notes = Notes(["m"], [measure], 10, 1)
+    notes.seconds[:, 0] = [1.0, 1.1, 0.9, 1.2, 0.8, 3, 3, 3, 3, 3]
+    notes.forward[:, 0] = notes.backward[:, 0] = 1
+    found = costs(notes, 0, range(10), 0)
+    assert found["seconds"]["mean"] == pytest.approx(2.0)
+    assert (found["seconds"]["n"], found["explained"], found["forward"]["n"]) == (6, 10, 10)
+    # Without the large batch, once in three, it is 1; as examples it would hardly ever be below 1.4.
+    assert found["seconds"]["low"] < 1.1
+
+
+def test_chance_of_each_method_has_its_interval(table):
+    for name in METHODS:
+        null = table.cell(name, "infidelity").null
+        assert null.low < null.mean < null.high
+    digits = digits_of([cell for cell in table.payload["cells"] if cell["metric"] == "infidelity"])
+    null = table.payload["cells"][2]["null"]
+    assert table.payload["cells"][2]["metric"] == "infidelity"
+    everywhere(table, f"chance {interval(null, digits, null['n'])}")
+
+
+def test_pairs_are_written_and_shown(table, explainer, tmp_path):
+    path = tmp_path / "pairs.csv"
+    rows = list(csv.DictReader(StringIO(table.to_csv(path, what="pairs"))))
+    assert path.read_text() == table.to_csv(what="pairs")
+    assert [row["metric"] for row in rows] == table.metrics
+    for row, pair in zip(rows, table.payload["pairs"], strict=True):
+        assert (row["a"], row["b"], row["n"]) == ("attcat", "grad_x_input", "8")
+        assert float(row["gain"]) == pair["gain"]["mean"]
+        assert float(row["low"]) == pair["gain"]["low"]
+        assert float(row["p"]) == pair["p"]
+    with pytest.raises(BadParameter, match="what must be 'cells' or 'pairs'"):
+        table.to_csv(what="rows")
+    pair = table.pairs("comprehensiveness")[0]
+    digits = digits_of([pair["gain"]])
+    everywhere(table, f"{interval(pair['gain'], digits, 8)} p={pair['p']:.3f}")
+    many = [*METHODS, "gradient", "rollout", "raw_attention", "random", "norm"]
+    found = whence.evaluate(explainer, TEXTS[:2], many, "comprehensiveness")
+    assert "attcat over" not in str(found)
+    # Seven methods have 21 pairs.
+    assert "The 21 comparisons of each two methods are in the JSON object" in str(found)
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 120])
+def test_names_stay_whole(explainer, width):
+    from rich.console import Console
+
+    methods = ["attcat", "transformer_attribution", "leave_one_out"]
+    found = whence.evaluate(explainer, TEXTS, methods, ["comprehensiveness", "infidelity"])
+    out = Console(width=width, file=StringIO())
+    out.print(found)
+    shown = out.file.getvalue()
+    # In each of the grids, beside two others, and with its costs.
+    grids = shown.count("faithfulness ")
+    differences = shown.count("difference ")
+    assert shown.count("transformer_attribution") == grids + 2 * differences + 1
+    assert "…" not in shown
+    assert all(len(line) <= width for line in shown.splitlines())
+    for word in ("forwards", "backwards", "explained", "8 of 8"):
+        assert word in shown
+
+
+def test_an_encoding_without_arrows(table):
+    from io import BytesIO, TextIOWrapper
+
+    from rich.console import Console
+
+    raw = BytesIO()
+    out = TextIOWrapper(raw, "ascii", write_through=True)
+    Console(width=100, file=out).print(table)
+    assert b"comprehensiveness ^ n=8" in raw.getvalue()
+    assert b"v less is better" in raw.getvalue()
+
+
+@pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t"])
+def test_a_name_is_no_formula(table, start):
+    model = {**table.payload["model"], "name": f"{start}1+1"}
+    found = Evaluation({**table.payload, "model": model})
+    for what in ("cells", "pairs"):
+        for row in csv.DictReader(StringIO(found.to_csv(what=what))):
+            assert row["model"] == f"'{start}1+1"
+            # A number may be negative and stays one.
+            assert float(row["gain"]) in [
+                one["gain"]["mean"] for one in (*found.payload["cells"], *found.payload["pairs"])
+            ]
+
+
+def test_agreement_beside_that_with_random_explanations(explainer):
+    found = whence.evaluate(explainer, TEXTS, METHODS, ["tau_b", "comprehensiveness"], rankings=200)
+    (row,) = found.payload["agreement"]
+    # Of random rankings it is 0; 8 examples by 200 rankings by 2 explanations, each with a spread of about
+    # sqrt(2 (2 n + 5) / (9 n (n - 1))) < 0.4 for n of 6 tokens or more, 200 of them independent for each example.
+    assert abs(row["null"]["mean"]) < 4 * 0.4 / math.sqrt(8 * 200)
+    assert "; chance " in str(found)
+
+
+def test_passes_of_the_language_model_count():
+    explainer = whence.load("reviews", dtype="float64", mlm="reviews-base")
+    both = [explainer.model, explainer.loaded.infiller.loaded.model]
+    with counted(both[0]) as model, counted(both[1]) as language:
+        found = whence.evaluate(explainer, TEXTS[:2], "attcat", "loo_correlation", remove="draw")
+    assert language.forward > 0
+    assert found.payload["calls"]["forward"] == model.forward + language.forward
 
 
 def test_no_example_that_can_be_tested(explainer):
@@ -376,7 +603,8 @@ def test_exports_parse_back(table):
     assert {line.count(" | ") for line in grid[:5]} == {2}
     assert grid[0].startswith("| faithfulness | comprehensiveness ↑ (n=8) | infidelity ↓ (n=8)")
     latex = table.to_latex()
-    assert latex.count("\\toprule") == latex.count("\\bottomrule") == 1
+    # The means, the differences of two methods, the costs.
+    assert latex.count("\\toprule") == latex.count("\\bottomrule") == 3
     body = latex[latex.index("\\midrule") : latex.index("\\bottomrule")]
     assert "grad\\_x\\_input" in body
     assert all(line.count("&") == 2 for line in body.splitlines() if line.endswith("\\\\"))
@@ -452,7 +680,30 @@ def test_how_much_removal_matters(explainer):
         for name in METHODS
     }
     assert f"{max(moves, key=moves.get)} moves most" in said
+    assert "(n=4: too few for an interval) with mask" in said
+    assert said.endswith("; the examples are too few to say which method is best.")
     assert removal_matters(tables[:1]) == "There is only one way to remove tokens here: mask."
+
+
+def test_the_best_under_each_removal(explainer):
+    def marked(way, best, beats):
+        """Return a table in which some methods are marked."""
+        found = whence.evaluate(explainer, TEXTS[:5], METHODS, "comprehensiveness", remove=way)
+        cells = [
+            {**cell, "best": cell["method"] in best, "beats_random": beats}
+            for cell in found.payload["cells"]
+        ]
+        return Evaluation({**found.payload, "cells": cells})
+
+    one, two = marked("mask", METHODS, False), marked("delete", METHODS, False)
+    assert removal_matters([one, two]).endswith(
+        "; attcat and grad_x_input cannot be told apart as the best, whatever the removal; none of these can be told "
+        "from random explanations."
+    )
+    one, two = marked("mask", ["attcat"], True), marked("delete", METHODS, False)
+    assert removal_matters([one, two]).endswith(
+        "; attcat is the best with mask, attcat and grad_x_input cannot be told apart as the best with delete."
+    )
 
 
 def test_a_plan_keeps_to_its_budget(explainer):
@@ -508,10 +759,18 @@ def table_of(explainer_table, means):
 @pytest.mark.parametrize(
     ("p", "dear", "cheap", "method", "said"),
     [
-        (0.5, (2.0, True, 40), (1.0, True, 1), "cheap", "cannot be told from the best, dear, and takes 1 model"),
-        (0.01, (2.0, True, 40), (1.0, True, 1), "dear", "is better than every other method"),
-        (0.5, (1.0, True, 40), (2.0, True, 1), "cheap", "none of its equals (dear) takes fewer"),
-        (0.5, (2.0, True, 40), (1.0, False, 1), "dear", "is better than every other method"),
+        (0.5, (2.0, True, 40), (1.0, True, 1), "cheap",
+         "cannot be told from the best, dear, and takes fewer model calls, 1 (0 s) per example instead of 40"),
+        (0.01, (2.0, True, 40), (1.0, True, 1), "dear",
+         "and is better than the other method that does by comprehensiveness or sufficiency."),
+        # dear is better by more than chance in both: the larger mean effect of cheap does not count.
+        (0.01, (1.0, True, 40), (2.0, True, 1), "dear", "and is better than the other method that does"),
+        # cheap may be no better than random in one metric, but the table has dear as the better one.
+        (0.01, (1.0, False, 40), (2.0, True, 1), "cheap",
+         "as no other of the 2 methods does in both; but dear is better by comprehensiveness and sufficiency."),
+        (0.5, (1.0, True, 40), (2.0, True, 1), "cheap",
+         "has the largest mean effect, cannot be told to be better than dear, and takes no more model calls"),
+        (0.5, (2.0, True, 40), (1.0, False, 1), "dear", "as no other of the 2 methods does in both."),
         (0.5, (2.0, False, 40), (1.0, False, 1), None, "None of the 2 methods can be told from random explanations"),
     ],
 )  # fmt: skip
@@ -524,6 +783,20 @@ def test_the_rule_of_a_recommendation(p, dear, cheap, method, said):
     assert said in found["sentence"]
 
 
+def test_each_is_better_by_one_metric():
+    gain = {"mean": 0.1, "low": 0.0, "high": 0.2, "n": 9}
+    pair = {"a": "dear", "b": "cheap", "gain": gain, "p": 0.01}
+    table = table_of(pair, {"dear": (1.0, True, 40), "cheap": (2.0, True, 1)})
+    # cheap is the better one by sufficiency: neither is outdone, and cheap has the larger mean effect.
+    table.payload["pairs"][1]["gain"] = {**gain, "mean": -0.1}
+    found = decided(table)
+    assert (found["method"], found["equals"]) == ("cheap", ["cheap"])
+    assert found["sentence"].endswith(
+        "and is better than the other method that does by comprehensiveness or sufficiency; but dear is better by "
+        "comprehensiveness."
+    )
+
+
 def test_a_recommendation_shows_and_saves_itself(explainer, tmp_path):
     announced = []
     answer = recommend(explainer, TEXTS, methods=METHODS, budget=5000, announce=announced.append)
@@ -533,5 +806,11 @@ def test_a_recommendation_shows_and_saves_itself(explainer, tmp_path):
     again = Recommendation.load(answer.save(tmp_path / "answer.json"))
     assert again.sentence == answer.sentence
     assert again.evaluation.methods == METHODS
+    assert str(announced[0]) in str(answer)
+    assert str(again.plan) == str(announced[0])
+    assert "of a budget of 5,000" in answer._repr_html_()
+    (tmp_path / "no.json").write_text(json.dumps({**answer.to_dict(), "plan": {"methods": []}}))
+    with pytest.raises(CannotRead, match="is not a recommendation"):
+        Recommendation.load(tmp_path / "no.json")
     with pytest.raises(CannotRead, match="is not a recommendation"):
         Recommendation.load(Evaluation.save(answer.evaluation, tmp_path / "table.json"))

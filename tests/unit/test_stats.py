@@ -25,9 +25,11 @@ from whence.stats import (
     holm,
     kendall,
     kl,
+    least_p,
     macro,
     macro_of_means,
     micro,
+    needed,
     over_bins,
     overlapping,
     pearson,
@@ -170,14 +172,23 @@ def test_top_k_is_what_drawing_lots_gives_on_average(rows, k):
 
 
 def test_the_bootstrap_by_hand():
-    # Of 0 and 1, drawn twice: mean 0 with chance 1/4, 1 with chance 1/4. A tail of 2.5% lies within both.
-    assert bootstrap([0, 1], ("toy",)) == Interval(0.5, 0.0, 1.0, 2)
-    # A tail of 30% reaches beyond them, to 1/2 on either side.
-    assert bootstrap([0, 1], ("toy",), level=0.4) == Interval(0.5, 0.5, 0.5, 2)
+    # Of 0 and five times 1, drawn six times: at most one 0 with chance (5/6)^6 + (5/6)^5 = 0.74, at most two 0.94, at
+    # most three 0.991, none 0.33. A tail of 2.5% ends at three and at none of them.
+    assert bootstrap([0, 1, 1, 1, 1, 1], ("toy",)) == Interval(5 / 6, 0.5, 1.0, 6)
+    # A tail of 20%: at most one, 0.74, is not yet 80%, so two; none, 0.33, is more than that.
+    assert bootstrap([0, 1, 1, 1, 1, 1], ("toy",), level=0.6) == Interval(5 / 6, 4 / 6, 1.0, 6)
 
 
-def test_one_observation_has_no_interval_and_none_has_no_mean():
-    assert bootstrap([0.3], ("one",)) == Interval(0.3, None, None, 1)
+@pytest.mark.parametrize("n", [1, 2, 3, 4])
+def test_few_observations_have_no_interval(n):
+    # Two or three draw nothing but their least with chance 1/4 or 1/27, more than a tail of 2.5%: the interval would
+    # be from the least to the greatest, whatever they are. Of four, with 1/256, it is hardly better.
+    assert bootstrap(np.arange(n), ("few",)) == Interval((n - 1) / 2, None, None, n)
+    assert bootstrap([0.3] * n, ("few",)).low is None
+    assert bootstrap(np.arange(5), ("few",)).low is not None
+
+
+def test_no_observation_has_no_mean():
     assert bootstrap([0.1] * 7, ("same",)).low == bootstrap([0.1] * 7, ("same",)).mean
     with pytest.raises(ValueError, match="no observations"):
         bootstrap([], ("none",))
@@ -327,6 +338,22 @@ def test_sign_flip_is_uniform_where_there_is_no_difference():
     sizes = np.array([1, 2, 4, 8, 16, 32])
     found = [sign_flip(sizes * signs, ()) for signs in product([-1, 1], repeat=6)]
     assert sorted(found) == sorted(2 * [2 * rank / 64 for rank in range(1, 33)])
+
+
+def test_the_least_p_is_the_least():
+    for n in range(1, 12):
+        assert least_p(n) == sign_flip(np.arange(1, n + 1), ())
+
+
+def test_how_many_examples_are_needed():
+    # One comparison: 2 / 2^6 = 0.031, and 2 / 2^5 = 0.0625. Three: 6 / 2^7 = 0.047, and 6 / 2^6 = 0.094.
+    assert [needed(1, 0.05), needed(3, 0.05)] == [6, 7]
+    # 24 methods: 24 + 276 = 300 comparisons, 600 / 2^14 = 0.037, and 600 / 2^13 = 0.073.
+    assert needed(300, 0.05) == 14
+    for comparisons in range(1, 40):
+        n = needed(comparisons, 0.05)
+        assert min(holm([least_p(n)] * comparisons)) < 0.05
+        assert min(holm([least_p(n - 1)] * comparisons)) >= 0.05
 
 
 def test_holm_by_hand():

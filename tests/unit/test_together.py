@@ -35,9 +35,12 @@ def test_intervals_are_those_of_single_columns():
     assert (found[3].mean, found[3].low, found[3].high, found[3].n) == (0.25, 0.25, 0.25, 40)
 
 
-def test_one_observation_has_no_interval():
-    given = np.array([[1.5], [np.nan]])
-    assert bootstraps(given, KEY)[0] == bootstrap([1.5], KEY)
+def test_few_observations_have_no_interval():
+    given = np.array([[1.5, 1.0, 2.0], [np.nan, 2.0, 2.0], [np.nan, np.nan, 2.0]])
+    for found, known in zip(bootstraps(given, KEY), ([1.5], [1, 2], [2, 2, 2]), strict=True):
+        assert found == bootstrap(known, KEY)
+        assert (found.low, found.high, found.n) == (None, None, len(known))
+    assert bootstraps(np.arange(5.0)[:, None], KEY)[0].low is not None
 
 
 def test_other_columns_change_nothing():

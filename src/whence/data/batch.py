@@ -33,7 +33,7 @@ class Policy:
 
     def kind(self, item: Encoded) -> Hashable:
         """Inputs of one kind may share a batch."""
-        found = sum(identity in self.anchors for identity in item.ids)
+        found = sum(identity in self.anchors for identity in item.ids) if self.anchors else 0
         return (*sorted(item.features), found, 0 if self.mixed else len(item))
 
 

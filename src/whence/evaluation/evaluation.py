@@ -4,9 +4,15 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from whence.core.errors import CannotRead, UnknownMethod, UnknownMetric, did_you_mean
+from whence.core.errors import (
+    BadParameter,
+    CannotRead,
+    UnknownMethod,
+    UnknownMetric,
+    did_you_mean,
+)
 from whence.core.io import read_json, write_text
 from whence.stats import Interval
 
@@ -30,6 +36,9 @@ class Cell:
     beats_random: bool
     best: bool  # or not to be told from the best
     why_not: Mapping[str, int]  # reasons why examples could not be tested, counted
+    enough: (
+        bool  # whether with so few examples it could have been told from random explanations at all
+    )
 
 
 def _interval(facts: Mapping[str, Any] | None) -> Interval | None:
@@ -50,6 +59,7 @@ def _cell(facts: Mapping[str, Any]) -> Cell:
         facts["beats_random"],
         facts["best"],
         {row["why"]: row["count"] for row in facts["why_not"]},
+        facts.get("enough", True),
     )
 
 
@@ -97,7 +107,7 @@ class Evaluation:
 
     @property
     def cost(self) -> dict[str, dict[str, Interval | None]]:
-        """What each method takes per example: seconds, forward and backward passes."""
+        """What each method takes per example: seconds (their n counts batches), forward and backward passes."""
         return {
             one["method"]: {
                 what: _interval(one[what]) for what in ("seconds", "forward", "backward")
@@ -160,11 +170,19 @@ class Evaluation:
 
         return _written(latex(self.to_dict()), path)
 
-    def to_csv(self, path: str | Path | None = None) -> str:
-        """Return one row for each method and metric as comma separated values, and write it if a path is given."""
-        from whence.report.table import tidy
+    def to_csv(
+        self, path: str | Path | None = None, *, what: Literal["cells", "pairs"] = "cells"
+    ) -> str:
+        """Return comma separated values, and write them if a path is given.
 
-        return _written(tidy(self.to_dict()), path)
+        One row for each method and metric, or, with what="pairs", for each two methods and metric. A text that a
+        spreadsheet would take for a formula gets a single quote before it.
+        """
+        from whence.report.table import compared, tidy
+
+        if what not in ("cells", "pairs"):
+            raise BadParameter(f"what must be 'cells' or 'pairs'. Got {what!r}.")
+        return _written((tidy if what == "cells" else compared)(self.to_dict()), path)
 
     def plot(self, path: str | Path | None = None) -> str:
         """Return a drawing in SVG, a panel for each metric, and write it if a path is given."""

@@ -1,10 +1,12 @@
 """From numbers to what can be said about them: means with intervals, and which differences are more than chance.
 
 Every comparison is paired: the same example under both. Within one metric, all comparisons, of each method with
-random explanations and of each two methods, are corrected together by Holm's procedure.
+random explanations and of each two methods, are corrected together by Holm's procedure. Where there are so few
+examples that no data could pass, nothing is marked: that nothing was found is then no finding.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
@@ -12,7 +14,7 @@ import numpy as np
 
 from whence.evaluation.measures import Measure
 from whence.evaluation.notes import Notes
-from whence.stats import Interval, bootstrap, holm
+from whence.stats import Interval, bootstrap, holm, least_p, needed
 from whence.stats.interval import Array, Key
 from whence.stats.together import bootstraps, sign_flips
 
@@ -26,10 +28,25 @@ def plain(interval: Interval | None) -> dict[str, Any] | None:
     return {"mean": interval.mean, "low": interval.low, "high": interval.high, "n": interval.n}
 
 
-def judged(
-    notes: Notes, measure: Measure, order: Sequence[int], seed: int
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]], dict[str, Any] | None]:
-    """Return the cells of one metric, its comparisons of methods, and what random explanations get.
+@dataclass(frozen=True)
+class Judgement:
+    """What can be said by one metric, as plain data."""
+
+    cells: list[dict[str, Any]]
+    pairs: list[dict[str, Any]]
+    null: (
+        dict[str, Any] | None
+    )  # what random explanations get, where that is the same for all methods
+    comparisons: int
+    needed: int  # examples from which on a difference can show
+
+    def facts(self) -> dict[str, Any]:
+        """Return what belongs to the metric itself."""
+        return {"null": self.null, "comparisons": self.comparisons, "needed": self.needed}
+
+
+def judged(notes: Notes, measure: Measure, order: Sequence[int], seed: int) -> Judgement:
+    """Judge the methods by one metric.
 
     `order` is an order of the examples that does not depend on how they were given, so that draws do not, either.
     """
@@ -44,6 +61,10 @@ def judged(
     # Holm multiplies the smallest p by their number: there must be draws enough for that to leave anything.
     draws = max(10_000, 100 * columns.shape[1])
     p_values = _corrected(sign_flips(columns, key, draws))
+    # Holm's procedure is monotone: of the least p values it makes the least corrected ones that any data can have.
+    counts = (~np.isnan(columns)).sum(0)
+    least = _corrected([least_p(int(n)) if n else None for n in counts])
+    enough = [p is not None and p < LEVEL for p in least]
     differences = bootstraps(columns, key)
     of_values = bootstraps(values, key)
     of_nulls = bootstraps(seen_nulls, key)
@@ -67,6 +88,7 @@ def judged(
                 "beats_random": bool(
                     gain is not None and gain.mean > 0 and p is not None and p < LEVEL
                 ),
+                "enough": enough[place],
                 "best": False,
                 "why_not": notes.why_not[method, name].listed(),
             }
@@ -79,11 +101,19 @@ def judged(
             "b": notes.methods[b],
             "gain": plain(differences[count + place]),
             "p": p_values[count + place],
+            "enough": enough[count + place],
         }
         for place, (a, b) in enumerate(couples)
     ]
     _mark_best(cells, pairs, measure.sign)
-    return cells, pairs, plain(_chance(measure, nulls, of_nulls, key))
+    comparisons = sum(p is not None for p in p_values)
+    return Judgement(
+        cells,
+        pairs,
+        plain(_chance(measure, nulls, of_nulls, key)),
+        comparisons,
+        needed(max(comparisons, 1), LEVEL),
+    )
 
 
 def _chance(
@@ -154,16 +184,20 @@ def _aggregated(
 
 
 def _mark_best(cells: list[dict[str, Any]], pairs: list[dict[str, Any]], sign: float) -> None:
-    """Mark the best, and all that cannot be told from it; one method alone is no best."""
+    """Mark the best, and all that cannot be told from it though they could have been.
+
+    One method alone is no best, nor is one that could not have been told from any other.
+    """
     tested = [cell for cell in cells if cell["n"]]
     if len(tested) < 2:
         return
     best = max(tested, key=lambda cell: sign * cell["mean"])
+    rivals = {
+        ({row["a"], row["b"]} - {best["method"]}).pop(): row["p"]
+        for row in pairs
+        if row["enough"] and best["method"] in (row["a"], row["b"])
+    }
+    best["best"] = bool(rivals)
     for cell in tested:
-        cell["best"] = cell is best or not told_apart(pairs, best["method"], cell["method"])
-
-
-def told_apart(pairs: Sequence[dict[str, Any]], one: str, other: str) -> bool:
-    """Say whether two methods differ by more than chance, in the comparisons of one metric."""
-    p = next((row["p"] for row in pairs if {row["a"], row["b"]} == {one, other}), None)
-    return p is not None and p < LEVEL
+        if cell["method"] in rivals:
+            cell["best"] = rivals[cell["method"]] >= LEVEL

@@ -34,6 +34,7 @@ class Notes:
         self.seconds, self.forward, self.backward = (self._blank() for _ in range(3))
         self.failures: dict[str, Reasons] = {name: Reasons() for name in methods}
         self.refused = Reasons()  # inputs that no method was tried on
+        self.cut: set[int] = set()  # examples that were too long
 
     def add(self, example: int, trial: Trial, explanations: Mapping[str, Explanation]) -> None:
         """Run all metrics on one trial and keep what they find."""
@@ -43,6 +44,8 @@ class Notes:
             self.seconds[place] = explanation.seconds
             self.forward[place] = explanation.passes.forward
             self.backward[place] = explanation.passes.backward
+            if explanation.source.dropped:
+                self.cut.add(example)
         for measure in self.measures:
             self._measure(example, columns, measure, trial)
 

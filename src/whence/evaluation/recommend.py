@@ -1,15 +1,19 @@
 """Which method to use on a model: tested on examples, decided by a rule that is written down here.
 
 1. A candidate beats random explanations by more than chance (Holm-corrected) in comprehensiveness and in sufficiency.
-2. The best candidate has the highest mean effect over all metrics that were run but `loo_correlation`, which is there
-   to be seen: leave-one-out has it by definition. An effect is the mean gain over random explanations, example by
-   example, in units of its spread.
-3. A candidate cannot be told from the best if the best is not better than it by more than chance in any of these.
+2. It is outdone if another is better than it by more than chance in one of the two, and it is not in the other.
+   Of those that are not, the best has the highest mean effect over the two. An effect is the mean gain over random
+   explanations, example by example, in units of its spread. The other metrics are there to be seen: leave-one-out has
+   `loo_correlation` by definition, and `sensitivity` tells how steady an explanation is, not how true.
+3. A candidate cannot be told from the best if the best is not better than it by more than chance in either of them.
 4. Of these, the one with the fewest model calls is recommended; between equals, the one with the larger mean effect.
+   Calls are counted, not timed, so that the answer is the same again; the sentence names the seconds, too.
+
+Where there are so few examples that no method could have become a candidate, the answer is how many are needed.
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,9 +27,12 @@ from whence.evaluation.plan import BUDGET, DECIDING, Plan, plan
 from whence.evaluation.run import evaluate
 from whence.explainer import Explainer
 from whence.explainer.work import Progress
+from whence.report.table.power import too_few
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+
+_NAMED = 3  # methods in a sentence
 
 __all__ = ["Plan", "Recommendation", "plan", "recommend"]
 
@@ -69,10 +76,25 @@ class Recommendation:
                 f"{str(path)!r} is not a recommendation. Give a file that save() wrote."
             )
         Evaluation.from_dict(payload.get("evaluation"))
-        return cls(payload)
+        found = cls(payload)
+        try:
+            _ = found.sentence, found.method, found.plan
+        except (KeyError, TypeError) as error:
+            raise CannotRead(
+                f"{str(path)!r} is not a recommendation ({type(error).__name__} {error}). Give one that save() wrote."
+            ) from None
+        return found
+
+    @property
+    def plan(self) -> Plan:
+        """What was done for it, and what was left out."""
+        told = dict(self.payload["plan"])
+        for name in ("methods", "metrics", "examples"):
+            told[name] = tuple(told[name])
+        return Plan(**told)
 
     def __str__(self) -> str:
-        return f"{self.sentence}\n\n{self.evaluation}"
+        return f"{self.sentence}\n{self.plan}\n\n{self.evaluation}"
 
     def __repr__(self) -> str:
         return f"<Recommendation {self.method}: {self.sentence}>"
@@ -80,12 +102,12 @@ class Recommendation:
     def __rich__(self) -> "RenderableType":
         from whence.report.table.terminal import answered
 
-        return answered(self.sentence, self.payload["evaluation"])
+        return answered(self.sentence, self.payload["evaluation"], str(self.plan))
 
     def _repr_html_(self) -> str:
         from whence.report.table import fragment
 
-        return fragment(self.payload["evaluation"], self.sentence)
+        return fragment(self.payload["evaluation"], self.sentence, str(self.plan))
 
 
 def recommend(
@@ -120,7 +142,7 @@ def recommend(
         {
             "version": VERSION,
             "kind": "recommendation",
-            **decided(table),
+            **decided(table, planned.left_out),
             "plan": planned.to_dict(),
             "evaluation": table.to_dict(),
         }
@@ -132,8 +154,8 @@ def _kept(name: str, planned: Plan) -> bool:
     return name.partition(".")[0] not in planned.left_out
 
 
-def decided(table: Evaluation) -> dict[str, Any]:
-    """Apply the rule to a table."""
+def decided(table: Evaluation, left_out: Collection[str] = ()) -> dict[str, Any]:
+    """Apply the rule to a table; methods that were left out of it are named, as nothing is known of them."""
     n = table.payload["examples"]["explained"]
     candidates = [
         name
@@ -141,39 +163,47 @@ def decided(table: Evaluation) -> dict[str, Any]:
         if all(table.cell(name, metric).beats_random for metric in DECIDING)
     ]
     if not candidates:
-        return {"method": None, "best": None, "equals": [], "sentence": _nobody(table, n)}
+        said = _nobody(table, n) + _unknown(left_out)
+        return {"method": None, "best": None, "equals": [], "sentence": said}
     effects = {name: _mean_effect(table, name) for name in candidates}
-    best = max(candidates, key=lambda name: effects[name])
-    equals = [name for name in candidates if name == best or not _worse(table, name, best)]
+    standing = [name for name in candidates if not _outdone(table, name, candidates)] or candidates
+    best = max(standing, key=lambda name: effects[name])
+    equals = [name for name in standing if name == best or not _worse(table, name, best)]
     calls = {name: _calls(table, name) for name in equals}
     chosen = min(equals, key=lambda name: (calls[name], -effects[name]))
     return {
         "method": chosen,
         "best": best,
         "equals": equals,
-        "sentence": _sentence(table, chosen, best, calls, n),
+        "sentence": _sentence(table, chosen, best, candidates, calls, n) + _unknown(left_out),
     }
 
 
-def _counting(table: Evaluation) -> list[str]:
-    return [metric for metric in table.metrics if metric != "loo_correlation"]
-
-
 def _mean_effect(table: Evaluation, method: str) -> float:
-    found = [table.cell(method, metric).effect for metric in _counting(table)]
+    found = [table.cell(method, metric).effect for metric in DECIDING]
     known = [effect for effect in found if effect is not None]
     return sum(known) / len(known)
 
 
-def _worse(table: Evaluation, method: str, best: str) -> bool:
-    """Say whether the best is better than a method by more than chance, in any metric that counts."""
-    for metric in _counting(table):
+def _worse(table: Evaluation, method: str, best: str) -> list[str]:
+    """Return those of the deciding metrics by which the best is better than a method by more than chance."""
+    found = []
+    for metric in DECIDING:
         for pair in table.pairs(metric):
             if {pair["a"], pair["b"]} == {method, best} and pair["gain"] is not None:
                 gain = pair["gain"]["mean"] * (1 if pair["a"] == best else -1)
                 if gain > 0 and pair["p"] < LEVEL:
-                    return True
-    return False
+                    found.append(metric)
+    return found
+
+
+def _outdone(table: Evaluation, method: str, candidates: Sequence[str]) -> bool:
+    """Say whether a candidate is better than a method in one of the deciding metrics, and worse in none."""
+    return any(
+        _worse(table, method, other) and not _worse(table, other, method)
+        for other in candidates
+        if other != method
+    )
 
 
 def _calls(table: Evaluation, method: str) -> float:
@@ -181,28 +211,81 @@ def _calls(table: Evaluation, method: str) -> float:
     return sum(one.mean for what in ("forward", "backward") if (one := cost[what]) is not None)
 
 
-def _sentence(table: Evaluation, chosen: str, best: str, calls: Mapping[str, float], n: int) -> str:
+def _sentence(
+    table: Evaluation,
+    chosen: str,
+    best: str,
+    candidates: Sequence[str],
+    calls: Mapping[str, float],
+    n: int,
+) -> str:
     figures = []
     for metric in DECIDING:
         cell = table.cell(chosen, metric)
         assert cell.value is not None and cell.null is not None  # it beats random explanations
         figures.append(f"{metric} {cell.value.mean:.2f} against {cell.null.mean:.2f}")
     said = f"Use {chosen}: on {n} examples it beats random explanations ({', '.join(figures)})"
-    if chosen == best and len(calls) == 1:
-        return f"{said} and is better than every other method."
+    others, though = [name for name in calls if name != chosen], _though(table, chosen)
+    if len(table.methods) == 1:
+        return f"{said}; no other method was tested."
+    if len(candidates) == 1:
+        return f"{said}, as no other of the {len(table.methods)} methods does in both{though}."
+    if not others:
+        worse = len(candidates) - 1
+        whom = "the other method that does" if worse == 1 else f"each of the other {worse} that do"
+        return f"{said} and is better than {whom} by {' or '.join(DECIDING)}{though}."
     if chosen == best:
-        others = [name for name in calls if name != chosen]
-        return f"{said}, no method is better, and none of its equals ({', '.join(others)}) takes fewer model calls."
+        whom = f"{len(others)} others" if len(others) > _NAMED else " and ".join(others)
+        return (
+            f"{said}, has the largest mean effect, cannot be told to be better than {whom}, and takes no more model "
+            f"calls than they do, {_price(table, chosen)}{though}."
+        )
     return (
-        f"{said}, cannot be told from the best, {best}, and takes {calls[chosen]:.3g} model calls per example "
-        f"instead of {calls[best]:.3g}."
+        f"{said}, cannot be told from the best, {best}, and takes fewer model calls, {_price(table, chosen)} instead "
+        f"of {_price(table, best)}{though}."
     )
+
+
+def _though(table: Evaluation, chosen: str) -> str:
+    """Name those that are better by a deciding metric, by more than chance, whatever became of them."""
+    better = [
+        f"{name} is better by {' and '.join(metrics)}"
+        for name in table.methods
+        if name != chosen and (metrics := _worse(table, chosen, name))
+    ]
+    more = f", and {len(better) - _NAMED} more are" if len(better) > _NAMED else ""
+    return f"; but {', '.join(better[:_NAMED])}{more}" if better else ""
+
+
+def _price(table: Evaluation, method: str) -> str:
+    seconds = table.cost[method]["seconds"]
+    took = "" if seconds is None else f" ({seconds.mean:.2g} s)"
+    return f"{_calls(table, method):.3g}{took} per example"
 
 
 def _nobody(table: Evaluation, n: int) -> str:
+    tested = [name for name in table.methods if all(table.cell(name, m).value for m in DECIDING)]
+    both = " and ".join(DECIDING)
+    if not tested:
+        return (
+            f"No method could be tested by both {both} on these {n} examples; the table says why."
+        )
+    if not any(all(table.cell(name, m).enough for m in DECIDING) for name in tested):
+        most = max(
+            value.n for name in tested for m in DECIDING if (value := table.cell(name, m).value)
+        )
+        facts = [one for one in table.payload["metrics"] if one["metric"] in DECIDING]
+        few = too_few(most, len(tested), max(one["needed"] for one in facts))
+        return f"No method can be recommended: {few} Give more examples, or compare fewer methods."
     count = len(table.methods)
     who = f"{table.methods[0]} cannot" if count == 1 else f"None of the {count} methods can"
     return (
-        f"{who} be told from random explanations in both {' and '.join(DECIDING)} on these {n} examples: do not rely "
+        f"{who} be told from random explanations in both {both} on these {n} examples: do not rely "
         "on any of them here, or test on more examples."
     )
+
+
+def _unknown(left_out: Collection[str]) -> str:
+    if not left_out:
+        return ""
+    return f" Not tested, as the budget is too small for them: {', '.join(left_out)}."

@@ -1,12 +1,15 @@
 """How much it matters in which way tokens are removed."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from whence.evaluation.evaluation import Evaluation
+from whence.evaluation.evaluation import Cell, Evaluation
+from whence.evaluation.judge import plain
+from whence.report.table.grid import digits_of, interval
 
 
 def removal_matters(tables: Sequence[Evaluation]) -> str:
-    """Say, by each metric of faithfulness, which method is best under which removal, and whose mean moves most."""
+    """Say, by each metric of faithfulness, whose mean moves most, and which method is best under which removal."""
     ways = [str(table.payload["setting"]["remove"]) for table in tables]
     if len(tables) < 2:
         return f"There is only one way to remove tokens here: {ways[0]}."
@@ -20,26 +23,56 @@ def removal_matters(tables: Sequence[Evaluation]) -> str:
 
 
 def _line(tables: Sequence[Evaluation], ways: Sequence[str], metric: str) -> str:
-    means = {
-        way: {c.method: c.value.mean for c in table.cells if c.metric == metric and c.value}
+    cells = {
+        way: {c.method: c for c in table.cells if c.metric == metric and c.value}
         for way, table in zip(ways, tables, strict=True)
     }
-    means = {way: found for way, found in means.items() if found}
-    shared = [m for m in tables[0].methods if all(m in found for found in means.values())]
-    if len(means) < 2 or not shared:
+    cells = {way: found for way, found in cells.items() if found}
+    shared = [m for m in tables[0].methods if all(m in found for found in cells.values())]
+    if len(cells) < 2 or not shared:
         return ""
-    moves = {m: [(means[way][m], way) for way in means] for m in shared}
+    moves = {m: [(_mean(cells[way][m]), way) for way in cells] for m in shared}
     name = max(shared, key=lambda m: max(moves[m])[0] - min(moves[m])[0])
-    (low, low_way), (high, high_way) = min(moves[name]), max(moves[name])
-    said = f"By {metric}, {name} moves most: {low:.3g} with {low_way}, {high:.3g} with {high_way}"
+    ends = [way for _, way in (min(moves[name]), max(moves[name]))]
+    figures = [plain(cells[way][name].value) or {} for way in ends]
+    digits = digits_of(figures)
+    low, high = (
+        f"{interval(one, digits)} with {way}" for one, way in zip(figures, ends, strict=True)
+    )
+    said = f"By {metric}, {name} moves most: {low}, {high}"
     if len(shared) == 1:
         return f"{said}."
-    facts = next(o for o in tables[0].payload["metrics"] if o["metric"] == metric)
-    sign = 1 if facts["direction"] == "higher" else -1
-    best: dict[str, list[str]] = {}
-    for way, found in means.items():
-        best.setdefault(max(shared, key=lambda m: sign * found[m]), []).append(way)
+    return f"{said}; {_who_leads(cells)}."
+
+
+def _who_leads(cells: Mapping[str, Mapping[str, Cell]]) -> str:
+    """Name the methods that are marked as best, by removal; where none could be, say so."""
+    if not any(cell.best for found in cells.values() for cell in found.values()):
+        return "the examples are too few to say which method is best"
+    leaders: dict[tuple[str, ...], list[str]] = {}
+    for way, found in cells.items():
+        marked = tuple(m for m, cell in found.items() if cell.best)
+        leaders.setdefault(marked, []).append(way)
+    leading = [cell for found in cells.values() for cell in found.values() if cell.best]
+    beaten = any(cell.beats_random for cell in leading)
+    chance = "" if beaten else "; none of these can be told from random explanations"
+    if len(leaders) == 1:
+        ((best, _),) = leaders.items()
+        return f"{_named(best)}, whatever the removal{chance}"
+    said = [f"{_named(best)} with {' and '.join(ways)}" for best, ways in leaders.items()]
+    return ", ".join(said) + chance
+
+
+def _named(best: Sequence[str]) -> str:
+    if not best:
+        return "none is best"
     if len(best) == 1:
-        return f"{said}; {next(iter(best))} is the best whatever the removal."
-    who = ", ".join(f"{method} with {' and '.join(own)}" for method, own in best.items())
-    return f"{said}; the best is {who}."
+        return f"{best[0]} is the best"
+    if len(best) > 4:
+        return f"{len(best)} methods cannot be told from the best"
+    return f"{' and '.join(best)} cannot be told apart as the best"
+
+
+def _mean(cell: Cell) -> float:
+    value: Any = cell.value
+    return float(value.mean)

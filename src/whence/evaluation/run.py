@@ -2,9 +2,8 @@
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from typing import Any
-
-import numpy as np
 
 from whence.capture.counted import counted
 from whence.core.errors import BadParameter, InputError, NoRule, NotCapturable, NotFinite
@@ -13,8 +12,9 @@ from whence.data.examples import Example, marked
 from whence.data.examples import examples as read
 from whence.data.removal import Removal
 from whence.evaluation.agreement import Alike
+from whence.evaluation.cost import costs
 from whence.evaluation.evaluation import VERSION, Evaluation
-from whence.evaluation.judge import judged, plain
+from whence.evaluation.judge import judged
 from whence.evaluation.measures import measures
 from whence.evaluation.notes import Notes
 from whence.explainer import Explainer, Explanation
@@ -22,7 +22,6 @@ from whence.explainer.request import Request, requests
 from whence.explainer.testing import Marks, Unit
 from whence.explainer.work import Progress, origin
 from whence.methods import is_reader, method
-from whence.stats.together import bootstraps
 
 RANKINGS = 5
 
@@ -66,11 +65,17 @@ def evaluate(
         rankings,
     )
     alike = Alike(
-        [measure for measure in wanted if measure.kind == "agreement"], notes.methods, len(given)
+        [measure for measure in wanted if measure.kind == "agreement"],
+        notes.methods,
+        len(given),
+        rankings,
     )
     setting = {"remove": remove, "unit": unit, "target": _told(target), "truncate": truncate}
     texts = [example.given for example in given]
-    with counted(explainer.model) as runs:
+    drawing = explainer.loaded.infiller
+    models = [explainer.model, *([] if drawing is None else [drawing.loaded.model])]
+    with ExitStack() as stack:
+        runs = [stack.enter_context(counted(model)) for model in models]
         usable, backward = _usable(explainer, texts, asked, notes, target, truncate)
         hopeless = not usable and any(map(len, notes.failures.values()))
         trials = explainer.trials(
@@ -104,16 +109,18 @@ def evaluate(
             "examples": {
                 "given": len(given),
                 "explained": len(notes),
+                "different": len({repr(one) for one in given}),
+                "cut": len(notes.cut),
                 "why_not": notes.refused.listed(),
             },
             "methods": _methods(notes, asked, order, seed),
             "metrics": [
-                {**measure.facts(), "null": found[measure.name][2]} for measure in notes.measures
+                {**measure.facts(), **found[measure.name].facts()} for measure in notes.measures
             ],
-            "cells": [cell for cells, _, _ in found.values() for cell in cells],
-            "pairs": [pair for _, pairs, _ in found.values() for pair in pairs],
+            "cells": [cell for judgement in found.values() for cell in judgement.cells],
+            "pairs": [pair for judgement in found.values() for pair in judgement.pairs],
             "agreement": alike.matrices(order, seed),
-            "calls": {"forward": runs.forward, "backward": backward},
+            "calls": {"forward": sum(one.forward for one in runs), "backward": backward},
             "seconds": time.perf_counter() - started,
         }
     )
@@ -185,21 +192,11 @@ def _methods(
     notes: Notes, asked: Sequence[Request], order: Sequence[int], seed: int
 ) -> list[dict[str, Any]]:
     """Return what each method took per example, and what it could not explain."""
-    key = ("evaluate", "cost", seed)
-    costs = {
-        name: bootstraps(table[order], key)
-        for name, table in (
-            ("seconds", notes.seconds),
-            ("forward", notes.forward),
-            ("backward", notes.backward),
-        )
-    }
     return [
         {
             "method": request.name,
             "params": dict(request.params),
-            "explained": int((~np.isnan(notes.seconds[:, place])).sum()),
-            **{name: plain(found[place]) for name, found in costs.items()},
+            **costs(notes, place, order, seed),
             "why_not": notes.failures[request.name].listed(),
         }
         for place, request in enumerate(asked)

@@ -5,8 +5,8 @@ answers), which is for the caller to say in words.
 """
 
 from whence.stats.bins import entropy, kl, over_bins
-from whence.stats.interval import Interval, Percentile, bootstrap, percentile, proportion
-from whence.stats.paired import holm, sign_flip
+from whence.stats.interval import FEWEST, Interval, Percentile, bootstrap, percentile, proportion
+from whence.stats.paired import holm, least_p, needed, sign_flip
 from whence.stats.rank import kendall, pearson, ranks, spearman, top_k_overlap
 from whence.stats.retrieval import auprc, average_precision, roc_auc
 from whence.stats.spans import (
@@ -24,6 +24,7 @@ from whence.stats.spans import (
 )
 
 __all__ = [
+    "FEWEST",
     "Counts",
     "Interval",
     "Percentile",
@@ -38,9 +39,11 @@ __all__ = [
     "holm",
     "kendall",
     "kl",
+    "least_p",
     "macro",
     "macro_of_means",
     "micro",
+    "needed",
     "over_bins",
     "overlapping",
     "pearson",

@@ -16,13 +16,16 @@ Key = tuple[str | int | Iterable[int], ...]
 # order, differ by some 1e-16 a term, and that is no victory.
 SAME = 1e-12
 
+# The bootstrap of fewer observations is from the least of them to the greatest, or nearly, and covers too seldom.
+FEWEST = 5
+
 # Entries that are drawn at once. It is part of what a key means: another number, other draws.
 _TILE = 2**20
 
 
 @dataclass(frozen=True)
 class Interval:
-    """A mean, or another statistic, of n observations, and where it may lie. Of one observation that is not known."""
+    """A mean, or another statistic, of n observations, and where it may lie: not known of fewer than `FEWEST`."""
 
     mean: float
     low: float | None
@@ -54,14 +57,14 @@ def bootstrap(
 
     `values` is (n,), or (n, parts) with a statistic that makes one number of such rows. The rows are drawn anew n at
     a time with the key's own generator. Rows that are all alike give an interval of no width: what was never seen is
-    never drawn.
+    never drawn. Fewer than `FEWEST` rows have no interval.
     """
     rows = np.asarray(values, dtype=np.float64)
     n = len(rows)
     if not n:
         raise ValueError("There is no interval of no observations; ask for one where there is any.")
     found = float(rows.mean() if statistic is None else statistic(rows))
-    if n == 1:
+    if n < FEWEST:
         return Interval(found, None, None, n)
     if (rows == rows[0]).all():
         return Interval(found, found, found, n)

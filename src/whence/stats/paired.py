@@ -36,6 +36,19 @@ def sign_flip(differences: ArrayLike, key: Key, draws: int = 10_000) -> float:
     return (1 + as_far) / (1 + draws)
 
 
+def least_p(n: int) -> float:
+    """Return the smallest p value that `sign_flip` can give to n differences, whatever they are."""
+    return min(1.0, 2.0 ** (1 - n))
+
+
+def needed(comparisons: int, level: float) -> int:
+    """Return from how many examples on one of so many p values, corrected by `holm`, can be below the level."""
+    n = 1
+    while comparisons * least_p(n) >= level:
+        n += 1
+    return n
+
+
 def holm(p_values: Sequence[float]) -> list[float]:
     """Return the p values adjusted by Holm's step-down procedure, in the order they came in.
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whence.core.seed import generator
-from whence.stats.interval import SAME, Interval, Key
+from whence.stats.interval import FEWEST, SAME, Interval, Key
 from whence.stats.paired import sign_flip
 
 Array = NDArray[np.float64]
@@ -37,8 +37,8 @@ def _alike(columns: Array, key: Key, level: float, draws: int) -> list[Interval]
     """Draw the rows of columns that have a number in each of them."""
     n = len(columns)
     means = columns.mean(0)
-    if n == 1:
-        return [Interval(float(mean), None, None, 1) for mean in means]
+    if n < FEWEST:
+        return [Interval(float(mean), None, None, n) for mean in means]
     draw = generator("bootstraps", n, *key)
     each = max(1, _TILE // n)
     again = []

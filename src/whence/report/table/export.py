@@ -1,14 +1,18 @@
 """The table of an evaluation for papers and programs: Markdown, LaTeX, comma separated values."""
 
 import csv
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from io import StringIO
 from typing import Any
 
 from whence.report.table.grid import (
     CHANCE,
     COSTS,
+    COSTS_LEGEND,
     LEGEND,
+    Cell,
+    Grid,
     agreement,
     costs,
     effort,
@@ -16,6 +20,7 @@ from whence.report.table.grid import (
     headline,
     notes,
 )
+from whence.report.table.pairs import PAIRS_LEGEND, elsewhere, pair_grids
 
 _ACROSS = 4
 _MARKS = {"best": "Bold", "chance": "°"}
@@ -24,29 +29,43 @@ _MARKS = {"best": "Bold", "chance": "°"}
 def markdown(payload: Mapping[str, Any]) -> str:
     """Write an evaluation in Markdown."""
     parts = [_escaped(headline(payload)) + "."]
-    for grid in grids(payload, _ACROSS):
-        heads = [
-            f"{name} {arrow}{f' ({count})' if count else ''}"
-            for name, arrow, count in zip(grid.metrics, grid.arrows, grid.counts, strict=True)
-        ]
-        rows = [
-            (
-                name if name == CHANCE else f"`{name}`",
-                *(
-                    (f"**{cell.text}**" if cell.best else cell.text) + (" °" if cell.chance else "")
-                    for cell in cells
-                ),
-            )
-            for name, cells in grid.rows
-        ]
-        parts.append(_markdown_table([(grid.kind, *heads), *rows]))
+    parts += [_markdown_grid(grid) for grid in grids(payload, _ACROSS)]
+    pairs = [_markdown_grid(grid) for grid in pair_grids(payload, _ACROSS)]
+    parts += pairs
     parts.append(
         _markdown_table([COSTS, *((f"`{name}`", *facts) for name, *facts in costs(payload))])
     )
-    parts.append(" ".join(line.format(**_MARKS) for line in LEGEND))
-    said = [f"Agreement by {line}." for line in agreement(payload)] + notes(payload)
-    parts.append("\n".join(f"- {_escaped(line)}" for line in [*said, effort(payload)]))
+    legend = [line.format(**_MARKS) for line in LEGEND]
+    parts.append(" ".join([*legend, *([PAIRS_LEGEND] if pairs else []), COSTS_LEGEND]))
+    said = [f"Agreement by {line}." for line in agreement(payload)]
+    said += [*notes(payload), *elsewhere(payload), effort(payload)]
+    parts.append("\n".join(f"- {_escaped(line)}" for line in said))
     return "\n\n".join(parts) + "\n"
+
+
+def _markdown_grid(grid: Grid) -> str:
+    rows = [
+        (_markdown_name(name), *(_marked(cell, "**{}**".format, " °") for cell in cells))
+        for name, cells in grid.rows
+    ]
+    return _markdown_table([(grid.kind, *_heads(grid)), *rows])
+
+
+def _markdown_name(name: str) -> str:
+    return name if name == CHANCE else " over ".join(f"`{one}`" for one in name.split(" over "))
+
+
+def _heads(grid: Grid) -> list[str]:
+    return [
+        " ".join(part for part in (name, arrow, f"({count})" if count else "") if part)
+        for name, arrow, count in zip(grid.metrics, grid.arrows, grid.counts, strict=True)
+    ]
+
+
+def _marked(cell: Cell, strong: Callable[[str], str], chance: str) -> str:
+    """Write a cell with its marks at its own figures, not at those of random explanations."""
+    own = (strong(cell.own) if cell.best else cell.own) + (chance if cell.chance else "")
+    return f"{own}, {cell.null}" if cell.null else own
 
 
 def _markdown_table(rows: Sequence[Sequence[str]]) -> str:
@@ -56,7 +75,7 @@ def _markdown_table(rows: Sequence[Sequence[str]]) -> str:
 
 
 def _escaped(text: str) -> str:
-    for sign in "\\`*_[]<>|":
+    for sign in "\\`*_[]<>|$":
         text = text.replace(sign, "\\" + sign)
     return text
 
@@ -65,40 +84,53 @@ def latex(payload: Mapping[str, Any]) -> str:
     """Write an evaluation in LaTeX, with the rules of booktabs."""
     parts = ["% " + " ".join(headline(payload).split()), "% \\usepackage{booktabs}"]
     for grid in grids(payload, _ACROSS):
-        heads = [
-            f"{_latex(name)} {_latex(arrow)}{f' ({_latex(count)})' if count else ''}"
-            for name, arrow, count in zip(grid.metrics, grid.arrows, grid.counts, strict=True)
-        ]
-        *rows, last = [
-            [_latex(name), *(_latex_cell(cell.text, cell.best, cell.chance) for cell in cells)]
-            for name, cells in grid.rows
-        ]
-        parts += [
-            f"\\begin{{tabular}}{{l{'l' * len(heads)}}}",
-            "\\toprule",
-            _latex_row([_latex(grid.kind), *heads]),
-            "\\midrule",
-            *(_latex_row(row) for row in rows),
-            "\\midrule",
-            _latex_row(last),
-            "\\bottomrule",
-            "\\end{tabular}",
-            "",
-        ]
-    marks = {"best": "Bold", "chance": "°"}
-    parts += [f"% {line.format(**marks)}" for line in LEGEND]
-    parts += [f"% {' '.join(line.split())}" for line in (*notes(payload), effort(payload))]
+        parts += _latex_table([grid.kind, *_heads(grid)], _latex_rows(grid))
+    pairs = list(pair_grids(payload, _ACROSS))
+    for grid in pairs:
+        parts += _latex_table([grid.kind, *_heads(grid)], _latex_rows(grid))
+    cost = [
+        [_latex(name), *(f"{{{_latex(fact)}}}" for fact in facts)]
+        for name, *facts in costs(payload)
+    ]
+    parts += _latex_table(COSTS, cost)
+    said = [line.format(**_MARKS) for line in LEGEND]
+    said += [*([PAIRS_LEGEND] if pairs else []), COSTS_LEGEND]
+    said += [f"Agreement by {line}." for line in agreement(payload)]
+    said += [*notes(payload), *elsewhere(payload), effort(payload)]
+    parts += [f"% {' '.join(line.split())}" for line in said]
     return "\n".join(parts) + "\n"
+
+
+def _latex_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return the lines of a table; the row of random explanations stands below a rule."""
+    lines = []
+    for row in rows:
+        lines += ["\\midrule"] if row[0] == CHANCE else []
+        lines.append(_latex_row(row))
+    return [
+        f"\\begin{{tabular}}{{{'l' * len(heads)}}}",
+        "\\toprule",
+        _latex_row([_latex(head) for head in heads]),
+        "\\midrule",
+        *lines,
+        "\\bottomrule",
+        "\\end{tabular}",
+        "",
+    ]
 
 
 def _latex_row(cells: Sequence[str]) -> str:
     return " & ".join(cells) + " \\\\"
 
 
-def _latex_cell(text: str, best: bool, chance: bool) -> str:
+def _latex_rows(grid: Grid) -> list[list[str]]:
+    return [[_latex(name), *map(_latex_cell, cells)] for name, cells in grid.rows]
+
+
+def _latex_cell(cell: Cell) -> str:
     # A bracket that follows a line break or a macro would be taken for its argument.
-    body = f"{{{_latex(text)}}}"
-    return (f"\\textbf{body}" if best else body) + ("$^\\circ$" if chance else "")
+    safe = replace(cell, own=f"{{{_latex(cell.own)}}}", null=_latex(cell.null))
+    return _marked(safe, "\\textbf{}".format, "$^\\circ$")
 
 
 _LATEX = {
@@ -120,11 +152,15 @@ def _latex(text: str) -> str:
     )
 
 
-_COLUMNS = (
+_CELLS = (
     *("model", "remove", "unit", "seed", "method", "metric", "kind", "direction"),
     *("mean", "low", "high", "n", "random", "random_low", "random_high"),
-    *("gain", "gain_low", "gain_high", "effect", "p", "beats_random", "best"),
+    *("gain", "gain_low", "gain_high", "effect", "p", "beats_random", "best", "enough"),
     *("seconds", "forward", "backward", "untested"),
+)
+_PAIRS = (
+    *("model", "remove", "unit", "seed", "metric", "a", "b"),
+    *("gain", "low", "high", "n", "p", "enough"),
 )
 
 
@@ -132,26 +168,60 @@ def tidy(payload: Mapping[str, Any]) -> str:
     """Write one row for each method and metric, all figures in full."""
     costs_of = {one["method"]: one for one in payload["methods"]}
     facts_of = {one["metric"]: one for one in payload["metrics"]}
-    stream = StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(_COLUMNS)
-    setting = payload["setting"]
+    rows = []
     for cell in payload["cells"]:
         fact, own = facts_of[cell["metric"]], costs_of[cell["method"]]
-        writer.writerow(
+        rows.append(
             [
-                *(payload["model"]["name"], setting["remove"], setting["unit"], setting["seed"]),
+                *_setting(payload),
                 *(cell["method"], cell["metric"], fact["kind"], fact["direction"]),
                 *(cell[name] for name in ("mean", "low", "high", "n")),
                 *_ends(cell["null"]),
                 *_ends(cell["gain"]),
                 *(cell[name] for name in ("effect", "p", "beats_random", "best")),
+                cell.get("enough", True),
                 *(_ends(own[what])[0] for what in ("seconds", "forward", "backward")),
                 sum(row["count"] for row in cell["why_not"]),
             ]
         )
-    return stream.getvalue()
+    return _separated(_CELLS, rows)
+
+
+def compared(payload: Mapping[str, Any]) -> str:
+    """Write one row for each two methods and metric: by how much `a` is better than `b`, and the corrected p."""
+    return _separated(
+        _PAIRS,
+        [
+            [
+                *_setting(payload),
+                *(pair["metric"], pair["a"], pair["b"]),
+                *_ends(pair["gain"]),
+                pair["gain"]["n"] if pair["gain"] else 0,
+                pair["p"],
+                pair.get("enough", True),
+            ]
+            for pair in payload["pairs"]
+        ],
+    )
+
+
+def _setting(payload: Mapping[str, Any]) -> list[Any]:
+    setting = payload["setting"]
+    return [payload["model"]["name"], setting["remove"], setting["unit"], setting["seed"]]
 
 
 def _ends(one: Mapping[str, Any] | None) -> list[Any]:
     return [None, None, None] if one is None else [one[name] for name in ("mean", "low", "high")]
+
+
+def _separated(heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    stream = StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(heads)
+    writer.writerows([_harmless(value) for value in row] for row in rows)
+    return stream.getvalue()
+
+
+def _harmless(value: Any) -> Any:
+    """Keep a spreadsheet from running a text as a formula; numbers stay as they are."""
+    return f"'{value}" if isinstance(value, str) and value[:1] in "=+-@\t\r\n" and value else value

@@ -1,4 +1,4 @@
-"""What stands in the table of an evaluation, on every surface the same: never a mean without its interval."""
+"""What stands in the table of an evaluation, on every surface the same: never a mean without its interval or n."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -7,11 +7,13 @@ from math import floor, log10
 from statistics import mode
 from typing import Any
 
+from whence.report.table.power import power
 from whence.report.text import visible
 
 ARROWS = {"higher": "↑", "lower": "↓"}
 NOTHING = "not tested"
 CHANCE = "chance"  # a method may be called random
+TOO_FEW = "too few for an interval"
 
 LEGEND = (
     "Mean over the examples [95% bootstrap interval]. ↑ more is better, ↓ less is better. Chance: what random "
@@ -25,9 +27,15 @@ LEGEND = (
 class Cell:
     """One cell in words, and how it is to be marked."""
 
-    text: str
+    own: str
     best: bool = False
     chance: bool = False  # no better than random explanations, as far as can be told
+    null: str = ""  # what random explanations get, where it is another number for each method
+
+    @property
+    def text(self) -> str:
+        """All figures on one line."""
+        return f"{self.own}, {self.null}" if self.null else self.own
 
 
 @dataclass(frozen=True)
@@ -43,13 +51,19 @@ class Grid:
 
 def grids(payload: Mapping[str, Any], across: int) -> Iterator[Grid]:
     """Cut the table of an evaluation into pieces of at most so many metrics."""
+    for metrics in pieces_of(payload, across):
+        yield _grid(payload, metrics[0]["kind"], metrics)
+
+
+def pieces_of(payload: Mapping[str, Any], across: int) -> Iterator[list[Mapping[str, Any]]]:
+    """Cut the metrics into pieces of one kind."""
     kinds = dict.fromkeys(one["kind"] for one in payload["metrics"])
     for kind in kinds:
         own = [one for one in payload["metrics"] if one["kind"] == kind]
         pieces = -(-len(own) // max(across, 1))
         ends = [-(-len(own) * piece // pieces) for piece in range(pieces + 1)]  # as even as can be
         for start, end in pairwise(ends):
-            yield _grid(payload, kind, own[start:end])
+            yield own[start:end]
 
 
 def _grid(payload: Mapping[str, Any], kind: str, metrics: Sequence[Mapping[str, Any]]) -> Grid:
@@ -77,14 +91,24 @@ def _column(payload: Mapping[str, Any], metric: Mapping[str, Any]) -> tuple[str,
         if not cell["n"]:
             cells.append(Cell(NOTHING))
             continue
-        text = interval(cell, digits)
-        text += "" if cell["n"] == usual else f" n={cell['n']}"
+        chance = ""
         if metric["null"] is None and cell["null"]:
-            text += f", {CHANCE} {number(cell['null']['mean'], digits)}"
-        cells.append(Cell(text, cell["best"], not cell["beats_random"]))
+            chance = f"{CHANCE} {interval(cell['null'], digits, cell['n'])}"
+        marked = not cell["beats_random"] and cell.get("enough", True)
+        cells.append(Cell(interval(cell, digits, usual), cell["best"], marked, chance))
     null = metric["null"]
-    cells.append(Cell(interval(null, digits) if null else "see each" if tested else NOTHING))
-    return (f"n={usual}" if tested else ""), cells
+    last = interval(null, digits, usual) if null else "see each" if tested else NOTHING
+    return count_of(own), [*cells, Cell(last)]
+
+
+def count_of(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Say how many examples most rows are of, and that these are too few, if they are."""
+    counts = [row["n"] for row in rows if row["n"]]
+    if not counts:
+        return ""
+    usual = mode(counts)
+    few = any(row["n"] == usual and row["low"] is None for row in rows)
+    return f"n={usual}: {TOO_FEW}" if few else f"n={usual}"
 
 
 def digits_of(intervals: Sequence[Mapping[str, Any]]) -> int | None:
@@ -103,14 +127,22 @@ def number(value: float, digits: int | None) -> str:
     return text.removeprefix("-") if not float(text) else text
 
 
-def interval(one: Mapping[str, Any], digits: int | None) -> str:
-    """Write a mean with its interval; of one example there is none, and of a constant none is needed."""
+def interval(one: Mapping[str, Any], digits: int | None, said: int = 0) -> str:
+    """Write a mean with its interval, and n unless it is said elsewhere; of a constant no interval is needed."""
     mean = number(one["mean"], digits)
     if one["low"] is None:
-        return f"{mean} (one example)"
+        return mean if one["n"] == said else f"{mean} (n={one['n']}: {TOO_FEW})"
+    n = "" if one["n"] == said else f" n={one['n']}"
     if one["low"] == one["high"]:
-        return f"{mean} (always)"
-    return f"{mean} [{number(one['low'], digits)}, {number(one['high'], digits)}]"
+        return f"{mean} (always){n}"
+    return f"{mean} [{number(one['low'], digits)}, {number(one['high'], digits)}]{n}"
+
+
+COSTS = ("method", "seconds per example", "forwards", "backwards", "explained")
+COSTS_LEGEND = (
+    "Costs are means over the explained examples [95% bootstrap interval]; one number alone: the same for each. "
+    "Seconds are timed batch by batch: of fewer than 5 batches no interval is known."
+)
 
 
 def costs(payload: Mapping[str, Any]) -> list[tuple[str, str, str, str, str]]:
@@ -121,22 +153,28 @@ def costs(payload: Mapping[str, Any]) -> list[tuple[str, str, str, str, str]]:
         if one["seconds"] is None:
             rows.append((one["method"], "-", "-", "-", explained))
             continue
-        mean = one["seconds"]["mean"]
-        digits = 1 - floor(log10(mean)) if 0 < mean < 10 else 0
-        # The inputs of a batch share its time: one batch has no spread.
-        spread = one["seconds"]["low"] not in (None, one["seconds"]["high"])
-        seconds = interval(one["seconds"], digits) if spread else number(mean, digits)
-        passes = [f"{one[what]['mean']:.4g}" for what in ("forward", "backward")]
-        rows.append((one["method"], seconds, *passes, explained))
+        passes = [_passes(one[what], one["explained"]) for what in ("forward", "backward")]
+        rows.append((one["method"], _seconds(one["seconds"]), *passes, explained))
     return rows
 
 
-COSTS = ("method", "seconds per example", "forwards", "backwards", "explained")
+def _seconds(one: Mapping[str, Any]) -> str:
+    mean, n = one["mean"], one["n"]
+    digits = 1 - floor(log10(mean)) if 0 < mean < 10 else 0
+    return f"{interval(one, digits, n)} ({n} {'batch' if n == 1 else 'batches'})"
+
+
+def _passes(one: Mapping[str, Any], explained: int) -> str:
+    if one.get("least", one["low"]) == one.get("most", one["high"]) and one["mean"] % 1 == 0:
+        return f"{one['mean']:.0f}"
+    if one["low"] is None and "least" in one:
+        return f"{one['mean']:.4g} (from {one['least']:.0f} to {one['most']:.0f})"
+    return interval(one, digits_of([one]), explained)
 
 
 def notes(payload: Mapping[str, Any]) -> list[str]:
     """Say what could not be done, and why."""
-    lines = [
+    lines = notes_of_size(payload) + [
         f"{_counted(row, 'example')} could not be read: {row['why']}"
         for row in payload["examples"]["why_not"]
     ]
@@ -158,6 +196,32 @@ def notes(payload: Mapping[str, Any]) -> list[str]:
     return [visible(line) for line in lines]
 
 
+def notes_of_size(payload: Mapping[str, Any]) -> list[str]:
+    """Say what concerns every figure: that there are too few examples, or that some are copies or not whole."""
+    return [*power(payload), *_copies(payload), *_cut(payload)]
+
+
+def _copies(payload: Mapping[str, Any]) -> list[str]:
+    given = payload["examples"]["given"]
+    different = payload["examples"].get("different", given)
+    if different >= given:
+        return []
+    return [
+        f"Only {different} of the {given} examples {'is' if different == 1 else 'are'} different; intervals and "
+        "tests take each for an observation of its own, so they promise too much."
+    ]
+
+
+def _cut(payload: Mapping[str, Any]) -> list[str]:
+    count, of = payload["examples"].get("cut", 0), payload["examples"]["explained"]
+    if not count:
+        return []
+    verb = "was" if count == 1 else "were"
+    said = f"{count} of {of} examples {verb} longer than the model takes and {verb} cut"
+    marked = any(one["kind"] == "plausibility" for one in payload["metrics"])
+    return [f"{said}, with what people marked beyond." if marked else f"{said}."]
+
+
 def _counted(row: Mapping[str, Any], what: str) -> str:
     count = row["count"]
     named = ", ".join(str(number) for number in row["examples"])
@@ -172,7 +236,7 @@ def headline(payload: Mapping[str, Any]) -> str:
     methods = "1 method" if count == 1 else f"{count} methods"
     removed = f"removed by {setting['remove']}, {setting['unit']} by {setting['unit']}"
     return (
-        f"{visible(payload['model']['name'])}: {methods} on {examples['explained']} of "
+        f"{' '.join(visible(payload['model']['name']).split())}: {methods} on {examples['explained']} of "
         f"{examples['given']} examples, {removed}, {setting['rankings']} random explanations each, "
         f"seed {setting['seed']}"
     )
@@ -198,8 +262,9 @@ def agreement(payload: Mapping[str, Any]) -> list[str]:
         digits = digits_of(rows)
         ends = [("", rows[0])] if len(rows) == 1 else [("most ", rows[-1]), ("least ", rows[0])]
         said = "; ".join(
-            f"{which}{row['a']} and {row['b']} {interval(row, digits)} n={row['n']}"
-            for which, row in ends
+            f"{which}{row['a']} and {row['b']} {interval(row, digits)}" for which, row in ends
         )
+        if null := rows[-1].get("null"):
+            said += f"; {CHANCE} {interval(null, digits)}"
         lines.append(f"{measure.replace('_', ' ')}: {said}")
     return lines

@@ -9,6 +9,7 @@ from whence.report.sheet import provenance
 from whence.report.table.grid import (
     CHANCE,
     COSTS,
+    COSTS_LEGEND,
     LEGEND,
     Cell,
     Grid,
@@ -19,27 +20,33 @@ from whence.report.table.grid import (
     headline,
     notes,
 )
+from whence.report.table.pairs import PAIRS_LEGEND, elsewhere, pair_grids
 from whence.report.table.plot import plot
 
 _ACROSS = 4
 _STYLE = """.whence td.chance, .whence tr.chance td { color: var(--dim); }
-.whence svg { max-width: 100%; height: auto; }"""
+.whence .wide { overflow-x: auto; }
+.whence svg { max-width: 100%; min-width: 40rem; height: auto; }"""
 
 
-def fragment(payload: dict[str, Any], answer: str = "") -> str:
-    """Return a piece of HTML for a notebook cell, below an answer that stands on it, if there is one."""
+def fragment(payload: dict[str, Any], answer: str = "", plan: str = "") -> str:
+    """Return a piece of HTML for a notebook cell, below an answer that stands on it and its plan, if there are."""
     legend = [line.format(best="Bold", chance="°") for line in LEGEND]
+    pairs = list(pair_grids(payload, _ACROSS))
+    legend += [*([PAIRS_LEGEND] if pairs else []), COSTS_LEGEND]
     said = [f"Agreement by {line}." for line in agreement(payload)]
     body = [
         "<section>",
         f"<p><strong>{escape(answer)}</strong></p>" if answer else "",
+        f'<p class="dim">{escape(plan)}</p>' if plan else "",
         f"<h2>{escape(headline(payload))}</h2>",
-        plot(payload, titled=False),
+        f'<div class="wide">{plot(payload, titled=False)}</div>',
         *(_table(grid) for grid in grids(payload, _ACROSS)),
+        *(_table(grid) for grid in pairs),
         _rows([COSTS], costs(payload)),
         *(f'<p class="dim">{escape(line)}</p>' for line in [*legend, *said]),
         *(f"<p>{escape(line)}</p>" for line in notes(payload)),
-        f'<p class="dim">{escape(effort(payload))}</p>',
+        *(f'<p class="dim">{escape(line)}</p>' for line in [*elsewhere(payload), effort(payload)]),
         provenance(payload),
         "</section>",
     ]
@@ -56,16 +63,22 @@ def _table(grid: Grid) -> str:
         f"{''.join(_cell(cell) for cell in cells)}</tr>"
         for name, cells in grid.rows
     )
-    return f"<table><thead><tr><th>{escape(grid.kind)}</th>{heads}</tr></thead>{rows}</table>"
+    return _wide(f"<tr><th>{escape(grid.kind)}</th>{heads}</tr>", rows)
 
 
 def _cell(cell: Cell) -> str:
-    text = escape(cell.text)
+    text = escape(cell.own)
     text = f"<strong>{text}</strong>" if cell.best else text
-    return f'<td class="chance">{text} °</td>' if cell.chance else f"<td>{text}</td>"
+    null = f'<br><span class="dim">{escape(cell.null)}</span>' if cell.null else ""
+    return f'<td class="chance">{text} °{null}</td>' if cell.chance else f"<td>{text}{null}</td>"
 
 
 def _rows(heads: Sequence[Sequence[str]], body: Sequence[Sequence[str]]) -> str:
     top = "".join(f"<th>{escape(one)}</th>" for head in heads for one in head)
     rows = "".join(f"<tr>{''.join(f'<td>{escape(one)}</td>' for one in row)}</tr>" for row in body)
-    return f"<table><thead><tr>{top}</tr></thead>{rows}</table>"
+    return _wide(f"<tr>{top}</tr>", rows)
+
+
+def _wide(head: str, rows: str) -> str:
+    """Return a table that scrolls by itself where the page is too narrow for it."""
+    return f'<div class="wide"><table><thead>{head}</thead>{rows}</table></div>'

@@ -7,7 +7,7 @@ from math import ceil, floor, log10
 from textwrap import wrap
 from typing import Any
 
-from whence.report.table.grid import ARROWS, headline
+from whence.report.table.grid import ARROWS, TOO_FEW, headline, notes_of_size
 from whence.view.shade import POSITIVE
 
 _ROW = 20  # height of a method
@@ -48,7 +48,9 @@ def plot(payload: Mapping[str, Any], *, titled: bool = True) -> str:
     down = -(-len(metrics) // across)
     width = label + across * (_PANEL + _GAP) + 8
     title = _lines(headline(payload), width, 13) if titled else []
-    foot = [line for said in _LEGEND for line in _lines(said, width, 11)]
+    foot = [
+        line for said in (*_LEGEND, *notes_of_size(payload)) for line in _lines(said, width, 11)
+    ]
     above = 22 + 17 * len(title) if titled else 4
     height = above + down * tall + 14 + 16 * len(foot)
     parts = [
@@ -158,13 +160,16 @@ def _random(scale: _Scale, null: Mapping[str, Any], y: float) -> str:
 
 def _dot(scale: _Scale, cell: Mapping[str, Any], y: float) -> str:
     x = scale.at(cell["mean"])
-    colour = _DOT if cell["beats_random"] else "#8a939c"
+    # Where nothing could have been told apart, nothing is greyed out either.
+    colour = _DOT if cell["beats_random"] or not cell.get("enough", True) else "#8a939c"
     fill = colour if cell["best"] else "#fff"
     told = f"{cell['method']}: {cell['mean']:.4g}"
     line = ""
     if cell["low"] is not None:
         told += f" [{cell['low']:.4g}, {cell['high']:.4g}], n={cell['n']}"
         line = _line(scale.at(cell["low"]), y, scale.at(cell["high"]), y, colour, 2)
+    else:
+        told += f", n={cell['n']}: {TOO_FEW}"
     return (
         f"<g><title>{escape(told)}</title>{line}"
         f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{fill}" stroke="{colour}" stroke-width="2"/></g>'

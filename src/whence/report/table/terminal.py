@@ -10,7 +10,9 @@ from rich.text import Text
 from whence.report.table.grid import (
     CHANCE,
     COSTS,
+    COSTS_LEGEND,
     LEGEND,
+    Cell,
     Grid,
     agreement,
     costs,
@@ -19,10 +21,15 @@ from whence.report.table.grid import (
     headline,
     notes,
 )
-from whence.report.table.text import BEST, NO_BETTER, shown
+from whence.report.table.pairs import PAIRS_LEGEND, elsewhere, pair_grids
+from whence.report.table.text import BEST, NO_BETTER
 from whence.report.text import visible
 
 _CELL = 27  # columns that a metric takes up, about
+_PAIR = 34  # the same of a difference with its p
+_OVER = " over "
+# What an encoding without these signs would show as numbers.
+_ASCII = str.maketrans({"↑": "^", "↓": "v", "°": "~", "�": "?"})
 
 
 class Sheet:
@@ -35,25 +42,31 @@ class Sheet:
         self, console: Console, options: ConsoleOptions
     ) -> Iterator[RenderableType]:
         """Lay the tables out."""
-        payload = self._payload
+        payload, write = self._payload, _Writer(ascii_only=options.ascii_only)
         longest = max((len(one["method"]) for one in payload["methods"]), default=0)
-        yield Text(headline(payload), "bold")
-        for grid in grids(payload, max(1, (options.max_width - longest) // _CELL)):
+        room = options.max_width - longest
+        yield write(headline(payload), "bold")
+        for grid in grids(payload, max(1, room // _CELL)):
             yield Text()
-            yield _table(grid)
+            yield _table(grid, write)
+        pairs = list(pair_grids(payload, max(1, (room - longest - len(_OVER)) // _PAIR)))
+        # Where there is no room for two names side by side, the second goes below.
+        between = _OVER if room - longest - len(_OVER) >= _PAIR else f"{_OVER.rstrip()}\n"
+        for grid in pairs:
+            yield Text()
+            yield _table(grid, write, between)
         yield Text()
-        cost = Table(*COSTS, box=None, pad_edge=False, header_style="dim")
-        for name, *facts in costs(payload):
-            cost.add_row(Text(name, "bold"), *facts)
-        yield cost
+        yield _costs(payload, write, options.max_width)
         yield Text()
-        for line in LEGEND:
-            yield Text(line.format(best=BEST, chance=NO_BETTER), "dim")
+        legend = [line.format(best=BEST, chance=NO_BETTER) for line in LEGEND]
+        for line in [*legend, *([PAIRS_LEGEND] if pairs else []), COSTS_LEGEND]:
+            yield write(line, "dim")
         for line in agreement(payload):
-            yield Text(f"Agreement by {line}.", "dim")
+            yield write(f"Agreement by {line}.", "dim")
         for line in notes(payload):
-            yield Text(line, "yellow")
-        yield Text(effort(payload), "dim")
+            yield write(line, "yellow")
+        for line in [*elsewhere(payload), effort(payload)]:
+            yield write(line, "dim")
 
 
 def render(payload: Mapping[str, Any]) -> RenderableType:
@@ -61,21 +74,81 @@ def render(payload: Mapping[str, Any]) -> RenderableType:
     return Sheet(payload)
 
 
-def answered(sentence: str, payload: Mapping[str, Any]) -> RenderableType:
-    """Lay out an answer, with the evaluation that it stands on."""
-    return Group(Text(visible(sentence), "bold"), Text(), Sheet(payload))
+def answered(sentence: str, payload: Mapping[str, Any], plan: str = "") -> RenderableType:
+    """Lay out an answer, with the plan and the evaluation that it stands on."""
+    return Group(_Answer(sentence, plan), Text(), Sheet(payload))
 
 
-def _table(grid: Grid) -> Table:
+class _Answer:
+    """A sentence and what was planned for it."""
+
+    def __init__(self, sentence: str, plan: str) -> None:
+        self._sentence, self._plan = sentence, plan
+
+    def __rich_console__(
+        self, console: Console, options: ConsoleOptions
+    ) -> Iterator[RenderableType]:
+        write = _Writer(ascii_only=options.ascii_only)
+        yield write(visible(self._sentence), "bold")
+        if self._plan:
+            yield write(visible(self._plan), "dim")
+
+
+class _Writer:
+    """Makes text for rich, of signs that the terminal's encoding has."""
+
+    def __init__(self, *, ascii_only: bool) -> None:
+        self._signs = _ASCII if ascii_only else {}
+
+    def __call__(self, text: str, style: str = "") -> Text:
+        return Text(text.translate(self._signs), style)
+
+
+def _table(grid: Grid, write: _Writer, between: str = _OVER) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column(Text(grid.kind, "dim"), no_wrap=True)
     for name, arrow, count in zip(grid.metrics, grid.arrows, grid.counts, strict=True):
-        table.add_column(Text.assemble((f"{name} {arrow}", "bold"), (f" {count}", "dim")))
+        head = f"{name} {arrow}" if arrow else name
+        both = Text.assemble(write(head, "bold"), " ", write(count, "dim"))
+        table.add_column(both, overflow="fold")
     for name, cells in grid.rows:
         last = name == CHANCE
-        row = [Text(name, "dim" if last else "bold")]
-        for cell in cells:
-            style = "dim" if last or cell.chance else "green" if cell.best else ""
-            row.append(Text(shown(cell), style))
-        table.add_row(*row)
+        table.add_row(
+            Text(name.replace(_OVER, between), "dim" if last else "bold"),
+            *(_cell(cell, last, write) for cell in cells),
+        )
+    return table
+
+
+def _cell(cell: Cell, last: bool, write: _Writer) -> Text:
+    style = "dim" if last or cell.chance else "green" if cell.best else ""
+    marks = (f" {BEST}" if cell.best else "") + (f" {NO_BETTER}" if cell.chance else "")
+    text = write(cell.own + marks, style)
+    return Text.assemble(text, "\n", write(cell.null, "dim")) if cell.null else text
+
+
+def _costs(payload: Mapping[str, Any], write: _Writer, width: int) -> RenderableType:
+    """Lay the costs out side by side, or where a word would have to be broken for that, one below the other."""
+    rows = [COSTS, *costs(payload)]
+    words = [
+        max(len(word) for text in column for word in text.split())
+        for column in zip(*rows, strict=True)
+    ]
+    if sum(words) + 2 * (len(words) - 1) > width:
+        lines = [
+            Text.assemble(
+                Text(name, "bold"),
+                *(
+                    write(f"\n  {head}: {fact}")
+                    for head, fact in zip(COSTS[1:], facts, strict=True)
+                ),
+            )
+            for name, *facts in rows[1:]
+        ]
+        return Group(*lines)
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for head in COSTS:
+        table.add_column(head, no_wrap=head == COSTS[0], overflow="fold")
+    for name, *facts in rows[1:]:
+        table.add_row(Text(name, "bold"), *(write(fact) for fact in facts))
     return table

@@ -5,8 +5,10 @@ from typing import Any
 
 from whence.report.table.grid import (
     COSTS,
+    COSTS_LEGEND,
     LEGEND,
     Cell,
+    Grid,
     agreement,
     costs,
     effort,
@@ -14,6 +16,7 @@ from whence.report.table.grid import (
     headline,
     notes,
 )
+from whence.report.table.pairs import PAIRS_LEGEND, elsewhere, pair_grids
 
 BEST, NO_BETTER = "*", "°"
 
@@ -22,22 +25,30 @@ def plain(payload: Mapping[str, Any], across: int = 3) -> str:
     """Write an evaluation as lines of text."""
     lines = [headline(payload), ""]
     for grid in grids(payload, across):
-        heads = [
-            f"{name} {arrow} {count}".rstrip()
-            for name, arrow, count in zip(grid.metrics, grid.arrows, grid.counts, strict=True)
-        ]
-        rows = [(name, *(shown(cell) for cell in cells)) for name, cells in grid.rows]
-        lines += [*_aligned([(grid.kind, *heads), *rows]), ""]
-    lines += [*_aligned([COSTS, *costs(payload)]), ""]
+        lines += [*_table(grid), ""]
+    pairs = [line for grid in pair_grids(payload, across) for line in [*_table(grid), ""]]
+    lines += [*pairs, *_aligned([COSTS, *costs(payload)]), ""]
     lines += [line.format(best=BEST, chance=NO_BETTER) for line in LEGEND]
+    lines += [PAIRS_LEGEND] if pairs else []
+    lines += [COSTS_LEGEND]
     lines += [f"Agreement by {line}." for line in agreement(payload)]
-    lines += notes(payload)
+    lines += [*notes(payload), *elsewhere(payload)]
     return "\n".join([*lines, effort(payload)])
+
+
+def _table(grid: Grid) -> list[str]:
+    heads = [
+        " ".join(part for part in parts if part)
+        for parts in zip(grid.metrics, grid.arrows, grid.counts, strict=True)
+    ]
+    rows = [(name, *(shown(cell) for cell in cells)) for name, cells in grid.rows]
+    return _aligned([(grid.kind, *heads), *rows])
 
 
 def shown(cell: Cell) -> str:
     """Write a cell with its marks."""
-    return cell.text + (f" {BEST}" if cell.best else "") + (f" {NO_BETTER}" if cell.chance else "")
+    own = cell.own + (f" {BEST}" if cell.best else "") + (f" {NO_BETTER}" if cell.chance else "")
+    return f"{own}, {cell.null}" if cell.null else own
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
