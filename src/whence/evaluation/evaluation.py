@@ -33,7 +33,7 @@ class Cell:
     gain: Interval | None  # by how much the method is better than those, example by example
     effect: float | None  # the mean gain in units of its spread between examples
     p: float | None  # of the gain, corrected for all comparisons of this metric
-    beats_random: bool
+    beats_random: bool | None  # None where what random explanations get is the aim
     best: bool  # or not to be told from the best
     why_not: Mapping[str, int]  # reasons why examples could not be tested, counted
     enough: (

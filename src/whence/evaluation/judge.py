@@ -85,9 +85,7 @@ def judged(notes: Notes, measure: Measure, order: Sequence[int], seed: int) -> J
                 "gain": plain(gain),
                 "effect": _effect(gains[:, place]),
                 "p": p,
-                "beats_random": bool(
-                    gain is not None and gain.mean > 0 and p is not None and p < LEVEL
-                ),
+                "beats_random": _beats(gain, p) if measure.aim == "beat" else None,
                 "enough": enough[place],
                 "best": False,
                 "why_not": notes.why_not[method, name].listed(),
@@ -114,6 +112,10 @@ def judged(notes: Notes, measure: Measure, order: Sequence[int], seed: int) -> J
         comparisons,
         needed(max(comparisons, 1), LEVEL),
     )
+
+
+def _beats(gain: Interval | None, p: float | None) -> bool:
+    return gain is not None and gain.mean > 0 and p is not None and p < LEVEL
 
 
 def _chance(

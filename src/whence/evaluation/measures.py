@@ -47,6 +47,11 @@ class Measure:
         """Whether all explanations of an input have the same null."""
         return bool(self.entry.facts["null"] != "shuffles")
 
+    @property
+    def aim(self) -> str:
+        """What an explanation should do with the null: "beat" it, or "reach" it."""
+        return str(self.entry.facts.get("aim", "beat"))
+
     def of(self, trial: Trial) -> Outcome:
         """Run the metric; what cannot be asked of the model cannot be tested."""
         try:
@@ -81,6 +86,7 @@ class Measure:
             "formula": self.entry.facts["formula"],
             "cite": self.entry.facts["cite"],
             "params": dict(self.params),
+            "aim": self.aim,
             "null_kind": "number" if self.constant is not None else self.entry.facts["null"],
         }
 

@@ -20,6 +20,7 @@ _SAME_SIZE = "All scores are of the same size: there is no ranking to test."
     direction="lower",
     range=(-1, 1),
     null="shuffles",
+    aim="reach",  # as unlike as an unrelated explanation is as unlike as can be
     again=lambda stages, params: stages * params["seeds"],
     cite="Adebayo et al. 2018, arXiv:1810.03292 (cascading randomisation)",
     formula="mean over the stages k, from the output, of ρ(|s|, |s with random weights in the stages 1 to k|)",

@@ -94,7 +94,7 @@ def _column(payload: Mapping[str, Any], metric: Mapping[str, Any]) -> tuple[str,
         chance = ""
         if metric["null"] is None and cell["null"]:
             chance = f"{CHANCE} {interval(cell['null'], digits, cell['n'])}"
-        marked = not cell["beats_random"] and cell.get("enough", True)
+        marked = cell["beats_random"] is False and cell.get("enough", True)
         cells.append(Cell(interval(cell, digits, usual), cell["best"], marked, chance))
     null = metric["null"]
     last = interval(null, digits, usual) if null else "see each" if tested else NOTHING
@@ -174,7 +174,9 @@ def _passes(one: Mapping[str, Any], explained: int) -> str:
 
 def notes(payload: Mapping[str, Any]) -> list[str]:
     """Say what could not be done, and why."""
-    lines = notes_of_size(payload) + [
+    reached = [one["metric"] for one in payload["metrics"] if one.get("aim") == "reach"]
+    lines = [f"{name}: what random explanations get is the aim here." for name in reached]
+    lines += notes_of_size(payload) + [
         f"{_counted(row, 'example')} could not be read: {row['why']}"
         for row in payload["examples"]["why_not"]
     ]
@@ -189,10 +191,13 @@ def notes(payload: Mapping[str, Any]) -> list[str]:
             key = (cell["metric"], row["count"], row["why"])
             untested.setdefault(key, []).append(cell["method"])
     everyone = [one["method"] for one in payload["methods"] if one["explained"]]
+    together: dict[tuple[int, str, tuple[str, ...]], list[str]] = {}
     for (metric, count, why), methods in untested.items():
-        whom = "" if methods == everyone else f" of {', '.join(methods)}"
+        together.setdefault((count, why, tuple(methods)), []).append(metric)
+    for (count, why, who), metrics in together.items():
+        whom = "" if list(who) == everyone else f" of {', '.join(who)}"
         examples = "1 example" if count == 1 else f"{count} examples"
-        lines.append(f"{metric}{whom} could not be tested on {examples}: {why}")
+        lines.append(f"{', '.join(metrics)}{whom} could not be tested on {examples}: {why}")
     return [visible(line) for line in lines]
 
 

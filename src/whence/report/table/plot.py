@@ -161,7 +161,8 @@ def _random(scale: _Scale, null: Mapping[str, Any], y: float) -> str:
 def _dot(scale: _Scale, cell: Mapping[str, Any], y: float) -> str:
     x = scale.at(cell["mean"])
     # Where nothing could have been told apart, nothing is greyed out either.
-    colour = _DOT if cell["beats_random"] or not cell.get("enough", True) else "#8a939c"
+    grey = cell["beats_random"] is False and cell.get("enough", True)
+    colour = "#8a939c" if grey else _DOT
     fill = colour if cell["best"] else "#fff"
     told = f"{cell['method']}: {cell['mean']:.4g}"
     line = ""
