@@ -1,6 +1,7 @@
 """Explaining again: what one input of a batch asks for is made for all, and is what each would get alone."""
 
 from dataclasses import replace
+from threading import Thread
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import pytest
 import whence
 from tests.asked import listening
 from tests.contract.state import assert_unchanged, snapshot
+from whence.capture.counted import counted
 from whence.trial import Beside, Dropout, Noise, OtherClass, Padded, Randomised
 
 TEXTS = [
@@ -68,3 +70,13 @@ def test_what_cannot_be_made_again_asks_nothing(explainer):
         card = explanation.trust(budget=1)
     assert not asked
     assert card.test("stability")["why"] == ("It cannot be made again: there is no method 'mine'.")
+
+
+def test_passes_of_another_thread_are_not_counted(explainer):
+    with counted(explainer.model) as runs:
+        other = Thread(target=explainer.predict, args=(TEXTS,))
+        other.start()
+        other.join()
+        assert runs.forward == 0
+        explainer.predict(TEXTS)
+        assert runs.forward == len(TEXTS)

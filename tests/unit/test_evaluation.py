@@ -23,7 +23,7 @@ from whence.core.errors import (
 from whence.data.examples import Example, Span
 from whence.evaluation import Evaluation, Recommendation, plan, recommend
 from whence.evaluation.cost import costs
-from whence.evaluation.judge import judged
+from whence.evaluation.judge import judged, mark_best
 from whence.evaluation.measures import measures
 from whence.evaluation.notes import Notes
 from whence.evaluation.recommend import decided
@@ -814,3 +814,30 @@ def test_a_recommendation_shows_and_saves_itself(explainer, tmp_path):
         Recommendation.load(tmp_path / "no.json")
     with pytest.raises(CannotRead, match="is not a recommendation"):
         Recommendation.load(Evaluation.save(answer.evaluation, tmp_path / "table.json"))
+
+
+def test_texts_so_short_that_they_have_fewer_rankings_than_were_asked_for(explainer):
+    """Two words can be ranked in two ways; the random explanations of other texts are five."""
+    data = [
+        {"text": "bad movie", "rationale": [[0, 3]]},
+        {"text": "a really bad movie that I hated", "rationale": [[9, 12]]},
+    ] * 3
+    for given in (data, data[::-1]):
+        table = whence.evaluate(explainer, given, ["attcat", "gradient"], ["iou_f1"])
+        cell = next(cell for cell in table.to_dict()["cells"] if cell["method"] == "attcat")
+        assert cell["n"] == 6
+        assert 0 <= cell["null"]["mean"] <= 1
+
+
+def test_the_best_is_found_example_by_example():
+    """B is better wherever both could be tested; A was only tested where it is easy."""
+    cells = [{"method": "A", "n": 20}, {"method": "B", "n": 40}, {"method": "C", "n": 40}]
+    pairs = [
+        {"a": "A", "b": "B", "gain": {"mean": -0.1}, "p": 0.001, "enough": True},
+        {"a": "A", "b": "C", "gain": {"mean": 0.1}, "p": 0.001, "enough": True},
+        {"a": "B", "b": "C", "gain": {"mean": 0.1}, "p": 0.2, "enough": True},
+    ]
+    mark_best(cells, pairs)
+    assert [cell["best"] for cell in cells] == [False, True, False]
+    mark_best(cells, [{**row, "enough": False} for row in pairs])
+    assert not any(cell["best"] for cell in cells)

@@ -69,7 +69,7 @@ def trial_of(scores, shares=None, *, signed=True, marked=None, special=(0.0, 0.0
         signed=(signed,) * number if isinstance(signed, bool) else signed,
         axioms=({},) * number,
         units=units,
-        removed=Removed(model, units, how, target, np.array(model.shares(frozenset()))),
+        removed=Removed(model, units, how, target, np.array(model.shares(frozenset())), task),
         again=SimpleNamespace(stages=()),  # nothing here explains again
         marked=marked,
     )

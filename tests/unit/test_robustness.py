@@ -187,7 +187,8 @@ def test_nulls_by_hand():
 
 def test_null_of_words_deals_out_words():
     # The word of three tokens has 6, the others 1 and 0. Dealt out anew, first and once more, they are 6, 1 and 0.
-    trial = remade([2, 2, 2, 1, 0], units=((0, 1, 2), (3,), (4,)))
+    scores = [2, 2, 2, 1, 0]
+    trial = remade(scores, lambda _: ([scores], PREDICTED), units=((0, 1, 2), (3,), (4,)))
     null = trial.shuffled(0, 20)
     anew = null.by_unit(null.again(OtherClass(), range(20)).scores)
     assert np.sort(null.values, axis=1) == pytest.approx(np.tile([0, 1, 6], (20, 1)))
@@ -371,3 +372,11 @@ def test_a_batch_equals_its_singles(explainer):
     for number, trial, _ in explainer.trials(texts, method=METHODS):
         for name, values in zip(KINDS, alone[number], strict=True):
             assert outcome(name, trial).values == pytest.approx(values, **CLOSE), name
+
+
+def test_what_cannot_be_made_again_has_no_null_either():
+    trial = remade([3, 1, 2], lambda _: (["It cannot be."], 0))
+    found = trial.shuffled(0, 4).again(OtherClass())
+    assert found.predicted == 0
+    assert set(found.why_not.values()) == {"It cannot be."} and len(found.why_not) == 4
+    assert np.isnan(found.scores).all()

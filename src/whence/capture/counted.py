@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from threading import get_ident
 from typing import Any
 
 import torch
@@ -18,10 +19,12 @@ class Runs:
 
 @contextmanager
 def counted(model: torch.nn.Module) -> Iterator[Runs]:
-    """Count the model's forward passes for as long as the block lasts."""
-    runs = Runs()
+    """Count the forward passes that this thread makes for as long as the block lasts."""
+    runs, owner = Runs(), get_ident()
 
     def count(module: torch.nn.Module, args: tuple[Any, ...], named: Mapping[str, Any]) -> None:
+        if get_ident() != owner:
+            return
         given = (value for value in (*args, *named.values()) if isinstance(value, Tensor))
         runs.forward += next((len(value) for value in given), 1)
 

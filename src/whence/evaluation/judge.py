@@ -5,7 +5,7 @@ random explanations and of each two methods, are corrected together by Holm's pr
 examples that no data could pass, nothing is marked: that nothing was found is then no finding.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
@@ -103,7 +103,7 @@ def judged(notes: Notes, measure: Measure, order: Sequence[int], seed: int) -> J
         }
         for place, (a, b) in enumerate(couples)
     ]
-    _mark_best(cells, pairs, measure.sign)
+    mark_best(cells, pairs)
     comparisons = sum(p is not None for p in p_values)
     return Judgement(
         cells,
@@ -185,21 +185,16 @@ def _aggregated(
     return found
 
 
-def _mark_best(cells: list[dict[str, Any]], pairs: list[dict[str, Any]], sign: float) -> None:
-    """Mark the best, and all that cannot be told from it though they could have been.
+def mark_best(cells: Sequence[dict[str, Any]], pairs: Sequence[Mapping[str, Any]]) -> None:
+    """Mark every method that no other is better than by more than chance, example by example.
 
     One method alone is no best, nor is one that could not have been told from any other.
     """
-    tested = [cell for cell in cells if cell["n"]]
-    if len(tested) < 2:
-        return
-    best = max(tested, key=lambda cell: sign * cell["mean"])
-    rivals = {
-        ({row["a"], row["b"]} - {best["method"]}).pop(): row["p"]
-        for row in pairs
-        if row["enough"] and best["method"] in (row["a"], row["b"])
-    }
-    best["best"] = bool(rivals)
-    for cell in tested:
-        if cell["method"] in rivals:
-            cell["best"] = rivals[cell["method"]] >= LEVEL
+    compared, beaten = set(), set()
+    for row in pairs:
+        if row["enough"] and row["gain"] is not None:
+            compared |= {row["a"], row["b"]}
+            if row["p"] < LEVEL:
+                beaten.add(row["b"] if row["gain"]["mean"] > 0 else row["a"])
+    for cell in cells:
+        cell["best"] = cell["method"] in compared - beaten

@@ -70,7 +70,7 @@ class Notes:
             nulls = measure.nulls(trial, self.draws)
             self.nulls[measure.name][example, columns] = [_mean(one.values) for one in nulls]
             if measure.aggregates and all(one.parts for one in nulls):
-                self._keep(self.null_parts, measure, example, columns, nulls)
+                self._keep(self.null_parts, measure, example, columns, nulls, self.draws)
         if measure.aggregates and found.parts:
             rows = [
                 Outcome(found.values[[row]], parts={n: v[[row]] for n, v in found.parts.items()})
@@ -85,10 +85,12 @@ class Notes:
         example: int,
         columns: Sequence[int],
         found: Sequence[Outcome],
+        draws: int = 1,
     ) -> None:
-        """Keep the parts of one outcome for all columns, or of one for each."""
+        """Keep the parts of one outcome for all columns, or of one for each; a short text has fewer rankings."""
         names = self.part_names.setdefault(measure.name, list(found[0].parts))
         rows = np.stack([np.stack([one.parts[n] for n in names], -1) for one in found])
+        rows = rows[:, np.arange(draws) % rows.shape[1]]
         if measure.name not in kept:
             shape = (self.examples, len(self.methods), *rows.shape[1:])
             kept[measure.name] = np.full(shape, np.nan)

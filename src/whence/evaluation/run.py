@@ -161,8 +161,8 @@ def _usable(
                 for number in range(len(texts)):
                     notes.failed(number, request.name, error)
                 break
-            except NotFinite:
-                pass  # of this example; the others may be well
+            except (NotFinite, BadParameter):
+                pass  # of this example (it may be too short to remove anything); the others may be well
             found.append(request)
             break
     return found, backward

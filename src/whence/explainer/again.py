@@ -155,13 +155,13 @@ class Remaker:
                         claim.made[change, request.name] = own
                         self._count(claim, extra[row].forward, extra[row].backward)
         except (_Impossible, WhenceError) as error:
-            missing = [name for name in names if (change, name) not in claims[0].made]
-            if len(claims) == 1 and len(missing) == 1:
-                claims[0].made[change, missing[0]] = str(error)
+            if len(claims) == len(names) == 1:
+                claims[0].made[change, names[0]] = str(error)
                 return
             for claim in claims:
-                for name in missing:
-                    self._make(change, [claim], [name])
+                for name in names:
+                    if (change, name) not in claim.made:
+                        self._make(change, [claim], [name])
 
     def _count(self, claim: Claim, forward: int, backward: int) -> None:
         made = claim.passes

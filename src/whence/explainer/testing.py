@@ -87,7 +87,7 @@ def trial_of(
         signed=tuple(one.signed for one in explanations),
         axioms=tuple(one.axioms for one in explanations),
         units=units,
-        removed=Removed(ask, units, how, first.target, shares),
+        removed=Removed(ask, units, how, first.target, shares, loaded.task),
         again=remaker.add(
             Claim(
                 item,

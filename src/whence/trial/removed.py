@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from whence.capture import Ask
-from whence.core.types import Target
+from whence.core.types import Target, Task
 from whence.data.removal import Removal
 
 _ROUNDINGS = 64  # units of rounding that the logits of a deep model may be off by
@@ -25,6 +25,7 @@ class Removed:
         how: Removal,
         target: Target,
         shares: Numbers,
+        task: Task,
     ) -> None:
         """`shares` is what every label gets from the whole input: nothing need be asked for that."""
         self.how = how
@@ -32,9 +33,7 @@ class Removed:
         self._units = units
         self._target = target
         self._whole = shares
-        self._probable = bool(
-            (shares >= 0).all() and (shares <= 1).all()
-        )  # a regression's value is not
+        self._task = task
         self._known: dict[frozenset[int], Numbers] = {frozenset(): shares}
 
     def shares(self, holes: Sequence[Collection[int]]) -> Numbers:
@@ -58,7 +57,7 @@ class Removed:
 
     def by(self, how: Removal) -> "Removed":
         """Return the same input with units removed in another way."""
-        return Removed(self._ask, self._units, how, self._target, self._whole)
+        return Removed(self._ask, self._units, how, self._target, self._whole, self._task)
 
     @property
     def base(self) -> float:
@@ -78,7 +77,8 @@ class Removed:
         """
         falls = self.base - self.probability([(unit,) for unit in range(len(self._units))])
         # How far the rounding of logits of ordinary size moves a probability: less, the surer the model is.
-        move = self._whole * (1 - self._whole) if self._probable else self._whole
+        sure = self._task != "regression"
+        move = self._whole * (1 - self._whole) if sure else np.maximum(np.abs(self._whole), 1.0)
         grain = _ROUNDINGS * (self._ask.eps * float(np.abs(move).max()) + np.finfo(float).eps)
         return np.round(falls / grain) * grain
 

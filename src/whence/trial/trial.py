@@ -94,7 +94,11 @@ class Trial:
         """Return the trial of one explanation whose scores were dealt out anew, `times` times."""
         draw = generator("shuffles", self.seed, self.item.ids)
         dealt = np.array([draw.permutation(self.values[row]) for _ in range(times)])
-        return replace(self._instead(dealt, "shuffled"), signed=(self.signed[row],) * times)
+        return replace(
+            self._instead(dealt, "shuffled"),
+            signed=(self.signed[row],) * times,
+            again=_Unrelated(dealt, self, row),
+        )
 
     def spread(self, values: Numbers) -> Numbers:
         """Return scores that add up to the values of the units, (explanations, tokens).
@@ -147,8 +151,9 @@ class _Some:
 class _Unrelated:
     """Explains anew what was not explained in the first place: the scores are dealt out once more."""
 
-    def __init__(self, values: Numbers, trial: Trial) -> None:
+    def __init__(self, values: Numbers, trial: Trial, row: int | None = None) -> None:
         self._values = values
+        self._row = row  # the explanation that they are dealt out from, if it is one
         self._trial = trial
         self.prices = [0] * len(values)
         self.passes = Passes(0, 0)
@@ -162,5 +167,11 @@ class _Unrelated:
         drawn = replace(change, stage=0) if isinstance(change, Randomised) else change
         draw = generator("unrelated", repr(drawn), self._trial.seed, self._trial.item.ids)
         scores = self._trial.spread(draw.permuted(self._values, axis=1))
-        predicted = int(self._trial.removed.predicted([()])[0])
-        return Anew(scores, predicted, {})
+        if self._row is None:
+            return Anew(scores, int(self._trial.removed.predicted([()])[0]), {})
+        # What could not be made again, or is left out as the prediction changed, is so in the null as well.
+        found = self._trial.again(change, [self._row])
+        if why := found.why_not.get(self._row):
+            nothing = np.full_like(scores, np.nan)
+            return Anew(nothing, found.predicted, dict.fromkeys(range(len(scores)), why))
+        return Anew(scores, found.predicted, {})

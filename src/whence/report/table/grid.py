@@ -18,7 +18,7 @@ TOO_FEW = "too few for an interval"
 LEGEND = (
     "Mean over the examples [95% bootstrap interval]. ↑ more is better, ↓ less is better. Chance: what random "
     "explanations of the same examples get.",
-    "{best}: the best, and what cannot be told from it. {chance}: cannot be told from random explanations, or is "
+    "{best}: no other method is better by more than chance. {chance}: cannot be told from random explanations, or is "
     "worse. Paired sign-flip tests, corrected by Holm's procedure for all comparisons of a metric, at 5%.",
 )
 

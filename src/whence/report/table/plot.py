@@ -20,7 +20,8 @@ _INK, _DIM, _RULE, _BAND = "#1b1f24", "#5c6670", "#e3e7eb", "#e9ecef"
 _LEGEND = (
     "Dot: mean; line: 95% bootstrap interval. Dashed, with its interval as a band: random explanations of the same "
     "examples.",
-    "Filled: the best, and what cannot be told from it. Grey: cannot be told from random explanations, or is worse.",
+    "Filled: no other method is better by more than chance. Grey: cannot be told from random explanations, or is "
+    "worse.",
 )
 _DOT = "#{:02x}{:02x}{:02x}".format(*POSITIVE)
 
