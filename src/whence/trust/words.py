@@ -17,7 +17,6 @@ _ADVICE = {
 _POINTS = ("deletion", "sufficiency")
 _BEHAVIOUR = tuple(rule.name for rule in RULES if rule.name not in AXIOMS)
 _DECISIVE: dict[str, list[tuple[str, tuple[str, ...]]]] = {
-    "fails": [("fails", (*_POINTS, "randomisation"))],
     "weak": [("fails", _BEHAVIOUR), ("weak", _BEHAVIOUR), ("not tested", _POINTS)],
     "not tested": [("not tested", _POINTS)],
 }
@@ -38,11 +37,17 @@ def method_sentence(method: str, verdict: str, tests: Sequence[Mapping[str, Any]
         open_ = [name for name in _BEHAVIOUR if found[name]["verdict"] == "not tested"]
         missing = f" Not tested: {', '.join(open_).replace('_', ' ')}." if open_ else ""
         return said + _joined(found["deletion"]["why"], found["sufficiency"]["why"]) + missing
-    for wanted, names in _DECISIVE[verdict]:
+    for wanted, names in _DECISIVE.get(verdict) or [("fails", _failing(found))]:
         for test in tests:
             if test["verdict"] == wanted and test["name"] in names:
                 return said + _lowered(test["why"])
     return said + "no test was decisive."
+
+
+def _failing(found: Mapping[str, Mapping[str, Any]]) -> tuple[str, ...]:
+    """Name the tests by which a method fails: what it points at, or else that it does not come from the model."""
+    pointing = {found[name]["verdict"] for name in _POINTS} - {"not tested"}
+    return _POINTS if pointing == {"fails"} else ("randomisation",)
 
 
 def card_sentence(methods: Sequence[Mapping[str, Any]]) -> str:
