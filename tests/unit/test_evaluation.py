@@ -210,6 +210,7 @@ def test_the_table_says_all_there_is(table):
 
 
 def test_the_calls_are_those_that_were_made(explainer):
+    explainer.predict(TEXTS)  # finds out, once, that the model takes several lengths in one batch
     with counted(explainer.model) as runs:
         found = whence.evaluate(explainer, TEXTS[:3], ["attcat"], "loo_correlation")
     # Trying the method, explaining three texts, and each token of each text left out, once.
@@ -841,3 +842,14 @@ def test_the_best_is_found_example_by_example():
     assert [cell["best"] for cell in cells] == [False, True, False]
     mark_best(cells, [{**row, "enough": False} for row in pairs])
     assert not any(cell["best"] for cell in cells)
+
+
+def test_a_plan_reckons_with_the_longest_example_coming_first(explainer):
+    """Methods are tried on the first example of the file, which need not be the first that was drawn."""
+    long = " ".join(["the film was good and the actors were not bad at all"] * 6)
+    for given in ([long, "good film"], ["good film", long]):
+        for seed in (0, 1):
+            found = recommend(
+                explainer, given, methods=["occlusion", "leave_one_out"], seed=seed, budget=20_000
+            )
+            assert found.evaluation.payload["calls"]["forward"] <= found.plan.calls

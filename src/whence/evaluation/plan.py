@@ -125,14 +125,13 @@ def _lengths(explainer: Explainer, examples: Sequence[Example], seed: int) -> li
 
 def _calls(asked: Sequence[Request], chosen: Sequence[tuple[int, int]]) -> int:
     """Return the forward passes at most: explaining, each explanation's shares, and one for each token left out."""
-    total = _PROBES
-    for place, (_, tokens) in enumerate(chosen):
+    # Each method is first tried alone on one of them, whichever comes first: at most the longest.
+    longest = max((tokens for _, tokens in chosen), default=0)
+    total = _PROBES + len(asked) + sum(request.extra_forwards(longest) for request in asked)
+    for _, tokens in chosen:
         own = sum(request.extra_forwards(tokens) for request in asked)
-        tried = (
-            (len(asked) + own) if place == 0 else 0
-        )  # each method alone, to see whether it works
         shares = 2 * _SHARES * (len(asked) + RANKINGS)
-        total += tried + 1 + own + shares + tokens + 1
+        total += 1 + own + shares + tokens + 1
     return total
 
 
