@@ -846,10 +846,10 @@ def test_the_best_is_found_example_by_example():
 
 def test_a_plan_reckons_with_the_longest_example_coming_first(explainer):
     """Methods are tried on the first example of the file, which need not be the first that was drawn."""
-    long = " ".join(["the film was good and the actors were not bad at all"] * 6)
+    long = " ".join(["the film was good and the actors were not bad at all"] * 3)
     for given in ([long, "good film"], ["good film", long]):
         for seed in (0, 1):
             found = recommend(
-                explainer, given, methods=["occlusion", "leave_one_out"], seed=seed, budget=20_000
+                explainer, given, methods=["occlusion", "leave_one_out"], seed=seed, budget=1_000
             )
             assert found.evaluation.payload["calls"]["forward"] <= found.plan.calls
