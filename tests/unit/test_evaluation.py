@@ -853,3 +853,11 @@ def test_a_plan_reckons_with_the_longest_example_coming_first(explainer):
                 explainer, given, methods=["occlusion", "leave_one_out"], seed=seed, budget=1_000
             )
             assert found.evaluation.payload["calls"]["forward"] <= found.plan.calls
+
+
+def test_chance_is_that_of_the_examples_a_method_was_tested_on():
+    values = [[0.5, 0.5], [0.5, 0.5], [np.nan, 0.5], [np.nan, 0.5]]
+    nulls = [[0.0, 0.0], [0.2, 0.2], [0.8, 0.8], [1.0, 1.0]]
+    cells, _, _ = toy(values, nulls)
+    assert [cell["null"]["mean"] for cell in cells] == pytest.approx([0.1, 0.5])
+    assert [cell["n"] for cell in cells] == [2, 4]

@@ -90,7 +90,8 @@ class Notes:
         """Keep the parts of one outcome for all columns, or of one for each; a short text has fewer rankings."""
         names = self.part_names.setdefault(measure.name, list(found[0].parts))
         rows = np.stack([np.stack([one.parts[n] for n in names], -1) for one in found])
-        rows = rows[:, np.arange(draws) % rows.shape[1]]
+        # Begun at another one each time, all of them count the same over the examples.
+        rows = rows[:, (np.arange(draws) + example) % rows.shape[1]]
         if measure.name not in kept:
             shape = (self.examples, len(self.methods), *rows.shape[1:])
             kept[measure.name] = np.full(shape, np.nan)

@@ -80,7 +80,11 @@ class Removed:
         sure = self._task != "regression"
         move = self._whole * (1 - self._whole) if sure else np.maximum(np.abs(self._whole), 1.0)
         grain = _ROUNDINGS * (self._ask.eps * float(np.abs(move).max()) + np.finfo(float).eps)
-        return np.round(falls / grain) * grain
+        order = np.argsort(falls)
+        steps = np.diff(falls[order], prepend=-np.inf) > grain
+        same: Numbers = np.empty_like(falls)
+        same[order] = falls[order][np.maximum.accumulate(np.where(steps, np.arange(len(falls)), 0))]
+        return np.where(np.abs(same) <= grain, 0.0, same)
 
     @property
     def forwards(self) -> int:

@@ -167,7 +167,7 @@ class _Unrelated:
         drawn = replace(change, stage=0) if isinstance(change, Randomised) else change
         draw = generator("unrelated", repr(drawn), self._trial.seed, self._trial.item.ids)
         scores = self._trial.spread(draw.permuted(self._values, axis=1))
-        if self._row is None:
+        if self._row is None or self._trial.flat[self._row]:
             return Anew(scores, int(self._trial.removed.predicted([()])[0]), {})
         # What could not be made again, or is left out as the prediction changed, is so in the null as well.
         found = self._trial.again(change, [self._row])
