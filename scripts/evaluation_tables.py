@@ -141,4 +141,5 @@ def _provenance(name: str, found: Mapping[str, Any]) -> str:
         f"numpy {made['numpy']}, {made['dtype']} on {made['device']} ({made['machine']}). "
         f"Model {model['fingerprint']}; data `{data['file']}`, SHA-256 {data['sha256']}, {data['sample']}. "
         f"All figures in full: `bench/results/table-{name}.json`."
+        + (f" Amended {made['amended']}." if "amended" in made else "")
     )

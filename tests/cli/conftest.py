@@ -1,8 +1,26 @@
 """The command line, run in this process."""
 
+import signal
+import subprocess
 import sys
+import time
+from pathlib import Path
 
 import pytest
+
+
+def interrupted(*arguments):
+    """Interrupt a real command in the middle of loading, when torch is there and the answer is not."""
+    command = [sys.executable, "-m", "whence", *map(str, arguments)]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as running:
+        maps = Path(f"/proc/{running.pid}/maps")
+        while "libtorch" not in maps.read_text():
+            time.sleep(0.05)
+        running.send_signal(signal.SIGINT)
+        out, err = running.communicate(timeout=120)
+    return running.returncode, out, err
 
 
 @pytest.fixture

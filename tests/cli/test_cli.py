@@ -3,16 +3,15 @@
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
-import time
 from io import StringIO
 from pathlib import Path
 
 import pytest
 
 from tests import zoo
+from tests.cli.conftest import interrupted
 from whence import __version__
 from whence.core.errors import all_errors
 
@@ -277,15 +276,15 @@ def test_help_teaches(run, command):
         assert 'whence explain "' in out
 
 
-def test_completion_knows_methods_without_importing_torch():
+def test_completion_knows_methods_and_metrics_without_importing_torch():
     program = (
-        "import sys; from whence.cli.asking import method_names;"
-        "print(method_names('ro')); assert 'torch' not in sys.modules"
+        "import sys; from whence.cli.asking import method_names, metric_names;"
+        "print(method_names('ro'), metric_names('ta')); assert 'torch' not in sys.modules"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
-    assert done.stdout == "['rollout']\n"
+    assert done.stdout == "['rollout'] ['tau_b']\n"
     asked = {
         "_WHENCE_COMPLETE": "complete_bash",
         "COMP_WORDS": "whence explain x --method ro",
@@ -342,17 +341,6 @@ def test_markup_in_a_file_name(run, tmp_path):
 
 
 def test_a_real_interrupt_ends_in_one_line_and_leaves_nothing(tmp_path):
-    page = tmp_path / "why.html"
-    command = [sys.executable, "-m", "whence", "explain", TEXT, "--html", str(page)]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as running:
-        # In the middle of loading: torch is there, the model is not.
-        maps = Path(f"/proc/{running.pid}/maps")
-        while "libtorch" not in maps.read_text():
-            time.sleep(0.05)
-        running.send_signal(signal.SIGINT)
-        out, err = running.communicate(timeout=60)
-    assert (running.returncode, out) == (130, "")
-    assert err == "whence: interrupted; nothing was left half-written.\n"
+    found = interrupted("explain", TEXT, "--html", tmp_path / "why.html")
+    assert found == (130, "", "whence: interrupted; nothing was left half-written.\n")
     assert list(tmp_path.iterdir()) == []

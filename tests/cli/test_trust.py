@@ -1,13 +1,12 @@
 """`whence trust` as a user runs it, on the built-in models."""
 
 import json
-import signal
 import subprocess
 import sys
-import time
-from pathlib import Path
 
 import pytest
+
+from tests.cli.conftest import interrupted
 
 TEXT = "a gripping, beautifully acted film"
 BUDGET = ("--budget", "400")
@@ -169,17 +168,6 @@ def test_help_teaches(run):
 
 
 def test_a_real_interrupt_ends_in_one_line_and_leaves_nothing(tmp_path):
-    page = tmp_path / "trust.html"
-    command = [sys.executable, "-m", "whence", "trust", TEXT, "--html", str(page)]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as running:
-        # In the middle of loading: torch is there, the card is not.
-        maps = Path(f"/proc/{running.pid}/maps")
-        while "libtorch" not in maps.read_text():
-            time.sleep(0.05)
-        running.send_signal(signal.SIGINT)
-        out, err = running.communicate(timeout=120)
-    assert (running.returncode, out) == (130, "")
-    assert err == "whence: interrupted; nothing was left half-written.\n"
+    found = interrupted("trust", TEXT, "--html", tmp_path / "trust.html")
+    assert found == (130, "", "whence: interrupted; nothing was left half-written.\n")
     assert list(tmp_path.iterdir()) == []

@@ -1,6 +1,7 @@
 """What commands that explain a text have in common: their arguments, and how the answer is printed as JSON."""
 
 import json
+import re
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,10 +13,21 @@ from whence.core.errors import BadEncoding, BadParameter, EmptyText, did_you_mea
 
 
 def method_names(start: str) -> list[str]:
-    """Complete a method's name from the file names, without importing anything heavy."""
-    spec = find_spec("whence.methods")
+    """Complete a method's name."""
+    return _registered("method", start)
+
+
+def metric_names(start: str) -> list[str]:
+    """Complete a metric's name."""
+    return _registered("metric", start)
+
+
+def _registered(kind: str, start: str) -> list[str]:
+    """Find names where they are registered, without importing anything heavy."""
+    spec = find_spec(f"whence.{kind}s")
     folders = spec.submodule_search_locations if spec else None
-    names = [p.stem for folder in folders or [] for p in Path(folder).glob("[!_]*.py")]
+    texts = [p.read_text(encoding="utf-8") for f in folders or [] for p in Path(f).glob("[!_]*.py")]
+    names = [name for text in texts for name in re.findall(rf'^@{kind}\(\s*"(\w+)"', text, re.M)]
     return sorted(name for name in names if name.startswith(start))
 
 

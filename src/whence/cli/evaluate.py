@@ -1,7 +1,6 @@
 """`whence evaluate`: methods held against each other and against chance, over a data set."""
 
 from collections.abc import Callable, Mapping, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
@@ -14,14 +13,6 @@ from whence.core.io import check_writable, write_text
 
 if TYPE_CHECKING:
     from whence.evaluation import Evaluation
-
-
-def metric_names(start: str) -> list[str]:
-    """Complete a metric's name from the file names, without importing anything heavy."""
-    spec = find_spec("whence.metrics")
-    folders = spec.submodule_search_locations if spec else None
-    names = [p.stem for folder in folders or [] for p in Path(folder).glob("[!_]*.py")]
-    return sorted(name for name in names if name.startswith(start))
 
 
 Data = Annotated[
@@ -47,7 +38,7 @@ def evaluate(
         list[str] | None,
         typer.Option(
             help="What to measure; may be given several times (whence list metrics).",
-            autocompletion=metric_names,
+            autocompletion=asking.metric_names,
         ),
     ] = None,
     param: Annotated[
