@@ -65,11 +65,6 @@ class Removed:
         return float(self._explained(self._whole[None])[0])
 
     @cached_property
-    def bare(self) -> float:
-        """The target's probability with all units removed."""
-        return float(self.probability([range(len(self._units))])[0])
-
-    @cached_property
     def loo(self) -> Numbers:
         """The fall of the target's probability when one unit is removed, for each of them.
 
@@ -85,11 +80,6 @@ class Removed:
         same: Numbers = np.empty_like(falls)
         same[order] = falls[order][np.maximum.accumulate(np.where(steps, np.arange(len(falls)), 0))]
         return np.where(np.abs(same) <= grain, 0.0, same)
-
-    @property
-    def forwards(self) -> int:
-        """How many different variants were asked about, by this trial's metrics."""
-        return self._ask.forwards[0]
 
     @property
     def contrast(self) -> bool:
