@@ -8,7 +8,7 @@ import pytest
 import whence
 from whence.core.errors import BadExamples, BadParameter
 from whence.core.types import Token, Word
-from whence.data.examples import Example, Span, examples, marked, sample
+from whence.data.examples import Example, Span, examples, marked, read, sample
 
 
 def write(tmp_path, name, text):
@@ -58,6 +58,69 @@ def test_columns_can_be_named(tmp_path):
     assert examples(path, text="body", label="stars") == [Example("b", "5")]
     assert examples(path, text="title", pair="body") == [Example(("t", "b"))]
     assert examples(path, pair="title") == [Example(("x", "t"))]
+
+
+@pytest.mark.parametrize(
+    ("row", "given", "columns", "label"),
+    [
+        ({"story": ["He came.", "He saw."], "question": "Who?", "answer": "he"},
+         ("He came. He saw.", "Who?"), ("story", "question", "answer"), "he"),
+        ({"question": "q", "passage": "p", "label": 1}, ("p", "q"), ("passage", "question", "label"), "1"),
+        ({"question": "q", "context": "c"}, ("c", "q"), ("context", "question", None), None),
+        ({"premise": "p", "hypothesis": "h", "gold_label": "x"},
+         ("p", "h"), ("premise", "hypothesis", "gold_label"), "x"),
+        ({"review": "r", "sentiment": "bad"}, "r", ("review", None, "sentiment"), "bad"),
+        ({"text": "t", "category": "c", "label": 3}, "t", ("text", None, "label"), "3"),
+        ({"text": "t", "labels": [1, 2], "target": 0}, "t", ("text", None, "target"), "0"),
+        ({"text": "t", "label5": 3}, "t", ("text", None, None), None),
+        ({"text": "t", "class": ""}, "t", ("text", None, "class"), None),
+    ],
+)  # fmt: skip
+def test_columns_are_guessed_and_said(row, given, columns, label):
+    found = read([row])
+    assert found.examples == [Example(given, label)]
+    assert (found.text, found.pair, found.label) == columns
+    roles = zip(("text", "pair", "label"), columns, strict=True)
+    assert found.guessed == tuple(role for role, column in roles if column)
+    assert all(repr(column) in str(found) for column in columns if column)
+
+
+def test_a_file_that_was_read_says_how(tmp_path):
+    path = write(tmp_path, "a.tsv", "title\tbody\tstars\nt\tb\t5\n")
+    found = read(path, text="title", pair="body", label="stars")
+    assert found.examples == [Example(("t", "b"), "5")]
+    assert (found.name, found.guessed) == ("a.tsv", ())
+    assert str(found) == (
+        "a.tsv, texts from 'title', second texts from 'body', labels from 'stars'."
+    )
+    found = read(str(path), text="title")
+    assert str(found) == "a.tsv, texts from 'title', no labels."
+    assert read(found) is found
+
+
+def test_a_row_without_the_label_has_none_and_one_without_the_text_is_named(tmp_path):
+    path = write(tmp_path, "a.jsonl", '{"text": "a"}\n{"text": "b", "label": "x"}\n')
+    assert [one.label for one in read(path).examples] == [None, "x"]
+    assert [one.label for one in read(path, label="label").examples] == [None, "x"]
+    path = write(tmp_path, "b.jsonl", '{"text": "a"}\n{"sentence": "b"}\n')
+    with pytest.raises(BadExamples, match=r"b.jsonl, line 2 has no column 'text'; it has sentence"):
+        read(path)
+    with pytest.raises(BadExamples, match=r"b.jsonl has no column 'gold'; it has text, sentence"):
+        read(path, label="gold")
+    path = write(tmp_path, "c.jsonl", '{"text": "a", "label": [1, 2]}\n')
+    with pytest.raises(BadExamples, match=r"line 1: the label in 'label' is .* one name or number"):
+        read(path, label="label")
+    assert read(path).label is None
+
+
+def test_lists_that_have_no_columns():
+    found = read(["a", ("b", "c"), Example("d", "x")])
+    assert found.examples == [Example("a"), Example(("b", "c")), Example("d", "x")]
+    assert (found.text, found.label, found.guessed) == (None, None, ())
+    assert str(found) == "the examples."
+    for wrong in ([], [3], b"a", {"text": "a"}):
+        with pytest.raises(BadExamples):
+            read(wrong)
 
 
 def test_a_rationale_in_characters():
@@ -231,10 +294,16 @@ def test_the_rationale_of_a_real_text_is_the_words_it_names():
         ("eraser_movies/test.jsonl.gz", 199, None),
         ("sst_trees/dev.jsonl.gz", 1101, None),
         ("imdb/test.tsv.gz", 3000, None),
+        (
+            "babi/qa1_test.jsonl.gz",
+            1000,
+            "John travelled to the hallway. Mary journeyed to the bathroom.",
+        ),
     ],
 )
 def test_real_data_sets(shared, file, count, first):
-    found = examples(shared / "data" / file)
+    path = shared / "data" / file
+    found = read(path).examples if "babi" in file else examples(path)
     assert count in (None, len(found))
     given = found[0].given if isinstance(found[0].given, str) else found[0].given[0]
     assert first in (None, given)

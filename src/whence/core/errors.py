@@ -10,7 +10,8 @@
     │   ├── UnknownMethod      20      no method of that name
     │   ├── UnknownTarget      21      no label or index of that name
     │   ├── BadParameter       22      a parameter that does not exist or a value it cannot take
-    │   └── UnknownMetric      23      no metric of that name
+    │   ├── UnknownMetric      23      no metric of that name
+    │   └── UnknownExperiment  24      no experiment of that name
     ├── ModelError                     the model that was to be explained
     │   ├── UnknownModel       30      neither built in, nor a folder, nor on the Hub
     │   ├── UnsafeWeights      31      weights in a pickle, or code of its own
@@ -85,6 +86,10 @@ class BadParameter(RequestError):
 
 class UnknownMetric(RequestError):
     code, exit_status = "unknown-metric", 23
+
+
+class UnknownExperiment(RequestError):
+    code, exit_status = "unknown-experiment", 24
 
 
 class ModelError(WhenceError):

@@ -5,26 +5,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from whence.core.errors import BadExamples, BadParameter, did_you_mean
+from whence.core.errors import BadExamples, BadParameter
 from whence.core.seed import generator
+from whence.data import hub
+from whence.data.columns import PASSAGE_FIRST, known, label_column, label_of, text_columns
 from whence.data.rationale import Span, marked, rationale_of
-from whence.data.rows import rows
+from whence.data.rows import Row, rows
 
-__all__ = ["Example", "Span", "examples", "marked", "sample", "shuffled"]
-
-ONE = ("text", "sentence", "review", "content")
-TWO = (
-    ("text", "pair"),
-    ("sentence1", "sentence2"),
-    ("premise", "hypothesis"),
-    ("question", "context"),
-    ("question", "sentence"),
-    ("question1", "question2"),
-)
-_ALLOWED = (
-    f"{', '.join(ONE)}, tokens, or a pair such as premise and hypothesis. "
-    "Name yours: text=..., --text COLUMN"
-)
+__all__ = ["Example", "Read", "Span", "examples", "marked", "read", "sample", "shuffled"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +22,30 @@ class Example:
     given: str | tuple[str, str]
     label: str | None = None
     rationale: tuple[Span, ...] | None = None  # None: nobody was asked
+
+
+@dataclass(frozen=True)
+class Read:
+    """A data set that was read, and how: the columns, and which of them nobody named."""
+
+    examples: list[Example]
+    name: str
+    text: str | None = None  # None: the examples came without columns
+    pair: str | None = None
+    label: str | None = None
+    guessed: tuple[str, ...] = ()  # of text, pair, label and split
+
+    def __len__(self) -> int:
+        return len(self.examples)
+
+    def __str__(self) -> str:
+        columns = (("texts", self.text), ("second texts", self.pair), ("labels", self.label))
+        parts = [f"{what} from {name!r}" for what, name in columns if name is not None]
+        if self.text is not None and self.label is None:
+            parts.append("no labels")
+        options = [f"--{one}" if one != "split" else "NAME:SPLIT" for one in self.guessed]
+        told = f" (guessed: {', '.join(self.guessed)}; {', '.join(options)} say otherwise)"
+        return f"{', '.join([self.name, *parts])}{told if self.guessed else ''}."
 
 
 def examples(
@@ -58,6 +70,54 @@ def examples(
     if not found:
         raise BadExamples("The list of examples is empty. Give at least one text.")
     return found
+
+
+def read(
+    given: Any, *, text: str | None = None, pair: str | None = None, label: str | None = None
+) -> Read:
+    """Read a file, a Hugging Face data set by its name, or a list, and say which columns were taken.
+
+    As `examples`, and: the usual names of a label are known too, and of a passage and its question the passage is
+    the first text. All rows have the same columns; a row without the label is an example without a label.
+    """
+    if isinstance(given, Read):
+        return given
+    if isinstance(given, str | Path) and hub.is_name(str(given)):
+        name, found, split_guessed = hub.rows(str(given))
+        return _read(name, found, text, pair, label, ("split",) if split_guessed else ())
+    if isinstance(given, str | Path):
+        return _read(Path(given).name, rows(given), text, pair, label)
+    if isinstance(given, list | tuple) and given and all(isinstance(e, Mapping) for e in given):
+        numbered = [(f"Example {number}", row) for number, row in enumerate(given)]
+        return _read("the examples", numbered, text, pair, label)
+    return Read(examples(given, text=text, pair=pair, label=label), "the examples")
+
+
+def _read(
+    name: str,
+    found: Sequence[Row],
+    text: str | None,
+    pair: str | None,
+    label: str | None,
+    guessed: tuple[str, ...] = (),
+) -> Read:
+    columns = text_columns(found[0][1], text, pair, name, PASSAGE_FIRST)
+    said = label or label_column([row for _, row in found], columns)
+    if label is not None:
+        known(dict.fromkeys(key for _, row in found for key in row), label, name)
+    taken = []
+    for where, row in found:
+        for column in columns:
+            known(row, column, where)
+        value = None if said is None else label_of(where, said, row.get(said))
+        taken.append(_built(where, row, columns, value))
+    roles = {
+        "text": (text, columns[0]),
+        "pair": (pair, columns[1] if len(columns) == 2 else None),
+        "label": (label, said),
+    }
+    guessed += tuple(role for role, (own, used) in roles.items() if own is None and used)
+    return Read(taken, name, columns[0], roles["pair"][1], said, guessed)
 
 
 def shuffled(given: Sequence[Example], seed: int = 0) -> list[int]:
@@ -95,45 +155,20 @@ def _example(
     label: str | None,
     file: str,
 ) -> Example:
-    columns = _columns(row, text, pair, file)
+    columns = text_columns(row, text, pair, file)
+    said = row[known(row, label, file)] if label else row.get("label")
+    return _built(where, row, columns, None if said is None else str(said))
+
+
+def _built(
+    where: str, row: Mapping[str, Any], columns: tuple[str, ...], label: str | None
+) -> Example:
     parts = [_part(where, name, row[name]) for name in columns]
-    said = row[_known(row, label, file)] if label else row.get("label")
-    rationale = rationale_of(where, row, columns, parts)
     return Example(
         parts[0] if len(parts) == 1 else (parts[0], parts[1]),
-        None if said is None else str(said),
-        rationale,
+        label,
+        rationale_of(where, row, columns, parts),
     )
-
-
-def _columns(
-    row: Mapping[str, Any], text: str | None, pair: str | None, file: str
-) -> tuple[str, ...]:
-    """Name the columns that hold the text, or the two texts: those asked for, else the usual ones."""
-    if pair is not None and text is None:
-        text = next((name for name in ONE if name in row and name != pair), "text")
-    if text is not None:
-        asked = (text,) if pair is None else (text, pair)
-        return tuple(_known(row, name, file) for name in asked)
-    both = next((two for two in TWO if all(name in row for name in two)), None)
-    if both is not None:
-        return both
-    # Spans of tokens fit the tokens, and a text only by chance.
-    order = ("tokens", *ONE) if "rationale_spans" in row else (*ONE, "tokens")
-    alone = next((name for name in order if name in row), None)
-    if alone is None:
-        has = ", ".join(map(str, row)) or "none"
-        raise BadExamples(f"{file} has no column of texts; it has {has}. Allowed: {_ALLOWED}.")
-    return (alone,)
-
-
-def _known(row: Mapping[str, Any], name: str, file: str) -> str:
-    if name not in row:
-        has = [str(one) for one in row]
-        raise BadExamples(
-            f"{file} has no column {name!r}; it has {', '.join(has) or 'none'}.{did_you_mean(name, has)}"
-        )
-    return name
 
 
 def _part(where: str, name: str, value: Any) -> str:

@@ -1,19 +1,23 @@
-"""A file of a data set as rows: text, tab or comma separated, or one JSON object a line, each also compressed."""
+"""A file of a data set as rows: text, tab or comma separated, JSON lines or Parquet, each also compressed."""
 
 import csv
 import gzip
 import json
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from io import StringIO
 from pathlib import Path
 from typing import Any
 
 from whence.core.errors import BadExamples
+from whence.data import parquet
 
 Row = tuple[str, Mapping[str, Any]]  # where it stands, for messages, and what it says
 
-ALLOWED = ".txt (one text a line), .tsv and .csv (with a header), .jsonl (one object a line), each also as .gz"
+ALLOWED = (
+    ".txt (one text a line), .tsv and .csv (with a header), .jsonl (one object a line) and .parquet, "
+    "each also as .gz"
+)
 
 
 def rows(path: str | Path) -> list[Row]:
@@ -22,16 +26,16 @@ def rows(path: str | Path) -> list[Row]:
     ending = Path(path.name.removesuffix(".gz")).suffix
     if ending not in _READERS:
         raise BadExamples(f"{str(path)!r} has an ending that says nothing. Allowed: {ALLOWED}.")
-    found = list(_READERS[ending](path.name, _text(path)))
+    found = list(_READERS[ending](path.name, _raw(path)))
     if not found:
         raise BadExamples(f"{path.name} has no rows. Give a file with at least one text.")
     return found
 
 
-def _text(path: Path) -> str:
+def _raw(path: Path) -> bytes:
     try:
         raw = path.read_bytes()
-        raw = gzip.decompress(raw) if path.suffix == ".gz" else raw
+        return gzip.decompress(raw) if path.suffix == ".gz" else raw
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise BadExamples(
             f"{path.name} is not a whole gzip file ({error}). Compress it again."
@@ -40,37 +44,40 @@ def _text(path: Path) -> str:
         raise BadExamples(
             f"Cannot read {str(path)!r}: {error.strerror or error}. Give a file of examples: {ALLOWED}."
         ) from None
+
+
+def _text(name: str, raw: bytes) -> str:
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
         raise BadExamples(
-            f"{path.name}, line {line}: not UTF-8 text ({error.reason}, byte {raw[error.start]:#04x}). "
+            f"{name}, line {line}: not UTF-8 text ({error.reason}, byte {raw[error.start]:#04x}). "
             "Convert the file to UTF-8."
         ) from None
 
 
-def _lines(name: str, text: str) -> Iterator[tuple[str, str]]:
+def _lines(name: str, raw: bytes) -> Iterator[tuple[str, str]]:
     """Yield the lines that are not blank; only a line feed ends one, whatever else a text may hold."""
-    for number, line in enumerate(text.split("\n"), 1):
+    for number, line in enumerate(_text(name, raw).split("\n"), 1):
         if line.strip():
             yield f"{name}, line {number}", line.removesuffix("\r")
 
 
-def _plain(name: str, text: str) -> Iterator[Row]:
-    for where, line in _lines(name, text):
+def _plain(name: str, raw: bytes) -> Iterator[Row]:
+    for where, line in _lines(name, raw):
         yield where, {"text": line}
 
 
-def _tabs(name: str, text: str) -> Iterator[Row]:
-    lines = _lines(name, text)
+def _tabs(name: str, raw: bytes) -> Iterator[Row]:
+    lines = _lines(name, raw)
     header = next(lines, ("", ""))[1].split("\t")
     for where, line in lines:
         yield where, _fields(where, header, line.split("\t"))
 
 
-def _commas(name: str, text: str) -> Iterator[Row]:
-    reader = csv.reader(StringIO(text, newline=""), strict=True)
+def _commas(name: str, raw: bytes) -> Iterator[Row]:
+    reader = csv.reader(StringIO(_text(name, raw), newline=""), strict=True)
     try:
         header = next(reader, [])
         for fields in reader:
@@ -93,8 +100,8 @@ def _fields(where: str, header: list[str], fields: list[str]) -> dict[str, Any]:
     return dict(zip((name.strip() for name in header), fields, strict=True))
 
 
-def _objects(name: str, text: str) -> Iterator[Row]:
-    for where, line in _lines(name, text):
+def _objects(name: str, raw: bytes) -> Iterator[Row]:
+    for where, line in _lines(name, raw):
         try:
             row = json.loads(line)
         except (ValueError, RecursionError) as error:
@@ -107,9 +114,12 @@ def _objects(name: str, text: str) -> Iterator[Row]:
         yield where, row
 
 
-_READERS: Mapping[str, Callable[[str, str], Iterator[Row]]] = {
+_READERS: Mapping[str, Callable[[str, bytes], Iterable[Row]]] = {
     ".txt": _plain,
     ".tsv": _tabs,
     ".csv": _commas,
     ".jsonl": _objects,
+    ".parquet": parquet.rows,
 }
+
+ENDINGS = frozenset(_READERS)

@@ -1,8 +1,6 @@
 """Getting a model from a folder or the Hub: safetensors only, no code of its author, nothing made up."""
 
 import json
-import os
-import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,11 +8,11 @@ from functools import cached_property
 from logging import CRITICAL
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import torch
 
 from whence.core.errors import BadTokenizer, NoHead, UnknownModel, UnsafeWeights, did_you_mean
+from whence.core.network import hub_unreachable
 from whence.models.catalogue import BUILTIN
 
 
@@ -36,13 +34,15 @@ class Origin:
         """What every from_pretrained is told."""
         return {
             "revision": self.revision,
-            "local_files_only": self.folder.exists() or _unreachable(),
+            "local_files_only": self.folder.exists() or hub_unreachable(),
         }
 
 
 def config(origin: Origin) -> Any:
     """Read the configuration: the first thing that tells whether there is a model at all."""
     from transformers import AutoConfig
+
+    import whence.models.attentive  # noqa: F401 (makes the kind of model known to AutoConfig)
 
     name, folder = origin.name, origin.folder
     if folder.is_dir() and not (folder / "config.json").is_file():
@@ -55,7 +55,7 @@ def config(origin: Origin) -> Any:
             f"name: {', '.join(BUILTIN)}."
         )
     try:
-        with _quiet():
+        with quiet():
             return AutoConfig.from_pretrained(
                 origin.where, trust_remote_code=False, **origin.options
             )
@@ -86,28 +86,11 @@ def _looks_like_a_path(where: str) -> bool:
     return where.startswith((".", "/", "~")) or "\\" in where or where.count("/") > 1
 
 
-def _unreachable() -> bool:
-    """Say whether nobody answers at the Hub's address: its client would retry for half a minute.
-
-    What was downloaded before is then still found in the cache.
-    """
-    from huggingface_hub.constants import ENDPOINT
-
-    proxies = (
-        v for k, v in os.environ.items() if k.lower() in ("https_proxy", "all_proxy") and "//" in v
-    )
-    address = urlsplit(next(proxies, ENDPOINT))
-    try:
-        port = address.port or (443 if address.scheme == "https" else 80)
-        socket.create_connection((address.hostname or "", port), timeout=3).close()
-    except (OSError, ValueError):
-        return True
-    return False
-
-
 def weights(origin: Origin, config: Any, dtype: torch.dtype) -> Any:
     """Load the weights into the class that the checkpoint names."""
     import transformers
+
+    from whence.models import attentive
 
     name, folder = origin.name, origin.folder
     if folder.is_dir() and not list(folder.glob("*.safetensors*")):
@@ -126,9 +109,10 @@ def weights(origin: Origin, config: Any, dtype: torch.dtype) -> Any:
     _check_index(origin)
     named = (getattr(config, "architectures", None) or [""])[0]
     # Only what the checkpoint says it is: a head made up on the spot would be explained as if it were trained.
-    kind = getattr(transformers, named, None) or transformers.AutoModel
+    kind = getattr(transformers, named, None) or getattr(attentive, named, None)
+    kind = kind or transformers.AutoModel
     try:
-        with _quiet():
+        with quiet():
             model, report = kind.from_pretrained(
                 origin.where,
                 config=config,
@@ -158,7 +142,7 @@ def _check_index(origin: Origin) -> None:
     from transformers.utils import cached_file
 
     try:
-        with _quiet():
+        with quiet():
             path = cached_file(
                 origin.where,
                 "model.safetensors.index.json",
@@ -180,7 +164,7 @@ def _check_index(origin: Origin) -> None:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Keep progress bars and remarks of transformers and the Hub off the screen: our errors say it better."""
     from huggingface_hub.utils import logging as hub_logging
     from transformers.utils import logging
@@ -211,7 +195,7 @@ def tokenizer(origin: Origin, *, asked: bool = False) -> Any | None:
     if folder.is_dir() and not has_files and not asked:
         return None
     try:
-        with _quiet():
+        with quiet():
             return AutoTokenizer.from_pretrained(
                 origin.where, trust_remote_code=False, **origin.options
             )

@@ -1,0 +1,24 @@
+"""Whether the Hugging Face Hub can be asked at all."""
+
+import os
+import socket
+from urllib.parse import urlsplit
+
+
+def hub_unreachable() -> bool:
+    """Say whether nobody answers at the Hub's address: its client would retry for half a minute.
+
+    What was downloaded before is then still found in the cache.
+    """
+    from huggingface_hub.constants import ENDPOINT
+
+    proxies = (
+        v for k, v in os.environ.items() if k.lower() in ("https_proxy", "all_proxy") and "//" in v
+    )
+    address = urlsplit(next(proxies, ENDPOINT))
+    try:
+        port = address.port or (443 if address.scheme == "https" else 80)
+        socket.create_connection((address.hostname or "", port), timeout=3).close()
+    except (OSError, ValueError):
+        return True
+    return False

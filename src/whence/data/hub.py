@@ -1,0 +1,133 @@
+"""A Hugging Face data set by its name, or a folder of one: NAME, NAME:SPLIT or NAME:CONFIG:SPLIT."""
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from logging import CRITICAL
+from pathlib import Path
+from typing import Any
+
+from whence.core.errors import BadExamples, did_you_mean
+from whence.core.network import hub_unreachable
+from whence.data.parquet import named
+from whence.data.rows import ENDINGS, Row
+
+ORDER = ("test", "validation", "train")  # which split is taken where none is named
+_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
+_HOW = "NAME, NAME:SPLIT or NAME:CONFIG:SPLIT"
+
+
+def is_name(given: str) -> bool:
+    """Say whether this is the name of a data set, or a folder of one, and not a file."""
+    name = given.partition(":")[0]
+    if Path(given).is_file() or Path(given.removesuffix(".gz")).suffix in ENDINGS:
+        return False
+    if not name or name.startswith("."):
+        return bool(name) and Path(name).is_dir()
+    return Path(name).is_dir() or _NAME.fullmatch(name) is not None
+
+
+def rows(given: str) -> tuple[str, list[Row], bool]:
+    """Load a data set: its name with configuration and split, its rows, and whether the split was guessed."""
+    name, *rest = given.split(":")
+    if len(rest) > 2:
+        raise BadExamples(f"A data set is named by {_HOW}. Got {given!r}.")
+    config, split = (rest[0] or None if rest[1:] else None), (rest[-1] or None if rest else None)
+    try:
+        splits = _splits(name, config)
+    except _NeedsConfig:
+        if split is None or config is not None:
+            raise
+        config, split = split, None
+        splits = _splits(name, config)
+    if split is not None and split not in splits:
+        raise BadExamples(
+            f"The data set {name!r} has no split {split!r}; it has {', '.join(splits)}."
+            f"{did_you_mean(split, list(splits))} A data set is named by {_HOW}."
+        )
+    chosen = split or _likely(splits)
+    shown = Path(name).resolve().name if Path(name).is_dir() else name
+    label = ":".join(part for part in (shown, config, chosen) if part)
+    return label, _listed(label, splits[chosen]), split is None
+
+
+class _NeedsConfig(BadExamples):
+    """A data set with several configurations, of which none was named."""
+
+
+def _splits(name: str, config: str | None) -> Mapping[str, Any]:
+    """Return all splits, through the package that knows how; it runs no code of a data set's author."""
+    try:
+        import datasets
+    except ImportError:
+        raise BadExamples(
+            f"There is no file {name!r}, and data sets by name need another package: pip install 'datasets>=4'."
+        ) from None
+    if int(datasets.__version__.partition(".")[0]) < 4:
+        raise BadExamples(
+            f"datasets {datasets.__version__} can run code of a data set's author, which whence never does: "
+            "pip install 'datasets>=4'."
+        )
+    offline = not Path(name).is_dir() and (datasets.config.HF_HUB_OFFLINE or hub_unreachable())
+    try:
+        with _quiet(datasets, offline):
+            found = datasets.load_dataset(name, config)
+    except Exception as error:
+        # datasets, the Hub client and Arrow raise a dozen classes here; the user has one question: what now?
+        if offline:
+            raise BadExamples(
+                f"There is no file {name!r}, and the Hub, where a data set of that name may be, does not answer. "
+                "Check the spelling or the network."
+            ) from None
+        reason = " ".join(str(error).split())[:300] or type(error).__name__
+        kind = _NeedsConfig if "Config name is missing" in reason else BadExamples
+        raise kind(
+            f"The data set {name!r} cannot be loaded: {reason.rstrip('.!')}. A data set is named by {_HOW}."
+        ) from None
+    return {str(split): part for split, part in found.items()}
+
+
+def _likely(splits: Mapping[str, Any]) -> str:
+    """Choose the first of the usual splits; one whose labels are kept secret comes last."""
+    usual = [split for split in ORDER if split in splits] or list(splits)
+    return next((split for split in usual if not _secret(splits[split])), usual[0])
+
+
+def _secret(part: Any) -> bool:
+    return any(set(part[name]) == {-1} for name in _classes(part))
+
+
+def _classes(part: Any) -> dict[str, list[str]]:
+    return {
+        name: list(kind.names) for name, kind in part.features.items() if hasattr(kind, "names")
+    }
+
+
+def _listed(label: str, part: Any) -> list[Row]:
+    """Take the rows of one split, without images and sounds: they would have to be decoded."""
+    decoded = [name for name, kind in part.features.items() if hasattr(kind, "decode_example")]
+    part = part.remove_columns(decoded)
+    classes = _classes(part)
+    found: list[Row] = [
+        (f"{label}, row {number}", named(row, classes)) for number, row in enumerate(part, 1)
+    ]
+    if not found:
+        raise BadExamples(f"{label} has no rows. Name another split: {_HOW}.")
+    return found
+
+
+@contextmanager
+def _quiet(datasets: Any, offline: bool) -> Iterator[None]:
+    """Keep bars and remarks off the screen, and where nobody answers look only at what was downloaded before."""
+    bars, verbosity = datasets.is_progress_bar_enabled(), datasets.logging.get_verbosity()
+    asked = datasets.config.HF_HUB_OFFLINE
+    datasets.disable_progress_bars()
+    datasets.logging.set_verbosity(CRITICAL)
+    datasets.config.HF_HUB_OFFLINE = asked or offline
+    try:
+        yield
+    finally:
+        datasets.config.HF_HUB_OFFLINE = asked
+        datasets.logging.set_verbosity(verbosity)
+        if bars:
+            datasets.enable_progress_bars()

@@ -1,0 +1,181 @@
+"""Data sets by name: the package `datasets` reads a folder the same way as what it downloads."""
+
+import subprocess
+import sys
+
+import datasets
+import pytest
+
+from whence.core.errors import BadExamples
+from whence.data import hub
+from whence.data.examples import Example, read
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path_factory, monkeypatch):
+    """Keep what the package makes of a folder out of the user's cache."""
+    monkeypatch.setattr(
+        datasets.config, "HF_DATASETS_CACHE", str(tmp_path_factory.mktemp("datasets"))
+    )
+
+
+def part(texts, labels, names=("negative", "positive")):
+    features = datasets.Features(
+        {"text": datasets.Value("string"), "label": datasets.ClassLabel(names=list(names))}
+    )
+    return datasets.Dataset.from_dict({"text": texts, "label": labels}, features=features)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Write a data set of two splits."""
+    home = tmp_path / "films"
+    home.mkdir()
+    part(["a", "b"], [1, 0]).to_parquet(home / "train.parquet")
+    part(["c", "d", "e"], [0, 1, -1]).to_parquet(home / "validation.parquet")
+    return home
+
+
+def test_a_folder_with_a_guessed_split(folder):
+    found = read(folder)
+    assert found.name == "films:validation"
+    assert found.examples == [Example("c", "negative"), Example("d", "positive"), Example("e")]
+    assert found.guessed == ("split", "text", "label")
+    assert "guessed: split, text, label" in str(found)
+
+
+def test_a_named_split(folder):
+    found = read(f"{folder}:train", text="text", label="label")
+    assert found.name == "films:train"
+    assert found.examples == [Example("a", "positive"), Example("b", "negative")]
+    assert found.guessed == ()
+    assert read(f"{folder}:default:train").examples == found.examples
+    assert read(f"{folder}:default:").name == "films:default:validation"
+
+
+def test_a_split_whose_labels_are_secret_comes_last(folder):
+    part(["x", "y"], [-1, -1]).to_parquet(folder / "test.parquet")
+    assert read(folder).name.endswith(":validation")
+    assert [one.label for one in read(f"{folder}:test").examples] == [None, None]
+    part(["x", "y"], [-1, 0]).to_parquet(folder / "test.parquet")
+    assert read(folder).name.endswith(":test")
+
+
+def test_a_configuration_may_stand_alone_where_one_is_needed(tmp_path):
+    home = tmp_path / "tasks"
+    for task, text in (("nli", "n"), ("sst", "s")):
+        (home / task).mkdir(parents=True)
+        part([text, text], [0, 1]).to_parquet(home / task / "train.parquet")
+    configs = "".join(f"- config_name: {t}\n  data_files: {t}/*.parquet\n" for t in ("nli", "sst"))
+    (home / "README.md").write_text(f"---\nconfigs:\n{configs}---\n")
+    found = read(f"{home}:sst")
+    assert found.name == "tasks:sst:train"
+    assert found.examples[0].given == "s"
+    with pytest.raises(BadExamples, match=r"Please pick one among .*nli.*sst.*NAME:CONFIG:SPLIT"):
+        read(home)
+    with pytest.raises(BadExamples, match=r"has no split 'dev'; it has train"):
+        read(f"{home}:nli:dev")
+
+
+def test_other_kinds_of_files_in_a_folder(tmp_path):
+    (tmp_path / "train.jsonl").write_text(
+        '{"premise": "p", "hypothesis": "h", "gold_label": "x"}\n'
+    )
+    found = read(tmp_path)
+    assert found.examples == [Example(("p", "h"), "x")]
+    assert (found.text, found.pair, found.label) == ("premise", "hypothesis", "gold_label")
+
+
+def test_images_are_left_out(tmp_path):
+    from PIL import Image
+
+    (tmp_path / "train").mkdir()
+    Image.new("RGB", (2, 2)).save(tmp_path / "train" / "a.png")
+    (tmp_path / "train" / "metadata.jsonl").write_text('{"file_name": "a.png", "text": "grey"}\n')
+    assert read(tmp_path).examples == [Example("grey")]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("{folder}:dev", r"has no split 'dev'; it has train, validation"),
+        ("{folder}:trian", r"Did you mean 'train'\?"),
+        ("{folder}:none:train", r"cannot be loaded: .*'none' not found.*NAME:CONFIG:SPLIT"),
+        ("{folder}:a:b:c", r"is named by NAME, NAME:SPLIT or NAME:CONFIG:SPLIT"),
+    ],
+)
+def test_what_is_not_there_is_named(folder, given, said):
+    with pytest.raises(BadExamples, match=said):
+        read(given.format(folder=folder))
+
+
+def test_folders_without_data(tmp_path, capsys):
+    with pytest.raises(BadExamples, match="cannot be loaded: "):
+        read(tmp_path)
+    (tmp_path / "train.parquet").write_bytes(b"PAR1 and nothing else")
+    with pytest.raises(BadExamples, match="cannot be loaded: "):
+        read(tmp_path)
+    assert capsys.readouterr() == ("", "")  # the error says it, and nobody else
+    (tmp_path / "train.parquet").unlink()
+    part([], []).to_parquet(tmp_path / "train.parquet")
+    with pytest.raises(BadExamples, match=r"cannot be loaded: .* no data\."):
+        read(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["someone/nothing", "nothing-of-that-name:test"])
+def test_a_name_while_nobody_answers(monkeypatch, name):
+    monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", False)
+    monkeypatch.setenv("https_proxy", "http://127.0.0.1:9")
+    with pytest.raises(
+        BadExamples, match=r"There is no file '.*', and the Hub, .* does not answer"
+    ):
+        read(name)
+    assert not datasets.config.HF_HUB_OFFLINE
+    assert datasets.is_progress_bar_enabled()
+
+
+def test_names_and_files_are_told_apart(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("imdb", "stanfordnlp/imdb", "glue:sst2:validation", "a.b/c-d_1"):
+        assert hub.is_name(name)
+    for file in (
+        "a.tsv",
+        "b/a.parquet",
+        "a.jsonl.gz",
+        "./a",
+        "/a/b",
+        "~/a",
+        "a/b/c",
+        "",
+        "a b",
+        "C:\\a.tsv",
+    ):
+        assert not hub.is_name(file)
+    (tmp_path / "plain").write_text("a\n")
+    assert not hub.is_name("plain")
+    with pytest.raises(BadExamples, match="'plain' has an ending that says nothing"):
+        read("plain")
+
+
+@pytest.mark.parametrize(
+    ("prepared", "said"),
+    [
+        ("sys.modules['datasets'] = None", "pip install 'datasets>=4'"),
+        (
+            "sys.modules['datasets'] = types.SimpleNamespace(__version__='3.6.0')",
+            "3.6.0 can run code",
+        ),
+    ],
+)
+def test_without_the_package_the_error_says_how_to_get_it(prepared, said):
+    program = (
+        f"import sys, types; {prepared}\n"
+        "from whence.data.examples import read\n"
+        "try: read('imdb')\n"
+        "except Exception as error: print(type(error).__name__, error)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith("BadExamples ")
+    assert said in done.stdout
