@@ -10,6 +10,7 @@ from whence.capture.answers import Answers
 from whence.capture.ask import Ask
 from whence.capture.forward import bare_logits
 from whence.capture.layer import AttentionLayer, contract, contract_normalised
+from whence.capture.manner import attention_as, watching
 from whence.capture.target import Targets, TargetSpec, probabilities
 from whence.capture.trace import GRADIENTS, NEEDS, Trace, trace
 
@@ -22,9 +23,11 @@ __all__ = [
     "TargetSpec",
     "Targets",
     "Trace",
+    "attention_as",
     "bare_logits",
     "contract",
     "contract_normalised",
     "probabilities",
     "trace",
+    "watching",
 ]

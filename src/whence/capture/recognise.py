@@ -14,6 +14,7 @@ from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
 from whence.capture.layer import AttentionLayer, Computed, Stored
+from whence.capture.seam import attend, in_manner, manner
 
 _SOFTMAX = {torch.softmax, F.softmax, Tensor.softmax, torch.special.softmax}
 _SAME = {
@@ -34,7 +35,12 @@ _PRODUCT = {torch.matmul, torch.bmm, Tensor.matmul, Tensor.bmm, Tensor.__matmul_
 class Recognise(TorchFunctionMode):
     """Report each attention call as a layer."""
 
-    def __init__(self, batch: int, report: Callable[[AttentionLayer], None]) -> None:
+    def __init__(
+        self,
+        batch: int | None,
+        report: Callable[[AttentionLayer], None] | None = None,
+    ) -> None:
+        """`batch` is the number of inputs; nobody need know it who wants no report."""
         super().__init__()
         self._batch = batch
         self._report = report
@@ -48,12 +54,12 @@ class Recognise(TorchFunctionMode):
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        result = func(*args, **(kwargs or {}))
         if func is F.scaled_dot_product_attention:
-            layer = computed(*args, **(kwargs or {}))
-            layer.out = result
-            self._report(layer)
-            return result
+            return self._attended(func, args, kwargs or {})
+        if func in _PRODUCT and args and id(args[0]) in self._weights:
+            args = (_in_manner(args[0]), *args[1:])
+            self._weights[id(args[0])] = args[0]
+        result = func(*args, **(kwargs or {}))
         if not isinstance(result, Tensor) or not args:
             return result
         first = args[0]
@@ -62,17 +68,38 @@ class Recognise(TorchFunctionMode):
         ):
             self._weights[id(result)] = result
         elif func in _PRODUCT and id(first) in self._weights and len(args) > 1:
-            self._report(self._layer(first, args[1], result))
+            if self._report is not None:
+                self._report(self._layer(first, args[1], result))
             self._weights.clear()
         return result
 
+    def _attended(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor:
+        """Call PyTorch's attention function, and report it."""
+        layer = in_manner(computed(*args, **kwargs))
+        own = manner() == "own"
+        layer.out = func(*args, **kwargs) if own else attend(layer.q, layer.k, layer.v, layer)
+        if self._report is not None:
+            self._report(layer)
+        return layer.out
+
     def _layer(self, weights: Tensor, value: Tensor, output: Tensor) -> Stored:
+        assert self._batch is not None, "a report needs the number of inputs"
         queries, keys = weights.shape[-2:]
         return Stored(
             probabilities=weights.reshape(self._batch, -1, queries, keys),
             v=value.reshape(self._batch, -1, keys, value.shape[-1]),
             out=output,
         )
+
+
+def _in_manner(weights: Tensor) -> Tensor:
+    """Return the weights of a model that attends in the manner of now."""
+    if manner() == "own":
+        return weights
+    own = weights.detach()
+    # What is masked has no weight at all. What is not may have lost its own to rounding, which is rare.
+    seen = own.gt(0).to(own)
+    return own if manner() == "detached" else seen / seen.sum(-1, keepdim=True)
 
 
 def computed(

@@ -8,7 +8,8 @@ switch is undone by `with`.
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, Protocol
+from dataclasses import replace
+from typing import Any, Literal, Protocol
 
 import torch
 from torch import Tensor
@@ -28,6 +29,11 @@ class Sink(Protocol):
 
 
 _sink: ContextVar[Sink | None] = ContextVar("whence_sink", default=None)
+
+# How a model attends: as it does; to every key that it may attend to alike; or as it does, but with weights that are
+# constants to a gradient.
+Manner = Literal["own", "uniform", "detached"]
+_manner: ContextVar[Manner] = ContextVar("whence_manner", default="own")
 
 
 def _attend(
@@ -57,11 +63,41 @@ def _attend(
         softcap=softcap,
         sink=s_aux,
     )
-    layer.out = attend(query, key, value, layer)
+    layer = in_manner(layer)
+    layer.out = attend(layer.q, layer.k, value, layer)
     sink = _sink.get()
     if sink is not None:
         sink.attention(layer)
     return layer.out.transpose(1, 2).contiguous(), None
+
+
+def manner() -> Manner:
+    """Return the manner in which models attend now."""
+    return _manner.get()
+
+
+@contextmanager
+def attending(in_this: Manner) -> Iterator[None]:
+    """Let models attend in another manner, as far as their attention is seen at all."""
+    token = _manner.set(in_this)
+    try:
+        yield
+    finally:
+        _manner.reset(token)
+
+
+def in_manner(layer: Computed) -> Computed:
+    """Return a call that attends in the manner of now to the same values."""
+    if manner() == "own":
+        return layer
+    q, k = layer.q.detach(), layer.k.detach()
+    if manner() == "detached":
+        return replace(layer, q=q, k=k)
+    # Queries of zero are indifferent to keys; of the mask only stays which keys may be seen at all.
+    mask = layer.mask
+    if mask is not None and mask.dtype != torch.bool:
+        mask = mask > torch.finfo(mask.dtype).min / 2
+    return replace(layer, q=torch.zeros_like(q), k=k, mask=mask, bias=None, softcap=None, sink=None)
 
 
 def attend(query: Tensor, key: Tensor, value: Tensor, layer: Computed) -> Tensor:
@@ -76,7 +112,8 @@ def attend(query: Tensor, key: Tensor, value: Tensor, layer: Computed) -> Tensor
         return output
     groups = query.shape[1] // key.shape[1]
     if layer.softcap is not None or layer.sink is not None:
-        return layer.weights() @ value.repeat_interleave(groups, dim=1)
+        weights = replace(layer, q=query, k=key).weights()
+        return weights @ value.repeat_interleave(groups, dim=1)
     mask = layer.mask
     causal = layer.causal
     if layer.bias is not None:
@@ -113,7 +150,7 @@ def _configs(model: Any) -> list[Any]:
 
 
 @contextmanager
-def attention_seam(model: Any, sink: Sink) -> Iterator[bool]:
+def attention_seam(model: Any, sink: Sink | None) -> Iterator[bool]:
     """Route the model's attention through whence; yields whether the model seems to allow it."""
     can = getattr(model, "_can_set_attn_implementation", None)
     if can is None or not can():

@@ -40,7 +40,8 @@ class Trace:
     targets: Targets
     attention: list[AttentionLayer]  # every attention call, in the order of the forward pass
     refusal: NotCapturable | None  # why these calls are not one stack of layers over the tokens
-    rows: Tensor  # (batch, tokens): weights of the rows the prediction reads, adding up to 1
+    # Weights of the rows the prediction reads, adding up to 1: (batch, tokens), or (batch, 1) where it pools.
+    rows: Tensor
     embedding: Tensor | None  # (batch, tokens, features): output of get_input_embeddings()
     embedding_grad: Tensor | None
     tape: Tape | None = None
@@ -49,6 +50,8 @@ class Trace:
     memo: dict[Any, Any] = field(
         default_factory=dict
     )  # what several readers share beyond the trace itself
+    # One attention, with one row, sums the tokens up: an RNN's, not a Transformer's.
+    pooled: bool = False
 
     @property
     def layers(self) -> list[AttentionLayer]:
@@ -57,14 +60,18 @@ class Trace:
             raise self.refusal
         return self.attention
 
+    @property
+    def read_layers(self) -> list[AttentionLayer]:
+        """The layers with the rows that the prediction reads: the stack of them, or the one that pools."""
+        return self.attention if self.pooled else self.layers
+
     def layer(self, index: int) -> AttentionLayer:
         """Return one layer; they count from 0 at the input, negative ones from the output."""
-        if not -len(self.layers) <= index < len(self.layers):
-            raise BadParameter(
-                f"There is no layer {index}: the model has {len(self.layers)}, counted from 0 at the input "
-                f"(or from -1 at the output)."
-            )
-        return self.layers[index]
+        return _numbered(self.layers, index)
+
+    def read_layer(self, index: int) -> AttentionLayer:
+        """Return one of the layers whose rows are read, counted in the same way."""
+        return _numbered(self.read_layers, index)
 
     def from_layer(self, start: int) -> list[AttentionLayer]:
         """Return the layers from `start` to the output."""
@@ -82,6 +89,15 @@ class Trace:
     def real(self) -> Tensor:
         """False at padding, (batch, tokens)."""
         return self.batch.real
+
+
+def _numbered(layers: list[AttentionLayer], index: int) -> AttentionLayer:
+    if not -len(layers) <= index < len(layers):
+        raise BadParameter(
+            f"There is no layer {index}: the model has {len(layers)}, counted from 0 at the input "
+            f"(or from -1 at the output)."
+        )
+    return layers[index]
 
 
 def trace(model: Any, batch: Batch, needs: Iterable[str], spec: TargetSpec, task: Task) -> Trace:
@@ -109,9 +125,12 @@ def trace(model: Any, batch: Batch, needs: Iterable[str], spec: TargetSpec, task
             stack.close()
             return trace(model, batch, needs, spec, task)
         targets = Targets(*spec.resolve(logits.detach()), spec, task)
-        refusal = _refusal(model, recorder, batch) if attends else None
+        pooled = attends and _pools(recorder, batch)
+        refusal = _refusal(model, recorder, batch, pooled) if attends else None
         rows = batch.real.new_zeros(batch.real.shape, dtype=logits.dtype)
-        if attends and refusal is None:
+        if pooled:
+            rows = torch.ones(len(rows), 1, dtype=_summed(logits), device=rows.device)
+        elif attends and refusal is None:
             rows = _rows_read(logits, recorder)
         found = _differentiate(recorder, targets.value(logits), needs)
     lookups, embedding, embedding_grad = recorder.lookups, None, None
@@ -130,10 +149,11 @@ def trace(model: Any, batch: Batch, needs: Iterable[str], spec: TargetSpec, task
         tape,
         outlet,
         lookups,
+        pooled=pooled,
     )
 
 
-def _refusal(model: Any, recorder: Recorder, batch: Batch) -> NotCapturable | None:
+def _refusal(model: Any, recorder: Recorder, batch: Batch, pooled: bool) -> NotCapturable | None:
     """Say why attention methods cannot work: attention not seen, not in every layer, or not one square map."""
     name = type(model).__name__
     use = "Use gradient, grad_x_input or leave_one_out, which need no attention."
@@ -145,6 +165,12 @@ def _refusal(model: Any, recorder: Recorder, batch: Batch) -> NotCapturable | No
         return NotCapturable(
             f"No attention was seen in {name}: it uses neither transformers' attention interface nor PyTorch's "
             f"attention function, and multiplies no softmax with values. {use}"
+        )
+    if pooled:
+        return NotCapturable(
+            f"{name} pools its tokens by one row of attention: there is no stack of maps from tokens to tokens. Use "
+            "raw_attention, attention_gradient or attention_gradcam, which read that row, or a method that needs no "
+            "attention, like grad_x_input or leave_one_out."
         )
     length = batch.real.shape[1]
     for index, layer in enumerate(recorder.layers):
@@ -167,6 +193,12 @@ def _refusal(model: Any, recorder: Recorder, batch: Batch) -> NotCapturable | No
             f"information in another way. {use}"
         )
     return None
+
+
+def _pools(recorder: Recorder, batch: Batch) -> bool:
+    """Say whether the only attention is one row over the tokens, and in no block of its own."""
+    shapes = [(layer.length, layer.v.shape[2]) for layer in recorder.layers]
+    return shapes == [(1, batch.real.shape[1])] and recorder.layers[0].hidden is None
 
 
 def _differentiate(
@@ -221,9 +253,13 @@ def _rows_read(logits: Tensor, recorder: Recorder) -> Tensor:
         default = torch.zeros_like(read)
         default[torch.arange(len(real), device=real.device), at] = True
         read = torch.where(blind[:, None], default, read)
-    # Sums over many tokens need float32 at least, whatever the model computes in.
-    weights = read.to(torch.promote_types(logits.dtype, torch.float32))
+    weights = read.to(_summed(logits))
     return weights / weights.sum(1, keepdim=True)
+
+
+def _summed(logits: Tensor) -> torch.dtype:
+    """Sums over many tokens need float32 at least, whatever the model computes in."""
+    return torch.promote_types(logits.dtype, torch.float32)
 
 
 @torch.no_grad()

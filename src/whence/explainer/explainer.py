@@ -339,6 +339,10 @@ class Explainer:
             size = loaded.vocabulary or 8
             ids = [i % size for i in range(1, 6)]
             text = {"input_ids": [[*ids, *sorted(loaded.anchors)]]}
+            if loaded.pairs:
+                text["token_type_ids"] = [[i % 2 for i in range(len(text["input_ids"][0]))]]
+        elif loaded.pairs and isinstance(text, str):
+            text = (text, text)
         tried = []
         for name in registry.names():
             try:

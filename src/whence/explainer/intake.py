@@ -85,6 +85,11 @@ def _check_features(item: Encoded, loaded: Loaded) -> None:
             raise BadEncoding(
                 f"{name!r} must lie from 0 to {bound - 1}. Got {min(values)} to {max(values)}."
             )
+    if loaded.pairs and set(item.features.get("token_type_ids", ())) != {0, 1}:
+        raise BadEncoding(
+            f"{type(loaded.model).__name__} takes a pair of texts and got a single one. Give a pair (a, b), or an "
+            "encoded mapping with token_type_ids: 0 for the text that is attended to, 1 for the query."
+        )
     if anchors and not anchors.intersection(item.ids):
         raise BadEncoding(
             f"{type(loaded.model).__name__} needs its end-of-sequence token {sorted(anchors)} in every input. "

@@ -72,7 +72,7 @@ class Table(Generic[R]):
         return NoRule(
             f"The table {self.name!r} has no rule for {one.name}, called in {where}. Add a row: "
             f"whence.lrp.TABLES[{self.name!r}].add(function or 'module.Class', rule); docs/errors/no-rule.md "
-            "shows how. Or use a method that does not follow every operation, like attcat."
+            "shows how. Or use a method that does not follow every operation, like grad_x_input."
         )
 
 

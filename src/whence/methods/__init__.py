@@ -37,10 +37,11 @@ def is_reader(entry: Entry) -> bool:
 def query_rows(trace: Trace, query: Query) -> list[Tensor]:
     """Return the weights of the rows to contract a map with, each (batch, tokens).
 
-    For "max" there is one for every token, to take the largest result of; it is zero where that is padding.
+    For "max" there is one for every token, to take the largest result of; it is zero where that is padding. Where
+    one row pools the tokens, there is no other: it is the last, the mean and the largest.
     """
     real = trace.real.to(trace.rows.dtype)
-    if query == "read":
+    if query == "read" or trace.pooled:
         return [trace.rows]
     if query == "mean":
         return [real / real.sum(1, keepdim=True)]

@@ -36,8 +36,8 @@ def attention_gradcam(
     own place) to 0 and 1; where both are the same, every score is 0.
     """
     with torch.no_grad():
-        attention = trace.layer(-1).map().to(trace.rows.dtype)
-        grad = trace.layer(-1).map_grad().to(trace.rows.dtype)
+        attention = trace.read_layer(-1).map().to(trace.rows.dtype)
+        grad = trace.read_layer(-1).map_grad().to(trace.rows.dtype)
     rows, places = trace.rows, _counted(trace, weights)
     share = places / places.sum((1, 2), keepdim=True)
     weight = torch.einsum("bhqk,bqk->bh", grad, share)
@@ -47,6 +47,8 @@ def attention_gradcam(
         low = cam.masked_fill(places == 0, torch.inf).amin((1, 2))[:, None]
         high = cam.masked_fill(places == 0, -torch.inf).amax((1, 2))[:, None]
         scores = torch.where(high > low, (scores - low) / (high - low), torch.zeros_like(scores))
+    # A row that pools the tokens is no token's, and has no entry of its own.
+    own = "keep" if trace.pooled else own
     return with_own(scores, rows, trace.real, own)
 
 
@@ -56,6 +58,8 @@ def _counted(trace: Trace, weights: Weights) -> Tensor:
     Padding never counts. In a row, its own place does not either, unless there is no other.
     """
     real = trace.real.to(trace.rows.dtype)
+    if trace.pooled:
+        return real[:, None, :]
     if weights == "map":
         return real[:, :, None] * real[:, None, :]
     places = trace.rows[:, :, None] * real[:, None, :]

@@ -22,5 +22,5 @@ def attention_gradient(trace: Trace, *, layer: int | None = None) -> Scores:
 
     The authors' code ships something else under the name AttGrads: attention_gradcam, preset attcat.
     """
-    layers = trace.layers if layer is None else [trace.layer(layer)]
+    layers = trace.read_layers if layer is None else [trace.read_layer(layer)]
     return torch.stack([contract(one, trace.rows, "gradient_x_attention") for one in layers]).sum(0)

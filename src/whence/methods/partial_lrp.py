@@ -30,6 +30,8 @@ def partial_lrp(
 ) -> Scores:
     """Read the positive relevance of one layer's attention, averaged over its heads."""
     found = relevance(trace, rules, stabiliser)
-    one = trace.layer(layer)
+    one = trace.read_layer(layer)
     scores = contract(one, trace.rows, "positive_relevance", quotient=found.quotient(one))
+    # A row that pools the tokens is no token's, and has no entry of its own.
+    own = "keep" if trace.pooled else own
     return with_own(scores, trace.rows, trace.real, own), found.conservation()

@@ -31,10 +31,12 @@ def raw_attention(
 
     Without a `layer` it is the mean of all. `query` may read another row than the prediction does.
     """
-    layers = trace.layers if layer is None else [trace.layer(layer)]
+    layers = trace.read_layers if layer is None else [trace.read_layer(layer)]
     rows = query_rows(trace, query)
     read = [torch.stack([contract(one, row) for one in layers]).mean(0) for row in rows]
     scores = torch.stack(read).amax(0)
     # The largest of several rows adds up to nothing in particular.
     axioms = {} if query == "max" else {"sums_to_one": scores.sum(1) - 1}
+    # A row that pools the tokens is no token's, and has no entry of its own.
+    own = "keep" if trace.pooled else own
     return with_own(scores, torch.stack(rows).sum(0), trace.real, own), axioms
