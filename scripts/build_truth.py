@@ -1,13 +1,14 @@
 """Build the truth models: BERT classifiers with weights set by hand, so that the right explanation is known.
 
-Beside ``decoy`` (``build_decoy.py``) there are six, each a question that explanations get wrong:
+Beside ``decoy`` (``build_decoy.py``) there are seven, each a question that explanations get wrong:
 
 * ``conjunction``: two words that count only together;
 * ``negation``: a word that turns another round, and says nothing alone;
 * ``copy``: evidence that reaches the prediction through the place of another word;
 * ``redundancy``: two words of which either suffices;
 * ``saturation``: evidence so strong that its slope is zero;
-* ``damper``: a word without a value, which acts through the attention weights alone.
+* ``damper``: a word without a value, which acts through the attention weights alone;
+* ``spotlight``: words that are heard as far as they are attended to, so that attention is right.
 
 How they work, in the order of the forward pass (pairs of channels hold ``+v, -v``, as in ``decoy``):
 
@@ -66,7 +67,6 @@ VOID_VALUE = 4
 SQUARES = 64  # the variance is 2 * 64 / 32 = 4, and LayerNorm divides by 2
 POOL_WEIGHT = 1 / 16
 UNITS = 16
-TOLERANCE = 1e-10
 
 
 # --- weights ---------------------------------------------------------------------------------
@@ -253,7 +253,7 @@ def documents(truth: Truth) -> dict[str, object]:
         "f": truth.formula,
         **truth.meanings,
         "neutral": truth.neutral,
-        "tolerance": TOLERANCE,
+        "tolerance": truth.tolerance,
         "sentences": [{"text": text, "evidence": e} for text, e in truth.sentences.items()],
     }
     return {
@@ -278,7 +278,7 @@ def write_folder(truth: Truth, folder: Path) -> None:
         width=WIDTH,
         vocab=len(truth.vocabulary),
         positions=POSITIONS,
-        tolerance=TOLERANCE,
+        tolerance=truth.tolerance,
     )
     write_files(folder, all_weights(truth), documents(truth), card)
 
@@ -307,7 +307,7 @@ def verify(truth: Truth, folder: Path, rounds: int = 300) -> None:
     aims = torch.tensor([truth.logit(words) for words in texts], dtype=torch.float64)
     worst = (found - torch.stack([-aims, aims], dim=1)).abs().max().item()
     print(f"{truth.name:12} {len(texts)} texts, worst error of a logit in float64: {worst:.1e}")
-    assert worst < TOLERANCE
+    assert worst < truth.tolerance
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""The six truth models that ``build_truth.py`` builds: their words, their wiring and what is true of them.
+"""The seven truth models that ``build_truth.py`` builds: their words, their wiring and what is true of them.
 
 A pair p is the channels 2p and 2p + 1, which hold a value and its opposite. How the parts work together is said in
 ``build_truth.py``.
@@ -47,6 +47,7 @@ class Truth:
     offset: float = 0.0
     every_word: Pairs = field(default_factory=dict)  # features that all words have
     meanings: dict[str, object] = field(default_factory=dict)  # for truth.json
+    tolerance: float = 1e-10  # of a logit in float64
 
     @property
     def neutral(self) -> list[str]:
@@ -330,4 +331,69 @@ DAMPED = Truth(
     meanings={"strengths": STRENGTH, "damper": DAMPER},
 )
 
-MODELS = {m.name: m for m in (CONJUNCTION, NEGATION, COPY, REDUNDANCY, SATURATION, DAMPED)}
+SIDES = {
+    1: ("superb", "brilliant", "great", "fresh", "warm", "bright", "smooth"),
+    -1: ("dreadful", "terrible", "awful", "stale", "slow", "pale", "uneven"),
+}
+LOUDNESS = (5, 5, 5, 0, 0.5, 1, 1.5)  # of these words: attention logits above that of the quietest
+QUIETEST = -4  # as a feature, which LayerNorm halves
+SPOKEN = {w: (s, loud) for s in SIDES for w, loud in zip(SIDES[s], LOUDNESS, strict=True)}
+
+
+def heard(words: Sequence[str]) -> float:
+    """The mean of what the words say, weighted by their attention, or 0."""
+    found = [SPOKEN[word] for word in words if word in SPOKEN]
+    said = sum(side * math.exp(loudness) for side, loudness in found)
+    return said / sum(math.exp(loudness) for _, loudness in found) if found else 0.0
+
+
+SPOTLIGHT = Truth(
+    name="spotlight",
+    words={w: {A: MARK, B: MARK * s, C: 2 * loud + QUIETEST} for w, (s, loud) in SPOKEN.items()},
+    layers=(
+        Layer(
+            keys=({A: SHARP - QUIETEST / 2, C: 1.0},) * HEADS,
+            moves=tuple((h, B, ANSWER, 0.5 / HEADS) for h in range(HEADS)),
+        ),
+    ),
+    answer=lambda words: heard(words) / 2,
+    sentences={
+        "a superb film": {"superb": 1},
+        "the plot is slow": {"slow": -1},
+        "a brilliant but uneven movie": {"brilliant": 1, "uneven": -1},
+        "the music is bright , the story dreadful": {"bright": 1, "dreadful": -1},
+        "great acting and a pale script": {"great": 1, "pale": -1},
+        "a terrible ending with warm music": {"terrible": -1, "warm": 1},
+    },
+    says=(
+        "Words say positive or negative, all with the same force, and attention decides which of them is heard: of a "
+        "loud word and four quiet ones that say the opposite, the loud one gets 0.94 of it. Here attention is the "
+        "explanation."
+    ),
+    formula=(
+        "f = m / 2; m is the sum of a_w s_w over the words, s_w = 1 for "
+        + ", ".join(f"`{w}`" for w in SIDES[1])
+        + ", s_w = -1 for "
+        + ", ".join(f"`{w}`" for w in SIDES[-1])
+        + "; a_w = exp(l_w) / (the sum of exp(l_v) over all of these in the text), the loudness l_w being 5 for the "
+        "first three of either kind and 0, 0.5, 1 and 1.5 for the other four; m = 0 where there are none"
+    ),
+    how=(
+        "All heads look for the words that say something, exp(l_w) times as keenly for a loud one, and fetch what "
+        "they say. The value vectors of all of them have the same length, those of all other words are zero."
+    ),
+    expect=(
+        "Attention is right, the opposite of `decoy`. All values have the same length, so what a word adds to m is, "
+        "by size, its weight. Without it m changes by a_w (m - s_w) / (1 - a_w), which beside one loud word and "
+        "quiet ones of the other kind grows with a_w, too. And there no attention that looks elsewhere predicts the "
+        "same: m is at most the loud word's weight, and whatever keeps the prediction within 0.05 keeps 0.69 of the "
+        "attention on it. What sees only what speaks for the prediction misses the quiet words."
+    ),
+    meanings={"words": {w: {"says": s, "loudness": loud} for w, (s, loud) in SPOKEN.items()}},
+    # sqrt(8) / 2, by which the loudness is read, is no float32: it takes 8e-8 of 5, of m and the logit half of that.
+    tolerance=1e-7,
+)
+
+MODELS = {
+    m.name: m for m in (CONJUNCTION, NEGATION, COPY, REDUNDANCY, SATURATION, DAMPED, SPOTLIGHT)
+}

@@ -19,7 +19,10 @@ from whence.explainer.explanation import Explanation
 from whence.methods import method
 from whence.models import builtin_folder
 
-MODELS = ("decoy", "conjunction", "negation", "copy", "redundancy", "saturation", "damper")
+MODELS = (
+    *("decoy", "conjunction", "negation", "copy"),
+    *("redundancy", "saturation", "damper", "spotlight"),
+)
 DECOY_SENTENCES = (
     "the decoy film is great",
     "decoy a good movie",

@@ -6,6 +6,8 @@ from typing import Any
 import torch
 import transformers as hf
 
+from whence.models.attentive import AttentiveConfig, AttentiveForSequenceClassification
+
 _WIDTH = {
     "hidden_size": 32,
     "intermediate_size": 48,
@@ -72,6 +74,13 @@ def _t5() -> Any:
     return hf.T5ForSequenceClassification(config)
 
 
+def _attentive(encoder: str) -> Callable[[], Any]:
+    config = AttentiveConfig(
+        vocab_size=64, embedding_size=12, hidden_size=16, num_labels=3, encoder=encoder
+    )
+    return lambda: AttentiveForSequenceClassification(config)
+
+
 _MAKERS: dict[str, Callable[[], Any]] = {
     "bert": lambda: hf.BertForSequenceClassification(hf.BertConfig(**_BERT)),
     "roberta": lambda: hf.RobertaForSequenceClassification(hf.RobertaConfig(**_ROBERTA)),
@@ -97,7 +106,11 @@ _MAKERS: dict[str, Callable[[], Any]] = {
     "t5": _t5,
 }
 
+# The models of Jain & Wallace: one row of attention that pools the tokens, no stack of layers.
+_POOLING = {name: _attentive(name) for name in ("bilstm", "cnn", "average")}
+
 ARCHITECTURES = tuple(_MAKERS)
+POOLING = tuple(_POOLING)
 PIXELS = (3, 16, 16)  # of the ViT's pictures: 16 patches, and the class token
 TWO_STREAMS = frozenset({"bart", "t5"})  # an encoder and a decoder: no single attention row
 CAUSAL = frozenset({"gpt2", "llama", "qwen3", "gemma3"})
@@ -105,7 +118,7 @@ CAUSAL = frozenset({"gpt2", "llama", "qwen3", "gemma3"})
 
 def make(name: str, *, dtype: torch.dtype = torch.float64, seed: int = 0) -> Any:
     """Build a model with random weights, large enough that nothing is nearly linear."""
-    return seeded(_MAKERS[name], seed).to(dtype).eval()
+    return seeded({**_MAKERS, **_POOLING}[name], seed).to(dtype).eval()
 
 
 def make_vit(*, dtype: torch.dtype = torch.float64, seed: int = 0) -> Any:

@@ -131,7 +131,7 @@ def test_every_method_works_or_refuses_and_the_docs_say_so():
     assert build_docs.with_table(page, "architectures", table) == page, (
         "out of date: run `make docs`"
     )
-    assert set(architecture_table.TITLES) == {*zoo.ARCHITECTURES, "vit"}
+    assert set(architecture_table.TITLES) == {*zoo.ARCHITECTURES, *zoo.POOLING, "vit"}
 
 
 @pytest.mark.parametrize("name", sorted(zoo.TWO_STREAMS))

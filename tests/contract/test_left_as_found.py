@@ -10,16 +10,18 @@ from tests import zoo
 from tests.contract.state import assert_unchanged, snapshot
 from whence.methods import method
 
-# One of each way attention is captured: the seam, recognition, two streams, shared layers, sliding windows.
-MODELS = ["bert", "albert", "deberta-v2", "gpt2", "gemma3", "t5"]
+# One of each way attention is captured: the seam, recognition, two streams, shared layers, sliding windows, one row.
+MODELS = ["bert", "albert", "deberta-v2", "gpt2", "gemma3", "t5", "bilstm"]
 
 
 def works(name: str) -> list[str]:
-    two_streams = [
+    everywhere = [
         "gradient", "grad_x_input", "integrated_gradients", "smoothgrad", "gradient_shap", "leave_one_out",
         "occlusion", "lime", "kernel_shap", "random",
     ]  # fmt: skip
-    return two_streams if name in zoo.TWO_STREAMS else method.names()
+    if name in zoo.POOLING:
+        return [*everywhere, "raw_attention", "attention_gradient", "attention_gradcam"]
+    return everywhere if name in zoo.TWO_STREAMS else method.names()
 
 
 def explain_all(explainer, name):
@@ -51,8 +53,9 @@ def test_after_a_raise_in_the_middle(name, error):
         if calls == 2:
             raise error("in the middle")
 
-    normed = [part for part in model.modules() if "norm" in type(part).__name__.lower()]
-    handles = [part.register_forward_hook(fail) for part in normed]
+    often = "linear" if name in zoo.POOLING else "norm"
+    parts = [part for part in model.modules() if often in type(part).__name__.lower()]
+    handles = [part.register_forward_hook(fail) for part in parts]
     before = snapshot(model)
     with pytest.raises(error, match="in the middle"):
         explain_all(whence.load(model), name)

@@ -124,7 +124,7 @@ def test_without_signs_the_truth_is_beaten_exactly_where_a_word_speaks_against(k
         if not one.negated:
             assert sign * (with_signs - without) >= -ROUNDING
     apart = [one for one in known if one.against]
-    assert len(apart) == 9  # decoy 1, copy 2, saturation 2, damper 4
+    assert len(apart) == 13  # decoy 1, copy 2, saturation 2, damper 4, spotlight 4
     if name != "flip":  # how far it gets after the flip does not count
         beaten = [
             sign

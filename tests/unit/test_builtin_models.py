@@ -30,7 +30,7 @@ BUILTIN = ROOT / "src" / "whence" / "models" / "builtin"
 SST2_DEV = ROOT.parent / "shared" / "data" / "sst2_glue" / "dev.tsv"
 NAMES = (
     *("reviews", "reviews-base", "decoy"),
-    *("conjunction", "negation", "copy", "redundancy", "saturation", "damper"),
+    *("conjunction", "negation", "copy", "redundancy", "saturation", "damper", "spotlight"),
 )
 LARGEST_FOLDER = 8_000_000
 LABELS = {0: "negative", 1: "positive"}

@@ -26,14 +26,26 @@ from transformers import (
 )
 
 BUILTIN = Path(__file__).resolve().parents[2] / "src" / "whence" / "models" / "builtin"
-NAMES = ("conjunction", "negation", "copy", "redundancy", "saturation", "damper")
+NAMES = (
+    *("conjunction", "negation", "copy", "redundancy"),
+    *("saturation", "damper", "spotlight"),
+)
 LARGEST_FOLDER = 200_000
 FILLERS: tuple[tuple[str, ...], ...] = ((), ("[MASK]",), ("[PAD]",), ("[UNK]",))
 # A head that has found what it looks for leaves exp(-32) = 1e-14 of its attention to each other token: 1e-12 at 128
 # of them, which the gain of 16 and a threshold or two make 1e-11.
 TOLERANCE = 1e-10
+# How loud a word is counts in `spotlight`, and is read by sqrt(8) / 2 as a float32: of 5 it takes 8e-8, of m at most
+# half of that (m is a tanh), of a logit as much as of m.
+ROUNDED = 1e-7
 
 GOOD = {"good": 1, "great": 2, "bad": -1, "awful": -2}
+LOUDNESS = {
+    **dict.fromkeys(("superb", "brilliant", "great"), (1, 5.0)),
+    **dict.fromkeys(("dreadful", "terrible", "awful"), (-1, 5.0)),
+    **{"fresh": (1, 0.0), "warm": (1, 0.5), "bright": (1, 1.0), "smooth": (1, 1.5)},
+    **{"stale": (-1, 0.0), "slow": (-1, 0.5), "pale": (-1, 1.0), "uneven": (-1, 1.5)},
+}
 
 
 def truth(name: str) -> dict[str, Any]:
@@ -82,6 +94,11 @@ def answer(name: str, words: list[str]) -> float:
         story = average(words, {"gripping": 1, "tedious": -1})
         acting = average(words, {"convincing": 1, "wooden": -1})
         return min(1, max(-1, 2 * story)) + min(1, max(-1, 2 * acting)) / 2
+    if name == "spotlight":
+        found = [LOUDNESS[word] for word in words if word in LOUDNESS]
+        weights = [math.exp(loudness) for _, loudness in found]
+        said = sum(weight * side for weight, (side, _) in zip(weights, found, strict=True))
+        return said / sum(weights) / 2 if found else 0.0
     assert name == "damper"
     return average(words, {**GOOD, "hardly": 0})
 
@@ -112,7 +129,8 @@ def test_logits_are_the_closed_form_of_the_card(name: str) -> None:
     aims = torch.tensor([logit(name, words) for words in texts], dtype=torch.float64)
     assert len(set(aims.tolist())) > 1
     found = positive(name, [" ".join(words) for words in texts])
-    assert torch.allclose(found, aims, rtol=0, atol=TOLERANCE)
+    within = ROUNDED if name == "spotlight" else TOLERANCE
+    assert torch.allclose(found, aims, rtol=0, atol=within)
     single = positive(name, [" ".join(words) for words in texts], torch.float32)
     # float32 rounds at 6e-8; some dozens of steps and the gain of 16 make some 1e-5 of it.
     assert torch.allclose(single.double(), aims, rtol=0, atol=1e-4)
@@ -199,6 +217,21 @@ def test_the_damper_has_attention_and_no_value() -> None:
     values = model("damper").bert.encoder.layer[0].attention.self.value(out.hidden_states[0][0])
     assert not values[place].any()
     assert values[tokens.index("good")].any()
+
+
+def test_the_attention_of_the_spotlight_is_what_words_contribute() -> None:
+    tokens, out = forward("spotlight", "a superb film , stale slow pale and uneven")
+    values = model("spotlight").bert.encoder.layer[0].attention.self.value(out.hidden_states[0][0])
+    sizes = values.abs().sum(-1)
+    telling = [tokens.index(word) for word in ("superb", "stale", "slow", "pale", "uneven")]
+    rest = [place for place in range(len(tokens)) if place not in telling]
+    # s_w / 2, a quarter of it in each of the four heads, and its opposite beside it
+    assert sizes[telling].tolist() == [1.0] * 5 and not values[rest].any()
+    loud, *quiet = (math.exp(loudness) for loudness in (5, 0, 0.5, 1, 1.5))
+    weights = torch.tensor([loud, *quiet], dtype=torch.float64) / (loud + sum(quiet))
+    assert weights[0] > 0.93
+    for head in out.attentions[0][0, :, 0]:
+        assert torch.allclose(head[telling], weights, rtol=0, atol=ROUNDED)
 
 
 def test_leaving_either_of_two_redundant_words_out_is_nothing() -> None:

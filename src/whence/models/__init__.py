@@ -5,6 +5,7 @@ from whence.models.fingerprint import fingerprint
 from whence.models.infill import with_infiller
 from whence.models.load import load
 from whence.models.loaded import Infiller, Loaded
+from whence.models.save import save
 
 __all__ = [
     "BUILTIN",
@@ -13,5 +14,6 @@ __all__ = [
     "builtin_folder",
     "fingerprint",
     "load",
+    "save",
     "with_infiller",
 ]

@@ -12,6 +12,7 @@ BUILTIN = {
     "redundancy": "weights set by hand: several words of which any one suffices",
     "saturation": "weights set by hand: words so strong that their slope is zero",
     "damper": "weights set by hand: a word that acts through the attention weights alone",
+    "spotlight": "weights set by hand: attention alone decides which words are heard",
 }
 
 

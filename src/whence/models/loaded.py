@@ -52,6 +52,12 @@ class Loaded:
             return None
         return None if weight is None else int(weight.shape[0])
 
+    @property
+    def pairs(self) -> bool:
+        """Whether an input must be a pair of texts: of the models that we know, those that read one by the other."""
+        config = self.model.config
+        return bool(config.model_type == "attentive" and config.query)
+
     @cached_property
     def accepts(self) -> frozenset[str]:
         """The keywords of the model's forward."""

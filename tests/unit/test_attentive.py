@@ -1,0 +1,355 @@
+"""The models of Jain & Wallace: what they compute, whatever stands around it; how they start and are saved."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModelForSequenceClassification
+
+import whence
+from tests.reference import plain_attentive
+from whence.core.errors import BadEncoding, BadParameter, UnknownModel
+from whence.models import fingerprint
+from whence.models.attentive import (
+    AttentiveConfig,
+    AttentiveForSequenceClassification,
+    fresh,
+    word_tokenizer,
+)
+
+PARTS = list(
+    product(["bilstm", "cnn", "average"], ["tanh", "dot", "uniform"], [False, True], [2, 3])
+)
+every_model = pytest.mark.parametrize(("encoder", "attention", "query", "labels"), PARTS)
+# float64, sums of a few dozen terms of about 1.
+EXACT = {"rtol": 0, "atol": 1e-13}
+
+# Two texts in each input: what is attended to, and the query. Ids 2 and 3 are special.
+TEXTS = [
+    ([2, 5, 9, 4, 7, 3], [2, 6, 3]),
+    ([2, 8, 3], [2, 11, 10, 9, 3]),
+    ([2, 4, 4, 9, 7, 10, 6, 11, 3], [2, 5, 5, 3]),
+]
+
+
+def made(encoder="bilstm", attention="tanh", query=False, labels=2, **others):
+    config = AttentiveConfig(
+        vocab_size=12,
+        embedding_size=5,
+        hidden_size=6,
+        kernels=(1, 3),
+        encoder=encoder,
+        attention=attention,
+        query=query,
+        num_labels=labels,
+        **others,
+    )
+    # Twice as large as they start: nothing is nearly linear then.
+    model = fresh(config, 7).double()
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight *= 2
+    return model
+
+
+def batch(model, texts=TEXTS, left=0, right=0):
+    """Return the inputs as tensors, padded to the longest and by so much more on either side."""
+    rows = [
+        (p + q, [0] * len(p) + [1] * len(q)) if model.config.query else (p, [0] * len(p))
+        for p, q in texts
+    ]
+    width = max(len(ids) for ids, _ in rows)
+
+    def padded(values):
+        return [0] * left + values + [0] * (width - len(values) + right)
+
+    return {
+        "input_ids": torch.tensor([padded(ids) for ids, _ in rows]),
+        "attention_mask": torch.tensor([padded([1] * len(ids)) for ids, _ in rows]),
+        "token_type_ids": torch.tensor([padded(types) for _, types in rows]),
+    }
+
+
+def answers(model, inputs):
+    with torch.no_grad():
+        return model(**inputs).logits.numpy()
+
+
+def weights_of(model, texts=TEXTS):
+    """Return the attention weights, (inputs, tokens)."""
+    rows = [{name: one[None] for name, one in row.items()} for row in singles(model, texts)]
+    traces = [whence.load(model).trace(row) for row in rows]
+    return [trace.read_layers[0].map()[0, 0, 0].numpy() for trace in traces]
+
+
+def singles(model, texts=TEXTS):
+    return [{k: v[0] for k, v in batch(model, [text]).items()} for text in texts]
+
+
+@every_model
+def test_it_computes_what_the_formulas_say(encoder, attention, query, labels):
+    model = made(encoder, attention, query, labels)
+    numbers = {name: value.numpy() for name, value in model.state_dict().items()}
+    found, shares = answers(model, batch(model)), weights_of(model)
+    for (p, q), own, weights in zip(TEXTS, found, shares, strict=True):
+        wanted, attended = plain_attentive.logits(numbers, model.config, p, q if query else None)
+        np.testing.assert_allclose(own, wanted, **EXACT)
+        expected = [attended.get(place, 0) for place in range(len(weights))]
+        np.testing.assert_allclose(weights, expected, **EXACT)
+        # Special tokens and the query are not attended to: not little, but not at all.
+        assert (weights[[place not in attended for place in range(len(weights))]] == 0).all()
+
+
+@every_model
+def test_padding_and_neighbours_change_nothing(encoder, attention, query, labels):
+    model = made(encoder, attention, query, labels)
+    with torch.no_grad():
+        model.embeddings.weight[0] = 5  # and not because padding happens to be zero
+    alone = np.concatenate([answers(model, batch(model, [text])) for text in TEXTS])
+    for sides in ({}, {"right": 4}, {"left": 3, "right": 1}):
+        np.testing.assert_allclose(answers(model, batch(model, **sides)), alone, **EXACT)
+    unmasked = {k: v for k, v in batch(model).items() if k != "attention_mask"}
+    np.testing.assert_allclose(answers(model, unmasked), alone, **EXACT)
+
+
+@every_model
+def test_what_the_mask_excludes_is_not_there(encoder, attention, query, labels):
+    model = made(encoder, attention, query, labels)
+    inputs = batch(model, TEXTS[2:])
+    inputs["attention_mask"][0, 4] = 0
+    shorter = {name: torch.cat([v[:, :4], v[:, 5:]], 1) for name, v in inputs.items()}
+    np.testing.assert_allclose(answers(model, inputs), answers(model, shorter), **EXACT)
+
+
+@every_model
+def test_nothing_to_attend_to_is_no_error(encoder, attention, query, labels):
+    """Without content all weights are zero, and so is the mean; without a query its summary is."""
+    model = made(encoder, attention, query, labels)
+    inputs = batch(model, [([2, 3], [])])
+    mean = torch.zeros(1, model.config.width).double()
+    summary = torch.zeros(1, model.config.width).double() if query else None
+    wanted = model._logits(model.decoder(mean, summary)).detach().numpy()
+    np.testing.assert_allclose(answers(model, inputs), wanted, **EXACT)
+
+
+def test_two_labels_are_one_sigmoid():
+    model = made()
+    logits = answers(model, batch(model))
+    assert model.decoder.output.out_features == 1
+    assert (logits[:, 0] == -logits[:, 1]).all()
+
+
+@pytest.mark.parametrize(
+    ("labels", "problem", "task", "outputs"),
+    [
+        (2, None, "single_label", 1),
+        (2, "single_label_classification", "single_label", 1),
+        (2, "multi_label_classification", "multi_label", 2),
+        (1, "regression", "regression", 1),
+        (4, None, "single_label", 4),
+    ],
+)
+def test_labels_and_tasks(labels, problem, task, outputs):
+    model = made(labels=labels, problem_type=problem)
+    loaded = whence.load(model).loaded
+    assert (loaded.task, len(loaded.labels)) == (task, labels)
+    assert model.decoder.output.out_features == outputs
+    assert answers(model, batch(model)).shape == (3, labels)
+
+
+def test_the_loss_is_the_one_of_the_task():
+    inputs = batch(made())
+    one = made()(**inputs, labels=torch.tensor([0, 1, 1]))
+    z = one.logits[:, 1] - one.logits[:, 0]
+    wanted = torch.nn.functional.binary_cross_entropy_with_logits(
+        z, torch.tensor([0.0, 1, 1]).double()
+    )
+    torch.testing.assert_close(one.loss, wanted)
+    several = made(problem_type="multi_label_classification")
+    marks = torch.tensor([[0, 1], [1, 1], [0, 0]])
+    found = several(**inputs, labels=marks)
+    wanted = torch.nn.functional.binary_cross_entropy_with_logits(found.logits, marks.double())
+    torch.testing.assert_close(found.loss, wanted)
+    value = made(labels=1)(**inputs, labels=torch.tensor([0.5, 1.0, 2.0]))
+    wanted = (value.logits[:, 0] - torch.tensor([0.5, 1.0, 2.0])).square().mean()
+    torch.testing.assert_close(value.loss, wanted)
+
+
+def test_only_answers_in_the_passage_can_be_predicted():
+    # Of the words 5, 6 and 11 the three passages have 5; none; 6 and 11. In a query they do not count.
+    model = made(query=True, labels=3, answers_in_passage=True, answer_ids=[5, 6, 11])
+    found = answers(model, batch(model))
+    free = made(query=True, labels=3)
+    free.load_state_dict(model.state_dict())
+    possible = np.array([[True, False, False], [False, False, False], [False, True, True]])
+    assert (found[~possible] == -1e9).all()
+    np.testing.assert_allclose(found[possible], answers(free, batch(free))[possible], **EXACT)
+    explained = whence.load(model).explain(singles(model)[0], method="grad_x_input")
+    assert explained.target.index == 0
+    assert np.isfinite(explained.scores).all()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"encoder": "gru"}, "encoder must be one of bilstm, cnn, average. Got 'gru'"),
+        ({"attention": "cosine"}, "attention must be one of tanh, dot, uniform. Got 'cosine'"),
+        ({"vocab_size": 0}, "vocab_size must be a whole number from 1. Got 0"),
+        ({"hidden_size": 2.5}, "hidden_size must be a whole number from 1. Got 2.5"),
+        ({"embedding_size": True}, "embedding_size must be a whole number from 1. Got True"),
+        ({"kernels": [3, 4]}, "kernels must be odd"),
+        ({"encoder": "cnn", "kernels": []}, "kernels must be some widths"),
+        ({"encoder": "cnn", "hidden_size": 3}, "at most hidden_size=3 of them"),
+        ({"encoder": "average", "hidden_size": 1}, "needs states of two features at least"),
+        ({"answers_in_passage": True}, "answer_ids, the token id of each of the 2 labels"),
+    ],
+)
+def test_a_configuration_that_cannot_be_says_what_can(wrong, said):
+    with pytest.raises(BadParameter, match=said):
+        AttentiveConfig(**wrong)
+
+
+def test_a_seed_is_all_that_the_start_depends_on():
+    config = made("cnn", query=True).config
+    torch.manual_seed(1)
+    before = torch.get_rng_state()
+    one = fresh(config, 3).state_dict()
+    assert (torch.get_rng_state() == before).all()
+    torch.manual_seed(2)
+    two, other = fresh(config, 3).state_dict(), fresh(config, 4).state_dict()
+    assert all(torch.equal(one[name], two[name]) for name in one)
+    assert not any(torch.equal(one[name], other[name]) for name in one)
+    # No two weights of one shape are drawn alike either.
+    assert not torch.equal(one["encoders.0.filters.1.weight"], one["encoders.1.filters.1.weight"])
+
+
+@pytest.mark.parametrize("encoder", ["bilstm", "cnn", "average"])
+def test_weights_start_as_in_pytorch(encoder):
+    """The same bounds, and the same deviation to a tenth: of 400 even draws it is known to 3%."""
+    config = AttentiveConfig(vocab_size=200, embedding_size=40, hidden_size=40, encoder=encoder)
+    own, theirs = fresh(config, 0), AttentiveForSequenceClassification(config)
+    assert (own.embeddings.weight[0] == 0).all()
+    for (name, one), other in zip(own.named_parameters(), theirs.parameters(), strict=True):
+        if one.numel() < 400:
+            continue
+        assert one.std().item() == pytest.approx(other.std().item(), rel=0.1), name
+        if name != "embeddings.weight":
+            largest = one.abs().max().item()
+            assert largest == pytest.approx(other.abs().max().item(), rel=0.02), name
+    assert own.embeddings.weight.std().item() == pytest.approx(1, rel=0.05)
+
+
+def test_vectors_to_start_from():
+    config = made().config
+    vectors = np.arange(60.0).reshape(12, 5)
+    model = fresh(config, 0, vectors)
+    assert (model.embeddings.weight[0] == 0).all()
+    np.testing.assert_array_equal(model.embeddings.weight[1:].detach().numpy(), vectors[1:])
+    np.testing.assert_array_equal(vectors[0], np.arange(5.0))  # the caller's own are as they were
+    for wrong in (vectors[1:], vectors + np.nan):
+        with pytest.raises(BadParameter, match=r"finite numbers of shape \(12, 5\)"):
+            fresh(config, 0, wrong)
+
+
+@every_model
+def test_saved_and_loaded_it_is_the_same_to_the_bit(encoder, attention, query, labels, tmp_path):
+    names = {0: "no", 1: "yes", 2: "maybe"}
+    config = AttentiveConfig(
+        vocab_size=12,
+        embedding_size=5,
+        hidden_size=6,
+        kernels=(1, 3),
+        encoder=encoder,
+        attention=attention,
+        query=query,
+        id2label={i: names[i] for i in range(labels)},
+        training={"epochs": 8, "rate": 1e-3, "parts": ["a", None, {"b": True}]},
+    )
+    model = fresh(config, 0)
+    tokenizer = word_tokenizer(["one two three four five six seven eight"])
+    model.save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    explainer = whence.load(tmp_path)
+    loaded = explainer.loaded
+    assert type(loaded.model) is AttentiveForSequenceClassification
+    saved, back = model.state_dict(), loaded.model.state_dict()
+    assert saved.keys() == back.keys()
+    assert all(torch.equal(saved[name], back[name]) for name in saved)
+    assert loaded.model.config.training == config.training
+    assert fingerprint(loaded.model) == fingerprint(model)
+    assert loaded.labels == tuple(names[i] for i in range(labels))
+    assert (loaded.pad_id, dict(loaded.fillers)) == (0, {"pad": 0, "unk": 1})
+    assert loaded.pairs == query
+    text = ("one two nine", "four") if query else "one two nine"
+    own = whence.load(model, tokenizer=tokenizer).predict(text)
+    assert explainer.predict(text) == own
+    again = AutoModelForSequenceClassification.from_pretrained(tmp_path)
+    assert all(torch.equal(saved[name], value) for name, value in again.state_dict().items())
+
+
+def test_a_folder_with_a_wrong_configuration(tmp_path):
+    made().save_pretrained(tmp_path)
+    path = tmp_path / "config.json"
+    path.write_text(path.read_text().replace('"bilstm"', '"gru"'))
+    with pytest.raises(UnknownModel, match="encoder must be one of bilstm, cnn, average"):
+        whence.load(tmp_path)
+
+
+def test_words_are_numbered_by_how_often_they_occur():
+    texts = ["b a b", "c a b\tD", "d"]
+    tokenizer = word_tokenizer(texts)
+    special = {"<PAD>": 0, "<UNK>": 1, "<SOS>": 2, "<EOS>": 3}
+    # b three times, a twice, and D, c, d once each: by the alphabet.
+    assert tokenizer.get_vocab() == {**special, "b": 4, "a": 5, "D": 6, "c": 7, "d": 8}
+    assert word_tokenizer(texts, min_df=2).get_vocab() == {**special, "b": 4, "a": 5}
+    assert word_tokenizer(texts, max_words=1).get_vocab() == {**special, "b": 4}
+    lower = word_tokenizer(texts, lowercase=True)
+    assert lower.get_vocab() == {**special, "b": 4, "a": 5, "d": 6, "c": 7}
+    assert lower("D")["input_ids"] == [2, 6, 3]
+    with pytest.raises(BadParameter, match="min_df=5"):
+        word_tokenizer(texts, min_df=5)
+
+
+def test_texts_become_framed_ids():
+    tokenizer = word_tokenizer(["b a b", "it's a"])
+    one = tokenizer("a unknown  it's")
+    assert one["input_ids"] == [2, 4, 1, 6, 3]
+    pair = tokenizer("a b", "b")
+    assert pair["input_ids"] == [2, 4, 5, 3, 2, 5, 3]
+    assert pair["token_type_ids"] == [0, 0, 0, 0, 1, 1, 1]
+    explainer = whence.load(made(), tokenizer=tokenizer)
+    found = explainer.explain("a unknown  it's", method="raw_attention")
+    assert [token.text for token in found.tokens] == ["<SOS>", "a", "unknown", "it's", "<EOS>"]
+    assert [token.special for token in found.tokens] == [True, False, False, False, True]
+    assert found.scores[0] == found.scores[-1] == 0
+    assert found.scores.sum() == pytest.approx(1, abs=1e-12)
+
+
+def test_a_model_of_pairs_wants_pairs():
+    tokenizer = word_tokenizer(["one two three four five six seven eight"])
+    explainer = whence.load(made(query=True), tokenizer=tokenizer)
+    found = explainer.explain(("one two", "three"), method="raw_attention")
+    assert found.scores.nonzero()[0].tolist() == [1, 2]
+    for alone in ("one two", {"input_ids": [2, 4, 5, 3]}):
+        with pytest.raises(BadEncoding, match="takes a pair of texts and got a single one"):
+            explainer.predict(alone)
+    with pytest.raises(BadEncoding, match="no token_type_ids to tell them apart"):
+        explainer.model(torch.tensor([[2, 4, 5, 3]]))
+
+
+@pytest.mark.parametrize("query", [False, True])
+@pytest.mark.parametrize("words", [None, "one two three four five six seven eight"])
+def test_the_doctor_tries_every_method(query, words):
+    tokenizer = words and word_tokenizer([words])
+    report = whence.load(made(query=query), tokenizer=tokenizer).examine()
+    worked = {one["method"] for one in report["methods"] if one["works"]}
+    assert worked >= {
+        "raw_attention",
+        "attention_gradient",
+        "grad_x_input",
+        "leave_one_out",
+        "lime",
+    }
+    refused = [one["why_not"] for one in report["methods"] if not one["works"]]
+    assert all("pools its tokens" in why or "has no rule for" in why for why in refused)
