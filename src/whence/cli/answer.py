@@ -21,8 +21,8 @@ def answering(command: Callable[P, None]) -> Callable[P, None]:
             sys.stdout.flush()
         except WhenceError as error:
             _refuse(error)
-        except KeyboardInterrupt:
-            _leave("interrupted; nothing was left half-written.", 130)
+        except KeyboardInterrupt as interrupt:
+            _leave(str(interrupt) or "interrupted; nothing was left half-written.", 130)
         except BrokenPipeError:
             raise
         except OSError as error:

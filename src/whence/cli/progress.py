@@ -6,7 +6,9 @@ from typing import Any
 
 
 @contextmanager
-def working(what: str) -> Iterator[tuple[Any, Callable[[int, int], None]]]:
+def working(
+    what: str, doing: str = "asking the model"
+) -> Iterator[tuple[Any, Callable[[int, int], None]]]:
     """Show on standard error what is being done and how long it will take, if a person is there to see it.
 
     Yields that console, and the function to call with (units done, units in all).
@@ -22,7 +24,5 @@ def working(what: str) -> Iterator[tuple[Any, Callable[[int, int], None]]]:
         task = bar.add_task(what, total=None)
         yield (
             console,
-            lambda done, total: bar.update(
-                task, description="asking the model", completed=done, total=total
-            ),
+            lambda done, total: bar.update(task, description=doing, completed=done, total=total),
         )

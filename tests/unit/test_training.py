@@ -1,0 +1,529 @@
+"""Training: the optimiser and the loss against their formulas, the choice of an epoch, and going on after a stop."""
+
+import copy
+import json
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from sklearn import metrics
+
+from tests import zoo
+from whence.capture.forward import run
+from whence.core.errors import BadExamples, BadParameter, CannotRead, NoHead, NotFinite
+from whence.core.seed import generator
+from whence.core.types import Source
+from whence.data import Encoded, collate
+from whence.models.attentive import AttentiveConfig, fresh
+from whence.training import RECIPES, Recipe, Row, fit, judged, performance, roc_auc
+from whence.training.order import ordered
+from whence.training.performance import logits_of
+from whence.training.recipe import usual
+
+CPU = torch.device("cpu")
+WORD = 5  # tells the label: it stands in every text of the second one
+
+
+def row(ids, label):
+    ids = tuple(ids)
+    return Row(
+        Encoded({"input_ids": ids, "attention_mask": (1,) * len(ids)}, (), (), Source(None)), label
+    )
+
+
+def texts(n=24, seed=0, vocabulary=20):
+    """Make texts of which every second one has the word that counts."""
+    rng = generator("texts", seed)
+    rows = []
+    for number in range(n):
+        words = [int(w) for w in rng.integers(6, vocabulary, int(rng.integers(2, 8)))]
+        if number % 2:
+            words[int(rng.integers(len(words)))] = WORD
+        rows.append(row([2, *words, 3], number % 2))
+    return rows
+
+
+def attentive(seed=0, encoder="average", labels=2, **others):
+    config = AttentiveConfig(
+        vocab_size=20, embedding_size=4, hidden_size=6, encoder=encoder, num_labels=labels, **others
+    )
+    return fresh(config, seed)
+
+
+def bert():
+    """Build a Transformer with dropout."""
+    model = zoo.make("bert", dtype=torch.float32)
+    model.config.num_labels = 3
+    assert any(isinstance(m, torch.nn.Dropout) and m.p > 0 for m in model.modules())
+    return model
+
+
+def weights(model):
+    return {name: value.clone() for name, value in model.state_dict().items()}
+
+
+def same(one, two):
+    return one.keys() == two.keys() and all(torch.equal(one[name], two[name]) for name in one)
+
+
+QUICK = Recipe(epochs=4, batch_size=5, learning_rate=0.05)
+
+
+# --- the recipe ---
+
+
+def test_recipes_are_those_of_the_paper():
+    text, query = RECIPES["text"], RECIPES["query"]
+    assert (text.epochs, text.batch_size, text.learning_rate) == (8, 32, 1e-3)
+    assert (text.weight_decay, text.attention_weight_decay, text.amsgrad) == (1e-5, 0.0, True)
+    assert text.pos_weight and text.summed
+    assert (query.epochs, query.batch_size, query.attention_weight_decay) == (25, 128, None)
+    assert not query.pos_weight and not query.summed
+    assert (RECIPES["babi"].epochs, RECIPES["babi"].batch_size) == (100, 50)
+    assert usual(query=False, labels=2) == text
+    assert usual(query=True, labels=2) == query
+    assert not usual(query=False, labels=4).pos_weight
+    assert Recipe.from_dict(json.loads(json.dumps(query.to_dict()))) == query
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"epochs": 0}, "epochs must be a whole number, at least 1. Got 0"),
+        ({"batch_size": 2.5}, "batch_size must be a whole number"),
+        ({"learning_rate": math.nan}, "learning_rate must be a number"),
+        ({"weight_decay": -1}, "weight_decay must be a number, at least 0. Got -1"),
+        ({"seed": True}, "seed must be a whole number"),
+        ({"momentum": 0.9}, "A recipe has no 'momentum'; it has epochs"),
+    ],
+)
+def test_a_recipe_refuses(given, said):
+    with pytest.raises(BadParameter, match=said.replace("?", r"\?")):
+        Recipe.from_dict(given)
+
+
+# --- batches ---
+
+
+def test_batches_hold_like_lengths_in_an_order_of_their_own():
+    lengths = [10] * 40 + [100] * 40 + [1000] * 40
+    batches = ordered(lengths, 20, seed=0, epoch=1)
+    assert sorted(i for batch in batches for i in batch) == list(range(120))
+    # Noise of a tenth makes no 10 of a 100: every batch has one length.
+    firsts = [{lengths[i] for i in batch} for batch in batches]
+    assert all(len(found) == 1 for found in firsts)
+    assert [min(found) for found in firsts] != sorted(min(found) for found in firsts)
+    assert batches == ordered(lengths, 20, seed=0, epoch=1)
+    assert batches != ordered(lengths, 20, seed=0, epoch=2)
+    assert batches != ordered(lengths, 20, seed=1, epoch=1)
+
+
+def test_lengths_a_fifth_apart_mix_and_further_ones_do_not():
+    lengths = [100] * 50 + [115] * 50 + [150] * 50
+    batches = ordered(lengths, 1, seed=0, epoch=1)
+    assert len(batches) == 150
+    mixed = {frozenset(lengths[i] for i in batch) for batch in ordered(lengths, 25, 0, 1)}
+    # 100 to 110 and 103.5 to 126.5 overlap; 135 is the least that 150 becomes.
+    assert frozenset({100, 115}) in mixed
+    assert frozenset({115, 150}) not in mixed
+
+
+# --- loss and optimiser ---
+
+
+def sigmoid(z):
+    return 1 / (1 + math.exp(-z))
+
+
+def test_the_loss_is_the_weighted_binary_cross_entropy_summed():
+    rows = [row([2, 7, 3], 0), row([2, WORD, 8, 3], 1), row([2, 9, 3], 0), row([2, 10, 3], 0)]
+    model = attentive().double()
+    z = [model(torch.tensor([r.item.ids])).logits[0] for r in rows]
+    z = [float((two - one).detach()) for one, two in z]
+    # One of four is positive: it counts 4 / 1 - 1 = 3 times. BCE = -log s(z) for it, -log(1 - s(z)) for the others.
+    expected = -3 * math.log(sigmoid(z[1])) - sum(math.log(1 - sigmoid(z[i])) for i in (0, 2, 3))
+    still = Recipe(epochs=1, batch_size=4, learning_rate=0.0)
+    # The history has the mean over examples. Exact but for the rounding of float64: 1e-12 is a thousand times that.
+    assert fit(model, rows, still, pad_id=0).history[0].loss == pytest.approx(
+        expected / 4, abs=1e-12
+    )
+    # With a mean over each batch (of 3 and 1), and every example counting the same.
+    plain = replace(still, batch_size=3, pos_weight=False, summed=False)
+    expected = -math.log(sigmoid(z[1])) - sum(math.log(1 - sigmoid(z[i])) for i in (0, 2, 3))
+    assert fit(model, rows, plain, pad_id=0).history[0].loss == pytest.approx(
+        expected / 4, abs=1e-12
+    )
+
+
+def adam(weights, gradients, state, step, rate, decay):
+    """Take a step of Adam with amsgrad, from the formulas of Reddi et al. 2018 with bias correction as in PyTorch."""
+    for name, w in weights.items():
+        g = gradients[name] + decay[name] * w
+        m, v, top = state.get(name, (0.0, 0.0, np.zeros_like(w)))
+        m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g * g
+        top = np.maximum(top, v)
+        state[name] = m, v, top
+        size = np.sqrt(top) / math.sqrt(1 - 0.999**step) + 1e-8
+        weights[name] = w - rate / (1 - 0.9**step) * m / size
+
+
+def test_the_optimiser_is_adam_with_amsgrad_and_attention_decays_by_itself():
+    rows = texts(12)
+    recipe = Recipe(
+        epochs=2, batch_size=5, learning_rate=0.01, weight_decay=0.1, attention_weight_decay=0.02
+    )
+    model = attentive(encoder="bilstm").double()
+    twin = copy.deepcopy(model)
+    values = {name: w.detach().numpy().copy() for name, w in twin.named_parameters()}
+    decay = {name: 0.02 if name.startswith("attention.") else 0.1 for name in values}
+    assert 0.02 in decay.values()
+    state, step = {}, 0
+    for epoch in (1, 2):
+        for numbers in ordered([len(r.item) for r in rows], 5, recipe.seed, epoch):
+            step += 1
+            with torch.no_grad():
+                for name, w in twin.named_parameters():
+                    w.copy_(torch.from_numpy(values[name]))
+            batch = collate([rows[i].item for i in numbers], pad_id=0, device=CPU)
+            log = torch.log_softmax(run(twin, batch), -1)
+            # Half of the twelve are positive: they count 12 / 6 - 1 = 1 times.
+            loss = -sum(log[place, rows[i].label] for place, i in enumerate(numbers))
+            found = torch.autograd.grad(loss, list(twin.parameters()))
+            names = [name for name, _ in twin.named_parameters()]
+            gradients = {name: g.numpy() for name, g in zip(names, found, strict=True)}
+            adam(values, gradients, state, step, 0.01, decay)
+    fit(model, rows, recipe, pad_id=0)
+    for name, w in model.named_parameters():
+        # Adam divides by gradients that may be tiny, which magnifies rounding: 1e-9 of weights of about 1.
+        np.testing.assert_allclose(w.detach().numpy(), values[name], atol=1e-9, err_msg=name)
+
+
+def test_a_decoupled_decay_is_not_seen_by_the_gradient():
+    rows = texts(4)
+    recipe = Recipe(
+        epochs=1, batch_size=4, learning_rate=0.1, weight_decay=0.5,
+        attention_weight_decay=None, decoupled=True,
+    )  # fmt: skip
+    model = attentive()
+    before = weights(model)
+    fit(model, rows, recipe, pad_id=0, loss=lambda model, *_: 0 * run_all(model, rows))
+    # Without a gradient AdamW takes rate x decay = 0.05 off every weight and no more.
+    for name, value in model.state_dict().items():
+        torch.testing.assert_close(value, before[name] * 0.95, rtol=1e-6, atol=1e-7)
+
+
+def run_all(model, rows):
+    return run(model, collate([r.item for r in rows], pad_id=0, device=CPU)).sum()
+
+
+def test_a_loss_of_ones_own_is_told_which_examples_it_sees():
+    rows, seen = texts(11), []
+
+    def loss(model, batch, labels, numbers):
+        assert [rows[i].item for i in numbers] == list(batch.items)
+        assert [rows[i].label for i in numbers] == labels.tolist()
+        seen.extend(numbers)
+        return run(model, batch).square().sum()
+
+    fit(attentive(), rows, replace(QUICK, epochs=1), pad_id=0, loss=loss)
+    assert sorted(seen) == list(range(11))
+
+
+# --- seeds, and what is left behind ---
+
+
+def test_seeds_matter_and_nothing_else_does():
+    start = bert()
+    recipe = replace(RECIPES["transformer"], batch_size=5, learning_rate=1e-3, epochs=2)
+    found = []
+    for seed, noise in ((0, 1), (0, 2), (1, 1)):
+        model = copy.deepcopy(start)
+        torch.manual_seed(noise)  # the caller's generator is none of the training's business
+        before = torch.get_rng_state()
+        fit(model, texts(12, vocabulary=60), replace(recipe, seed=seed), pad_id=0)
+        assert torch.equal(torch.get_rng_state(), before)
+        found.append(weights(model))
+    assert same(found[0], found[1])
+    assert not same(found[0], found[2])
+
+
+def test_dropout_is_on_and_drawn_anew_in_every_epoch():
+    model, rows = bert(), texts(6, vocabulary=60)
+    seen = []
+
+    def loss(model, batch, labels, numbers):
+        order = np.argsort(numbers)
+        seen.append(run(model, batch)[torch.from_numpy(order)].detach())
+        return seen[-1].sum() * 0 + 0 * run(model, batch).sum()
+
+    recipe = replace(RECIPES["transformer"], batch_size=6, epochs=2, weight_decay=0.0)
+    fit(model, rows, recipe, pad_id=0, loss=loss)
+    quiet = torch.from_numpy(logits_of(model, [r.item for r in rows], pad_id=0)).float()
+    assert not torch.allclose(seen[0], seen[1], atol=1e-3)
+    assert not torch.allclose(seen[0], quiet, atol=1e-3)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_modes_and_gradients_are_left_as_found(fails):
+    model = bert()
+    model.bert.encoder.layer[0].train()
+    modes = [module.training for module in model.modules()]
+    model.classifier.weight.requires_grad_(False)
+    frozen = model.classifier.weight.clone()
+
+    def each(epoch):
+        if fails:
+            raise RuntimeError("stop")
+
+    recipe = replace(RECIPES["transformer"], epochs=1, batch_size=6)
+    with torch.no_grad():
+        if fails:
+            with pytest.raises(RuntimeError, match="stop"):
+                fit(model, texts(6, vocabulary=60), recipe, pad_id=0, each=each)
+        else:
+            fit(model, texts(6, vocabulary=60), recipe, pad_id=0, each=each)
+        assert not torch.is_grad_enabled()
+    assert [module.training for module in model.modules()] == modes
+    assert all(weight.grad is None for weight in model.parameters())
+    assert torch.equal(model.classifier.weight, frozen)
+
+
+# --- which epoch ---
+
+
+def fitted(scores, patience=None):
+    """Train with given scores; return the result, the model's weights and those after each epoch."""
+    model, after, given = attentive(), [], iter(scores)
+    recipe = replace(QUICK, epochs=len(scores), patience=patience)
+    found = fit(
+        model, texts(), recipe, pad_id=0,
+        select=lambda model, loss: next(given), each=lambda _: after.append(weights(model)),
+    )  # fmt: skip
+    return found, weights(model), after
+
+
+@pytest.mark.parametrize(
+    ("scores", "best"),
+    [
+        ((9, 1, 3, 2), 3),  # the first epoch is never chosen
+        ((9, 3, 3, 2), 2),  # of equals the earlier
+        ((1, 2, 3, 4), 4),
+        ((5,), 1),  # unless there is no other
+        ((0.0, -3.0, -2.0), 3),
+    ],
+)
+def test_the_model_ends_with_the_weights_of_its_best_epoch(scores, best):
+    found, ended, after = fitted(scores)
+    assert found.best_epoch == best
+    assert [epoch.score for epoch in found.history] == list(scores)
+    assert same(ended, after[best - 1])
+    assert not any(same(ended, other) for n, other in enumerate(after, 1) if n != best)
+
+
+def test_patience_ends_a_training():
+    found, ended, after = fitted((1, 5, 4, 3, 9, 9), patience=2)
+    assert len(found.history) == 4
+    assert found.best_epoch == 2
+    assert same(ended, after[1])
+
+
+def test_epochs_are_chosen_by_the_area_under_the_curve_then_by_accuracy():
+    rows, dev = texts(40), texts(20, seed=1)
+    model = attentive()
+    found = fit(model, rows, replace(QUICK, epochs=6), pad_id=0, dev=dev)
+    for epoch in found.history:
+        assert epoch.score == epoch.dev.roc_auc
+    merits = [(epoch.dev.roc_auc, epoch.dev.accuracy) for epoch in found.history[1:]]
+    assert found.best_epoch == 2 + merits.index(max(merits))
+    assert judged(model, dev, pad_id=0) == found.best.dev
+    # With one label on the other side there is no curve.
+    alone = [one for one in dev if one.label]
+    found = fit(attentive(), rows, replace(QUICK, epochs=2), pad_id=0, dev=alone)
+    assert found.history[0].score == found.history[0].dev.accuracy
+
+
+# --- going on ---
+
+
+class Killed(BaseException):
+    """Whatever ends a process."""
+
+
+def stopped_after(examples):
+    """Stop a training from within after so many examples."""
+
+    def progress(done, total):
+        if done >= examples:
+            raise Killed
+
+    return progress
+
+
+MODELS = {
+    "bilstm": (lambda: attentive(encoder="bilstm"), QUICK, 20),
+    "bert": (bert, replace(RECIPES["transformer"], epochs=3, batch_size=5, learning_rate=1e-3), 60),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_training_that_is_stopped_again_and_again_ends_with_the_same_bytes(tmp_path, name):
+    maker, recipe, vocabulary = MODELS[name]
+    rows, dev = texts(12, vocabulary=vocabulary), texts(6, seed=1, vocabulary=vocabulary)
+    straight = maker()
+    whole = fit(straight, rows, recipe, pad_id=0, dev=dev)
+    # Within the first epoch, at the end of the first, within the second, and at once.
+    for examples in (3, 12, 20, 0):
+        with pytest.raises(Killed):
+            fit(
+                maker(), rows, recipe, pad_id=0, dev=dev, keep=tmp_path / "kept",
+                progress=stopped_after(examples),
+            )  # fmt: skip
+    seen = []
+    model = maker()
+    found = fit(model, rows, recipe, pad_id=0, dev=dev, keep=tmp_path / "kept", each=seen.append)
+    assert [epoch.number for epoch in seen] == list(range(2, recipe.epochs + 1))
+    assert same(weights(model), weights(straight))
+    assert found.best_epoch == whole.best_epoch
+    assert [replace(e, seconds=0) for e in found.history] == [
+        replace(e, seconds=0) for e in whole.history
+    ]
+    # Once more: nothing is left to do, and the weights are there.
+    again = maker()
+    assert fit(again, rows, recipe, pad_id=0, dev=dev, keep=tmp_path / "kept") == found
+    assert same(weights(again), weights(straight))
+    kept = sorted(path.name for path in (tmp_path / "kept").iterdir())
+    assert kept == [
+        f"best-{found.best_epoch}.safetensors",
+        f"last-{recipe.epochs}.safetensors",
+        "state.json",
+    ]
+
+
+def test_what_a_killed_run_left_half_written_does_not_matter(tmp_path):
+    keep, rows = tmp_path / "kept", texts()
+    straight = attentive()
+    fit(straight, rows, QUICK, pad_id=0)
+    with pytest.raises(Killed):
+        fit(attentive(), rows, QUICK, pad_id=0, keep=keep, progress=stopped_after(50))
+    # Killed while it wrote, or between the weights and the state that names them.
+    (keep / "last-3.safetensors.part").write_bytes(b"half")
+    (keep / "best-3.safetensors").write_bytes(b"half")
+    model = attentive()
+    fit(model, rows, QUICK, pad_id=0, keep=keep)
+    assert same(weights(model), weights(straight))
+    assert not list(keep.glob("*.part"))
+
+
+def other(**changes):
+    given = {"model": attentive(), "rows": texts(), "recipe": QUICK, "dev": None, "about": {}}
+    return {**given, **changes}
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (other(recipe=replace(QUICK, epochs=5, learning_rate=0.1)), "epochs was 4, now 5; learning_rate was 0.05"),
+        (other(rows=texts(22)), r"training examples was '24 \(.*\)', now '22 \("),
+        (other(rows=[*texts()[1:], row([2, 7, 3], 0)]), r"training examples was '24 \(.*now '24 \("),
+        (other(dev=texts(2)), r"development examples was '0 "),
+        (other(model=attentive(seed=1)), "first weights was 'blake2b:"),
+        (other(about={"lambda": 0.1}), "lambda was None, now 0.1"),
+    ],
+)  # fmt: skip
+def test_another_training_is_not_gone_on_with(tmp_path, given, said):
+    fit(**other(), pad_id=0, keep=tmp_path)
+    with pytest.raises(BadParameter, match=said) as refused:
+        fit(**given, pad_id=0, keep=tmp_path)
+    assert "keeps another training" in str(refused.value)
+    assert "delete the folder to start anew" in str(refused.value)
+    if "first weights" not in said:
+        assert "first weights" not in str(refused.value)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"version": 99}', '{"version": 1, "about": {}}'])
+def test_a_broken_state_says_how_to_start_anew(tmp_path, text):
+    (tmp_path / "state.json").write_text(text)
+    with pytest.raises(CannotRead, match=r"is not the state of a training .* to start anew"):
+        fit(**other(), pad_id=0, keep=tmp_path)
+
+
+def test_broken_weights_say_how_to_start_anew(tmp_path):
+    fit(**other(), pad_id=0, keep=tmp_path)
+    (tmp_path / "last-4.safetensors").write_bytes(b"broken")
+    with pytest.raises(CannotRead, match=r"last-4.safetensors.* to start anew"):
+        fit(**other(), pad_id=0, keep=tmp_path)
+
+
+# --- what cannot be trained ---
+
+
+def test_what_cannot_be_trained_is_said_before():
+    with pytest.raises(BadExamples, match="has the label 2, and the model has 2"):
+        fit(attentive(), [row([2, 7, 3], 2)], QUICK, pad_id=0)
+    with pytest.raises(BadExamples, match="no examples to train on"):
+        fit(attentive(), [], QUICK, pad_id=0)
+    with pytest.raises(BadExamples, match="All 3 examples have the same label"):
+        fit(attentive(), [row([2, 7, 3], 1)] * 3, QUICK, pad_id=0)
+    with pytest.raises(BadParameter, match="pos_weight is for two labels, and the model has 3"):
+        fit(attentive(labels=3), texts(), QUICK, pad_id=0)
+    with pytest.raises(NoHead, match="only such models are trained"):
+        fit(attentive(problem_type="regression", labels=1), texts(), QUICK, pad_id=0)
+
+
+def test_a_training_that_runs_away_is_said(tmp_path):
+    # float32 ends at 3e38, and the logits are of the order of 1.
+    bad = {
+        "The logits are not finite": lambda model, *_: run_all(model, texts()) * 1e38 * 1e10,
+        "The loss is nan": lambda model, *_: (
+            run_all(model, texts()).detach().abs() * math.nan + 0 * run_all(model, texts())
+        ),
+    }
+    for said, loss in bad.items():
+        with pytest.raises(
+            NotFinite, match=f"ran away in epoch 1: {said}.*Lower the learning rate; it is 0"
+        ):
+            fit(attentive(), texts(), QUICK, pad_id=0, loss=loss)
+    with pytest.raises(NotFinite, match="An epoch was judged nan"):
+        fit(attentive(), texts(), QUICK, pad_id=0, select=lambda *_: math.nan)
+
+
+# --- how well a model does ---
+
+
+@pytest.mark.parametrize("labels", [2, 3, 5])
+def test_performance_is_scikit_learns(labels):
+    for seed in range(20):
+        rng = generator("performance", labels, seed)
+        n = int(rng.integers(3, 40))
+        truth = [int(label) for label in rng.integers(0, labels, n)]
+        logits = np.round(rng.normal(size=(n, labels)), 1)  # rounded: there are ties
+        said = logits.argmax(1)
+        found = performance(logits, truth)
+        assert found.n == n
+        assert found.accuracy == pytest.approx(metrics.accuracy_score(truth, said))
+        average = {"average": "binary"} if labels == 2 else {"average": "macro"}
+        f1 = metrics.f1_score(truth, said, zero_division=0, **average)
+        assert found.f1 == pytest.approx(f1)
+        table = metrics.confusion_matrix(truth, said, labels=range(labels))
+        assert found.confusion == tuple(map(tuple, table.tolist()))
+        if labels == 2 and len(set(truth)) == 2:
+            scores = logits[:, 1] - logits[:, 0]
+            assert found.roc_auc == pytest.approx(metrics.roc_auc_score(truth, scores))
+        else:
+            assert found.roc_auc is None
+
+
+def test_the_area_by_hand():
+    # Positive 1 and 3, negative 1 and 2: 1 ties with 1 (half), is below 2; 3 is above both. (0.5 + 0 + 1 + 1) / 4.
+    assert roc_auc([1, 3, 1, 2], [1, 1, 0, 0]) == 0.625
+    assert roc_auc([1, 2], [1, 1]) is None
+
+
+def test_judging_does_not_depend_on_the_batch():
+    rows, model = texts(), attentive(encoder="bilstm").double()
+    one = logits_of(model, [r.item for r in rows], pad_id=0, batch_size=1)
+    many = logits_of(model, [r.item for r in rows], pad_id=0, batch_size=7)
+    np.testing.assert_allclose(one, many, atol=1e-12)  # float64, and sums of a dozen terms
+    assert judged(model, rows, pad_id=0) == performance(one, [r.label for r in rows])
