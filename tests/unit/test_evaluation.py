@@ -22,15 +22,15 @@ from whence.core.errors import (
 )
 from whence.data.examples import Example, Span
 from whence.evaluation import Evaluation, Recommendation, plan, recommend
+from whence.evaluation.advice import decided
 from whence.evaluation.cost import costs
 from whence.evaluation.judge import judged, mark_best
 from whence.evaluation.measures import measures
 from whence.evaluation.notes import Notes
-from whence.evaluation.recommend import decided
 from whence.evaluation.removals import removal_matters
 from whence.explainer.request import requests
 from whence.methods import method
-from whence.report.table.grid import digits_of, interval
+from whence.report.figures import digits_of, interval
 
 TEXTS = [
     "a gripping, beautifully acted film",

@@ -5,7 +5,7 @@ from typing import Any
 
 from whence.evaluation.evaluation import Cell, Evaluation
 from whence.evaluation.judge import plain
-from whence.report.table.grid import digits_of, interval
+from whence.report.figures import digits_of, interval
 
 
 def removal_matters(tables: Sequence[Evaluation]) -> str:

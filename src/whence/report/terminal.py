@@ -10,6 +10,19 @@ from whence.report.text import axioms, cut, headline, ranked, visible
 from whence.view.shade import colour, shades
 
 _BAR = 16
+# What an encoding without these signs would show as numbers.
+_ASCII = str.maketrans({"↑": "^", "↓": "v", "°": "~", "✓": "+", "✗": "x", "–": "-", "�": "?"})
+
+
+class Writer:
+    """Makes text for rich, of signs that the terminal's encoding has."""
+
+    def __init__(self, *, ascii_only: bool) -> None:
+        self._signs = _ASCII if ascii_only else {}
+
+    def __call__(self, text: str, style: str = "") -> Text:
+        """Return the text in a style."""
+        return Text(text.translate(self._signs), style)
 
 
 def render(payload: dict[str, Any], top: int = 8) -> RenderableType:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from io import StringIO
 from typing import Any
 
+from whence.report.markdown import escaped, table
 from whence.report.table.grid import (
     CHANCE,
     COSTS,
@@ -28,18 +29,16 @@ _MARKS = {"best": "Bold", "chance": "°"}
 
 def markdown(payload: Mapping[str, Any]) -> str:
     """Write an evaluation in Markdown."""
-    parts = [_escaped(headline(payload)) + "."]
+    parts = [escaped(headline(payload)) + "."]
     parts += [_markdown_grid(grid) for grid in grids(payload, _ACROSS)]
     pairs = [_markdown_grid(grid) for grid in pair_grids(payload, _ACROSS)]
     parts += pairs
-    parts.append(
-        _markdown_table([COSTS, *((f"`{name}`", *facts) for name, *facts in costs(payload))])
-    )
+    parts.append(table([COSTS, *((f"`{name}`", *facts) for name, *facts in costs(payload))]))
     legend = [line.format(**_MARKS) for line in LEGEND]
     parts.append(" ".join([*legend, *([PAIRS_LEGEND] if pairs else []), COSTS_LEGEND]))
     said = [f"Agreement by {line}." for line in agreement(payload)]
     said += [*notes(payload), *elsewhere(payload), effort(payload)]
-    parts.append("\n".join(f"- {_escaped(line)}" for line in said))
+    parts.append("\n".join(f"- {escaped(line)}" for line in said))
     return "\n\n".join(parts) + "\n"
 
 
@@ -48,7 +47,7 @@ def _markdown_grid(grid: Grid) -> str:
         (_markdown_name(name), *(_marked(cell, "**{}**".format, " °") for cell in cells))
         for name, cells in grid.rows
     ]
-    return _markdown_table([(grid.kind, *_heads(grid)), *rows])
+    return table([(grid.kind, *_heads(grid)), *rows])
 
 
 def _markdown_name(name: str) -> str:
@@ -66,18 +65,6 @@ def _marked(cell: Cell, strong: Callable[[str], str], chance: str) -> str:
     """Write a cell with its marks at its own figures, not at those of random explanations."""
     own = (strong(cell.own) if cell.best else cell.own) + (chance if cell.chance else "")
     return f"{own}, {cell.null}" if cell.null else own
-
-
-def _markdown_table(rows: Sequence[Sequence[str]]) -> str:
-    head, *body = [[cell.replace("|", "\\|") for cell in row] for row in rows]
-    lines = [head, ["---"] * len(head), *body]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-def _escaped(text: str) -> str:
-    for sign in "\\`*_[]<>|$":
-        text = text.replace(sign, "\\" + sign)
-    return text
 
 
 def latex(payload: Mapping[str, Any]) -> str:

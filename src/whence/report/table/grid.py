@@ -7,13 +7,13 @@ from math import floor, log10
 from statistics import mode
 from typing import Any
 
+from whence.report.figures import TOO_FEW, digits_of, interval
 from whence.report.table.power import power
 from whence.report.text import visible
 
 ARROWS = {"higher": "↑", "lower": "↓"}
 NOTHING = "not tested"
 CHANCE = "chance"  # a method may be called random
-TOO_FEW = "too few for an interval"
 
 LEGEND = (
     "Mean over the examples [95% bootstrap interval]. ↑ more is better, ↓ less is better. Chance: what random "
@@ -109,33 +109,6 @@ def count_of(rows: Sequence[Mapping[str, Any]]) -> str:
     usual = mode(counts)
     few = any(row["n"] == usual and row["low"] is None for row in rows)
     return f"n={usual}: {TOO_FEW}" if few else f"n={usual}"
-
-
-def digits_of(intervals: Sequence[Mapping[str, Any]]) -> int | None:
-    """Return how many decimals show the width of most intervals in two figures; None where that would be too many."""
-    widths = sorted(one["high"] - one["low"] for one in intervals if one["low"] is not None)
-    widths = [width for width in widths if width > 0]
-    if not widths:
-        return 3
-    wanted = 1 - floor(log10(widths[len(widths) // 2]))
-    return None if wanted > 5 else max(0, min(wanted, 4))
-
-
-def number(value: float, digits: int | None) -> str:
-    """Write one figure."""
-    text = f"{value:.3g}" if digits is None else f"{value:.{digits}f}"
-    return text.removeprefix("-") if not float(text) else text
-
-
-def interval(one: Mapping[str, Any], digits: int | None, said: int = 0) -> str:
-    """Write a mean with its interval, and n unless it is said elsewhere; of a constant no interval is needed."""
-    mean = number(one["mean"], digits)
-    if one["low"] is None:
-        return mean if one["n"] == said else f"{mean} (n={one['n']}: {TOO_FEW})"
-    n = "" if one["n"] == said else f" n={one['n']}"
-    if one["low"] == one["high"]:
-        return f"{mean} (always){n}"
-    return f"{mean} [{number(one['low'], digits)}, {number(one['high'], digits)}]{n}"
 
 
 COSTS = ("method", "seconds per example", "forwards", "backwards", "explained")

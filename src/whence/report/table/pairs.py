@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import mode
 from typing import Any
 
-from whence.report.table.grid import NOTHING, Cell, Grid, count_of, digits_of, interval, pieces_of
+from whence.report.figures import digits_of, interval
+from whence.report.table.grid import NOTHING, Cell, Grid, count_of, pieces_of
 
 MOST = 6  # methods; more have more pairs than anybody reads
 PAIRS_LEGEND = (

@@ -1,13 +1,13 @@
 """An evaluation drawn: a panel for each metric, in it a dot with its interval for each method."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from html import escape
-from math import ceil, floor, log10
 from textwrap import wrap
 from typing import Any
 
-from whence.report.table.grid import ARROWS, TOO_FEW, headline, notes_of_size
+from whence.report.figures import TOO_FEW
+from whence.report.scale import Scale, bounds, ticks
+from whence.report.table.grid import ARROWS, headline, notes_of_size
 from whence.view.shade import POSITIVE
 
 _ROW = 20  # height of a method
@@ -24,19 +24,6 @@ _LEGEND = (
     "worse.",
 )
 _DOT = "#{:02x}{:02x}{:02x}".format(*POSITIVE)
-
-
-@dataclass(frozen=True)
-class _Scale:
-    """From values to places."""
-
-    low: float
-    high: float
-    left: float
-
-    def at(self, value: float) -> float:
-        share = (value - self.low) / (self.high - self.low)
-        return self.left + _PANEL * min(max(share, 0.0), 1.0)
 
 
 def plot(payload: Mapping[str, Any], *, titled: bool = True) -> str:
@@ -126,8 +113,8 @@ def _panel(
     if not tested:
         parts.append(_text(left, first + 14, "not tested", colour=_DIM))
         return "\n".join([*parts, "</g>"])
-    scale, ticks = _scale(tested, left)
-    for tick, shown in ticks:
+    scale = _scale(tested, left)
+    for tick, shown in ticks(scale.low, scale.high):
         x = scale.at(tick)
         parts.append(_line(x, first, x, last, _RULE))
         parts.append(_text(x, last + 14, shown, anchor="middle", colour=_DIM, size=10))
@@ -145,7 +132,7 @@ def _panel(
     return "\n".join([*parts, "</g>"])
 
 
-def _random(scale: _Scale, null: Mapping[str, Any], y: float) -> str:
+def _random(scale: Scale, null: Mapping[str, Any], y: float) -> str:
     """Draw random explanations behind one method; where all have the same, it is one line down the panel."""
     x = scale.at(null["mean"])
     dashed = f'stroke="{_DIM}" stroke-dasharray="4 3"'
@@ -159,7 +146,7 @@ def _random(scale: _Scale, null: Mapping[str, Any], y: float) -> str:
     return band + line
 
 
-def _dot(scale: _Scale, cell: Mapping[str, Any], y: float) -> str:
+def _dot(scale: Scale, cell: Mapping[str, Any], y: float) -> str:
     x = scale.at(cell["mean"])
     # Where nothing could have been told apart, nothing is greyed out either.
     grey = cell["beats_random"] is False and cell.get("enough", True)
@@ -178,10 +165,8 @@ def _dot(scale: _Scale, cell: Mapping[str, Any], y: float) -> str:
     )
 
 
-def _scale(
-    cells: Sequence[Mapping[str, Any]], left: float
-) -> tuple[_Scale, list[tuple[float, str]]]:
-    """Return a scale that shows all intervals, and its ticks with what to write there."""
+def _scale(cells: Sequence[Mapping[str, Any]], left: float) -> Scale:
+    """Return a scale that shows all intervals."""
     ends = [
         one[end]
         for cell in cells
@@ -189,16 +174,7 @@ def _scale(
         for end in ("mean", "low", "high")
         if one[end] is not None
     ]
-    low, high = min(ends), max(ends)
-    margin = 0.06 * (high - low) or 0.5 * abs(low) or 0.5
-    low, high = low - margin, high + margin
-    raw = (high - low) / 5
-    power = 10.0 ** floor(log10(raw))
-    step = next(unit * power for unit in (1, 2, 5, 10) if unit * power >= raw)
-    decimals = max(0, ceil(-log10(step) - 1e-9))
-    places = [step * i for i in range(ceil(low / step), floor(high / step) + 1)]
-    written = "{:.1e}" if decimals > 4 or high >= 1e5 else f"{{:.{decimals}f}}"
-    return _Scale(low, high, left), [(p, written.format(p + 0.0)) for p in places]
+    return Scale(*bounds(ends), left, left + _PANEL)
 
 
 def _line(x1: float, y1: float, x2: float, y2: float, colour: str, width: float = 1) -> str:

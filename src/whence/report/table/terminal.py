@@ -23,13 +23,12 @@ from whence.report.table.grid import (
 )
 from whence.report.table.pairs import PAIRS_LEGEND, elsewhere, pair_grids
 from whence.report.table.text import BEST, NO_BETTER
+from whence.report.terminal import Writer
 from whence.report.text import visible
 
 _CELL = 27  # columns that a metric takes up, about
 _PAIR = 34  # the same of a difference with its p
 _OVER = " over "
-# What an encoding without these signs would show as numbers.
-_ASCII = str.maketrans({"↑": "^", "↓": "v", "°": "~", "�": "?"})
 
 
 class Sheet:
@@ -42,7 +41,7 @@ class Sheet:
         self, console: Console, options: ConsoleOptions
     ) -> Iterator[RenderableType]:
         """Lay the tables out."""
-        payload, write = self._payload, _Writer(ascii_only=options.ascii_only)
+        payload, write = self._payload, Writer(ascii_only=options.ascii_only)
         longest = max((len(one["method"]) for one in payload["methods"]), default=0)
         room = options.max_width - longest
         yield write(headline(payload), "bold")
@@ -88,23 +87,13 @@ class _Answer:
     def __rich_console__(
         self, console: Console, options: ConsoleOptions
     ) -> Iterator[RenderableType]:
-        write = _Writer(ascii_only=options.ascii_only)
+        write = Writer(ascii_only=options.ascii_only)
         yield write(visible(self._sentence), "bold")
         if self._plan:
             yield write(visible(self._plan), "dim")
 
 
-class _Writer:
-    """Makes text for rich, of signs that the terminal's encoding has."""
-
-    def __init__(self, *, ascii_only: bool) -> None:
-        self._signs = _ASCII if ascii_only else {}
-
-    def __call__(self, text: str, style: str = "") -> Text:
-        return Text(text.translate(self._signs), style)
-
-
-def _table(grid: Grid, write: _Writer, between: str = _OVER) -> Table:
+def _table(grid: Grid, write: Writer, between: str = _OVER) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column(Text(grid.kind, "dim"), no_wrap=True)
     for name, arrow, count in zip(grid.metrics, grid.arrows, grid.counts, strict=True):
@@ -120,14 +109,14 @@ def _table(grid: Grid, write: _Writer, between: str = _OVER) -> Table:
     return table
 
 
-def _cell(cell: Cell, last: bool, write: _Writer) -> Text:
+def _cell(cell: Cell, last: bool, write: Writer) -> Text:
     style = "dim" if last or cell.chance else "green" if cell.best else ""
     marks = (f" {BEST}" if cell.best else "") + (f" {NO_BETTER}" if cell.chance else "")
     text = write(cell.own + marks, style)
     return Text.assemble(text, "\n", write(cell.null, "dim")) if cell.null else text
 
 
-def _costs(payload: Mapping[str, Any], write: _Writer, width: int) -> RenderableType:
+def _costs(payload: Mapping[str, Any], write: Writer, width: int) -> RenderableType:
     """Lay the costs out side by side, or where a word would have to be broken for that, one below the other."""
     rows = [COSTS, *costs(payload)]
     words = [
