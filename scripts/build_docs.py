@@ -19,6 +19,7 @@ from functools import partial
 from pathlib import Path
 
 import architecture_table
+import audit_tables
 import evaluation_tables
 import metric_tables
 import truth_table
@@ -28,6 +29,8 @@ DOCS = Path(__file__).resolve().parents[1] / "docs"
 # The page of each table, and the function that returns it as Markdown.
 TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "architectures": ("architectures.md", architecture_table.markdown),
+    "experiments": ("audit.md", audit_tables.experiments),
+    "reasons": ("audit.md", audit_tables.reasons),
     "metrics": ("metrics.md", metric_tables.metrics),
     "rules": ("trust.md", metric_tables.rules),
     "truth": ("truth.md", truth_table.markdown),

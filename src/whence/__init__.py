@@ -14,27 +14,35 @@ from typing import TYPE_CHECKING, Any
 from whence._version import __version__
 
 if TYPE_CHECKING:
+    from whence.audit import Audit, audit
     from whence.core.errors import WhenceError
     from whence.evaluation import evaluate, recommend
     from whence.explainer import Explainer, Explanation, load
+    from whence.training import train_attention
 
 __all__ = [
+    "Audit",
     "Explainer",
     "Explanation",
     "WhenceError",
     "__version__",
+    "audit",
     "evaluate",
     "load",
     "recommend",
+    "train_attention",
 ]
 
 _HOME = {
+    "Audit": "whence.audit",
     "Explainer": "whence.explainer",
     "Explanation": "whence.explainer",
     "WhenceError": "whence.core.errors",
+    "audit": "whence.audit",
     "evaluate": "whence.evaluation",
     "load": "whence.explainer",
     "recommend": "whence.evaluation",
+    "train_attention": "whence.training",
 }
 
 

@@ -42,15 +42,28 @@ def test_import_whence_imports_nothing_heavy():
     }
 
 
+def test_the_room_of_audits_can_be_called_whoever_imported_it():
+    import whence.audit.site
+
+    assert whence.audit.site.WORDS
+    assert callable(whence.audit)
+    assert "experiments" in inspect.signature(whence.audit).parameters
+    with pytest.raises(whence.WhenceError, match="There is no site"):
+        whence.audit("reviews", ["a film", "another film"], site="nowhere")
+
+
 def test_the_public_names():
     assert whence.__all__ == [
+        "Audit",
         "Explainer",
         "Explanation",
         "WhenceError",
         "__version__",
+        "audit",
         "evaluate",
         "load",
         "recommend",
+        "train_attention",
     ]
     for name in whence.__all__:
         assert getattr(whence, name)

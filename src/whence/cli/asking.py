@@ -3,7 +3,6 @@
 import json
 import re
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, get_args
 
@@ -14,19 +13,23 @@ from whence.core.errors import BadEncoding, BadParameter, EmptyText, did_you_mea
 
 def method_names(start: str) -> list[str]:
     """Complete a method's name."""
-    return _registered("method", start)
+    return _registered("method", "methods", start)
 
 
 def metric_names(start: str) -> list[str]:
     """Complete a metric's name."""
-    return _registered("metric", start)
+    return _registered("metric", "metrics", start)
 
 
-def _registered(kind: str, start: str) -> list[str]:
+def experiment_names(start: str) -> list[str]:
+    """Complete an experiment's name."""
+    return _registered("experiment", "audit/experiments", start)
+
+
+def _registered(kind: str, room: str, start: str) -> list[str]:
     """Find names where they are registered, without importing anything heavy."""
-    spec = find_spec(f"whence.{kind}s")
-    folders = spec.submodule_search_locations if spec else None
-    texts = [p.read_text(encoding="utf-8") for f in folders or [] for p in Path(f).glob("[!_]*.py")]
+    files = (Path(__file__).parents[1] / room).glob("[!_]*.py")
+    texts = [path.read_text(encoding="utf-8") for path in files]
     names = [name for text in texts for name in re.findall(rf'^@{kind}\(\s*"(\w+)"', text, re.M)]
     return sorted(name for name in names if name.startswith(start))
 

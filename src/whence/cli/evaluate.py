@@ -19,7 +19,7 @@ Data = Annotated[
     Path,
     typer.Option(
         metavar="FILE",
-        help="The data set: .txt (one text a line), .tsv, .csv (with a header) or .jsonl, each also as .gz.",
+        help="The data set: .txt (one text a line), .tsv or .csv (with a header), .jsonl or .parquet, also as .gz.",
     ),
 ]
 TextColumn = Annotated[

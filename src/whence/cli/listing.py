@@ -77,6 +77,42 @@ def metrics(
     )
 
 
+def experiments(
+    name: Annotated[
+        str | None, typer.Argument(help="Show everything about one experiment.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """List the experiments of an audit, or show one: hypothesis, threshold, parameters, when it misleads."""
+    with importing():
+        from whence.audit.chosen import names
+        from whence.audit.experiments import experiment
+
+        entries = [
+            experiment.get(one) for one in ([name] if name else names("all", can_train=True))
+        ]
+        told = [_trial(entry) for entry in entries]
+    if as_json:
+        print(json.dumps(told, ensure_ascii=False, indent=1))
+        return
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console()
+    if name:
+        console.print(_trial_card(told[0]))
+        return
+    table = Table.grid(padding=(0, 2))
+    for facts in told:
+        mark = " (trains)" if facts["trains"] else ""
+        table.add_row(Text(facts["name"], "bold"), Text(facts["summary"] + mark))
+    console.print(table)
+    console.print(
+        "\n[dim]whence list experiments NAME shows the hypothesis, the threshold and when it misleads."
+    )
+
+
 def models() -> None:
     """List the built-in models."""
     from rich.console import Console
@@ -140,6 +176,62 @@ def _measure_card(facts: dict[str, Any]) -> Any:
             "range": f"{low} to {high}",
             "random": _NULLS[null] if isinstance(null, str) else f"{null:g}",
             "cost": facts["cost"],
+            **_settings(facts),
+            "misleads when": facts["misleads_when"],
+            "source": facts["cite"],
+        }
+    )
+
+
+# An audit that the cost of an experiment is told for.
+_TYPICAL: dict[str, Any] = {
+    "n": 100,
+    "tokens": 25,
+    "layers": 6,
+    "heads": 12,
+    "sites": 1,
+    "train": 1000,
+    "epochs": 8,
+}
+
+
+def _trial(entry: Any) -> dict[str, Any]:
+    """Return what an experiment says about itself, as plain data."""
+    from whence.audit.plan import Plan
+
+    plan = Plan(**_TYPICAL)
+    defaults = {name: parameter.default for name, parameter in entry.parameters.items()}
+    told = ("hypothesis", "measure", "threshold", "direction", "labels", "trains")
+    return {
+        "name": entry.name,
+        "summary": entry.summary,
+        **{fact: entry.facts[fact] for fact in told},
+        "cost": {**_TYPICAL, "forward": round(entry.facts["calls"](plan, defaults))},
+        "misleads_when": entry.facts["misleads_when"],
+        "cite": entry.facts["cite"],
+        "parameters": _parameters(entry),
+        "presets": {name: dict(values) for name, values in entry.presets.items()},
+    }
+
+
+def _trial_card(facts: dict[str, Any]) -> Any:
+    cost = facts["cost"]
+    texts = f"{cost['n']} texts of {cost['tokens']} tokens"
+    if facts["trains"]:
+        texts += f", and {cost['train']:,} to train on for {cost['epochs']} epochs"
+    needs = [
+        what
+        for what, needed in (("true labels", facts["labels"]), ("training data", facts["trains"]))
+        if needed
+    ]
+    return _rows(
+        {
+            facts["name"]: facts["summary"],
+            "hypothesis": facts["hypothesis"],
+            "measure": facts["measure"],
+            "holds": f"{facts['direction']} {facts['threshold']:g}",
+            "needs": ", ".join(needs) or "nothing but texts",
+            "cost": f"about {cost['forward']:,} forward passes for {texts}",
             **_settings(facts),
             "misleads when": facts["misleads_when"],
             "source": facts["cite"],

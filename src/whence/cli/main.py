@@ -9,7 +9,7 @@ from typing import Annotated, TextIO
 import typer
 
 from whence._version import __version__
-from whence.cli import doctor, evaluate, explain, listing, recommend, trust
+from whence.cli import audit, doctor, evaluate, explain, listing, recommend, train_attention, trust
 from whence.cli.answer import answering
 
 _INTRO = """Why did the model say that, and can I believe the answer?
@@ -34,6 +34,12 @@ Hold methods against each other over a data set, and hear which one to use:
 
     whence recommend --model path/to/model --data reviews.tsv
 
+Find out whether attention may be read as an explanation:
+
+    whence audit reviews.tsv --model path/to/model --html audit.html
+
+    whence train-attention reviews.tsv --encoder bilstm --attention tanh --out path/to/model
+
 See what there is, and what works on your model:
 
     whence list methods
@@ -53,9 +59,12 @@ app.command("explain")(answering(explain.explain))
 app.command("trust")(answering(trust.trust))
 app.command("evaluate")(answering(evaluate.evaluate))
 app.command("recommend")(answering(recommend.recommend))
-listed = typer.Typer(help="List methods, metrics and models.", no_args_is_help=True)
+app.command("audit")(answering(audit.audit))
+app.command("train-attention")(answering(train_attention.train_attention))
+listed = typer.Typer(help="List methods, metrics, experiments and models.", no_args_is_help=True)
 listed.command("methods")(answering(listing.methods))
 listed.command("metrics")(answering(listing.metrics))
+listed.command("experiments")(answering(listing.experiments))
 listed.command("models")(answering(listing.models))
 app.add_typer(listed, name="list")
 app.command("doctor")(answering(doctor.doctor))

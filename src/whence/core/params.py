@@ -87,8 +87,12 @@ class Parameter:
 
 def schema(fn: Callable[..., Any]) -> dict[str, Parameter]:
     """Read the keyword-only parameters of `fn`."""
-    hints = get_type_hints(fn, include_extras=True)
     keywords = [p for p in inspect.signature(fn).parameters.values() if p.kind is p.KEYWORD_ONLY]
+    # What a function is given besides may be of a type that only type checkers import.
+    own = types.SimpleNamespace(
+        __annotations__={p.name: p.annotation for p in keywords if p.annotation is not p.empty}
+    )
+    hints = get_type_hints(own, getattr(fn, "__globals__", {}), include_extras=True)
     return {p.name: _parameter(fn, p, hints.get(p.name, Any)) for p in keywords}
 
 

@@ -9,6 +9,7 @@ from whence.stats.interval import FEWEST, Interval, Percentile, bootstrap, perce
 from whence.stats.paired import holm, least_p, needed, sign_flip
 from whence.stats.rank import kendall, pearson, ranks, spearman, top_k_overlap
 from whence.stats.retrieval import auprc, average_precision, roc_auc
+from whence.stats.significance import kendall_p
 from whence.stats.spans import (
     Counts,
     Rates,
@@ -38,6 +39,7 @@ __all__ = [
     "f1",
     "holm",
     "kendall",
+    "kendall_p",
     "kl",
     "least_p",
     "macro",

@@ -68,6 +68,19 @@ def ranks(a: ArrayLike) -> Array:
     return found
 
 
+def levelled(values: ArrayLike, grain: float) -> Array:
+    """Make values equal that no more than `grain` keeps apart, one from the next: that is rounding, and no order.
+
+    What is no farther than that from 0 is 0.
+    """
+    given = np.asarray(values, dtype=np.float64)
+    order = np.argsort(given)
+    steps = np.diff(given[order], prepend=-np.inf) > grain
+    same: Array = np.empty_like(given)
+    same[order] = given[order][np.maximum.accumulate(np.where(steps, np.arange(len(given)), 0))]
+    return np.where(np.abs(same) <= grain, 0.0, same)
+
+
 def _rows(a: ArrayLike) -> Array:
     return np.atleast_2d(np.asarray(a, dtype=np.float64))
 

@@ -9,8 +9,9 @@ import numpy as np
 from whence.capture import Ask
 from whence.core.types import Target, Task
 from whence.data.removal import Removal
+from whence.stats.rank import levelled
 
-_ROUNDINGS = 64  # units of rounding that the logits of a deep model may be off by
+ROUNDINGS = 64  # units of rounding that the numbers of a deep model may be off by
 
 Numbers = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -74,12 +75,8 @@ class Removed:
         # How far the rounding of logits of ordinary size moves a probability: less, the surer the model is.
         sure = self._task != "regression"
         move = self._whole * (1 - self._whole) if sure else np.maximum(np.abs(self._whole), 1.0)
-        grain = _ROUNDINGS * (self._ask.eps * float(np.abs(move).max()) + np.finfo(float).eps)
-        order = np.argsort(falls)
-        steps = np.diff(falls[order], prepend=-np.inf) > grain
-        same: Numbers = np.empty_like(falls)
-        same[order] = falls[order][np.maximum.accumulate(np.where(steps, np.arange(len(falls)), 0))]
-        return np.where(np.abs(same) <= grain, 0.0, same)
+        grain = ROUNDINGS * (self._ask.eps * float(np.abs(move).max()) + np.finfo(float).eps)
+        return levelled(falls, grain)
 
     @property
     def contrast(self) -> bool:

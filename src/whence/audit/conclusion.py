@@ -1,0 +1,202 @@
+"""What the experiments come to: may attention be read as an explanation of this model on this data?
+
+The rules are fixed, whatever is found:
+
+**no**, if one of `DECISIVE` fails. Each of these changes attention and looks at what comes out, so that its failure
+is a fact about the model and the task, not about another method. Weights that may be dealt out to other words
+(`permutation`), exchanged for random ones (`replacement`) or for far different ones that were looked for
+(`adversarial`), and the predictions stay, are not what the predictions rest on. Where a model without attention
+does as well (`uniform_training`), there is nothing for attention to explain (Wiegreffe & Pinter 2019).
+
+**yes**, if all of `NEEDED` hold and nothing that was run fails. That the predictions depend on the weights is not
+enough: the weights must also rank the words as measures of importance do (`correlation`).
+
+**undecided** otherwise.
+
+Why `correlation` alone never makes it no: a low tau is no evidence against attention, since gradients,
+leave-one-out and the like disagree with each other, too (Neely et al. 2022). The experiment takes this into
+account, and measures attention by how these agree among themselves; but they may be wrong together, so that even
+then one side is wrong and it is not known which. Why it is needed for a yes: that side may be attention.
+
+Why the others (`diversity`, `seeds`, `guides`, `trained_adversary`) prevent a yes and never make it no: they look
+at other models, or at how many ways of attending lead to one prediction; they say how far attention is the only
+account, not whether this model's predictions rest on it.
+
+The verdicts come from 95% intervals, one by one and uncorrected. An effect exactly at its threshold fails by chance
+one time in forty; so the four decisive ones together make a false no at most one time in ten.
+"""
+
+from collections.abc import Mapping, Sequence
+from statistics import mode
+from typing import Any
+
+from whence.report.audit.wording import asked, effect, figures, one_line
+
+NEEDED = ("correlation", "permutation", "replacement", "adversarial")
+DECISIVE = ("permutation", "replacement", "adversarial", "uniform_training")
+
+# What an experiment's verdict says about the model, for readers who do not know the experiment.
+_MEANING = {
+    "correlation": {
+        "holds": "the weights agree with gradients and leave-one-out nearly as well as these with each other",
+        "fails": "the weights agree with gradients and leave-one-out less well than these with each other",
+    },
+    "permutation": {
+        "holds": "predictions change when the weights are dealt out to other words",
+        "fails": "predictions hardly change when the weights are dealt out to other words",
+    },
+    "replacement": {
+        "holds": "predictions change when random weights are put in their place",
+        "fails": "predictions seldom change when random weights are put in their place",
+    },
+    "adversarial": {
+        "holds": "no far different weights were found that give the same predictions",
+        "fails": "far different weights were found that give the same predictions",
+    },
+    "uniform_training": {
+        "holds": "a model trained without attention does worse",
+        "fails": "a model trained without attention does as well",
+    },
+}
+_THEREFORE = {
+    "no": (
+        "So the weights are not to be given as the reasons for the predictions; what the predictions do rest on is "
+        "not said by this."
+    ),
+    "yes": (
+        "So the weights may be read as an account of which words the predictions rest on, though not as the only one "
+        "possible, nor as the reason why these words matter."
+    ),
+    "undecided": (
+        "So neither may be claimed: the weights are not to be given as the reasons for the predictions, and they are "
+        "not shown to be none."
+    ),
+}
+_LIMITS = (
+    "This holds for this model, this attention and data like these; it is no statement about attention in general, "
+    "or about other explanations of the same model."
+)
+# What a failing correlation does not say.
+_DISAGREEMENT = ", which alone is no evidence against attention, as those may be wrong together"
+
+
+def conclude(
+    experiments: Sequence[Mapping[str, Any]],
+    *,
+    model: str = "this model",
+    data: str = "this data",
+    site: str = "its attention",
+    not_run: Sequence[str] = (),
+) -> tuple[str, str]:
+    """Return the answer ("yes", "no" or "undecided") and a paragraph for an auditor.
+
+    `site` names where attention was read ("layer 5"), `not_run` the experiments that were not made.
+    """
+    answer = _answer(experiments)
+    deciding = [one for one in experiments if _decides(one, answer)]
+    rest = [one for one in experiments if one not in deciding]
+    usual = mode(one["n"] for one in experiments) if experiments else 0
+    sentences = [
+        f"The question is whether {_attention(site)} may be read as an explanation of what {one_line(model)} "
+        f"predicts on {one_line(data)}; the answer, from {_counted(usual)}, is {answer}.",
+        _because(answer, deciding, experiments, usual),
+        _besides([one for one in rest if one["verdict"] != "undecided"], usual),
+        _open([one for one in rest if one["verdict"] == "undecided"], experiments, not_run),
+        _THEREFORE[answer],
+        _LIMITS,
+    ]
+    return answer, " ".join(filter(None, sentences))
+
+
+def _answer(experiments: Sequence[Mapping[str, Any]]) -> str:
+    verdicts = {one["name"]: one["verdict"] for one in experiments}
+    if any(verdicts.get(name) == "fails" for name in DECISIVE):
+        return "no"
+    holds = all(verdicts.get(name) == "holds" for name in NEEDED)
+    return "yes" if holds and "fails" not in verdicts.values() else "undecided"
+
+
+def _decides(one: Mapping[str, Any], answer: str) -> bool:
+    """Whether the answer is what it is because of this experiment."""
+    name, verdict = one["name"], one["verdict"]
+    if answer == "no":
+        return name in DECISIVE and verdict == "fails"
+    if answer == "yes":
+        return name in NEEDED
+    return verdict == "fails" or (verdict == "undecided" and name in NEEDED)
+
+
+def _attention(site: str) -> str:
+    said = one_line(site)
+    return said if "attention" in said else f"the attention of {said}"
+
+
+def _counted(n: int) -> str:
+    return f"{n:,} example{'' if n == 1 else 's'}"
+
+
+def _because(
+    answer: str,
+    deciding: Sequence[Mapping[str, Any]],
+    experiments: Sequence[Mapping[str, Any]],
+    usual: int,
+) -> str:
+    reasons = [_reason(one, usual) for one in deciding]
+    made = {one["name"] for one in experiments}
+    missing = [name for name in NEEDED if name not in made]
+    if answer == "undecided" and missing:
+        reasons.append(f"a yes would also need {_listed(missing)}")
+    return f"It is {answer} because {_listed(reasons)}." if reasons else ""
+
+
+def _besides(decided: Sequence[Mapping[str, Any]], usual: int) -> str:
+    return f"Besides, {_listed([_reason(one, usual) for one in decided])}." if decided else ""
+
+
+def _open(
+    undecided: Sequence[Mapping[str, Any]],
+    experiments: Sequence[Mapping[str, Any]],
+    not_run: Sequence[str],
+) -> str:
+    """Say what is not known: what was tried without a result, and what was not tried."""
+    made = {one["name"] for one in experiments}
+    wanted = dict.fromkeys([*NEEDED, *DECISIVE, *not_run])
+    missing = [one_line(name) for name in wanted if name not in made]
+    parts = (
+        [f"{_listed([one_line(one['name']) for one in undecided])} came to no verdict"]
+        if undecided
+        else []
+    )
+    parts += (
+        [f"{_listed(missing)} {'was' if len(missing) == 1 else 'were'} not tested"]
+        if missing
+        else []
+    )
+    said = _listed(parts)
+    return f"{said[:1].upper()}{said[1:]}." if said else ""
+
+
+def _reason(one: Mapping[str, Any], usual: int) -> str:
+    said = _MEANING.get(one["name"], {}).get(one["verdict"])
+    name, numbers = one_line(one["name"]), f"{_figures(one, usual)}; asked for: {asked(one)}"
+    reason = f"{said} ({name} {numbers})" if said else f"{name} {_verb(one)} ({numbers})"
+    disagrees = one["name"] == "correlation" and one["verdict"] == "fails"
+    return reason + _DISAGREEMENT if disagrees else reason
+
+
+def _figures(one: Mapping[str, Any], usual: int) -> str:
+    if one["effect"] is None:
+        return "no value"
+    return effect(one) if one["n"] == usual else figures(one)
+
+
+def _verb(one: Mapping[str, Any]) -> str:
+    return "came to no verdict" if one["verdict"] == "undecided" else str(one["verdict"])
+
+
+def _listed(parts: Sequence[str]) -> str:
+    """Join parts as one says them; parts that have commas of their own are kept apart."""
+    if len(parts) < 2:
+        return "".join(parts)
+    between = ", " if any("," in part for part in parts) or len(parts) > 2 else " "
+    return f"{', '.join(parts[:-1])}{between}and {parts[-1]}"

@@ -1,0 +1,66 @@
+"""Experiments on attention: one file each, registered by one decorator.
+
+An experiment is `fn(subject, *, ...)`. It states its hypothesis, a claim that must hold if attention is to be read as
+an explanation, and the threshold before any number is known; it returns a `Finding`. The verdict follows from the
+finding's interval and the threshold (`whence.audit.verdict`), never from the experiment itself.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from whence.core.errors import BadMethod, UnknownExperiment
+from whence.core.registry import Entry, Registry
+
+Numbers = NDArray[np.float64]
+
+DIRECTIONS = ("above", "below")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What an experiment measured: one number for each example, and all that a reader may want beside it."""
+
+    values: Numbers  # (n,), at the first site; the effect is their mean. NaN where there is none
+    by_site: Mapping[str, Numbers] = field(default_factory=dict)  # the same at the other sites
+    by_class: Mapping[str, Numbers] = field(default_factory=dict)  # by predicted class
+    chance: float | None = None  # the effect that attention which means nothing would have
+    # Where the effect is no mean: makes one number of rows; `values` is then (n, parts).
+    statistic: Callable[[Numbers], float] | None = None
+    detail: Mapping[str, Any] = field(default_factory=dict)  # further figures, ready for JSON
+    plots: Sequence[Mapping[str, Any]] = ()
+    notes: Sequence[str] = ()  # what a reader must know
+    undecided: str | None = None  # why there is no verdict, whatever the number
+
+
+def _check(entry: Entry) -> None:
+    """Refuse an experiment that could only fail later, and less clearly."""
+    if entry.facts["direction"] not in DIRECTIONS:
+        raise BadMethod(
+            f"The experiment {entry.name!r} must hold {' or '.join(DIRECTIONS)} its threshold. "
+            f"Got {entry.facts['direction']!r}."
+        )
+
+
+experiment = Registry(
+    "experiment",
+    "whence.audit.experiments",
+    required=frozenset(
+        {
+            "hypothesis",
+            "measure",
+            "threshold",
+            "direction",
+            "labels",
+            "trains",
+            "calls",
+            "cite",
+            "misleads_when",
+        }
+    ),
+    check=_check,
+    unknown=UnknownExperiment,
+)

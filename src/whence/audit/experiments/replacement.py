@@ -1,0 +1,176 @@
+"""Other attention in a trained model: random, uniform, all on the last token."""
+
+from typing import Annotated, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from whence.audit.distance import tvd
+from whence.audit.experiments import Finding, experiment
+from whence.audit.figures import by_class, summary
+from whence.audit.moving import COPIES, answered, framed, last, random, uniform
+from whence.audit.replayed import Replayed
+from whence.audit.subject import Subject
+from whence.core.params import Range
+from whence.stats import bootstrap
+
+Numbers = NDArray[np.float64]
+Labels = NDArray[np.int64]
+
+THRESHOLD = 0.1
+
+
+@experiment(
+    "replacement",
+    hypothesis="The prediction needs the model's own attention: with random weights in its place, it changes.",
+    measure="mean over examples of the share of random attention distributions that change the predicted class",
+    threshold=THRESHOLD,
+    direction="above",
+    labels=True,
+    trains=False,
+    calls=lambda plan, params: plan.n * plan.sites * (COPIES + (2 + params["draws"]) * plan.replay),
+    cite="Jain & Wallace 2019, arXiv:1902.10186; Wiegreffe & Pinter 2019, arXiv:1908.04626",
+    misleads_when="other weights are unlike anything the model was trained with, and break it for that reason alone; "
+    "or the words of a text all say the same, and any of them will do",
+)
+def replacement(subject: Subject, *, draws: Annotated[int, Range(1, 1000)] = 10) -> Finding:
+    """Put random, uniform and last-token attention in the place of the model's own, without training it anew.
+
+    `draws`: random distributions for each example, uniform over all that there are. The effect is the share of
+    changed predictions under random attention, because random weights mean nothing by construction: the uniform ones
+    are a fair summary of many texts, and the last token may be an important word. That accuracy falls is less clear
+    a sign: a prediction that changes may become right. Falls of accuracy and F1 are in the details, with intervals
+    of the differences of the same examples. The threshold is one prediction in ten.
+    """
+    changed: dict[str, Numbers] = {}
+    moved: dict[str, Numbers] = {}
+    predicted: Labels = np.zeros((len(subject), draws + 2), dtype=np.int64)
+    first, *others = subject.sites
+    for site in subject.sites:
+        changed[site.name] = np.full((len(subject), draws + 2), np.nan)
+        moved[site.name] = np.full((len(subject), draws + 2), np.nan)
+    for replayed in subject.replays(subject.sites, copies=COPIES):
+        answers, distances = _replaced(subject, replayed, draws)
+        for row, (number, site) in enumerate(zip(replayed.numbers, replayed.sites, strict=True)):
+            now = answers[row].argmax(-1)
+            changed[site.name][number] = now != subject.predicted[number]
+            moved[site.name][number] = distances[row]
+            if site == first:
+                predicted[number] = now
+        subject.tick(len(replayed) * (COPIES + (2 + draws) * subject.replay))
+    values = changed[first.name][:, :draws].mean(1)
+    return Finding(
+        values,
+        by_site={site.name: changed[site.name][:, :draws].mean(1) for site in others},
+        by_class=by_class(subject, values),
+        detail=_detail(subject, draws, changed[first.name], moved[first.name], predicted),
+        plots=[_bars(subject, draws, changed[first.name])],
+    )
+
+
+@torch.no_grad()
+def _replaced(subject: Subject, replayed: Replayed, draws: int) -> tuple[Numbers, Numbers]:
+    """Return the answers with each kind of attention, and how far they are from the model's own."""
+    drawn = random(subject, replayed, draws)
+    free = replayed.movable[:, None, None, None].to(drawn.dtype).expand(-1, 1, *drawn.shape[2:])
+    parts = torch.cat([drawn, uniform(free), last(free)], dim=1)
+    frame = framed(replayed.own, replayed.movable)
+    answers = answered(replayed, draws + 2, lambda some: frame(parts[:, some]))
+    distances = tvd(answers, replayed.base[:, None], subject.loaded.task)
+    return answers.double().cpu().numpy(), distances.double().cpu().numpy()
+
+
+def _columns(draws: int) -> dict[str, slice]:
+    return {
+        "random": slice(0, draws),
+        "uniform": slice(draws, draws + 1),
+        "last_token": slice(draws + 1, draws + 2),
+    }
+
+
+def _detail(
+    subject: Subject, draws: int, changed: Numbers, moved: Numbers, predicted: Labels
+) -> dict[str, Any]:
+    truth = subject.truth
+    assert truth is not None, "an experiment that needs labels is not run without"
+    labels = len(subject.loaded.labels)
+    own = subject.predicted[:, None]
+    found: dict[str, Any] = {"own": _scores(truth, own, labels, subject.seed)}
+    for kind, columns in _columns(draws).items():
+        now = predicted[:, columns]
+        found[kind] = {
+            "tvd": summary(moved[:, columns].mean(1), "tvd", kind, subject.seed),
+            "changed": summary(changed[:, columns].mean(1), "changed", kind, subject.seed),
+            **_scores(truth, now, labels, subject.seed),
+            "falls": _falls(truth, own, now, labels, subject.seed),
+        }
+    return found
+
+
+def _scores(truth: Labels, predicted: Labels, labels: int, seed: int) -> dict[str, Any]:
+    """Return accuracy and F1 with intervals; of several draws their means."""
+    rows = np.column_stack([truth, predicted]).astype(np.float64)
+    found = {"accuracy": summary((predicted == truth[:, None]).mean(1), "accuracy", seed)}
+    for name, label in _f1s(labels).items():
+        found[name] = _of_rows(rows, lambda some, label=label: _f1(some, labels, label), name, seed)
+    return found
+
+
+def _falls(truth: Labels, own: Labels, now: Labels, labels: int, seed: int) -> dict[str, Any]:
+    """Return how much accuracy and F1 fall, with intervals of the differences of the same examples."""
+    right = (own == truth[:, None]).mean(1) - (now == truth[:, None]).mean(1)
+    rows = np.column_stack([truth, own, now]).astype(np.float64)
+    found = {"accuracy": summary(right, "fall of accuracy", seed)}
+
+    def fall(some: Numbers, label: int | None) -> float:
+        after = np.delete(some, 1, axis=1)
+        return _f1(some[:, :2], labels, label) - _f1(after, labels, label)
+
+    for name, label in _f1s(labels).items():
+        found[name] = _of_rows(rows, lambda some, label=label: fall(some, label), name, seed)
+    return found
+
+
+def _f1s(labels: int) -> dict[str, int | None]:
+    """Name the F1 scores: the mean over all labels, and of two labels that of the second."""
+    return {"f1_macro": None, "f1": 1} if labels == 2 else {"f1_macro": None}
+
+
+def _of_rows(rows: Numbers, statistic: Any, name: str, seed: int) -> dict[str, Any]:
+    rows = rows[np.lexsort(rows.T[::-1])]  # in another order they are the same data
+    found = bootstrap(rows, ("audit", name, seed), statistic=statistic, draws=1000)
+    interval = None if found.low is None else [found.low, found.high]
+    return {"mean": found.mean, "interval": interval, "n": found.n}
+
+
+def _f1(rows: Numbers, labels: int, label: int | None) -> float:
+    """Return the F1 of one label, or the mean over those that occur; `rows` are the true label and predictions.
+
+    Of several predictions it is the mean of theirs.
+    """
+    given = rows.astype(np.int64)
+    columns = given.shape[1] - 1
+    cells = (given[:, :1] * labels + given[:, 1:]) + labels**2 * np.arange(columns)
+    confusion = np.bincount(cells.ravel(), minlength=columns * labels**2)
+    confusion = confusion.reshape(columns, labels, labels)
+    total = confusion.sum(1) + confusion.sum(2)  # predicted ones and true ones
+    each = 2 * confusion.diagonal(axis1=1, axis2=2) / np.maximum(total, 1)
+    means = each.sum(1) / (total > 0).sum(1)
+    return float((means if label is None else each[:, label]).mean())
+
+
+def _bars(subject: Subject, draws: int, changed: Numbers) -> dict[str, Any]:
+    bars = []
+    for kind, columns in _columns(draws).items():
+        figures = summary(changed[:, columns].mean(1), "changed", kind, subject.seed)
+        low, high = figures["interval"] or (None, None)
+        name = kind.replace("_", " ")
+        bars.append({"name": name, "value": figures["mean"], "low": low, "high": high})
+    return {
+        "kind": "bars",
+        "title": "Predictions that change under other attention",
+        "y": "share changed",
+        "bars": bars,
+        "threshold": THRESHOLD,
+    }
