@@ -8,7 +8,7 @@ export OMP_NUM_THREADS ?= 1
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types imports unit browser docs format bench clean
+.PHONY: help setup demo test lint types imports unit browser docs format bench science clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -18,7 +18,7 @@ setup: $(STAMP) ## make .venv with everything; quick when nothing changed
 $(STAMP): pyproject.toml constraints.txt src/whence/_version.py
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt pip
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable . --group dev
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable . --group dev --group science
 	@touch $@
 
 demo: setup ## explain and test a few texts with the built-in models, and write whence-demo*.html
@@ -56,9 +56,17 @@ bench: setup ## measure: explain against the bare forward + backward, and the co
 	$(BIN)/python bench/explain.py
 	$(BIN)/python bench/methods.py
 	$(BIN)/python bench/metrics.py
+	$(BIN)/python bench/audit.py
 	$(BIN)/python bench/precision.py
 	$(BIN)/python bench/tiles.py
 	$(BIN)/python bench/cold_start.py
+
+# SCIENCE narrows the run, and leaves Transformers out, such as: make science SCIENCE="--only 'sst-*' --seeds 1 --device cpu"
+science: setup ## make the table of Jain & Wallace, and that of Transformers; it wants a GPU, see the README
+	$(BIN)/python -m bench.science.jain_wallace.prepare
+	$(BIN)/python -m bench.science.jain_wallace.run $(SCIENCE)
+	$(BIN)/python -m bench.science.jain_wallace.table --cells build/science/jain_wallace/cells
+	$(if $(SCIENCE),,$(BIN)/python -m bench.science.transformers)
 
 clean: ## remove what was made here
 	rm -rf .venv build dist whence-demo*.html .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,0 +1,227 @@
+"""Write docs/science/jain_wallace.md: our figures beside the authors'.
+
+    python -m bench.science.jain_wallace.table [--cells DIR [--work DIR]] [--check]
+
+With --cells, the cells of a run are first put into bench/results/jain_wallace.
+"""
+
+import argparse
+import sys
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import numpy as np
+from bench.science.jain_wallace.cell import ROOT, WORK, Cell
+from bench.science.jain_wallace.figures import AUTHORS, Figure, Found, collected, figures, results
+from bench.science.jain_wallace.run import ATTENTIONS, ENCODERS, VECTORS
+
+from whence.stats import spearman
+
+PAGE = ROOT / "docs" / "science" / "jain_wallace.md"
+SAID = {"bilstm": "BiLSTM", "cnn": "CNN", "average": "Average"}
+STARTS = {"random": "random embeddings", "minilm": "embeddings from MiniLM's word pieces"}
+Key = tuple[str, str, str, str]  # data, encoder, attention, vectors
+
+INTRO = """# Jain & Wallace's table, reproduced
+
+*Attention is not Explanation* (Jain & Wallace 2019, arXiv:1902.10186): their models, trained and examined by whence,
+beside the figures that the authors committed. Written by `make science` from `bench/results/jain_wallace`.
+
+Ours is the mean over {seeds} seeds, with the least and the greatest. **Within** says whether the authors' figure, of
+one training whose seed was not set, lies between these two; n is how many test examples a figure is about (the fewest
+of a seed).
+
+What is not the same as in 2019:
+
+- **Embeddings.** The authors start from fastText (`simple`) and GloVe vectors, which could not be had. Ours start
+  from a standard normal distribution; the variant starts from the word pieces of MiniLM. bAbI's are random in both.
+- **Data**, where the table of data sets says so. The vocabulary counts four special tokens.
+- Their figures on permutations and adversaries were read off their vector plots (±0.002), so the share of large
+  divergences counts from 0.595, where a bin of their histogram begins.
+
+τ is Kendall's τ-b; gradients are gradient times input with attention held constant; leave-one-out deletes the word.
+Where attention is constant there is no τ: the authors' mean is then missing, ours is of the other examples.
+"""
+
+
+def main() -> None:
+    """Collect, and write the page."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--cells", type=Path, help="a folder of cells to put into the results")
+    parser.add_argument("--work", type=Path, default=WORK, help="where their manifest is")
+    parser.add_argument("--check", action="store_true", help="fail if the page is out of date")
+    options = parser.parse_args()
+    if options.cells is not None:
+        collected(options.cells, options.work / "manifest.json")
+    page = markdown(results())
+    if options.check:
+        if not PAGE.is_file() or PAGE.read_text(encoding="utf-8") != page:
+            sys.exit(f"{PAGE.name} is out of date. Run `make science`.")
+        return
+    PAGE.parent.mkdir(parents=True, exist_ok=True)
+    PAGE.write_text(page, encoding="utf-8")
+    print(f"{PAGE.relative_to(ROOT)} is written")
+
+
+def markdown(found: Mapping[str, Found]) -> str:
+    """Return the whole page."""
+    compared: dict[Key, list[Figure]] = {}
+    for data, one in found.items():
+        for kind, cells in _kinds(one).items():
+            compared[data, *kind] = figures(one["data"], cells, f"{data}-{kind[0]}-{kind[1]}")
+    seeds = max((len(one.seeds) for each in compared.values() for one in each), default=0)
+    parts = [INTRO.format(seeds=seeds).rstrip()]
+    if not compared:
+        return "\n\n".join([*parts, "No results yet."]) + "\n"
+    parts += ["## Data sets", _data(found), "## In short", _claims(compared), _agreement(compared)]
+    for data, one in found.items():
+        parts += [f"## {one['data']['title']}", *_section(data, compared)]
+    parts.append(_made(found))
+    return "\n\n".join(parts) + "\n"
+
+
+def _kinds(one: Found) -> dict[tuple[str, str, str], list[Found]]:
+    kinds = defaultdict(list)
+    for cell in one["cells"]:
+        name = Cell.of(cell["cell"])
+        kinds[name.encoder, name.attention, name.vectors].append(cell)
+    return dict(kinds)
+
+
+def _data(found: Mapping[str, Found]) -> str:
+    rows = [
+        "| data set | train, dev | test | theirs | vocabulary | theirs | their embeddings | what differs |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for data, one in found.items():
+        facts, theirs = one["data"], AUTHORS["test"].get(data)
+        sizes = {split: figures["n"] for split, figures in facts["sizes"].items()}
+        classes = facts["sizes"]["test"]["classes"] if facts["by_class"] else {}
+        tested = _sum(classes) or f"{sizes['test']:,}"
+        rows.append(
+            f"| {facts['title']} | {sizes['train']:,}, {sizes['dev']:,} | {tested} "
+            f"| {_sum(theirs or {}) or '–'} | {facts['vocabulary']:,} | {AUTHORS['vocabulary'][data]:,} "
+            f"| {AUTHORS['embeddings'][data]} | {facts['differs']} |"
+        )
+    return "\n".join(rows)
+
+
+def _sum(classes: Mapping[str, int]) -> str:
+    return " + ".join(f"{count:,}" for count in classes.values())
+
+
+def _value(compared: Mapping[Key, list[Figure]], key: Key, kind: str, whose: str) -> float | None:
+    for one in compared.get(key, ()):
+        if one.measure.kind == kind and not one.measure.of:
+            return one.mean if whose == "ours" else one.authors
+    return None
+
+
+def _claims(compared: Mapping[Key, list[Figure]]) -> str:
+    """Count in how many data sets what the paper says holds, with their figures and with ours."""
+    grad, loo = "τ(attention, gradient)", "τ(attention, leave-one-out)"
+    both = "τ(leave-one-out, gradient)"
+    claims = {
+        "attention of a BiLSTM agrees less with gradients than that of an Average model": (
+            ("bilstm", grad),
+            ("average", grad),
+        ),
+        "… and less with leave-one-out": (("bilstm", loo), ("average", loo)),
+        "in a BiLSTM attention agrees less with gradients than leave-one-out does": (
+            ("bilstm", grad),
+            ("bilstm", both),
+        ),
+    }
+    rows = [
+        "| what the paper says (tanh attention) | authors | ours, random | ours, MiniLM |",
+        "|---|---|---|---|",
+    ]
+    sets = list(dict.fromkeys(key[0] for key in compared))
+    for claim, sides in claims.items():
+        cells = []
+        for whose, vectors in (("authors", "random"), *(("ours", start) for start in VECTORS)):
+            pairs = [
+                [_value(compared, (data, encoder, "tanh", vectors), kind, whose) for encoder, kind in sides]
+                for data in sets
+            ]  # fmt: skip
+            known = [(less, more) for less, more in pairs if less is not None and more is not None]
+            holds = sum(less < more for less, more in known)
+            cells.append(f"{holds} of {len(known)}" if known else "–")
+        rows.append(f"| {claim} | {' | '.join(cells)} |")
+    return "\n".join(rows)
+
+
+def _agreement(compared: Mapping[Key, list[Figure]]) -> str:
+    """Say over all data sets and models how far apart the figures are, measure by measure."""
+    rows = [
+        "| measure | embeddings | figures | within | mean difference | its mean size | rank correlation |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    by_kind: dict[tuple[str, str], list[Figure]] = defaultdict(list)
+    for (_, _, _, vectors), found in compared.items():
+        for one in found:
+            if one.authors is not None and one.measure.chief and len(one.seeds) > 1:
+                by_kind[one.measure.kind, vectors].append(one)
+    for (kind, vectors), found in by_kind.items():
+        ours, theirs = np.array([(one.mean, one.authors or 0.0) for one in found]).T
+        rho = float(spearman(ours, theirs)[0]) if len(found) > 2 else float("nan")
+        said = f"{rho:.2f}" if np.isfinite(rho) else "–"
+        within = sum(bool(one.within) for one in found)
+        rows.append(
+            f"| {kind} | {vectors} | {len(found)} | {within} | {(ours - theirs).mean():+.3f} "
+            f"| {abs(ours - theirs).mean():.3f} | {said} |"
+        )
+    return "\n".join(rows)
+
+
+def _section(data: str, compared: Mapping[Key, list[Figure]]) -> Iterator[str]:
+    """Yield the short table of tanh attention, and the rest folded."""
+    for vectors in VECTORS:
+        for attention in ATTENTIONS:
+            own = {
+                encoder: compared[data, encoder, attention, vectors]
+                for encoder in ENCODERS
+                if (data, encoder, attention, vectors) in compared
+            }
+            if not own:
+                continue
+            title = f"{attention} attention, {STARTS[vectors]}"
+            first = vectors == "random" and attention == "tanh"
+            if first:
+                yield f"**{title[0].upper()}{title[1:]}**"
+                yield _table(own, (True,))
+                title += ": further figures"
+            rest = _table(own, (False,) if first else (True, False))
+            yield f"<details><summary>{title}</summary>\n\n{rest}\n\n</details>"
+
+
+def _table(own: Mapping[str, list[Figure]], chief: tuple[bool, ...]) -> str:
+    rows = [
+        "| encoder | measure | n | ours | authors | difference | within |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for encoder, found in own.items():
+        for one in found:
+            if one.measure.chief not in chief:
+                continue
+            spread = f" ({min(one.seeds):.3f} … {max(one.seeds):.3f})" if len(one.seeds) > 1 else ""
+            what = one.measure.kind + (f", {one.measure.of}" if one.measure.of else "")
+            theirs = "–" if one.authors is None else f"{one.authors:.3f}"
+            apart = "–" if one.difference is None else f"{one.difference:+.3f}"
+            within = {None: "–", True: "yes", False: "no"}[one.within]
+            rows.append(
+                f"| {SAID[encoder]} | {what} | {one.n:,} | {one.mean:.3f}{spread} | {theirs} | {apart} | {within} |"
+            )
+    return "\n".join(rows)
+
+
+def _made(found: Mapping[str, Found]) -> str:
+    machines = {cell["provenance"]["machine"] for one in found.values() for cell in one["cells"]}
+    seconds = sum(sum(cell["seconds"].values()) for one in found.values() for cell in one["cells"])
+    count = sum(len(one["cells"]) for one in found.values())
+    return f"{count} models, {seconds / 3600:.1f} hours of processes side by side, on {', '.join(sorted(machines))}."
+
+
+if __name__ == "__main__":
+    main()
