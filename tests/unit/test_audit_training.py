@@ -407,8 +407,17 @@ def test_without_a_weight_on_distance_the_adversary_is_a_copy() -> None:
     (point,) = finding.detail["curve"]
     assert point["tvd"]["mean"] < 0.05
     assert point["same_class"] == 1
-    assert verdict["verdict"] == "holds"
     assert finding.detail["weight"] == 0
+    # Nobody tried to look elsewhere, so that nobody did is no finding.
+    assert verdict["verdict"] == "undecided" and "for want of training" in verdict["why"]
+
+
+def test_who_learns_nothing_better_than_the_commonest_label_has_not_learnt() -> None:
+    truth = np.array([0, 0, 0, 1])
+    assert has_learnt(np.array([0, 0, 0, 1]), truth, reference=1.0)
+    assert not has_learnt(np.array([0, 0, 0, 0]), truth, reference=1.0)
+    # The reference is right as often as the commonest label: there is nothing to learn from it.
+    assert not has_learnt(np.array([0, 0, 0, 1]), truth, reference=0.75)
 
 
 def test_looking_away_from_the_word_that_tells_costs_the_prediction() -> None:

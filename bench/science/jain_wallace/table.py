@@ -8,12 +8,20 @@ With --cells, the cells of a run are first put into bench/results/jain_wallace.
 import argparse
 import sys
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 from bench.science.jain_wallace.cell import ROOT, WORK, Cell
-from bench.science.jain_wallace.figures import AUTHORS, Figure, Found, collected, figures, results
+from bench.science.jain_wallace.figures import (
+    AUTHORS,
+    PAIRS,
+    Figure,
+    Found,
+    collected,
+    figures,
+    results,
+)
 from bench.science.jain_wallace.run import ATTENTIONS, ENCODERS, VECTORS
 
 from whence.stats import spearman
@@ -28,9 +36,10 @@ INTRO = """# Jain & Wallace's table, reproduced
 *Attention is not Explanation* (Jain & Wallace 2019, arXiv:1902.10186): their models, trained and examined by whence,
 beside the figures that the authors committed. Written by `make science` from `bench/results/jain_wallace`.
 
-Ours is the mean over {seeds} seeds, with the least and the greatest. **Within** says whether the authors' figure, of
-one training whose seed was not set, lies between these two; n is how many test examples a figure is about (the fewest
-of a seed).
+Ours is the mean over our seeds, with the least and the greatest; how many there are stands beside it. **Within**
+says whether the authors' figure, of one training whose seed was not set, lies between these two: with one seed nobody
+knows, and with three it seldom does, even for a model that is the same. n is how many test examples a figure is about
+(the fewest of a seed).
 
 What is not the same as in 2019:
 
@@ -42,6 +51,12 @@ What is not the same as in 2019:
 
 τ is Kendall's τ-b; gradients are gradient times input with attention held constant; leave-one-out deletes the word.
 Where attention is constant there is no τ: the authors' mean is then missing, ours is of the other examples.
+"""
+
+
+COMPACT = """Tanh attention: ours, then the authors' in brackets; ✓ where theirs is within our seeds. In brackets
+after a τ is the share of examples with p ≤ 0.05. The TVD of permutations and the JSD of the adversary are means of
+the figures that both have, over classes and, of the former, bins of the largest weight; the tables below have each.
 """
 
 
@@ -70,11 +85,11 @@ def markdown(found: Mapping[str, Found]) -> str:
     for data, one in found.items():
         for kind, cells in _kinds(one).items():
             compared[data, *kind] = figures(one["data"], cells, f"{data}-{kind[0]}-{kind[1]}")
-    seeds = max((len(one.seeds) for each in compared.values() for one in each), default=0)
-    parts = [INTRO.format(seeds=seeds).rstrip()]
+    parts = [INTRO.rstrip()]
     if not compared:
         return "\n\n".join([*parts, "No results yet."]) + "\n"
-    parts += ["## Data sets", _data(found), "## In short", _claims(compared), _agreement(compared)]
+    parts += ["## Data sets", _data(found), "## In short", _claims(compared)]
+    parts += [COMPACT.rstrip(), _compact(found, compared), _agreement(compared)]
     for data, one in found.items():
         parts += [f"## {one['data']['title']}", *_section(data, compared)]
     parts.append(_made(found))
@@ -152,6 +167,42 @@ def _claims(compared: Mapping[Key, list[Figure]]) -> str:
     return "\n".join(rows)
 
 
+def _compact(found: Mapping[str, Found], compared: Mapping[Key, list[Figure]]) -> str:
+    """Return a row for each data set, encoder and kind of embeddings."""
+    kinds = ("accuracy", *PAIRS.values(), "permutation, median TVD", "adversarial JSD, mean")
+    titles = [kind.partition(",")[0] if "JSD" in kind or "TVD" in kind else kind for kind in kinds]
+    head = ["data set", "encoder", "embeddings", "seeds", *titles]
+    rows = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
+    for (data, encoder, attention, vectors), every in compared.items():
+        if attention != "tanh":
+            continue
+        seeds = max(len(one.seeds) for one in every)
+        cells = [_both(every, kind) for kind in kinds]
+        start = [found[data]["data"]["title"], SAID[encoder], vectors, str(seeds)]
+        rows.append(f"| {' | '.join([*start, *cells])} |")
+    return "\n".join(rows)
+
+
+def _both(every: Sequence[Figure], kind: str) -> str:
+    """Return our figure and theirs; of several of a kind, the means of those that both have."""
+    own = [one for one in every if one.measure.kind == kind]
+    if kind in PAIRS.values() or kind == "accuracy":
+        own = [one for one in own if not one.measure.of]
+    shared = [one for one in own if one.authors is not None] or own
+    if not shared:
+        return "–"
+    share = [
+        one for one in every if one.measure.kind == f"{kind}, share p ≤ 0.05" and not one.measure.of
+    ]
+    ours = f"{np.mean([one.mean for one in shared]):.3f}"
+    ours += f" ({share[0].mean:.2f})" if share else ""
+    if any(one.authors is None for one in shared):
+        return f"{ours} [–]"
+    theirs = f"{np.mean([one.authors for one in shared]):.3f}"
+    theirs += f" ({share[0].authors:.2f})" if share and share[0].authors is not None else ""
+    return f"{ours} [{theirs}]{' ✓' if len(shared) == 1 and shared[0].within else ''}"
+
+
 def _agreement(compared: Mapping[Key, list[Figure]]) -> str:
     """Say over all data sets and models how far apart the figures are, measure by measure."""
     rows = [
@@ -198,8 +249,8 @@ def _section(data: str, compared: Mapping[Key, list[Figure]]) -> Iterator[str]:
 
 def _table(own: Mapping[str, list[Figure]], chief: tuple[bool, ...]) -> str:
     rows = [
-        "| encoder | measure | n | ours | authors | difference | within |",
-        "|---|---|---|---|---|---|---|",
+        "| encoder | measure | n | seeds | ours | authors | difference | within |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for encoder, found in own.items():
         for one in found:
@@ -211,7 +262,8 @@ def _table(own: Mapping[str, list[Figure]], chief: tuple[bool, ...]) -> str:
             apart = "–" if one.difference is None else f"{one.difference:+.3f}"
             within = {None: "–", True: "yes", False: "no"}[one.within]
             rows.append(
-                f"| {SAID[encoder]} | {what} | {one.n:,} | {one.mean:.3f}{spread} | {theirs} | {apart} | {within} |"
+                f"| {SAID[encoder]} | {what} | {one.n:,} | {len(one.seeds)} "
+                f"| {one.mean:.3f}{spread} | {theirs} | {apart} | {within} |"
             )
     return "\n".join(rows)
 

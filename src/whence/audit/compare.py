@@ -89,7 +89,11 @@ def _f1(rows: Numbers, labels: int) -> float:
 
 
 def has_learnt(predicted: Labels, truth: Labels, reference: float = 1.0) -> bool:
-    """Say whether predictions are at least half way from the commonest label to what is right `reference` times."""
+    """Say whether predictions are at least half way from the commonest label to what is right `reference` times.
+
+    Where the reference itself is no better than the commonest label there is nothing to learn from it.
+    """
     commonest = np.bincount(truth).max() / len(truth)
     right = float((predicted == truth).mean())
-    return bool(right - commonest >= _LEARNT * (reference - commonest) - _ROUNDING)
+    gain = reference - commonest
+    return bool(gain > _ROUNDING and right - commonest >= _LEARNT * gain - _ROUNDING)

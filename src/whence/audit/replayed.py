@@ -38,9 +38,9 @@ class Replayed:
         first = torch.arange(0, len(numbers) * copies, copies, device=movable.device)
         self.base = self._answers(replay.logits[first])  # (rows, labels)
         self.shares = replay.rows.shares[first]  # (rows, reads)
-        self.own = torch.stack(
-            [self._own(site, int(at)) for site, at in zip(sites, first, strict=True)]
-        )  # (rows, channels, reads, tokens)
+        own = torch.stack([self._own(site, int(at)) for site, at in zip(sites, first, strict=True)])
+        # In half precision two ways to the same distribution would not meet.
+        self.own = own.to(_wide(own))  # (rows, channels, reads, tokens)
         reach = [self._reach(site, int(at)) for site, at in zip(sites, first, strict=True)]
         self.movable = _several(movable & torch.stack(reach))  # (rows, tokens)
 
@@ -58,9 +58,7 @@ class Replayed:
         return found.reshape(len(self), self.copies, found.shape[1])
 
     def _answers(self, logits: Tensor) -> Tensor:
-        return probabilities(
-            logits.to(torch.promote_types(logits.dtype, torch.float32)), self._task
-        )
+        return probabilities(logits.to(_wide(logits)), self._task)
 
     def _reach(self, site: Site, at: int) -> Tensor:
         """Say which places all rows that are read may attend to, in all layers of a site, (tokens,)."""
@@ -88,6 +86,10 @@ class Replayed:
         is_it = torch.nn.functional.one_hot(chosen, heads).bool().repeat_interleave(self.copies, 0)
         full = torch.where(is_it[:, :, None, None], given.to(own.dtype), own[inputs])
         return Swap(inputs, full)
+
+
+def _wide(values: Tensor) -> torch.dtype:
+    return torch.promote_types(values.dtype, torch.float32)
 
 
 def _several(movable: Tensor) -> Tensor:

@@ -77,7 +77,8 @@ def trained_adversary(
 
     A divergence of 0.4 needs at least 58% of the attention on other words. The weight 0 asks for the same predictions
     and nothing else, and is among the candidates: where no other keeps the prediction, the effect is how far a model
-    strays that does not even try. If none keeps it at all, there is no verdict.
+    strays that does not even try. If none keeps it at all, there is no verdict, nor if no weight takes attention far
+    away at any price: it must have been shown that training can.
     """
     workshop = subject.workshop
     assert workshop is not None, "an experiment that trains is not run without a workshop"
@@ -201,4 +202,10 @@ def _undecided(
         )
     if chosen.jsd.mean() < THRESHOLD and far.mean() < THRESHOLD:
         return too_short(far)
+    farthest = max(float(point.jsd.mean()) for point in points)
+    if farthest < THRESHOLD:
+        return (
+            f"No training took attention far away at any price: {farthest:.3f} at the most, and {THRESHOLD:g} is "
+            "asked about. That may be for want of training. Train longer (--param passes=3), or with larger weights."
+        )
     return None
