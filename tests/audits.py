@@ -163,7 +163,7 @@ def experiment(name: str = "permutation", **more: Any) -> dict[str, Any]:
     }  # fmt: skip
     found = verdict(one["direction"], one["threshold"], one["interval"])
     if found == "undecided" and not one["why"]:
-        one["why"] = "The interval holds the threshold: more examples may decide." if one["interval"] else (
+        one["why"] = "The interval contains the threshold: more examples may decide." if one["interval"] else (
             "No example gave a number." if one["effect"] is None else "3 examples are too few for an interval."
         )  # fmt: skip
     return {"verdict": found, **one}
@@ -209,7 +209,7 @@ def audit(*experiments: dict[str, Any], **more: Any) -> dict[str, Any]:
         "performance": {"accuracy": 0.8146, "f1": 0.811, "majority": 0.5098, "n": 410, "auc": 0.9, "loss": 0.4,
                         "confusion": [[160, 41], [35, 174]]},
         "experiments": chosen,
-        "not_run": [{"name": name, "why": "It was not asked for."} for name in missing],
+        "not_run": [{"name": name, "why": "not asked for"} for name in missing],
         "answer": answer, "conclusion": conclusion,
         "calls": {"forward": 1234567}, "seconds": 83.21,
         **more,

@@ -169,6 +169,10 @@ def markdown(found: Mapping[str, Mapping[str, Any]]) -> str:
                 f"| {row['name']} | {row['direction']} {row['threshold']:g} | {number(row['effect'])} | {interval} "
                 f"| {row['n']:,} | {row['verdict']} |"
             )
+        open_ = [row for row in one["experiments"] if row["verdict"] == "undecided"]
+        lines += (
+            ["", *(f"- {row['name']} is undecided: {row['why']}" for row in open_)] if open_ else []
+        )
     return "\n".join(lines) + "\n"
 
 

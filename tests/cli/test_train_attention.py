@@ -41,7 +41,10 @@ def test_a_model_is_trained_and_the_next_command_said(run, data, tmp_path):
     assert "bilstm encoder, tanh attention" in out
     assert "test        accuracy 1.000, F1 1.000, ROC-AUC 1.000 (n = 40)" in out
     assert f"Saved in {tmp_path / 'm'}." in out
-    assert f"whence audit '{test}' --model {tmp_path / 'm'}" in out
+    assert f"whence audit '{test}' --model {tmp_path / 'm'}\n" in out
+    explain = ("explain", "a text", "--model", tmp_path / "m", "--method", "grad_x_input")
+    assert f"whence explain 'a text' --model {tmp_path / 'm'} --method grad_x_input\n" in out
+    assert run(*explain)[0] == 0
     # What was guessed and what was set aside is said.
     assert "texts from 'sentence', labels from 'label' (guessed: text, label" in err
     assert "12 of 80 training examples were drawn" in err
@@ -77,11 +80,31 @@ def test_columns_are_named_for_the_next_command(run, tmp_path):
         *QUICK,
     )
     assert status == 0, err
-    assert (
-        f"whence audit {tmp_path / 'd.jsonl'} --model {tmp_path / 'm'} --text a --pair b --label c"
-        in out
-    )
+    # Not what it was trained on.
+    assert "(DATA: examples that it was not trained on)" in out
+    assert f"whence audit DATA --model {tmp_path / 'm'} --text a --pair b --label c\n" in out
     assert "guessed" not in err
+    assert "whence explain 'a text' --pair another --model" in out
+    explain = ("explain", "a text", "--pair", "another", "--model", tmp_path / "m")
+    assert run(*explain, "--method", "grad_x_input")[0] == 0
+    status, _, err = run(*explain)
+    assert status == 36
+    assert "attcat, the default method, does not work on this model" in err
+
+
+def test_labels_and_names_cannot_steer_the_terminal(run, tmp_path, data):
+    rows = [{"text": e.given, "label": f"{e.label}\x1b[31m\x07\u202e"} for e in reviews(30)]
+    (tmp_path / "d.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (tmp_path / "dev\x1b[31m.jsonl").write_bytes((tmp_path / "d.jsonl").read_bytes())
+    command = ("train-attention", tmp_path / "d.jsonl", "--dev", tmp_path / "dev\x1b[31m.jsonl",
+               "--out", tmp_path / "m", "--epochs", 1, *QUICK)  # fmt: skip
+    for _ in range(2):  # trained, and found already trained
+        status, out, err = run(*command)
+        assert status == 0, err
+        assert not any(sign in out + err for sign in "\x1b\x07\u202e")
+        assert "good�[31m��" in out
+        # Examples to choose the epoch by are nearer to new ones than those to train on.
+        assert "whence audit '" in out and "dev�[31m.jsonl' --model" in out
 
 
 def test_bad_input_is_said_before_any_training(run, tmp_path, data):
@@ -96,7 +119,7 @@ def test_bad_input_is_said_before_any_training(run, tmp_path, data):
         ((data, "--label", "stars"), 13, "no column 'stars'; it has sentence, label"),
         ((tmp_path / "no.tsv",), 13, "Cannot read"),
         ((data, "--encoder", "gru"), 22, "encoder must be one of bilstm, cnn, average. Got 'gru'."),
-        ((data, "--vectors", tmp_path / "no"), 30, "There is no folder"),
+        ((data, "--vectors", tmp_path / "no.txt"), 30, "no word vectors to be had from"),
         ((data, "--out", tmp_path / "thesis"), 40, "holds something else (thesis.tex)"),
         ((data, "--out", data), 40, "is a file"),
     ):  # fmt: skip

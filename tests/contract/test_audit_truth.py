@@ -80,7 +80,7 @@ def test_attention_that_does_not_explain(name):
 @pytest.mark.parametrize("name", [*EXPLAINS, *EXPLAINS_NOT])
 def test_another_seed_gives_the_same_verdicts(name, seed):
     found = whence.audit(
-        explainer(name), examples(name, 16), seed=seed, params={"adversarial": SEARCH, "replacement.draws": 2},
+        explainer(name), examples(name, 32), seed=seed, params={"adversarial": SEARCH, "replacement.draws": 2},
         experiments=("permutation", "replacement", "adversarial"),
     )  # fmt: skip
     assert set(found.verdicts.values()) == {"holds" if name in EXPLAINS else "fails"}
@@ -93,7 +93,7 @@ def test_another_seed_gives_the_same_verdicts(name, seed):
 def test_all_layers_at_once(name, verdict):
     """`spotlight` has one layer. In the first of `decoy` the weight on evidence counts, and the decoy's may move."""
     found = whence.audit(
-        explainer(name), examples(name, 16), site="all",
+        explainer(name), examples(name, 32), site="all",
         experiments=("permutation", "adversarial"), params={"adversarial": SEARCH},
     )  # fmt: skip
     assert found.payload["setting"]["sites"] == ["all layers"]

@@ -9,7 +9,7 @@ from transformers import AutoModelForSequenceClassification
 
 import whence
 from tests.reference import plain_attentive
-from whence.core.errors import BadEncoding, BadParameter, UnknownModel
+from whence.core.errors import BadEncoding, BadParameter, NotCapturable, UnknownModel
 from whence.models import fingerprint
 from whence.models.attentive import (
     AttentiveConfig,
@@ -334,6 +334,12 @@ def test_a_model_of_pairs_wants_pairs():
     for alone in ("one two", {"input_ids": [2, 4, 5, 3]}):
         with pytest.raises(BadEncoding, match="takes a pair of texts and got a single one"):
             explainer.predict(alone)
+    single = whence.load(made(), tokenizer=tokenizer)
+    assert single.predict("one two").label
+    pair = {"input_ids": [2, 4, 3, 2, 5, 3], "token_type_ids": [0, 0, 0, 1, 1, 1]}
+    for both in (("one two", "three"), pair):
+        with pytest.raises(BadEncoding, match="takes a single text and got a pair"):
+            single.predict(both)
     with pytest.raises(BadEncoding, match="no token_type_ids to tell them apart"):
         explainer.model(torch.tensor([[2, 4, 5, 3]]))
 
@@ -353,3 +359,19 @@ def test_the_doctor_tries_every_method(query, words):
     }
     refused = [one["why_not"] for one in report["methods"] if not one["works"]]
     assert all("pools its tokens" in why or "has no rule for" in why for why in refused)
+    assert not any(
+        "does not work on this model" in why for why in refused
+    )  # the name stands beside
+
+
+def test_a_method_that_does_not_work_is_named_and_one_that_does():
+    explainer = whence.load(made(), tokenizer=word_tokenizer(["one two three"]))
+    for call in (explainer.explain, explainer.trust):
+        with pytest.raises(
+            NotCapturable,
+            match=r"^attcat, the default method, does not work on this model\..*--method grad_x_input",
+        ):
+            call("one two")
+        with pytest.raises(NotCapturable, match=r"^rollout does not work on this model\."):
+            call("one two", method=["grad_x_input", "rollout", "raw_attention"])
+        call("one two", method="grad_x_input")

@@ -12,14 +12,15 @@ from rich.console import Console
 from tests import audits
 from whence.audit.conclusion import DECISIVE, NEEDED, conclude
 from whence.audit.result import Audit
+from whence.audit.site import sites
 from whence.core.errors import BadParameter, CannotRead, CannotWrite, UnknownExperiment
-from whence.report.audit import fragment, markdown, page, plain
+from whence.report.audit import fragment, markdown, page, plain, wording
 from whence.report.audit.sketch import ASCII, LINES, sketch, strip
 from whence.report.audit.terminal import render
 from whence.report.plot import draw
 from whence.report.scale import Scale, ticks
 
-EVIL = "<script>alert('x')</script>\x1b[31m\x07[bold]|`"
+EVIL = "<script>alert('x')</script>\x1b[31m\x07\u202e\u2066\x85[bold]|`"
 AUDITS = {
     "all": audits.audit,
     "bare": audits.bare,
@@ -198,6 +199,7 @@ def test_hostile_text_stays_text():
         assert "\x07" not in text
         assert "[bold]" in text
     for text in (page(payload), fragment(payload)):
+        assert not any(sign in text for sign in "\x1b\x07\u202e\u2066\x85")
         assert "<script" not in text
         assert not any(name.startswith("on") for _, attrs in Elements(text).found for name in attrs)
         assert {tag for tag, _ in Elements(text).found} <= {
@@ -383,6 +385,94 @@ def test_the_paragraph_says_question_figures_gaps_and_limits_in_few_sentences(wh
     assert "the attention may be read" in conclude(made, site="the attention")[1]
 
 
+def test_a_model_that_knows_nothing_never_gets_a_yes_and_is_called_so():
+    poor, good = (
+        {"accuracy": 0.5, "majority": 0.5, "n": 30},
+        {"accuracy": 0.6, "majority": 0.5, "n": 30},
+    )
+    said = "right in 50.0% of 30 examples, no better than always saying the most frequent class (50.0%)"
+    answer, paragraph = conclude(held(*NEEDED), performance=poor)
+    assert answer == "undecided"
+    assert f"It is undecided because the model is {said}" in paragraph
+    answer, paragraph = conclude([audits.experiment("permutation")], performance=poor)
+    assert answer == "no"
+    assert f"The model is {said}" in paragraph
+    for known in (good, None):
+        answer, paragraph = conclude(held(*NEEDED), performance=known)
+        assert answer == "yes"
+        assert "most frequent" not in paragraph
+
+
+def test_the_paragraph_says_what_attention_went_on_as_ever():
+    made = [audits.experiment("permutation")]
+    head, layer, every = (sites(asked, 6, 12, pooled=False)[0] for asked in ("3.0", "last", "all"))
+    assert head.rest(6, 12) == "the other 71 heads"  # 6 layers of 12 heads, less one
+    assert layer.rest(6, 12) == "the other 5 layers"
+    assert layer.rest(2, 12) == "the other layer"
+    assert layer.rest(1, 12) == every.rest(6, 12) == ""
+    assert sites("last", 1, 1, pooled=True)[0].rest(1, 1) == ""
+    said = conclude(made, rest="the other 71 heads")[1]
+    assert "Only these weights were exchanged, while the other 71 heads went on as ever" in said
+    for nothing in (
+        conclude(made),
+        conclude([audits.experiment("correlation")], rest="the other 5 layers"),
+    ):
+        assert "exchanged" not in nothing[1]
+
+
+def test_what_speaks_for_it_and_against_it_is_kept_apart():
+    said = conclude(
+        [
+            audits.experiment("permutation"),
+            audits.experiment("diversity"),
+            *held("trained_adversary"),
+        ]
+    )[1]
+    assert re.search(
+        r"For such a reading speaks that trained_adversary holds \([^;]*; asked for: below 0.4\); against such a "
+        r"reading speaks that diversity fails \(", said
+    )  # fmt: skip
+    low = audits.experiment("correlation")  # fails, which is no evidence against attention
+    said = conclude([audits.experiment("permutation"), low])[1]
+    assert "Besides, the weights agree" in said
+    assert "speaks that" not in said
+    # A name at the beginning of a sentence would be another name.
+    assert "What is left open: uniform_training was not tested." in conclude(held(*NEEDED))[1]
+
+
+@pytest.mark.parametrize(
+    ("effect", "interval", "threshold", "said"),
+    [
+        (0.48123, [0.47961, 0.48284], 0.4, "0.481 [0.480, 0.483]"),  # three figures
+        (0.0334, [0.0297, 0.0372], 0.1, "0.0334 [0.0297, 0.0372]"),
+        (1.02e-07, [9.5e-08, 1.1e-07], 0.1, "within 0.0001 of 0"),  # a thousandth of the threshold is enough
+        (0.000133, [0.0001, 0.0002], 0.1, "0.0001 [0.0001, 0.0002]"),
+        (0.0621, [0.0291, 0.1003], 0.1, "0.0621 [0.0291, 0.1003]"),  # not on the threshold
+        (0.0, [0.0, 0.0], 0.1, "0.000 in every example"),
+        (-2.1e-07, [-3.2e-07, -1.1e-07], 0.0, "-2.1e-07 [-3.2e-07, -1.1e-07]"),  # of which side of 0, is to be seen
+    ],
+)  # fmt: skip
+def test_figures_beside_a_threshold_have_the_places_that_matter(effect, interval, threshold, said):
+    one = audits.experiment("permutation", effect=effect, interval=interval, threshold=threshold)
+    assert wording.effect(one) == said
+
+
+def test_a_terminal_has_the_figures_of_the_paper():
+    for text in (shown(audits.audit(), 200), plain(audits.audit())):
+        assert (
+            "attention's mean tau with gradient 0.350 (significant in 49%), leave one out 0.290 (significant in "
+            "49%), integrated gradients 0.310 (significant in 49%)"
+        ) in text
+
+
+def test_why_there_are_no_labels_and_what_was_not_run():
+    payload = {**audits.audit(audits.experiment("permutation")), "performance": None}
+    payload["data"]["without_labels"] = "The label 'x' is not one of the model's."
+    text = " ".join(shown(payload, 200).split())
+    assert "not known: The label 'x' is not one of the model's." in text
+    assert "trained_adversary, guides (not asked for)." in text
+
+
 def test_an_audit_gives_its_parts():
     found = Audit(audits.audit())
     assert found.answer == "no"
@@ -396,7 +486,7 @@ def test_an_audit_gives_its_parts():
     ):
         found.experiment("permutatio")
     part = Audit(audits.audit(audits.experiment("permutation")))
-    with pytest.raises(UnknownExperiment, match=r"'seeds' was not run: It was not asked for"):
+    with pytest.raises(UnknownExperiment, match=r"'seeds' was not run: not asked for"):
         part.experiment("seeds")
 
 
@@ -431,6 +521,11 @@ def test_what_cannot_be_saved_or_read_is_said(tmp_path):
         path.write_text(json.dumps(payload), encoding="utf-8")
         with pytest.raises(CannotRead, match=why):
             Audit.read(path)
+    path.write_text("{", encoding="utf-8")
+    with pytest.raises(CannotRead, match=r"is not JSON .* Give a file that save\(\) wrote"):
+        Audit.read(path)
+    with pytest.raises(CannotRead, match=r"Give the path of a saved audit"):
+        Audit.read(tmp_path / "nowhere.json")
 
 
 def test_a_number_that_is_none_is_never_shown_as_one():

@@ -475,3 +475,33 @@ def test_each_works_on_a_transformer_and_says_how_much_it_did(name: str) -> None
     params = {key: parameter.default for key, parameter in entry.parameters.items()}
     announced = entry.facts["calls"](plan, params)
     assert announced / 2 <= done <= announced * 2
+
+
+def test_uniform_kin_are_trained_uniformly() -> None:
+    """Queries and keys have no part in uniform attention: no gradient reaches them, and they stay what they were."""
+    workshop = reviews_subject(epochs=1).workshop
+    assert workshop is not None
+    start = workshop._start(1, "uniform").state_dict()
+    made = workshop.kin(1, "uniform").loaded.model.state_dict()
+    name = "bert.encoder.layer.3.attention.self.{}.weight"
+    for part in ("query", "key"):
+        assert torch.equal(made[name.format(part)], start[name.format(part)])
+    assert not torch.equal(made[name.format("value")], start[name.format("value")])
+
+
+def test_a_seed_of_kin_is_that_of_their_batches_too() -> None:
+    workshop = cue_subject(epochs=2).workshop
+    assert workshop is not None
+    kin = workshop.kin(5).loaded
+    twin = fresh(kin.model.config, 5)
+    fit(twin, workshop.rows, replace(workshop.recipe, seed=5), pad_id=kin.pad_id)
+    assert fingerprint(twin) == fingerprint(kin.model)
+
+
+def test_of_three_seeds_the_middle_one_counts() -> None:
+    subject = cue_subject(epochs=1)
+    workshop = subject.workshop
+    assert workshop is not None
+    finding, _ = found("seeds", subject, seeds=3)
+    each = [looks_apart(subject, workshop.kin(seed).on(subject)) for seed in workshop.seeds(3)]
+    assert np.array_equal(finding.values, np.sort(each, axis=0)[1])

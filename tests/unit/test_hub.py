@@ -38,7 +38,7 @@ def folder(tmp_path):
 
 def test_a_folder_with_a_guessed_split(folder):
     found = read(folder)
-    assert found.name == "films:validation"
+    assert found.name == "the data files in films:validation"
     assert found.examples == [Example("c", "negative"), Example("d", "positive"), Example("e")]
     assert found.guessed == ("split", "text", "label")
     assert "guessed: split, text, label" in str(found)
@@ -46,11 +46,11 @@ def test_a_folder_with_a_guessed_split(folder):
 
 def test_a_named_split(folder):
     found = read(f"{folder}:train", text="text", label="label")
-    assert found.name == "films:train"
+    assert found.name == "the data files in films:train"
     assert found.examples == [Example("a", "positive"), Example("b", "negative")]
     assert found.guessed == ()
     assert read(f"{folder}:default:train").examples == found.examples
-    assert read(f"{folder}:default:").name == "films:default:validation"
+    assert read(f"{folder}:default:").name == "the data files in films:default:validation"
 
 
 def test_a_split_whose_labels_are_secret_comes_last(folder):
@@ -69,7 +69,7 @@ def test_a_configuration_may_stand_alone_where_one_is_needed(tmp_path):
     configs = "".join(f"- config_name: {t}\n  data_files: {t}/*.parquet\n" for t in ("nli", "sst"))
     (home / "README.md").write_text(f"---\nconfigs:\n{configs}---\n")
     found = read(f"{home}:sst")
-    assert found.name == "tasks:sst:train"
+    assert found.name == "the data files in tasks:sst:train"
     assert found.examples[0].given == "s"
     with pytest.raises(BadExamples, match=r"Please pick one among .*nli.*sst.*NAME:CONFIG:SPLIT"):
         read(home)

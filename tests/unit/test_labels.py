@@ -41,6 +41,7 @@ def test_labels_become_numbers(said, labels, found):
         ([None, None], TWO, r"None of the 2 examples has a label. Name the column .*--label COLUMN"),
         (["1", None, "0"], TWO, r"1 of 3 examples have no label"),
         (["1", "1"], TWO, r"All 2 examples have the label '1'. Give examples of at least two classes"),
+        (["1"], TWO, r"The only example has the label '1'. Give examples of at least two classes"),
         # Two ways to write one class are one class.
         (["1", "1.0"], TWO, r"All 2 examples have the label"),
         (["positive", "neutral", "negative", "neutral"], TWO,

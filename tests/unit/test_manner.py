@@ -7,6 +7,8 @@ import whence
 from tests import zoo
 from tests.contract.state import assert_unchanged, snapshot
 from whence.capture import TargetSpec, attention_as, bare_logits, trace, watching
+from whence.capture.layer import Computed
+from whence.capture.seam import attending, in_manner
 from whence.data import collate
 from whence.explainer.intake import take
 
@@ -95,3 +97,22 @@ def test_a_watched_model_can_be_trained():
     seen[-1].weights()[:, :, 0].square().sum().backward()
     assert model.bert.encoder.layer[2].attention.self.query.weight.grad.abs().sum() > 0
     assert model.training
+
+
+@pytest.mark.parametrize(
+    "also",
+    [
+        {"bias": torch.arange(4.0).reshape(1, 1, 1, 4)},
+        {"sink": torch.ones(2)},
+        {"softcap": 0.5},
+    ],
+)
+def test_uniform_attention_knows_neither_biases_nor_sinks_nor_soft_masks(also):
+    draw = torch.Generator().manual_seed(0)
+    q, k, v = (torch.randn(1, 2, 4, 3, generator=draw) for _ in range(3))
+    mask = torch.tensor([0.0, -1.5, torch.finfo(torch.float32).min, 0.0]).reshape(1, 1, 1, 4)
+    layer = Computed(q=q, k=k, v=v, mask=mask, **also)
+    with attending("uniform"):
+        found = in_manner(layer).weights()
+    wanted = torch.tensor([1, 1, 0, 1]) / 3  # -1.5 makes a key less likely, and hides it not
+    torch.testing.assert_close(found, wanted.expand_as(found))

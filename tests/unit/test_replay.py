@@ -8,6 +8,7 @@ from transformers.modeling_utils import AttentionInterface
 import whence
 from tests import zoo
 from tests.contract.state import assert_unchanged, snapshot
+from tests.subjects import subject_of
 from whence.capture import bare_logits
 from whence.capture.replay import Replay, Rows, Swap
 from whence.data import collate
@@ -170,6 +171,29 @@ def test_a_single_causal_input_has_no_mask_and_sees_all_before_it(name):
         assert reach.any(-1).all()
     if name != "gemma3":  # of which two layers see a window of four
         assert all(reach.all() for reach in replay.reach.values())
+
+
+def test_where_tokens_meet_after_the_attention_the_long_way_is_taken():
+    model, batch = batch_of("bert")
+    mixed = model.bert.encoder.layer[2].output.register_forward_hook(
+        lambda _, __, out: out + out.mean(1, keepdim=True)
+    )
+    replay = Replay(model, batch, [2], "single_label")
+    assert replay._short is None
+    mixed.remove()
+
+
+def test_reads_without_a_share_are_written_nowhere():
+    model = zoo.make("modernbert")
+    model.config.classifier_pooling = "mean"
+    rows = zoo.rows("modernbert", (9, 5))
+    subject = subject_of(whence.load(model), rows, (0, 1), site="last")
+    (replayed,) = subject.replays()
+    own = replayed.own[:, None]
+    other = own.clone()
+    other[(replayed.shares == 0)[:, None, None, :, None].expand_as(own)] = 0.5
+    assert (other != own).any()
+    torch.testing.assert_close(replayed(other), replayed(own), rtol=0, atol=1e-12)
 
 
 def test_rows_that_are_read():

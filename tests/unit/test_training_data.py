@@ -155,7 +155,9 @@ def test_a_stopped_training_goes_on_to_the_same_files(tmp_path):
         BadParameter, match="keeps another training: attention was 'tanh', now 'dot'"
     ):
         train_attention(reviews(), out=tmp_path / "stopped", attention="dot", **given)
-    train_attention(reviews(), out=tmp_path / "stopped", **given)
+    said = []
+    train_attention(reviews(), out=tmp_path / "stopped", announce=said.append, **given)
+    assert said[-1] == "Going on from epoch 3: the earlier ones are kept."
     files = sorted(path.name for path in (tmp_path / "straight").iterdir())
     assert files == ["config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"]
     assert files == sorted(path.name for path in (tmp_path / "stopped").iterdir())

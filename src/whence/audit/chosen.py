@@ -36,12 +36,20 @@ class Chosen:
         return self.entry.name
 
 
-def names(asked: str | Sequence[str] | None, *, can_train: bool) -> list[str]:
-    """Name the experiments that were asked for: by default those that train nothing; with data to train on, all."""
+def names(asked: str | Sequence[str] | None, *, can_train: bool, others: bool = False) -> list[str]:
+    """Name the experiments that were asked for: by default those that train nothing; with data to train on, all.
+
+    With `others`, ready models from other seeds, `seeds` need not train any.
+    """
     known = experiment.names()
     every = sorted(known, key=lambda name: (ORDER.index(name) if name in ORDER else 99, name))
     if asked is None:
-        return [name for name in every if can_train or not experiment.get(name).facts["trains"]]
+        ready = {"seeds"} if others else set()
+        return [
+            name
+            for name in every
+            if can_train or name in ready or not experiment.get(name).facts["trains"]
+        ]
     given = [asked] if isinstance(asked, str) else list(asked)
     if not given:
         raise BadParameter(
@@ -58,10 +66,12 @@ def choose(
     params: Mapping[str, Any] | None = None,
     *,
     can_train: bool,
+    others: bool = False,
     from_text: bool = False,
 ) -> list[Chosen]:
     """Settle what is run; `params` maps NAME or EXPERIMENT.NAME to a value, or an experiment to a mapping of them."""
-    entries = [experiment.get(name) for name in names(asked, can_train=can_train)]
+    chosen = names(asked, can_train=can_train, others=others)
+    entries = [experiment.get(name) for name in chosen]
     own: dict[str, dict[str, Any]] = {entry.name: {} for entry in entries}
     for key, value in (params or {}).items():
         if key in own and isinstance(value, Mapping):

@@ -9,7 +9,9 @@ is a fact about the model and the task, not about another method. Weights that m
 does as well (`uniform_training`), there is nothing for attention to explain (Wiegreffe & Pinter 2019).
 
 **yes**, if all of `NEEDED` hold and nothing that was run fails. That the predictions depend on the weights is not
-enough: the weights must also rank the words as measures of importance do (`correlation`).
+enough: the weights must also rank the words as measures of importance do (`correlation`). And the model must do
+better than always saying the most frequent class: predictions that know nothing of the text have nothing in it to
+explain.
 
 **undecided** otherwise.
 
@@ -23,7 +25,7 @@ at other models, or at how many ways of attending lead to one prediction; they s
 account, not whether this model's predictions rest on it.
 
 The verdicts come from 95% intervals, one by one and uncorrected. An effect exactly at its threshold fails by chance
-one time in forty; so the four decisive ones together make a false no at most one time in ten.
+about one time in forty; so the four decisive ones together make a false no about one time in ten.
 """
 
 from collections.abc import Mapping, Sequence
@@ -76,6 +78,8 @@ _LIMITS = (
     "This holds for this model, this attention and data like these; it is no statement about attention in general, "
     "or about other explanations of the same model."
 )
+# Those that put other weights in the place of the model's own.
+_EXCHANGING = ("permutation", "replacement", "adversarial", "diversity")
 # What a failing correlation does not say.
 _DISAGREEMENT = ", which alone is no evidence against attention, as those may be wrong together"
 
@@ -86,34 +90,53 @@ def conclude(
     model: str = "this model",
     data: str = "this data",
     site: str = "its attention",
+    rest: str = "",
+    performance: Mapping[str, Any] | None = None,
     not_run: Sequence[str] = (),
 ) -> tuple[str, str]:
     """Return the answer ("yes", "no" or "undecided") and a paragraph for an auditor.
 
-    `site` names where attention was read ("layer 5"), `not_run` the experiments that were not made.
+    `site` names where attention was read ("layer 5"), `rest` what other attention the model has ("the other 5
+    layers"), `not_run` the experiments that were not made. `performance`: accuracy, majority (the accuracy of always
+    saying the most frequent class) and n, where true labels are known.
     """
-    answer = _answer(experiments)
+    useless = _useless(performance)
+    answer = _answer(experiments, useful=not useless)
     deciding = [one for one in experiments if _decides(one, answer)]
-    rest = [one for one in experiments if one not in deciding]
+    others = [one for one in experiments if one not in deciding]
     usual = mode(one["n"] for one in experiments) if experiments else 0
     sentences = [
         f"The question is whether {_attention(site)} may be read as an explanation of what {one_line(model)} "
         f"predicts on {one_line(data)}; the answer, from {_counted(usual)}, is {answer}.",
-        _because(answer, deciding, experiments, usual),
-        _besides([one for one in rest if one["verdict"] != "undecided"], usual),
-        _open([one for one in rest if one["verdict"] == "undecided"], experiments, not_run),
+        _because(answer, deciding, experiments, usual, useless),
+        useless if answer == "no" else "",
+        _besides(others, usual),
+        _untouched(experiments, rest),
+        _open([one for one in others if one["verdict"] == "undecided"], experiments, not_run),
         _THEREFORE[answer],
         _LIMITS,
     ]
     return answer, " ".join(filter(None, sentences))
 
 
-def _answer(experiments: Sequence[Mapping[str, Any]]) -> str:
+def _useless(performance: Mapping[str, Any] | None) -> str:
+    """Say that the model does no better than one that reads nothing, if so."""
+    found = performance or {}
+    accuracy, majority = found.get("accuracy"), found.get("majority")
+    if accuracy is None or majority is None or accuracy > majority:
+        return ""
+    return (
+        f"The model is right in {accuracy:.1%} of {_counted(found['n'])}, no better than always saying the most "
+        f"frequent class ({majority:.1%}): of such predictions no explanation is worth much."
+    )
+
+
+def _answer(experiments: Sequence[Mapping[str, Any]], *, useful: bool) -> str:
     verdicts = {one["name"]: one["verdict"] for one in experiments}
     if any(verdicts.get(name) == "fails" for name in DECISIVE):
         return "no"
     holds = all(verdicts.get(name) == "holds" for name in NEEDED)
-    return "yes" if holds and "fails" not in verdicts.values() else "undecided"
+    return "yes" if holds and useful and "fails" not in verdicts.values() else "undecided"
 
 
 def _decides(one: Mapping[str, Any], answer: str) -> bool:
@@ -140,17 +163,42 @@ def _because(
     deciding: Sequence[Mapping[str, Any]],
     experiments: Sequence[Mapping[str, Any]],
     usual: int,
+    useless: str,
 ) -> str:
     reasons = [_reason(one, usual) for one in deciding]
     made = {one["name"] for one in experiments}
     missing = [name for name in NEEDED if name not in made]
     if answer == "undecided" and missing:
         reasons.append(f"a yes would also need {_listed(missing)}")
+    if answer == "undecided" and useless:
+        reasons.append(f"{useless[:1].lower()}{useless[1:-1]}")
     return f"It is {answer} because {_listed(reasons)}." if reasons else ""
 
 
-def _besides(decided: Sequence[Mapping[str, Any]], usual: int) -> str:
-    return f"Besides, {_listed([_reason(one, usual) for one in decided])}." if decided else ""
+def _besides(others: Sequence[Mapping[str, Any]], usual: int) -> str:
+    """Say what else was found, apart by what it speaks for."""
+    sides: dict[str, list[str]] = {}
+    for one in sorted(others, key=lambda one: one["verdict"] == "fails"):
+        if one["verdict"] != "undecided":
+            sides.setdefault(_side(one), []).append(_reason(one, usual))
+    said = "; ".join(f"{side} {_listed(found)}" for side, found in sides.items())
+    return f"{said[:1].upper()}{said[1:]}." if said else ""
+
+
+def _side(one: Mapping[str, Any]) -> str:
+    if one["verdict"] == "holds":
+        return "for such a reading speaks that"
+    return "besides," if one["name"] == "correlation" else "against such a reading speaks that"
+
+
+def _untouched(experiments: Sequence[Mapping[str, Any]], rest: str) -> str:
+    """Say that attention elsewhere went on, where only a part of it was exchanged."""
+    if not rest or not any(one["name"] in _EXCHANGING for one in experiments):
+        return ""
+    return (
+        f"Only these weights were exchanged, while {one_line(rest)} went on as ever: predictions may have stayed "
+        "because of those."
+    )
 
 
 def _open(
@@ -172,8 +220,7 @@ def _open(
         if missing
         else []
     )
-    said = _listed(parts)
-    return f"{said[:1].upper()}{said[1:]}." if said else ""
+    return f"What is left open: {_listed(parts)}." if parts else ""
 
 
 def _reason(one: Mapping[str, Any], usual: int) -> str:

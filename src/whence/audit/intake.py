@@ -61,11 +61,12 @@ def take(
     """Encode the examples, or as many of them as wanted, drawn by the seed; count by reason what cannot be taken."""
     _require_classes(explainer)
     refused: Counter[str] = Counter()
+    needy = [one.name for one in chosen if one.entry.facts["labels"]]
     labelled = [example for example in given.examples if example.label is not None]
     # Some rows without a label are a gap in the data; none with one is a data set without labels.
-    usable = labelled or list(given.examples)
+    usable = labelled if needy and labelled else list(given.examples)
     refused["no label"] += len(given.examples) - len(usable)
-    truth, why = _truth(usable, explainer.labels, chosen)
+    truth, why = _truth(usable, explainer.labels, needy)
     order = shuffled(usable, seed)[:limit] if limit is not None else range(len(usable))
     numbers = sorted(order)
     errors: list[WhenceError] = []
@@ -104,10 +105,9 @@ def _require_classes(explainer: Explainer) -> None:
 
 
 def _truth(
-    examples: Sequence[Example], labels: tuple[str, ...], chosen: Sequence[Chosen]
+    examples: Sequence[Example], labels: tuple[str, ...], needy: Sequence[str]
 ) -> tuple[NDArray[np.int64] | None, str | None]:
     """Return the true labels, which some experiments cannot do without, or why there are none."""
-    needy = [one.name for one in chosen if one.entry.facts["labels"]]
     try:
         return np.array(label_indices(examples, labels), dtype=np.int64), None
     except BadExamples as error:

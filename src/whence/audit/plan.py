@@ -38,22 +38,16 @@ class Plan:
         )
         return [
             self.about,
-            f"About {spoken(self.total * self.seconds)} on this machine, as much as {_round(self.total)} forward "
-            f"passes of one example: {each}.",
+            f"It will take {spoken(self.total * self.seconds)} on this machine: {each}.",
         ]
 
 
 def spoken(seconds: float) -> str:
     """Return a time as people say it."""
     if seconds < 1:
-        return "a moment"
+        return "less than a second"
     for size, name in ((3600.0, "hour"), (60.0, "minute"), (1.0, "second")):
         if seconds >= 1.5 * size or size == 1.0:
             count = max(1, round(seconds / size))
-            return f"{count} {name}{'' if count == 1 else 's'}"
+            return f"about {count} {name}{'' if count == 1 else 's'}"
     raise AssertionError("the last size always fits")
-
-
-def _round(count: float) -> str:
-    digits = max(0, len(str(int(count))) - 2)
-    return f"{round(count / 10**digits) * 10**digits:,}"

@@ -108,7 +108,7 @@ class Audit:
     @classmethod
     def read(cls, path: str | Path) -> "Audit":
         """Read what `save` wrote as JSON."""
-        return cls.from_dict(read_json(path))
+        return cls.from_dict(read_json(path, "audit"))
 
     def __str__(self) -> str:
         from whence.report.audit import plain

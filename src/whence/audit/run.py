@@ -28,8 +28,6 @@ from whence.explainer import Explainer, load
 from whence.explainer.work import Progress, origin
 from whence.training.performance import performance
 
-FEWEST_TOKENS = 2  # of a text whose words attention can tell apart
-
 
 def audit(
     model: Any,
@@ -68,7 +66,7 @@ def audit(
     given = read(data, text=text, pair=pair, label=label)
     training = None if train is None else read(train, text=text, pair=pair, label=label)
     can_train = training is not None
-    chosen = choose(experiments, params, can_train=can_train)
+    chosen = choose(experiments, params, can_train=can_train, others=bool(others))
     require_training(chosen, can_train, bool(others))
     explainer = model if isinstance(model, Explainer) else load(model)
     started = time.perf_counter()
@@ -105,11 +103,14 @@ def audit(
         found = [_experiment(subject, one, plan, tally, seed) for one in chosen]
     run = {one.name for one in chosen}
     not_run = [entry for entry in experiment if entry.name not in run]
+    judged_by_labels = _performance(subject)
     answer, conclusion = conclude(
         found,
         model=explainer.loaded.name,
         data=given.name,
         site=subject.sites[0].name,
+        rest=subject.sites[0].rest(plan.layers, plan.heads),
+        performance=judged_by_labels,
         not_run=[entry.name for entry in not_run],
     )
     return Audit(
@@ -128,7 +129,7 @@ def audit(
                 "train": None if training is None else training.name,
                 "epochs": epochs,
             },
-            "performance": _performance(subject),
+            "performance": judged_by_labels,
             "experiments": found,
             "not_run": [
                 {"name": entry.name, "why": _why_not(entry.facts["trains"], can_train)}
@@ -220,5 +221,5 @@ def _performance(subject: Subject) -> dict[str, Any] | None:
 
 def _why_not(trains: bool, can_train: bool) -> str:
     if trains and not can_train:
-        return "It trains models, and no training data was given (--train)."
-    return "It was not asked for."
+        return "no training data was given: --train"
+    return "not asked for"

@@ -24,6 +24,13 @@ class Site:
         """How many attention distributions are replaced at once."""
         return len(self.layers) * heads if self.head is None else 1
 
+    def rest(self, layers: int, heads: int) -> str:
+        """Name what other attention a model of so many layers and heads has, if it has some."""
+        many, kind = layers * heads - 1, "head"
+        if self.head is None:
+            many, kind = layers - len(self.layers), "layer"
+        return f"the other {f'{many} {kind}s' if many > 1 else kind}" if many else ""
+
 
 def check_site(asked: str) -> None:
     """Refuse what can be no site of any model, before one is loaded."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from whence.audit.site import Site
 from whence.audit.subject import Subject
 from whence.capture.forward import bare_logits
 
@@ -15,7 +16,7 @@ _COPIES = 5  # of each, as most experiments replay them
 
 
 def speed(subject: Subject) -> tuple[float, float]:
-    """Return the seconds of one example's forward pass, and what a replay from the attention on takes, in passes."""
+    """Return the seconds of one example's forward pass, and what a replay takes, in passes: the mean of all sites."""
     # As long as the others are: the middle of them.
     order = sorted(range(len(subject)), key=lambda i: len(subject.items[i]))
     start = max(0, (len(order) - _TRIED) // 2)
@@ -29,12 +30,30 @@ def speed(subject: Subject) -> tuple[float, float]:
         memo={},
     )
     model, each = subject.loaded.model, [batch for _, batch in few.batches()]
-    replays = list(few.replays(copies=_COPIES))
-    weights = [one.own[:, None].expand(-1, _COPIES, -1, -1, -1) for one in replays]
     with torch.no_grad():
         forward = _timed(lambda: [bare_logits(model, batch) for batch in each])
-        again = _timed(lambda: [one(own) for one, own in zip(replays, weights, strict=True)])
-    return forward / len(few), again / forward / _COPIES
+    return forward / len(few), _replay(few) / forward
+
+
+def _replay(few: Subject) -> float:
+    """Return the seconds of a replay of all examples, the mean of all sites.
+
+    Those between the lowest site and the highest are not tried: the lower, the more layers are run again.
+    """
+    depths = {site.layers[0]: site for site in few.sites}
+    low, high = min(depths), max(depths)
+    found = {at: _replayed(few, depths[at]) for at in {low, high}}
+    slope = (found[high] - found[low]) / max(1, high - low)
+    each = [found[low] + slope * (site.layers[0] - low) for site in few.sites]
+    return sum(each) / len(each)
+
+
+def _replayed(few: Subject, site: Site) -> float:
+    replays = list(few.replays([site], copies=_COPIES))
+    weights = [one.own[:, None].expand(-1, _COPIES, -1, -1, -1) for one in replays]
+    with torch.no_grad():
+        seconds = _timed(lambda: [one(own) for one, own in zip(replays, weights, strict=True)])
+    return seconds / _COPIES
 
 
 def _timed(work: Callable[[], Any]) -> float:

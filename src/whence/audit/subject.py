@@ -147,8 +147,9 @@ class Subject:
         """
         chosen = self.sites[:1] if at is None else at
         cells = _CELLS.get(self.loaded.device.type, _CELLS_ELSEWHERE) // copies
-        # A batch is run again from its lowest layer on, so layers share one only where they would not fill it alone.
-        fills = sum(map(len, self.items)) > cells
+        # A batch is run again from its lowest layer on: layers share one only where one alone would not keep the
+        # machine busy; on a CPU a few rows do.
+        fills = self.loaded.device.type in _CELLS or sum(map(len, self.items)) > cells
         by = _layers if fills else _shape
         for _, alike in groupby(sorted(chosen, key=by), by):
             rows = [(number, site) for site in alike for number in range(len(self))]

@@ -11,6 +11,11 @@ from whence.stats import Interval, bootstrap
 
 Verdict = Literal["holds", "fails", "undecided"]
 
+# The bootstrap of few examples is too narrow, most of all where nearly all of them are alike: of predictions of which
+# a tenth changes, as is asked for, the whole interval lies below that in 59 of 100 draws of 5 examples, in 36 of 10,
+# in 13 of 20 and in 2 of 30, where it should be in 2 or 3.
+FEWEST = 30
+
 
 def judged(entry: Entry, finding: Finding, seed: int) -> dict[str, Any]:
     """Return the verdict, the effect, its interval and n; a hypothesis holds or fails by a whole interval only."""
@@ -33,15 +38,19 @@ def _verdict(
         return "undecided", finding.undecided
     if interval is None:
         return "undecided", "No example gave a number."
-    if interval.low is None or interval.high is None:
-        return "undecided", f"{interval.n} examples are too few for an interval."
+    if interval.n < FEWEST or interval.low is None or interval.high is None:
+        said = f"{interval.n} example{'s are' if interval.n > 1 else ' is'}"
+        return "undecided", f"{said} too few for a verdict: {FEWEST} are needed."
     above = entry.facts["direction"] == "above"
     threshold = float(entry.facts["threshold"])
     if interval.low > threshold:
         return ("holds" if above else "fails"), None
     if interval.high < threshold:
         return ("fails" if above else "holds"), None
-    return "undecided", f"The interval holds the threshold {threshold:g}: more examples may decide."
+    return (
+        "undecided",
+        f"The interval contains the threshold {threshold:g}: more examples may decide.",
+    )
 
 
 def _interval(values: Numbers, finding: Finding, key: tuple[str | int, ...]) -> Interval | None:

@@ -170,7 +170,7 @@ def _refusal(model: Any, recorder: Recorder, batch: Batch, pooled: bool) -> NotC
         return NotCapturable(
             f"{name} pools its tokens by one row of attention: there is no stack of maps from tokens to tokens. Use "
             "raw_attention, attention_gradient or attention_gradcam, which read that row, or a method that needs no "
-            "attention, like grad_x_input or leave_one_out."
+            "attention, like grad_x_input or leave_one_out: --method grad_x_input."
         )
     length = batch.real.shape[1]
     for index, layer in enumerate(recorder.layers):

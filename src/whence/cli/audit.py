@@ -20,7 +20,7 @@ def audit(
         str,
         typer.Argument(
             help="The data set: a .jsonl, .csv, .tsv, .parquet or .txt file, also as .gz, or a Hugging Face data "
-            "set: NAME, NAME:SPLIT or NAME:CONFIG:SPLIT.",
+            "set or a folder of data files: NAME, NAME:SPLIT or NAME:CONFIG:SPLIT.",
         ),
     ],
     model: asking.Model = "reviews",
@@ -120,8 +120,9 @@ def audit(
 
             # What is wrong with the request is said before a model is loaded for it.
             check_site(site)
-            chosen = choose(experiment, given, can_train=train is not None, from_text=True)
-            require_training(chosen, train is not None, bool(other))
+            can_train, others = train is not None, bool(other)
+            chosen = choose(experiment, given, can_train=can_train, others=others, from_text=True)
+            require_training(chosen, can_train, others)
             examples = read(data, text=text, pair=pair, label=label)
             training = None if train is None else read(train, text=text, pair=pair, label=label)
             explainer = load(model, device=device, dtype=dtype, revision=revision)

@@ -10,6 +10,7 @@ from whence.cli import asking
 from whence.cli.cold import importing
 from whence.cli.evaluate import PairColumn, TextColumn
 from whence.cli.progress import working
+from whence.report.text import visible
 
 if TYPE_CHECKING:
     from whence.training import Epoch, Performance, Trained
@@ -20,18 +21,21 @@ def train_attention(
         str,
         typer.Argument(
             help="The examples to train on: a .jsonl, .csv, .tsv or .parquet file, also as .gz, or a Hugging Face "
-            "data set: NAME:SPLIT.",
+            "data set or a folder of data files: NAME:SPLIT.",
         ),
     ],
     out: Annotated[
         Path, typer.Option(metavar="FOLDER", help="Where the model goes: a new or an empty folder.")
     ],
     encoder: Annotated[
-        str, typer.Option(help="What reads the words: bilstm, cnn, or average (no context).")
+        str,
+        typer.Option(help="What reads the words: bilstm (or lstm), cnn, or average (no context)."),
     ] = "bilstm",
     attention: Annotated[
         str,
-        typer.Option(help="How words are weighed: tanh (additive), dot, or uniform (all alike)."),
+        typer.Option(
+            help="How words are weighed: tanh (or additive), dot (or scaled-dot), or uniform (all alike)."
+        ),
     ] = "tanh",
     dev: Annotated[
         str | None,
@@ -109,7 +113,7 @@ def train_attention(
 
         def tell(line: str) -> None:
             if not as_json:
-                console.print(line, style="dim", highlight=False, markup=False)
+                console.print(visible(line), style="dim", highlight=False, markup=False)
 
         def say(epoch: "Epoch") -> None:
             if console.is_terminal:
@@ -152,7 +156,7 @@ def train_attention(
         return
     columns = {"--text": text, "--pair": pair, "--label": label}
     named = [word for option, name in columns.items() if name for word in (option, name)]
-    _show(trained, ["whence", "audit", test or data, "--model", str(out), *named])
+    _show(trained, test or dev, named)
 
 
 def _line(epoch: "Epoch") -> str:
@@ -167,14 +171,15 @@ def _figures(found: "Performance") -> str:
     return f"accuracy {found.accuracy:.3f}, F1 {found.f1:.3f}{area}"
 
 
-def _show(trained: "Trained", following: list[str]) -> None:
+def _show(trained: "Trained", unseen: str | None, columns: list[str]) -> None:
+    """Say what was trained, and the commands to go on with: on examples that it was not trained on."""
     from rich.console import Console
     from rich.table import Table
 
     config, sizes = trained.loaded.model.config, trained.sizes
     facts: list[tuple[str, Any]] = [
         ("model", f"{config.encoder} encoder, {config.attention} attention"),
-        ("labels", ", ".join(trained.labels)),
+        ("labels", visible(", ".join(trained.labels))),
         ("trained on", f"{sizes['train']} examples, {sizes['vocabulary']} words"),
         ("best epoch", f"{trained.best_epoch} of {len(trained.history)}"),
         ("dev", f"{_figures(trained.dev)} (n = {trained.dev.n})"),
@@ -186,5 +191,14 @@ def _show(trained: "Trained", following: list[str]) -> None:
         table.add_row(name, value)
     console = Console(highlight=False, markup=False)
     console.print(table)
-    console.print(f"\nSaved in {trained.folder}. May its attention be read as an explanation?\n")
-    console.print(f"    {shlex.join(following)}", soft_wrap=True)
+    model = ["--model", str(trained.folder)]
+    pair = ["--pair", "another"] if config.query else []
+    explain = ["whence", "explain", "a text", *pair, *model, "--method", "grad_x_input"]
+    audit = ["whence", "audit", unseen or "DATA", *model, *columns]
+    where = "" if unseen else " (DATA: examples that it was not trained on)"
+    for line, command in (
+        (f"Saved in {trained.folder}. Why does it say what it says?", explain),
+        (f"May its attention be read as an explanation{where}?", audit),
+    ):
+        console.print(f"\n{visible(line)}\n", soft_wrap=True)
+        console.print(f"    {visible(shlex.join(command))}", soft_wrap=True)

@@ -71,15 +71,15 @@ def check_writable(path: str | Path) -> None:
         )
 
 
-def read_json(path: str | Path) -> Any:
-    """Read one JSON document."""
+def read_json(path: str | Path, what: str = "explanation") -> Any:
+    """Read one JSON document, which should be a saved `what`."""
     try:
         return json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise CannotRead(
-            f"Cannot read {str(path)!r}: {error.strerror or error}. Give the path of a saved explanation."
+            f"Cannot read {str(path)!r}: {error.strerror or error}. Give the path of a saved {what}."
         ) from None
     except ValueError as error:
         raise CannotRead(
-            f"{str(path)!r} is not JSON ({error}). Give a file written by Explanation.save."
+            f"{str(path)!r} is not JSON ({error}). Give a file that save() wrote."
         ) from None

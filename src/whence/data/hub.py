@@ -46,7 +46,8 @@ def rows(given: str) -> tuple[str, list[Row], bool]:
             f"{did_you_mean(split, list(splits))} A data set is named by {_HOW}."
         )
     chosen = split or _likely(splits)
-    shown = Path(name).resolve().name if Path(name).is_dir() else name
+    local = Path(name).is_dir()
+    shown = f"the data files in {Path(name).resolve().name}" if local else name
     label = ":".join(part for part in (shown, config, chosen) if part)
     return label, _listed(label, splits[chosen]), split is None
 

@@ -30,10 +30,14 @@ def label_indices(examples: Sequence[Example], labels: tuple[str, ...]) -> list[
     place = _placed(counts, labels, len(examples))
     if len({place[one] for one in counts}) < 2:
         raise BadExamples(
-            f"All {len(examples)} examples have the label {said[0]!r}. Give examples of at least two classes, or "
+            f"{_all(len(examples))} the label {said[0]!r}. Give examples of at least two classes, or "
             f"name another column: {_COLUMN}."
         )
     return [place[one] for one in said]
+
+
+def _all(n: int) -> str:
+    return f"All {n} examples have" if n > 1 else "The only example has"
 
 
 def _placed(counts: Counter[str], labels: tuple[str, ...], n: int) -> dict[str, int]:

@@ -70,7 +70,7 @@ class Recommendation:
     @classmethod
     def load(cls, path: str | Path) -> "Recommendation":
         """Read what `save` wrote."""
-        payload = read_json(path)
+        payload = read_json(path, "recommendation")
         if not isinstance(payload, dict) or payload.get("kind") != "recommendation":
             raise CannotRead(
                 f"{str(path)!r} is not a recommendation. Give a file that save() wrote."

@@ -156,7 +156,7 @@ class Evaluation:
     @classmethod
     def load(cls, path: str | Path) -> "Evaluation":
         """Read what `save` wrote."""
-        return cls.from_dict(read_json(path))
+        return cls.from_dict(read_json(path, "evaluation"))
 
     def to_markdown(self, path: str | Path | None = None) -> str:
         """Return the tables in Markdown, and write them if a path is given."""

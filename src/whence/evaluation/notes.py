@@ -9,6 +9,7 @@ from whence.core.errors import WhenceError
 from whence.evaluation.measures import Measure
 from whence.evaluation.reasons import Reasons
 from whence.explainer import Explanation
+from whence.explainer.work import unnamed
 from whence.metrics import Outcome
 from whence.stats.interval import Array
 from whence.trial import Trial
@@ -55,7 +56,7 @@ class Notes:
 
     def failed(self, example: int, method: str | None, error: WhenceError) -> None:
         """Note that a method, or without a name any method, could not explain an example."""
-        (self.refused if method is None else self.failures[method]).add(error, example)
+        (self.refused if method is None else self.failures[method]).add(unnamed(error), example)
 
     def _measure(
         self, example: int, columns: Sequence[int], measure: Measure, trial: Trial

@@ -17,7 +17,7 @@ from whence.data.removal import MANY, Removal, resolve
 from whence.explainer.again import Remaker
 from whence.explainer.explanation import Explanation
 from whence.explainer.intake import take
-from whence.explainer.request import Request, requests
+from whence.explainer.request import DEFAULT, Request, requests
 from whence.explainer.sharing import INPUTS, Sharing
 from whence.explainer.testing import (
     Failed,
@@ -31,7 +31,7 @@ from whence.explainer.testing import (
     trial_of,
     ways_of,
 )
-from whence.explainer.work import Progress, Tally, explain_batch, origin
+from whence.explainer.work import Progress, Tally, explain_batch, origin, unnamed
 from whence.methods import method as registry
 from whence.models import Loaded, fingerprint, with_infiller
 from whence.models import load as load_model
@@ -107,7 +107,7 @@ class Explainer:
         self,
         text: Any,
         *,
-        method: str | Sequence[str] = "attcat",
+        method: str | Sequence[str] = DEFAULT,
         target: Any = None,
         params: Mapping[str, Any] | None = None,
         of: Of = "logit",
@@ -222,7 +222,7 @@ class Explainer:
         self,
         what: Any,
         *,
-        method: str | Sequence[str] = "attcat",
+        method: str | Sequence[str] = DEFAULT,
         params: Mapping[str, Any] | None = None,
         target: Any = None,
         of: Of = "logit",
@@ -349,7 +349,7 @@ class Explainer:
                 self.explain(text, method=name)
                 why_not = None
             except WhenceError as error:
-                why_not = str(error)
+                why_not = str(unnamed(error))
             except Exception as error:  # a report of what fails must not fail itself
                 why_not = f"{type(error).__name__}: {error}".splitlines()[0]
             tried.append({"method": name, "works": why_not is None, "why_not": why_not})

@@ -90,6 +90,11 @@ def _check_features(item: Encoded, loaded: Loaded) -> None:
             f"{type(loaded.model).__name__} takes a pair of texts and got a single one. Give a pair (a, b), or an "
             "encoded mapping with token_type_ids: 0 for the text that is attended to, 1 for the query."
         )
+    if loaded.singles and 1 in item.features.get("token_type_ids", ()):
+        raise BadEncoding(
+            f"{type(loaded.model).__name__} takes a single text and got a pair: it has no query to read a second "
+            "text by. Give one text, or a model that was trained on pairs."
+        )
     if anchors and not anchors.intersection(item.ids):
         raise BadEncoding(
             f"{type(loaded.model).__name__} needs its end-of-sequence token {sorted(anchors)} in every input. "

@@ -11,6 +11,8 @@ from whence.core.registry import Entry
 from whence.data.removal import calls_per_hole
 from whence.methods import is_reader, method
 
+DEFAULT = "attcat"  # where no method is named
+
 
 @dataclass(frozen=True)
 class Request:

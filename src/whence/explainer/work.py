@@ -14,11 +14,11 @@ from torch import Tensor
 from whence._version import __version__
 from whence.capture import Answers, Ask, TargetSpec, Trace, trace
 from whence.capture.target import predictions
-from whence.core.errors import BadMethod, NotFinite
+from whence.core.errors import BadMethod, NoRule, NotCapturable, NotFinite, WhenceError
 from whence.core.types import Passes
 from whence.data import Batch, Encoded, Policy
 from whence.explainer.explanation import Explanation
-from whence.explainer.request import Request
+from whence.explainer.request import DEFAULT, Request
 from whence.models import Loaded, fingerprint
 
 Progress = Callable[[int, int], None]
@@ -113,7 +113,12 @@ def scored(
         with torch.inference_mode(
             False
         ):  # the caller may sit in it, and some readers differentiate
-            returned = request.entry.fn(seen, **request.params)
+            try:
+                returned = request.entry.fn(seen, **request.params)
+            except (NotCapturable, NoRule) as error:
+                # Where several methods are asked for, or none was named, nobody knows which one this is about.
+                which = f"{request.name}{', the default method,' * (request.name == DEFAULT)}"
+                raise type(error)(f"{which} does not work on this model. {error}") from error
     else:
         ask = Ask(
             loaded.model,
@@ -140,6 +145,12 @@ def scored(
             f"{str(loaded.dtype).removeprefix('torch.')}. Load the model with dtype='float32' or 'float64'."
         )
     return kept, axioms, extra
+
+
+def unnamed(error: WhenceError) -> WhenceError:
+    """Return what was wrong with a method without its name, for where that stands beside it."""
+    cause = error.__cause__
+    return cause if isinstance(cause, WhenceError) else error
 
 
 def _checked(name: str, returned: Any, batch: Batch) -> tuple[Tensor, Mapping[str, Tensor]]:

@@ -58,6 +58,12 @@ class Loaded:
         config = self.model.config
         return bool(config.model_type == "attentive" and config.query)
 
+    @property
+    def singles(self) -> bool:
+        """Whether an input must not be a pair of texts: of the models that we know, those without a query."""
+        config = self.model.config
+        return bool(config.model_type == "attentive" and not config.query)
+
     @cached_property
     def accepts(self) -> frozenset[str]:
         """The keywords of the model's forward."""

@@ -10,6 +10,17 @@ def visible(text: str) -> str:
     return "".join(c if c.isprintable() or c in "\n\t" else "�" for c in text)
 
 
+_STEERING = dict.fromkeys(
+    [*range(9), *range(0xB, 0x20), *range(0x7F, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A)],
+    "�",
+)  # fmt: skip
+
+
+def tame(html: str) -> str:
+    """Replace control characters and those that turn the direction of text round; joiners within words stay."""
+    return html.translate(_STEERING)
+
+
 def headline(payload: dict[str, Any]) -> str:
     """Say what was predicted, and what is explained if that is something else."""
     prediction, target = payload["prediction"], payload["target"]

@@ -119,7 +119,7 @@ def train_attention(
     `recipe` is a `Recipe`, or the name of one of `RECIPES`; by default Jain & Wallace's for such a task. What is
     given beside it wins. A training that was interrupted goes on when the same is called again, and ends the same.
     `progress` is called with (examples done, examples in all), `each` with every epoch that was trained, `announce`
-    before all training with sentences about what was guessed, left out or set aside.
+    before all training with sentences about what was guessed, left out, set aside or trained before.
     """
     encoder = _one_of("encoder", encoder, ENCODERS)
     attention = _one_of("attention", attention, ATTENTIONS)
@@ -199,6 +199,9 @@ def _trained(
             about=about,
             progress=progress,
             each=each,
+            resumed=lambda epoch: announce(
+                f"Going on from epoch {epoch}: the earlier ones are kept."
+            ),
         )
         record = {
             **wanted,

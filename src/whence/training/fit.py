@@ -41,6 +41,7 @@ def fit(
     about: Mapping[str, Any] | None = None,
     progress: Callable[[int, int], None] | None = None,
     each: Callable[[Epoch], None] | None = None,
+    resumed: Callable[[int], None] | None = None,
 ) -> Fitted:
     """Train a transformers classifier in place; it ends with the weights of its best epoch.
 
@@ -54,7 +55,8 @@ def fit(
     goes on where an earlier one ended. On a CPU it then ends with the very bytes of a run without interruption.
     A call with other examples, another recipe or other first weights is refused; `about` says, as plain data, what
     else must be the same (what the loss depends on).
-    `progress` is called with (examples done, examples in all), `each` with every epoch that was trained.
+    `progress` is called with (examples done, examples in all), `each` with every epoch that was trained, `resumed`
+    with the number of the epoch that this run starts with, where an earlier one did some.
     """
     labels = _labels(model, [*rows, *(dev or [])])
     if not rows:
@@ -64,6 +66,8 @@ def fit(
     about = {**(about or {}), **settings(rows, recipe, dev), FIRST_WEIGHTS: fingerprint(model)}
     with _training(model):
         course = Course(model, optimiser_of(model, recipe), recipe, keep, about)
+        if resumed is not None and course.history and not course.over:
+            resumed(course.number)
         tick = _tick(progress, course, len(rows), recipe.epochs)
         while not course.over:
             started = time.perf_counter()

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ Tensors = dict[str, Tensor]
 STATE = "state.json"
 FIRST_WEIGHTS = "first weights"
 _VERSION = 1
+_HASH = re.compile(r" \([0-9a-f]{16}\)$|^blake2b.*$")
 
 
 class Kept:
@@ -111,4 +113,10 @@ def difference(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> str:
     names = [name for name in {**theirs, **ours} if theirs.get(name) != ours.get(name)]
     # Other settings mean other weights: naming those as well would say it twice.
     names = [name for name in names if name != FIRST_WEIGHTS] or names
-    return "; ".join(f"{name} was {theirs.get(name)!r}, now {ours.get(name)!r}" for name in names)
+    return "; ".join(_change(name, theirs.get(name), ours.get(name)) for name in names)
+
+
+def _change(name: str, was: Any, now: Any) -> str:
+    # How things are told apart is nothing to read.
+    was, now = (_HASH.sub("", one) if isinstance(one, str) else one for one in (was, now))
+    return f"other {name}" if was == now else f"{name} was {was!r}, now {now!r}"

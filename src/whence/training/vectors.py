@@ -91,7 +91,12 @@ def _lines(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 
 def _of_model(source: str | Path, words: Sequence[str]) -> dict[str, np.ndarray[Any, Any]]:
-    loaded = load(source, device="cpu", dtype="float32")
+    try:
+        loaded = load(source, device="cpu", dtype="float32")
+    except UnknownModel as error:
+        raise UnknownModel(
+            f"There are no word vectors to be had from {str(source)!r}: it is no text file, and no model. {error}"
+        ) from None
     table = getattr(loaded.model.get_input_embeddings(), "weight", None)
     if table is None:
         raise UnknownModel(

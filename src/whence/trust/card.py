@@ -55,7 +55,7 @@ class Trust:
     @classmethod
     def load(cls, path: str | Path) -> "Trust":
         """Read what `save` wrote."""
-        payload = read_json(path)
+        payload = read_json(path, "trust card")
         if not isinstance(payload, dict) or not isinstance(payload.get("methods"), list):
             raise CannotRead(f"{str(path)!r} is not a trust card. Give a file that save() wrote.")
         if payload.get("version") != VERSION:

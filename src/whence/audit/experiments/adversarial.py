@@ -55,7 +55,7 @@ def adversarial(
     optimise_epsilon: Annotated[float, Range(0, 1)] = 0.01,
     candidates: Annotated[int, Range(1, 100)] = 5,
     steps: Annotated[int, Range(1, 100_000)] = 500,
-    rate: Annotated[float, Range(0, 10)] = 0.01,
+    rate: Annotated[float, Range(1e-6, 10)] = 0.01,
     weight: Annotated[float, Range(0)] = 500.0,
 ) -> Finding:
     """Search for attention that is far from the model's own and leaves the prediction where it is.

@@ -101,7 +101,7 @@ def _detail(
         now = predicted[:, columns]
         found[kind] = {
             "tvd": summary(moved[:, columns].mean(1), "tvd", kind, subject.seed),
-            "changed": summary(changed[:, columns].mean(1), "changed", kind, subject.seed),
+            "changed": _changed(subject, changed[:, columns].mean(1), kind),
             **_scores(truth, now, labels, subject.seed),
             "falls": _falls(truth, own, now, labels, subject.seed),
         }
@@ -160,10 +160,16 @@ def _f1(rows: Numbers, labels: int, label: int | None) -> float:
     return float((means if label is None else each[:, label]).mean())
 
 
+def _changed(subject: Subject, shares: Numbers, kind: str) -> dict[str, Any]:
+    """Return the share of changed predictions; under random attention it is the effect, with the same interval."""
+    key = ("replacement",) if kind == "random" else ("changed", kind)
+    return summary(shares, *key, subject.seed)
+
+
 def _bars(subject: Subject, draws: int, changed: Numbers) -> dict[str, Any]:
     bars = []
     for kind, columns in _columns(draws).items():
-        figures = summary(changed[:, columns].mean(1), "changed", kind, subject.seed)
+        figures = _changed(subject, changed[:, columns].mean(1), kind)
         low, high = figures["interval"] or (None, None)
         name = kind.replace("_", " ")
         bars.append({"name": name, "value": figures["mean"], "low": low, "high": high})

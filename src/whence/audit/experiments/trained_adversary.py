@@ -52,7 +52,7 @@ class _Point:
     "there is none; or two words say the same, and looking at either is right",
     presets={
         "wiegreffe_pinter": {
-            "weights": "0, 0.0004, 0.001, 0.002",
+            "weights": "0, 0.0004, 0.001, 0.0016",
             "start": "anew",
             "passes": 10,
         }

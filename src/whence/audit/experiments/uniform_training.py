@@ -30,7 +30,8 @@ Labels = NDArray[np.int64]
     ),
     cite="Wiegreffe & Pinter 2019, arXiv:1908.04626",
     misleads_when="the training examples are so few that neither model learns what attention would be good for; or "
-    "the model makes up elsewhere (in its recurrence, or its feed-forward layers) for the attention it is denied",
+    "the model makes up elsewhere (in its recurrence, or its feed-forward layers) for the attention it is denied; "
+    "and uniform weights are trained without the dropout of attention that a Transformer may have",
 )
 def uniform_training(subject: "Subject", *, runs: Annotated[int, Range(1, 100)] = 1) -> Finding:
     """Train the model twice on the same data, once with uniform attention, and compare.

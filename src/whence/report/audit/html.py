@@ -30,6 +30,7 @@ from whence.report.audit.wording import (
 from whence.report.plot import draw
 from whence.report.plot.against import against
 from whence.report.sheet import cell, provenance, sheet
+from whence.report.text import tame
 
 _FOOT = "The hypotheses and thresholds were fixed before anything was measured."
 
@@ -38,12 +39,12 @@ def page(
     payload: Mapping[str, Any], title: str = "whence: is attention an explanation here?"
 ) -> str:
     """Return a whole page."""
-    return sheet(title, _body(payload, linked=True), _FOOT, STYLE + PAGE)
+    return tame(sheet(title, _body(payload, linked=True), _FOOT, STYLE + PAGE))
 
 
 def fragment(payload: Mapping[str, Any]) -> str:
     """Return a piece of HTML for a notebook cell."""
-    return cell(_body(payload, linked=False), STYLE)
+    return tame(cell(_body(payload, linked=False), STYLE))
 
 
 def _body(payload: Mapping[str, Any], *, linked: bool) -> str:

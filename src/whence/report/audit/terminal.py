@@ -13,6 +13,7 @@ from whence.report.audit.wording import (
     HEADS,
     LEGEND,
     QUESTION,
+    agreement,
     answer,
     effort,
     facts,
@@ -109,6 +110,8 @@ def _experiment(
         write(one_line(one["name"]), "bold"), "  ", write(one_line(one["hypothesis"]))
     )
     yield _indented(write(f"measured: {one_line(one['measure'])}", "dim"))
+    if said := agreement(one):
+        yield _indented(write(said))
     for line in remarks(one):
         yield _indented(write(line, "yellow"))
     for line in _sketches(one, width - 2, pen):

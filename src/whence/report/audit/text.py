@@ -8,6 +8,7 @@ from whence.report.audit.wording import (
     HEADS,
     LEGEND,
     QUESTION,
+    agreement,
     answer,
     effort,
     facts,
@@ -51,6 +52,7 @@ def _experiment(one: Mapping[str, Any]) -> list[str]:
     for which, title in (("class", "by class"), ("site", "at other sites")):
         told = [f"{name} {effect} n={n}" for name, effect, n in parts(one, which)]
         lines += [f"  {title}: {'; '.join(told)}"] if told else []
+    lines += [f"  {said}"] if (said := agreement(one)) else []
     lines += [f"  note: {line}" for line in remarks(one)]
     for plot in one.get("plots") or ():
         lines += [f"  {line}" for line in sketch(plot, _WIDTH - 2, LINES)]

@@ -1,10 +1,10 @@
 """How an audit says things, on every surface the same: what was claimed first, then what was found."""
 
 from collections.abc import Mapping, Sequence
-from math import isfinite
+from math import floor, isfinite, log10
 from typing import Any
 
-from whence.report.figures import TOO_FEW, digits_of, interval
+from whence.report.figures import TOO_FEW, digits_of, interval, number
 from whence.report.text import visible
 
 QUESTION = "May attention be read as an explanation here?"
@@ -63,7 +63,30 @@ def effect(one: Mapping[str, Any], beside: Sequence[Mapping[str, Any]] = ()) -> 
     if found is None:
         return NOTHING
     known = [other for part in beside or [one] if (other := ends(part)) is not None]
-    return interval(found, digits_of(known), found["n"])
+    digits = _places(known, one["threshold"]) if one.get("threshold") else digits_of(known)
+    if found["low"] is not None and found["low"] == found["high"]:
+        return f"{number(found['mean'], digits)} in every example"
+    sizes = [abs(found[end]) for end in ("mean", "low", "high") if found[end] is not None]
+    if digits is not None and 0 < max(sizes) < 0.5 * 10**-digits:
+        return f"within {10**-digits:g} of 0"
+    return interval(found, digits, found["n"])
+
+
+def _places(known: Sequence[Mapping[str, Any]], threshold: float) -> int:
+    """Return how many decimals are worth reading beside a threshold: three figures, and none too small for it."""
+    all_ends = [one[end] for one in known for end in ("mean", "low", "high")]
+    values = [value for value in all_ends if value]
+    finest = 3 - floor(log10(abs(threshold)))
+    wanted = digits_of(known)
+    largest = max(map(abs, values), default=abs(threshold))
+    digits = max(0, min(finest if wanted is None else wanted, finest, 2 - floor(log10(largest))))
+    # An end close to the threshold must not look as if it were on it.
+    while digits <= finest and any(
+        round(value, digits) == threshold != value and round(value, 8) != threshold
+        for value in values
+    ):
+        digits += 1
+    return digits
 
 
 def counted(one: Mapping[str, Any]) -> str:
@@ -111,7 +134,7 @@ def facts(payload: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("model", one_line(model["name"]) + made),
         ("data", _data(data)),
         ("classes", _classes(data.get("classes") or {})),
-        ("accuracy", _performance(payload.get("performance"))),
+        ("accuracy", _performance(payload.get("performance"), data.get("without_labels"))),
         ("attention", one_line(first) + others + _special(setting.get("special"))),
         ("training data", one_line(setting["train"]) if setting.get("train") else ""),
         ("seed", str(setting["seed"]) if setting.get("seed") is not None else ""),
@@ -139,9 +162,9 @@ def _classes(classes: Mapping[str, int]) -> str:
     return ", ".join([*told, *more])
 
 
-def _performance(found: Mapping[str, Any] | None) -> str:
+def _performance(found: Mapping[str, Any] | None, why_not: str | None) -> str:
     if not found or found.get("accuracy") is None:
-        return "not known: the data have no labels"
+        return f"not known: {one_line(why_not or 'the data have no labels')}"
     said = f"{found['accuracy']:.1%}"
     if found.get("majority") is not None:
         said += f" (always the most frequent class: {found['majority']:.1%})"
@@ -168,8 +191,27 @@ def left_out(payload: Mapping[str, Any]) -> list[str]:
     by_reason: dict[str, list[str]] = {}
     for one in payload.get("not_run") or ():
         by_reason.setdefault(one_line(one["why"]), []).append(one_line(one["name"]))
-    lines += [f"Not run: {', '.join(names)}. {why}" for why, names in by_reason.items()]
+    lines += [f"Not run: {', '.join(names)} ({why})." for why, names in by_reason.items()]
     return lines
+
+
+def agreement(one: Mapping[str, Any]) -> str:
+    """Say how attention correlates with each other measure of importance, where that was measured."""
+    pairs = (one.get("detail") or {}).get("pairs")
+    found = [
+        pair
+        for pair in (pairs if isinstance(pairs, list) else ())
+        if isinstance(pair, Mapping) and pair.get("one") == "attention" and is_mean(pair)
+    ]
+    told = [f"{in_words(pair['other'])} {_tau(pair)}" for pair in found]
+    return f"attention's mean tau with {', '.join(told)}" if told else ""
+
+
+def _tau(pair: Mapping[str, Any]) -> str:
+    if pair["mean"] is None:
+        return NOTHING
+    share = pair.get("significant")
+    return f"{pair['mean']:.3f}" + ("" if share is None else f" (significant in {share:.0%})")
 
 
 def remarks(one: Mapping[str, Any]) -> list[str]:
@@ -188,7 +230,7 @@ def effort(payload: Mapping[str, Any]) -> str:
 
 def parts(one: Mapping[str, Any], which: str) -> list[tuple[str, str, str]]:
     """Return the effect by site or by class: name, effect with its interval, n; all to the same place."""
-    rows: Sequence[Mapping[str, Any]] = one.get(f"by_{which}") or ()
+    rows = [{"threshold": one["threshold"], **part} for part in one.get(f"by_{which}") or ()]
     return [(one_line(part[which]), effect(part, rows), str(part["n"])) for part in rows]
 
 
