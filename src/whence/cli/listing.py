@@ -231,7 +231,7 @@ def _trial_card(facts: dict[str, Any]) -> Any:
             "measure": facts["measure"],
             "holds": f"{facts['direction']} {facts['threshold']:g}",
             "needs": ", ".join(needs) or "nothing but texts",
-            "cost": f"about {cost['forward']:,} forward passes for {texts}",
+            "cost": f"at most {cost['forward']:,} forward passes for {texts}: most are not whole ones",
             **_settings(facts),
             "misleads when": facts["misleads_when"],
             "source": facts["cite"],
