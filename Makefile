@@ -57,6 +57,7 @@ bench: setup ## measure: explain against the bare forward + backward, and the co
 	$(BIN)/python bench/methods.py
 	$(BIN)/python bench/metrics.py
 	$(BIN)/python bench/audit.py
+	$(BIN)/python bench/verdicts.py
 	$(BIN)/python bench/precision.py
 	$(BIN)/python bench/tiles.py
 	$(BIN)/python bench/cold_start.py

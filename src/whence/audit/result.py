@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from whence.core.errors import BadParameter, CannotRead, UnknownExperiment, did_you_mean
-from whence.core.io import read_json, write_text
+from whence.core.io import read_json, write_text, written
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -67,13 +67,13 @@ class Audit:
         """Return one page that opens from disk with no network, and write it if a path is given."""
         from whence.report.audit import page
 
-        return _written(page(self.to_dict()), path)
+        return written(page(self.to_dict()), path)
 
     def to_markdown(self, path: str | Path | None = None) -> str:
         """Return the audit in Markdown, and write it if a path is given."""
         from whence.report.audit import markdown
 
-        return _written(markdown(self.to_dict()), path)
+        return written(markdown(self.to_dict()), path)
 
     def save(self, path: str | Path) -> Path:
         """Write the audit: as a page if the name ends in .html, as JSON if it ends in .json."""
@@ -128,9 +128,3 @@ class Audit:
         from whence.report.audit import fragment
 
         return fragment(self.to_dict())
-
-
-def _written(text: str, path: str | Path | None) -> str:
-    if path is not None:
-        write_text(path, text)
-    return text

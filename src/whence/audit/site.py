@@ -20,10 +20,6 @@ class Site:
     head: int | None = None
     name: str = ""
 
-    def channels(self, heads: int) -> int:
-        """How many attention distributions are replaced at once."""
-        return len(self.layers) * heads if self.head is None else 1
-
     def rest(self, layers: int, heads: int) -> str:
         """Name what other attention a model of so many layers and heads has, if it has some."""
         many, kind = layers * heads - 1, "head"

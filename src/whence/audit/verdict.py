@@ -12,8 +12,9 @@ from whence.stats import Interval, bootstrap
 Verdict = Literal["holds", "fails", "undecided"]
 
 # The bootstrap of few examples is too narrow, most of all where nearly all of them are alike. Of predictions of which
-# a tenth changes, just as many as are asked for, the whole interval lies below that in 59 of 100 draws of 5 examples,
-# in 36 of 10, in 13 of 20 and in 2 of 30, where it should be in 2 or 3; of which a fifth changes, in 29, 12, 1 and 0.
+# a tenth changes, just as many as are asked for, the whole interval lies below that in 55 of 100 draws of 5 examples,
+# in 32 of 10, in 13 of 20 and in 4 of 30 or 60, where it should be in 2 or 3; of which a fifth changes, in 33, 10, 1
+# and 0 (bench/verdicts.py).
 FEWEST = 20
 
 

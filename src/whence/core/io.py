@@ -30,6 +30,13 @@ def write_text(path: str | Path, text: str) -> Path:
     return path
 
 
+def written(text: str, path: str | Path | None) -> str:
+    """Return `text`, and write it if a path is given."""
+    if path is not None:
+        write_text(path, text)
+    return text
+
+
 def _replace(path: Path, text: str) -> None:
     temporary = None
     try:

@@ -13,7 +13,7 @@ from whence.core.errors import (
     UnknownMetric,
     did_you_mean,
 )
-from whence.core.io import read_json, write_text
+from whence.core.io import read_json, write_text, written
 from whence.stats import Interval
 
 if TYPE_CHECKING:
@@ -162,13 +162,13 @@ class Evaluation:
         """Return the tables in Markdown, and write them if a path is given."""
         from whence.report.table import markdown
 
-        return _written(markdown(self.to_dict()), path)
+        return written(markdown(self.to_dict()), path)
 
     def to_latex(self, path: str | Path | None = None) -> str:
         """Return the tables in LaTeX (needs the package booktabs), and write them if a path is given."""
         from whence.report.table import latex
 
-        return _written(latex(self.to_dict()), path)
+        return written(latex(self.to_dict()), path)
 
     def to_csv(
         self, path: str | Path | None = None, *, what: Literal["cells", "pairs"] = "cells"
@@ -182,13 +182,13 @@ class Evaluation:
 
         if what not in ("cells", "pairs"):
             raise BadParameter(f"what must be 'cells' or 'pairs'. Got {what!r}.")
-        return _written((tidy if what == "cells" else compared)(self.to_dict()), path)
+        return written((tidy if what == "cells" else compared)(self.to_dict()), path)
 
     def plot(self, path: str | Path | None = None) -> str:
         """Return a drawing in SVG, a panel for each metric, and write it if a path is given."""
         from whence.report.table.plot import plot
 
-        return _written(plot(self.to_dict()), path)
+        return written(plot(self.to_dict()), path)
 
     def __str__(self) -> str:
         from whence.report.table import plain
@@ -208,9 +208,3 @@ class Evaluation:
         from whence.report.table import fragment
 
         return fragment(self.to_dict())
-
-
-def _written(text: str, path: str | Path | None) -> str:
-    if path is not None:
-        write_text(path, text)
-    return text

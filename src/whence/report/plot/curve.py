@@ -7,7 +7,7 @@ from typing import Any
 from whence.report.plot.frame import WIDTH, Frame, dot, line, path, short, svg, text
 from whence.report.scale import Scale, bounds
 
-_LEFT, _TOP, _HEIGHT, _FLOOR = 46, 16, 240, 196
+_LEFT, _TOP, _HEIGHT, _FLOOR = 60, 16, 240, 196
 _LETTER = 6.4  # the width of a letter, about
 
 

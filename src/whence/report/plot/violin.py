@@ -8,7 +8,7 @@ import numpy as np
 from whence.report.plot.frame import WIDTH, Frame, dot, line, path, short, svg, text
 from whence.report.scale import Scale, bounds
 
-_LEFT, _TOP, _HEIGHT, _FLOOR = 46, 26, 230, 172
+_LEFT, _TOP, _HEIGHT, _FLOOR = 60, 26, 230, 172
 _FEWEST = 10  # a shape of fewer would be invented
 _STEPS = 48
 
