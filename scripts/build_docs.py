@@ -21,6 +21,7 @@ from pathlib import Path
 import architecture_table
 import audit_tables
 import evaluation_tables
+import flow_table
 import metric_tables
 import truth_table
 
@@ -34,6 +35,7 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "metrics": ("metrics.md", metric_tables.metrics),
     "rules": ("trust.md", metric_tables.rules),
     "truth": ("truth.md", truth_table.markdown),
+    "weights": ("flow.md", flow_table.markdown),
     **{
         f"evaluation of {name}": ("evaluation.md", partial(evaluation_tables.markdown, name))
         for name in evaluation_tables.NAMES

@@ -15,9 +15,14 @@ from whence.core.errors import NoHead
 from whence.data import Batch
 
 
+def forward(model: Any, batch: Batch) -> Any:
+    """Run the model and return whatever it gives."""
+    return model(**batch.inputs, **_uncached(model.__class__.forward))
+
+
 def run(model: Any, batch: Batch) -> Tensor:
     """Run the model and return its logits, (batch, labels); hooks and modes are the caller's business."""
-    logits = getattr(model(**batch.inputs, **_uncached(model.__class__.forward)), "logits", None)
+    logits = getattr(forward(model, batch), "logits", None)
     if not isinstance(logits, Tensor) or logits.dim() != 2:
         raise NoHead(
             f"{type(model).__name__} has no classification head: it gives no logits of (inputs, labels). "

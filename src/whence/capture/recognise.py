@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
 from whence.capture.layer import AttentionLayer, Computed, Stored
-from whence.capture.seam import attend, in_manner, manner
+from whence.capture.seam import attend, edit_weights, edited, in_manner, manner
 
 _SOFTMAX = {torch.softmax, F.softmax, Tensor.softmax, torch.special.softmax}
 _SAME = {
@@ -57,7 +57,7 @@ class Recognise(TorchFunctionMode):
         if func is F.scaled_dot_product_attention:
             return self._attended(func, args, kwargs or {})
         if func in _PRODUCT and args and id(args[0]) in self._weights:
-            args = (_in_manner(args[0]), *args[1:])
+            args = (self._edited(_in_manner(args[0])), *args[1:])
             self._weights[id(args[0])] = args[0]
         result = func(*args, **(kwargs or {}))
         if not isinstance(result, Tensor) or not args:
@@ -77,10 +77,20 @@ class Recognise(TorchFunctionMode):
         """Call PyTorch's attention function, and report it."""
         layer = in_manner(computed(*args, **kwargs))
         own = manner() == "own"
-        layer.out = func(*args, **kwargs) if own else attend(layer.q, layer.k, layer.v, layer)
+        layer.out = edited(layer)
+        if layer.out is None:
+            layer.out = func(*args, **kwargs) if own else attend(layer.q, layer.k, layer.v, layer)
         if self._report is not None:
             self._report(layer)
         return layer.out
+
+    def _edited(self, weights: Tensor) -> Tensor:
+        """Return the weights, or what someone wants in their place; there, they have room for the inputs."""
+        shape = weights.shape
+        found = edit_weights(
+            lambda: weights.reshape(self._batch or shape[0], -1, *shape[-2:]),
+        )
+        return weights if found is None else found.reshape(shape).to(weights)
 
     def _layer(self, weights: Tensor, value: Tensor, output: Tensor) -> Stored:
         assert self._batch is not None, "a report needs the number of inputs"

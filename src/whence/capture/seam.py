@@ -5,7 +5,7 @@ lost. The registration is global and inert: nothing changes until a model is swi
 switch is undone by `with`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.overrides import handle_torch_function, has_torch_function
 
-from whence.capture.layer import Computed
+from whence.capture.layer import Computed, by_head
 
 NAME = "whence"
 
@@ -34,6 +34,10 @@ _sink: ContextVar[Sink | None] = ContextVar("whence_sink", default=None)
 # constants to a gradient.
 Manner = Literal["own", "uniform", "detached"]
 _manner: ContextVar[Manner] = ContextVar("whence_manner", default="own")
+
+# Takes the weights of one attention call after another, and returns those to attend with; None: its own.
+Edit = Callable[[Callable[[], Tensor]], Tensor | None]
+_edit: ContextVar[Edit | None] = ContextVar("whence_edit", default=None)
 
 
 def _attend(
@@ -64,7 +68,9 @@ def _attend(
         sink=s_aux,
     )
     layer = in_manner(layer)
-    layer.out = attend(layer.q, layer.k, value, layer)
+    layer.out = edited(layer)
+    if layer.out is None:
+        layer.out = attend(layer.q, layer.k, value, layer)
     sink = _sink.get()
     if sink is not None:
         sink.attention(layer)
@@ -98,6 +104,28 @@ def in_manner(layer: Computed) -> Computed:
     if mask is not None and mask.dtype != torch.bool:
         mask = mask > torch.finfo(mask.dtype).min / 2
     return replace(layer, q=torch.zeros_like(q), k=k, mask=mask, bias=None, softcap=None, sink=None)
+
+
+@contextmanager
+def editing(edit: Edit) -> Iterator[None]:
+    """Let models attend with edited weights, as far as their attention is seen at all."""
+    token = _edit.set(edit)
+    try:
+        yield
+    finally:
+        _edit.reset(token)
+
+
+def edit_weights(weights: Callable[[], Tensor]) -> Tensor | None:
+    """Return the weights to attend with instead of a call's own, if someone wants others."""
+    edit = _edit.get()
+    return None if edit is None else edit(weights)
+
+
+def edited(layer: Computed) -> Tensor | None:
+    """Return what a call gives with edited weights; None where nobody edits it."""
+    weights = edit_weights(layer.weights)
+    return None if weights is None else by_head(weights, layer.v, torch.matmul)
 
 
 def attend(query: Tensor, key: Tensor, value: Tensor, layer: Computed) -> Tensor:

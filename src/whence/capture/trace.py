@@ -8,7 +8,7 @@ from weakref import WeakSet
 import torch
 from torch import Tensor
 
-from whence.capture.forward import run
+from whence.capture.forward import forward, run
 from whence.capture.found import as_found
 from whence.capture.layer import AttentionLayer
 from whence.capture.lookups import Lookup, no_way_back, own, per_token
@@ -29,6 +29,11 @@ NEEDS = frozenset({"attention"}) | GRADIENTS | _FOLLOWED
 
 # Models that offer the seam and, as one forward pass showed, do not use it.
 _unrouted: WeakSet[Any] = WeakSet()
+
+
+def offers_seam(model: Any) -> bool:
+    """Say whether attention may go through the seam: true unless a trace found out that it does not."""
+    return model not in _unrouted
 
 
 @dataclass(eq=False)
@@ -101,7 +106,11 @@ def _numbered(layers: list[AttentionLayer], index: int) -> AttentionLayer:
 
 
 def trace(model: Any, batch: Batch, needs: Iterable[str], spec: TargetSpec, task: Task) -> Trace:
-    """Run the model once forward, once backward if a gradient is needed, and keep what `needs` names."""
+    """Run the model once forward, once backward if a gradient is needed, and keep what `needs` names.
+
+    A model of task "none" has no logits to give. What the last block makes of one token stands for them, the last
+    token of a causal model and the first of any other: then `rows` is that token's, and a gradient means nothing.
+    """
     needs = frozenset(needs)
     attends = bool(needs - {"embedding_grad"})
     gradients = needs & GRADIENTS
@@ -115,10 +124,10 @@ def trace(model: Any, batch: Batch, needs: Iterable[str], spec: TargetSpec, task
             recorder.watch_embeddings(model, stack)
         if attends:
             recorder.watch_blocks(model, stack)
-            routed = model not in _unrouted and stack.enter_context(attention_seam(model, recorder))
+            routed = offers_seam(model) and stack.enter_context(attention_seam(model, recorder))
             if not routed:
                 stack.enter_context(Recognise(len(batch), recorder.attention))
-        logits = run(model, batch)
+        logits = _headless(model, batch, recorder) if task == "none" else run(model, batch)
         outlet = None if tape is None else tape.finish(logits)
         if attends and routed and not recorder.layers:
             _unrouted.add(model)
@@ -151,6 +160,22 @@ def trace(model: Any, batch: Batch, needs: Iterable[str], spec: TargetSpec, task
         lookups,
         pooled=pooled,
     )
+
+
+def _headless(model: Any, batch: Batch, recorder: Recorder) -> Tensor:
+    """Run a model without a classification head, and return what its last block makes of one token."""
+    forward(model, batch)
+    output = recorder.last_output
+    if output is None or not recorder.layers:
+        return torch.zeros(len(batch), 1, dtype=next(model.parameters()).dtype)
+    return output[torch.arange(len(batch), device=output.device), _default_row(recorder)]
+
+
+def _default_row(recorder: Recorder) -> Tensor:
+    """Return the row that is read if nothing else is known: the last token's of a causal model, else the first's."""
+    real = recorder.batch.real
+    last = real.sum(1) - 1
+    return last if _is_causal(recorder.layers[-1], real) else torch.zeros_like(last)
 
 
 def _refusal(model: Any, recorder: Recorder, batch: Batch, pooled: bool) -> NotCapturable | None:
@@ -248,10 +273,8 @@ def _rows_read(logits: Tensor, recorder: Recorder) -> Tensor:
     read = torch.zeros_like(real) if grad is None else grad.ne(0).any(-1) & real
     blind = ~read.any(1)
     if blind.any():
-        last = real.sum(1) - 1
-        at = last if _is_causal(recorder.layers[-1], real) else torch.zeros_like(last)
         default = torch.zeros_like(read)
-        default[torch.arange(len(real), device=real.device), at] = True
+        default[torch.arange(len(real), device=real.device), _default_row(recorder)] = True
         read = torch.where(blind[:, None], default, read)
     weights = read.to(_summed(logits))
     return weights / weights.sum(1, keepdim=True)

@@ -2,5 +2,6 @@
 
 from whence.explainer.explainer import Explainer, load
 from whence.explainer.explanation import Explanation, WordScore
+from whence.explainer.inside import Inside
 
-__all__ = ["Explainer", "Explanation", "WordScore", "load"]
+__all__ = ["Explainer", "Explanation", "Inside", "WordScore", "load"]

@@ -10,12 +10,14 @@ import torch
 from whence.capture import Answers, TargetSpec, Trace, trace
 from whence.capture.counted import counted
 from whence.capture.target import predictions
-from whence.core.errors import BadEncoding, EmptyText, NoHead, WhenceError
+from whence.core.errors import BadEncoding, EmptyText, NoHead
 from whence.core.types import Of, Prediction
 from whence.data import Batch, Encoded, Policy, batches, collate
 from whence.data.removal import MANY, Removal, resolve
 from whence.explainer.again import Remaker
+from whence.explainer.examine import SHORT, examined
 from whence.explainer.explanation import Explanation
+from whence.explainer.inside import Inside, look
 from whence.explainer.intake import take
 from whence.explainer.request import DEFAULT, Request, requests
 from whence.explainer.sharing import INPUTS, Sharing
@@ -31,9 +33,8 @@ from whence.explainer.testing import (
     trial_of,
     ways_of,
 )
-from whence.explainer.work import Progress, Tally, explain_batch, origin, unnamed
-from whence.methods import method as registry
-from whence.models import Loaded, fingerprint, with_infiller
+from whence.explainer.work import Progress, Tally, explain_batch, origin
+from whence.models import Loaded, with_infiller
 from whence.models import load as load_model
 from whence.trial import Trial
 from whence.trust import Trust
@@ -332,28 +333,23 @@ class Explainer:
             )
         return trace(self.model, self._collate(items), needs, spec, self._loaded.task)
 
-    def examine(self, text: Any = "whence tries every method on this short text") -> dict[str, Any]:
+    def inside(
+        self, text: Any, *, target: Any = None, of: Of = "logit", truncate: bool = False
+    ) -> Inside:
+        """Look inside the model on one input: its attention, flows along it, its heads, and what cuts do.
+
+        A model without a classification head can be looked into as well, as far as no decision is needed.
+        """
+        items, single = take(text, self._loaded, truncate=truncate)
+        if not single:
+            raise BadEncoding(
+                f"inside takes one input at a time. Got {len(items)}: call it for each."
+            )
+        return look(self._loaded, self._sharing, items[0], target, of)
+
+    def examine(self, text: Any = SHORT) -> dict[str, Any]:
         """Find out by trying what can be explained on this model, and why not."""
-        loaded = self._loaded
-        if loaded.tokenizer is None:
-            size = loaded.vocabulary or 8
-            ids = [i % size for i in range(1, 6)]
-            text = {"input_ids": [[*ids, *sorted(loaded.anchors)]]}
-            if loaded.pairs:
-                text["token_type_ids"] = [[i % 2 for i in range(len(text["input_ids"][0]))]]
-        elif loaded.pairs and isinstance(text, str):
-            text = (text, text)
-        tried = []
-        for name in registry.names():
-            try:
-                self.explain(text, method=name)
-                why_not = None
-            except WhenceError as error:
-                why_not = str(unnamed(error))
-            except Exception as error:  # a report of what fails must not fail itself
-                why_not = f"{type(error).__name__}: {error}".splitlines()[0]
-            tried.append({"method": name, "works": why_not is None, "why_not": why_not})
-        return {"facts": _facts(loaded), "methods": tried}
+        return examined(self, text)
 
     def _require_head(self) -> None:
         if self._loaded.task == "none":
@@ -382,18 +378,3 @@ class Explainer:
 
     def _collate(self, items: Sequence[Encoded]) -> Batch:
         return collate(items, pad_id=self._loaded.pad_id, device=self._loaded.device)
-
-
-def _facts(loaded: Loaded) -> dict[str, Any]:
-    tokenizer = "none" if loaded.tokenizer is None else type(loaded.tokenizer).__name__
-    return {
-        "name": loaded.name,
-        "class": type(loaded.model).__name__,
-        "labels": ", ".join(loaded.labels) or "none",
-        "dtype": str(loaded.dtype).removeprefix("torch."),
-        "device": str(loaded.device),
-        "longest input": loaded.max_length or "no bound",
-        "tokenizer": tokenizer,
-        "parameters": f"{sum(p.numel() for p in loaded.model.parameters()):,}",
-        "fingerprint": fingerprint(loaded.model),
-    }

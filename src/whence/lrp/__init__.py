@@ -13,7 +13,7 @@ from whence.lrp.decompose import DECOMPOSE, Bias, by_token, decompose
 from whence.lrp.relevance import Relevance, outlet, relevance
 from whence.lrp.stabiliser import Choice as Stabiliser
 from whence.lrp.tables import ATTN_LRP, CHEFER, CP_LRP, ORIGINAL_LRP, Table
-from whence.lrp.vectors import rolled_out, vectors, without_values
+from whence.lrp.vectors import rolled_out, turned, vectors
 
 # Stated by every method that is LRP, beside its other facts.
 NOTICE = "LRP is claimed as a patented technology, free for personal and scientific use: README, last section"
@@ -46,6 +46,6 @@ __all__ = [
     "relevance",
     "rolled_out",
     "rules",
+    "turned",
     "vectors",
-    "without_values",
 ]

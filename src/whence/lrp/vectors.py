@@ -69,6 +69,21 @@ def without_values(block: Block, layer: AttentionLayer) -> Iterator[Tensor]:
         yield from torch.func.vmap(rerun)(whole - terms)
 
 
+@torch.no_grad()
+def turned(block: Block, layer: AttentionLayer, real: Tensor) -> Tensor:
+    """Return how far a layer's output turns without the values of each source, (batch, places, sources).
+
+    1 - cos, as half the squared distance of unit vectors: that does not drown in rounding where they are close.
+    """
+    whole = _direction(block.tape.value(block.output))
+    far = [(whole - _direction(one)).square().sum(-1) / 2 for one in without_values(block, layer)]
+    return torch.stack(far, dim=-1) * real[:, None, :].to(whole)
+
+
+def _direction(vectors: Tensor) -> Tensor:
+    return torch.nn.functional.normalize(wide(vectors), dim=-1)
+
+
 def _terms(block: Block, layer: AttentionLayer, sources: slice) -> Tensor:
     """Return what each source adds to the heads' output, A[i,j] v_j, as the model lays it out."""
     weights = layer.weights()[..., sources].movedim(-1, 0)[..., None]

@@ -1,10 +1,7 @@
 """Value zeroing (Mohebbi et al. 2023)."""
 
-import torch
-from torch import Tensor
-
 from whence.capture import Trace
-from whence.lrp import block, rolled_out, without_values
+from whence.lrp import block, rolled_out, turned
 from whence.methods import Scores, method
 
 
@@ -24,21 +21,7 @@ def value_zeroing(trace: Trace, *, layer: int | None = None) -> Scores:
 
     `layer` reads the map of one layer alone.
     """
-    maps = []
-    for one in trace.layers if layer is None else [trace.layer(layer)]:
-        part = block(trace, one)
-        whole = _direction(part.tape.value(part.output))
-        # 1 - cos, as half the squared distance of unit vectors: that does not drown in rounding where they are close.
-        turned = [
-            (whole - _direction(without)).square().sum(-1) / 2
-            for without in without_values(part, one)
-        ]
-        far = torch.stack(turned, dim=-1)
-        maps.append(far * trace.real[:, None, :].to(far))
+    layers = trace.layers if layer is None else [trace.layer(layer)]
+    maps = [turned(block(trace, one), one, trace.real) for one in layers]
     scores = rolled_out(trace.rows, maps, row_normalise=True)
     return scores, {"sums_to_one": scores.sum(1) - 1}
-
-
-def _direction(vectors: Tensor) -> Tensor:
-    wide = vectors.to(torch.promote_types(vectors.dtype, torch.float32))
-    return torch.nn.functional.normalize(wide, dim=-1)

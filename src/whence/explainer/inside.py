@@ -1,0 +1,324 @@
+"""One input, seen from inside the model: its attention, what flows along it, its heads, and what a cut does."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+import torch
+
+from whence.capture import TargetSpec, Trace, trace
+from whence.capture.target import predictions
+from whence.core.errors import BadParameter, NoHead, TooLong
+from whence.core.types import Prediction, Source, Target, Token, Word
+from whence.data import Batch, Encoded, collate
+from whence.explainer import guard, knocked
+from whence.explainer.sharing import Sharing
+from whence.flow import (
+    NEEDS,
+    Classic,
+    Direction,
+    Name,
+    Query,
+    Weights,
+    attention_maps,
+    entropy,
+    flow_payload,
+    gradient_importance,
+    influence,
+    select,
+    special_mass,
+    thumbnails,
+    trace_flow,
+    weights,
+)
+from whence.models import Loaded
+
+Progress = Callable[[int, int], None]
+# Of all attention maps of one input, in float32.
+_MOST_BYTES = 4_000_000_000
+
+Floats = np.ndarray[Any, np.dtype[np.floating[Any]]]
+Statistic = Literal["entropy", "special", "gradient", "ablation"]
+
+STATISTICS: dict[Statistic, tuple[str, str]] = {
+    "entropy": (
+        "entropy",
+        "How widely a head looks: the mean entropy of its rows, as a share of the largest possible.",
+    ),
+    "special": (
+        "mass on special tokens",
+        "How much of its attention a head rests on special tokens, in the mean over its rows.",
+    ),
+    "gradient": (
+        "gradient importance",
+        "How much the target depends on a head to first order: |sum of attention times its gradient| "
+        "(Michel et al. 2019).",
+    ),
+    "ablation": (
+        "effect of ablation",
+        "How much the target's probability changes when a head attends to nothing; below zero: it falls.",
+    ),
+}
+
+
+class Inside:
+    """What happened inside a model on one input. Nothing is run before it is asked for, and nothing twice."""
+
+    def __init__(self, loaded: Loaded, sharing: Sharing, item: Encoded, spec: TargetSpec) -> None:
+        self.loaded = loaded
+        self.item = item
+        self._sharing = sharing
+        self._spec = spec
+        self._weights: dict[tuple[Name, float | None], Weights] = {}
+
+    @property
+    def tokens(self) -> tuple[Token, ...]:
+        """The tokens, special ones included."""
+        return self.item.tokens
+
+    @property
+    def words(self) -> tuple[Word, ...]:
+        """The words."""
+        return self.item.words
+
+    @property
+    def source(self) -> Source:
+        """What was given."""
+        return self.item.source
+
+    @property
+    def special(self) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        """Which tokens are special, (tokens,)."""
+        return np.array([token.special for token in self.tokens])
+
+    @property
+    def segments(self) -> np.ndarray[Any, np.dtype[np.int64]]:
+        """The segment of each token, (tokens,)."""
+        return np.array([token.segment for token in self.tokens])
+
+    @property
+    def has_head(self) -> bool:
+        """Whether the model decides anything; a pre-trained one without a head attends all the same."""
+        return self.loaded.task != "none"
+
+    @cached_property
+    def _seen(self) -> Trace:
+        return self._traced({"attention"})
+
+    def _check_size(self) -> None:
+        """Refuse what would not fit: unlike an explanation, a picture of all edges needs all of the maps."""
+        size = 4 * self.layers * self.heads * len(self.tokens) ** 2
+        if size > _MOST_BYTES:
+            raise TooLong(
+                f"The maps of {self.layers} layers and {self.heads} heads over {len(self.tokens)} tokens take "
+                f"{size / 1e9:.0f} GB; at most {_MOST_BYTES / 1e9:.0f} GB of them can be looked at. Give a shorter "
+                "text; explanations need no maps and take longer ones."
+            )
+
+    @cached_property
+    def prediction(self) -> Prediction | None:
+        """What the model said, if it has a head."""
+        if not self.has_head:
+            return None
+        return predictions(self._seen.logits, self.loaded.task, self.loaded.labels)[0]
+
+    @cached_property
+    def target(self) -> Target | None:
+        """Which output is asked about, if there are outputs."""
+        return self._seen.targets.describe(0, self.loaded.labels) if self.has_head else None
+
+    @property
+    def logits(self) -> torch.Tensor:
+        """The logits as the model gave them while it was watched, (labels,)."""
+        return self._seen.logits[0]
+
+    @property
+    def layers(self) -> int:
+        """The number of layers."""
+        return len(self._seen.layers)
+
+    @property
+    def heads(self) -> int:
+        """The number of heads of a layer, the most of all."""
+        return max(layer.heads for layer in self._seen.layers)
+
+    @cached_property
+    def rows(self) -> Floats:
+        """The weights of the rows that the decision reads, (tokens,); without a head, that of the one token."""
+        _ = self._seen.layers  # refuses where there is no stack of layers to read
+        rows: Floats = self._seen.rows[0].double().cpu().numpy()
+        return rows
+
+    @cached_property
+    def _attention(self) -> Floats:
+        self._check_size()
+        return attention_maps(self._seen)
+
+    def attention(self) -> Floats:
+        """Return all maps, (layers, heads, tokens, tokens), in float32, or as wide as the model computes."""
+        return self._attention
+
+    def weights(self, name: Name = "attention", residual: float | None = None) -> Weights:
+        """Return the weights of the edges, and the share of each token that goes past a layer."""
+        key = (name, residual)
+        if key not in self._weights:
+            self._require_head(name)
+            self._check_size()
+            seen = self._seen if NEEDS[name] <= {"attention"} else self._traced(NEEDS[name])
+            # Of large inputs one set of weights is large: keep the last one asked for.
+            self._weights = {key: weights(seen, name, residual)}
+        return self._weights[key]
+
+    def flow(
+        self,
+        weight: Name = "attention",
+        *,
+        direction: Direction = "back",
+        token: int | None = None,
+        residual: float | None = None,
+        query: Query | None = None,
+        most: int = 5000,
+        classic: Classic | None = None,
+    ) -> dict[str, Any]:
+        """Return what flowed from the decision (or a token) back to the words, as the documented object.
+
+        `direction`: "back" from the decision, or from `token` above the last layer; "forward" from `token` at the
+        input; "through" it: the paths from the decision that end at `token`. `query` chooses edges, `most` is how
+        many are returned at most, the strongest first. With `classic`, edges are those of DeRose, Wang & Berger
+        2020: attention above a threshold.
+        """
+        if classic is not None and (direction, weight) != ("back", "attention"):
+            raise BadParameter(
+                f"The classic definition goes back along attention. Got {direction} along {weight}: leave classic "
+                "out, or take the direction back and the weight attention."
+            )
+        traced = trace_flow(self.weights(weight, residual), self.rows, direction, token)
+        reached = None
+        if classic is not None:
+            root = self.rows if token is None else np.eye(len(self.tokens))[token]
+            reached = influence(self.attention(), root, classic)
+        edges = select(
+            traced,
+            query or Query(),
+            most,
+            self.special,
+            self.segments,
+            within=None if reached is None else reached.edges,
+        )
+        return {
+            **flow_payload(traced, edges, self.special, reached),
+            "model": self.loaded.name,
+            "target": None if self.target is None else asdict(self.target),
+            "tokens": [asdict(one) for one in self.tokens],
+        }
+
+    def head_values(self, statistic: Statistic, progress: Progress | None = None) -> Floats:
+        """Return one number per layer and head, (layers, heads)."""
+        if statistic not in STATISTICS:
+            raise BadParameter(
+                f"There is no statistic {statistic!r}. There are: {', '.join(STATISTICS)}."
+            )
+        if statistic == "entropy":
+            return entropy(self.attention())
+        if statistic == "special":
+            return special_mass(self.attention(), self.special)
+        self._require_head(statistic)
+        if statistic == "gradient":
+            return gradient_importance(self._traced({"attention", "attention_grad"}))
+        return knocked.ablated(self, progress)
+
+    def head_statistic(
+        self, statistic: Statistic = "entropy", progress: Progress | None = None
+    ) -> dict[str, Any]:
+        """Return one number per layer and head, as the documented object."""
+        values = self.head_values(statistic, progress)
+        title, meaning = STATISTICS[statistic]
+        signed = statistic == "ablation"
+        low, high = float(np.nanmin(values)), float(np.nanmax(values))
+        if signed:
+            high = max(abs(low), abs(high))
+            low = -high
+        elif statistic != "gradient":
+            low, high = 0.0, 1.0
+        return {
+            "kind": "heads",
+            "statistic": statistic,
+            "title": title,
+            "meaning": meaning,
+            "values": [[None if np.isnan(v) else float(v) for v in row] for row in values],
+            "low": min(low, 0.0),
+            "high": high,
+            "signed": signed,
+        }
+
+    def tensors(self, keys: Sequence[str]) -> dict[str, np.ndarray[Any, Any]]:
+        """Return numbers in bulk: "attention.LAYER.HEAD" one map in float32, "thumbnails" all of them, small."""
+        return {key: self._tensor(key) for key in keys}
+
+    def _tensor(self, key: str) -> np.ndarray[Any, Any]:
+        if key == "thumbnails":
+            return thumbnails(self.attention())
+        kind, *place = key.split(".")
+        if kind != "attention" or len(place) != 2 or not all(part.isdecimal() for part in place):
+            raise BadParameter(
+                f"There is no tensor {key!r}. There are: attention.LAYER.HEAD, such as attention.0.0, and thumbnails."
+            )
+        layer, head = map(int, place)
+        if layer >= self.layers or head >= self.heads:
+            raise BadParameter(
+                f"There is no head {layer}.{head}: the model has layers 0 to {self.layers - 1} with heads 0 to "
+                f"{self.heads - 1}."
+            )
+        return np.ascontiguousarray(self.attention()[layer, head], dtype=np.float32)
+
+    def verify(
+        self,
+        edges: Sequence[tuple[int, int, int, int]],
+        *,
+        draws: int = 30,
+        seed: int = 0,
+        progress: Progress | None = None,
+    ) -> dict[str, Any]:
+        """Cut edges (layer, head, source, to) and see what becomes of the prediction, beside random edges.
+
+        A head of -1 means all heads of the layer.
+        """
+        self._require_head("verify")
+        return knocked.verified(self, edges, draws=draws, seed=seed, progress=progress)
+
+    def warnings(self) -> list[dict[str, str]]:
+        """Return what a reader must know before believing what is shown."""
+        return guard.warnings(self)
+
+    def copies(self, number: int) -> Batch:
+        """Return a batch of so many copies of the input, for variants of what the model does."""
+        return collate([self.item] * number, pad_id=self.loaded.pad_id, device=self.loaded.device)
+
+    def at_a_time(self) -> int:
+        """How many copies may share a batch."""
+        policy = self._sharing.policy([self.item] * 2, asks=True)
+        return max(1, min(policy.size, policy.cells // len(self.item)))
+
+    def attended(self) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        """Which edges have any weight, (layers, heads, tokens, tokens)."""
+        return self.attention() > 0
+
+    def _traced(self, needs: frozenset[str] | set[str]) -> Trace:
+        return trace(self.loaded.model, self.copies(1), needs, self._spec, self.loaded.task)
+
+    def _require_head(self, what: str) -> None:
+        if not self.has_head and what not in ("attention", "norm", "value_zeroing"):
+            raise NoHead(
+                f"{self.loaded.name!r} is a {type(self.loaded.model).__name__}: it has no classification head, so "
+                f"there is no decision that {what} could be about. Take the weight attention, or a fine-tuned model."
+            )
+
+
+def look(loaded: Loaded, sharing: Sharing, item: Encoded, target: Any, of: Any) -> Inside:
+    """Return the inside of a model on one input."""
+    if loaded.task == "none":
+        return Inside(loaded, sharing, item, TargetSpec("predicted", None, "logit"))
+    with torch.inference_mode(False):
+        return Inside(loaded, sharing, item, TargetSpec.parse(target, loaded.labels, of))

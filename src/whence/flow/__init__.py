@@ -1,0 +1,81 @@
+"""How information flowed: from the decision back to the words, edge by edge, whatever an edge's weight is.
+
+A trace becomes `Weights` (what every edge weighs, and what the skip connection carries past it), these and a root
+become a `Traced` (what flows), and of that `select` takes the strongest edges within a `Query`.
+"""
+
+from whence.flow.cards import CARDS, Card
+from whence.flow.classic import Classic, Influence, influence
+from whence.flow.graph import DIRECTIONS, Direction, Traced, trace_flow
+from whence.flow.habits import KINDS, Habits, favourites, habits
+from whence.flow.heads import (
+    divergence,
+    entropy,
+    gradient_importance,
+    jensen_shannon,
+    special_mass,
+    thumbnails,
+)
+from whence.flow.payload import flow_payload
+from whence.flow.query import Query, SegmentPair
+from whence.flow.select import Edges, cover, select
+from whence.flow.sets import (
+    Difference,
+    Sets,
+    chance_jaccard,
+    covering,
+    difference,
+    jaccard,
+    sets,
+)
+from whence.flow.weights import (
+    NAMES,
+    NEEDS,
+    Name,
+    Weights,
+    attention_maps,
+    attention_weights,
+    weights,
+)
+
+__all__ = [
+    "CARDS",
+    "DIRECTIONS",
+    "KINDS",
+    "NAMES",
+    "NEEDS",
+    "Card",
+    "Classic",
+    "Difference",
+    "Direction",
+    "Edges",
+    "Habits",
+    "Influence",
+    "Name",
+    "Query",
+    "SegmentPair",
+    "Sets",
+    "Traced",
+    "Weights",
+    "attention_maps",
+    "attention_weights",
+    "chance_jaccard",
+    "cover",
+    "covering",
+    "difference",
+    "divergence",
+    "entropy",
+    "favourites",
+    "flow_payload",
+    "gradient_importance",
+    "habits",
+    "influence",
+    "jaccard",
+    "jensen_shannon",
+    "select",
+    "sets",
+    "special_mass",
+    "thumbnails",
+    "trace_flow",
+    "weights",
+]

@@ -1,0 +1,127 @@
+"""Figures of heads, what they attend to, and maps in little."""
+
+import numpy as np
+import pytest
+
+import whence
+from whence.core.types import Token, Word
+from whence.flow import (
+    KINDS,
+    divergence,
+    entropy,
+    favourites,
+    habits,
+    jensen_shannon,
+    special_mass,
+    thumbnails,
+)
+
+
+def test_entropy_is_a_share_of_what_is_possible():
+    uniform, one = np.full((4, 4), 0.25), np.eye(4)
+    causal = np.tril(np.ones((4, 4))) / np.arange(1, 5)[:, None]
+    # A layer's heads share a mask: what no head attends to is no choice.
+    assert entropy(np.stack([[uniform, one]])).tolist() == [[1.0, 0.0]]
+    # Three rows with a choice are as wide as can be; the first has none and counts as 0.
+    assert entropy(np.stack([[causal, one]]))[0] == pytest.approx([0.75, 0])
+    # Half and half out of four: 1 bit of 2.
+    half = np.tile([0.5, 0.5, 0, 0], (4, 1))
+    assert entropy(np.stack([[half, uniform]]))[0, 0] == pytest.approx(0.5)
+    # Rows that give half of their attention to no token are as wide as if they gave it all.
+    assert entropy(np.stack([[uniform / 2, half * 0]]))[0].tolist() == [1.0, 0.0]
+
+
+def test_mass_on_special_tokens_is_a_mean_over_rows():
+    maps = np.array([[[[0.5, 0.2, 0.3], [0.1, 0.9, 0.0], [0.0, 1.0, 0.0]]]])
+    # (.8 + .1 + 0) / 3
+    assert special_mass(maps, np.array([True, False, True]))[0, 0] == pytest.approx(0.3)
+    assert special_mass(maps, np.zeros(3, dtype=bool)).tolist() == [[0.0]]
+
+
+def test_divergence_is_between_none_and_one_bit():
+    a, b = np.array([[1.0, 0, 0], [0.2, 0.3, 0.5]]), np.array([[0, 0.5, 0.5], [0.2, 0.3, 0.5]])
+    assert jensen_shannon(a, b).tolist() == [1.0, 0.0]
+    mean, read = divergence(a[None, None], b[None, None], np.array([0.0, 1.0]))
+    assert (mean.tolist(), read.tolist()) == ([[0.5]], [[0.0]])
+
+
+@pytest.mark.parametrize("tokens", [1, 5, 48, 49, 100])
+def test_thumbnails_keep_the_largest_of_each_patch(tokens):
+    maps = np.random.default_rng(0).random((2, 3, tokens, tokens), dtype=np.float32)
+    small = min(48, tokens)
+    found = thumbnails(maps)
+    assert found.shape == (2, 3, small, small) and found.dtype == np.uint8
+    edges = [i * tokens // small for i in range(small + 1)]
+    for i in range(small):
+        for j in range(small):
+            patch = maps[1, 2, edges[i] : edges[i + 1], edges[j] : edges[j + 1]]
+            assert found[1, 2, i, j] == round(255 * float(np.sqrt(np.float64(patch.max()))))
+
+
+def token(text, special=False):
+    return Token(text, None, None, 0, special, 0)
+
+
+TOKENS = [
+    token("[CLS]", special=True),
+    token("Bad"),
+    token("film"),
+    token(","),
+    token("ba"),
+    token("##d"),
+    token("."),
+    token("[SEP]", special=True),
+]
+WORDS = [
+    Word("Bad", 0, 3, 0, (1,)),
+    Word("film", 4, 8, 0, (2,)),
+    Word(",", 8, 9, 0, (3,)),
+    Word("bad", 10, 13, 0, (4, 5)),
+    Word(".", 13, 14, 0, (6,)),
+]
+
+
+def test_each_place_is_of_one_kind():
+    kinds = {
+        0: "special next other punctuation other other punctuation special",
+        1: "special itself next punctuation [same word] [same word] punctuation special",
+        2: "special previous itself next other other punctuation special",
+        4: "special [same word] other previous itself next punctuation special",
+        5: "special [same word] other punctuation previous itself next special",
+        7: "special other other punctuation other other previous special",
+    }
+    for row, line in kinds.items():
+        names = line.replace("[same word]", "same_word").split()
+        expected = dict.fromkeys(KINDS, 0.0)
+        maps = np.zeros((1, 1, 8, 8))
+        # Powers of two: every sum of them tells which they were.
+        maps[0, 0, row] = 2.0 ** np.arange(8)
+        for place, name in enumerate(names):
+            expected[name.replace("_", " ")] += 2.0**place / 8
+        shares = habits(maps, TOKENS, WORDS).shares
+        assert {name: one[0, 0] for name, one in shares.items()} == expected
+
+
+def test_shares_add_up_and_tokens_are_known_by_their_text():
+    inside = whence.load("reviews", dtype="float64").inside("a film, a joy: a film")
+    found = habits(inside.attention(), inside.tokens, inside.words)
+    assert list(found.shares) == list(KINDS)
+    assert all(one.shape == (inside.layers, inside.heads) for one in found.shares.values())
+    # Rows of attention in float32 add up to 1 up to 1e-7.
+    np.testing.assert_allclose(sum(found.shares.values()), 1, atol=1e-6)
+    np.testing.assert_allclose(found.received.sum(-1), 1, atol=1e-6)
+    np.testing.assert_allclose(
+        found.shares["special"], special_mass(inside.attention(), inside.special), atol=1e-6
+    )
+    best = favourites(found.received[0, 0], inside.tokens, most=100)
+    articles = sum(
+        v for t, v in zip(inside.tokens, found.received[0, 0], strict=True) if t.text == "a"
+    )
+    assert dict(best)["a"] == pytest.approx(articles)
+    assert [value for _, value in best] == sorted((value for _, value in best), reverse=True)
+    assert favourites(found.received[0, 0], inside.tokens, most=2) == best[:2]
+
+
+def test_tokens_without_a_word_are_not_the_same_word():
+    found = habits(np.full((1, 1, 8, 8), 0.125), TOKENS, [])
+    assert found.shares["same word"].tolist() == [[0.0]]

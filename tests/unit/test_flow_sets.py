@@ -1,0 +1,111 @@
+"""What two flows share, what chance would let them share, and where they differ."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from scipy.stats import hypergeom
+
+import whence
+from whence.core.errors import BadParameter
+from whence.flow import (
+    Query,
+    attention_weights,
+    chance_jaccard,
+    covering,
+    difference,
+    jaccard,
+    select,
+    sets,
+    trace_flow,
+)
+
+
+def traced_of(seed, tokens=4):
+    draw = np.random.default_rng(seed)
+    maps = draw.random((3, 2, tokens, tokens)) ** 4
+    maps /= maps.sum(-1, keepdims=True)
+    return trace_flow(attention_weights(maps), np.eye(tokens)[0])
+
+
+def test_edges_are_shared_or_belong_to_one():
+    a, b = (select(traced_of(seed)) for seed in (0, 1))
+    few, others = covering(a, a.total, 0.5), covering(b, b.total, 0.5)
+    assert few.flow.sum() >= 0.5 * a.total > few.flow[:-1].sum()
+    found = sets(few, others)
+    assert set(found.shared) | set(found.only_a) == set(few.keys())
+    assert set(found.shared) | set(found.only_b) == set(others.keys())
+    assert not set(found.only_a) & set(found.only_b)
+    union = len(set(few.keys()) | set(others.keys()))
+    assert found.jaccard == jaccard(few, others) == len(found.shared) / union
+    assert found.shared == tuple(sorted(found.shared))
+
+
+def test_a_flow_is_its_own_twin():
+    a = select(traced_of(0))
+    assert sets(a, a).jaccard == 1 and not sets(a, a).only_a and not sets(a, a).only_b
+    assert len(difference(traced_of(0), traced_of(0)).layer) == 0
+    assert jaccard(a.first(0), a.first(0)) == 1
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "possible"), [(2, 3, 5), (1, 1, 4), (4, 4, 5), (0, 3, 4), (5, 5, 5)]
+)
+def test_chance_is_the_mean_over_all_pairs_of_sets(a, b, possible):
+    values = [
+        len(set(one) & set(two)) / len(set(one) | set(two))
+        for one in combinations(range(possible), a)
+        for two in combinations(range(possible), b)
+    ]
+    assert chance_jaccard(a, b, possible) == pytest.approx(np.mean(values), rel=1e-12)
+
+
+def test_chance_among_millions():
+    a, b, possible = 5000, 3000, 12 * 12 * 512 * 512
+    k = np.arange(0, 50)
+    # scipy's own logarithms of factorials of tens of millions are good to 1e-7.
+    expected = (hypergeom.pmf(k, possible, a, b) * k / (a + b - k)).sum()
+    assert chance_jaccard(a, b, possible) == pytest.approx(expected, rel=1e-6)
+    assert chance_jaccard(0, 0, possible) == 1
+
+
+def test_sets_larger_than_all_are_refused():
+    with pytest.raises(BadParameter, match="cannot be drawn out of 4"):
+        chance_jaccard(5, 1, 4)
+
+
+@pytest.mark.parametrize("query", [Query(), Query(layers=(1, 2), specials=False, least=0.1)])
+def test_the_difference_is_sorted_by_its_size(query):
+    a, b = traced_of(0), traced_of(1)
+    special = np.array([True, False, False, False])
+    expected = []
+    for layer in range(3):
+        for head, source, to in np.ndindex(2, 4, 4):
+            key = (layer, head, source, to)
+            one, two = (traced.flow(layer)[key[1:]] for traced in (a, b))
+            weight = max(a.weights.edge[key], b.weights.edge[key])
+            inside = query.layers is None or layer >= 1
+            wanted = inside and weight >= query.least and (query.specials or not special[to])
+            if wanted and one != two:
+                expected.append((-abs(two - one), key, one, two))
+    expected.sort()
+    found = difference(a, b, 20, query, special, np.zeros(4)).to_dict()
+    columns = zip(*(found[name] for name in ("layer", "head", "source", "to")), strict=True)
+    assert list(columns) == [key for _, key, _, _ in expected[:20]]
+    # The same three factors, multiplied in another order.
+    np.testing.assert_allclose(found["a"], [one for *_, one, _ in expected[:20]], rtol=1e-14)
+    np.testing.assert_allclose(found["b"], [two for *_, two in expected[:20]], rtol=1e-14)
+
+
+def test_flows_of_different_shapes_are_refused():
+    with pytest.raises(BadParameter, match="no edges in common"):
+        difference(traced_of(0), traced_of(0, tokens=5))
+
+
+def test_heads_together_have_no_number():
+    inside = whence.load("reviews", dtype="float64").inside("a fine film")
+    back, token = (
+        trace_flow(inside.weights("value_zeroing"), inside.rows, "back", start)
+        for start in (None, 2)
+    )
+    assert set(difference(back, token).head.tolist()) == {-1}

@@ -1,0 +1,207 @@
+"""Edges are cut while the model runs: the same as a model whose attention function leaves them out."""
+
+import pytest
+import torch
+from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
+from transformers.modeling_utils import AttentionInterface
+
+import whence
+from tests import zoo
+from tests.contract.state import assert_unchanged, snapshot
+from whence.capture import bare_logits
+from whence.capture.knockout import cut_logits
+from whence.core.errors import BadParameter, NoHead, NotCapturable
+
+SEAMED = tuple(
+    n for n in zoo.ARCHITECTURES if n not in zoo.TWO_STREAMS and n not in {"deberta-v2", "mpnet"}
+)
+IDS = [2, 11, 23, 5, 7, 3]
+
+
+def inside_of(name, **options):
+    return whence.load(zoo.make(name), **options).inside({"input_ids": [IDS]})
+
+
+def by_hand(model, batch, cuts, renormalise):
+    """Run the model with a plain attention function that masks before the softmax, or zeroes after it."""
+    calls = []
+
+    def attend(module, query, key, value, attention_mask, scaling=None, **_):
+        groups = query.shape[1] // key.shape[1]
+        key, value = (x.repeat_interleave(groups, dim=1) for x in (key, value))
+        scores = query @ key.transpose(-1, -2) * (scaling or query.shape[-1] ** -0.5)
+        lowest = torch.finfo(scores.dtype).min
+        if attention_mask is not None:
+            hidden = ~attention_mask if attention_mask.dtype == torch.bool else attention_mask < -1
+            scores = scores.masked_fill(hidden, lowest)
+        elif getattr(module, "is_causal", False):
+            n = scores.shape[-1]
+            scores = scores.masked_fill(torch.ones(n, n, dtype=torch.bool).triu(1), lowest)
+        cut = cuts.get(len(calls))
+        calls.append(module)
+        if cut is None:
+            weights = scores.softmax(-1)
+        elif renormalise:
+            weights = scores.masked_fill(cut, -torch.inf).softmax(-1)
+        else:
+            weights = scores.softmax(-1).masked_fill(cut, 0)
+        return (weights @ value).transpose(1, 2).contiguous(), None
+
+    AttentionInterface.register("by_hand_cut", attend)
+    AttentionMaskInterface.register("by_hand_cut", sdpa_mask)
+    before = model.config._attn_implementation
+    model.set_attn_implementation("by_hand_cut")
+    try:
+        with torch.no_grad():
+            return model(**batch.inputs).logits
+    finally:
+        model.set_attn_implementation(before)
+
+
+def some_cuts(inside):
+    """Cut a third of the edges of every layer but keep each token's own, so that no row is empty."""
+    shape = (1, inside.heads, len(inside.tokens), len(inside.tokens))
+    draw = torch.Generator().manual_seed(3)
+    own = torch.eye(shape[-1], dtype=torch.bool)
+    return {
+        layer: (torch.rand(shape, generator=draw) < 1 / 3) & ~own for layer in range(inside.layers)
+    }
+
+
+@pytest.mark.parametrize("renormalise", [True, False])
+@pytest.mark.parametrize("name", SEAMED)
+def test_a_cut_is_what_an_attention_function_without_the_edges_gives(name, renormalise):
+    inside = inside_of(name)
+    model, batch, cuts = inside.loaded.model, inside.copies(1), some_cuts(inside)
+    with cut_logits(model, 1, renormalise=renormalise) as run:
+        found = run(batch, cuts)
+    # float32, three layers: rounding is near 1e-6, and a cut moves logits by more than 1e-3 (next assertion).
+    torch.testing.assert_close(found, by_hand(model, batch, cuts, renormalise), rtol=0, atol=2e-5)
+    assert (found - bare_logits(model, batch)).abs().max() > 1e-3
+
+
+@pytest.mark.parametrize("name", ["deberta-v2", "mpnet"])
+def test_models_without_a_seam_are_cut_too(name):
+    inside = inside_of(name, dtype="float64")
+    model, batch = inside.loaded.model, inside.copies(1)
+    every = torch.ones(1, inside.heads, len(IDS), len(IDS), dtype=torch.bool)
+    with cut_logits(model, 1, renormalise=False) as run:
+        nothing = run(batch, {0: torch.zeros_like(every)})
+        one_row = run(batch, {0: every & (torch.arange(len(IDS)) == 2)[:, None]})
+    torch.testing.assert_close(nothing, bare_logits(model, batch), rtol=0, atol=1e-12)
+    assert (one_row - nothing).abs().max() > 1e-6
+
+
+def test_cutting_nothing_changes_nothing():
+    inside = inside_of("bert", dtype="float64")
+    with cut_logits(inside.loaded.model, 1, renormalise=True) as run:
+        found = run(inside.copies(1), {})
+    torch.testing.assert_close(
+        found, bare_logits(inside.loaded.model, inside.copies(1)), rtol=0, atol=1e-12
+    )
+
+
+def test_a_row_that_loses_everything_attends_to_nothing():
+    """All edges of all rows cut: with or without making up for it, attention gives zero."""
+    inside = inside_of("bert", dtype="float64")
+    every = {0: torch.ones(1, inside.heads, len(IDS), len(IDS), dtype=torch.bool)}
+    found = []
+    for renormalise in (True, False):
+        with cut_logits(inside.loaded.model, 1, renormalise=renormalise) as run:
+            found.append(run(inside.copies(1), every))
+    assert torch.isfinite(found[0]).all()
+    torch.testing.assert_close(*found, rtol=0, atol=0)
+
+
+def test_copies_in_a_batch_are_cut_each_for_itself():
+    inside = inside_of("bert", dtype="float64")
+    sets = [some_cuts(inside), {layer: ~cut for layer, cut in some_cuts(inside).items()}]
+    with cut_logits(inside.loaded.model, 1, renormalise=True) as run:
+        singles = [run(inside.copies(1), cuts) for cuts in sets]
+    both = {layer: torch.cat([one[layer] for one in sets]) for layer in sets[0]}
+    with cut_logits(inside.loaded.model, 2, renormalise=True) as run:
+        together = run(inside.copies(2), both)
+    torch.testing.assert_close(together, torch.cat(singles), rtol=0, atol=1e-12)
+
+
+def test_the_model_is_left_as_found_also_after_an_error():
+    inside = inside_of("bert")
+    model, before = inside.loaded.model, snapshot(inside.loaded.model)
+    wrong = {0: torch.ones(1, inside.heads, 3, 3, dtype=torch.bool)}
+    with (
+        pytest.raises(NotCapturable, match="Attention 0"),
+        cut_logits(model, 1, renormalise=True) as run,
+    ):
+        run(inside.copies(1), wrong)
+    assert_unchanged(before, snapshot(model))
+    with (
+        pytest.raises(NotCapturable, match="attention 7"),
+        cut_logits(model, 1, renormalise=True) as run,
+    ):
+        run(inside.copies(1), {7: some_cuts(inside)[0]})
+    assert_unchanged(before, snapshot(model))
+
+
+def test_cutting_the_decoys_edges_does_nothing_and_the_evidences_something():
+    """By construction all of decoy's evidence reaches the first token from one word, the decoy's value is zero."""
+    inside = whence.load("decoy", dtype="float64").inside("the film was great honestly")
+    words = {word.text: word.tokens[0] for word in inside.words}
+    found = {}
+    for word, token in words.items():
+        edges = [(layer, -1, 0, token) for layer in range(inside.layers)]
+        found[word] = abs(inside.verify(edges, draws=5)["tests"][1]["change"])
+    strongest = max(found, key=found.get)
+    attention = inside.attention()[:, :, 0].max((0, 1))
+    looked_at = max(words, key=lambda word: attention[words[word]])
+    assert found[strongest] > 0.1
+    if looked_at != strongest:
+        assert found[looked_at] < 1e-9
+
+
+def test_a_verified_path_stands_beside_random_ones_of_its_size():
+    inside = whence.load("reviews").inside("a gripping and beautifully acted film")
+    flow = inside.flow(most=20)["edges"]
+    edges = list(zip(flow["layer"], flow["head"], flow["source"], flow["to"], strict=True))
+    seen = []
+    found = inside.verify(edges, draws=8, progress=lambda done, total: seen.append((done, total)))
+    again = inside.verify(edges, draws=8)
+    assert found == again
+    assert found["edges"] == 20 and found["before"] == pytest.approx(
+        inside.prediction.probability, abs=1e-6
+    )
+    assert [test["renormalised"] for test in found["tests"]] == [True, False]
+    assert all(len(test["random"]) == test["of"] == 8 for test in found["tests"])
+    assert seen[-1] == (18, 18)
+    # The mass is the attention that the edges hold; the flow's own weights say the same.
+    assert found["tests"][0]["mass"] == pytest.approx(sum(flow["weight"]), rel=1e-6)
+
+
+def test_ablation_is_cutting_all_edges_of_a_head():
+    inside = whence.load("reviews", dtype="float64").inside("a gripping film")
+    values = inside.head_values("ablation")
+    n = len(inside.tokens)
+    edges = [(2, 1, i, j) for i in range(n) for j in range(n)]
+    found = inside.verify(edges, draws=5)["tests"][1]
+    assert found["change"] == pytest.approx(values[2, 1], abs=1e-12)
+    assert values.shape == (inside.layers, inside.heads)
+
+
+def test_bad_edges_are_named():
+    inside = whence.load("reviews").inside("a gripping film")
+    with pytest.raises(BadParameter, match="nothing to cut"):
+        inside.verify([])
+    with pytest.raises(BadParameter, match=r"\(9, 0, 0, 0\)"):
+        inside.verify([(9, 0, 0, 0)])
+    with pytest.raises(BadParameter, match="draws must be at least 5"):
+        inside.verify([(0, 0, 0, 0)], draws=1)
+
+
+def test_a_model_without_a_head_is_looked_into_but_decides_nothing():
+    inside = whence.load("reviews-base").inside("a gripping film")
+    assert inside.prediction is None and inside.target is None
+    assert inside.rows.tolist() == [1.0, *[0.0] * (len(inside.tokens) - 1)]
+    assert inside.flow()["total"] > 0
+    with pytest.raises(NoHead, match="no classification head"):
+        inside.verify([(0, 0, 0, 0)])
+    with pytest.raises(NoHead, match="relevance"):
+        inside.flow("relevance")
