@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from whence.core.errors import BadExamples
 from whence.data.examples import Example
@@ -27,13 +27,19 @@ def label_indices(examples: Sequence[Example], labels: tuple[str, ...]) -> list[
         )
     said = [str(example.label) for example in examples]
     counts = Counter(said)
-    place = _placed(counts, labels, len(examples))
+    place = label_places(said, labels)
     if len({place[one] for one in counts}) < 2:
         raise BadExamples(
             f"{_all(len(examples))} the label {said[0]!r}. Give examples of at least two classes, or "
             f"name another column: {_COLUMN}."
         )
     return [place[one] for one in said]
+
+
+def label_places(said: Iterable[str], labels: tuple[str, ...]) -> dict[str, int]:
+    """Return the number among the model's labels of every label that occurs."""
+    counts = Counter(said)
+    return _placed(counts, labels, counts.total())
 
 
 def _all(n: int) -> str:

@@ -1,0 +1,187 @@
+"""`whence.compare`: what changed between two models of one tokenizer, over a data set."""
+
+import time
+from contextlib import ExitStack
+from typing import Any
+
+from whence.capture.counted import counted
+from whence.comparison.figures import figures
+from whence.comparison.match import check_vocabulary, of_one_length
+from whence.comparison.outcome import outcomes
+from whence.comparison.result import VERSION, Comparison
+from whence.comparison.seen import Seen, look
+from whence.comparison.sentence import sentence
+from whence.comparison.summary import Facts, Summary
+from whence.comparison.words import TOP, agree, why_not
+from whence.core.errors import BadParameter, NoHead, did_you_mean
+from whence.data.examples import Read, read, shuffled
+from whence.explainer import Explainer, load
+from whence.explainer.request import DEFAULT, requests
+from whence.explainer.work import Progress, origin
+from whence.flow import NAMES, Name
+
+_FILLERS = {"mask": 0, "pad": 0, "unk": 0}  # any: parameters are looked at before there is a model
+_HEADLESS = ("attention", "norm", "value_zeroing")  # weights that need no decision
+
+
+def compare(
+    base: Any,
+    tuned: Any,
+    data: Any,
+    *,
+    text: str | None = None,
+    pair: str | None = None,
+    label: str | None = None,
+    limit: int | None = None,
+    weight: Name = "attention",
+    coverage: float = 0.5,
+    method: str | None = DEFAULT,
+    truncate: bool = True,
+    seed: int = 0,
+    device: str | None = None,
+    dtype: str | None = None,
+    progress: Progress | None = None,
+) -> Comparison:
+    """Compare two models of one tokenizer over a data set, such as a pre-trained model and a fine-tuned one.
+
+    `base` and `tuned`: what `whence.load` takes, or an `Explainer`. `data`: a file, a Hugging Face data set by name,
+    or a list of examples; `text`, `pair` and `label` name its columns. `limit`: draw so many examples. `weight` and
+    `coverage`: the edges whose overlap is counted are the fewest that carry this share of the flow back from the
+    decision. `method`: how words are scored, for models that have a head; None leaves that out.
+    `progress` is called with (done, in all).
+    """
+    check(weight, coverage, method, limit, seed)
+    given = read(data, text=text, pair=pair, label=label)
+    started = time.perf_counter()
+    models = of_one_length(*(_explainer(one, device, dtype) for one in (base, tuned)))
+    check_vocabulary(*models)
+    _require_heads(models, weight)
+    chosen = _chosen(given, limit, seed)
+    without = "no method was asked for." if method is None else why_not(*models)
+    tally = _Tally(progress, len(chosen) * (1 if without else 2))
+    with ExitStack() as stack:
+        runs = [
+            stack.enter_context(counted(one))
+            for one in {id(m.model): m.model for m in models}.values()
+        ]
+        seen = look(
+            models,
+            [given.examples[i] for i in chosen],
+            weight=weight,
+            coverage=coverage,
+            truncate=truncate,
+            seed=seed,
+            done=tally.add,
+        )
+        summary = Summary(seen.order(), seed)
+        attribution = None
+        if method is not None and without is None:
+            attribution, without = _attribution(models, seen, method, truncate, summary, tally)
+    first, second = (origin(one.loaded) for one in models)
+    payload: Facts = {
+        "version": VERSION,
+        "kind": "comparison",
+        "a": first["model"],
+        "b": second["model"],
+        "data": seen.facts(given, len(chosen)),
+        "setting": {
+            "weight": weight,
+            "coverage": coverage,
+            "method": method,
+            "truncate": truncate,
+            "limit": limit,
+            "seed": seed,
+            "layers": seen.shape[0],
+            "heads": seen.shape[1],
+            "decision": _decision(models),
+        },
+        **figures(seen, summary, coverage),
+        "attribution": attribution,
+        "without_attribution": without,
+        "predictions": outcomes(models, seen.said, seen.examples, summary),
+        "calls": {"forward": sum(one.forward for one in runs)},
+        "provenance": second["provenance"],
+    }
+    payload["sentence"] = sentence(payload)
+    payload["seconds"] = time.perf_counter() - started
+    return Comparison(payload)
+
+
+def check(weight: str, coverage: float, method: str | None, limit: int | None, seed: int) -> None:
+    """Refuse what makes no sense, before anything is loaded for it."""
+    if weight not in NAMES:
+        near = did_you_mean(str(weight), list(NAMES))
+        raise BadParameter(f"weight must be one of {', '.join(NAMES)}. Got {weight!r}.{near}")
+    if isinstance(coverage, bool) or not isinstance(coverage, int | float) or not 0 < coverage <= 1:
+        raise BadParameter(f"coverage must be above 0 and at most 1. Got {coverage!r}.")
+    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
+        raise BadParameter(f"limit must be a whole number, at least 1. Got {limit!r}.")
+    if isinstance(seed, bool) or not isinstance(seed, int):
+        raise BadParameter(f"seed must be a whole number. Got {seed!r}.")
+    if method is not None:
+        requests(method, None, _FILLERS)
+
+
+class _Tally:
+    """Counts inputs, once for attention and once for attributions, and tells who wants to know."""
+
+    def __init__(self, progress: Progress | None, total: int) -> None:
+        self._progress, self._total, self._done = progress, total, 0
+
+    def add(self, inputs: int) -> None:
+        self._done = min(self._total, self._done + inputs)
+        if self._progress is not None:
+            self._progress(self._done, self._total)
+
+
+def _explainer(given: Any, device: str | None, dtype: str | None) -> Explainer:
+    return given if isinstance(given, Explainer) else load(given, device=device, dtype=dtype)
+
+
+def _require_heads(models: tuple[Explainer, Explainer], weight: str) -> None:
+    """Refuse a weight that asks about a decision where there is none."""
+    for one in models:
+        if one.loaded.task == "none" and weight not in _HEADLESS:
+            raise NoHead(
+                f"{one.loaded.name!r} has no classification head, so there is no decision that the weight {weight!r} "
+                "could be about. Take the weight attention, or give a model that classifies."
+            )
+
+
+def _chosen(given: Read, limit: int | None, seed: int) -> list[int]:
+    if limit is None:
+        return list(range(len(given)))
+    return sorted(shuffled(given.examples, seed)[:limit])
+
+
+def _decision(models: tuple[Explainer, Explainer]) -> str:
+    """Say whose rows count as those that the decision reads."""
+    heads = [one for one in models if one.loaded.task != "none"]
+    if len(heads) == 2:
+        return "the rows that each model's decision reads"
+    if heads:
+        return f"the rows that the decision of {heads[0].loaded.name} reads; the other model has no head"
+    return "the row of the token that a classifier would read; neither model has a head"
+
+
+def _attribution(
+    models: tuple[Explainer, Explainer],
+    seen: Seen,
+    method: str,
+    truncate: bool,
+    summary: Summary,
+    tally: _Tally,
+) -> tuple[Facts | None, str | None]:
+    """Compare what the words count for, by both models; or say why not."""
+    targets = [one for one in seen.said[1] if one is not None]
+    inputs = [example.given for example in seen.examples]
+    found, why = agree(models, inputs, targets, method, truncate, tally.add)
+    if why is not None:
+        return None, why
+    return {
+        "method": method,
+        "tau": summary.mean(found.tau),
+        "top": summary.mean(found.top),
+        "k": TOP,
+        "chance": summary.mean(found.chance),
+    }, None

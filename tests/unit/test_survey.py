@@ -1,0 +1,292 @@
+"""Surveys of a data set: the arithmetic by hand on a model whose logits are known, and what is left out, and why."""
+
+import math
+
+import numpy as np
+import pytest
+
+import whence
+from tests.contract.state import assert_unchanged, snapshot
+from whence.core.errors import BadParameter, EmptyText, NoHead, UnknownMethod
+from whence.survey import habits, predictions, words
+from whence.web.schema.data import Habits, Leaning, Predicted
+
+# In `decoy` the difference of the logits is S, the sum of the strengths, less S^2 / (2 512^2) of it (its README
+# has the formula): 5e-5 where |S| is 3, and as many nats, or 7e-5 bits.
+NEAR = 1e-4
+
+
+@pytest.fixture(scope="module")
+def decoy():
+    return whence.load("decoy", dtype="float64")
+
+
+@pytest.fixture(scope="module")
+def reviews():
+    return whence.load("reviews")
+
+
+def rows(*pairs):
+    return [{"text": text, "label": label} for text, label in pairs]
+
+
+def test_surprise_is_what_the_true_label_was_given(decoy):
+    found = predictions(
+        decoy, rows(("good film", "positive"), ("superb", "negative"), ("bad", "negative"))
+    )
+    Predicted.model_validate(found)
+    # p(positive) = 1 / (1 + e^-S): S is 1, 3, -1; -log2 of what the true label got.
+    surprise = [
+        math.log2(1 + math.exp(-1)),
+        math.log2(1 + math.exp(3)),
+        math.log2(1 + math.exp(-1)),
+    ]
+    assert [row["surprise"] for row in found["rows"]] == pytest.approx(surprise, abs=NEAR)
+    assert [row["predicted"] for row in found["rows"]] == ["positive", "positive", "negative"]
+    assert [row["right"] for row in found["rows"]] == [True, False, True]
+    assert found["confusion"] == [[1, 1], [0, 1]]  # true x predicted, negative first
+    assert found["accuracy"] == {"mean": 2 / 3, "low": None, "high": None, "n": 3}
+    assert found["left_out"] == []
+
+
+def test_without_labels_surprise_is_the_entropy(decoy):
+    found = predictions(decoy, ["film", "good"])
+    share = 1 / (1 + math.exp(-1))
+    bits = -share * math.log2(share) - (1 - share) * math.log2(1 - share)
+    assert [row["surprise"] for row in found["rows"]] == pytest.approx([1, bits], abs=NEAR)
+    assert found["accuracy"] is found["confusion"] is None
+    assert "entropy" in found["surprise"]
+    assert all(row["right"] is None and row["label"] is None for row in found["rows"])
+
+
+def test_a_label_in_another_spelling_and_a_row_without_one(decoy):
+    found = predictions(
+        decoy, [*rows(("good", "1"), ("bad", "1")), {"text": "fine", "label": None}]
+    )
+    assert [row["label"] for row in found["rows"]] == ["positive", "positive", None]
+    assert [row["right"] for row in found["rows"]] == [True, False, None]
+    assert found["rows"][2]["surprise"] is None
+    assert found["accuracy"]["n"] == 2
+
+
+def test_labels_of_another_task_are_said_not_guessed(decoy):
+    found = predictions(decoy, rows(("good", "sports"), ("bad", "politics")))
+    assert found["accuracy"] is None
+    assert [row["label"] for row in found["rows"]] == ["sports", "politics"]
+    (said,) = found["left_out"]
+    assert "'sports'" in said
+    assert "entropy" in found["surprise"]
+
+
+def test_the_interval_of_an_accuracy_is_that_of_a_share(decoy):
+    found = predictions(decoy, rows(*[("good", "positive")] * 9, ("bad", "positive")))
+    # Clopper & Pearson, 9 of 10.
+    assert found["accuracy"]["mean"] == 0.9
+    assert found["accuracy"]["low"] == pytest.approx(0.5550, abs=5e-5)
+    assert found["accuracy"]["high"] == pytest.approx(0.9975, abs=5e-5)
+
+
+def test_the_first_rows_are_taken_and_the_rest_is_said(decoy):
+    found = predictions(decoy, ["good", "", "bad", "fine"], limit=3)
+    assert [row["number"] for row in found["rows"]] == [0, 2]
+    assert found["given"] == 4
+    first, second = found["left_out"]
+    assert first == "Only the first 3 of 4 rows were taken."
+    assert second == "1 row was left out (number 1): The text '' is empty. Give at least one word."
+
+
+def test_long_texts_are_cut_and_counted(reviews):
+    found = predictions(reviews, ["good", "very " * 400, "too long " * 400])
+    assert len(found["rows"]) == 3
+    assert found["left_out"] == ["2 rows were cut to the 256 tokens that the model takes."]
+
+
+def test_predictions_are_those_of_the_explainer_in_the_order_of_the_file(reviews):
+    # More than are taken at a time, of many lengths.
+    texts = [("a film " * (1 + i % 7)) + ("good", "dull")[i % 2] for i in range(150)]
+    found = predictions(reviews, texts, limit=None)
+    assert [row["number"] for row in found["rows"]] == list(range(150))
+    for number in (0, 1, 77, 149):
+        one = reviews.predict(texts[number])
+        assert found["rows"][number]["text"] == texts[number]
+        assert found["rows"][number]["predicted"] == one.label
+        # float32, in batches of another shape.
+        assert found["rows"][number]["probability"] == pytest.approx(one.probability, abs=1e-5)
+
+
+def test_nothing_that_can_be_read_is_an_error(decoy):
+    with pytest.raises(EmptyText, match="None of the 2 examples"):
+        predictions(decoy, ["", " "])
+
+
+def test_a_share_is_signed_and_a_word_that_comes_again_adds_up(decoy):
+    # Gradient x input is proportional to the strength. Shares by text:
+    #   0 "good film":           good 1,   film 0
+    #   1 "Good GOOD bad film":  good 2/3, bad -1/3, film 0
+    #   2 "great good":          great 2/3, good 1/3
+    #   3 "bad":                 bad 1, for negative
+    texts = ["good film", "Good GOOD bad film", "great good", "bad"]
+    found = words(decoy, texts, method="grad_x_input", least=1)
+    Leaning.model_validate(found)
+    negative, positive = found["classes"]
+    assert (negative["predicted"], positive["predicted"]) == (1, 3)
+    means = {one["word"]: (one["score"]["mean"], one["score"]["n"]) for one in positive["words"]}
+    # The strongest first; of equals the first by the alphabet.
+    assert list(means) == ["good", "great", "bad", "film"]
+    expected = {"good": (2 / 3, 3), "great": (2 / 3, 1), "bad": (-1 / 3, 1), "film": (0, 2)}
+    for word, (mean, n) in expected.items():
+        assert means[word] == (pytest.approx(mean, abs=NEAR), n)
+    assert [one["word"] for one in negative["words"]] == ["bad"]
+    assert negative["words"][0]["score"] == {
+        "mean": pytest.approx(1),
+        "low": None,
+        "high": None,
+        "n": 1,
+    }
+    # Texts by how much the word weighs there.
+    assert positive["words"][0]["examples"] == [0, 1, 2]
+    assert found["signed"]
+    # Even shares: 1/2, 1/4, 1/2, 1.
+    assert f"{(0.5 + 0.25 + 0.5 + 1) / 4:.3f}" in found["note"]
+
+
+def test_rare_words_and_texts_without_any_weight_are_left_out(decoy):
+    found = words(decoy, ["good film", "good", "film"], method="grad_x_input", least=2)
+    assert found["used"] == 2
+    assert found["left_out"] == [
+        "1 row was left out (number 2): grad_x_input gives every word a score of 0."
+    ]
+    assert [one["word"] for one in found["classes"][1]["words"]] == ["good"]
+
+
+def test_a_class_has_fifty_words_at_most_and_intervals_hold_their_means(reviews):
+    texts = [f"{'good' if i % 3 else 'dull'} w{i} w{i + 1}" for i in range(120)]
+    found = words(reviews, texts, limit=100, least=1)
+    assert found["used"] == 100
+    for one in found["classes"]:
+        assert len(one["words"]) <= 50
+        sizes = [abs(word["score"]["mean"]) for word in one["words"]]
+        assert sizes == sorted(sizes, reverse=True)
+        for word in one["words"]:
+            score = word["score"]
+            assert score["n"] < 5 or score["low"] <= score["mean"] <= score["high"]
+            assert all(word["word"] in texts[i].split() for i in word["examples"])
+    assert sum(one["predicted"] for one in found["classes"]) == 100
+    assert words(reviews, texts, limit=100, least=1) == found
+
+
+def test_habits_are_those_of_a_plain_loop(decoy):
+    # No word comes twice and none is cut, so: special, itself, previous, next, punctuation, other.
+    texts = ["good , film", "a dull decoy"]
+    found = habits(decoy, texts)
+    Habits.model_validate(found)
+    inside = [decoy.inside(text) for text in texts]
+    layers, heads, *_ = inside[0].attention().shape
+    assert [(one["layer"], one["head"]) for one in found["heads"]] == [
+        (layer, head) for layer in range(layers) for head in range(heads)
+    ]
+    for one in found["heads"]:
+        shares = dict.fromkeys(found["kinds"], 0.0)
+        tokens = {}
+        for seen in inside:
+            rows = seen.attention()[one["layer"], one["head"]]
+            for i, row in enumerate(rows):
+                for j, value in enumerate(row):
+                    token = seen.tokens[j]
+                    near = {0: "itself", -1: "previous", 1: "next"}.get(j - i)
+                    sign = "punctuation" if token.text == "," else "other"
+                    kind = "special" if token.special else near or sign
+                    # Means over the rows of a text, and over the two texts.
+                    shares[kind] += value / len(rows) / 2
+                    tokens[token.text] = tokens.get(token.text, 0.0) + value / len(rows) / 2
+        for kind, share in shares.items():
+            assert one["shares"][kind] == {
+                "mean": pytest.approx(share, abs=1e-6),  # the maps are float32
+                "low": None,
+                "high": None,
+                "n": 2,
+            }
+        assert one["tokens"][0] == (
+            max(tokens, key=tokens.get),
+            pytest.approx(max(tokens.values()), abs=1e-6),
+        )
+        assert sum(share["mean"] for share in one["shares"].values()) == pytest.approx(1, abs=1e-5)
+
+
+def test_the_decoy_is_what_heads_prefer_where_they_do(decoy):
+    texts = ["good decoy film", "a decoy is here", "the decoy was bad", "decoy good", "bad decoy ."]
+    found = habits(decoy, [*texts, ""])
+    assert found["used"] == 5
+    assert found["left_out"][0].startswith("1 row was left out (number 5)")
+    liked = [one["tokens"][0][0] for one in found["heads"]]
+    assert liked.count("decoy") >= len(liked) / 2
+    for one in found["heads"]:
+        assert 0 <= one["entropy"]["low"] <= one["entropy"]["mean"] <= one["entropy"]["high"] <= 1
+        assert "spread evenly" in one["words"]
+
+
+def test_habits_need_no_head_and_do_not_depend_on_the_order_of_batches():
+    base = whence.load("reviews-base")
+    texts = [f"{'very ' * (i % 5)}good film {i}" for i in range(70)]
+    found = habits(base, texts, limit=None)
+    assert found["used"] == 70
+    layers, heads = base.model.config.num_hidden_layers, base.model.config.num_attention_heads
+    assert len(found["heads"]) == layers * heads
+    assert found == habits(base, texts, limit=None)
+
+
+@pytest.mark.parametrize(
+    ("survey", "settings", "error"),
+    [
+        (predictions, {"limit": 0}, BadParameter),
+        (predictions, {"limit": True}, BadParameter),
+        (words, {"limit": -1}, BadParameter),
+        (words, {"least": 0}, BadParameter),
+        (words, {"method": "no_such"}, UnknownMethod),
+    ],
+)
+def test_settings_that_cannot_be(decoy, survey, settings, error):
+    with pytest.raises(error):
+        survey(decoy, ["good"], **settings)
+
+
+@pytest.mark.parametrize("survey", [predictions, words])
+def test_a_model_without_a_head_predicts_nothing(survey):
+    with pytest.raises(NoHead):
+        survey(whence.load("reviews-base"), ["good"])
+
+
+class Enough(Exception):
+    """Somebody pressed cancel."""
+
+
+@pytest.mark.parametrize("survey", [predictions, words, habits])
+def test_cancelling_leaves_the_model_as_it_was(reviews, survey):
+    texts = [f"a film with {'very ' * (i % 9)} good actors" for i in range(200)]
+    before = snapshot(reviews.model)
+    told = []
+
+    def progress(done, total):
+        told.append((done, total))
+        if done >= 64:
+            raise Enough
+
+    with pytest.raises(Enough):
+        survey(reviews, texts, limit=None, progress=progress)
+    assert told[-1][0] < 200
+    assert {total for _, total in told} == {200}
+    assert_unchanged(before, snapshot(reviews.model))
+
+
+@pytest.mark.parametrize("survey", [predictions, words, habits])
+def test_progress_only_goes_up_and_ends_at_the_end(decoy, survey):
+    told = []
+    survey(
+        decoy,
+        ["good film"] * 130,
+        progress=lambda done, total: told.append((done, total)),
+        limit=130,
+    )
+    assert told[-1] == (130, 130)
+    assert np.all(np.diff([done for done, _ in told]) >= 0)
+    assert len(told) >= 3
