@@ -8,7 +8,7 @@ export OMP_NUM_THREADS ?= 1
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types imports unit browser docs format bench science clean
+.PHONY: help setup demo test lint types imports page page-check unit browser bundle docs format bench science clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -24,7 +24,7 @@ $(STAMP): pyproject.toml constraints.txt src/whence/_version.py
 demo: setup ## explain and test a few texts with the built-in models, and write whence-demo*.html
 	$(BIN)/python scripts/demo.py
 
-test: lint unit ## check the style, the types, the house, and run all tests
+test: lint page unit ## check the style, the types, the house, and run all tests
 
 lint: setup types imports ## what pre-commit runs, too
 	$(BIN)/ruff check
@@ -35,6 +35,26 @@ types: setup
 
 imports: setup
 	$(BIN)/lint-imports
+
+# Node is needed to change the page, not to use it: the built page is committed, and this checks that it is the build.
+NODE := web/node_modules/.package-lock.json
+
+$(NODE): web/package.json web/package-lock.json
+	cd web && npm ci --no-audit --no-fund --silent
+	@touch $@
+
+page: setup ## check and test the page's source, and that the committed page is its build
+	@if command -v npm >/dev/null; then $(MAKE) --no-print-directory page-check; \
+	  elif test -n "$$CI"; then echo "CI must have Node 20 and npm" >&2; exit 1; \
+	  else echo "no Node: the page's source is not checked"; fi
+
+page-check: $(NODE)
+	$(BIN)/python scripts/build_openapi.py --check
+	$(BIN)/python scripts/check_bundle.py
+	cd web && npm run --silent check && npm test --silent
+
+bundle: setup $(NODE) ## build the page into src/whence/web/static, and its types from the server's description
+	cd web && npm run --silent types && npm run --silent build
 
 unit: setup browser ## run the tests alone
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
@@ -68,6 +88,7 @@ science: setup ## make the table of Jain & Wallace, and that of Transformers; it
 	$(BIN)/python -m bench.science.jain_wallace.run $(SCIENCE)
 	$(BIN)/python -m bench.science.jain_wallace.table --cells build/science/jain_wallace/cells
 	$(if $(SCIENCE),,$(BIN)/python -m bench.science.transformers)
+	$(if $(SCIENCE),,$(BIN)/python -m bench.science.compare)
 
 clean: ## remove what was made here
-	rm -rf .venv build dist whence-demo*.html .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv build dist web/node_modules whence-demo*.html .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -5,7 +5,7 @@ from rich.rule import Rule
 
 import whence
 from whence.core.io import write_text
-from whence.report import page
+from whence.explainer.page import offline
 from whence.report.terminal import render
 from whence.view import merge
 
@@ -27,13 +27,13 @@ def main() -> None:
     """Explain, show, write the page."""
     console = Console()
     explainers = {name: whence.load(name) for name in METHODS}
-    payloads = []
+    explained = []
     for model, text, target in CASES:
         found = explainers[model].explain(text, method=METHODS[model], target=target)
-        payloads.append(merge([explanation.to_dict() for explanation in found.values()]))
+        explained.append(list(found.values()))
         console.print(Rule(style="dim"))
-        console.print(render(payloads[-1], top=4))
-    write_text(PAGE, page(payloads, title="whence: a few texts, explained"))
+        console.print(render(merge([one.to_dict() for one in found.values()]), top=4))
+    write_text(PAGE, offline(explained, title="whence: a few texts, explained"))
     console.print(Rule(style="dim"))
     card = explainers["reviews"].trust(TESTED, method=["attcat", "raw_attention"])
     console.print(card)

@@ -15,34 +15,42 @@ from whence._version import __version__
 
 if TYPE_CHECKING:
     from whence.audit import Audit, audit
+    from whence.comparison import Comparison, compare
     from whence.core.errors import WhenceError
     from whence.evaluation import evaluate, recommend
     from whence.explainer import Explainer, Explanation, load
     from whence.training import train_attention
+    from whence.widget import workbench
 
 __all__ = [
     "Audit",
+    "Comparison",
     "Explainer",
     "Explanation",
     "WhenceError",
     "__version__",
     "audit",
+    "compare",
     "evaluate",
     "load",
     "recommend",
     "train_attention",
+    "workbench",
 ]
 
 _HOME = {
     "Audit": "whence.audit",
+    "Comparison": "whence.comparison",
     "Explainer": "whence.explainer",
     "Explanation": "whence.explainer",
     "WhenceError": "whence.core.errors",
     "audit": "whence.audit",
+    "compare": "whence.comparison",
     "evaluate": "whence.evaluation",
     "load": "whence.explainer",
     "recommend": "whence.evaluation",
     "train_attention": "whence.training",
+    "workbench": "whence.widget",
 }
 
 

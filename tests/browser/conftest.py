@@ -1,9 +1,11 @@
-"""A real browser, for all tests of pages."""
+"""A real browser for all tests of pages, and the app for those that need a server."""
 
 import os
 import shutil
 
 import pytest
+
+from tests.browser.app import App, Visitor, table
 
 FLAGS = [
     "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update",
@@ -24,3 +26,31 @@ def browser():
         running = playwright.chromium.launch(executable_path=path, args=FLAGS)
         yield running
         running.close()
+
+
+@pytest.fixture(scope="session")
+def app(tmp_path_factory):
+    """Return the app with the built-in models, two of them to compare, and a small data set."""
+    folder = tmp_path_factory.mktemp("app")
+    rows = table(folder / "rows.tsv")
+    running = App(folder, "--model", "reviews", "--model", "decoy", "--compare", "reviews-base", "reviews",
+                  "--data", str(rows))  # fmt: skip
+    yield running
+    running.kill()
+
+
+@pytest.fixture
+def visit(browser, app):
+    """Return a function that opens the app at a link."""
+    visitor = Visitor(browser, app.url)
+    yield visitor
+    visitor.close()
+
+
+@pytest.fixture(scope="module")
+def tour(browser, app):
+    """Return a function that goes from link to link in one page, which all tests of a file share."""
+    visitor = Visitor(browser, app.url)
+    page = visitor("#/help", permissions=["clipboard-read", "clipboard-write"])
+    yield lambda link: visitor.again(page, link)
+    visitor.close()

@@ -1,4 +1,4 @@
-"""The page in a real browser: from disk, offline, with hostile text."""
+"""The page as readers without scripts see it: from disk, offline, with hostile text. With them: test_offline.py."""
 
 import pytest
 
@@ -22,11 +22,10 @@ def test_page_opens_from_disk_and_hostile_text_is_text(browser, explainer, tmp_p
     path = tmp_path / "why.html"
     text = f"a beautifully acted film {EVIL}"
     explainer.explain(text).to_html(path)
-    page, seen = opened(browser, path)
+    page, seen = opened(browser, path, scripts=False)
     page.wait_for_timeout(200)
     assert seen == {"requests": [path.as_uri()], "dialogs": [], "errors": []}
     assert page.locator("img").count() == 0
-    assert page.locator("script").count() == 0
     shown = page.locator(".strip").first.inner_text()
     assert EVIL in shown
     page.context.close()
@@ -36,7 +35,7 @@ def test_what_counts_most_is_the_darkest(browser, explainer, tmp_path):
     path = tmp_path / "why.html"
     found = explainer.explain("a beautifully acted film")
     found.to_html(path)
-    page, _ = opened(browser, path)
+    page, _ = opened(browser, path, scripts=False)
     colours = page.evaluate(
         "[...document.querySelectorAll('.strip mark')].map(m => [m.innerText, getComputedStyle(m).backgroundColor])"
     )
@@ -49,7 +48,7 @@ def test_what_counts_most_is_the_darkest(browser, explainer, tmp_path):
 def test_details_open_and_nothing_overflows(browser, explainer, tmp_path):
     path = tmp_path / "why.html"
     explainer.explain("x" * 60 + " good " * 40, method="gradient").to_html(path)
-    page, _ = opened(browser, path)
+    page, _ = opened(browser, path, scripts=False)
     page.set_viewport_size({"width": 380, "height": 700})
     for summary in page.locator("summary").all():
         summary.click()
@@ -63,7 +62,7 @@ def test_details_open_and_nothing_overflows(browser, explainer, tmp_path):
 def test_a_pair_shows_both_texts(browser, explainer, tmp_path):
     path = tmp_path / "why.html"
     explainer.explain(("a good film", "a bad film")).to_html(path)
-    page, _ = opened(browser, path)
+    page, _ = opened(browser, path, scripts=False)
     strips = [strip.inner_text() for strip in page.locator(".strip").all()]
     assert len(strips) == 2
     assert "good" in strips[0]
@@ -77,6 +76,7 @@ def test_notebook_fragment(browser, explainer, tmp_path):
         f"<!doctype html><meta charset=utf-8>{explainer.explain('a good film')._repr_html_()}"
     )
     page, seen = opened(browser, path)
+    assert page.locator("script").count() == 0
     assert "good" in page.locator(".strip").first.inner_text()
     assert seen["errors"] == []
     page.context.close()

@@ -55,15 +55,18 @@ def test_the_room_of_audits_can_be_called_whoever_imported_it():
 def test_the_public_names():
     assert whence.__all__ == [
         "Audit",
+        "Comparison",
         "Explainer",
         "Explanation",
         "WhenceError",
         "__version__",
         "audit",
+        "compare",
         "evaluate",
         "load",
         "recommend",
         "train_attention",
+        "workbench",
     ]
     for name in whence.__all__:
         assert getattr(whence, name)
@@ -125,5 +128,5 @@ def test_one_file_per_method():
 def test_pre_commit_is_what_ci_runs():
     hooks = (ROOT / ".pre-commit-config.yaml").read_text()
     assert "entry: make lint" in hooks
-    assert re.search(r"^test: lint unit", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert re.search(r"^test: lint page unit", (ROOT / "Makefile").read_text(), re.MULTILINE)
     assert "make test" in (ROOT / ".ci" / "run").read_text()

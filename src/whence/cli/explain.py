@@ -60,11 +60,11 @@ def explain(
             truncate=truncate,
             progress=report,
         )
-    payload = merge([explanation.to_dict() for explanation in found.values()])
-    if html is not None:
-        from whence.report import page
+        if html is not None:
+            from whence.explainer.page import offline
 
-        write_text(html, page([payload]))
+            write_text(html, offline([list(found.values())]))
+    payload = merge([explanation.to_dict() for explanation in found.values()])
     if as_json:
         asking.print_json(payload)
         return

@@ -9,10 +9,27 @@ from typing import Annotated, TextIO
 import typer
 
 from whence._version import __version__
-from whence.cli import audit, doctor, evaluate, explain, listing, recommend, train_attention, trust
+from whence.cli import app as page
+from whence.cli import (
+    audit,
+    compare,
+    doctor,
+    evaluate,
+    explain,
+    listing,
+    recommend,
+    train_attention,
+    trust,
+)
 from whence.cli.answer import answering
 
 _INTRO = """Why did the model say that, and can I believe the answer?
+
+See it all on a page in your browser:
+
+    whence app
+
+    whence app --model path/to/model --data reviews.tsv
 
 Explain a prediction:
 
@@ -40,6 +57,10 @@ Find out whether attention may be read as an explanation:
 
     whence train-attention reviews.tsv --encoder bilstm --attention tanh --out path/to/model
 
+See what fine-tuning changed:
+
+    whence compare path/to/pre-trained path/to/fine-tuned --data reviews.tsv --html changed.html
+
 See what there is, and what works on your model:
 
     whence list methods
@@ -55,11 +76,13 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.command("app")(answering(page.app))
 app.command("explain")(answering(explain.explain))
 app.command("trust")(answering(trust.trust))
 app.command("evaluate")(answering(evaluate.evaluate))
 app.command("recommend")(answering(recommend.recommend))
 app.command("audit")(answering(audit.audit))
+app.command("compare")(answering(compare.compare))
 app.command("train-attention")(answering(train_attention.train_attention))
 listed = typer.Typer(help="List methods, metrics, experiments and models.", no_args_is_help=True)
 listed.command("methods")(answering(listing.methods))

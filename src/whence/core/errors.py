@@ -24,8 +24,15 @@
     ├── OutputError                    where the result was to go
     │   ├── CannotWrite        40      no permission, no folder, no space
     │   └── CannotRead         41      a saved explanation that is not one
-    └── MethodError                    an extension that breaks the rules
-        └── BadMethod          50      a method that states too little, clashes, or returns nonsense
+    ├── MethodError                    an extension that breaks the rules
+    │   └── BadMethod          50      a method that states too little, clashes, or returns nonsense
+    └── AppError                       the app, and what a browser asks of it
+        ├── CannotServe        60      a port that is taken, a host that is not there, a page that was not built
+        ├── NotAllowed         61      a stranger's page, a missing token, a model that is not on the list
+        ├── NotFound           62      no such address, job, data set or result
+        ├── TooLarge           63      more bytes than the app takes
+        ├── BadRequest         64      a request that is not what the address takes
+        └── Busy               65      the model is at work, and the time to wait is over
 
 A message is one line: the value, what is allowed, the next step.
 """
@@ -146,6 +153,34 @@ class MethodError(WhenceError):
 
 class BadMethod(MethodError):
     code, exit_status = "bad-method", 50
+
+
+class AppError(WhenceError):
+    """The app cannot serve, or will not."""
+
+
+class CannotServe(AppError):
+    code, exit_status = "cannot-serve", 60
+
+
+class NotAllowed(AppError):
+    code, exit_status = "not-allowed", 61
+
+
+class NotFound(AppError):
+    code, exit_status = "not-found", 62
+
+
+class TooLarge(AppError):
+    code, exit_status = "too-large", 63
+
+
+class BadRequest(AppError):
+    code, exit_status = "bad-request", 64
+
+
+class Busy(AppError):
+    code, exit_status = "busy", 65
 
 
 def all_errors() -> list[type[WhenceError]]:

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_type_hint
 import numpy as np
 
 from whence.core.errors import CannotRead
-from whence.core.io import read_json, write_text
+from whence.core.io import read_json, write_text, written
 from whence.core.types import Passes, Prediction, Source, Target, Token, Word
 from whence.data import Encoded
 from whence.data.removal import Removal
-from whence.report import fragment, page, plain
+from whence.report import fragment, plain
 from whence.trust import Trust
 from whence.view import VERSION
 
@@ -222,12 +222,15 @@ class Explanation:
             )
         return cls.from_dict(payload)
 
-    def to_html(self, path: str | Path | None = None) -> str:
-        """Return one page that opens from disk with no network, and write it if a path is given."""
-        text = page([self.to_dict()])
-        if path is not None:
-            write_text(path, text)
-        return text
+    def to_html(self, path: str | Path | None = None, *, flows: bool = True) -> str:
+        """Return one page that opens from disk with no network, and write it if a path is given.
+
+        Through its script the page shows how information flowed, for which the model is run a few times more;
+        `flows=False` leaves that out. Without scripts it shows text and tables.
+        """
+        from whence.explainer.page import offline
+
+        return written(offline([[self]], flows=flows), path)
 
     def __str__(self) -> str:
         return plain(self.to_dict())

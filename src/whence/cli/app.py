@@ -1,0 +1,218 @@
+"""`whence app`: serve the page on this machine, and open it."""
+
+import os
+import secrets
+import socket
+import sys
+import threading
+import webbrowser
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from whence.cli import asking
+from whence.cli.cold import importing
+from whence.core.errors import CannotServe
+
+if TYPE_CHECKING:
+    from whence.web.settings import Settings
+
+PORT = 8765
+_TRIED = 50  # ports after the first one
+
+Models = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--model",
+        help="A built-in model, a folder, or a Hugging Face id; may be given several times. By default all built-in "
+        "models, `reviews` first.",
+    ),
+]
+Compared = Annotated[
+    tuple[str, str] | None,
+    typer.Option("--compare", metavar="BASE TUNED", help="Two models to open the comparison with."),
+]
+Port = Annotated[
+    int | None,
+    typer.Option(
+        min=0, max=65535, help=f"The port; by default {PORT}, or the next one that is free."
+    ),
+]
+Open = Annotated[
+    bool | None,
+    typer.Option(
+        "--open/--no-open", help="Open the page in a browser; by default if there is one."
+    ),
+]
+Data = Annotated[
+    list[Path] | None,
+    typer.Option(metavar="FILE", help="A data set to look at; may be given several times."),
+]
+Host = Annotated[
+    str,
+    typer.Option(
+        help="Listen at this address. Any but this machine's own asks for a token, which is printed."
+    ),
+]
+AllowLoad = Annotated[
+    bool, typer.Option("--allow-load", help="Let the page load models that are not on the list.")
+]
+Results = Annotated[
+    list[Path] | None,
+    typer.Option(
+        metavar="PATH",
+        help="A stored audit, evaluation, comparison, card or explanation, or a folder of them; may be given several "
+        "times.",
+    ),
+]
+Seconds = Annotated[float, typer.Option(min=1, help="How long a question may wait for its answer.")]
+
+
+def app(
+    model: Models = None,
+    compare: Compared = None,
+    port: Port = None,
+    open: Open = None,
+    data: Data = None,
+    host: Host = "127.0.0.1",
+    allow_load: AllowLoad = False,
+    results: Results = None,
+    device: asking.Device = None,
+    dtype: asking.Dtype = None,
+    seconds: Seconds = 120,
+) -> None:
+    """See it: explanations, flows, trust and comparisons on a page in the browser, served from this machine.
+
+    It ends with Ctrl-C. Nothing leaves this machine, and nothing is kept.
+
+    Examples:
+
+        whence app
+
+        whence app --model path/to/model --data reviews.tsv
+
+        whence app --compare reviews-base reviews
+    """
+    with _listen(host, port) as listening:
+        with importing():
+            from whence.web.routes.page import built
+            from whence.web.settings import LOOPBACK, Settings
+
+            built()
+            models, pair = _chosen(model, compare)
+            settings = Settings(
+                models=models,
+                compare=pair,
+                data=tuple(data or ()),
+                results=tuple(results or ()),
+                host=host,
+                port=listening.getsockname()[1],
+                token=None if host in LOOPBACK else secrets.token_urlsafe(24),
+                allow_load=allow_load,
+                device=device,
+                dtype=dtype,
+                seconds=seconds,
+            )
+        _serve(settings, listening, _is_there_a_browser() if open is None else open)
+
+
+def _chosen(
+    models: list[str] | None, compare: tuple[str, str] | None
+) -> tuple[tuple[str, ...], tuple[str, str] | None]:
+    """Return the list of models, and the two to compare: without any, the built-in ones."""
+    from whence.models.catalogue import BUILTIN
+
+    if not models and compare is None:
+        return tuple(BUILTIN), ("reviews-base", "reviews")
+    # Of two that are compared the tuned one is the one to explain.
+    return tuple(dict.fromkeys([*(models or []), *reversed(compare or ())])), compare
+
+
+def _listen(host: str, port: int | None) -> socket.socket:
+    """Take the port that was asked for, or the first that is free."""
+    wanted = [port] if port is not None else [*range(PORT, PORT + _TRIED)]
+    try:
+        family = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)[0][0]
+    except (OSError, UnicodeError):
+        raise CannotServe(
+            f"There is no host {host!r}. Leave --host out to serve this machine alone."
+        ) from None
+    why = ""
+    for one in wanted:
+        listening = socket.socket(family, socket.SOCK_STREAM)
+        if os.name == "posix":
+            # A port that was just closed may be taken again; one that is listened to may not.
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listening.bind((host, one))
+            listening.listen(128)
+        except OSError as error:
+            listening.close()
+            why = error.strerror or str(error)
+        else:
+            return listening
+    if port is None:
+        raise CannotServe(
+            f"None of the ports {wanted[0]} to {wanted[-1]} of {host} can be listened at: {why}. Give one: --port P."
+        )
+    raise CannotServe(
+        f"Port {port} of {host} cannot be listened at: {why}. Give another, or leave --port out to get the next free "
+        "one."
+    )
+
+
+def _is_there_a_browser() -> bool:
+    """Whether somebody sits here to see it."""
+    if not sys.stdout.isatty() or os.environ.get("SSH_CONNECTION"):
+        return False
+    graphical = sys.platform in ("darwin", "win32") or bool(
+        os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    )
+    return graphical
+
+
+def _serve(settings: "Settings", listening: socket.socket, open: bool) -> None:
+    with importing():
+        import uvicorn
+
+        from whence.web.app import create_app
+
+        application = create_app(settings)
+    server = uvicorn.Server(
+        uvicorn.Config(
+            application,
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            date_header=False,
+            proxy_headers=False,
+            timeout_graceful_shutdown=1,
+            timeout_keep_alive=30,
+            ws="none",
+        )
+    )
+    address = _address(settings)
+    print(f"whence is at {address}")
+    print("Ctrl-C ends it.", flush=True)
+    if open:
+        # Some browsers answer only when they are closed.
+        threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
+    with suppress(KeyboardInterrupt):
+        server.run(sockets=[listening])
+    ended = application.state.desk.close()
+    print("\nwhence has stopped.", flush=True)
+    if not ended:
+        # A model in the middle of a long step cannot be interrupted, and nobody waits for it.
+        sys.stderr.flush()
+        os._exit(0)
+
+
+def _address(settings: "Settings") -> str:
+    host = settings.host
+    if host in ("0.0.0.0", "::"):
+        host = socket.gethostname()
+    name = f"[{host}]" if ":" in host else host
+    token = f"?token={settings.token}" if settings.token else ""
+    return f"http://{name}:{settings.port}/{token}"

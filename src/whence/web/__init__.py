@@ -1,0 +1,1 @@
+"""The app: a local server and the page it serves. Explanations, flows, trust and comparisons, to look at."""

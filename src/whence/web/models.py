@@ -1,0 +1,169 @@
+"""The models that can be asked: those on the list, each loaded when it is first needed, in its own thread."""
+
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from whence.core.errors import NotAllowed, UnknownModel, WhenceError, did_you_mean
+from whence.web.errors import fault
+from whence.web.inputs import Inputs
+from whence.web.jobs import Worker
+from whence.web.schema.common import Input
+from whence.web.settings import Settings
+
+if TYPE_CHECKING:
+    from whence.explainer import Explainer
+    from whence.explainer.inside import Inside
+
+# Loading imports: two threads at once would see half-made modules.
+_LOADING = threading.Lock()
+_PROBE = "whence looks inside"
+
+
+class Model:
+    """One model of the list."""
+
+    def __init__(self, name: str, given: str, place: int, settings: Settings) -> None:
+        self.id = name
+        self.place = place
+        self.worker = Worker(name, settings.waiting)
+        self.state: Literal["waiting", "loading", "ready", "failed"] = "waiting"
+        self._given = given
+        self._settings = settings
+        self._explainer: Explainer | None = None
+        self._inputs = Inputs(settings.cache)
+        self._facts: dict[str, Any] = {}
+        self._error: dict[str, str] | None = None
+
+    def explainer(self) -> "Explainer":
+        """Return the explainer, loaded now if it was not; in the model's thread only."""
+        if self._explainer is None:
+            self.state, self._error = "loading", None
+            try:
+                self._explainer = self._load()
+            except Exception as error:
+                self._error, self.state = fault(error), "failed"
+                raise
+            self.state = "ready"
+        return self._explainer
+
+    def inside(self, asked: Input, reader: "Explainer | None" = None) -> "Inside":
+        """Look inside the model on one input; what is known of it is used again.
+
+        `reader` is an explainer of the same model that cuts texts elsewhere.
+        """
+        explainer = self.explainer() if reader is None else reader
+        given: Any = asked.text if asked.pair is None else (asked.text, asked.pair)
+        target = asked.target if explainer.labels else None
+        longest = explainer.loaded.max_length
+        key = (asked.text, asked.pair, target, asked.of, asked.truncate, longest)
+        return self._inputs.get(
+            key,
+            lambda: explainer.inside(given, target=target, of=asked.of, truncate=asked.truncate),
+        )
+
+    def entry(self) -> dict[str, Any]:
+        """Return what the page's list says of it."""
+        unknown: dict[str, Any] = {
+            **dict.fromkeys(("kind", "task", "layers", "heads", "longest", "attention")),
+            "labels": [],
+            "pairs": False,
+        }
+        return {
+            **unknown,
+            **self._facts,
+            "id": self.id,
+            "state": self.state,
+            "name": self._given,
+            "error": self._error,
+        }
+
+    def _load(self) -> "Explainer":
+        settings = self._settings
+        with _LOADING:
+            from whence.explainer import load
+
+            explainer = load(self._given, device=settings.device, dtype=settings.dtype)
+        loaded = explainer.loaded
+        facts = {
+            "kind": type(loaded.model).__name__,
+            "labels": list(loaded.labels),
+            "task": loaded.task,
+            "pairs": loaded.pairs,
+            "longest": loaded.max_length,
+        }
+        self._facts = {**facts, **_attention(explainer)}
+        return explainer
+
+
+def _attention(explainer: "Explainer") -> dict[str, Any]:
+    """Find out by trying how many layers and heads there are to look at, and if there are none, why."""
+    try:
+        probe: Any = (_PROBE, _PROBE) if explainer.loaded.pairs else _PROBE
+        inside = explainer.inside(probe, truncate=True)
+        inside.attention()
+        return {"layers": inside.layers, "heads": inside.heads, "attention": None}
+    except WhenceError as error:
+        return {"layers": None, "heads": None, "attention": str(error)}
+
+
+class Models:
+    """The list of models."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._models: dict[str, Model] = {}
+        self._added = 0
+        self._lock = threading.Lock()
+        for given in dict.fromkeys((*settings.models, *(settings.compare or ()))):
+            self._add(given)
+        self._given = self._added
+
+    def get(self, name: str) -> Model:
+        """Return a model of the list."""
+        if name not in self._models:
+            known = list(self._models)
+            raise UnknownModel(
+                f"There is no model {name[:100]!r} on the list.{did_you_mean(name, known)} There are "
+                f"{', '.join(known)}."
+            )
+        return self._models[name]
+
+    def named(self, given: str) -> Model:
+        """Return a model by its id, or by what it was given as at the start."""
+        found = next((one for one in self if given in (one.id, one.entry()["name"])), None)
+        return self.get(given) if found is None else found
+
+    def allowed(self, name: str) -> Model:
+        """Return a model of the list, or put it there if that is allowed."""
+        with self._lock:
+            known = {one.entry()["name"]: one for one in self._models.values()} | self._models
+            if name in known:
+                return known[name]
+            if not self._settings.allow_load:
+                raise NotAllowed(
+                    f"The model {name[:100]!r} is not on the list that this app was given, and it was started "
+                    "without --allow-load."
+                )
+            return self._add(name)
+
+    def forget(self, model: Model) -> None:
+        """Take a model that could not be loaded off the list again, unless it was given at the start."""
+        if model.state == "failed" and model.place >= self._given:
+            self._models.pop(model.id, None)
+            model.worker.close()
+
+    def __iter__(self) -> Any:
+        return iter(list(self._models.values()))
+
+    def _add(self, given: str) -> Model:
+        # A folder goes by its last name: a link to the page then works on another machine, too.
+        name = short = Path(given).name if Path(given).is_dir() else given
+        number = 1
+        while name in self._models:
+            number += 1
+            name = f"{short}-{number}"
+        model = Model(name, given, self._added, self._settings)
+        self._added += 1
+        self._models[name] = model
+        return model

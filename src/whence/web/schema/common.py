@@ -1,0 +1,129 @@
+"""What every answer is made of: a strict request, the one shape of an error, and figures with an interval."""
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Label = str
+Grid = list[list[float | None]]  # layers x heads
+
+
+class Asked(BaseModel):
+    """A request: what it does not know it refuses."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Given(BaseModel):
+    """An answer."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Fault(Given):
+    """What went wrong, what to do about it, and where to read more."""
+
+    code: str
+    message: str
+    hint: str
+    see: str
+
+
+class Failure(Given):
+    """The one shape of an error."""
+
+    ok: Literal[False] = False
+    error: Fault
+
+
+class Interval(Given):
+    """A mean of n observations with its 95% interval; below 5 observations none is known."""
+
+    mean: float | None
+    low: float | None
+    high: float | None
+    n: int
+
+
+class ModelFacts(Given):
+    """Which model this is."""
+
+    model_config = ConfigDict(extra="allow")
+
+    name: str
+    revision: str | None = None
+    fingerprint: str
+    labels: list[Label]
+
+
+class Source(Given):
+    """What was given to explain."""
+
+    text: str | None
+    pair: str | None
+    dropped: int
+
+
+class Token(Given):
+    """One token; offsets count characters of its own segment."""
+
+    text: str
+    start: int | None
+    end: int | None
+    segment: int
+    special: bool
+    id: int
+
+
+class Word(Given):
+    """One word, and the numbers of its tokens."""
+
+    text: str
+    start: int | None
+    end: int | None
+    segment: int
+    tokens: list[int]
+
+
+class Prediction(Given):
+    """What the model said."""
+
+    label: Label
+    index: int
+    probability: float | None
+    probabilities: dict[str, float]
+    logits: list[float]
+
+
+class Target(Given):
+    """Which output is explained."""
+
+    label: Label
+    index: int
+    against: "Target | None"
+    of: Literal["logit", "probability"]
+
+
+class Warned(Given):
+    """Something a reader must know before believing what is shown."""
+
+    code: str  # such as "near-tie", "uniform-attention", "truncated"
+    message: str
+
+
+# The longest text that is taken, in characters; the model's own limit in tokens comes on top.
+TEXT = 50_000
+
+
+class Input(Asked):
+    """One input of one model, and which of its outputs is asked about."""
+
+    model: str = Field(max_length=300)
+    text: str = Field(max_length=TEXT)
+    pair: str | None = Field(default=None, max_length=TEXT)
+    target: str | None = Field(default=None, max_length=300)
+    of: Literal["logit", "probability"] = "logit"
+    truncate: bool = True
+
+
+Provenance = dict[str, Any]

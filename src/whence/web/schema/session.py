@@ -1,0 +1,120 @@
+"""What the server has: models, data, stored results, jobs, and the cards of the help page."""
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from whence.web.schema.common import Asked, Fault, Given
+from whence.web.schema.compare import Comparison
+from whence.web.schema.data import DataSet, Habits, Leaning, Predicted
+from whence.web.schema.explain import TrustCard
+from whence.web.schema.flow import Heads, Verified
+
+
+class ModelEntry(Given):
+    """A model that can be asked; it is loaded when it is first needed."""
+
+    id: str
+    state: Literal["waiting", "loading", "ready", "failed"]
+    name: str
+    kind: str | None  # its class
+    labels: list[str]
+    task: str | None
+    pairs: bool
+    layers: int | None
+    heads: int | None
+    longest: int | None  # tokens
+    attention: str | None  # null: can be read; else why not
+    error: Fault | None
+
+
+class SampleText(Given):
+    """A text to begin with."""
+
+    text: str
+    pair: str | None
+
+
+class Limits(Given):
+    """What the server takes."""
+
+    characters: int
+    upload: int  # bytes
+    seconds: int
+    edges: int
+
+
+class Session(Given):
+    """What this server offers."""
+
+    version: str
+    started: str  # differs after a restart
+    models: list[ModelEntry]
+    compare: tuple[str, str] | None
+    data: list[DataSet]
+    samples: list[SampleText]
+    allow_load: bool
+    limits: Limits
+
+
+class Health(Given):
+    """The server is there; after a restart it started at another time."""
+
+    ok: Literal[True] = True
+    started: str
+
+
+class LoadAsked(Asked):
+    """Load a model; only where the server was started with --allow-load."""
+
+    name: str = Field(min_length=1, max_length=300)
+
+
+class Card(Given):
+    """A method, metric, experiment or edge weight, in words."""
+
+    kind: Literal["method", "metric", "experiment", "weight"]
+    name: str
+    summary: str
+    facts: dict[str, Any]  # family, formula, cost, cite, misleads_when, ...
+
+
+class Help(Given):
+    """Every card."""
+
+    cards: list[Card]
+
+
+class StoredResult(Given):
+    """A stored audit, evaluation, comparison, trust card or explanation."""
+
+    id: str
+    kind: str
+    name: str
+    model: str
+    summary: str
+    changed: str | None  # when the file was written
+
+
+class Results(Given):
+    """What is stored."""
+
+    results: list[StoredResult]
+    problems: list[str]  # files that could not be read, and why
+
+
+class Job(Given):
+    """Long work: where it stands in the queue of its model, how far it is, and what came of it."""
+
+    id: str
+    kind: str
+    model: str
+    state: Literal["queued", "running", "done", "failed", "cancelled"]
+    position: int  # jobs before it; 0 when it runs
+    done: int
+    total: int
+    remaining: float | None  # seconds, an estimate
+    result: TrustCard | Verified | Heads | Comparison | Predicted | Leaning | Habits | None = Field(
+        default=None, discriminator="kind"
+    )
+    error: Fault | None

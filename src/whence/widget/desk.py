@@ -1,0 +1,227 @@
+"""What the page asks, answered in the kernel: the same questions and answers as over HTTP, for one or two models."""
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from whence._version import __version__
+from whence.core.errors import BadParameter, UnknownModel, WhenceError
+from whence.explainer import Explainer, Explanation, Inside
+from whence.explainer.told import told
+from whence.view import merge
+from whence.widget import asked as read
+from whence.widget.asked import Asked, target_of, text_of
+
+Progress = Callable[[int, int], None]
+_KEPT = 6  # insides; each may hold all maps of an input
+
+
+class Desk:
+    """One model and a text, or two models; what was asked once is not computed again."""
+
+    def __init__(
+        self,
+        explainer: Explainer,
+        explanations: Sequence[Explanation],
+        *,
+        text: Any = None,
+        other: Explainer | None = None,
+    ) -> None:
+        self._explainers = _named([explainer] if other is None else [explainer, other])
+        self._first = explanations[0] if explanations else None
+        self._insides: OrderedDict[tuple[Any, ...], Inside] = OrderedDict()
+        self._made: dict[tuple[Any, ...], Explanation] = {}
+        if self._first is None:
+            self._text, self._pair = text if isinstance(text, tuple) else (text, None)
+        else:
+            self._text, self._pair = text_of(self._first), self._first.source.pair
+        for one in explanations:
+            self._made[(*self._key(self._input()), one.method)] = one
+        self.payload = merge([one.to_dict() for one in explanations]) if explanations else None
+
+    def state(self) -> dict[str, Any]:
+        """Return the view that shows what was given."""
+        names = list(self._explainers)
+        begun: dict[str, Any] = {"model": names[0], "text": self._text, "pair": self._pair}
+        if len(names) > 1:
+            begun |= {"page": "compare", "other": names[1]}
+        if self._first is not None:
+            begun |= {
+                "target": target_of(self._first),
+                "of": self._first.target.of,
+                "methods": list(dict.fromkeys(key[-1] for key in self._made)),
+            }
+        return begun
+
+    def answer(self, ask: str, asked: Asked, progress: Progress) -> Any:
+        """Answer one question, or raise."""
+        match ask:
+            case "session":
+                return self._session()
+            case "explain":
+                return self._explain(asked)
+            case "trust":
+                return self._trust(asked, progress)
+            case "compare":
+                return self._compare(asked)
+            case "flow":
+                return self._inside(asked["input"]).flow(**read.flow(asked))
+            case "heads":
+                return self._inside(asked["input"]).head_statistic(asked["statistic"], progress)
+            case "tensors":
+                return self._inside(asked["input"]).tensors(asked["keys"])
+            case "verify":
+                return self._verify(asked, progress)
+        raise BadParameter(f"The page asked for {ask!r}, which nobody here can answer.")
+
+    def _input(self) -> dict[str, Any]:
+        aim = (
+            {}
+            if self._first is None
+            else {"target": target_of(self._first), "of": self._first.target.of}
+        )
+        return {
+            "model": next(iter(self._explainers)),
+            "text": self._text,
+            "pair": self._pair,
+            **aim,
+        }
+
+    def _key(self, asked: Asked) -> tuple[Any, ...]:
+        of = asked.get("of", "logit")
+        model = asked.get("model") or next(iter(self._explainers))
+        return (model, asked.get("text"), asked.get("pair"), asked.get("target"), of)
+
+    def _explainer(self, name: str) -> Explainer:
+        if name not in self._explainers:
+            raise UnknownModel(
+                f"This workbench has no model {name!r}. It has: {', '.join(self._explainers)}."
+            )
+        return self._explainers[name]
+
+    def _given(self, asked: Asked) -> Any:
+        """Return what to encode; an input that came encoded is what it was."""
+        first = self._first
+        if (
+            first is not None
+            and first.source.text is None
+            and first.item is not None
+            and asked.get("text") == self._text
+        ):
+            return {name: [list(row)] for name, row in first.item.features.items()}
+        return asked["text"] if asked.get("pair") is None else (asked["text"], asked["pair"])
+
+    def _inside(self, asked: Asked) -> Inside:
+        key = self._key(asked)
+        if key not in self._insides:
+            self._insides[key] = self._explainer(key[0]).inside(
+                self._given(asked), target=key[3], of=key[4], truncate=True
+            )
+            if len(self._insides) > _KEPT:
+                self._insides.popitem(last=False)
+        self._insides.move_to_end(key)
+        return self._insides[key]
+
+    def _explanation(self, asked: Asked, method: str) -> Explanation:
+        key = (*self._key(asked), method)
+        if key not in self._made:
+            self._made[key] = self._explainer(key[0]).explain(
+                self._given(asked), method=method, target=key[3], of=key[4], truncate=True
+            )
+        return self._made[key]
+
+    def _explain(self, asked: Asked) -> dict[str, Any]:
+        given, found, failed = asked["input"], [], {}
+        for method in asked["methods"]:
+            try:
+                found.append(self._explanation(given, method))
+            except WhenceError as error:
+                if len(asked["methods"]) == 1:
+                    raise
+                failed[method] = str(error)
+        if not found:
+            raise BadParameter(next(iter(failed.values())))
+        return told(found, failed, self._inside(given).warnings())
+
+    def _trust(self, asked: Asked, progress: Progress) -> dict[str, Any]:
+        given = asked["input"]
+        key = self._key(given)
+        card = self._explainer(key[0]).trust(
+            self._given(given),
+            method=list(asked["methods"]),
+            target=key[3],
+            of=key[4],
+            truncate=True,
+            budget=asked.get("budget"),
+            progress=progress,
+        )
+        return {"kind": "trust", **card.to_dict()}
+
+    def _verify(self, asked: Asked, progress: Progress) -> dict[str, Any]:
+        return self._inside(asked["input"]).verify(
+            [(layer, head, source, to) for layer, head, source, to in asked["edges"]],
+            draws=asked.get("draws", 30),
+            seed=asked.get("seed", 0),
+            progress=progress,
+        )
+
+    def _compare(self, asked: Asked) -> dict[str, Any]:
+        from whence.comparison import compared
+
+        inputs = [{**asked, "model": asked[side]} for side in ("a", "b")]
+        insides = [self._inside(one) for one in inputs]
+        method = asked.get("method")
+        explanations = [
+            None
+            if method is None or self._explainer(one["model"]).loaded.task == "none"
+            else self._explanation(one, method)
+            for one in inputs
+        ]
+        return compared(*insides, **read.compared(asked), explanations=tuple(explanations))
+
+    def _session(self) -> dict[str, Any]:
+        names = list(self._explainers)
+        return {
+            "version": __version__,
+            "started": "kernel",
+            "models": [self._entry(name) for name in names],
+            "compare": names if len(names) > 1 else None,
+            "data": [],
+            "samples": [{"text": self._text, "pair": self._pair}],
+            "allow_load": False,
+            "limits": {"characters": 50_000, "upload": 0, "seconds": 0, "edges": 5000},
+        }
+
+    def _entry(self, name: str) -> dict[str, Any]:
+        loaded = self._explainers[name].loaded
+        layers: int | None = None
+        heads: int | None = None
+        why_not: str | None = None
+        try:
+            inside = self._inside({**self._input(), "model": name})
+            layers, heads = inside.layers, inside.heads
+        except WhenceError as error:
+            why_not = str(error)
+        return {
+            "id": name,
+            "state": "ready",
+            "name": name,
+            "kind": type(loaded.model).__name__,
+            "labels": list(loaded.labels),
+            "task": loaded.task,
+            "pairs": loaded.pairs,
+            "layers": layers,
+            "heads": heads,
+            "longest": loaded.max_length,
+            "attention": why_not,
+            "error": None,
+        }
+
+
+def _named(explainers: Sequence[Explainer]) -> dict[str, Explainer]:
+    """Name models as they are named; a second of the same name gets a number."""
+    named: dict[str, Explainer] = {}
+    for explainer in explainers:
+        name = explainer.loaded.name
+        named[f"{name} (2)" if name in named else name] = explainer
+    return named

@@ -1,0 +1,168 @@
+"""`whence app` as a stranger meets it: real processes, real ports."""
+
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+
+import httpx
+import pytest
+
+from whence.cli import app
+from whence.models.catalogue import BUILTIN
+
+TEXT = "the plot is thin, but the actors are wonderful"
+
+
+@contextmanager
+def running(*arguments):
+    """Start the app and wait until it answers; yields the process, the address it printed and a client."""
+    command = [sys.executable, "-m", "whence", "app", "--no-open", *map(str, arguments)]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            line = process.stdout.readline()
+            found = re.fullmatch(r"whence is at (http://\S+)\n", line)
+            assert found, (line, process.communicate(timeout=60))
+            with httpx.Client(base_url=found[1].partition("?")[0], timeout=60) as client:
+                _await(client)
+                yield process, found[1], client
+        finally:
+            process.kill()
+
+
+def _await(client):
+    until = time.monotonic() + 60
+    while True:
+        try:
+            client.get("/api/health")
+            return
+        except httpx.TransportError:
+            assert time.monotonic() < until
+            time.sleep(0.05)
+
+
+def stopped(process):
+    """Press Ctrl-C, and return the seconds it took and what was said."""
+    started = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    return time.monotonic() - started, out, err
+
+
+def test_without_arguments_it_opens_on_an_example():
+    with running("--port", 0) as (process, address, client):
+        assert re.fullmatch(r"http://127\.0\.0\.1:\d+/", address)
+        session = client.get("/api/session").json()
+        assert [model["id"] for model in session["models"]] == list(BUILTIN)
+        assert session["models"][0]["id"] == "reviews"
+        assert session["compare"] == ["reviews-base", "reviews"]
+        given = {"model": "reviews", "text": session["samples"][0]["text"]}
+        said = client.post("/api/explain", json={"input": given, "methods": ["attcat"]})
+        assert said.json()["prediction"]["label"] == "positive"
+        assert client.get("/").status_code == 200
+        seconds, out, err = stopped(process)
+    assert (process.returncode, err) == (0, "")
+    assert "whence has stopped." in out
+    assert seconds < 10
+
+
+def test_ctrl_c_ends_it_also_while_a_job_runs_and_is_watched():
+    with running("--port", 0, "--model", "reviews") as (process, _, client):
+        body = {
+            "input": {"model": "reviews", "text": f"{TEXT} " * 5},
+            "methods": ["kernel_shap", "lime"],
+            "budget": 20_000,
+        }
+        job = client.post("/api/jobs/trust", json=body).json()
+        with client.stream("GET", f"/api/jobs/{job['id']}/events") as stream:
+            for line in stream.iter_lines():
+                if '"running"' in line:
+                    break
+            seconds, out, err = stopped(process)
+    assert (process.returncode, err) == (0, "")
+    assert "whence has stopped." in out
+    assert seconds < 10  # one second for connections, one for the thread, and a slow machine
+
+
+def test_after_a_kill_a_new_start_is_told_from_the_old_one():
+    with running("--model", "reviews") as (process, address, client):
+        before = client.get("/api/health").json()["started"]
+        process.kill()
+        process.wait(30)
+        with pytest.raises(httpx.TransportError):
+            client.get("/api/health")
+        port = address.rsplit(":", 1)[1].strip("/")
+        with running("--model", "reviews", "--port", port) as (_, again, other):
+            assert again == address
+            assert other.get("/api/health").json()["started"] != before
+
+
+def test_a_port_that_is_taken(run):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        status, out, err = run("app", "--no-open", "--port", port)
+        assert (status, out) == (60, "")
+        assert err.startswith(f"whence: Port {port} of 127.0.0.1 cannot be listened at")
+        assert "leave --port out" in err
+        assert err.endswith("[cannot-serve, see docs/errors/cannot-serve.md]\n")
+
+
+def test_the_next_free_port_is_taken_if_none_was_given(monkeypatch):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        monkeypatch.setattr(app, "PORT", port)
+        with app._listen("127.0.0.1", None) as found:
+            assert port < found.getsockname()[1] < port + 50
+
+
+def test_a_host_that_is_not_there(run):
+    status, _, err = run("app", "--no-open", "--host", "no.such.host.invalid")
+    assert status == 60
+    assert "There is no host 'no.such.host.invalid'" in err
+
+
+def test_beyond_this_machine_a_token_is_asked_for():
+    with running("--port", 0, "--host", "0.0.0.0", "--model", "reviews") as (_, address, _client):
+        token = re.fullmatch(r"http://[^/]+/\?token=([\w-]{32})", address)[1]
+        port = address.split("/")[2].rpartition(":")[2]
+        home = f"http://127.0.0.1:{port}"
+        with httpx.Client(base_url=home, follow_redirects=True) as stranger:
+            assert stranger.get("/").status_code == 403
+            assert stranger.get("/api/session").status_code == 403
+            entered = stranger.get(f"/?token={token}")
+            assert entered.status_code == 200
+            assert "token" not in str(entered.url)
+            assert stranger.get("/api/session").status_code == 200  # by the cookie
+
+
+def test_what_cannot_be_read_is_said_before_anything_is_served(run, tmp_path):
+    status, out, err = run("app", "--no-open", "--port", 0, "--data", tmp_path / "none.tsv")
+    assert (status, out) == (13, "")
+    assert "none.tsv" in err
+    status, out, err = run("app", "--no-open", "--port", 0, "--results", tmp_path / "none")
+    assert (status, out) == (41, "")
+
+
+def test_which_models_are_on_the_list():
+    assert app._chosen(None, None) == (tuple(BUILTIN), ("reviews-base", "reviews"))
+    assert app._chosen(["a", "b"], None) == (("a", "b"), None)
+    assert app._chosen(None, ("a", "b")) == (("b", "a"), ("a", "b"))
+    assert app._chosen(["c"], ("a", "c")) == (("c", "a"), ("a", "c"))
+
+
+def test_a_page_that_was_not_built(run, monkeypatch, tmp_path):
+    from whence.web.routes import page
+
+    monkeypatch.setattr(page, "files", lambda package: tmp_path)
+    status, out, err = run("app", "--no-open", "--port", 0)
+    assert (status, out) == (60, "")
+    assert "npm run build" in err

@@ -1,0 +1,219 @@
+"""The workbench in a notebook, without a browser: what it answers, and what state it keeps."""
+
+import builtins
+import re
+
+import numpy as np
+import pytest
+
+import whence
+from tests.conftest import ROOT
+from whence.core.errors import BadParameter, CannotRead, CannotServe
+from whence.web.schema.compare import Compared
+from whence.web.schema.explain import Explanations, TrustCard
+from whence.web.schema.flow import Flow, Heads, Verified
+from whence.web.schema.session import Job, Session
+from whence.widget.state import DEFAULT
+
+TEXT = "the plot is thin, but the actors are wonderful"
+INPUT = {
+    "model": "reviews",
+    "text": TEXT,
+    "pair": None,
+    "target": None,
+    "of": "logit",
+    "truncate": True,
+}
+QUERY = {"layers": None, "heads": [], "tokens": [], "segments": [], "least": 0, "specials": True}
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:ipywidgets.*")
+
+
+@pytest.fixture(scope="module")
+def explainer():
+    return whence.load("reviews")
+
+
+@pytest.fixture
+def bench(explainer):
+    return whence.workbench(explainer, TEXT, method=["attcat", "rollout"])
+
+
+def asked(bench, ask, **what):
+    """Put a question as the page would, through the widget's own door, and return all that it says."""
+    said = []
+    bench.send = lambda content, buffers=None: said.append((content, buffers))
+    bench._handle_custom_msg({"id": "7", "ask": ask, "asked": what}, [])
+    assert all(content["id"] == "7" for content, _ in said)
+    return said
+
+
+def answered(bench, ask, **what):
+    *before, (last, _) = asked(bench, ask, **what)
+    for content, _ in before:
+        assert Job.model_validate(content["job"]).state == "running"
+    assert "error" not in last, last
+    return last["answer"]
+
+
+def refused(bench, ask, **what):
+    ((last, _),) = asked(bench, ask, **what)
+    assert set(last["error"]) == {"code", "message", "hint", "see"}
+    return last["error"]
+
+
+def test_every_answer_has_the_servers_shape(bench):
+    session = Session.model_validate(answered(bench, "session"))
+    assert (session.models[0].layers, session.models[0].heads) == (4, 4)
+    told = Explanations.model_validate(
+        answered(bench, "explain", input=INPUT, methods=["attcat", "gradient"])
+    )
+    assert [one.method for one in told.explanations] == ["attcat", "gradient"]
+    Flow.model_validate(answered(bench, "flow", input=INPUT, weight="norm", query=QUERY))
+    Heads.model_validate(answered(bench, "heads", input=INPUT, statistic="entropy"))
+    Heads.model_validate(answered(bench, "heads", input=INPUT, statistic="ablation"))
+    verified = answered(bench, "verify", input=INPUT, edges=[[3, 0, 0, 1]], draws=5, seed=0)
+    assert Verified.model_validate(verified).edges == 1
+
+
+def test_answers_are_those_of_the_explainer(bench, explainer):
+    inside = explainer.inside(TEXT)
+    query = {**QUERY, "layers": [1, 3], "heads": [[2, 1]], "specials": False}
+    own = inside.flow(
+        "attention", query=whence.flow.Query(layers=(1, 3), heads=((2, 1),), specials=False)
+    )
+    assert answered(bench, "flow", input=INPUT, query=query) == own
+    ((said, buffers),) = asked(bench, "tensors", input=INPUT, keys=["attention.2.1", "thumbnails"])
+    first, second = said["tensors"]
+    assert (first["name"], first["dtype"], second["dtype"]) == ("attention.2.1", "float32", "uint8")
+    sent = np.frombuffer(buffers[0], "<f4").reshape(first["shape"])
+    assert np.array_equal(sent, inside.attention()[2, 1])
+
+
+def test_trust_tells_how_far_it_is(bench):
+    said = asked(bench, "trust", input=INPUT, methods=["attcat"], budget=200)
+    jobs = [content["job"] for content, _ in said[:-1]]
+    assert jobs and all(job["done"] <= job["total"] for job in jobs)
+    card = said[-1][0]["answer"]
+    known = {name: card[name] for name in TrustCard.model_fields if name in card}
+    assert TrustCard.model_validate(known).methods[0].method == "attcat"
+
+
+def test_two_models_are_compared(explainer):
+    bench = whence.workbench("reviews", TEXT, against=explainer)
+    assert bench.state["page"] == "compare"
+    a, b = bench.state["model"], bench.state["other"]
+    assert (a, b) == ("reviews", "reviews (2)")
+    found = Compared.model_validate(
+        answered(bench, "compare", a=a, b=b, text=TEXT, pair=None, target=None, weight="attention",
+                 direction="back", token=None, query=QUERY, method="attcat", truncate=True)
+    )  # fmt: skip
+    # The same weights twice: nothing differs.
+    assert max(max(row) for row in found.divergence) == 0
+    assert found.difference.a == found.difference.b
+
+
+def test_the_given_explanation_is_shown_and_not_made_again(explainer):
+    why = explainer.explain(TEXT, method="attcat", target="negative", params={})
+    bench = whence.workbench(why)
+    assert bench.state["target"] == "negative"
+    assert bench.state["methods"] == ["attcat"]
+    own = {**INPUT, "target": "negative"}
+    told = answered(bench, "explain", input=own, methods=["attcat"])
+    assert told["explanations"][0]["seconds"] == why.seconds
+    assert told["target"]["label"] == "negative"
+
+
+def test_several_methods_a_pair_and_numbers_alone(explainer):
+    pair = ("a good film", "a bad film")
+    bench = whence.workbench(explainer.explain(pair, method=["attcat", "rollout"]))
+    assert (bench.state["text"], bench.state["pair"]) == pair
+    ids = [2, 40, 50, 3]
+    bench = whence.workbench(whence.load(explainer.model).explain({"input_ids": [ids]}))
+    own = {**INPUT, "model": bench.state["model"], "text": bench.state["text"]}
+    flow = answered(bench, "flow", input=own, query=QUERY)
+    assert [token["id"] for token in flow["tokens"]] == ids
+
+
+def test_setting_some_of_the_state_keeps_the_rest(bench):
+    bench.state = {"view": "rings", "coverage": 0.8}
+    assert (bench.state["view"], bench.state["coverage"], bench.state["text"]) == (
+        "rings",
+        0.8,
+        TEXT,
+    )
+    with pytest.raises(BadParameter, match=r"The view has no 'vew'\. Did you mean 'view'"):
+        bench.state = {"vew": "rings"}
+    assert bench.state["view"] == "rings"
+    assert bench.selection == {"tokens": [], "edges": [], "head": None}
+
+
+def test_the_page_has_the_same_state():
+    source = (ROOT / "web" / "src" / "state" / "state.ts").read_text()
+    default = source[source.index("export const DEFAULT") :]
+    fields = dict(re.findall(r"^  (\w+): (.+),$", default, re.MULTILINE))
+    written = {"null": None, "true": True, "false": False, "[]": [], '["attcat"]': ["attcat"]}
+    page = {
+        name: written.get(value, value.strip('"') if value.startswith('"') else value)
+        for name, value in fields.items()
+    }
+    assert {name: str(value) for name, value in page.items()} == {
+        name: str(value) for name, value in DEFAULT.items()
+    }
+
+
+def test_faults_come_in_one_shape(bench, monkeypatch):
+    assert refused(bench, "nothing")["code"] == "bad-parameter"
+    assert "has no model 'x'" in refused(bench, "flow", input={**INPUT, "model": "x"})["message"]
+    assert refused(bench, "explain", input=INPUT, methods=["no_such"])["code"] == "unknown-method"
+    assert refused(bench, "flow", input={**INPUT, "text": " "})["code"] == "empty-text"
+    broken = refused(bench, "heads", input=INPUT)  # a question without its statistic
+    assert broken["code"] == "internal-error"
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(bench._desk, "answer", interrupted)
+    assert refused(bench, "session")["code"] == "interrupted"
+
+
+def test_where_one_method_fails_the_others_are_told(bench):
+    told = answered(bench, "explain", input=INPUT, methods=["attcat", "no_such"])
+    assert [one["method"] for one in told["explanations"]] == ["attcat"]
+    assert told["failed"][0]["method"] == "no_such"
+
+
+def test_what_cannot_be_shown_says_why(explainer, tmp_path):
+    path = tmp_path / "e.json"
+    explainer.explain("a film").save(path)
+    with pytest.raises(CannotRead, match="came without its model"):
+        whence.workbench(whence.Explanation.load(path))
+    with pytest.raises(BadParameter, match="There is no text"):
+        whence.workbench(explainer)
+    with pytest.raises(BadParameter, match="Got 2: open one for each"):
+        whence.workbench(explainer, ["a film", "another"])
+    with pytest.raises(BadParameter, match="has its text already"):
+        whence.workbench(explainer.explain("a film"), "another")
+
+
+def test_without_anywidget_one_line_says_what_to_install(explainer, monkeypatch):
+    import sys
+
+    monkeypatch.delitem(sys.modules, "whence.widget.cell", raising=False)
+    plain = builtins.__import__
+
+    def without(name, *rest, **named):
+        if name == "anywidget":
+            raise ImportError(name)
+        return plain(name, *rest, **named)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(CannotServe, match=r"pip install 'whence\[notebook\]'"):
+        whence.workbench(explainer, TEXT)
+
+
+def test_where_no_widget_can_be_shown_there_is_a_page(bench):
+    data, _ = bench._repr_mimebundle_()
+    assert "application/vnd.jupyter.widget-view+json" in data
+    assert data["text/html"].startswith('<div class="whence">')
+    assert "<script" not in data["text/html"]

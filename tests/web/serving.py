@@ -1,0 +1,74 @@
+"""The app under test: asked directly, or as a real server in a thread."""
+
+import asyncio
+import socket
+import threading
+import time
+from contextlib import contextmanager
+
+import httpx
+import uvicorn
+
+from whence.web.app import create_app
+
+HOME = "http://127.0.0.1:8765"
+
+
+def ask(app, method, path, **request):
+    """Ask the application itself, without a network between."""
+
+    async def asked():
+        transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+        async with httpx.AsyncClient(transport=transport, base_url=HOME, timeout=60) as client:
+            return await client.request(method, path, **request)
+
+    return asyncio.run(asked())
+
+
+@contextmanager
+def served(settings):
+    """Serve in a thread; yields the address."""
+    listening = socket.socket()
+    listening.bind(("127.0.0.1", 0))
+    app = create_app(settings)
+    config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1, ws="none")
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+    thread.start()
+    try:
+        while not server.started:
+            time.sleep(0.01)
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join(20)
+    assert not thread.is_alive()
+
+
+def ended(app, job, seconds=60):
+    """Wait until a job has ended, and return it."""
+    until = time.monotonic() + seconds
+    while job["state"] in ("queued", "running"):
+        assert time.monotonic() < until, job
+        time.sleep(0.02)
+        job = ask(app, "GET", f"/api/jobs/{job['id']}").json()
+    return job
+
+
+def begun(app, path, body):
+    """Begin a job."""
+    answer = ask(app, "POST", path, json=body)
+    assert answer.status_code == 202, answer.text
+    return answer.json()
+
+
+def refused(answer, status, code):
+    """Check that an answer is an error in the one shape, and return what it says."""
+    assert answer.status_code == status, answer.text
+    payload = answer.json()
+    assert payload.keys() == {"ok", "error"}
+    assert payload["ok"] is False
+    assert payload["error"].keys() == {"code", "message", "hint", "see"}
+    assert all(isinstance(said, str) and said for said in payload["error"].values())
+    assert payload["error"]["code"] == code
+    return payload["error"]

@@ -1,0 +1,211 @@
+"""Who may ask, and how much."""
+
+import asyncio
+import time
+from dataclasses import replace
+
+import httpx
+import pytest
+
+from tests.web.serving import HOME, ask, refused
+from whence.web.app import create_app
+from whence.web.guards import POLICY
+from whence.web.settings import Settings
+
+TOKEN = "a-token-of-some-length"
+
+
+@pytest.fixture(scope="module")
+def open_app():
+    """An application that can be reached from other machines."""
+    app = create_app(Settings(host="0.0.0.0", token=TOKEN))
+    yield app
+    assert app.state.desk.close(10)
+
+
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1:8765", "localhost", "LOCALHOST:9000", "[::1]:8765", "127.0.0.1"]
+)
+def test_names_of_this_machine(app, host):
+    assert ask(app, "GET", "/api/health", headers={"host": host}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["evil.example", "127.0.0.1.evil.example:8765", "evil.example:127.0.0.1", "", "[", "10.0.0.1"],
+)
+def test_a_strangers_name_for_this_machine(app, host):
+    """DNS rebinding: the browser thinks that this server is the stranger's."""
+    for path in ("/", "/api/health", "/app.js"):
+        refused(ask(app, "GET", path, headers={"host": host}), 403, "not-allowed")
+
+
+@pytest.mark.parametrize(
+    "origin",
+    ["http://evil.example", "null", "http://127.0.0.1:1", "http://127.0.0.1", "http://[", ""],
+)
+def test_a_page_from_elsewhere(app, origin):
+    body = {"input": {"model": "reviews", "text": "a film"}, "methods": ["attcat"]}
+    answer = ask(app, "POST", "/api/explain", json=body, headers={"origin": origin})
+    refused(answer, 403, "not-allowed")
+    assert "access-control-allow-origin" not in answer.headers
+
+
+def test_a_page_from_elsewhere_that_sends_no_origin(app):
+    """A picture or a script of another site: its request has no Origin, but says where it comes from."""
+    for site in ("cross-site", "same-site"):
+        headers = {"sec-fetch-site": site}
+        refused(ask(app, "GET", "/api/session", headers=headers), 403, "not-allowed")
+        assert ask(app, "GET", "/", headers=headers).status_code == 200  # a link to the page
+
+
+def test_the_own_page(app):
+    headers = {"origin": HOME, "sec-fetch-site": "same-origin"}
+    assert ask(app, "GET", "/api/health", headers=headers).status_code == 200
+
+
+def test_strict_headers_everywhere(app):
+    for path in ("/", "/app.js", "/api/session", "/api/nothing", "/nothing"):
+        headers = ask(app, "GET", path).headers
+        assert headers["content-security-policy"] == POLICY
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["referrer-policy"] == "no-referrer"
+        assert headers["x-frame-options"] == "DENY"
+    refused_too = ask(app, "GET", "/", headers={"host": "evil.example"}).headers
+    assert refused_too["content-security-policy"] == POLICY
+    assert "unsafe" not in POLICY
+    assert "default-src 'none'" in POLICY
+
+
+def test_a_result_may_be_framed_by_this_app_alone_and_runs_nothing(app):
+    headers = ask(app, "GET", "/api/results/why/page").headers
+    policy = headers.get_list("content-security-policy")
+    assert len(policy) == 1
+    assert "frame-ancestors 'self'" in policy[0]
+    assert "sandbox" in policy[0]
+    assert "script" not in policy[0]
+    assert headers["x-frame-options"] == "SAMEORIGIN"
+
+
+def test_the_page_holds_no_inline_code(app):
+    """The policy would refuse it, and the page would stay white."""
+    page = ask(app, "GET", "/").text
+    assert "<style" not in page
+    assert " style=" not in page
+    assert " onload=" not in page
+    for script in page.split("<script")[1:]:
+        assert "src=" in script.partition(">")[0]
+
+
+def test_a_large_body_is_refused(app, settings):
+    large = b"x" * (settings.body + 1)
+    refused(ask(app, "POST", "/api/explain", content=large), 413, "too-large")
+
+
+def test_a_large_body_is_refused_while_it_comes(app, settings):
+    """Without a stated length; and no more of it is taken than is allowed."""
+    sent = 0
+
+    async def endless():
+        nonlocal sent
+        while True:
+            sent += 100_000
+            yield b"x" * 100_000
+
+    async def asked():
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url=HOME) as client:
+            return await client.post("/api/explain", content=endless())
+
+    refused(asyncio.run(asked()), 413, "too-large")
+    assert sent <= settings.body + 200_000
+
+
+def test_a_question_that_waits_too_long(settings):
+    """The model is at work on something that takes longer than anybody wants to wait."""
+    app = create_app(replace(settings, seconds=0.3))
+    desk = app.state.desk
+    worker = desk.models.get("reviews").worker
+
+    def long(progress):
+        for step in range(1000):
+            progress(step, 1000)
+            time.sleep(0.01)
+
+    try:
+        worker.put("something long", long, quick=False)
+        while worker.current is None:
+            time.sleep(0.01)
+        body = {"input": {"model": "reviews", "text": "a film"}, "methods": ["attcat"]}
+        said = refused(ask(app, "POST", "/api/explain", json=body), 503, "busy")
+        assert "something long" in said["message"]
+        assert "of 1000" in said["message"]
+        assert not worker._quick  # nobody waits for it, so it is not done
+    finally:
+        assert desk.close(10)
+
+
+def test_nobody_enters_without_the_token(open_app):
+    for path in ("/", "/app.js", "/api/session", "/?token=wrong", "/?token="):
+        refused(ask(open_app, "GET", path), 403, "not-allowed")
+    cookie = {"cookie": "whence-8765=wrong"}
+    refused(ask(open_app, "GET", "/", headers=cookie), 403, "not-allowed")
+    refused(ask(open_app, "GET", "/", headers={"cookie": "\x7f;;=["}), 403, "not-allowed")
+    refused(
+        ask(open_app, "GET", "/", headers={"authorization": "Bearer wrong"}), 403, "not-allowed"
+    )
+
+
+def test_the_token_becomes_a_cookie(open_app):
+    answer = ask(open_app, "GET", f"/?a=1&token={TOKEN}", headers={"host": "box.example:8765"})
+    assert answer.status_code == 303
+    assert answer.headers["location"] == "/?a=1"
+    cookie = answer.headers["set-cookie"]
+    assert f"whence-8765={TOKEN}" in cookie
+    assert "HttpOnly" in cookie
+    assert "samesite=strict" in cookie.lower()
+    sent = {"cookie": f"whence-8765={TOKEN}", "host": "box.example:8765"}
+    assert ask(open_app, "GET", "/api/health", headers=sent).status_code == 200
+    script = {"authorization": f"Bearer {TOKEN}"}
+    assert ask(open_app, "GET", "/api/health", headers=script).status_code == 200
+
+
+def test_the_way_on_leads_nowhere_else(open_app):
+    answer = ask(open_app, "GET", f"http://127.0.0.1:8765//evil.example/x?token={TOKEN}")
+    assert answer.headers["location"] == "/evil.example/x"
+
+
+def test_a_page_from_elsewhere_does_not_get_in_by_the_cookie(open_app):
+    headers = {"cookie": f"whence-8765={TOKEN}", "origin": "http://evil.example"}
+    refused(ask(open_app, "GET", "/api/health", headers=headers), 403, "not-allowed")
+
+
+def test_models_that_are_not_on_the_list(app):
+    said = refused(ask(app, "POST", "/api/models", json={"name": "spotlight"}), 403, "not-allowed")
+    assert "--allow-load" in said["message"]
+
+
+def test_models_may_be_loaded_where_that_is_allowed():
+    app = create_app(Settings(models=("decoy",), allow_load=True))
+    try:
+        entry = ask(app, "POST", "/api/models", json={"name": "spotlight"}).json()
+        assert (entry["id"], entry["state"]) == ("spotlight", "ready")
+        missing = ask(app, "POST", "/api/models", json={"name": "no/such-model"})
+        refused(missing, 404, "unknown-model")
+        listed = [one["id"] for one in ask(app, "GET", "/api/session").json()["models"]]
+        assert listed == ["decoy", "spotlight"]
+    finally:
+        assert app.state.desk.close(10)
+
+
+def test_a_model_of_the_list_that_cannot_be_loaded_says_why(tmp_path):
+    folder = tmp_path / "empty"
+    folder.mkdir()
+    app = create_app(Settings(models=(str(folder),)))
+    try:
+        assert ask(app, "POST", "/api/models", json={"name": "empty"}).status_code in (404, 422)
+        (entry,) = ask(app, "GET", "/api/session").json()["models"]
+        assert (entry["id"], entry["name"], entry["state"]) == ("empty", str(folder), "failed")
+        assert entry["error"]["message"]
+    finally:
+        assert app.state.desk.close(10)

@@ -1,0 +1,114 @@
+/** The flow of both models in one picture: shared, only A, only B; or how much more of it goes through B. */
+
+import { useCallback, useEffect, useMemo } from "react";
+
+import type { Compared } from "../api/types";
+import { readable } from "../flow/readable";
+import { shown } from "../flow/shown";
+import { caption } from "../render/caption";
+import type { Hit, Theme } from "../render/scene";
+import { whyNoRings } from "../render/rings";
+import { VIEWS } from "../render/views";
+import { FlowControls } from "../explain/FlowControls";
+import { QueryBox } from "../explain/QueryBox";
+import { type Ground, wordAt } from "../explain/query";
+import { usePage } from "../shell/context";
+import { Drawn } from "../shell/Drawn";
+import { percent } from "../shell/figures";
+import { identical, setSentence } from "./sets";
+
+interface Props {
+  readonly compared: Compared;
+  readonly names: readonly [string, string];
+  readonly onToken: (token: number, add: boolean) => void;
+}
+
+export function FlowOfBoth({ compared, names, onToken }: Props) {
+  const { source, state, update, announce, onSelection } = usePage();
+  const [a, b] = compared.flows;
+  const flow = useMemo(() => shown(a, readable(state.coverage, a, b), b), [a, b, state.coverage]);
+  const same = identical(compared);
+  useEffect(() => {
+    onSelection?.({
+      tokens: state.tokens,
+      edges: flow.edges.map(({ layer, head, source, to }) => [layer, head, source, to] as const),
+      head: state.head,
+    });
+  }, [onSelection, flow, state.tokens, state.head]);
+  const noRings = whyNoRings(a);
+  const view = state.view === "rings" && noRings !== null ? "ladder" : state.view;
+  const ground: Ground = {
+    tokens: compared.tokens,
+    words: compared.words,
+    labels: [...new Set([...compared.a.labels, ...compared.b.labels])],
+    layers: a.layers,
+    heads: a.heads,
+  };
+  const draw = useCallback(
+    (theme: Theme, width: number) =>
+      VIEWS[view](flow, {
+        width,
+        theme,
+        specials: state.specials,
+        difference: state.difference,
+        names: [names[0], names[1]],
+        keep: [...state.tokens, ...(state.token === null ? [] : [state.token])],
+      }),
+    [flow, names, view, state.specials, state.difference, state.tokens, state.token],
+  );
+  const hit = (found: Hit, { add }: { readonly add: boolean }): void => {
+    if (found.kind === "token") onToken(found.token, add);
+    if (found.kind === "head") update({ head: [found.layer, found.head] }, "replace");
+    const edge = found.kind === "edge" ? flow.edges[found.index] : undefined;
+    if (edge && edge.head >= 0) update({ head: [edge.layer, edge.head] }, "replace");
+  };
+  return (
+    <>
+      <FlowControls
+        state={state}
+        update={update}
+        flow={a}
+        coverage={flow.coverage}
+        layers={a.layers}
+        word={state.token === null ? null : wordAt(state.token, ground)}
+        reach={source.reach ?? null}
+        twoModels
+        query={<QueryBox state={state} ground={ground} update={update} announce={announce} />}
+      />
+      <div className="controls">
+        <div className="switch" role="group" aria-label="What is drawn">
+          <button
+            type="button"
+            aria-pressed={!state.difference}
+            onClick={() => update({ difference: false })}
+          >
+            Shared and apart
+          </button>
+          <button type="button" aria-pressed={state.difference} onClick={() => update({ difference: true })}>
+            Difference B − A
+          </button>
+        </div>
+      </div>
+      {view !== state.view && <p className="dim">{noRings}</p>}
+      <p className={same ? "sentence identical" : "sentence"} role="status">
+        {setSentence(flow, same)}
+        {flow.capped && " Capped: more edges belong here than are drawn."}
+      </p>
+      <Drawn
+        name="flow"
+        caption={caption({
+          model: `${names[0]} and ${names[1]}${state.difference ? " (B − A)" : ""}`,
+          weight: state.weight,
+          coverage: flow.coverage,
+          hidden: 1 - flow.covered,
+        })}
+        draw={draw}
+        onHit={hit}
+      />
+      <p className="dim">
+        Shown: {percent(flow.covered)} of A&apos;s flow, {percent(flow.coveredOther ?? 0)} of B&apos;s.{" "}
+        {a.note}
+      </p>
+    </>
+  );
+}

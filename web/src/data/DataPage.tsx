@@ -1,0 +1,127 @@
+/** The data set page: bring a file, see what a model makes of it, and pick a row to explain. */
+
+import { type ReactNode, useEffect } from "react";
+
+import type { DataSet, Predicted } from "../api/types";
+import { FaultNote } from "../shell/FaultNote";
+import { JobLine } from "../shell/JobLine";
+import { ModelChoice } from "../shell/ModelChoice";
+import { Tabs } from "../shell/Tabs";
+import { useServer } from "../shell/context";
+import { count } from "../shell/figures";
+import { useDataSets } from "../shell/useDataSets";
+import { useKeptJob } from "../shell/useKeptJob";
+import { DataList } from "./DataList";
+import { HabitsJob, WordsJob } from "./aggregates";
+import { Limit, useLimit } from "./Limit";
+import { Predictions } from "./Predictions";
+import "../shell/parts.css";
+import "./data.css";
+
+const PARTS: Readonly<Record<string, string>> = {
+  "": "Predictions",
+  words: "Words of each class",
+  heads: "What heads attend to",
+};
+
+export function DataPage() {
+  const page = useServer();
+  const { state, update } = page;
+  const { sets, add } = useDataSets(page);
+  const chosen = sets.find(({ id }) => id === state.data) ?? (state.data === null ? (sets[0] ?? null) : null);
+  const choose = (id: string): void => update({ data: id, rows: "" }, "push");
+  return (
+    <div className="data-page with-list">
+      <DataList
+        sets={sets}
+        chosen={chosen?.id ?? null}
+        onChoose={choose}
+        onBrought={(brought) => {
+          add(brought);
+          choose(brought.id);
+          page.announce(`${brought.name} is here, with ${count(brought.rows, "row")}.`);
+        }}
+      />
+      {chosen ? <OneSet key={chosen.id} set={chosen} /> : <Nothing gone={state.data} />}
+    </div>
+  );
+}
+
+function Nothing({ gone }: { readonly gone: string | null }) {
+  return (
+    <div className="empty large">
+      {gone === null ? <h1>No data set yet</h1> : <h1>That data set is not here</h1>}
+      {gone !== null && (
+        <p>The link names one that this server does not have. It may have been started anew since.</p>
+      )}
+      <p>
+        Bring a file with texts, and labels if there are any: the page predicts every row, sorts them by how
+        much the model is surprised, and finds the words and heads that matter.
+      </p>
+      <p>
+        Or name it at the start: <code>whence app --data reviews.tsv</code>
+      </p>
+    </div>
+  );
+}
+
+function OneSet({ set }: { readonly set: DataSet }) {
+  const { source, session, state, update } = useServer();
+  const model = state.model || (session.models[0]?.id ?? "");
+  const [limit, setLimit] = useLimit(set.rows, 1000);
+  const job = useKeptJob<Predicted>(`predict ${session.started} ${set.id} ${model} ${limit}`);
+  const { run, value, running, fault } = job;
+  const begin = (): void => run((asking) => source.predict(set.id, { model, limit }, asking));
+  const untouched = value === null && !running && fault === null;
+  // A page of nothing but a button helps nobody: the first look is on the house, and can be called off.
+  useEffect(() => {
+    if (untouched) begin();
+  }, [set.id, model, limit]); // eslint-disable-line react-hooks/exhaustive-deps
+  return (
+    <div className="one-set">
+      <header>
+        <h1>{set.name}</h1>
+        <p className="dim">{factsOf(set)}</p>
+        {set.guessed.length > 0 && (
+          <p className="note">
+            Guessed from the file: the {set.guessed.length === 1 ? "column" : "columns"} of the{" "}
+            {set.guessed.join(" and the ")}.
+          </p>
+        )}
+        <div className="controls">
+          <ModelChoice label="Model" value={model} onChange={(id) => update({ model: id }, "push")} />
+          <Limit rows={set.rows} value={limit} most={10_000} onChange={setLimit} />
+          {!running && value === null && (
+            <button type="button" onClick={begin}>
+              Predict {count(limit, "row")}
+            </button>
+          )}
+        </div>
+      </header>
+      {running && <JobLine job={job.job} onCancel={job.cancel} />}
+      {fault && <FaultNote fault={fault} onAgain={begin} />}
+      <Tabs
+        label="Parts of the page"
+        names={PARTS}
+        value={state.tab in PARTS ? state.tab : ""}
+        onChange={(tab) => update({ tab }, "push")}
+      >
+        {(tab): ReactNode => {
+          if (tab === "words") return <WordsJob set={set} model={model} rows={value?.rows ?? []} />;
+          if (tab === "heads") return <HabitsJob set={set} model={model} />;
+          if (value) return <Predictions predicted={value} name={set.name} />;
+          return !running && !fault && <p className="empty">Not predicted yet.</p>;
+        }}
+      </Tabs>
+    </div>
+  );
+}
+
+function factsOf({ rows, text, pair, label }: DataSet): string {
+  const columns = [
+    `text in “${text}”`,
+    pair && `second text in “${pair}”`,
+    label ? `labels in “${label}”` : "no labels",
+  ];
+  return `${count(rows, "row")} · ${columns.filter(Boolean).join(" · ")}`;
+}

@@ -1,0 +1,54 @@
+/** Some rows by their numbers, each a way to the workbench. */
+
+import { useServer } from "../shell/context";
+import { explainRow } from "./explainRow";
+import { marked } from "./marked";
+import type { Row } from "./rows";
+
+interface Props {
+  readonly title: string;
+  readonly numbers: readonly number[];
+  readonly word: string;
+  readonly rows: readonly Row[];
+  readonly model: string;
+  readonly onClose: () => void;
+}
+
+export function Examples({ title, numbers, word, rows, model, onClose }: Props) {
+  const { update } = useServer();
+  const byNumber = new Map(rows.map((row) => [row.number, row]));
+  const known = numbers.flatMap((number) => byNumber.get(number) ?? []);
+  const unknown = numbers.filter((number) => !byNumber.has(number));
+  return (
+    <div className="examples" role="group" aria-label={title}>
+      <p>
+        <strong>{title}</strong>
+        <button type="button" className="small" onClick={onClose} aria-label="Close the examples">
+          ✕
+        </button>
+      </p>
+      <ul>
+        {known.map((row) => (
+          <li key={row.number}>
+            <button
+              type="button"
+              className="plain"
+              title="Explain this input"
+              onClick={() => update(explainRow(row, model), "push")}
+            >
+              <span className="dim">{row.number}</span>{" "}
+              {marked(row.pair === null ? row.text : `${row.text} | ${row.pair}`, word).map((part, at) =>
+                part.is ? <mark key={at}>{part.text}</mark> : part.text,
+              )}
+            </button>
+          </li>
+        ))}
+      </ul>
+      {unknown.length > 0 && (
+        <p className="dim">
+          Also in {unknown.length === 1 ? "row" : "rows"} {unknown.join(", ")}, which were not predicted.
+        </p>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,65 @@
+// @vitest-environment jsdom
+import { cleanup, fireEvent, render, screen } from "@testing-library/react";
+import { afterEach, expect, test, vi } from "vitest";
+
+import type { Flow } from "../api/types";
+import { type ShownFlow, shown } from "../flow/shown";
+import { Details, ordinal, wordsOf } from "./Details";
+
+afterEach(cleanup);
+
+const FLOW = {
+  tokens: ["[CLS]", "not", "bad"].map((text) => ({ text })),
+  edges: { layer: [1, 0], head: [3, -1], source: [0, 2], to: [2, 1], flow: [0.4, 0.1], weight: [0.75, 0.5] },
+  nodes: [
+    [0, 0.1, 0.2],
+    [0.4, 0, 0.5],
+    [1, 0, 0],
+  ],
+  total: 0.5,
+  whole: 0.8,
+  count: 2,
+} as unknown as Flow;
+const SHOWN: ShownFlow = shown(FLOW, 1);
+
+test("an edge in words: 0.4 of the 0.8 that flow are a half", () => {
+  expect(wordsOf({ kind: "edge", index: 0 }, null, SHOWN)).toEqual([
+    "Layer 1, head 3: “[CLS]” attends to “bad” with weight 0.75; 50.0% of the flow takes this edge, 1st of 2 shown.",
+  ]);
+  expect(wordsOf({ kind: "edge", index: 1 }, null, SHOWN)[0]).toMatch(
+    /^Layer 0, all heads: “bad” attends to “not”/,
+  );
+});
+
+test("a token in words", () => {
+  expect(wordsOf({ kind: "token", token: 2, level: 1 }, null, SHOWN)).toEqual([
+    "“bad” at level 1: 50.0% of the flow arrives there; shown are 1 edge into it and 1 edge out of it.",
+  ]);
+});
+
+test("a head in words", () => {
+  expect(wordsOf(null, [1, 3], SHOWN)).toEqual(["Layer 1, head 3: 1 of the shown edges, 50.0% of the flow."]);
+});
+
+test("the table names each edge, sorts, and chooses", () => {
+  const onEdge = vi.fn();
+  render(<Details shown={SHOWN} selected={{ kind: "edge", index: 0 }} onEdge={onEdge} />);
+  const rows = (): string[] =>
+    screen
+      .getAllByRole("row")
+      .slice(1)
+      .map((row) => row.textContent ?? "");
+  expect(rows()).toEqual(["11.3[CLS]bad0.40.75", "20.allbadnot0.10.5"]);
+  fireEvent.click(screen.getByRole("button", { name: "weight" }));
+  fireEvent.click(screen.getByRole("button", { name: /^weight/ }));
+  expect(rows()[0]).toBe("20.allbadnot0.10.5");
+  expect(screen.getByRole("columnheader", { name: /weight/ }).getAttribute("aria-sort")).toBe("ascending");
+  fireEvent.click(screen.getByRole("button", { name: "2" }));
+  expect(onEdge).toHaveBeenCalledWith(1);
+});
+
+test("ordinals", () => {
+  expect([1, 2, 3, 4, 11, 12, 13, 21, 102, 113].map(ordinal)).toEqual([
+    "1st", "2nd", "3rd", "4th", "11th", "12th", "13th", "21st", "102nd", "113th",
+  ]); // prettier-ignore
+});

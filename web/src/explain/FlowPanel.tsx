@@ -1,0 +1,97 @@
+/** How information flowed: controls, the picture, and the line that says what it does not show. */
+
+import { useCallback } from "react";
+
+import type { Flow } from "../api/types";
+import type { ShownFlow } from "../flow/shown";
+import { whyNoRings } from "../render/rings";
+import type { Hit, Theme } from "../render/scene";
+import { VIEWS as SCENES } from "../render/views";
+import { Drawn } from "../shell/Drawn";
+import { FaultNote } from "../shell/FaultNote";
+import { usePage } from "../shell/context";
+import type { Asked } from "../shell/useAsked";
+import type { ViewState } from "../state/state";
+import { wordsOf } from "./Details";
+import { FlowControls } from "./FlowControls";
+import { QueryBox } from "./QueryBox";
+import { type Ground, wordAt } from "./query";
+import { statusOf } from "./status";
+
+interface Props {
+  readonly asked: Asked<Flow>;
+  readonly shown: ShownFlow | null;
+  readonly ground: Ground;
+  readonly whyNot: string | null; // where this model has no attention to follow
+  readonly caption: string;
+  readonly selected: Hit | null;
+  readonly onHit: (hit: Hit, how: { readonly add: boolean }) => void;
+}
+
+export function FlowPanel({ asked, shown, ground, whyNot, caption, selected, onHit }: Props) {
+  const { source, state, update, announce } = usePage();
+  const { view, specials, tokens, token } = state;
+  const flow = asked.value;
+  // A link may ask for rings where there is no room for them.
+  const drawn = view === "rings" && flow && whyNoRings(flow) !== null ? "ladder" : view;
+  const chosen = shown ? wordsOf(selected, state.head, shown).join(" ") : "";
+  const draw = useCallback(
+    (theme: Theme, width: number) => {
+      const keep = token === null ? tokens : [...tokens, token];
+      return shown ? SCENES[drawn](shown, { width, theme, specials, keep }) : EMPTY;
+    },
+    [shown, drawn, specials, tokens, token],
+  );
+  return (
+    <section className="panel flow" aria-labelledby="flow" aria-busy={asked.pending}>
+      <h2 id="flow">Flow</h2>
+      {whyNot ? (
+        <p>{whyNot}</p>
+      ) : (
+        <>
+          <FlowControls
+            state={state}
+            update={update}
+            flow={flow}
+            coverage={shown?.coverage ?? 0.5}
+            layers={ground.layers}
+            word={token === null ? null : wordAt(token, ground)}
+            reach={source.reach ?? null}
+            query={<QueryBox state={state} ground={ground} update={update} announce={announce} />}
+          />
+          {asked.fault && <FaultNote fault={asked.fault} onAgain={asked.again} />}
+          {drawn !== view && flow && (
+            <p className="dim">{whyNoRings(flow)} The ladder shows the same edges.</p>
+          )}
+          {shown && (
+            <>
+              <p className="status" role="status">
+                {statusOf(shown, amongOf(state))}
+              </p>
+              <p className={chosen ? "chosen" : "chosen dim"} role="status">
+                {chosen || "Click an edge, a head or a word: its numbers stand here."}
+              </p>
+              <Drawn name="flow" caption={caption} draw={draw} onHit={onHit} selected={selected} />
+              <p className="dim">{shown.flow.note}</p>
+              {shown.flow.influence && (
+                <p className="dim">
+                  Tokens reached, from the input up: {shown.flow.influence.reached.join(", ")} of{" "}
+                  {shown.flow.tokens.length}.
+                </p>
+              )}
+            </>
+          )}
+          {!shown && !asked.fault && <p className="dim">Tracing …</p>}
+        </>
+      )}
+    </section>
+  );
+}
+
+function amongOf({ tokens, heads, layers, segments, least }: ViewState): string {
+  const isAsked =
+    tokens.length > 0 || heads.length > 0 || layers !== null || segments.length > 0 || least > 0;
+  return isAsked ? "what the filters let through" : "what does not end on special tokens";
+}
+
+const EMPTY = { width: 1, height: 1, marks: [], label: "", table: { columns: [], rows: [] }, edges: [] };

@@ -1,0 +1,69 @@
+/** Which method tints the text, which stand beside it, and how far they agree. */
+
+import type { Agreement } from "../api/types";
+import { percent, plain } from "../shell/figures";
+
+interface Props {
+  readonly names: readonly string[]; // all that can be asked for
+  readonly chosen: readonly string[];
+  readonly onChange: (methods: readonly string[]) => void;
+}
+
+const MOST = 4;
+
+export function MethodSwitch({ names, chosen, onChange }: Props) {
+  const [first = "", ...rest] = chosen;
+  const known = names.includes(first) ? names : [first, ...names];
+  return (
+    <span className="controls">
+      <label>
+        Method{" "}
+        <select
+          value={first}
+          onChange={(event) =>
+            onChange([event.target.value, ...rest.filter((each) => each !== event.target.value)])
+          }
+        >
+          {known.map((name, index) => (
+            <option key={name} value={name}>
+              {index < 9 && names.includes(name) ? `${names.indexOf(name) + 1}  ${name}` : name}
+            </option>
+          ))}
+        </select>
+      </label>
+      <label>
+        <span className="unseen">Stack another method</span>
+        <select
+          value=""
+          disabled={chosen.length >= MOST}
+          title={
+            chosen.length >= MOST ? `At most ${MOST} methods are stacked.` : "Stack another method below"
+          }
+          onChange={(event) => onChange([...chosen, event.target.value])}
+        >
+          <option value="">+ stack a method</option>
+          {names
+            .filter((name) => !chosen.includes(name))
+            .map((name) => (
+              <option key={name}>{name}</option>
+            ))}
+        </select>
+      </label>
+    </span>
+  );
+}
+
+export function AgreementList({ agreement }: { readonly agreement: readonly Agreement[] }) {
+  if (agreement.length === 0) return null;
+  return (
+    <ul className="agreement" aria-label="How far the methods agree">
+      {agreement.map(({ a, b, tau, top, k, chance }) => (
+        <li key={`${a} ${b}`}>
+          <b>{a}</b> and <b>{b}</b>:{" "}
+          {tau === null ? "no τ, because one of them says the same of every word" : `τ = ${plain(tau)}`}; of
+          the top {k} they share {percent(top)} <span className="dim">(chance {percent(chance)})</span>
+        </li>
+      ))}
+    </ul>
+  );
+}

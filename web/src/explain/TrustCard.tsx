@@ -1,0 +1,189 @@
+/** Can this explanation be believed? Tested on this very input, beside explanations that know nothing. */
+
+import { useCallback, useState } from "react";
+
+import type { TrustCard as Card, TrustTest } from "../api/types";
+import { curve } from "../render/curve";
+import type { Theme } from "../render/scene";
+import { Drawn } from "../shell/Drawn";
+import { FaultNote } from "../shell/FaultNote";
+import { JobLine } from "../shell/JobLine";
+import { plain } from "../shell/figures";
+import type { Working } from "../shell/useAsked";
+
+interface Props {
+  readonly work: Working<Card>;
+  readonly methods: readonly string[];
+  readonly caption: string;
+  readonly whyNot: string | null;
+  readonly onTest: () => void;
+}
+
+export function TrustCard({ work, methods, caption, whyNot, onTest }: Props) {
+  const { value, running, fault } = work;
+  return (
+    <section className="panel trust" aria-labelledby="trust">
+      <h2 id="trust">Trust</h2>
+      {fault && <FaultNote fault={fault} onAgain={onTest} />}
+      {running && <JobLine job={work.job} onCancel={work.cancel} />}
+      {!running && value === null && (
+        <>
+          <p>
+            <Verdict verdict="not tested" /> Does {methods.join(", ")} know more about this input than chance
+            does? Nobody has asked yet.
+          </p>
+          <button
+            type="button"
+            className="primary"
+            disabled={whyNot !== null}
+            title={whyNot ?? undefined}
+            onClick={onTest}
+          >
+            Test it
+          </button>
+          {whyNot && <p className="dim">{whyNot}</p>}
+        </>
+      )}
+      {value && <Tested card={value} caption={caption} />}
+    </section>
+  );
+}
+
+function Tested({ card, caption }: { readonly card: Card; readonly caption: string }) {
+  return (
+    <>
+      <p>{card.sentence}</p>
+      {card.methods.map((method, index) => (
+        <Method
+          key={method.method}
+          method={method}
+          card={card}
+          isFirst={index === 0}
+          caption={`${caption} · ${method.method}`}
+        />
+      ))}
+      <p className="dim">
+        {card.units} units, {card.rankings} random rankings beside it.
+      </p>
+    </>
+  );
+}
+
+interface MethodProps {
+  readonly method: Card["methods"][number];
+  readonly card: Card;
+  readonly isFirst: boolean;
+  readonly caption: string;
+}
+
+function Method({ method, card, isFirst, caption }: MethodProps) {
+  const questions = new Map(card.rules.map((rule) => [rule.name, rule.question]));
+  const tested = method.tests.filter(({ verdict }) => verdict !== "not tested");
+  const rest = method.tests.filter(({ verdict }) => verdict === "not tested");
+  return (
+    <details open={isFirst} className="tested">
+      <summary>
+        <b>{method.method}</b> <Verdict verdict={method.verdict} />
+      </summary>
+      {card.methods.length > 1 && <p>{method.sentence}</p>}
+      <ul className="tests">
+        {tested.map((test) => (
+          <Test key={keyOf(test)} test={test} question={questions.get(test.name) ?? ""} caption={caption} />
+        ))}
+      </ul>
+      {rest.length > 0 && (
+        <details>
+          <summary className="dim">Not tested: {rest.map(nameOf).join(", ")}</summary>
+          <ul className="tests">
+            {rest.map((test) => (
+              <Test
+                key={keyOf(test)}
+                test={test}
+                question={questions.get(test.name) ?? ""}
+                caption={caption}
+              />
+            ))}
+          </ul>
+        </details>
+      )}
+    </details>
+  );
+}
+
+interface TestProps {
+  readonly test: TrustTest;
+  readonly question: string;
+  readonly caption: string;
+}
+
+function Test({ test, question, caption }: TestProps) {
+  const [open, setOpen] = useState(test.name === "deletion");
+  return (
+    <li>
+      <details open={open} onToggle={(event) => setOpen(event.currentTarget.open)}>
+        <summary title={question}>
+          <b>{nameOf(test)}</b> {test.remove && <span className="dim">{test.remove} </span>}
+          <Verdict verdict={test.verdict} />
+        </summary>
+        <p>{test.why}</p>
+        {question && <p className="dim">{question}</p>}
+        {test.curve && open && <DeletionCurve curve={test.curve} test={test.name} caption={caption} />}
+      </details>
+      {figuresOf(test) && <p className="figures">{figuresOf(test)}</p>}
+    </li>
+  );
+}
+
+interface CurveProps {
+  readonly curve: NonNullable<TrustTest["curve"]>;
+  readonly test: string;
+  readonly caption: string;
+}
+
+function DeletionCurve({ curve: numbers, test, caption }: CurveProps) {
+  const draw = useCallback(
+    (theme: Theme, width: number) =>
+      curve(numbers, { width, theme, title: `${test}: the target's probability while tokens are removed` }),
+    [numbers, test],
+  );
+  return <Drawn name={`trust-${test}`} caption={caption} draw={draw} most={420} />;
+}
+
+function nameOf({ name }: TrustTest): string {
+  return name.replaceAll("_", " ");
+}
+
+function keyOf({ name, remove }: TrustTest): string {
+  return `${name} ${remove ?? ""}`;
+}
+
+/** The value beside what chance gets, and the place among random rankings. */
+export function figuresOf({
+  value,
+  null: random,
+  percentile,
+  interval,
+  direction,
+  beaten,
+  of,
+}: TrustTest): string {
+  if (value === null) return "";
+  const parts = [`value ${plain(value)}${direction ? `, ${direction} is better` : ""}`];
+  if (random) parts.push(`random ${plain(random.mean)} (${plain(random.low)} to ${plain(random.high)})`);
+  if (percentile !== null) {
+    const within = interval ? ` (${plain(interval[0])} to ${plain(interval[1])})` : "";
+    parts.push(`percentile ${plain(percentile)}${within}`);
+  }
+  if (beaten !== null && of !== null) parts.push(`beats ${beaten} of ${of}`);
+  return parts.join(" · ");
+}
+
+const SIGNS: Readonly<Record<string, string>> = { holds: "✓", weak: "~", fails: "✗" };
+
+export function Verdict({ verdict }: { readonly verdict: string }) {
+  return (
+    <span className={`verdict ${verdict.replace(" ", "-")}`}>
+      <span aria-hidden="true">{SIGNS[verdict] ?? "?"}</span> {verdict}
+    </span>
+  );
+}

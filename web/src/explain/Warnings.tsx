@@ -1,0 +1,28 @@
+/** What to know before believing what is shown. */
+
+import type { Explanations } from "../api/types";
+
+interface Props {
+  readonly explanations: Explanations;
+  readonly more?: readonly string[];
+}
+
+export function Warnings({ explanations: { warnings, failed, input }, more = [] }: Props) {
+  const cut = input.dropped > 0 && !warnings.some(({ code }) => code === "truncated");
+  const all = [
+    ...warnings.map(({ message }) => message),
+    ...(cut
+      ? [`The model reads so much at a time and no more: ${input.dropped} tokens at the end were left out.`]
+      : []),
+    ...failed.map(({ method, message }) => `${method}: ${message}`),
+    ...more,
+  ];
+  if (all.length === 0) return null;
+  return (
+    <ul className="warnings" aria-label="Warnings">
+      {all.map((message) => (
+        <li key={message}>{message}</li>
+      ))}
+    </ul>
+  );
+}

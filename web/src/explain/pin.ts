@@ -1,0 +1,20 @@
+/** What choosing a word does: the trace goes through it; with shift, edges must touch it. Once more, and it is undone. */
+
+import type { Flow } from "../api/types";
+import type { ViewState } from "../state/state";
+import { type Unit, tracedBy } from "./units";
+
+export function pinned(
+  state: ViewState,
+  unit: Pick<Unit, "tokens">,
+  add: boolean,
+  flow: Flow | null,
+): Partial<ViewState> {
+  if (add) {
+    const isIn = unit.tokens.every((token) => state.tokens.includes(token));
+    const rest = state.tokens.filter((token) => !unit.tokens.includes(token));
+    return { tokens: isIn ? rest : [...rest, ...unit.tokens] };
+  }
+  if (state.token !== null && unit.tokens.includes(state.token)) return { token: null, direction: "back" };
+  return { token: tracedBy(unit, flow), direction: state.token !== null ? state.direction : "through" };
+}

@@ -1,0 +1,53 @@
+/** The numbers of the workbench: explanations, the flow, and the edges of it that are shown. */
+
+import { useMemo } from "react";
+
+import type { Explanations, Flow, Input, ModelEntry } from "../api/types";
+import { readable } from "../flow/readable";
+import { type ShownFlow, shown as shownOf } from "../flow/shown";
+import { usePage } from "../shell/context";
+import { type Asked, useAsked } from "../shell/useAsked";
+import { entryOf, flowAsked, inputOf } from "./asked";
+import type { Ground } from "./query";
+
+export interface Numbers {
+  readonly input: Input;
+  readonly entry: ModelEntry | undefined;
+  readonly explained: Asked<Explanations>;
+  readonly traced: Asked<Flow>;
+  readonly shown: ShownFlow | null;
+  readonly ground: Ground;
+  readonly noFlow: string | null; // why this model has no attention to follow
+}
+
+export function useNumbers(): Numbers {
+  const { source, session, state } = usePage();
+  const input = useMemo(() => inputOf(state, session), [state, session]);
+  const entry = entryOf(input, session);
+  const explainAsked = { input, methods: [...state.methods] };
+  const explained = useAsked(JSON.stringify([session.started, explainAsked]), (asking) =>
+    source.explain(explainAsked, asking),
+  );
+  const noFlow = entry?.attention ?? null;
+  const asked = flowAsked(state, session);
+  const traced = useAsked(noFlow === null ? JSON.stringify([session.started, asked]) : null, (asking) =>
+    source.flow(asked, asking),
+  );
+  const flow = traced.value;
+  const shown = useMemo(
+    () => (flow ? shownOf(flow, readable(state.coverage, flow)) : null),
+    [flow, state.coverage],
+  );
+  const explanations = explained.fault ? null : explained.value;
+  const ground = useMemo(
+    () => ({
+      tokens: explanations?.tokens ?? flow?.tokens ?? [],
+      words: explanations?.words ?? [],
+      labels: explanations?.model.labels ?? [],
+      layers: flow?.layers ?? entry?.layers ?? 0,
+      heads: flow?.heads ?? entry?.heads ?? 0,
+    }),
+    [explanations, flow, entry?.layers, entry?.heads],
+  );
+  return { input, entry, explained, traced, shown, ground, noFlow };
+}

@@ -1,0 +1,90 @@
+/** Bars with their names and numbers, and an interval where there is one. */
+
+import { line, text } from "./marks";
+import type { Mark, Scene, Theme } from "./scene";
+import { figure, fit, widthOf } from "./text";
+
+export interface Bar {
+  readonly label: string;
+  readonly value: number | null;
+  readonly low?: number | null;
+  readonly high?: number | null;
+  readonly title?: string;
+}
+
+export interface BarOptions {
+  readonly width: number;
+  readonly theme: Theme;
+  readonly title: string;
+  readonly signed?: boolean;
+  readonly least?: number; // the ends of the axis, where the values should not set them
+  readonly most?: number;
+}
+
+const ROW = 20;
+const SIZE = 12;
+
+export function bars(items: readonly Bar[], options: BarOptions): Scene {
+  const { theme, width, title } = options;
+  const names = Math.min(width * 0.4, Math.max(24, ...items.map((item) => widthOf(item.label, SIZE)))) + 14;
+  const numbers = 52;
+  const ends = items
+    .flatMap(({ value, low, high }) => [value, low, high])
+    .filter((value) => typeof value === "number");
+  const least = Math.min(0, options.least ?? Math.min(0, ...ends));
+  const most = Math.max(0, options.most ?? Math.max(0, ...ends)) || (least < 0 ? 0 : 1);
+  const room = Math.max(40, width - names - numbers - 8);
+  const at = (value: number): number =>
+    names + ((Math.min(most, Math.max(least, value)) - least) / (most - least)) * room;
+
+  const marks: Mark[] = [line(at(0), 4, at(0), 4 + items.length * ROW, theme.rule)];
+  items.forEach((item, row) => {
+    const middle = 4 + row * ROW + ROW / 2;
+    const hit = { kind: "cell", row, column: 0 } as const;
+    const words = item.title ?? `${item.label}: ${told(item)}`;
+    marks.push(
+      text(names - 8, middle + 4, fit(item.label, SIZE, names - 10), theme, {
+        size: SIZE,
+        fill: theme.ink,
+        anchor: "end",
+      }),
+    );
+    marks.push(text(names + room + 8, middle + 4, item.value === null ? "–" : figure(item.value), theme));
+    if (item.value === null) return;
+    const [x1, x2] = [Math.min(at(0), at(item.value)), Math.max(at(0), at(item.value))];
+    const fill = options.signed ? theme.signed(item.value < 0 ? -0.8 : 0.8) : theme.flow;
+    marks.push({
+      kind: "rect",
+      x: x1,
+      y: middle - 6,
+      width: Math.max(1, x2 - x1),
+      height: 12,
+      fill,
+      hit,
+      title: words,
+    });
+    if (typeof item.low === "number" && typeof item.high === "number") {
+      marks.push(line(at(item.low), middle, at(item.high), middle, theme.ink, 1.25));
+      for (const end of [item.low, item.high])
+        marks.push(line(at(end), middle - 3, at(end), middle + 3, theme.ink, 1.25));
+    }
+  });
+  return {
+    width,
+    height: 8 + items.length * ROW,
+    marks,
+    label: `${title}: ${items.length} bars.`,
+    table: {
+      columns: ["name", "value", "low", "high"],
+      rows: items.map((item) => [item.label, item.value ?? "not known", item.low ?? "", item.high ?? ""]),
+    },
+    edges: [],
+  };
+}
+
+function told({ value, low, high }: Bar): string {
+  if (value === null) return "not known";
+  const interval =
+    typeof low === "number" && typeof high === "number" ? ` (${figure(low)} to ${figure(high)})` : "";
+  return figure(value) + interval;
+}

@@ -1,0 +1,83 @@
+/** Layers x tokens, as the ladder stands, but without its lines: what the shown edges of a layer bring to each token. */
+
+import type { ShownFlow } from "../flow/shown";
+import { columns } from "./columns";
+import {
+  bundles,
+  edgesOf,
+  flowLabel,
+  flowTable,
+  legend,
+  mostChange,
+  nameOf,
+  type FlowOptions,
+} from "./flowmarks";
+import { text } from "./marks";
+import { strip } from "./scale";
+import type { Mark, Scene } from "./scene";
+import { gutter, GUTTER, SKIP, skips } from "./sinks";
+import { figure } from "./text";
+
+const LEFT = 60;
+
+export function heatmap(shown: ShownFlow, options: FlowOptions): Scene {
+  const { flow, other } = shown;
+  const { theme } = options;
+  const hasGutter = (options.specials ?? "gutter") === "gutter";
+  const side = SKIP + (hasGutter ? GUTTER : 0);
+  const top = 30 + (other ? 24 : 0);
+  const pitch = Math.min(44, Math.max(20, 360 / flow.layers));
+  const yOf = (level: number): number => top + (flow.layers - level) * pitch;
+
+  const grid = columns(shown, options, LEFT, options.width - side);
+  const parts = bundles(shown.edges, ({ layer, to }) => `${layer} ${to}`);
+  const byPlace = new Map(parts.map((part) => [`${part.edges[0]?.layer} ${part.edges[0]?.to}`, part]));
+  const most = Math.max(...parts.map((part) => Math.max(part.a, part.b, other ? 0 : part.flow)), 1e-12);
+  const change = mostChange(parts);
+  const isChange = Boolean(other && options.difference);
+  const colour = (value: number): string =>
+    isChange ? theme.difference(value / (change || 1)) : theme.sequential(Math.sqrt(value / most));
+
+  const marks: Mark[] = isChange ? legend(shown, options, LEFT, 14, change) : [];
+  if (other && !isChange) marks.push(text(LEFT, 18, "left half of a cell: A; right half: B", theme));
+  for (let layer = flow.layers - 1; layer >= 0; layer--) {
+    marks.push(text(LEFT - 8, yOf(layer) - pitch / 2 + 4, `layer ${layer}`, theme, { anchor: "end" }));
+    for (const [token, x] of grid.x) {
+      const part = byPlace.get(`${layer} ${token}`);
+      const [a, b] = [part?.a ?? 0, part?.b ?? 0];
+      const box = {
+        x: x - grid.unit / 2 + 0.75,
+        y: yOf(layer + 1) + 0.75,
+        width: grid.unit - 1.5,
+        height: pitch - 1.5,
+      };
+      const hit = { kind: "cell", row: layer, column: token } as const;
+      const edges = `${part?.edges.length ?? 0} edges shown`;
+      const value = other ? `A ${figure(a)}, B ${figure(b)}` : figure(a);
+      const title = `layer ${layer}: ${value} flows to ${nameOf(flow.tokens, token)}, ${edges}`;
+      const frame = { stroke: theme.rule, strokeWidth: 0.5 };
+      if (other && !isChange) {
+        marks.push({ kind: "rect", ...box, width: box.width / 2, fill: colour(a) });
+        marks.push({ kind: "rect", ...box, x: box.x + box.width / 2, width: box.width / 2, fill: colour(b) });
+        marks.push({ kind: "rect", ...box, ...frame, hit, title });
+      } else marks.push({ kind: "rect", ...box, ...frame, fill: colour(isChange ? b - a : a), hit, title });
+    }
+  }
+  const bottom = yOf(0) + 6;
+  marks.push(...grid.labels(bottom));
+  marks.push(...skips(shown, theme, grid.right + 8, yOf));
+  if (hasGutter) marks.push(...gutter(shown, theme, grid.right + SKIP, yOf));
+  const under = bottom + grid.deep + 26;
+  if (!isChange) {
+    const scale = { low: 0, high: most, colour, root: true, title: "flow to the token, by the edges shown" };
+    marks.push(...strip(scale, theme, LEFT, under, 220));
+  }
+  return {
+    width: Math.max(options.width, grid.right + side),
+    height: under + (isChange ? 0 : 32),
+    marks,
+    label: flowLabel(shown, "Heatmap of layers by tokens"),
+    table: flowTable(shown),
+    edges: edgesOf(shown),
+  };
+}

@@ -1,0 +1,37 @@
+/** A picture as wide as its place. */
+
+import { useMemo } from "react";
+
+import type { Hit, Scene, Theme } from "../render/scene";
+import { usePage } from "./context";
+import { Picture } from "./Picture";
+import { useWidth } from "./useWidth";
+
+interface Props {
+  readonly name: string;
+  readonly caption: string;
+  readonly draw: (theme: Theme, width: number) => Scene; // useCallback it: a new one is a new picture
+  readonly onHit?: (hit: Hit, how: { readonly add: boolean }) => void;
+  readonly selected?: Hit | null;
+  readonly most?: number; // no wider than this
+}
+
+export function Drawn({ name, caption, draw, onHit, selected, most = Infinity }: Props) {
+  const { theme } = usePage();
+  const [place, measured] = useWidth();
+  const width = Math.min(measured, most);
+  const scene = useMemo(() => draw(theme, width), [draw, theme, width]);
+  return (
+    <div ref={place} className="drawn">
+      <Picture
+        scene={scene}
+        name={name}
+        caption={caption}
+        theme={theme}
+        draw={(other) => draw(other, width)}
+        {...(onHit ? { onHit } : {})}
+        {...(selected === undefined ? {} : { selected })}
+      />
+    </div>
+  );
+}

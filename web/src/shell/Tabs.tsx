@@ -1,0 +1,54 @@
+/** Parts of a page, one at a time. Arrow keys walk along, as readers of screens expect. */
+
+import { type KeyboardEvent, type ReactNode, useId, useRef } from "react";
+
+interface Props {
+  readonly label: string;
+  readonly names: Readonly<Record<string, string>>;
+  readonly value: string;
+  readonly onChange: (name: string) => void;
+  readonly children: (name: string) => ReactNode;
+}
+
+export function Tabs({ label, names, value, onChange, children }: Props) {
+  const id = useId();
+  const list = useRef<HTMLDivElement>(null);
+  const keys = Object.keys(names);
+  const walk = (event: KeyboardEvent): void => {
+    const at = nextTab(keys.indexOf(value), keys.length, event.key);
+    if (at === null) return;
+    event.preventDefault();
+    onChange(keys[at] ?? value);
+    list.current?.querySelectorAll("button")[at]?.focus();
+  };
+  return (
+    <>
+      <div className="tabs" role="tablist" aria-label={label} tabIndex={-1} ref={list} onKeyDown={walk}>
+        {keys.map((key) => (
+          <button
+            key={key}
+            type="button"
+            role="tab"
+            id={`${id}-${key}`}
+            aria-selected={key === value}
+            aria-controls={`${id}-panel`}
+            tabIndex={key === value ? 0 : -1}
+            onClick={() => onChange(key)}
+          >
+            {names[key]}
+          </button>
+        ))}
+      </div>
+      <div className="tab-panel" role="tabpanel" id={`${id}-panel`} aria-labelledby={`${id}-${value}`}>
+        {children(value)}
+      </div>
+    </>
+  );
+}
+
+export function nextTab(at: number, of: number, key: string): number | null {
+  if (key === "ArrowRight") return (at + 1) % of;
+  if (key === "ArrowLeft") return (at + of - 1) % of;
+  if (key === "Home") return 0;
+  return key === "End" ? of - 1 : null;
+}

@@ -1,0 +1,12 @@
+/** Hands a file to whoever sits in front of the page. */
+
+export function download(name: string, content: Blob): void {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(content);
+  link.download = name;
+  document.body.append(link);
+  link.click();
+  link.remove();
+  // The browser reads the address after this task.
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+}

@@ -1,0 +1,89 @@
+/** The one state of the page, kept in the address. */
+
+import type { ViewState } from "./state";
+import { format, parse } from "./url";
+
+export type Mode = "push" | "replace";
+
+export interface Store {
+  readonly get: () => ViewState;
+  /** What of the last link could not be read. */
+  readonly problems: () => readonly string[];
+  readonly update: (change: Partial<ViewState>, mode?: Mode) => void;
+  readonly subscribe: (listener: () => void) => () => void;
+  readonly close: () => void;
+}
+
+/** Browsers slow pages down that write addresses at every movement of the hand; they are written when it rests. */
+const REST = 150;
+
+export function addressStore(page: Window): Store {
+  let { state, problems } = parse(page.location.hash);
+  let waiting: number | null = null;
+  const listeners = new Set<() => void>();
+  const tell = (): void => listeners.forEach((listener) => listener());
+
+  const write = (mode: Mode): void => {
+    if (waiting !== null) page.clearTimeout(waiting);
+    waiting = null;
+    const address = format(state);
+    if (address === page.location.hash) return;
+    if (mode === "push") page.history.pushState(null, "", address);
+    else page.history.replaceState(null, "", address);
+  };
+  const moved = (): void => {
+    if (waiting !== null) page.clearTimeout(waiting);
+    waiting = null;
+    if (format(state) === page.location.hash) return;
+    ({ state, problems } = parse(page.location.hash));
+    tell();
+  };
+  page.addEventListener("popstate", moved);
+  page.addEventListener("hashchange", moved);
+
+  return {
+    get: () => state,
+    problems: () => problems,
+    update: (change, mode = "push") => {
+      const next = { ...state, ...change };
+      if (format(next) === format(state)) return;
+      // A drag that has not been written yet belongs to the step before this one.
+      if (mode === "push" && waiting !== null) write("replace");
+      state = next;
+      problems = [];
+      if (mode === "push") write("push");
+      else waiting ??= page.setTimeout(() => write("replace"), REST);
+      tell();
+    },
+    subscribe: (listener) => {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
+    close: () => {
+      if (waiting !== null) write("replace");
+      page.removeEventListener("popstate", moved);
+      page.removeEventListener("hashchange", moved);
+    },
+  };
+}
+
+/** For a notebook, or a frame that has no address of its own. */
+export function memoryStore(first: ViewState): Store {
+  let state = first;
+  const listeners = new Set<() => void>();
+  return {
+    get: () => state,
+    problems: () => [],
+    update: (change) => {
+      const next = { ...state, ...change };
+      if (format(next) === format(state)) return;
+      state = next;
+      listeners.forEach((listener) => listener());
+    },
+    subscribe: (listener) => {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
+    close: () => listeners.clear(),
+  };
+}

@@ -1,0 +1,121 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+
+import { DIRECTIONS, PAGES, SEGMENTS, SPECIALS, STATISTICS, VIEWS, WEIGHTS, namesOf } from "./choices";
+import { DEFAULT, type ViewState } from "./state";
+import { format, parse } from "./url";
+
+const number = fc.integer({ min: 0, max: 999_999 });
+const text = fc.string({ unit: "binary", maxLength: 40 });
+const share = fc.double({ min: 0, max: 1, noNaN: true }).map((value) => value + 0); // -0 is 0
+const head = fc.tuple(number, number);
+const name = text.filter((written) => written !== "" && !written.includes(","));
+
+const states: fc.Arbitrary<ViewState> = fc.record({
+  page: fc.constantFrom(...namesOf(PAGES)),
+  model: text,
+  other: text,
+  text,
+  pair: fc.option(text),
+  methods: fc.array(name, { minLength: 1, maxLength: 4 }),
+  target: fc.option(text),
+  of: fc.constantFrom("logit", "probability"),
+  weight: fc.constantFrom(...namesOf(WEIGHTS)),
+  direction: fc.constantFrom(...namesOf(DIRECTIONS)),
+  token: fc.option(number),
+  coverage: fc.option(fc.integer({ min: 1, max: 1000 }).map((tenths) => tenths / 1000)), // a link keeps a tenth of a percent
+  layers: fc.option(fc.tuple(number, number).map(([a, b]) => [Math.min(a, b), Math.max(a, b)] as const)),
+  heads: fc.array(head, { maxLength: 5 }),
+  tokens: fc.array(number, { maxLength: 5 }),
+  segments: fc.uniqueArray(fc.constantFrom(...namesOf(SEGMENTS))),
+  least: share,
+  specials: fc.constantFrom(...namesOf(SPECIALS)),
+  classic: fc.option(
+    fc.record({ threshold: share.filter((value) => value > 0), decay: share, carry: fc.boolean() }),
+  ),
+  view: fc.constantFrom(...namesOf(VIEWS)),
+  statistic: fc.constantFrom(...namesOf(STATISTICS)),
+  thumbnails: fc.boolean(),
+  head: fc.option(head),
+  words: fc.boolean(),
+  difference: fc.boolean(),
+  data: fc.option(text),
+  result: fc.option(text),
+  card: fc.option(text),
+  tab: text,
+  rows: text,
+});
+
+test("a link restores every state", () => {
+  fc.assert(
+    fc.property(states, (state) => {
+      expect(parse(format(state))).toEqual({ state, problems: [] });
+    }),
+    { numRuns: 500, seed: 6 },
+  );
+});
+
+test("a browser's address bar changes nothing of a link", () => {
+  fc.assert(
+    fc.property(states, (state) => {
+      const address = new URL(`http://127.0.0.1/${format(state)}`);
+      expect(parse(address.hash).state).toEqual(state);
+    }),
+    { numRuns: 200, seed: 7 },
+  );
+});
+
+test("only what differs is written", () => {
+  expect(format(DEFAULT)).toBe("#/explain");
+  const state: ViewState = {
+    ...DEFAULT,
+    text: "not bad, at all",
+    methods: ["attcat", "rollout"],
+    layers: [3, 11],
+    heads: [[9, 4]],
+    token: 6,
+  };
+  expect(format(state)).toBe("#/explain?text=not+bad,+at+all&m=attcat,rollout&tok=6&L=3-11&H=9.4");
+});
+
+test("an empty address is the default", () => {
+  for (const hash of ["", "#", "#/", "#/explain", "#/explain?"])
+    expect(parse(hash)).toEqual({ state: DEFAULT, problems: [] });
+});
+
+test.each([
+  ["#/nowhere?p=30", "There is no page “nowhere”."],
+  ["#/explain?p=300", "The link's p=300 cannot be read; the default holds."],
+  ["#/explain?p=", "The link's p= cannot be read; the default holds."],
+  ["#/explain?L=7-3", "The link's L=7-3 cannot be read; the default holds."],
+  ["#/explain?H=9.4,x", "The link's H=9.4,x cannot be read; the default holds."],
+  ["#/explain?m=", "The link's m= cannot be read; the default holds."],
+  ["#/explain?m=a,b,c,d,e", "The link's m=a,b,c,d,e cannot be read; the default holds."],
+  ["#/explain?view=__proto__", "The link's view=__proto__ cannot be read; the default holds."],
+  ["#/explain?classic=0,0,1", "The link's classic=0,0,1 cannot be read; the default holds."],
+  ["#/explain?color=red", "The link says “color”, which this page does not know."],
+])("%s falls back and says so", (hash, problem) => {
+  const parsed = parse(hash);
+  expect(parsed.problems).toEqual([problem]);
+  expect({ ...parsed.state, coverage: null }).toEqual(DEFAULT);
+});
+
+test("what can be read is kept beside what cannot", () => {
+  const { state, problems } = parse("#/explain?p=30&L=x&tok=4");
+  expect(state).toEqual({ ...DEFAULT, coverage: 0.3, token: 4 });
+  expect(problems).toHaveLength(1);
+});
+
+test("no link crashes the page", () => {
+  fc.assert(
+    fc.property(fc.string({ unit: "binary" }), (hash) => {
+      parse(`#${hash}`);
+      parse(`#/explain?${hash}`);
+    }),
+    { seed: 8 },
+  );
+});
+
+test("half a surrogate pair becomes the replacement character", () => {
+  expect(parse(format({ ...DEFAULT, text: "a\ud800b" })).state.text).toBe("a\ufffdb");
+});

@@ -1,0 +1,131 @@
+/** ViewState <-> the part of the address after `#`. Only what differs from the default is written. */
+
+import { DIRECTIONS, PAGES, SEGMENTS, SPECIALS, STATISTICS, VIEWS, WEIGHTS } from "./choices";
+import * as field from "./fields";
+import type { Field } from "./fields";
+import { DEFAULT, type ViewState } from "./state";
+
+type Fields = {
+  readonly [K in Exclude<keyof ViewState, "page">]: readonly [key: string, field: Field<ViewState[K]>];
+};
+
+const OF = { logit: "", probability: "" };
+
+const classic: Field<NonNullable<ViewState["classic"]>> = {
+  write: ({ threshold, decay, carry }) => [threshold, decay, field.flag.write(carry)].join(","),
+  read: (written) => {
+    const [threshold, decay, carry, ...rest] = written.split(",");
+    const read = {
+      threshold: field.share.read(threshold ?? ""),
+      decay: field.share.read(decay ?? ""),
+      carry: field.flag.read(carry ?? ""),
+    };
+    if (rest.length > 0 || !read.threshold || read.decay === undefined || read.carry === undefined)
+      return undefined;
+    return { threshold: read.threshold, decay: read.decay, carry: read.carry };
+  },
+};
+
+const methods: Field<readonly string[]> = {
+  write: field.list(field.name).write,
+  read: (written) => (written === "" ? undefined : field.list(field.name, 4).read(written)),
+};
+
+/** In the order in which they stand in a link. */
+const FIELDS: Fields = {
+  model: ["model", field.text],
+  other: ["other", field.text],
+  text: ["text", field.text],
+  pair: ["pair", field.optional(field.text)],
+  methods: ["m", methods],
+  target: ["target", field.optional(field.text)],
+  of: ["of", field.choice(OF)],
+  weight: ["C", field.choice(WEIGHTS)],
+  direction: ["dir", field.choice(DIRECTIONS)],
+  token: ["tok", field.optional(field.integer)],
+  coverage: ["p", field.optional(field.percent)],
+  layers: ["L", field.optional(field.range)],
+  heads: ["H", field.list(field.head)],
+  tokens: ["pin", field.list(field.integer)],
+  segments: ["seg", field.list(field.choice(SEGMENTS))],
+  least: ["least", field.share],
+  specials: ["specials", field.choice(SPECIALS)],
+  classic: ["classic", field.optional(classic)],
+  view: ["view", field.choice(VIEWS)],
+  statistic: ["stat", field.choice(STATISTICS)],
+  thumbnails: ["thumbs", field.flag],
+  head: ["head", field.optional(field.head)],
+  words: ["words", field.flag],
+  difference: ["diff", field.flag],
+  tab: ["tab", field.text],
+  rows: ["rows", field.text],
+  data: ["data", field.optional(field.text)],
+  result: ["result", field.optional(field.text)],
+  card: ["card", field.optional(field.text)],
+};
+
+const NAMES = Object.keys(FIELDS) as (keyof Fields)[];
+
+export function format(state: ViewState): string {
+  const parts = NAMES.flatMap((name) => part(name, state));
+  return `#/${state.page}${parts.length > 0 ? `?${parts.join("&")}` : ""}`;
+}
+
+function part<K extends keyof Fields>(name: K, state: ViewState): readonly string[] {
+  const [key, { write }] = FIELDS[name];
+  const value: ViewState[K] = state[name];
+  const usual: ViewState[K] = DEFAULT[name];
+  if (value === null || (usual !== null && write(value) === write(usual))) return [];
+  return [`${key}=${encode(write(value))}`];
+}
+
+export interface Parsed {
+  readonly state: ViewState;
+  readonly problems: readonly string[]; // what of the link could not be read, in sentences
+}
+
+/** Reads any link: what it does not understand stays as it is by default, and is told. */
+export function parse(hash: string): Parsed {
+  const [path = "", query = ""] = split(hash.replace(/^#?\/?/, ""));
+  const problems: string[] = [];
+  const page = path === "" ? DEFAULT.page : field.choice(PAGES).read(path);
+  if (page === undefined) problems.push(`There is no page “${path}”.`);
+  const change: { -readonly [K in keyof ViewState]?: ViewState[K] } = { page: page ?? DEFAULT.page };
+  const given = new URLSearchParams(query);
+  for (const name of NAMES) take(name, given, change, problems);
+  const known = new Set<string>(NAMES.map((name) => FIELDS[name][0]));
+  for (const key of new Set(given.keys())) {
+    if (!known.has(key)) problems.push(`The link says “${short(key)}”, which this page does not know.`);
+  }
+  return { state: { ...DEFAULT, ...change }, problems };
+}
+
+function take<K extends keyof Fields>(
+  name: K,
+  given: URLSearchParams,
+  change: { -readonly [N in keyof ViewState]?: ViewState[N] },
+  problems: string[],
+): void {
+  const [key, { read }] = FIELDS[name];
+  const written = given.get(key);
+  if (written === null) return;
+  const value: ViewState[K] | undefined = read(written);
+  if (value === undefined)
+    problems.push(`The link's ${key}=${short(written)} cannot be read; the default holds.`);
+  else change[name] = value;
+}
+
+function split(path: string): readonly string[] {
+  const mark = path.indexOf("?");
+  return mark < 0 ? [path] : [path.slice(0, mark), path.slice(mark + 1)];
+}
+
+/** Half a surrogate pair has no encoding; it becomes the replacement character, as anywhere on the way to a server. */
+function encode(written: string): string {
+  const sound = written.replace(/\p{Surrogate}/gu, "\uFFFD");
+  return encodeURIComponent(sound).replace(/%2C/g, ",").replace(/%20/g, "+");
+}
+
+function short(written: string): string {
+  return written.length > 40 ? `${written.slice(0, 40)}…` : written;
+}

@@ -1,0 +1,283 @@
+import { inflateSync } from "node:zlib";
+import { JSDOM } from "jsdom";
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { shown } from "../src/flow/shown";
+import { caption, captionLines } from "../src/render/caption";
+import { csv } from "../src/render/csv";
+import { arcOf } from "../src/render/geometry";
+import { hitIndex } from "../src/render/hits";
+import { circle } from "../src/render/marks";
+import { pngOf } from "../src/render/pixels";
+import { scaleFor } from "../src/render/png";
+import type { Mark, Scene } from "../src/render/scene";
+import { svg } from "../src/render/svg";
+import { figure, fit, percent, quoted, shorten, visible, widthOf } from "../src/render/text";
+import { contrast, DARK, inkOn, LIGHT } from "../src/render/theme";
+import { VIEWS } from "../src/render/views";
+import { fixture, HOSTILE, made } from "./flows";
+
+function sceneOf(marks: readonly Mark[], label = "a scene"): Scene {
+  return { width: 200, height: 100, marks, label, table: { columns: [], rows: [] }, edges: [] };
+}
+
+describe("svg", () => {
+  const hostile = made({
+    tokens: HOSTILE,
+    edges: HOSTILE.map((_, i) => [1, 0, 0, i, 0.1 + i / 100] as const),
+  });
+
+  it.each(Object.keys(VIEWS) as (keyof typeof VIEWS)[])(
+    "is well-formed, and nothing a token says becomes a tag: %s",
+    (name) => {
+      const scene = VIEWS[name](shown(hostile, 1), { width: 800, theme: LIGHT });
+      const file = svg(scene, LIGHT, `whence · ${HOSTILE.join(" ")}`);
+      const { document } = new JSDOM(file, { contentType: "image/svg+xml" }).window;
+      const tags = new Set([...document.querySelectorAll("*")].map((element) => element.tagName));
+      expect([...tags].sort()).toEqual(["metadata", "path", "rect", "svg", "text", "title"]);
+      expect(document.querySelectorAll("[onerror], [onload], [href]")).toHaveLength(0);
+      expect(document.querySelector("metadata")?.textContent).toContain("<img src=x onerror=alert(1)>");
+    },
+  );
+
+  it("has a mark for every edge, with a title that names it", () => {
+    const flow = shown(fixture("attention"), 0.5);
+    const { document } = new JSDOM(svg(VIEWS.ladder(flow, { width: 800, theme: LIGHT }), LIGHT, ""), {
+      contentType: "image/svg+xml",
+    }).window;
+    const edges = [...document.querySelectorAll("[data-edge]")];
+    expect(edges).toHaveLength(flow.edges.length);
+    expect(
+      edges.every((edge) => /^layer \d, head \d: /.test(edge.querySelector("title")?.textContent ?? "")),
+    ).toBe(true);
+  });
+
+  it("shows the caption and keeps it as metadata", () => {
+    const words = caption({
+      model: "reviews",
+      revision: "abc",
+      method: "attcat",
+      weight: "value_zeroing",
+      coverage: 0.5,
+      hidden: 0.25,
+      date: "2026-11-15",
+    });
+    expect(words).toBe(
+      "whence · reviews@abc · method attcat · edge weight value zeroing · coverage 50% · hidden 25% of the flow · 2026-11-15",
+    );
+    const { document } = new JSDOM(svg(sceneOf([]), LIGHT, words), { contentType: "image/svg+xml" }).window;
+    expect(document.querySelector("metadata")?.textContent).toBe(words);
+    expect([...document.querySelectorAll("text")].map((text) => text.textContent).join(" ")).toBe(words);
+  });
+});
+
+it("folds a caption without losing a word", () => {
+  fc.assert(
+    fc.property(
+      fc.array(fc.string({ minLength: 1 }).filter((word) => !/\s/.test(word))),
+      fc.integer({ min: 40, max: 900 }),
+      (words, width) => {
+        expect(captionLines(words.join(" "), width).join(" ")).toBe(words.join(" "));
+      },
+    ),
+  );
+});
+
+describe("png", () => {
+  function decoded(uri: string): { type: number; palette: Buffer | undefined; raw: Buffer } {
+    const bytes = Buffer.from(uri.split(",")[1] ?? "", "base64");
+    const chunks = new Map<string, Buffer>();
+    for (let at = 8; at < bytes.length;) {
+      const length = bytes.readUInt32BE(at);
+      chunks.set(bytes.toString("latin1", at + 4, at + 8), bytes.subarray(at + 8, at + 8 + length));
+      at += 12 + length;
+    }
+    return {
+      type: chunks.get("IHDR")?.[9] ?? -1,
+      palette: chunks.get("PLTE"),
+      raw: inflateSync(chunks.get("IDAT") ?? Buffer.alloc(0)),
+    };
+  }
+
+  it("writes few colours with a palette, and they come back", () => {
+    const pixels = Uint8ClampedArray.from([255, 0, 0, 255, 0, 0, 255, 255, 255, 0, 0, 255, 9, 9, 9, 255]);
+    const { type, palette, raw } = decoded(pngOf(pixels, 2, 2));
+    expect(type).toBe(3);
+    expect([...(palette ?? [])]).toEqual([255, 0, 0, 0, 0, 255, 9, 9, 9]);
+    expect([...raw]).toEqual([0, 0, 1, 0, 0, 2]); // each row begins with its filter
+  });
+
+  it("writes many colours in full, over several blocks", () => {
+    const [columns, rows] = [150, 150]; // 90 150 bytes with filters: more than a block of 65 535
+    const pixels = Uint8ClampedArray.from(
+      { length: columns * rows * 4 },
+      (_, i) => (i % 4 === 3 ? 255 : (i * 7919) >> (i % 5)) & 255,
+    );
+    const { type, raw } = decoded(pngOf(pixels, columns, rows));
+    expect(type).toBe(6);
+    expect(raw.length).toBe(rows * (columns * 4 + 1));
+    expect([...raw.subarray(1, 1 + columns * 4)]).toEqual([...pixels.subarray(0, columns * 4)]);
+  });
+
+  it("is one to four times as large, and never larger than a canvas can be", () => {
+    expect(scaleFor(800, 600, 2)).toBe(2);
+    expect(scaleFor(800, 600, 9)).toBe(4);
+    expect(scaleFor(800, 600, 0)).toBe(1);
+    expect(8000 * scaleFor(8000, 600, 4)).toBeLessThanOrEqual(16_000);
+  });
+});
+
+describe("csv", () => {
+  it("quotes as RFC 4180 says, and defuses formulas as the Python side does", () => {
+    const table = { columns: ["token", "flow"], rows: [['a "b", c', 0.5], ["=1+1", -2], ["-x", 1], ["@x", 1], ["\ttab", 1], ["two\nlines", 1], ["+", Number.NaN]] }; // prettier-ignore
+    expect(csv(table, "whence · reviews").split("\r\n")).toEqual([
+      "whence · reviews",
+      "token,flow",
+      '"a ""b"", c",0.5',
+      "'=1+1,-2",
+      "'-x,1",
+      "'@x,1",
+      "'\ttab,1",
+      '"two\nlines",1',
+      "'+,",
+      "",
+    ]);
+    expect(csv({ columns: ["a"], rows: [["\n"]] }, "")).toBe('a\r\n"\'\n"\r\n');
+  });
+});
+
+describe("text", () => {
+  it("makes visible what cannot be seen", () => {
+    expect(HOSTILE.map(visible).slice(3, 8)).toEqual([
+      "‹202E›gnp.exe",
+      "👩‍👩‍👧‍👦🏳️‍🌈",
+      "‹200B›",
+      "∅",
+      "‹0000›‹D800›",
+    ]);
+    expect(visible("\n\t")).toBe("⏎⇥");
+    expect(visible("  ")).toBe("␣␣");
+    expect(visible("نمی\u200cخواهم")).toBe("نمی\u200cخواهم");
+    expect(visible("\u200dx")).toBe("‹200D›x");
+  });
+
+  it("isolates a token in a sentence", () => {
+    expect(quoted("שלום")).toBe("“\u2068שלום\u2069”");
+  });
+
+  it("cuts between characters, never inside one", () => {
+    expect(shorten("👩‍👩‍👧‍👦👩‍👩‍👧‍👦👩‍👩‍👧‍👦", 2)).toBe("👩‍👩‍👧‍👦…");
+    expect(shorten("short", 5)).toBe("short");
+  });
+
+  it("fits any text into any room", () => {
+    fc.assert(
+      fc.property(fc.string({ unit: "grapheme" }), fc.integer({ min: 0, max: 300 }), (words, room) => {
+        const cut = fit(words, 12, room);
+        expect(widthOf(cut, 12)).toBeLessThanOrEqual(room + 1e-9);
+        expect(cut === words || cut === "" || (cut.endsWith("…") && words.startsWith(cut.slice(0, -1)))).toBe(
+          true,
+        );
+      }),
+    );
+  });
+
+  it("writes figures shortly", () => {
+    expect([0, 1, 0.123456, 1234567, 0.0000123, Number.NaN].map(figure)).toEqual([
+      "0",
+      "1",
+      "0.123",
+      "1.2e+6",
+      "1.2e-5",
+      "–",
+    ]);
+    expect([0, 0.0004, 0.042, 0.5, 0.996, null].map(percent)).toEqual([
+      "0%",
+      "<0.1%",
+      "4.2%",
+      "50%",
+      "100%",
+      "–",
+    ]);
+  });
+});
+
+describe("theme", () => {
+  it.each([LIGHT, DARK])("has ink for every colour of every scale: $name", (theme) => {
+    for (let i = -100; i <= 100; i++) {
+      for (const colour of [
+        theme.sequential(Math.abs(i) / 100),
+        theme.signed(i / 100),
+        theme.difference(i / 100),
+      ]) {
+        expect(contrast(colour, inkOn(colour))).toBeGreaterThanOrEqual(4.5);
+      }
+    }
+    for (const ink of [theme.ink, theme.dim, theme.accent])
+      expect(contrast(ink, theme.paper)).toBeGreaterThanOrEqual(4.5);
+    // Lines that carry meaning: WCAG asks for 3 to 1.
+    for (const line of [theme.flow, theme.a, theme.b, theme.shared])
+      expect(contrast(line, theme.paper)).toBeGreaterThanOrEqual(3);
+  });
+
+  it.each([LIGHT, DARK])("grows steadily away from the paper: $name", (theme) => {
+    const steps = Array.from({ length: 101 }, (_, i) => contrast(theme.sequential(i / 100), theme.paper));
+    steps.slice(1).forEach((step, i) => expect(step).toBeGreaterThanOrEqual((steps[i] ?? 0) - 0.02));
+    expect(theme.sequential(0)).toBe(theme.paper);
+    expect(theme.signed(0)).toBe(theme.paper);
+    expect(theme.difference(-1)).toBe(theme.a);
+    expect(theme.difference(1)).toBe(theme.b);
+  });
+});
+
+describe("hits", () => {
+  const edge = (index: number, y: number): Mark => ({
+    kind: "path",
+    commands: [["M", 0, y], ["L", 200, y]], // prettier-ignore
+    stroke: "#000000",
+    strokeWidth: 1,
+    hit: { kind: "edge", index },
+  });
+  const node: Mark = {
+    kind: "path",
+    commands: circle(100, 20, 6),
+    fill: "#000000",
+    hit: { kind: "token", token: 3, level: 0 },
+  };
+
+  it("finds the nearest line within reach, and an area before a line", () => {
+    const index = hitIndex(sceneOf([edge(0, 20), edge(1, 28), node]));
+    expect(index.at(50, 21)?.hit).toEqual({ kind: "edge", index: 0 });
+    expect(index.at(50, 26)?.hit).toEqual({ kind: "edge", index: 1 });
+    expect(index.at(100, 22)?.hit).toEqual({ kind: "token", token: 3, level: 0 });
+    expect(index.at(50, 60)).toBeNull();
+    expect(index.marks).toHaveLength(3);
+  });
+
+  it("finds every edge of a real picture somewhere along it", () => {
+    const flow = shown(fixture("attention"), 0.3);
+    const scene = VIEWS.ladder(flow, { width: 900, theme: LIGHT });
+    const index = hitIndex(scene);
+    const found = new Set<number>();
+    for (let x = 0; x < scene.width; x += 1) {
+      for (let y = 0; y < scene.height; y += 1) {
+        const hit = index.at(x, y)?.hit;
+        if (hit?.kind === "edge") found.add(hit.index);
+      }
+    }
+    expect([...found].sort((a, b) => a - b)).toEqual(scene.edges);
+  });
+
+  it("agrees with the circle that an arc lies on", () => {
+    // A quarter of a circle around (0, 0), from (1, 0) to (0, 1), clockwise on the screen.
+    const arc = arcOf(1, 0, 1, 0, 1, 0, 1);
+    expect([arc.cx, arc.cy, arc.from, arc.to].map((value) => Math.round(value * 1e9) + 0)).toEqual([
+      0,
+      0,
+      0,
+      Math.round((Math.PI / 2) * 1e9),
+    ]);
+    const rest = arcOf(1, 0, 1, 1, 0, 0, 1);
+    expect(rest.to - rest.from).toBeCloseTo((-3 * Math.PI) / 2, 9);
+  });
+});

@@ -1,0 +1,77 @@
+/** A page around a component, with a server that answers from memory, for tests of the pages. */
+
+import { render } from "@testing-library/react";
+import { type ReactElement, useState } from "react";
+import { vi } from "vitest";
+
+import type { Session } from "../src/api/types";
+import { LIGHT } from "../src/render/theme";
+import { PageContext } from "../src/shell/context";
+import { type Server, SourceError } from "../src/source/source";
+import { DEFAULT, type ViewState } from "../src/state/state";
+
+export const SESSION: Session = {
+  version: "0",
+  started: "now",
+  models: ["base", "tuned"].map((id) => ({
+    id,
+    state: "ready",
+    name: id,
+    kind: null,
+    labels: ["neg", "pos"],
+    task: null,
+    pairs: false,
+    layers: 1,
+    heads: 1,
+    longest: 9,
+    attention: null,
+    error: null,
+  })),
+  compare: null,
+  data: [],
+  samples: [{ text: "a text", pair: null }],
+  allow_load: false,
+  limits: { characters: 100, upload: 1000, seconds: 1, edges: 100 },
+};
+
+export const REFUSED = new SourceError({
+  code: "no",
+  message: "It cannot be done.",
+  hint: "Do something else.",
+  see: "",
+});
+
+export interface Shown {
+  readonly state: () => ViewState;
+  readonly announced: ReturnType<typeof vi.fn<(text: string) => void>>;
+}
+
+/** Shows a page whose server has these answers; whatever else it is asked it refuses. */
+export function show(
+  page: ReactElement,
+  answers: Partial<Server>,
+  state: Partial<ViewState> = {},
+  session = SESSION,
+): Shown {
+  const refuse = (): Promise<never> => Promise.reject(REFUSED);
+  const source = new Proxy(
+    { kind: "server", session: () => Promise.resolve(session), ...answers } as Server,
+    {
+      get: (known, name) =>
+        name in known ? known[name as keyof Server] : name === "reach" ? undefined : refuse,
+    },
+  );
+  const announced = vi.fn<(text: string) => void>();
+  let latest: ViewState = { ...DEFAULT, ...state };
+  function Frame() {
+    const [now, setNow] = useState(latest);
+    const update = (change: Partial<ViewState>): void => {
+      latest = { ...latest, ...change };
+      setNow(latest);
+    };
+    const value = { source, session, state: now, update, theme: LIGHT, announce: announced };
+    return <PageContext.Provider value={value}>{page}</PageContext.Provider>;
+  }
+  render(<Frame />);
+  return { state: () => latest, announced };
+}

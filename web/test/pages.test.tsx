@@ -1,0 +1,191 @@
+// @vitest-environment jsdom
+import { cleanup, fireEvent, screen, within } from "@testing-library/react";
+import { afterEach, describe, expect, it, vi } from "vitest";
+
+import type { Card, DataSet, Predicted } from "../src/api/types";
+import { DataPage } from "../src/data/DataPage";
+import { HelpPage } from "../src/help/HelpPage";
+import { ResultsPage } from "../src/results/ResultsPage";
+import { KEYS } from "../src/state/keys";
+import { REFUSED, SESSION, show } from "./page";
+
+afterEach(cleanup);
+
+const SET: DataSet = {
+  id: "d",
+  name: "reviews.tsv",
+  rows: 3,
+  text: "text",
+  pair: null,
+  label: "label",
+  guessed: [],
+};
+const WITH_DATA = { ...SESSION, data: [SET] };
+const row = (number: number, text: string, label: string, predicted: string, surprise: number) => ({
+  number,
+  text,
+  pair: null,
+  label,
+  predicted,
+  probability: 0.9,
+  surprise,
+  right: label === predicted,
+});
+const PREDICTED: Predicted = {
+  kind: "predicted",
+  model: "base",
+  data: "d",
+  rows: [
+    row(0, "fine", "pos", "pos", 0.1),
+    row(1, "<b>dull</b>", "neg", "pos", 4),
+    row(2, "bad", "neg", "neg", 0.2),
+  ],
+  given: 3,
+  left_out: ["1 row was left out: it has no text."],
+  accuracy: { mean: 2 / 3, low: null, high: null, n: 3 },
+  confusion: [[1, 1], [0, 1]], // prettier-ignore
+  labels: ["neg", "pos"],
+  surprise: "Surprise is the bits.",
+};
+const texts = (): string[] => screen.getAllByTitle("Explain this input").map((each) => each.textContent);
+
+describe("the data set page", () => {
+  it("says what to do where there is no data", async () => {
+    show(<DataPage />, {});
+    expect(await screen.findByText("No data set yet")).toBeTruthy();
+    expect(screen.getByText("whence app --data reviews.tsv")).toBeTruthy();
+  });
+
+  it("predicts by itself, the surprising first, and says how many are right", async () => {
+    const predict = vi.fn(() => Promise.resolve(PREDICTED));
+    show(<DataPage />, { predict }, {}, WITH_DATA);
+    await screen.findByText("66.7%");
+    expect(predict).toHaveBeenCalledTimes(1);
+    expect(texts()).toEqual(["<b>dull</b>", "bad", "fine"]);
+    expect(screen.getByText("of 3 rows, too few for an interval")).toBeTruthy();
+    expect(screen.getByText("1 row was left out: it has no text.")).toBeTruthy();
+  });
+
+  it("filters by a cell of the confusion table, and shows all again", async () => {
+    const { state } = show(
+      <DataPage />,
+      { predict: () => Promise.resolve(PREDICTED) },
+      { model: "tuned" },
+      WITH_DATA,
+    );
+    fireEvent.click(await screen.findByLabelText("1 of 2 with the label neg were predicted pos"));
+    expect(texts()).toEqual(["<b>dull</b>"]);
+    expect(state().rows).toBe("label=neg&predicted=pos");
+    fireEvent.click(screen.getByText("Show all"));
+    expect(texts()).toHaveLength(3);
+  });
+
+  it("explains the row that is chosen, and forgets the words of another", async () => {
+    const before = { model: "base", token: 3, tokens: [1], rows: "search=fine", data: "d" };
+    const { state } = show(<DataPage />, { predict: () => Promise.resolve(PREDICTED) }, before, WITH_DATA);
+    fireEvent.click(await screen.findByTitle("Explain this input"));
+    expect(state()).toMatchObject({ page: "explain", model: "base", text: "fine", token: null, tokens: [] });
+  });
+
+  it("shows why nothing could be predicted, and tries again", async () => {
+    const predict = vi.fn(() => Promise.reject(REFUSED));
+    show(<DataPage />, { predict }, { model: "odd" }, WITH_DATA);
+    expect(await screen.findByText("It cannot be done.")).toBeTruthy();
+    fireEvent.click(screen.getByText("Try again"));
+    expect(predict).toHaveBeenCalledTimes(2);
+    await screen.findByText("It cannot be done.");
+  });
+
+  it("takes a file, and refuses one that is too large before it is sent", async () => {
+    const upload = vi.fn(() => Promise.resolve(SET));
+    const { state } = show(<DataPage />, { upload, predict: () => Promise.resolve(PREDICTED) });
+    const field = await screen.findByLabelText("Bring a file");
+    fireEvent.change(field, { target: { files: [new File(["x".repeat(1001)], "large.tsv")] } });
+    expect(await screen.findByText(/large.tsv has 0.0 MiB; the server takes/)).toBeTruthy();
+    expect(upload).not.toHaveBeenCalled();
+    fireEvent.change(field, { target: { files: [new File(["text"], "reviews.tsv")] } });
+    expect(await screen.findByRole("heading", { name: "reviews.tsv" })).toBeTruthy();
+    expect(state().data).toBe("d");
+  });
+});
+
+describe("the results page", () => {
+  it("says which commands make results where there are none", async () => {
+    show(<ResultsPage />, {
+      results: () => Promise.resolve({ results: [], problems: ["odd.json: no JSON."] }),
+    });
+    expect(await screen.findByText("whence audit data.tsv --json > audit.json")).toBeTruthy();
+    expect(screen.getByText("odd.json: no JSON.")).toBeTruthy();
+  });
+
+  it("opens a report in a frame that runs no script", async () => {
+    const stored = {
+      id: "a b",
+      kind: "audit",
+      name: "a.json",
+      model: "m",
+      summary: "It is no.",
+      changed: null,
+    };
+    const { state } = show(<ResultsPage />, {
+      results: () => Promise.resolve({ results: [stored], problems: [] }),
+    });
+    fireEvent.click(await screen.findByText("It is no."));
+    expect(state().result).toBe("a b");
+    const frame = screen.getByTitle("Audit: a.json");
+    expect(frame.getAttribute("sandbox")).toBe("");
+    expect(frame.getAttribute("src")).toBe("/api/results/a%20b/page");
+  });
+
+  it("says so where the link's result is gone, or the server refuses", async () => {
+    const stored = { id: "a", kind: "trust", name: "a.json", model: "m", summary: "", changed: null };
+    show(
+      <ResultsPage />,
+      { results: () => Promise.resolve({ results: [stored], problems: [] }) },
+      { result: "gone" },
+    );
+    expect(await screen.findByText("That result is not here")).toBeTruthy();
+    cleanup();
+    show(<ResultsPage />, {});
+    expect(await screen.findByText("It cannot be done.")).toBeTruthy();
+  });
+});
+
+describe("the help page", () => {
+  const cards: Card[] = [
+    {
+      kind: "method",
+      name: "rollout",
+      summary: "Multiplies.",
+      facts: { family: "attention", misleads_when: "often" },
+    },
+    { kind: "metric", name: "deletion", summary: "Removes.", facts: { kind: "faithfulness" } },
+  ];
+  const help = () => Promise.resolve({ cards });
+
+  it("has every key and the reading guide", async () => {
+    show(<HelpPage />, { help });
+    await screen.findByText("rollout");
+    expect(screen.getByText("Attention is not importance until tested.")).toBeTruthy();
+    for (const { words } of KEYS) expect(screen.getAllByText(words).length).toBeGreaterThan(0);
+  });
+
+  it("finds cards by words and family", async () => {
+    show(<HelpPage />, { help });
+    const search = within(await screen.findByRole("search", { name: "Cards" }));
+    fireEvent.change(search.getByLabelText("Find"), { target: { value: "remov" } });
+    expect(screen.queryByText("rollout")).toBeNull();
+    fireEvent.change(search.getByLabelText("Find"), { target: { value: "" } });
+    fireEvent.change(search.getByLabelText("Family"), { target: { value: "method:attention" } });
+    expect(screen.queryByText("deletion")).toBeNull();
+    expect(screen.getByText("1 card")).toBeTruthy();
+  });
+
+  it("opens a card, which then has a link", async () => {
+    const { state } = show(<HelpPage />, { help });
+    fireEvent.click(await screen.findByRole("button", { name: "rollout" }));
+    expect(state().card).toBe("method:rollout");
+    expect(screen.getByText("often")).toBeTruthy();
+    expect(screen.getByText("Link to this card").getAttribute("href")).toBe("#/help?card=method%3Arollout");
+  });
+});
