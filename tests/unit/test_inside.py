@@ -63,6 +63,15 @@ def test_words_are_traced_through_and_forward(reviews):
         inside.flow(token=99)
 
 
+def test_bad_requests_are_named(reviews):
+    inside = reviews.inside(TEXT)
+    with pytest.raises(BadParameter, match="no edge weight 'atention'"):
+        inside.flow("atention")
+    for most in (0, -1):
+        with pytest.raises(BadParameter, match=f"at least 1.* Got {most}"):
+            inside.flow(most=most)
+
+
 def test_a_query_leaves_edges_out_and_says_how_much_they_carry(reviews):
     inside = reviews.inside(TEXT)
     whole = inside.flow()

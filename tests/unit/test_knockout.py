@@ -1,5 +1,6 @@
 """Edges are cut while the model runs: the same as a model whose attention function leaves them out."""
 
+import numpy as np
 import pytest
 import torch
 from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
@@ -11,6 +12,7 @@ from tests.contract.state import assert_unchanged, snapshot
 from whence.capture import bare_logits
 from whence.capture.knockout import cut_logits
 from whence.core.errors import BadParameter, NoHead, NotCapturable
+from whence.explainer.knocked import _random_sets
 
 SEAMED = tuple(
     n for n in zoo.ARCHITECTURES if n not in zoo.TWO_STREAMS and n not in {"deberta-v2", "mpnet"}
@@ -205,3 +207,14 @@ def test_a_model_without_a_head_is_looked_into_but_decides_nothing():
         inside.verify([(0, 0, 0, 0)])
     with pytest.raises(NoHead, match="relevance"):
         inside.flow("relevance")
+
+
+def test_random_edges_of_the_last_layer_start_where_the_decision_reads():
+    """Edges of other rows change nothing for certain, and would make any path look better than chance."""
+    inside = whence.load("reviews").inside("a gripping and beautifully acted film")
+    last = inside.layers - 1
+    read = int(inside.rows.argmax())
+    drawn = list(_random_sets(inside, np.array([[last, 0, read, 1], [0, 0, 3, 4]]), 20, 0))
+    assert {int(edge[2]) for edges in drawn for edge in edges if edge[0] == last} == {read}
+    assert len({int(edge[2]) for edges in drawn for edge in edges if edge[0] == 0}) > 3
+    assert all(len(edges) == 2 for edges in drawn)

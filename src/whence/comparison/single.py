@@ -10,7 +10,6 @@ from whence.explainer import Explanation, Inside
 from whence.explainer.work import origin
 from whence.flow import Direction, Name, Query, difference, divergence, trace_flow
 
-_LISTED = 50  # heads that changed, at most
 _EDGES = 5000
 
 Given = Explanation | Mapping[str, Any] | None
@@ -36,15 +35,16 @@ def compared(
     check_tokens(a.source.text, a.tokens, b.tokens, names)
     check_shape((a.layers, a.heads), (b.layers, b.heads), names)
     asked = query or Query()
+    rows = read_rows(a, b)
+    sides = list(zip((a, b), rows, strict=True))
     flows = [
-        side.flow(weight, direction=direction, token=token, query=asked, most=most)
-        for side in (a, b)
+        side.flow(weight, direction=direction, token=token, query=asked, most=most, rows=read)
+        for side, read in sides
     ]
     first, second = (
-        trace_flow(side.weights(weight), side.rows, direction, token) for side in (a, b)
+        trace_flow(side.weights(weight), read, direction, token) for side, read in sides
     )
-    one, other = read_rows(a, b)
-    mean, read = divergence(a.attention(), b.attention(), (one + other) / 2)
+    mean, decision = divergence(a.attention(), b.attention(), (rows[0] + rows[1]) / 2)
     return {
         "kind": "compared",
         "a": origin(a.loaded)["model"],
@@ -56,9 +56,9 @@ def compared(
         "flows": flows,
         "difference": difference(first, second, most, asked, a.special, a.segments).to_dict(),
         "divergence": mean.tolist(),
-        "decision": read.tolist(),
+        "decision": decision.tolist(),
         "layers": mean.mean(1).tolist(),
-        "changed": _changed(mean, read),
+        "changed": _changed(mean, decision),
         "explanations": [_explanation(one) for one in explanations],
         "warnings": [
             {"code": one["code"], "message": _named(side.loaded.name, one["message"])}
@@ -83,7 +83,7 @@ def _changed(mean: Array, read: Array) -> list[dict[str, Any]]:
     """Return the heads, the most changed first; those that did not change are not among them."""
     heads = mean.shape[1]
     order = sorted(range(mean.size), key=lambda place: (-float(mean.flat[place]), place))
-    places = [divmod(place, heads) for place in order[:_LISTED]]
+    places = [divmod(place, heads) for place in order]
     return [
         {
             "layer": layer,

@@ -162,6 +162,8 @@ class Inside:
 
     def weights(self, name: Name = "attention", residual: float | None = None) -> Weights:
         """Return the weights of the edges, and the share of each token that goes past a layer."""
+        if name not in NEEDS:
+            raise BadParameter(f"There is no edge weight {name!r}. There are: {', '.join(NEEDS)}.")
         key = (name, residual)
         if key not in self._weights:
             self._require_head(name)
@@ -181,23 +183,28 @@ class Inside:
         query: Query | None = None,
         most: int = 5000,
         classic: Classic | None = None,
+        rows: Floats | None = None,
     ) -> dict[str, Any]:
         """Return what flowed from the decision (or a token) back to the words, as the documented object.
 
         `direction`: "back" from the decision, or from `token` above the last layer; "forward" from `token` at the
         input; "through" it: the paths from the decision that end at `token`. `query` chooses edges, `most` is how
         many are returned at most, the strongest first. With `classic`, edges are those of DeRose, Wang & Berger
-        2020: attention above a threshold.
+        2020: attention above a threshold. `rows`, (tokens,), takes the place of the rows that the decision reads,
+        where another model's decision stands for it.
         """
+        if most < 1:
+            raise BadParameter(f"most must be at least 1: how many edges to return. Got {most}.")
         if classic is not None and (direction, weight) != ("back", "attention"):
             raise BadParameter(
                 f"The classic definition goes back along attention. Got {direction} along {weight}: leave classic "
                 "out, or take the direction back and the weight attention."
             )
-        traced = trace_flow(self.weights(weight, residual), self.rows, direction, token)
+        start = self.rows if rows is None else rows
+        traced = trace_flow(self.weights(weight, residual), start, direction, token)
         reached = None
         if classic is not None:
-            root = self.rows if token is None else np.eye(len(self.tokens))[token]
+            root = start if token is None else np.eye(len(self.tokens))[token]
             reached = influence(self.attention(), root, classic)
         edges = select(
             traced,
@@ -300,10 +307,6 @@ class Inside:
         """How many copies may share a batch."""
         policy = self._sharing.policy([self.item] * 2, asks=True)
         return max(1, min(policy.size, policy.cells // len(self.item)))
-
-    def attended(self) -> np.ndarray[Any, np.dtype[np.bool_]]:
-        """Which edges have any weight, (layers, heads, tokens, tokens)."""
-        return self.attention() > 0
 
     def _traced(self, needs: frozenset[str] | set[str]) -> Trace:
         return trace(self.loaded.model, self.copies(1), needs, self._spec, self.loaded.task)

@@ -118,8 +118,12 @@ def _checked(inside: "Inside", edges: Sequence[Edge]) -> Numbers:
 
 
 def _random_sets(inside: "Inside", chosen: Numbers, draws: int, seed: int) -> Iterator[Numbers]:
-    """Draw sets with as many edges of each layer, among all that have any weight."""
-    possible = inside.attended()
+    """Draw sets with as many edges of each layer, among all that lead from the decision.
+
+    Of the last layer only the rows that are read do: a random edge of another row would change nothing for certain,
+    and any path would look better than chance.
+    """
+    possible = _leading(inside)
     counts = {
         int(layer): int((chosen[:, 0] == layer).sum()) for layer in set(chosen[:, 0].tolist())
     }
@@ -129,10 +133,20 @@ def _random_sets(inside: "Inside", chosen: Numbers, draws: int, seed: int) -> It
         parts = []
         for layer, count in counts.items():
             where = places[layer]
-            # A path may hold edges without weight, so that there may be fewer to draw from.
+            # A path may hold edges that lead nowhere, so that there may be fewer to draw from.
             picked = where[random.choice(len(where), min(count, len(where)), replace=False)]
             parts.append(np.column_stack([np.full(len(picked), layer), picked]))
         yield np.concatenate(parts)
+
+
+def _leading(inside: "Inside") -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Say which edges have any weight and start where something leads from the decision, level by level down."""
+    edges = inside.attention() > 0
+    reached = inside.rows > 0
+    for layer in reversed(edges):
+        layer &= reached[:, None]
+        reached = reached | layer.any(axis=(0, 1))
+    return edges
 
 
 def _size(inside: "Inside") -> int:
@@ -180,7 +194,7 @@ def _told(
     beaten = int((np.abs(random) < abs(own)).sum())
     low, high = np.quantile(random, [0.025, 0.975])
     how = "and letting the rest of each row make up for it" if renormalise else "and nothing else"
-    small = " Either way the decision hardly depends on them." if abs(own) < _HARDLY else ""
+    small = " So done, the decision hardly depends on them." if abs(own) < _HARDLY else ""
     return {
         "renormalised": renormalise,
         "probability": values[0].probability,
