@@ -81,6 +81,7 @@ bench: setup ## measure: explain against the bare forward + backward, and the co
 	$(BIN)/python bench/precision.py
 	$(BIN)/python bench/tiles.py
 	$(BIN)/python bench/cold_start.py
+	$(BIN)/python bench/app.py
 
 # SCIENCE narrows the run, and leaves Transformers out, such as: make science SCIENCE="--only 'sst-*' --seeds 1 --device cpu"
 science: setup ## make the table of Jain & Wallace, and that of Transformers; it wants a GPU, see the README

@@ -1,25 +1,20 @@
 """What a comparison returns: a documented JSON object that can be shown, saved and read back."""
 
-import json
-from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar
 
-from whence.core.errors import BadParameter, CannotRead
-from whence.core.io import read_json, write_text, written
+from whence.core.errors import BadParameter
+from whence.report.shown import VERSION, Stored
 
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-
-VERSION = 1
+__all__ = ["VERSION", "Comparison"]
 
 
 @dataclass(frozen=True, eq=False)
-class Comparison:
+class Comparison(Stored):
     """How far two models are apart over a data set: their heads, their flows, what they lean on and predict."""
 
-    payload: Mapping[str, Any]
+    _report: ClassVar[str] = "comparison"
+    _kind: ClassVar[str] = "comparison"
 
     @property
     def sentence(self) -> str:
@@ -52,71 +47,6 @@ class Comparison:
             "heads, counted from 0."
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the documented JSON object."""
-        return dict(self.payload)
-
-    def to_json(self) -> str:
-        """Return the same as text; numbers come back bit for bit."""
-        return json.dumps(self.payload, ensure_ascii=False, indent=1) + "\n"
-
-    def to_html(self, path: str | Path | None = None) -> str:
-        """Return one page that opens from disk with no network, and write it if a path is given."""
-        from whence.report.comparison import page
-
-        return written(page(self.to_dict()), path)
-
-    def save(self, path: str | Path) -> Path:
-        """Write the comparison: as a page if the name ends in .html, as JSON if it ends in .json."""
-        ending = Path(path).suffix.lower()
-        if ending in (".html", ".htm"):
-            self.to_html(path)
-            return Path(path)
-        if ending != ".json":
-            raise BadParameter(
-                f"A comparison is saved as .json or .html. Got {str(path)!r}; give a name with one of these endings."
-            )
-        return write_text(path, self.to_json())
-
-    @classmethod
-    def from_dict(cls, payload: Any) -> "Comparison":
-        """Build a comparison from what `to_dict` returned."""
-        if not isinstance(payload, dict) or payload.get("kind") != "comparison":
-            raise CannotRead("This is not a saved comparison. Give a .json file that save() wrote.")
-        if payload.get("version") != VERSION:
-            raise CannotRead(
-                f"This is version {payload.get('version')!r} of the format; this whence reads {VERSION}."
-            )
-        found = cls(payload)
-        try:
-            str(found)
-        except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-            raise CannotRead(
-                f"This is not a saved comparison: {type(error).__name__} {error}. Give a .json file that save() "
-                "wrote."
-            ) from None
-        return found
-
-    @classmethod
-    def read(cls, path: str | Path) -> "Comparison":
-        """Read what `save` wrote as JSON."""
-        return cls.from_dict(read_json(path, "comparison"))
-
-    def __str__(self) -> str:
-        from whence.report.comparison import plain
-
-        return plain(self.to_dict())
-
     def __repr__(self) -> str:
         one, other = self.payload["a"]["name"], self.payload["b"]["name"]
         return f"<Comparison {one} and {other} on {self.payload['data']['used']} inputs>"
-
-    def __rich__(self) -> "RenderableType":
-        from whence.report.comparison.terminal import render
-
-        return render(self.to_dict())
-
-    def _repr_html_(self) -> str:
-        from whence.report.comparison import fragment
-
-        return fragment(self.to_dict())

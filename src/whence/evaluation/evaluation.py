@@ -1,10 +1,9 @@
 """What an evaluation returns: a documented JSON object that can be shown, exported, saved and read back."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, ClassVar, Literal
 
 from whence.core.errors import (
     BadParameter,
@@ -14,12 +13,10 @@ from whence.core.errors import (
     did_you_mean,
 )
 from whence.core.io import read_json, write_text, written
+from whence.report.shown import VERSION, Shown
 from whence.stats import Interval
 
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-
-VERSION = 1
+__all__ = ["VERSION", "Cell", "Evaluation"]
 
 
 @dataclass(frozen=True)
@@ -64,10 +61,10 @@ def _cell(facts: Mapping[str, Any]) -> Cell:
 
 
 @dataclass(frozen=True, eq=False)
-class Evaluation:
+class Evaluation(Shown):
     """How methods do by metrics over a data set, and which differences are more than chance."""
 
-    payload: Mapping[str, Any]
+    _report: ClassVar[str] = "table"
 
     @property
     def methods(self) -> list[str]:
@@ -127,10 +124,6 @@ class Evaluation:
                 f"{', '.join(self.methods)}."
             )
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the documented JSON object."""
-        return dict(self.payload)
-
     @classmethod
     def from_dict(cls, payload: Any) -> "Evaluation":
         """Build an evaluation from what `to_dict` returned."""
@@ -151,7 +144,7 @@ class Evaluation:
 
     def save(self, path: str | Path) -> Path:
         """Write the evaluation as JSON; numbers come back bit for bit."""
-        return write_text(path, json.dumps(self.payload, ensure_ascii=False, indent=1) + "\n")
+        return write_text(path, self.to_json())
 
     @classmethod
     def load(cls, path: str | Path) -> "Evaluation":
@@ -190,21 +183,6 @@ class Evaluation:
 
         return written(plot(self.to_dict()), path)
 
-    def __str__(self) -> str:
-        from whence.report.table import plain
-
-        return plain(self.to_dict())
-
     def __repr__(self) -> str:
         n = self.payload["examples"]["explained"]
         return f"<Evaluation of {len(self.methods)} methods by {len(self.metrics)} metrics on {n} examples>"
-
-    def __rich__(self) -> "RenderableType":
-        from whence.report.table.terminal import render
-
-        return render(self.to_dict())
-
-    def _repr_html_(self) -> str:
-        from whence.report.table import fragment
-
-        return fragment(self.to_dict())

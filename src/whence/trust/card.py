@@ -1,25 +1,21 @@
 """The card itself: a documented JSON object that can be shown, saved and read back."""
 
-import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar
 
 from whence.core.errors import BadParameter, CannotRead
 from whence.core.io import read_json, write_text
+from whence.report.shown import VERSION, Shown
 
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-
-VERSION = 1
+__all__ = ["VERSION", "Trust"]
 
 
 @dataclass(frozen=True, eq=False)
-class Trust:
+class Trust(Shown):
     """How the explanations of one input fared when they were tested."""
 
-    payload: Mapping[str, Any]
+    _report: ClassVar[str] = "card"
 
     @property
     def sentence(self) -> str:
@@ -44,13 +40,9 @@ class Trust:
             f"{', '.join(self.verdicts)}."
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the documented JSON object."""
-        return dict(self.payload)
-
     def save(self, path: str | Path) -> Path:
         """Write the card as JSON."""
-        return write_text(path, json.dumps(self.payload, ensure_ascii=False, indent=1) + "\n")
+        return write_text(path, self.to_json())
 
     @classmethod
     def load(cls, path: str | Path) -> "Trust":
@@ -64,29 +56,5 @@ class Trust:
             )
         return cls(payload)
 
-    def to_html(self, path: str | Path | None = None) -> str:
-        """Return one page that opens from disk with no network, and write it if a path is given."""
-        from whence.report.card import page
-
-        text = page(self.to_dict())
-        if path is not None:
-            write_text(path, text)
-        return text
-
-    def __str__(self) -> str:
-        from whence.report.card import plain
-
-        return plain(self.to_dict())
-
     def __repr__(self) -> str:
         return f"<Trust {', '.join(f'{name}: {said}' for name, said in self.verdicts.items())}>"
-
-    def __rich__(self) -> "RenderableType":
-        from whence.report.card.terminal import render
-
-        return render(self.to_dict())
-
-    def _repr_html_(self) -> str:
-        from whence.report.card import fragment
-
-        return fragment(self.to_dict())

@@ -52,11 +52,9 @@ def _evaluation(payload: Payload) -> str:
 
 def _evaluations(payload: Payload) -> str:
     from whence.evaluation.evaluation import Evaluation
-    from whence.report.sheet import sheet
-    from whence.report.table import fragment
+    from whence.report.table import page
 
-    every = [fragment(Evaluation.from_dict(one).to_dict()) for one in payload["evaluations"]]
-    return sheet("whence: the evaluation", "".join(every), "")
+    return page(*(Evaluation.from_dict(one).to_dict() for one in payload["evaluations"]))
 
 
 def _recommendation(payload: Payload) -> str:

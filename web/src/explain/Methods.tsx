@@ -20,14 +20,13 @@ export function MethodSwitch({ names, chosen, onChange }: Props) {
         Method{" "}
         <select
           value={first}
+          title="The keys 1 to 9 choose the first nine"
           onChange={(event) =>
             onChange([event.target.value, ...rest.filter((each) => each !== event.target.value)])
           }
         >
-          {known.map((name, index) => (
-            <option key={name} value={name}>
-              {index < 9 && names.includes(name) ? `${names.indexOf(name) + 1}  ${name}` : name}
-            </option>
+          {known.map((name) => (
+            <option key={name}>{name}</option>
           ))}
         </select>
       </label>

@@ -1,6 +1,6 @@
 /** The text under every method that was chosen, one below the other. */
 
-import { type RefObject, useCallback, useRef } from "react";
+import { type RefObject, useCallback, useEffect, useMemo, useRef } from "react";
 
 import type { Explanations, Flow } from "../api/types";
 import { usePage } from "../shell/context";
@@ -25,8 +25,16 @@ export function TextPanel({ explanations, flow, methods, pending, place }: Props
   const onRead = useCallback((words: string) => {
     if (reading.current) reading.current.textContent = words || "\u00a0";
   }, []);
-  const onPin = (unit: Unit, add: boolean): void => update(pinned(state, unit, add, flow));
-  const chosen = state.token === null ? state.tokens : [...state.tokens, state.token];
+  const latest = useRef({ state, flow });
+  useEffect(() => {
+    latest.current = { state, flow };
+  });
+  const onPin = useCallback(
+    (unit: Unit, add: boolean) => update(pinned(latest.current.state, unit, add, latest.current.flow)),
+    [update],
+  );
+  const { token, tokens } = state;
+  const chosen = useMemo(() => (token === null ? tokens : [...tokens, token]), [token, tokens]);
   const first = explanations.explanations[0];
   return (
     <section className="panel text" aria-labelledby="text" aria-busy={pending} ref={place}>

@@ -1,6 +1,6 @@
 /** The text, word by word: tinted by what a method says, underlined by where the traced flow ends. */
 
-import { type KeyboardEvent, type MouseEvent, useMemo, useRef, useState } from "react";
+import { type KeyboardEvent, type MouseEvent, useMemo, useRef, useState, memo } from "react";
 
 import type { Flow, OneExplanation } from "../api/types";
 import type { Theme } from "../render/scene";
@@ -19,7 +19,17 @@ interface Props {
   readonly onRead: (words: string) => void; // called at every movement: must not set state
 }
 
-export function TextStrip({ explanations, one, flow, asWords, pinned, theme, onPin, onRead }: Props) {
+/** Hundreds of buttons: drawn again only when something of theirs changed, not at every step of a slider. */
+export const TextStrip = memo(function TextStrip({
+  explanations,
+  one,
+  flow,
+  asWords,
+  pinned,
+  theme,
+  onPin,
+  onRead,
+}: Props) {
   const strip = useRef<HTMLDivElement>(null);
   const [place, setPlace] = useState(0);
   const units = useMemo(() => unitsOf(explanations, asWords), [explanations, asWords]);
@@ -100,7 +110,7 @@ export function TextStrip({ explanations, one, flow, asWords, pinned, theme, onP
       ))}
     </div>
   );
-}
+});
 
 function name(segment: number): string {
   return segment === 0 ? "A" : "B";

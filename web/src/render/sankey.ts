@@ -83,7 +83,7 @@ function linkOf(bundle: Bundle): Link {
   return { layer, source, to, value: bundle.flow, bundle };
 }
 
-/** Per level, the tokens that a shown edge touches there, and where the trace begins. */
+/** Per level, the tokens that a shown edge touches there or above and below, and where the trace begins. */
 function keptTokens({ flow, edges }: ShownFlow): number[][] {
   const kept = Array.from({ length: flow.layers + 1 }, () => new Set<number>());
   for (const { layer, source, to } of edges) {
@@ -91,6 +91,11 @@ function keptTokens({ flow, edges }: ShownFlow): number[][] {
     kept[layer]?.add(to);
   }
   if (flow.token !== null) kept[flow.direction === "back" ? flow.layers : 0]?.add(flow.token);
+  // Between two levels where it is touched, a token is carried on by the skip connection.
+  for (const token of new Set(kept.flatMap((tokens) => [...tokens]))) {
+    const levels = kept.flatMap((tokens, level) => (tokens.has(token) ? [level] : []));
+    kept.slice(levels[0], levels.at(-1)).forEach((tokens) => tokens.add(token));
+  }
   return kept.map((tokens) => [...tokens].sort((x, y) => x - y));
 }
 

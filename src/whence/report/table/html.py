@@ -1,11 +1,11 @@
-"""The table of an evaluation for a notebook: every piece of text escaped."""
+"""The table of an evaluation for a notebook and as a page: every piece of text escaped."""
 
 from collections.abc import Sequence
 from html import escape
 from typing import Any
 
 from whence.report.sheet import cell as notebook
-from whence.report.sheet import provenance
+from whence.report.sheet import provenance, sheet
 from whence.report.table.grid import (
     CHANCE,
     COSTS,
@@ -27,6 +27,11 @@ _ACROSS = 4
 _STYLE = """.whence td.chance, .whence tr.chance td { color: var(--dim); }
 .whence .wide { overflow-x: auto; }
 .whence svg { max-width: 100%; min-width: 40rem; height: auto; }"""
+
+
+def page(*payloads: dict[str, Any]) -> str:
+    """Return a whole page about one evaluation, or about several that belong together."""
+    return sheet("whence: methods held against each other", "".join(map(fragment, payloads)), "")
 
 
 def fragment(payload: dict[str, Any], answer: str = "", plan: str = "") -> str:

@@ -1,0 +1,106 @@
+"""Two models in the app: what they share, what only one has, and a model held against itself."""
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+import whence
+from tests.browser.app import APP, exported_table, photograph, settle
+from tests.browser.test_app_flow import covering
+from whence.flow import Query
+
+pytestmark = APP
+
+TEXT = "the plot is thin, but the actors are wonderful"
+LINK = f"#/compare?text={TEXT}"
+
+
+def counts(page):
+    """Return what the sentence over the picture says: shared, only A, only B, and the Jaccard index."""
+    settle(page)
+    sentence = page.get_by_role("status").filter(has_text="Jaccard index").inner_text()
+    numbers = re.search(
+        r"(\S+) shared, (\S+) only in A, (\S+) only in B\. Jaccard index (\S+)\.", sentence
+    )
+    return [float(number) for number in numbers.groups()]
+
+
+def the_set(name):
+    """Return the edges that carry half of a model's flow, as the library has them."""
+    flow = whence.load(name).inside(TEXT).flow(query=Query(specials=False))
+    columns = (flow["edges"][key] for key in ("layer", "head", "source", "to"))
+    return set(list(zip(*columns, strict=True))[: covering(flow)])
+
+
+def test_two_models_are_compared_edge_by_edge(tour):
+    page = tour(LINK)
+    shared, only_a, only_b, jaccard = counts(page)
+    base, tuned = the_set("reviews-base"), the_set("reviews")
+    assert (shared, only_a, only_b) == (len(base & tuned), len(base - tuned), len(tuned - base))
+    # Two digits are shown.
+    assert jaccard == pytest.approx(len(base & tuned) / len(base | tuned), abs=0.006)
+    expect(page.get_by_role("region", name="Changed heads")).to_contain_text("bit")
+    expect(page.get_by_role("region", name="Heads, the most changed first")).to_be_visible()
+    expect(page.get_by_text("has no head to predict with")).to_be_visible()
+    photograph(page, "compare")
+
+
+def test_a_model_is_identical_with_itself(tour):
+    page = tour(f"{LINK}&model=reviews&other=reviews")
+    expect(
+        page.get_by_role("status").filter(has_text="Identical: every edge is shared")
+    ).to_be_visible()
+    count = len(the_set("reviews"))
+    picture = page.get_by_role(
+        "listbox", name=f"{count} shared, 0 only in A, 0 only in B, Jaccard 1."
+    )
+    expect(picture).to_be_visible()
+    rows = exported_table(page, "flow")
+    assert len(rows) == count
+    assert all(float(row["B − A"]) == 0 and row["in"] == "both" for row in rows)
+    expect(page.get_by_role("region", name="Most changed")).to_contain_text("None")
+    photograph(page, "compare-itself")
+
+
+def test_the_difference_is_a_picture_too(tour):
+    page = tour(LINK)
+    sets = exported_table(page, "flow")
+    page.get_by_role("button", name="Difference B − A").click()
+    expect(page).to_have_url(re.compile("diff=1"))
+    rows = exported_table(page, "flow")
+    assert rows == sets
+    for row in rows:
+        difference = float(row["flow B"]) - float(row["flow A"])
+        assert float(row["B − A"]) == pytest.approx(difference, abs=1e-12)
+    photograph(page, "compare-difference")
+
+
+def test_models_are_swapped(tour):
+    page = tour(LINK)
+    shared, only_a, only_b, _ = counts(page)
+    page.get_by_role("button", name="Swap the models").click()
+    expect(page.get_by_role("combobox", name=re.compile("^A"))).to_have_value("reviews")
+    assert counts(page)[:3] == [shared, only_b, only_a]
+
+
+def test_a_changed_head_is_looked_at(tour):
+    page = tour(LINK)
+    page.get_by_role("region", name="Heads, the most changed first").get_by_role("button").nth(
+        5
+    ).click()
+    expect(page).to_have_url(re.compile(r"head=\d\.\d"))
+
+
+def test_models_are_compared_over_a_data_set(tour):
+    page = tour(f"{LINK}&tab=data")
+    page.get_by_role("button", name=re.compile("^Compare over")).click()
+    panel = page.get_by_role("tabpanel")
+    expect(panel).to_contain_text(re.compile("Jaccard|overlap"), timeout=60_000)
+    expect(panel.locator("figure").first).to_be_visible()
+    photograph(page, "compare-data")
+
+
+def test_models_that_cannot_be_compared_say_why(visit):
+    page = visit(f"{LINK}&model=reviews&other=decoy", forgive="Failed to load resource")
+    expect(page.get_by_role("alert")).to_contain_text(re.compile("token", re.IGNORECASE))

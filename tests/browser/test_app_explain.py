@@ -1,0 +1,110 @@
+"""Explaining a text in the app: the numbers are the library's, and methods and targets can be switched."""
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+import whence
+from tests.browser.app import APP, photograph, strip
+
+pytestmark = APP
+
+TEXT = "a gripping, beautifully acted film"
+
+
+@pytest.fixture(scope="module")
+def explainer():
+    return whence.load("reviews")
+
+
+def scores(page, method):
+    """Return what the strip of a method says of each word."""
+    found = {}
+    for word in strip(page, method).get_by_role("button").all():
+        name, said = re.fullmatch(
+            r"(.*): ([+−-][^,]+|0), rank .*", word.get_attribute("aria-label")
+        ).groups()
+        found[name] = float(said.replace("−", "-"))
+    return found
+
+
+def assert_scores(page, why):
+    """Hold the strip against the library: two or more digits are shown."""
+    shown = scores(page, why.method)
+    assert list(shown) == [word.text for word in why.words()]
+    for word in why.words():
+        assert shown[word.text] == pytest.approx(word.score, rel=0.02, abs=2e-3)
+
+
+def test_it_opens_with_an_example_explained(visit, app):
+    page = visit()
+    sample = app.get("api/session")["samples"][0]["text"]
+    expect(strip(page, "attcat")).to_be_visible()
+    expect(page.get_by_role("textbox", name="Text")).to_have_value(sample)
+    expect(page.get_by_role("radio", name=re.compile("^positive (?!rather)"))).to_be_checked()
+    photograph(page, "explain")
+
+
+def test_a_text_is_explained_as_the_library_explains_it(tour, explainer):
+    page = tour("#/explain")
+    page.get_by_role("textbox", name="Text").fill(TEXT)
+    page.get_by_role("button", name="Explain", exact=True).click()
+    expect(
+        strip(page, "attcat").get_by_role("button", name=re.compile("^gripping: "))
+    ).to_be_visible()
+    assert_scores(page, explainer.explain(TEXT))
+
+
+def test_the_method_is_switched_and_others_are_stacked(tour, explainer):
+    page = tour(f"#/explain?text={TEXT}")
+    page.get_by_role("combobox", name=re.compile("^Method")).select_option("leave_one_out")
+    expect(strip(page, "leave_one_out")).to_be_visible()
+    expect(strip(page, "attcat")).to_have_count(0)
+    assert_scores(page, explainer.explain(TEXT, method="leave_one_out"))
+    page.get_by_label("Stack another method").select_option("rollout")
+    expect(strip(page, "rollout")).to_be_visible()
+    assert_scores(page, explainer.explain(TEXT, method="rollout"))
+    agreement = page.get_by_role("list", name="How far the methods agree")
+    expect(agreement.get_by_role("listitem")).to_have_count(1)
+    expect(agreement).to_contain_text("chance")
+
+
+def test_four_methods_are_stacked_at_most(tour):
+    page = tour(f"#/explain?text={TEXT}&m=attcat,gradient,rollout,grad_x_input")
+    expect(strip(page, "grad_x_input")).to_be_visible()
+    expect(page.get_by_label("Stack another method")).to_be_disabled()
+    agreement = page.get_by_role("list", name="How far the methods agree")
+    expect(agreement.get_by_role("listitem")).to_have_count(6)
+
+
+def test_the_target_is_switched(tour, explainer):
+    page = tour(f"#/explain?text={TEXT}&m=grad_x_input")
+    page.get_by_role("radio", name=re.compile("^negative (?!rather)")).check()
+    expect(page).to_have_url(re.compile("target=negative"))
+    why = explainer.explain(TEXT, method="grad_x_input", target="negative")
+    word = why.top(1)[0]
+    sign = "+" if word.score > 0 else "−"
+    expect(
+        strip(page, "grad_x_input").get_by_role(
+            "button", name=re.compile(f"^{word.text}: \\{sign}")
+        )
+    ).to_be_visible()
+    assert_scores(page, why)
+    page.get_by_role("radio", name="positive rather than negative").check()
+    expect(page).to_have_url(re.compile("target=positive%3Anegative|target=positive:negative"))
+
+
+def test_a_text_that_is_too_long_is_cut_and_that_is_said(tour):
+    page = tour("#/explain")
+    page.get_by_role("textbox", name="Text").fill("a good film " * 120)
+    page.get_by_role("button", name="Explain", exact=True).click()
+    expect(page.get_by_role("list", name="Warnings")).to_contain_text(re.compile("cut|left out"))
+
+
+def test_trust_is_tested_on_this_very_input(tour):
+    page = tour(f"#/explain?text={TEXT}")
+    page.get_by_role("button", name=re.compile("^Test")).first.click()
+    card = page.get_by_role("region", name=re.compile("[Tt]rust"))
+    expect(card.get_by_text(re.compile("holds|weak|fails")).first).to_be_visible(timeout=60_000)
+    photograph(page, "trust")

@@ -1,0 +1,100 @@
+"""Pictures as files: the SVG has the edges that the line counts, and the PNG is the same picture."""
+
+import io
+import re
+import xml.etree.ElementTree as ElementTree
+
+import numpy as np
+import pytest
+from PIL import Image
+from playwright.sync_api import expect
+
+from tests.browser.app import APP, SCREENSHOTS, edges, exported, exported_table
+
+pytestmark = APP
+
+TEXT = "the plot is thin, but the actors are wonderful"
+LINK = f"#/explain?text={TEXT}&p=70"
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def parsed(content):
+    root = ElementTree.fromstring(content)
+    assert root.tag == f"{SVG}svg"
+    return root
+
+
+def drawn(root):
+    """Return the numbers of the edges that an SVG draws."""
+    return {int(each.get("data-edge")) for each in root.iter() if each.get("data-edge") is not None}
+
+
+def pixels(content):
+    return np.asarray(Image.open(io.BytesIO(content)).convert("RGB"), dtype=float)
+
+
+@pytest.mark.parametrize("view", ["ladder", "rings"])
+def test_the_svg_has_every_edge_that_is_counted(tour, view):
+    page = tour(f"{LINK}&view={view}")
+    count = edges(page)
+    content = exported(page, "flow", "SVG")
+    root = parsed(content)
+    assert drawn(root) == set(range(count))
+    words = " ".join(each.text or "" for each in root.iter(f"{SVG}text"))
+    for part in ("whence", "reviews", "edge weight attention", "coverage 70"):
+        assert part in words
+    # The same state gives the same bytes.
+    assert exported(page, "flow", "SVG") == content
+    assert len(exported_table(page, "flow")) == count
+
+
+@pytest.mark.parametrize("view", ["ladder", "rings", "sankey", "heatmap", "network"])
+def test_svg_and_png_of_a_state_are_one_picture(tour, browser, view):
+    page = tour(f"{LINK}&view={view}")
+    edges(page)
+    vector, raster = exported(page, "flow", "SVG"), exported(page, "flow", "PNG")
+    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+    (SCREENSHOTS / f"export-{view}.svg").write_bytes(vector)
+    (SCREENSHOTS / f"export-{view}.png").write_bytes(raster)
+    root, painted = parsed(vector), pixels(raster)
+    width, height = (float(root.get(side)) for side in ("width", "height"))
+    assert painted.shape[:2] == (pytest.approx(2 * height, abs=2), pytest.approx(2 * width, abs=2))
+    assert painted.std() > 5  # not blank
+    # The vector file, drawn by the browser at the same scale.
+    context = browser.new_context(
+        device_scale_factor=2, viewport={"width": int(width) + 1, "height": int(height) + 1}
+    )
+    other = context.new_page()
+    other.set_content(f"<!doctype html><body style='margin:0'>{vector.decode()}</body>")
+    seen = pixels(other.screenshot())
+    context.close()
+    rows, columns = (min(a, b) for a, b in zip(seen.shape[:2], painted.shape[:2], strict=True))
+    apart = np.abs(seen[:rows, :columns] - painted[:rows, :columns]).max(axis=2)
+    # Two renderers smooth edges and letters differently; of a missing edge or a shifted word more pixels would differ
+    # than a few in every hundred.
+    assert (apart > 96).mean() < 0.02
+
+
+def test_every_picture_of_the_page_can_be_saved(tour):
+    page = tour(f"{LINK}&head=2.1")
+    edges(page)
+    names = [each.get_attribute("data-export") for each in page.locator("[data-export]").all()]
+    assert {"flow", "heads", "head-2-1"} <= set(names)
+    for name in names:
+        parsed(exported(page, name, "SVG"))
+        assert pixels(exported(page, name, "PNG")).std() > 1
+        assert exported_table(page, name)
+
+
+def test_a_file_may_be_dark_while_the_page_is_light(tour):
+    page = tour(LINK)
+    edges(page)
+    light = pixels(exported(page, "flow", "PNG"))
+    menu = page.locator("[data-export='flow']")
+    menu.locator("summary").click()
+    menu.get_by_role("checkbox", name="dark").check()
+    dark = pixels(exported(page, "flow", "PNG"))
+    assert light.shape == dark.shape
+    assert light.mean() > 200
+    assert dark.mean() < 100
+    expect(page.locator("[data-theme]")).to_have_attribute("data-theme", re.compile("light"))

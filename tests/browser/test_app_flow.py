@@ -1,0 +1,158 @@
+"""The flow in the app: a word traced, edges filtered, a path cut, and one edge set whatever the view."""
+
+import json
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+import whence
+from tests.browser.app import APP, edges, exported_table, photograph, settle, status, strip
+from whence.flow import Query
+
+pytestmark = APP
+
+TEXT = "the plot is thin, but the actors are wonderful"
+LINK = f"#/explain?text={TEXT}"
+VIEWS = ("Ladder", "Rings", "Sankey", "Heatmap", "Network")
+
+
+@pytest.fixture(scope="module")
+def inside():
+    return whence.load("reviews").inside(TEXT)
+
+
+def covering(flow, share=0.5):
+    """Count the strongest edges that carry the share, one by one."""
+    carried, wanted = 0.0, share * flow["total"]
+    for number, one in enumerate(flow["edges"]["flow"]):
+        if carried >= wanted - 1e-9 * flow["total"]:
+            return number
+        carried += one
+    return len(flow["edges"]["flow"])
+
+
+def word(page, text):
+    return strip(page, "attcat").get_by_role("button", name=re.compile(f"^{re.escape(text)}: "))
+
+
+def test_the_line_under_the_flow_counts_what_the_library_counts(tour, inside):
+    page = tour(LINK)
+    # Special tokens are in the gutter: edges that end on them are counted there, not drawn.
+    assert edges(page) == covering(inside.flow(query=Query(specials=False)))
+    expect(status(page)).to_contain_text("special tokens")
+    expect(status(page)).to_contain_text("residual 50% per layer")
+
+
+def test_every_view_shows_the_same_edges(tour):
+    page = tour(LINK)
+    count, shown = edges(page), None
+    for view in VIEWS:
+        button = page.get_by_role("button", name=view, exact=True)
+        button.click()
+        expect(button).to_have_attribute("aria-pressed", "true")
+        # The file of a picture lists what the picture draws.
+        rows = sorted(map(json.dumps, exported_table(page, "flow")))
+        assert len(rows) == count, view
+        shown = shown or rows
+        assert rows == shown, view
+        photograph(page, f"flow-{view.lower()}")
+
+
+def test_a_word_is_traced(tour, inside):
+    page = tour(LINK)
+    before = edges(page)
+    word(page, "wonderful").click()
+    chips = page.get_by_role("list", name="In force")
+    expect(chips).to_contain_text("through “wonderful”")
+    expect(word(page, "wonderful")).to_have_attribute("aria-pressed", "true")
+    token = next(i for i, one in enumerate(inside.tokens) if one.text == "wonderful")
+    flow = inside.flow(direction="through", token=token, query=Query(specials=False))
+    assert edges(page) == covering(flow)
+    # All that is drawn in the lowest layer ends at the word.
+    rows = exported_table(page, "flow")
+    assert {row["to token"] for row in rows if row["layer"] == "0"} == {"wonderful"}
+    photograph(page, "flow-word")
+    page.get_by_role("combobox", name="Trace").select_option("forward")
+    expect(chips).to_contain_text("forward from “wonderful”")
+    rows = exported_table(page, "flow")
+    assert {row["to token"] for row in rows if row["layer"] == "0"} == {"wonderful"}
+    page.get_by_role("button", name="Remove forward from “wonderful”").click()
+    assert edges(page) == before
+
+
+def test_edges_are_filtered_in_words(tour):
+    page = tour(LINK)
+    box = page.get_by_role("textbox", name="Filter")
+    box.fill("layer:1-2 thin edge>0.05")
+    box.press("Enter")
+    chips = page.get_by_role("list", name="In force")
+    expect(chips.get_by_role("listitem")).to_have_count(3)
+    expect(status(page)).to_contain_text("what the filters let through")
+    rows = exported_table(page, "flow")
+    assert len(rows) == edges(page) > 0
+    for row in rows:
+        assert row["layer"] in ("1", "2")
+        assert "thin" in (row["from token"], row["to token"])
+        assert float(row["weight"]) >= 0.05
+    box.fill("head:99.99")
+    box.press("Enter")
+    expect(page.get_by_role("paragraph").filter(has_text="head: takes LAYER.HEAD")).to_be_visible()
+    for chip in ("layers 1–2", "touches “thin”", "weight ≥ 0.05"):
+        page.get_by_role("button", name=f"Remove {chip}").click()
+    expect(chips).to_have_count(0)
+
+
+def test_coverage_and_weight_change_the_edge_set(tour, inside):
+    page = tour(LINK)
+    page.get_by_role("slider", name="Coverage").fill("80")
+    assert edges(page) == covering(inside.flow(query=Query(specials=False)), 0.8)
+    page.get_by_role("combobox", name="Weight").select_option("value_zeroing")
+    assert edges(page) == covering(inside.flow("value_zeroing", query=Query(specials=False)), 0.8)
+    assert {row["head"] for row in exported_table(page, "flow")} == {"all"}
+
+
+def test_the_papers_own_definition_is_a_mode(tour, inside):
+    page = tour(f"{LINK}&specials=show&p=100")
+    page.get_by_role("checkbox", name="classic").check()
+    page.get_by_role("spinbutton", name="threshold").fill("0.3")
+    expect(page).to_have_url(re.compile("classic=0.3"))
+    rows = exported_table(page, "flow")
+    assert rows
+    assert all(float(row["weight"]) >= 0.3 for row in rows)
+    attention = inside.attention()
+    for row in rows:
+        place = (int(row["layer"]), int(row["head"]), int(row["from"]), int(row["to"]))
+        # The map is float32, and the page has it by way of JSON.
+        assert attention[place] == pytest.approx(float(row["weight"]), abs=1e-6)
+
+
+def test_a_path_is_verified_beside_random_ones(tour):
+    page = tour(f"{LINK}&p=30")
+    expect(page.get_by_text(f"Cuts the {edges(page)} edges that are shown")).to_be_visible()
+    page.get_by_role("button", name="Verify path").click()
+    region = page.get_by_role("region", name="Verify the path")
+    expect(region.get_by_role("button", name="Verify again")).to_be_visible(timeout=60_000)
+    expect(region).to_contain_text("of 30 random sets")
+    # Twice: with the other weights of the row grown to make up for it, and without.
+    expect(region.locator("figure[data-picture^='verify']")).to_have_count(2)
+    photograph(page, "verify")
+
+
+def test_heads_are_seen_one_by_one(tour):
+    page = tour(LINK)
+    heads = page.get_by_role("region", name="Heads", exact=True)
+    choice = heads.get_by_role("combobox", name="One number per head")
+    for statistic in ("special", "gradient", "thumbnails"):
+        choice.select_option(statistic)
+        settle(page)
+        expect(heads.locator("figure[data-picture='heads']")).to_be_visible()
+    photograph(page, "thumbnails")
+    choice.select_option("ablation")
+    heads.get_by_role("button", name="Switch each head off").click()
+    expect(heads.locator("figure[data-picture='heads']")).to_be_visible(timeout=60_000)
+    heads.get_by_role("listbox").click(position={"x": 60, "y": 60})
+    expect(page.get_by_role("heading", name=re.compile(r"^Head \d\.\d"))).to_be_visible()
+    expect(page).to_have_url(re.compile(r"head=\d\.\d"))
+    settle(page)
+    photograph(page, "matrix")

@@ -1,0 +1,97 @@
+"""Hostile text, hostile links and hostile pages do nothing."""
+
+import http.client
+import json
+import xml.etree.ElementTree as ElementTree
+from urllib.parse import quote
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.app import APP, EVIL, edges, exported, exported_table, photograph, settle
+
+pytestmark = APP
+
+EVILS = {
+    "markup": f"a good film {EVIL}",
+    "attribute": "\"'><svg/onload=alert(1)> good",
+    "template": "{{constructor.constructor('alert(1)')()}} ${alert(1)} good",
+    "formula": "=cmd|' /C calc'!A0 good",
+    "direction": "good \u202egnp.exe\u202c film \u0000\u0007",
+}
+INJECTED = "img, iframe, object, embed, main script, [onload], [onerror], [onclick]"
+
+
+@pytest.mark.parametrize("which", EVILS)
+def test_a_hostile_text_is_text(tour, which):
+    page = tour(f"#/explain?text={quote(EVILS[which])}&pin=1,2")
+    edges(page)
+    assert page.locator(INJECTED).count() == 0
+    root = ElementTree.fromstring(exported(page, "flow", "SVG"))
+    assert not [each for each in root.iter() if each.tag.endswith(("script", "foreignObject"))]
+    assert not [name for each in root.iter() for name in each.attrib if name.startswith("on")]
+    for row in exported_table(page, "flow"):
+        assert not any(value.startswith(("=", "+", "@")) for value in row.values())
+    for view in ("rings", "sankey", "heatmap", "network"):
+        page.get_by_role("button", name=view.title(), exact=True).click()
+        settle(page)
+    page.get_by_role("link", name="Compare").click()
+    settle(page)
+    assert page.locator(INJECTED).count() == 0
+    photograph(page, f"hostile-{which}")
+
+
+def test_hostile_links_do_nothing(visit):
+    attack = quote("<img src=x onerror=alert(1)>")
+    page = visit(f"#/{attack}?model={attack}&m={attack}&{attack}={attack}&card={attack}",
+                 forgive="Failed to load resource")  # fmt: skip
+    expect(page.get_by_role("status").filter(has_text="There is no page")).to_be_visible()
+    expect(page.get_by_role("alert")).to_be_visible()
+    assert page.locator(INJECTED).count() == 0
+
+
+def test_the_policy_forbids_what_is_not_the_apps_own(visit):
+    page = visit(forgive="Content Security Policy")
+    settle(page)
+    ran = page.evaluate(
+        """() => { const script = document.createElement("script"); script.textContent = "window.broken = 1";
+            document.body.append(script); return window.broken ?? 0; }"""
+    )
+    assert ran == 0
+    headers = page.request.get(page.url.split("#")[0]).headers
+    policy = headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert headers["x-content-type-options"] == "nosniff"
+
+
+def asked(app, headers, path="/api/session", method="GET", body=None):
+    line = http.client.HTTPConnection("127.0.0.1", app.port, timeout=20)
+    line.request(method, path, body, headers)
+    answer = line.getresponse()
+    said = json.loads(answer.read())
+    line.close()
+    return answer.status, said
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Host": "evil.example"},
+        {"Origin": "http://evil.example"},
+        {"Origin": "http://127.0.0.1:1"},
+        {"Sec-Fetch-Site": "cross-site"},
+    ],
+)
+def test_other_names_and_other_pages_are_refused(app, headers):
+    code, said = asked(app, {"Host": f"127.0.0.1:{app.port}", **headers})
+    assert code == 403
+    assert said["ok"] is False
+    assert set(said["error"]) == {"code", "message", "hint", "see"}
+
+
+def test_a_model_that_is_not_on_the_list_is_not_loaded(app):
+    own = {"Host": f"127.0.0.1:{app.port}", "Content-Type": "application/json"}
+    code, said = asked(app, own, "/api/models", "POST", json.dumps({"name": "spotlight"}))
+    assert code == 403
+    assert "--allow-load" in said["error"]["message"] + said["error"]["hint"]
