@@ -4,7 +4,7 @@ import { curve } from "../src/render/curve";
 import { headmap, thumbnails } from "../src/render/headmap";
 import { hitIndex } from "../src/render/hits";
 import { matrix } from "../src/render/matrix";
-import type { Scene } from "../src/render/scene";
+import { type Scene, titleOf } from "../src/render/scene";
 import { svg } from "../src/render/svg";
 import { DARK, LIGHT } from "../src/render/theme";
 import type { Heads } from "../src/api/types";
@@ -126,9 +126,9 @@ describe("matrix", () => {
 
   it("spreads a row over as many tokens as two to its entropy", () => {
     const uniform = matrix({ values: [0.5, 0.5, 1, 0], tokens: FLOW.tokens.slice(0, 2), title: "x" }, wide);
-    const spread = uniform.marks.flatMap((mark) =>
-      mark.title?.startsWith("tokens it spreads") ? [mark.title] : [],
-    );
+    const spread = uniform.marks
+      .flatMap((mark) => titleOf(mark) ?? [])
+      .filter((title) => title.startsWith("tokens it spreads"));
     expect(spread.map((title) => title.split(": ")[1])).toEqual(["2", "1"]);
   });
 

@@ -3,7 +3,7 @@ import { shown, type ShownFlow } from "../src/flow/shown";
 import { caption } from "../src/render/caption";
 import type { FlowOptions } from "../src/render/flowmarks";
 import { MOST_TOKENS, rings, whyNoRings } from "../src/render/rings";
-import type { Mark, Scene } from "../src/render/scene";
+import { type Mark, type Scene, titleOf } from "../src/render/scene";
 import { svg } from "../src/render/svg";
 import { widthOf } from "../src/render/text";
 import { contrast, DARK, LIGHT } from "../src/render/theme";
@@ -137,14 +137,14 @@ it("gives a strand as much width as its heads carry together", () => {
 it("shows the special tokens' share as bars of that length", () => {
   const scene = VIEWS.ladder(shown(WORDS, 0.5), { width: 900, theme: LIGHT });
   const bars = scene.marks.flatMap((mark) =>
-    mark.kind === "rect" && mark.title?.includes("special tokens") ? [mark] : [],
+    mark.kind === "rect" && titleOf(mark)?.includes("special tokens") ? [mark] : [],
   );
   WORDS.special_share.forEach((share, layer) => {
-    const [whole, part] = bars.filter((bar) => bar.title?.startsWith(`layer ${layer}:`));
+    const [whole, part] = bars.filter((bar) => titleOf(bar)?.startsWith(`layer ${layer}:`));
     expect((part?.width ?? 0) / (whole?.width ?? 1)).toBeCloseTo(share ?? 0, 12);
   });
   const hidden = VIEWS.ladder(shown(WORDS, 0.5), { width: 900, theme: LIGHT, specials: "hide" });
-  expect(hidden.marks.some((mark) => mark.title?.includes("special tokens"))).toBe(false);
+  expect(hidden.marks.some((mark) => titleOf(mark)?.includes("special tokens"))).toBe(false);
 });
 
 it("has rings for so many tokens and not for one more", () => {

@@ -22,6 +22,9 @@ import type { Mark, Path, Scene } from "./scene";
 import { gutter, GUTTER, SKIP, skips } from "./sinks";
 import { figure, fit } from "./text";
 
+// Of what stands at a token: below it, one thin line for the whole column says all that an eye can tell.
+const FAINT = 0.002;
+
 const LEFT = 60;
 const TOP = 44;
 
@@ -51,7 +54,9 @@ export function ladder(shown: ShownFlow, options: FlowOptions): Scene {
     height: bottom + grid.deep + 8,
     marks,
     label: flowLabel(shown, "Ladder"),
-    table: flowTable(shown),
+    get table() {
+      return flowTable(shown);
+    },
     edges: edgesOf(shown),
   };
 }
@@ -74,14 +79,16 @@ function rows({ flow }: ShownFlow, { theme }: FlowOptions, yOf: Level, right: nu
 
 /** The skip connection: what goes past a layer and stays where it is. */
 function spines(shown: ShownFlow, { theme }: FlowOptions, grid: Columns, yOf: Level): Mark[] {
-  const marks: Mark[] = [];
-  for (let layer = 0; layer < shown.flow.layers; layer++) {
+  const { layers } = shown.flow;
+  const marks: Mark[] = [...grid.x.values()].map((x) => line(x, yOf(layers), x, yOf(0), theme.rule, 0.75));
+  for (let layer = 0; layer < layers; layer++) {
     for (const [token, x] of grid.x) {
       const mass = skippedAt(shown, layer, token);
-      if (mass <= 0) continue;
+      if (mass < FAINT) continue;
       marks.push({
         ...line(x, yOf(layer + 1), x, yOf(layer), theme.rule, 0.75 + 3.25 * Math.sqrt(Math.min(1, mass))),
-        title: `layer ${layer}: ${figure(mass)} stays at ${nameOf(shown.flow.tokens, token)} by the skip connection`,
+        title: () =>
+          `layer ${layer}: ${figure(mass)} stays at ${nameOf(shown.flow.tokens, token)} by the skip connection`,
       });
     }
   }
@@ -119,7 +126,7 @@ function curves(shown: ShownFlow, options: FlowOptions, grid: Columns, yOf: Leve
       commands: [["M", x1, y1], ["C", x1, middle, x2, middle, x2, y2]], // prettier-ignore
       ...edgeStyle(bundle, shown, options, width, change),
       hit: { kind: "edge", index: edge.index },
-      title: edgeTitle(edge, shown),
+      title: () => edgeTitle(edge, shown),
     };
   }
 }
@@ -131,16 +138,19 @@ function level(dx: number, dy: number): number {
 function nodes(shown: ShownFlow, { theme }: FlowOptions, grid: Columns, yOf: Level): Mark[] {
   const marks: Mark[] = [];
   const most = Math.min(7, grid.unit * 0.4);
+  const touched = new Set(
+    shown.edges.flatMap(({ layer, source, to }) => [`${layer + 1} ${source}`, `${layer} ${to}`]),
+  );
   for (let level = shown.flow.layers; level >= 0; level--) {
     for (const [token, x] of grid.x) {
       const mass = massAt(shown, level, token);
-      if (mass <= 0) continue;
+      if (mass < FAINT && !touched.has(`${level} ${token}`)) continue;
       marks.push({
         kind: "path",
         commands: circle(x, yOf(level), Math.max(0.8, most * Math.sqrt(Math.min(1, mass)))),
         fill: theme.ink,
         hit: { kind: "token", token, level },
-        title: `${nameOf(shown.flow.tokens, token)} at level ${level}: ${figure(mass)} of the flow`,
+        title: () => `${nameOf(shown.flow.tokens, token)} at level ${level}: ${figure(mass)} of the flow`,
       });
     }
   }

@@ -19,7 +19,8 @@ export type Hit =
 
 interface Hittable {
   readonly hit?: Hit;
-  readonly title?: string; // one line, shown beside the pointer and written into SVG files
+  /** One line, shown beside the pointer and written into SVG files; of thousands, written when one is read. */
+  readonly title?: string | (() => string);
 }
 
 export interface Rect extends Hittable {
@@ -72,6 +73,11 @@ export interface Image extends Hittable {
 }
 
 export type Mark = Rect | Path | Text | Image;
+
+/** A mark's one line, if it has one. */
+export function titleOf({ title }: Mark): string | undefined {
+  return typeof title === "function" ? title() : title;
+}
 
 /** The same picture for who cannot see it, and for CSV. */
 export interface Table {

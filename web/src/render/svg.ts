@@ -2,7 +2,7 @@
 
 import { captionLines, captionHeight, CAPTION } from "./caption";
 import { pngOf } from "./pixels";
-import type { Command, Mark, Scene, Theme } from "./scene";
+import { type Command, type Mark, type Scene, type Theme, titleOf } from "./scene";
 
 export const SANS = "system-ui, -apple-system, 'Segoe UI', 'Noto Sans', 'DejaVu Sans', sans-serif";
 export const MONO = "ui-monospace, 'Cascadia Mono', 'DejaVu Sans Mono', monospace";
@@ -40,7 +40,8 @@ export function escaped(text: string): string {
 
 function element(mark: Mark): string {
   const [open, body] = shape(mark);
-  const title = mark.title === undefined ? "" : `<title>${escaped(mark.title)}</title>`;
+  const words = titleOf(mark);
+  const title = words === undefined ? "" : `<title>${escaped(words)}</title>`;
   const inner = title + body;
   const data = mark.hit?.kind === "edge" ? ` data-edge="${mark.hit.index}"` : "";
   const tag = open.slice(0, open.indexOf(" "));

@@ -12,7 +12,7 @@ import {
 
 import { outline, paint } from "../render/canvas";
 import { hitIndex } from "../render/hits";
-import type { Hit, Mark, Scene, Theme } from "../render/scene";
+import { type Hit, type Mark, type Scene, type Theme, titleOf } from "../render/scene";
 import { ExportMenu } from "./ExportMenu";
 import { Table } from "./Table";
 import { centre, nextMark } from "./roving";
@@ -48,7 +48,7 @@ export function Picture({ scene, name, caption, theme, onHit, onHover, selected,
   useLayoutEffect(() => mark(null), [scene, theme, chosen]); // eslint-disable-line react-hooks/exhaustive-deps
 
   /** Draws what is under the pointer, and what is selected, on the upper canvas: the lower one stays as it is. */
-  function mark(found: Mark | null, words = found?.title ?? ""): void {
+  function mark(found: Mark | null, words = found ? (titleOf(found) ?? "") : ""): void {
     const context = fitted(overlay.current, scene);
     if (context) {
       context.setTransform(ratio(), 0, 0, ratio(), 0, 0);
@@ -96,7 +96,7 @@ export function Picture({ scene, name, caption, theme, onHit, onHover, selected,
     event.preventDefault();
     place.current = next;
     const found = index.marks[next] ?? null;
-    const words = found?.title ?? "";
+    const words = found ? (titleOf(found) ?? "") : "";
     if (option.current) option.current.textContent = `${words}, ${next + 1} of ${index.marks.length}`;
     mark(found, words);
     onHover?.(found?.hit ?? null);
