@@ -23,6 +23,7 @@ from bench.science.transformers import RESULTS, ROOT, SHARED, rounded
 import whence
 from whence.core.io import write_text
 from whence.explainer import Explainer
+from whence.report.comparison.wording import WHICH
 
 BASE, TUNED = "models/minilm-base", "models/minilm-sst2"
 DATA, TITLE = "data/sst2_glue/dev.tsv", "SST-2, development set"
@@ -107,13 +108,15 @@ def paragraph(found: Facts) -> str:
     """Say what changed, every figure out of the file."""
     used, by_layer, overlap = found["data"]["used"], found["layers"], found["overlap"]
     first, last, inner = by_layer[0], by_layer[-1], by_layer[1:-1]
-    changed = found["changed"]
+    changed, other = found["changed"], overlap["other"]
     special, wider, top = changed["special"], changed["entropy"], changed["heads"][0]
     kinds = {one["name"]: one["figures"] for one in found["specials"]}
     means = [one["divergence"]["mean"] for one in by_layer]
     grows = "from layer to layer" if means == sorted(means) else "with ups and downs"
     others = changed["equal_heads"] - 1
     rank = f"{others} others cannot be told from it" if others else "surely more than any other"
+
+    shared = sorted((one["overlap"] for one in inner), key=lambda one: float(one["mean"]))
 
     def said(one: Facts) -> str:
         return figure(one, used)
@@ -132,11 +135,12 @@ def paragraph(found: Facts) -> str:
             f"less to them than before and {len(special['more'])} more (sign-flip tests, corrected by Holm); [CLS] "
             f"gets {said(kinds['[CLS]']['b'])} of all attention instead of {said(kinds['[CLS]']['a'])}.",
             f"{len(wider['more'])} heads surely look more widely, {len(wider['less'])} less.",
-            f"Of the edges that carry {overlap['coverage']:.0%} of the flow back from the decision, both models "
-            f"share {said(overlap['jaccard'])} (Jaccard index; random edges: {said(overlap['chance'])}): "
-            f"{said(last['overlap'])} in the last layer (random edges: {said(last['chance'])}), and at least "
-            f"{said(min((one['overlap'] for one in inner), key=lambda one: one['mean']))} in the layers between the "
-            "first and the last.",
+            f"Of the edges {WHICH[overlap['specials']]} that carry {overlap['coverage']:.0%} of the flow back from "
+            f"the decision, both models share {said(overlap['jaccard'])} (Jaccard index; random edges: "
+            f"{said(overlap['chance'])}; of the edges {WHICH[other['specials']]}: {said(other['jaccard'])}, random "
+            f"edges {said(other['chance'])}): "
+            f"{said(last['overlap'])} in the last layer (random edges: {said(last['chance'])}), and between "
+            f"{said(shared[0])} and {said(shared[-1])} in the layers between the first and the last.",
             f"The fine-tuned model is right about {said(found['predictions']['accuracy']['b'])} of these sentences.",
             f"Attributions could not be compared: {found['without_attribution']}",
             "This is one model and one task; what attention does not show, such as what the values carry, may have "

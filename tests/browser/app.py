@@ -59,6 +59,16 @@ def table(path: Path) -> Path:
     return path
 
 
+def folder_model(path: Path) -> Path:
+    """Save a built-in model as a folder: what such a one is called, its path, is not its id on the page."""
+    from whence import load
+
+    loaded = load("reviews").loaded
+    loaded.model.save_pretrained(path)
+    loaded.tokenizer.save_pretrained(path)
+    return path
+
+
 # What pages say while they wait for the server.
 _WAITING = re.compile(
     "being asked …|Tracing …|Running both|Asking the server|Fetching the cards|Looking for stored"
@@ -221,7 +231,12 @@ def exported(page, picture: str, kind: str) -> bytes:
 
 
 def exported_table(page, picture: str) -> list[dict[str, str]]:
-    """Save a picture as CSV, and return its rows by column; the first line is the caption."""
-    caption, *lines = exported(page, picture, "CSV").decode("utf-8").splitlines()
-    assert "whence" in caption
+    """Save a picture as CSV, and return its rows by column; the caption stands before them as a comment."""
+    return rows_of(exported(page, picture, "CSV"))
+
+
+def rows_of(content: bytes) -> list[dict[str, str]]:
+    """Read a CSV file of the app as anyone does who passes over comments."""
+    caption, *lines = content.decode("utf-8").splitlines()
+    assert caption.startswith("# whence · ")
     return list(csv.DictReader(lines))

@@ -1,6 +1,9 @@
 """Two models in the app: what they share, what only one has, and a model held against itself."""
 
 import re
+from fractions import Fraction
+from itertools import product
+from math import comb
 
 import pytest
 from playwright.sync_api import expect
@@ -8,6 +11,7 @@ from playwright.sync_api import expect
 import whence
 from tests.browser.app import APP, exported_table, photograph, settle
 from tests.browser.test_app_flow import covering
+from whence.comparison import compared
 from whence.flow import Query
 
 pytestmark = APP
@@ -17,13 +21,28 @@ LINK = f"#/compare?text={TEXT}"
 
 
 def counts(page):
-    """Return what the sentence over the picture says: shared, only A, only B, and the Jaccard index."""
+    """Return what the sentence over the picture says: shared, only A, only B, the Jaccard index, that of chance."""
     settle(page)
     sentence = page.get_by_role("status").filter(has_text="Jaccard index").inner_text()
     numbers = re.search(
-        r"(\S+) shared, (\S+) only in A, (\S+) only in B\. Jaccard index (\S+)\.", sentence
+        r"(\S+) shared, (\S+) only in A, (\S+) only in B\. Jaccard index (\S+); of random edges, "
+        r"as many in each layer, (\S+)\. Edges to special tokens do not count\.",
+        sentence,
     )
     return [float(number) for number in numbers.groups()]
+
+
+def by_chance(base, tuned, possible):
+    """Return the mean Jaccard index of random sets, as many edges in each layer, by all that they may share."""
+    chances = {0: Fraction(1)}
+    for layer, size in enumerate(possible):
+        a, b = (sum(edge[0] == layer for edge in found) for found in (base, tuned))
+        before, chances = chances, {}
+        for k, more in product(before, range(min(a, b) + 1)):
+            here = Fraction(comb(a, more) * comb(size - a, b - more), comb(size, b))
+            chances[k + more] = chances.get(k + more, 0) + before[k] * here
+    both = len(base) + len(tuned)
+    return float(sum(chance * Fraction(k, both - k) for k, chance in chances.items()))
 
 
 def the_set(name):
@@ -35,11 +54,14 @@ def the_set(name):
 
 def test_two_models_are_compared_edge_by_edge(tour):
     page = tour(LINK)
-    shared, only_a, only_b, jaccard = counts(page)
+    shared, only_a, only_b, jaccard, chance = counts(page)
     base, tuned = the_set("reviews-base"), the_set("reviews")
     assert (shared, only_a, only_b) == (len(base & tuned), len(base - tuned), len(tuned - base))
     # Two digits are shown.
     assert jaccard == pytest.approx(len(base & tuned) / len(base | tuned), abs=0.006)
+    insides = (whence.load(name).inside(TEXT) for name in ("reviews-base", "reviews"))
+    possible = compared(*insides, query=Query(specials=False))["possible"]
+    assert chance == pytest.approx(by_chance(base, tuned, possible), abs=0.006)
     expect(page.get_by_role("region", name="Changed heads")).to_contain_text("bit")
     expect(page.get_by_role("region", name="Heads, the most changed first")).to_be_visible()
     expect(page.get_by_text("has no head to predict with")).to_be_visible()
@@ -78,7 +100,7 @@ def test_the_difference_is_a_picture_too(tour):
 
 def test_models_are_swapped(tour):
     page = tour(LINK)
-    shared, only_a, only_b, _ = counts(page)
+    shared, only_a, only_b, *_ = counts(page)
     page.get_by_role("button", name="Swap the models").click()
     expect(page.get_by_role("combobox", name=re.compile("^A"))).to_have_value("reviews")
     assert counts(page)[:3] == [shared, only_b, only_a]
@@ -98,7 +120,28 @@ def test_models_are_compared_over_a_data_set(tour):
     panel = page.get_by_role("tabpanel")
     expect(panel).to_contain_text(re.compile("Jaccard|overlap"), timeout=60_000)
     expect(panel.locator("figure").first).to_be_visible()
+    expect(panel).to_contain_text("Edges to special tokens do not count. If they did:")
     photograph(page, "compare-data")
+
+
+def test_the_link_says_how_a_data_set_is_compared(tour):
+    page = tour("#/compare?tab=data")
+    page.get_by_role("combobox", name="Coverage").select_option("0.25")
+    page.get_by_role("combobox", name="Edges to special tokens").select_option("count")
+    page.get_by_role("combobox", name="Method").select_option("rollout")
+    expect(page).to_have_url(re.compile("m=rollout.*p=25.*specials=show.*tab=data.*data=rows.tsv"))
+    page.reload()
+    expect(page.get_by_role("combobox", name="Coverage")).to_have_value("0.25")
+    expect(page.get_by_role("combobox", name="Edges to special tokens")).to_have_value("count")
+    expect(page.get_by_role("combobox", name="Method")).to_have_value("rollout")
+
+
+def test_both_models_are_asked_about_one_answer(tour):
+    page = tour(f"{LINK}&model=own-reviews&other=reviews")
+    page.get_by_role("combobox", name="Explain").select_option("negative")
+    expect(page).to_have_url(re.compile("target=negative"))
+    settle(page)
+    expect(page.get_by_text("for negative")).to_have_count(2)
 
 
 def test_models_that_cannot_be_compared_say_why(visit):

@@ -4,7 +4,7 @@ import re
 
 from playwright.sync_api import expect
 
-from tests.browser.app import APP, EVIL, ROWS, WRONG, photograph
+from tests.browser.app import APP, EVIL, ROWS, WRONG, photograph, settle, strip
 
 pytestmark = APP
 
@@ -39,6 +39,32 @@ def test_a_row_is_explained(tour):
     expect(page.get_by_role("region", name="Rows")).to_be_visible()
 
 
+def test_a_row_is_explained_by_a_model_of_a_folder(tour):
+    page = tour("#/data?model=own-reviews")
+    page.get_by_role("button", name=WRONG).click()
+    expect(page).to_have_url(re.compile("#/explain.*model=own-reviews"))
+    settle(page)
+    expect(strip(page, "attcat")).to_be_visible()
+
+
+def test_the_next_row_is_one_step_away(tour):
+    page = tour("#/data?model=own-reviews")
+    expect(page.get_by_role("region", name="Rows")).to_be_visible()
+    first, second = rows(page)[:2]
+    page.get_by_role("button", name=first).click()
+    walk = page.get_by_role("navigation", name="Rows of the data set")
+    expect(walk).to_contain_text(f"1 of {len(ROWS)} by surprise")
+    expect(walk.get_by_role("button", name="Previous row")).to_be_disabled()
+    walk.get_by_role("button", name="Next row").click()
+    expect(page.get_by_role("textbox", name="Text")).to_have_value(second)
+    settle(page)
+    photograph(page, "data-row")
+    # Another text is no row.
+    page.get_by_role("textbox", name="Text").fill("a text of my own")
+    page.get_by_role("button", name="Explain", exact=True).click()
+    expect(walk).to_have_count(0)
+
+
 def test_a_file_is_brought(tour, tmp_path):
     path = tmp_path / "mine <b>.csv"
     path.write_text('sentence,label\n"good, and short",1\ndull,0\n,1\n', encoding="utf-8")
@@ -49,6 +75,25 @@ def test_a_file_is_brought(tour, tmp_path):
     assert sorted(rows(page)) == ["dull", "good, and short"]
     expect(page.get_by_text("1 row was left out (number 2)")).to_be_visible()
     expect(page).to_have_url(re.compile("data="))
+
+
+def test_other_columns_are_read(tour, tmp_path):
+    path = tmp_path / "columns.csv"
+    path.write_text("sentence,title,label\ndull,fine,1\ngood,bad,0\n", encoding="utf-8")
+    page = tour("#/data?model=reviews")
+    page.get_by_label("Bring a file").set_input_files(path)
+    expect(page.get_by_role("heading", name="columns.csv")).to_be_visible()
+    column = page.get_by_role("combobox", name="Text in column")
+    expect(column).to_have_value("sentence")
+    expect(page.get_by_text("guessed")).to_have_count(2)
+    expect(page.get_by_role("region", name="Rows")).to_be_visible()
+    assert sorted(rows(page)) == ["dull", "good"]
+    column.select_option("title")
+    expect(page.get_by_role("button", name="fine")).to_be_visible()
+    assert sorted(rows(page)) == ["bad", "fine"]
+    page.get_by_role("combobox", name="Labels").select_option("none")
+    expect(page.get_by_text("The file has no labels")).to_be_visible()
+    expect(page.get_by_role("combobox", name="Text in column")).to_have_value("title")
 
 
 def test_a_file_that_cannot_be_read_says_why(visit, tmp_path):
@@ -68,7 +113,23 @@ def test_words_of_each_class(tour):
     section = page.get_by_role("region", name="Words of each class")
     expect(section.locator("figure")).to_have_count(2, timeout=30_000)
     expect(section).to_contain_text("If all words weighed the same")
+    expect(page).to_have_url(re.compile("rows=least%3D1"))
     photograph(page, "data-words")
+
+
+def test_an_example_of_a_word_is_explained_by_a_model_of_a_folder(tour):
+    page = tour("#/data?model=own-reviews&tab=words&rows=least%3D1")
+    page.get_by_role("button", name="Find the words").click()
+    section = page.get_by_role("region", name="Words of each class")
+    bars = section.get_by_role("listbox").first
+    expect(bars).to_be_visible(timeout=30_000)
+    bars.focus()
+    bars.press("Home")
+    bars.press("Enter")
+    section.locator(".examples li button").first.click()
+    expect(page).to_have_url(re.compile("#/explain.*model=own-reviews"))
+    settle(page)
+    expect(strip(page, "attcat")).to_be_visible()
 
 
 def test_what_heads_attend_to(tour):
@@ -78,7 +139,12 @@ def test_what_heads_attend_to(tour):
     expect(section.locator("figure").first).to_be_visible(timeout=30_000)
     section.get_by_role("combobox", name="Kind of place").select_option("previous")
     expect(section.get_by_role("heading", name=re.compile("Attention to previous"))).to_be_visible()
-    table = page.get_by_role("region", name="Heads by previous, with 95% intervals")
+    expect(page).to_have_url(re.compile("rows=place%3Dprevious"))
+    table = page.get_by_role("region", name=re.compile("heads by previous, the most first"))
+    shares = [
+        float(said.rstrip("%")) for said in table.locator("tbody td:nth-child(3)").all_inner_texts()
+    ]
+    assert shares == sorted(shares, reverse=True)
     table.locator("tbody button").first.click()
     expect(section.get_by_role("heading", name=re.compile(r"^Layer \d, head \d$"))).to_be_visible()
     expect(section).to_contain_text("spread evenly it would be")

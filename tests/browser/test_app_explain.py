@@ -1,12 +1,13 @@
 """Explaining a text in the app: the numbers are the library's, and methods and targets can be switched."""
 
 import re
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import expect
 
 import whence
-from tests.browser.app import APP, photograph, strip
+from tests.browser.app import APP, photograph, rows_of, settle, strip
 
 pytestmark = APP
 
@@ -65,17 +66,21 @@ def test_the_method_is_switched_and_others_are_stacked(tour, explainer):
     page.get_by_label("Stack another method").select_option("rollout")
     expect(strip(page, "rollout")).to_be_visible()
     assert_scores(page, explainer.explain(TEXT, method="rollout"))
-    agreement = page.get_by_role("list", name="How far the methods agree")
-    expect(agreement.get_by_role("listitem")).to_have_count(1)
-    expect(agreement).to_contain_text("chance")
+    agreement = page.get_by_role("table", name="How far the methods agree")
+    expect(agreement.get_by_text("τ ")).to_have_count(1)
+    expect(agreement.get_by_text(re.compile(r"% \(.*%\)$"))).to_have_count(1)  # and by chance
+    # Every strip has a legend of its own, and the one without a sign says so.
+    expect(page.get_by_text(re.compile(", for positive$"))).to_have_count(1)
+    expect(page.get_by_text("no sign: may count for positive or against")).to_have_count(1)
 
 
 def test_four_methods_are_stacked_at_most(tour):
     page = tour(f"#/explain?text={TEXT}&m=attcat,gradient,rollout,grad_x_input")
     expect(strip(page, "grad_x_input")).to_be_visible()
     expect(page.get_by_label("Stack another method")).to_be_disabled()
-    agreement = page.get_by_role("list", name="How far the methods agree")
-    expect(agreement.get_by_role("listitem")).to_have_count(6)
+    agreement = page.get_by_role("table", name="How far the methods agree")
+    expect(agreement.get_by_role("rowheader")).to_have_count(4)
+    expect(agreement.get_by_text("τ ")).to_have_count(6)
 
 
 def test_the_target_is_switched(tour, explainer):
@@ -102,9 +107,67 @@ def test_a_text_that_is_too_long_is_cut_and_that_is_said(tour):
     expect(page.get_by_role("list", name="Warnings")).to_contain_text(re.compile("cut|left out"))
 
 
+def test_more_characters_than_the_limit_are_not_cut_but_refused(visit, app):
+    most = app.get("api/session")["limits"]["characters"]
+    page = visit("#/explain", forgive="422")
+    box = page.get_by_role("textbox", name="Text")
+    box.fill("x" * (most + 13))
+    expect(box).to_have_value("x" * (most + 13))
+    expect(page.get_by_text("too long, the server will refuse it")).to_be_visible()
+    page.get_by_role("button", name="Explain", exact=True).click()
+    expect(page.get_by_role("alert")).to_be_visible()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "asked"), [("m=nomethod", "attcat"), ("target=banana", "attcat")]
+)
+def test_what_a_link_names_and_is_not_here_gives_way_to_the_default(visit, wrong, asked):
+    page = visit(f"#/explain?text={TEXT}&{wrong}", forgive="422")
+    expect(strip(page, asked)).to_be_visible()
+    expect(page.get_by_role("status").filter(has_text="instead: ")).to_contain_text(
+        wrong.split("=")[1]
+    )
+    expect(page).not_to_have_url(re.compile(re.escape(wrong)))
+    expect(page.get_by_role("combobox", name=re.compile("^Method"))).to_be_enabled()
+
+
+def test_while_another_answer_is_on_its_way_the_old_one_says_that_it_is_old(visit):
+    page = visit(f"#/explain?text={TEXT}")
+    settle(page)
+    waiting = []
+    page.route(re.compile("/api/(explain|flow|heads)$"), lambda asked: waiting.append(asked))
+    page.get_by_role("textbox", name="Text").fill("another text")
+    page.get_by_role("button", name="Explain", exact=True).click()
+    old = page.get_by_text("Of the question before")
+    expect(old.first).to_be_visible()
+    expect(page.get_by_role("button", name="Test it")).to_be_disabled()
+    expect(page.get_by_role("button", name="Verify path")).to_be_disabled()
+    expect(page.get_by_text("No edge is shown.")).to_have_count(0)
+    page.unroute_all()
+    for asked in waiting:
+        asked.continue_()
+    expect(
+        strip(page, "attcat").get_by_role("button", name=re.compile("^another: "))
+    ).to_be_visible()
+    expect(old).to_have_count(0)
+    expect(page.get_by_role("button", name="Test it")).to_be_enabled()
+
+
+def test_the_name_of_a_method_leads_to_its_card(visit):
+    page = visit(f"#/explain?text={TEXT}")
+    page.get_by_role("link", name="attcat", exact=True).click()
+    expect(page).to_have_url(re.compile("#/help.*card=method%3Aattcat"))
+    page.go_back()
+    expect(strip(page, "attcat")).to_be_visible()
+
+
 def test_trust_is_tested_on_this_very_input(tour):
     page = tour(f"#/explain?text={TEXT}")
     page.get_by_role("button", name=re.compile("^Test")).first.click()
     card = page.get_by_role("region", name=re.compile("[Tt]rust"))
     expect(card.get_by_text(re.compile("holds|weak|fails")).first).to_be_visible(timeout=60_000)
     photograph(page, "trust")
+    with page.expect_download() as saved:
+        card.get_by_role("button", name="CSV: trust").click()
+    rows = rows_of(Path(saved.value.path()).read_bytes())
+    assert {"deletion", "sufficiency"} <= {row["test"] for row in rows}

@@ -9,6 +9,7 @@ import pytest
 from PIL import Image
 from playwright.sync_api import expect
 
+import whence
 from tests.browser.app import APP, SCREENSHOTS, edges, exported, exported_table
 
 pytestmark = APP
@@ -84,6 +85,39 @@ def test_every_picture_of_the_page_can_be_saved(tour):
         parsed(exported(page, name, "SVG"))
         assert pixels(exported(page, name, "PNG")).std() > 1
         assert exported_table(page, name)
+
+
+def test_the_tinted_text_is_a_picture_too(tour):
+    page = tour(f"{LINK}&m=attcat,rollout")
+    edges(page)
+    root = parsed(exported(page, "text", "SVG"))
+    words = [each.text for each in root.iter(f"{SVG}text")]
+    assert words.count("wonderful") == 2
+    assert any("no sign" in each for each in words)
+    rows = exported_table(page, "text")
+    assert " ".join(row["text"] for row in rows) == TEXT.replace(",", " ,")
+    why = whence.load("reviews").explain(TEXT)
+    for row, word in zip(rows, why.words(), strict=True):
+        assert float(row["attcat"]) == pytest.approx(word.score, rel=1e-4, abs=1e-6)
+
+
+def test_a_caption_says_what_is_shown_and_nothing_else(tour):
+    page = tour(f"{LINK}&C=relevance&L=1-2&dir=forward&tok=4")
+    edges(page)
+    flow = exported(page, "flow", "CSV").decode().splitlines()[0]
+    for part in (
+        TEXT,
+        "target positive",
+        "relevance",
+        "forward from “thin”",
+        "layers 1–2",
+        "hidden",
+    ):
+        assert part in flow
+    heads = exported(page, "heads", "CSV").decode().splitlines()[0]
+    assert "entropy" in heads
+    assert "attcat" not in heads
+    assert "target" not in heads
 
 
 def test_a_file_may_be_dark_while_the_page_is_light(tour):

@@ -99,6 +99,28 @@ def test_a_copied_link_shows_somebody_else_the_same(visit, app):
     assert exported_table(other, "flow") == exported_table(page, "flow")
 
 
+def test_the_address_names_everything_that_was_left_to_the_server(visit, app):
+    session = app.get("api/session")
+    text = quote(session["samples"][0]["text"], safe=",").replace("%20", "+")
+    page = visit()
+    settle(page)
+    first = session["models"][0]["id"]
+    expect(page).to_have_url(f"{app.url}#/explain?model={first}&text={text}&m=attcat&p=50")
+    page.goto(f"{app.url}#/compare")
+    settle(page)
+    base, tuned = session["compare"]
+    expect(page).to_have_url(
+        f"{app.url}#/compare?model={base}&other={tuned}&text={text}&m=attcat&p=50"
+    )
+
+
+def test_a_page_that_is_none_and_a_text_that_is_empty_are_told(visit):
+    page = visit("#/nonsense")
+    expect(page.get_by_text("There is no page “nonsense”.")).to_be_visible()
+    page = visit("#/explain?text=")
+    expect(page.get_by_text("The link's text is empty")).to_be_visible()
+
+
 def test_a_broken_link_is_read_as_far_as_it_goes(visit):
     page = visit(f"#/explain?text={quote(TEXT)}&p=700&view=cube&nonsense=1&C=norm")
     notice = page.get_by_role("status").filter(has_text="cannot be read")

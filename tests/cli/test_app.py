@@ -131,11 +131,12 @@ def test_a_host_that_is_not_there(run):
 
 
 def test_beyond_this_machine_a_token_is_asked_for():
-    with running("--port", 0, "--host", "0.0.0.0", "--model", "reviews") as (_, address, _client):
+    with running("--port", 0, "--host", "0.0.0.0", "--model", "reviews") as (process, address, _):
         token = re.fullmatch(r"http://[^/]+/\?token=([\w-]{32})", address)[1]
         port = address.split("/")[2].rpartition(":")[2]
         home = f"http://127.0.0.1:{port}"
         with httpx.Client(base_url=home, follow_redirects=True) as stranger:
+            assert "is not encrypted" in process.stdout.readline()
             assert stranger.get("/").status_code == 403
             assert stranger.get("/api/session").status_code == 403
             entered = stranger.get(f"/?token={token}")
@@ -150,6 +151,51 @@ def test_what_cannot_be_read_is_said_before_anything_is_served(run, tmp_path):
     assert "none.tsv" in err
     status, out, err = run("app", "--no-open", "--port", 0, "--results", tmp_path / "none")
     assert (status, out) == (41, "")
+
+
+def test_two_models_open_the_comparison():
+    with running("--port", 0, "--compare", "reviews-base", "reviews") as (_, address, client):
+        assert re.fullmatch(r"http://127\.0\.0\.1:\d+/#/compare", address)
+        assert client.get("/api/session").json()["compare"] == ["reviews-base", "reviews"]
+
+
+@pytest.mark.parametrize("asked", [("--compare", "reviews", "--no-open"), ("--model", "--no-open")])
+def test_an_option_is_no_model(run, asked):
+    status, out, err = run("app", "--port", 0, *asked)
+    assert (status, out) == (22, "")
+    assert "'--no-open' is an option and no model" in err
+
+
+def test_a_model_that_cannot_be_loaded_ends_it(tmp_path):
+    command = [
+        sys.executable,
+        "-m",
+        "whence",
+        "app",
+        "--no-open",
+        "--port",
+        "0",
+        "--model",
+        tmp_path,
+    ]
+    found = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert found.returncode == 30
+    assert found.stderr.count("\n") == 1
+    assert found.stderr.startswith("whence: ")
+    assert str(tmp_path) in found.stderr
+    assert "has stopped" not in found.stdout
+
+
+def test_a_model_that_cannot_be_loaded_is_named_where_there_are_others(tmp_path):
+    both = ("--model", tmp_path, "--model", "reviews")
+    with running("--port", 0, *both) as (process, _, client):
+        line = process.stderr.readline()  # as soon as it fails, while the others are served
+        assert line.startswith(f"whence: {tmp_path} cannot be loaded: ")
+        first, second = client.get("/api/session").json()["models"]
+        assert (first["state"], second["state"]) == ("failed", "waiting")
+        assert "Choose another model" in first["error"]["hint"]
+        said = client.post("/api/flow", json={"input": {"model": "reviews", "text": TEXT}})
+        assert said.status_code == 200
 
 
 def test_which_models_are_on_the_list():

@@ -319,7 +319,7 @@ def test_what_does_not_fit_the_model(run, data, tmp_path, options, status, said)
         ("a.tsv", "sentence\tlabel\n", "a.tsv has no rows"),
         ("a.jsonl", '{"text": \n', "a.jsonl, line 1: not JSON"),
         ("a.parquet", "text\n", "a.parquet is not a whole Parquet file"),
-        ("a.xml", "<a/>", "has an ending that says nothing. Allowed: .txt"),
+        ("a.xml", "<a/>", "a.xml: .xml is no kind of file that is read here. Allowed: .txt"),
     ],
 )
 def test_files_that_cannot_be_read(run, tmp_path, name, content, said):

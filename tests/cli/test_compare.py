@@ -54,7 +54,7 @@ def test_json_and_settings(run, data):
     status, out, err = run(
         "compare", "reviews-base", "reviews", "--data", data, "--json", "--limit", "4", "--seed", "3",
         "--weight", "value_zeroing", "--coverage", "0.8", "--method", "none", "--dtype", "float64",
-        "--no-truncate", "--text", "sentence", "--label", "label",
+        "--no-truncate", "--text", "sentence", "--label", "label", "--specials",
     )  # fmt: skip
     assert (status, err) == (0, "")
     payload = json.loads(out)
@@ -63,6 +63,7 @@ def test_json_and_settings(run, data):
     setting = payload["setting"]
     assert (setting["weight"], setting["coverage"], setting["seed"]) == ("value_zeroing", 0.8, 3)
     assert (setting["method"], setting["truncate"], setting["limit"]) == (None, False, 4)
+    assert setting["specials"] is True
     assert (payload["data"]["given"], payload["data"]["used"]) == (5, 4)
     assert (payload["data"]["text"], payload["data"]["guessed"]) == ("sentence", [])
     assert payload["provenance"]["dtype"] == "float64"

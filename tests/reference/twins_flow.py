@@ -136,12 +136,12 @@ def norm_edges(run: Eager) -> tuple[list[torch.Tensor], list[list[float]]]:
 
 
 def entropy(rows: list[list[float]], keys: list[int]) -> float:
-    """The mean over rows of Σ -p log2 p, over log2 of how many keys there are."""
-    total = 0.0
+    """The mean over rows with a choice of Σ -p log2 p, over log2 of how many keys there are."""
+    shares = []
     for row, number in zip(rows, keys, strict=True):
-        bits = sum(-p * math.log2(p) for p in row if p > 0)
-        total += bits / math.log2(number) if number > 1 else 0.0
-    return total / len(rows)
+        if number > 1:
+            shares.append(sum(-p * math.log2(p) for p in row if p > 0) / math.log2(number))
+    return sum(shares) / len(shares) if shares else 0.0
 
 
 def jensen_shannon(a: list[float], b: list[float]) -> float:

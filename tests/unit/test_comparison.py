@@ -1,13 +1,16 @@
 """Two models held against each other: by hand, by plain loops, and a model against itself."""
 
+import copy
 import json
 import math
 from dataclasses import replace
 from io import StringIO
 from itertools import pairwise, product
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from tokenizers import normalizers
 
 import whence
 from tests import zoo
@@ -20,6 +23,7 @@ from whence.comparison.changed import moved, ranked
 from whence.comparison.heads import measured
 from whence.comparison.match import check_tokens, of_one_length
 from whence.comparison.overlap import _chance
+from whence.comparison.rows import read_rows
 from whence.comparison.summary import Summary
 from whence.comparison.words import agreement, why_not
 from whence.core.errors import (
@@ -35,6 +39,7 @@ from whence.core.seed import generator
 from whence.core.types import Token
 from whence.data.examples import Example
 from whence.explainer import Explainer
+from whence.flow import Query
 from whence.web.schema.compare import Compared
 from whence.web.schema.compare import Comparison as Schema
 
@@ -147,13 +152,29 @@ def covering(carried, share):
     return kept
 
 
+def counted(inside, root, specials):
+    """Return the edges that count, with what they carry."""
+    every = flows(inside.attention(), root)
+    return {edge: own for edge, own in every.items() if specials or not inside.special[edge[3]]}
+
+
+@pytest.mark.parametrize("specials", [False, True])
 @pytest.mark.parametrize("share", [0.3, 0.8])
-def test_the_overlap_equals_plain_loops(base, tuned, share):
+def test_the_overlap_equals_plain_loops(base, tuned, share, specials):
     text = TEXTS[2]
-    found = compare(base, tuned, [text], coverage=share).to_dict()
+    found = compare(base, tuned, [text], coverage=share, specials=specials).to_dict()
     root = tuned.inside(text).rows
-    sets = [covering(flows(one.inside(text).attention(), root), share) for one in (base, tuned)]
+    sets, others = (
+        [covering(counted(one.inside(text), root, kind), share) for one in (base, tuned)]
+        for kind in (specials, not specials)
+    )
     both, union = sets[0] & sets[1], sets[0] | sets[1]
+    assert found["setting"]["specials"] is found["overlap"]["specials"] is specials
+    assert found["overlap"]["other"]["specials"] is not specials
+    other = len(others[0] & others[1]) / len(others[0] | others[1])
+    assert found["overlap"]["other"]["jaccard"]["mean"] == pytest.approx(other)
+    named = "to words and special tokens that" if specials else "to words that"
+    assert f"Of the edges {named} carry {share:.0%}" in found["sentence"]
     assert found["overlap"]["jaccard"]["mean"] == pytest.approx(len(both) / len(union))
     assert found["overlap"]["only_a"]["mean"] == pytest.approx(len(sets[0] - both) / len(union))
     assert found["overlap"]["only_b"]["mean"] == pytest.approx(len(sets[1] - both) / len(union))
@@ -164,6 +185,25 @@ def test_the_overlap_equals_plain_loops(base, tuned, share):
             assert one["overlap"]["mean"] == pytest.approx(alike)
         else:
             assert one["overlap"] == {"mean": None, "low": None, "high": None, "n": 0}
+
+
+def test_edges_that_end_on_special_tokens_do_not_count_by_default(base, tuned):
+    plain = compare(base, tuned, TEXTS[:2], method=None).to_dict()["overlap"]
+    assert (
+        plain == compare(base, tuned, TEXTS[:2], method=None, specials=False).to_dict()["overlap"]
+    )
+    turned = compare(base, tuned, TEXTS[:2], method=None, specials=True).to_dict()["overlap"]
+    for what in ("jaccard", "chance"):
+        assert plain["other"][what] == turned[what]
+        assert turned["other"][what] == plain[what]
+
+
+def test_chance_depends_on_the_seed(base, tuned):
+    found = [compare(base, tuned, TEXTS, method=None, seed=seed).to_dict() for seed in (0, 0, 1)]
+    chance = [one["overlap"]["chance"]["mean"] for one in found]
+    assert chance[0] == chance[1] != chance[2]
+    strangers = [[layer["strangers"]["mean"] for layer in one["layers"]] for one in found]
+    assert strangers[0] == strangers[1] != strangers[2]
 
 
 def test_random_sets_have_as_many_edges_in_each_layer():
@@ -198,6 +238,33 @@ def test_measured_by_hand():
     alone = measured(a[:, :1], b[:, :1], np.array([0.0, 1.0]), tokens("a b"), 0)
     assert np.isnan(alone.strangers).all()  # there is no other head
     assert alone.kinds == {}
+
+
+def test_a_stranger_is_never_the_twin():
+    # Two models that are the same, of three heads that differ: a head is at no distance from its twin alone.
+    maps = np.eye(3)[np.arange(3)][None, :, None].repeat(3, axis=2)  # head h attends to token h
+    drawn = [measured(maps, maps, np.eye(3)[0], tokens(f"a b {n}"), n).strangers for n in range(40)]
+    assert np.array(drawn) == pytest.approx(np.ones((40, 1)))
+
+
+def test_of_two_models_the_one_with_a_head_says_which_rows_are_read():
+    last, first = np.eye(3)[2], np.eye(3)[0]
+    headless, headed = (
+        SimpleNamespace(rows=first, has_head=False),
+        SimpleNamespace(rows=last, has_head=True),
+    )
+    for pair in ((headless, headed), (headed, headless)):
+        assert [rows.tolist() for rows in read_rows(*pair)] == [last.tolist()] * 2
+    other = SimpleNamespace(rows=first, has_head=True)
+    assert [rows.tolist() for rows in read_rows(headed, other)] == [last.tolist(), first.tolist()]
+
+
+def test_what_is_sure_of_one_head_may_be_chance_among_two():
+    # Six inputs, all of one sign: p = 2 / 2^6 = 0.031. Of two such columns Holm asks for half of 0.05.
+    summary = Summary(list(range(6)), 0)
+    column = np.linspace(0.1, 0.6, 6)[:, None]
+    assert summary.surely(column) == [True]
+    assert summary.surely(np.hstack([column, column])) == [False, False]
 
 
 def test_segments_by_hand():
@@ -307,6 +374,36 @@ def test_one_input_in_two_models(base, tuned):
     assert {warned["code"] for warned in found["warnings"]} == {"no-head"}
 
 
+def test_two_decisions_that_read_different_rows():
+    # The first reads all rows alike, the second the first one: the divergence of the decision's rows is by both.
+    a, b = (pooled(kind, seed).inside(TEXTS[0]) for kind, seed in (("mean", 0), ("cls", 1)))
+    assert a.rows.tolist() != b.rows.tolist()
+    found = compared(a, b)
+    rows = (a.rows + b.rows) / 2
+    _, decision, _, _ = loops(a.attention(), b.attention(), b.special, rows)
+    assert np.array(found["decision"]) == pytest.approx(decision, abs=1e-9)
+
+
+def pooled(kind, seed):
+    model = zoo.make("modernbert", seed=seed)
+    model.config.classifier_pooling = kind
+    model.resize_token_embeddings(400)
+    return whence.load(model, tokenizer=wordpiece())
+
+
+@pytest.mark.parametrize("specials", [False, True])
+def test_one_input_says_how_many_edges_there_could_be(base, tuned, specials):
+    a, b = base.inside(TEXTS[1]), tuned.inside(TEXTS[1])
+    found = compared(a, b, query=Query(specials=specials))
+    carried = [counted(side, b.rows, specials) for side in (a, b)]
+    wanted = [
+        sum(edge[0] == layer and any(side[edge] > 0 for side in carried) for edge in carried[0])
+        for layer in range(a.layers)
+    ]
+    assert found["possible"] == wanted
+    assert wanted[-1] < wanted[0]  # of the last layer only the row that is read
+
+
 # A pre-trained model without a head
 
 
@@ -316,6 +413,9 @@ def test_a_base_without_a_head(found):
     assert payload["attribution"] is None
     assert payload["without_attribution"].startswith("'reviews-base' has no classification head")
     assert payload["predictions"]["agreement"] is None
+    assert payload["predictions"]["without_agreement"] == (
+        "The first model has no classification head, and predicts nothing."
+    )
     assert payload["predictions"]["accuracy"] is None
     assert "no labels" in payload["predictions"]["without_accuracy"]
     assert "the decision of reviews reads" in payload["setting"]["decision"]
@@ -337,6 +437,21 @@ def test_labels_tell_the_accuracy(base, tuned):
     assert both["without_attribution"] == "no method was asked for."
 
 
+def test_accuracy_changes_from_the_first_model_to_the_second(tuned):
+    wrong = turned_round()
+    given = [Example(text, tuned.predict(text).label) for text in TEXTS]
+    found = compare(wrong, tuned, given, method=None).to_dict()["predictions"]["accuracy"]
+    assert [found[side]["mean"] for side in ("a", "b", "change")] == [0, 1, 1]
+
+
+def turned_round():
+    """Return the same encoder with the head's sign turned: it predicts the opposite, and attends alike."""
+    turned = whence.load("reviews", dtype="float64")
+    turned.model.classifier.weight.data.neg_()
+    turned.model.classifier.bias.data.neg_()
+    return turned
+
+
 def test_why_attributions_cannot_be_compared(base, tuned):
     assert why_not(tuned, tuned) is None
     assert "no classification head" in why_not(tuned, base)
@@ -348,11 +463,7 @@ def test_why_attributions_cannot_be_compared(base, tuned):
 
 
 def test_two_heads_read_their_own_rows_and_explain_one_class(tuned):
-    # The same encoder with the head's sign turned: it predicts the opposite, and attends alike.
-    turned = whence.load("reviews", dtype="float64")
-    turned.model.classifier.weight.data.neg_()
-    turned.model.classifier.bias.data.neg_()
-    found = compare(tuned, turned, TEXTS, method="grad_x_input").to_dict()
+    found = compare(tuned, turned_round(), TEXTS, method="grad_x_input").to_dict()
     assert found["predictions"]["agreement"]["mean"] == 0
     assert all(one["divergence"]["mean"] == 0 for one in found["heads"])
     # Both are explained for what the second one predicts: the scores have opposite signs, so the order is reversed.
@@ -372,6 +483,19 @@ def test_order_and_batches_change_nothing(base, tuned, found, monkeypatch):
             for one, two in zip(numbers(found.to_dict()[what]), numbers(other[what]), strict=True):
                 assert one == pytest.approx(two, abs=1e-9)  # float64, sums in another order
     assert again["changed"]["heads"][0]["head"] == found.to_dict()["changed"]["heads"][0]["head"]
+
+
+def test_a_model_that_minds_padding_takes_one_length_at_a_time():
+    minding = whence.load("reviews", dtype="float64")
+    minding.model.register_forward_pre_hook(
+        lambda module, given, named: (given, {**named, "attention_mask": None}), with_kwargs=True
+    )
+    found = compare(minding, minding, TEXTS, method=None).to_dict()
+    each = [minding.inside(text) for text in TEXTS]
+    mass = np.mean([one.head_values("special") for one in each], axis=0)
+    for one in found["heads"]:
+        wanted = pytest.approx(mass[one["layer"], one["head"]], abs=1e-9)
+        assert one["special"]["a"]["mean"] == wanted
 
 
 def numbers(facts):
@@ -475,9 +599,18 @@ def test_texts_that_are_read_differently():
     one, other = tokens("a b c"), tokens("a b c d")
     check_tokens("a b c", one, one)
     with pytest.raises(
-        BadTokenizer, match="'a b c' is read differently: at token 3 'x' has nothing, 'y' 'd'"
+        BadTokenizer,
+        match=r"'a b c' is read differently: at token 3 'x' has nothing, 'y' 'd' \(id 3\)",
     ):
         check_tokens("a b c", one, other, ("x", "y"))
+
+
+def test_one_vocabulary_is_not_yet_one_tokenizer():
+    cased = copy.deepcopy(wordpiece())
+    cased.backend_tokenizer.normalizer = normalizers.BertNormalizer(lowercase=False)
+    assert cased("a Film")["input_ids"] != wordpiece()("a Film")["input_ids"]
+    with pytest.raises(BadTokenizer, match="'a Film' is read differently"):
+        compare(explainer("bert"), explainer("bert", cased), ["a film", "a Film"], method=None)
 
 
 def test_the_smaller_bound_holds_for_both(tuned):
@@ -495,6 +628,7 @@ def test_the_smaller_bound_holds_for_both(tuned):
         ({"weight": "atention"}, BadParameter, "Did you mean 'attention'"),
         ({"coverage": 0}, BadParameter, "coverage must be above 0 and at most 1. Got 0"),
         ({"coverage": float("nan")}, BadParameter, "Got nan"),
+        ({"specials": "no"}, BadParameter, "specials must be True or False. Got 'no'"),
         ({"limit": 0}, BadParameter, "limit must be a whole number"),
         ({"seed": 1.5}, BadParameter, "seed must be a whole number"),
         ({"method": "atcat"}, UnknownMethod, "Did you mean 'attcat'"),
@@ -506,6 +640,20 @@ def test_bad_requests_are_refused_before_anything_is_loaded(options, error, said
 
 
 # What comes of it
+
+
+def test_one_input_and_two_models_of_one_name(tuned):
+    found = compare(tuned, turned_round(), TEXTS[:1], method=None).to_dict()
+    assert found["sentence"].startswith("the first reviews and the second reviews attend alike")
+    assert found["sentence"].endswith("on 1 input: no head diverges from its twin.")
+    other = explainer("bert"), explainer("bert", hidden_dropout_prob=0.2)
+    named = [Explainer(replace(one.loaded, name="/models/film")) for one in other]
+    named[1].model.bert.embeddings.word_embeddings.weight.data.mul_(2)
+    said = compare(*named, TEXTS[:1], method=None).to_dict()["sentence"]
+    assert (
+        "Over 1 input, the attention of the second film is farthest from that of the first" in said
+    )
+    assert "1 input is too few" in said
 
 
 def test_saved_and_read_back(found, tmp_path):

@@ -164,7 +164,7 @@ def test_answers_stand_in_the_context(answers):
     [
         ("a.txt", "", "a.txt has no rows"),
         ("a.tsv", "text\tlabel\n", "a.tsv has no rows"),
-        ("a.xml", "<a/>", r"ending that says nothing. Allowed: .txt"),
+        ("a.xml", "<a/>", r"a\.xml: \.xml is no kind of file that is read here\. Allowed: \.txt"),
         ("a.tsv", "id\tstars\n1\t2\n", r"a.tsv has no column of texts; it has id, stars. Allowed: text, sentence"),
         ("a.tsv", "text\tlabel\na\tb\tc\n", r"a.tsv, line 2: 3 fields, and the header has 2: text, label"),
         ("a.csv", 'text\n"a\n', r"a.csv, line \d: not comma separated values"),

@@ -10,6 +10,7 @@ from whence.flow import (
     divergence,
     entropy,
     favourites,
+    gradient_importance,
     habits,
     jensen_shannon,
     special_mass,
@@ -22,13 +23,30 @@ def test_entropy_is_a_share_of_what_is_possible():
     causal = np.tril(np.ones((4, 4))) / np.arange(1, 5)[:, None]
     # A layer's heads share a mask: what no head attends to is no choice.
     assert entropy(np.stack([[uniform, one]])).tolist() == [[1.0, 0.0]]
-    # Three rows with a choice are as wide as can be; the first has none and counts as 0.
-    assert entropy(np.stack([[causal, one]]))[0] == pytest.approx([0.75, 0])
+    # Three rows with a choice are as wide as can be; the first has none and does not count.
+    assert entropy(np.stack([[causal, one]]))[0] == pytest.approx([1, 0])
+    # Rows of 2, 3 and 4 keys, the last half and half: (1 + 1 + 1/2) / 3.
+    narrow = np.vstack([causal[:3], [0.5, 0.5, 0, 0]])
+    assert entropy(np.stack([[causal, narrow]]))[0, 1] == pytest.approx(2.5 / 3)
+    assert entropy(np.stack([[one, one]])).tolist() == [[0.0, 0.0]]  # nobody has a choice
     # Half and half out of four: 1 bit of 2.
     half = np.tile([0.5, 0.5, 0, 0], (4, 1))
     assert entropy(np.stack([[half, uniform]]))[0, 0] == pytest.approx(0.5)
     # Rows that give half of their attention to no token are as wide as if they gave it all.
     assert entropy(np.stack([[uniform / 2, half * 0]]))[0].tolist() == [1.0, 0.0]
+
+
+def test_gradient_importance_lets_both_signs_cancel():
+    """A head that moves the target up here and down there by as much is of no importance as a whole."""
+    inside = whence.load("reviews", dtype="float64").inside("a gripping film")
+    trace = inside._traced({"attention", "attention_grad"})
+    products = [layer.map()[0] * layer.map_grad()[0] for layer in trace.layers]
+    found = gradient_importance(trace)
+    # The same numbers, added up at once and not in tiles.
+    expected = np.stack([abs(one.sum((1, 2)).numpy()) for one in products])
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-15)
+    assert min(one.min() for one in products) < 0 < max(one.max() for one in products)
+    assert (np.stack([one.abs().sum((1, 2)).numpy() for one in products]) > 1.1 * found).any()
 
 
 def test_mass_on_special_tokens_is_a_mean_over_rows():
@@ -41,6 +59,8 @@ def test_mass_on_special_tokens_is_a_mean_over_rows():
 def test_divergence_is_between_none_and_one_bit():
     a, b = np.array([[1.0, 0, 0], [0.2, 0.3, 0.5]]), np.array([[0, 0.5, 0.5], [0.2, 0.3, 0.5]])
     assert jensen_shannon(a, b).tolist() == [1.0, 0.0]
+    # Where half of the attention goes to no token, what goes to tokens is compared.
+    assert jensen_shannon(a / 2, b).tolist() == jensen_shannon(a / 2, b / 4).tolist() == [1.0, 0.0]
     mean, read = divergence(a[None, None], b[None, None], np.array([0.0, 1.0]))
     assert (mean.tolist(), read.tolist()) == ([[0.5]], [[0.0]])
 

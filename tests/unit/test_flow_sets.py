@@ -15,6 +15,7 @@ from whence.flow import (
     covering,
     difference,
     jaccard,
+    possible,
     select,
     sets,
     trace_flow,
@@ -26,6 +27,20 @@ def traced_of(seed, tokens=4):
     maps = draw.random((3, 2, tokens, tokens)) ** 4
     maps /= maps.sum(-1, keepdims=True)
     return trace_flow(attention_weights(maps), np.eye(tokens)[0])
+
+
+def test_what_could_be_is_what_carries_anything_in_either_flow():
+    # Two tokens, one head, two layers; the first token is the root. A goes from 0 to 0 alone, B from 0 to 1 alone.
+    one, other = (
+        trace_flow(attention_weights(np.array([[maps]] * 2, dtype=float)), np.eye(2)[0])
+        for maps in ([[1, 0], [1, 0]], [[0, 1], [0, 1]])
+    )
+    # Above the last layer only token 0 is reached: 0>0 in A, 0>1 in B. Below it, B has reached token 1 as well.
+    assert possible(one, one) == [1, 1]
+    assert possible(one, other) == possible(other, one) == [3, 2]
+    assert possible(one, other, Query(specials=False), np.array([True, False])) == [2, 1]
+    assert possible(one, other, Query(layers=(1, 1))) == [0, 2]
+    assert possible(one, other, Query(least=1.5)) == [0, 0]
 
 
 def test_edges_are_shared_or_belong_to_one():

@@ -153,7 +153,9 @@ def test_names_and_files_are_told_apart(tmp_path, monkeypatch):
         assert not hub.is_name(file)
     (tmp_path / "plain").write_text("a\n")
     assert not hub.is_name("plain")
-    with pytest.raises(BadExamples, match="'plain' has an ending that says nothing"):
+    with pytest.raises(
+        BadExamples, match="plain: without an ending it is no kind of file that is read here"
+    ):
         read("plain")
 
 

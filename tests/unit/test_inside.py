@@ -48,6 +48,22 @@ def test_a_flow_is_the_documented_object_and_the_model_is_left_as_found(reviews,
     assert flow.edges.flow == sorted(flow.edges.flow, reverse=True)
 
 
+@pytest.mark.parametrize(
+    ("weight", "free"),
+    [
+        ("attention", True),
+        ("norm", True),
+        ("value_zeroing", True),
+        ("gradient_x_attention", False),
+        ("relevance", False),
+    ],
+)
+def test_a_flow_says_whether_it_knows_the_class(reviews, weight, free):
+    one, other = (reviews.inside(TEXT, target=label).flow(weight) for label in reviews.labels)
+    assert one["class_free"] is other["class_free"] is free
+    assert (one["edges"] == other["edges"]) is free
+
+
 def test_words_are_traced_through_and_forward(reviews):
     inside = reviews.inside(TEXT)
     token = next(i for i, one in enumerate(inside.tokens) if one.text == "gripping")
@@ -182,3 +198,74 @@ def test_a_near_tie_is_said(reviews):
 
 def test_unknown_words_are_said(reviews):
     assert "unknown-words" in codes(reviews.inside("これは 映画 です"))
+
+
+def test_a_third_of_unknown_words_is_said_and_one_in_six_is_not(reviews):
+    unknown = reviews.loaded.fillers["unk"]
+    for text, share, said in (
+        ("a fine film これは", 1 / 4, True),
+        ("a fine film with actors これは", 1 / 6, False),
+    ):
+        inside = reviews.inside(text)
+        content = [token for token in inside.tokens if not token.special]
+        assert sum(token.id == unknown for token in content) / len(content) == share
+        assert ("unknown-words" in codes(inside)) is said
+
+
+def test_even_attention_of_a_causal_model_is_noticed():
+    """What a row may see grows from one token to all: even over that is even."""
+    model = zoo.make("gpt2")
+    with torch.no_grad():
+        for block in model.transformer.h:
+            wide = block.attn.c_attn.weight.shape[1] // 3
+            block.attn.c_attn.weight[:, : 2 * wide] = 0  # queries and keys
+            block.attn.c_attn.bias[: 2 * wide] = 0
+    inside = whence.load(model).inside({"input_ids": [[2, 11, 23, 5, 7, 9, 3]]})
+    assert inside.head_values("entropy") == pytest.approx(np.ones((inside.layers, inside.heads)))
+    assert "uniform-attention" in codes(inside)
+
+
+def test_a_model_that_computes_otherwise_when_watched_is_said(reviews):
+    inside = reviews.inside(TEXT)
+    inside._seen.logits.add_(0.01 * float(inside.logits.abs().max()))
+    assert "capture-differs" in codes(inside)
+
+
+def test_weights_are_known_by_their_skip_connection_too(reviews):
+    inside = reviews.inside(TEXT)
+    usual = inside.flow()["shares"]
+    for residual in (0.2, None, 0.2):
+        fresh = reviews.inside(TEXT).flow(residual=residual)["shares"]
+        assert inside.flow(residual=residual)["shares"] == fresh
+        assert (fresh == usual) is (residual is None)
+
+
+@pytest.mark.parametrize("token", [None, 3])
+@pytest.mark.parametrize("carry", [False, True])
+def test_classic_edges_are_those_of_the_definition(reviews, token, carry):
+    inside = reviews.inside(TEXT)
+    maps = inside.attention()
+    start = int(inside.rows.argmax()) if token is None else token
+    # A weight that there is, of the row where it starts: at least as much, and not more, is enough.
+    threshold = float(np.sort(maps[-1, 0, start])[-2])
+    expected, reached = set(), {start}
+    for layer in reversed(range(inside.layers)):
+        heads, rows, to = np.nonzero(maps[layer] >= threshold)
+        every = {tuple(map(int, one)) for one in zip(heads, rows, to, strict=True)}
+        here = {edge for edge in every if edge[1] in reached}
+        expected |= {(layer, *edge) for edge in here}
+        reached = {edge[2] for edge in here} | (reached if carry else set())
+    found = inside.flow(classic=Classic(threshold, 0.5, carry), token=token)
+    edges = found["edges"]
+    columns = (edges[name] for name in ("layer", "head", "source", "to"))
+    assert set(zip(*columns, strict=True)) == expected
+    assert found["count"] == len(expected)
+
+
+def test_a_place_is_a_whole_number(reviews):
+    inside = reviews.inside(TEXT)
+    with pytest.raises(BadParameter, match=r"no token 1\.0"):
+        inside.flow(token=1.0)
+    with pytest.raises(BadParameter, match="whole numbers"):
+        inside.verify([(0, 0.5, 0, 0)])
+    assert inside.flow(token=np.int64(1)) == inside.flow(token=1)

@@ -10,7 +10,7 @@ import whence
 from tests import zoo
 from tests.contract.state import assert_unchanged, snapshot
 from whence.capture import bare_logits
-from whence.capture.knockout import cut_logits
+from whence.capture.knockout import _Scissors, cut_logits
 from whence.core.errors import BadParameter, NoHead, NotCapturable
 from whence.explainer.knocked import _random_sets
 
@@ -124,6 +124,22 @@ def test_copies_in_a_batch_are_cut_each_for_itself():
     with cut_logits(inside.loaded.model, 2, renormalise=True) as run:
         together = run(inside.copies(2), both)
     torch.testing.assert_close(together, torch.cat(singles), rtol=0, atol=1e-12)
+
+
+def test_a_row_grows_to_what_it_had():
+    """With a sink, a row of attention adds up to less than 1: .1 + .2 + .3 without the last is .3, times two."""
+    row = torch.tensor([[[[0.1, 0.2, 0.3]]]])
+    found = _Scissors({0: torch.tensor([[[[False, False, True]]]])}, True)(lambda: row)
+    torch.testing.assert_close(found, torch.tensor([[[[0.2, 0.4, 0.0]]]]))
+
+
+def test_a_layer_above_the_last_cannot_be_cut():
+    inside = inside_of("bert")
+    some = some_cuts(inside)[0]
+    with cut_logits(inside.loaded.model, 1, renormalise=True) as run:
+        run(inside.copies(1), {inside.layers - 1: some})
+        with pytest.raises(NotCapturable, match=f"attention {inside.layers}, "):
+            run(inside.copies(1), {inside.layers: some})
 
 
 def test_the_model_is_left_as_found_also_after_an_error():

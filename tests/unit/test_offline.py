@@ -135,6 +135,18 @@ def test_a_contrast_and_a_pair_and_numbers_alone(explainer):
     assert second["flows"]
 
 
+def test_flows_are_of_what_was_explained(explainer):
+    """A probability is another target than its logit, and where weights are gradients, so are flows."""
+    why = explainer.explain("a fine film", of="probability")
+    (carried,) = picture([[why]])["inputs"]
+    flow = next(one for one in carried["flows"] if one["weight"] == "gradient_x_attention")
+    inside = {of: explainer.inside("a fine film", of=of) for of in ("probability", "logit")}
+    shares = {of: one.flow("gradient_x_attention")["shares"] for of, one in inside.items()}
+    # Seven figures are carried.
+    assert flow["shares"] == pytest.approx(shares["probability"], rel=1e-6)
+    assert flow["shares"] != pytest.approx(shares["logit"], rel=1e-3)
+
+
 def test_without_its_model_an_explanation_shows_its_words(found, tmp_path):
     path = tmp_path / "e.json"
     found[0].save(path)

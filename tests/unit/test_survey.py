@@ -1,14 +1,22 @@
 """Surveys of a data set: the arithmetic by hand on a model whose logits are known, and what is left out, and why."""
 
 import math
+import re
 
 import numpy as np
 import pytest
+import torch
+from transformers import GPT2Config, GPT2ForSequenceClassification
 
 import whence
+from tests import zoo
 from tests.contract.state import assert_unchanged, snapshot
 from whence.core.errors import BadParameter, EmptyText, NoHead, UnknownMethod
+from whence.flow import KINDS, special_mass
+from whence.stats import Interval
+from whence.stats.together import bootstraps
 from whence.survey import habits, predictions, words
+from whence.survey.habits import _habit
 from whence.web.schema.data import Habits, Leaning, Predicted
 
 # In `decoy` the difference of the logits is S, the sum of the strengths, less S^2 / (2 512^2) of it (its README
@@ -223,6 +231,66 @@ def test_the_decoy_is_what_heads_prefer_where_they_do(decoy):
     for one in found["heads"]:
         assert 0 <= one["entropy"]["low"] <= one["entropy"]["mean"] <= one["entropy"]["high"] <= 1
         assert "spread evenly" in one["words"]
+
+
+def test_a_causal_head_that_spreads_evenly_prefers_nothing():
+    """Queries and keys of zero: every row attends alike to all that it may see, which is what stands before it."""
+    own = whence.load("reviews")
+    config = GPT2Config(
+        vocab_size=len(own.tokenizer),
+        n_embd=32,
+        n_layer=2,
+        n_head=4,
+        n_positions=64,
+        pad_token_id=0,
+    )
+    model = zoo.seeded(lambda: GPT2ForSequenceClassification(config)).eval()
+    with torch.no_grad():
+        for block in model.transformer.h:
+            wide = block.attn.c_attn.weight.shape[1] // 3
+            block.attn.c_attn.weight[:, : 2 * wide] = 0
+            block.attn.c_attn.bias[: 2 * wide] = 0
+    texts = ["a fine film", "the film was dull"]
+    found = habits(whence.load(model, tokenizer=own.tokenizer), texts)
+    for one in found["heads"]:
+        given, evenly = re.fullmatch(
+            r"gives (\d+%) of its attention to .*; spread evenly it would be (\d+%)", one["words"]
+        ).groups()
+        assert given == evenly
+        assert one["entropy"]["mean"] == pytest.approx(1)
+        assert one["shares"]["next"]["mean"] == 0
+
+
+def test_what_sets_a_head_apart_is_more_than_its_even_share():
+    """60% on other tokens where 70% are such is no preference; 25% on the token before, where 10% would do, is."""
+    mean = dict.fromkeys(KINDS, 0.03) | {"other": 0.6, "previous": 0.25}
+    even = dict.fromkeys(KINDS, 0.04) | {"other": 0.7, "previous": 0.1}
+    intervals = [Interval(mean[kind], None, None, 5) for kind in KINDS]
+    found = _habit(1, 2, [*intervals, Interval(0.5, None, None, 5)], [], even)
+    assert found["words"] == (
+        "gives 25% of its attention to the token before; spread evenly it would be 10%"
+    )
+
+
+def test_intervals_are_of_the_texts_in_the_order_of_the_file(reviews):
+    """The model takes long texts first; which text is drawn must not depend on that."""
+    texts = [f"a {'very ' * (i % 7)}fine film" for i in range(12)]
+    found = habits(reviews, texts)
+    special = np.array(
+        [special_mass(inside.attention(), inside.special) for inside in map(reviews.inside, texts)]
+    )
+    everything = bootstraps(special.reshape(12, -1), ("habits",))
+    for one, interval in zip(found["heads"], everything, strict=True):
+        share = one["shares"]["special"]
+        # The same draws of the same means, added up in another order.
+        assert (share["low"], share["high"]) == pytest.approx((interval.low, interval.high))
+
+
+def test_a_sample_says_that_it_is_one(decoy):
+    texts = [f"good film {i}" for i in range(8)]
+    for survey in (words, habits):
+        assert survey(decoy, texts, limit=5)["left_out"] == ["5 of 8 rows were drawn at random."]
+        assert survey(decoy, texts, limit=8)["left_out"] == []
 
 
 def test_habits_need_no_head_and_do_not_depend_on_the_order_of_batches():

@@ -1,10 +1,12 @@
 """The workbench in a notebook, without a browser: what it answers, and what state it keeps."""
 
 import builtins
+import copy
 import re
 
 import numpy as np
 import pytest
+import torch
 
 import whence
 from tests.conftest import ROOT
@@ -13,7 +15,7 @@ from whence.web.schema.compare import Compared
 from whence.web.schema.explain import Explanations, TrustCard
 from whence.web.schema.flow import Flow, Heads, Verified
 from whence.web.schema.session import Job, Session
-from whence.widget.state import DEFAULT
+from whence.widget.state import _CHOICES, DEFAULT
 
 TEXT = "the plot is thin, but the actors are wonderful"
 INPUT = {
@@ -90,6 +92,67 @@ def test_answers_are_those_of_the_explainer(bench, explainer):
     assert np.array_equal(sent, inside.attention()[2, 1])
 
 
+@pytest.mark.parametrize(
+    "aim",
+    [
+        {"target": "positive"},
+        {"target": "negative"},
+        {"target": "positive:negative"},
+        {"of": "probability"},
+        {"pair": "good actors"},
+    ],
+)
+def test_a_question_is_answered_for_its_target(bench, explainer, aim):
+    answered(bench, "flow", input=INPUT, weight="gradient_x_attention", query=QUERY)  # another one
+    pair = aim.get("pair")
+    own = explainer.inside(
+        TEXT if pair is None else (TEXT, pair),
+        target=aim.get("target"),
+        of=aim.get("of", "logit"),
+    ).flow("gradient_x_attention")
+    asked_ = {**INPUT, **aim}
+    found = answered(bench, "flow", input=asked_, weight="gradient_x_attention", query=QUERY)
+    assert found == own
+
+
+def test_the_inputs_asked_about_last_are_kept(bench):
+    for number in range(7):
+        answered(bench, "flow", input={**INPUT, "text": f"{TEXT} {number}"}, query=QUERY)
+    again = {**INPUT, "text": f"{TEXT} 1"}
+    answered(bench, "flow", input=again, query=QUERY)
+    answered(bench, "flow", input={**INPUT, "text": "a fine film"}, query=QUERY)
+    kept = [key[1] for key in bench._desk._insides]
+    # Of 0 to 6, the first goes for the seventh; 1 was asked about again, so that 2 goes next.
+    assert kept == [*(f"{TEXT} {number}" for number in (3, 4, 5, 6, 1)), "a fine film"]
+
+
+def turned(explainer, longest):
+    """The same model with its labels' outputs exchanged, and another longest input."""
+    model = copy.deepcopy(explainer.model)
+    with torch.no_grad():
+        for parameter in (model.classifier.weight, model.classifier.bias):
+            parameter.copy_(parameter.flip(0))
+    tokenizer = copy.deepcopy(explainer.tokenizer)
+    tokenizer.model_max_length = longest
+    return whence.load(model, tokenizer=tokenizer)
+
+
+def test_two_models_are_cut_at_one_place_and_explained_for_one_class(explainer):
+    other = turned(explainer, 6)
+    bench = whence.workbench(explainer, TEXT, against=other)
+    a, b = bench.state["model"], bench.state["other"]
+    found = Compared.model_validate(
+        answered(bench, "compare", a=a, b=b, text=TEXT, query=QUERY, method="attcat")
+    )
+    assert len(found.tokens) == 6
+    assert [len(one.word_scores) for one in found.explanations] == [len(found.words)] * 2
+    first, second = (one.label for one in found.predictions)
+    assert first != second
+    assert [flow.target.label for flow in found.flows] == [second, second]
+    # The whole text is still there.
+    assert len(answered(bench, "flow", input=INPUT, query=QUERY)["tokens"]) > 6
+
+
 def test_trust_tells_how_far_it_is(bench):
     said = asked(bench, "trust", input=INPUT, methods=["attcat"], budget=200)
     jobs = [content["job"] for content, _ in said[:-1]]
@@ -148,6 +211,94 @@ def test_setting_some_of_the_state_keeps_the_rest(bench):
     assert bench.selection == {"tokens": [], "edges": [], "head": None}
 
 
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"view": "ring"}, r"view must be one of ladder, .*\. Got 'ring'\. Did you mean 'rings'"),
+        ({"coverage": 7}, r"coverage must be a share from 0 to 1, or None\. Got 7"),
+        ({"coverage": True}, "Got True"),
+        ({"least": float("nan")}, r"least must be a number of 0 or more\. Got nan"),
+        ({"token": 1.0}, "token must be the number of a token"),
+        ({"head": [1]}, "head must be a layer and a head"),
+        ({"heads": [[0, 1], [2]]}, "heads must be a list of heads"),
+        ({"segments": ["A>C"]}, "segments must be a list of A>A, A>B"),
+        ({"text": None}, r"text must be a text\. Got None"),
+        ({"words": 1}, "words must be True or False"),
+        ({"methods": "attcat"}, "methods must be a list of methods"),
+        ({"classic": {}}, "classic must be a threshold, a decay and a carry, or None"),
+    ],
+)
+def test_values_that_the_view_cannot_have(bench, change, said):
+    before = dict(bench.state)
+    with pytest.raises(BadParameter, match=said):
+        bench.state = change
+    assert bench.state == before
+
+
+def test_every_value_that_the_view_can_have(bench):
+    bench.state = {
+        "view": "sankey",
+        "coverage": 1,
+        "layers": [0, 2],
+        "heads": [[0, 1]],
+        "head": (1, 2),
+        "token": 3,
+        "tokens": [1],
+        "segments": ["A>B"],
+        "classic": {"threshold": 0.1, "decay": 0.5, "carry": True},
+        "pair": None,
+        "target": "negative",
+    }
+    assert bench.state["head"] == (1, 2)
+    bench.state = dict(DEFAULT)
+
+
+def test_the_page_has_the_same_choices():
+    source = (ROOT / "web" / "src" / "state" / "choices.ts").read_text()
+    for name, record in (
+        ("page", "PAGES"),
+        ("view", "VIEWS"),
+        ("weight", "WEIGHTS"),
+        ("direction", "DIRECTIONS"),
+        ("specials", "SPECIALS"),
+        ("statistic", "STATISTICS"),
+    ):
+        body = (
+            source[source.index(f"export const {record}:") :].partition("= {")[2].partition("}")[0]
+        )
+        assert tuple(re.findall(r"^  (\w+): ", body, re.MULTILINE)) == _CHOICES[name]
+
+
+def test_what_no_workbench_can_be_opened_on():
+    with pytest.raises(
+        BadParameter, match=r"cannot be opened on '3' \(int\)\. Give an explanation"
+    ):
+        whence.workbench(3, TEXT)
+    with pytest.raises(BadParameter, match=r"cannot be opened on '3' \(int\)"):
+        whence.workbench("reviews", TEXT, against=3)
+
+
+@pytest.mark.parametrize("base", ["reviews-base", "reviews"])
+def test_a_comparison_shows_without_a_widget(explainer, base):
+    bench = whence.workbench(base, TEXT, against=explainer)
+    names = "reviews-base and reviews" if base == "reviews-base" else "reviews and reviews (2)"
+    assert repr(bench) == f"<Workbench {names} on {TEXT[:37]!r:.38}...'>"
+    data, _ = bench._repr_mimebundle_()
+    assert data["text/plain"] == repr(bench)
+    html = data["text/html"]
+    assert "<script" not in html
+    assert TEXT in html
+    assert ("has no classification head" in html) == (base == "reviews-base")
+    assert html.count('class="strip"') == (1 if base == "reviews-base" else 2)
+    found = answered(bench, "compare", a=bench.state["model"], b=bench.state["other"], text=TEXT,
+                     pair=None, target=None, query=QUERY, method=None)  # fmt: skip
+    if base == "reviews-base":
+        most = max(found["layers"])
+        assert f"in layer {found['layers'].index(most)}: {most:.3f} bits" in html
+    else:
+        assert "Both attend alike to the last bit." in html
+
+
 def test_the_page_has_the_same_state():
     source = (ROOT / "web" / "src" / "state" / "state.ts").read_text()
     default = source[source.index("export const DEFAULT") :]
@@ -181,6 +332,10 @@ def test_where_one_method_fails_the_others_are_told(bench):
     told = answered(bench, "explain", input=INPUT, methods=["attcat", "no_such"])
     assert [one["method"] for one in told["explanations"]] == ["attcat"]
     assert told["failed"][0]["method"] == "no_such"
+    # Where none can be told, the first says why, as it would alone.
+    said = refused(bench, "explain", input=INPUT, methods=["no_such", "nor_this"])
+    assert said["code"] == "unknown-method"
+    assert "no_such" in said["message"]
 
 
 def test_what_cannot_be_shown_says_why(explainer, tmp_path):

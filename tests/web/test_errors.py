@@ -1,5 +1,7 @@
 """Whatever goes wrong, the answer has one shape, a fitting status and a next step."""
 
+import json
+
 import pytest
 
 from tests.web.serving import ask, begun, ended, refused
@@ -51,7 +53,7 @@ def test_a_model_without_a_head(app):
         ("/api/explain", {"input": INPUT, "methods": ["attcat"], "surprise": 1}),
         ("/api/flow", {"input": INPUT, "weight": "gravity"}),
         ("/api/flow", {"input": INPUT, "most": 5001}),
-        ("/api/flow", {"input": INPUT, "query": {"least": 2}}),
+        ("/api/flow", {"input": INPUT, "query": {"least": -1}}),
         ("/api/flow", [1, 2]),
         ("/api/jobs/verify", {"input": INPUT, "edges": []}),
     ],
@@ -64,6 +66,11 @@ def test_what_is_not_json(app):
     said = ask(app, "POST", "/api/flow", content=b"{", headers={"content-type": "application/json"})
     refused(said, 422, "bad-request")
     refused(ask(app, "POST", "/api/flow", content=b"\xff\xfe"), 422, "bad-request")
+    for wrong in ("Infinity", "NaN"):  # Python reads them
+        raw = json.dumps({"input": INPUT, "query": {"least": 7}}).replace("7", wrong)
+        headers = {"content-type": "application/json"}
+        said = ask(app, "POST", "/api/flow", content=raw, headers=headers)
+        refused(said, 422, "bad-request")
 
 
 def test_what_an_input_does_not_have(app):

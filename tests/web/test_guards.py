@@ -1,15 +1,18 @@
 """Who may ask, and how much."""
 
 import asyncio
+import threading
 import time
 from dataclasses import replace
 
 import httpx
 import pytest
 
-from tests.web.serving import HOME, ask, refused
+from tests.web.serving import HOME, ask, begun, ended, refused
+from whence.core.errors import UnknownModel
 from whence.web.app import create_app
 from whence.web.guards import POLICY
+from whence.web.models import Model
 from whence.web.settings import Settings
 
 TOKEN = "a-token-of-some-length"
@@ -38,6 +41,19 @@ def test_a_strangers_name_for_this_machine(app, host):
     """DNS rebinding: the browser thinks that this server is the stranger's."""
     for path in ("/", "/api/health", "/app.js"):
         refused(ask(app, "GET", path, headers={"host": host}), 403, "not-allowed")
+
+
+def test_a_name_that_only_ends_like_the_servers():
+    app = create_app(Settings(host="films.example", token=TOKEN))
+    try:
+        for host in ("notfilms.example", "x.films.example", "1127.0.0.1", "films.example.evil"):
+            headers = {"host": host, "authorization": f"Bearer {TOKEN}"}
+            refused(ask(app, "GET", "/api/health", headers=headers), 403, "not-allowed")
+        for host in ("films.example:8765", "FILMS.example", "127.0.0.1"):
+            headers = {"host": host, "authorization": f"Bearer {TOKEN}"}
+            assert ask(app, "GET", "/api/health", headers=headers).status_code == 200
+    finally:
+        assert app.state.desk.close(10)
 
 
 @pytest.mark.parametrize(
@@ -196,6 +212,66 @@ def test_models_may_be_loaded_where_that_is_allowed():
         assert listed == ["decoy", "spotlight"]
     finally:
         assert app.state.desk.close(10)
+
+
+@pytest.mark.parametrize("error", [UnknownModel("there is no model at all"), ValueError("oh")])
+def test_who_waits_for_a_model_that_cannot_be_loaded_hears_why(
+    data_file, monkeypatch, caplog, error
+):
+    """A question, a comparison that has taken the first model already, and one that has not begun."""
+    loading, gate = threading.Event(), threading.Event()
+    load = Model._load
+
+    def slow(model):
+        if model.id != "bad":
+            return load(model)
+        loading.set()
+        assert gate.wait(30)
+        raise error
+
+    monkeypatch.setattr(Model, "_load", slow)
+    app = create_app(Settings(models=("reviews",), allow_load=True, data=(data_file,)))
+    desk, status = app.state.desk, 500 if isinstance(error, ValueError) else 404
+    code = "internal-error" if status == 500 else "unknown-model"
+    said = {}
+
+    def asking(name, path, body):
+        thread = threading.Thread(
+            target=lambda: said.update({name: ask(app, "POST", path, json=body)})
+        )
+        thread.start()
+        return thread
+
+    try:
+        threads = [asking("load", "/api/models", {"name": "bad"})]
+        assert loading.wait(30)
+        worker = desk.models.get("bad").worker
+        text = {"model": "bad", "text": "a film"}
+        threads.append(asking("flow", "/api/flow", {"input": text}))
+        while len(worker._quick) < 1:
+            time.sleep(0.001)
+        both = {"a": "reviews", "b": "bad", "data": data_file.name}
+        job = begun(app, "/api/jobs/compare", both)
+        while len(worker._quick) < 2:  # the loan of the model
+            time.sleep(0.001)
+        verify = {"input": text, "edges": [[0, 0, 0, 0]], "draws": 5}
+        later = begun(app, "/api/jobs/verify", verify)
+        gate.set()
+        for thread in threads:
+            thread.join(30)
+        for name in ("load", "flow"):
+            assert str(error) in refused(said[name], status, code)["message"]
+        for one in (job, later):
+            failed = ended(app, one)
+            assert (failed["state"], failed["error"]["code"]) == ("failed", code)
+            assert str(error) in failed["error"]["message"]
+        assert [model.id for model in desk.models] == ["reviews"]
+        # The first model is free again.
+        flow = {"input": {"model": "reviews", "text": "a film"}}
+        assert ask(app, "POST", "/api/flow", json=flow).status_code == 200
+    finally:
+        gate.set()
+        assert desk.close(10)
 
 
 def test_a_model_of_the_list_that_cannot_be_loaded_says_why(tmp_path):

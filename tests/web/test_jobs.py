@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from tests.web.serving import ask, begun, ended, refused, served
-from whence.core.errors import Busy
+from whence.core.errors import Busy, UnknownModel
 from whence.web.inputs import Inputs
 from whence.web.jobs import Cancelled, Jobs, Worker
 from whence.web.settings import Settings
@@ -72,6 +72,22 @@ def test_quick_questions_go_before_jobs_that_have_not_begun():
     for task in tasks:
         task.future.result(10)
     assert order == ["quick 1", "quick 2", "long 1", "long 2"]
+    worker.close()
+    assert worker.join(10)
+
+
+def test_quick_questions_count_where_a_job_stands():
+    gate, worker = threading.Event(), Worker("m", 10)
+    worker.put("first", lambda go: gate.wait(10), quick=False)
+    while worker.current is None:
+        time.sleep(0.001)
+    job = worker.put("long", lambda go: None, quick=False)
+    assert worker.position(job) == 1
+    worker.put("quick", lambda go: None, quick=True)
+    assert worker.position(job) == 2  # the one that runs, and the question
+    gate.set()
+    job.future.result(10)
+    assert worker.position(job) == 0
     worker.close()
     assert worker.join(10)
 
@@ -158,6 +174,57 @@ def test_a_comparison_that_waits_for_the_other_model_can_be_cancelled(app):
         gate.set()
 
 
+def test_while_two_models_are_compared_neither_does_anything_else(app, monkeypatch):
+    begun_, gate = threading.Event(), threading.Event()
+
+    def held(a, b, *_):
+        begun_.set()
+        assert gate.wait(30)
+
+    monkeypatch.setattr("whence.web.surveys.comparison", held)
+    job = begun(app, "/api/jobs/compare", {"data": "films.tsv", "a": "reviews", "b": "decoy"})
+    assert begun_.wait(30)
+    desk = app.state.desk
+    asked = [
+        desk.models.get(name).worker.put("question", lambda go: None, quick=True)
+        for name in ("reviews", "decoy")
+    ]
+    # Long enough for a free thread to take it, a hundred times over.
+    time.sleep(0.1)
+    assert [task.state for task in asked] == ["queued", "queued"]
+    gate.set()
+    for task in asked:
+        task.future.result(30)
+    assert ended(app, job)["state"] == "done"
+
+
+def test_a_loan_of_a_model_that_is_gone_is_an_error():
+    """Whoever waits for the second model must not keep the first for ever."""
+    lead, other, gate = Worker("a", 8), Worker("b", 8), threading.Event()
+    other.put("load", lambda go: gate.wait(10), quick=True)
+    while other.current is None:
+        time.sleep(0.001)
+
+    def both(progress):
+        with other.lent("compare", lambda: progress(0, 0)):
+            raise AssertionError("there is no model to work with")
+
+    task = lead.put("compare", both, quick=False)
+    while not other._quick:
+        time.sleep(0.001)
+    other.close(UnknownModel("b is not there"))
+    with pytest.raises(UnknownModel, match="b is not there"):
+        task.future.result(10)
+    assert task.state == "failed"
+    assert task.error["code"] == "unknown-model"
+    assert lead.put("question", lambda go: 3, quick=True).future.result(10) == 3
+    with pytest.raises(UnknownModel, match="b is not there"):
+        other.put("late", lambda go: None, quick=True)
+    gate.set()
+    lead.close()
+    assert lead.join(10) and other.join(10)
+
+
 def test_no_more_fits_into_a_full_queue():
     worker = Worker("m", 2)
     gate = threading.Event()
@@ -229,8 +296,8 @@ def test_what_was_seen_of_an_input_is_used_again(explainer):
         made.append(text)
         return explainer.inside(text)
 
-    # 4 layers of 4 heads and 3 tokens ([CLS], a word, [SEP]): 16 maps of 9 edges, 12 bytes for each.
-    inputs = Inputs(2 * 16 * 9 * 12)
+    # 4 layers of 4 heads and 3 tokens ([CLS], a word, [SEP]): 16 maps of 9 edges, four numbers of 4 bytes for each.
+    inputs = Inputs(2 * 16 * 9 * 16)
     first = inputs.get("a", lambda: make("film"))
     assert inputs.get("a", lambda: make("film")) is first
     inputs.get("b", lambda: make("plot"))
@@ -239,7 +306,12 @@ def test_what_was_seen_of_an_input_is_used_again(explainer):
         "c", lambda: make("time")
     )  # too much: the one that was not asked about for longest goes
     assert len(inputs) == 2
-    assert inputs.get("a", lambda: make("film")) is not first
+    assert inputs.get("a", lambda: make("film")) is not first  # b goes
+    inputs.get("c", lambda: make("time"))
+    assert made == ["film", "plot", "time", "film"]
+    inputs.get("d", lambda: make("good"))  # asked about before c was, a goes
+    inputs.get("c", lambda: make("time"))
+    assert (len(inputs), made[4:]) == (2, ["good"])
     small = Inputs(1)
     small.get("a", lambda: make("film"))
     assert len(small) == 1  # one always fits

@@ -11,11 +11,14 @@ from whence import __version__
 from whence.comparison import compare
 from whence.core.errors import all_errors
 from whence.flow import Query
+from whence.web.app import create_app
 from whence.web.errors import HINT
+from whence.web.help import _plain
 from whence.web.schema import compare as two
 from whence.web.schema import explain as one
 from whence.web.schema import flow as along
 from whence.web.schema import session as there
+from whence.web.settings import Settings
 
 TEXT = "the plot is thin, but the actors are wonderful"
 INPUT = {"model": "reviews", "text": TEXT}
@@ -34,7 +37,7 @@ def test_the_session_says_what_is_there(app, settings):
     assert said.compare == ("reviews-base", "reviews")
     assert said.data[0].model_dump() == {
         "id": "films.tsv", "name": "films.tsv", "rows": 6, "text": "text", "pair": None,
-        "label": "label", "guessed": ["text", "label"],
+        "label": "label", "guessed": ["text", "label"], "columns": ["text", "label"],
     }  # fmt: skip
     assert said.samples[0].text == TEXT
     assert not said.allow_load
@@ -50,8 +53,27 @@ def test_a_model_is_loaded_when_it_is_asked_for(app):
     assert entry["attention"] is None
     assert entry["layers"] >= 1
     assert entry["heads"] >= 1
+    assert (entry["pairs"], entry["takes_pairs"]) == (False, True)
     listed = ask(app, "GET", "/api/session").json()["models"]
     assert entry in listed
+
+
+def test_a_folder_is_found_by_its_short_name_and_by_its_path(tmp_path, explainer):
+    folder = tmp_path / "films"
+    explainer.model.save_pretrained(folder)
+    explainer.tokenizer.save_pretrained(folder)
+    app = create_app(Settings(models=(str(folder),)))
+    try:
+        (entry,) = ask(app, "GET", "/api/session").json()["models"]
+        assert (entry["id"], entry["name"]) == ("films", str(folder))
+        assert (entry["state"], entry["takes_pairs"]) == ("waiting", None)
+        short, whole = (
+            post(app, "/api/flow", input={**INPUT, "model": name})
+            for name in ("films", str(folder))
+        )
+        assert short == whole
+    finally:
+        assert app.state.desk.close(10)
 
 
 def test_explanations_are_those_of_the_library(app, explainer):
@@ -208,6 +230,11 @@ def test_every_card_is_there(app):
     assert {("method", "attcat"), ("metric", "aopc"), ("weight", "value_zeroing")} <= names
     assert {card.kind for card in cards} == {"method", "metric", "experiment", "weight"}
     assert all(card.facts["misleads_when"] and card.facts["cite"] for card in cards)
+
+
+def test_facts_are_as_json_has_them():
+    facts = {"range": (0, float("inf")), "needs": {"b", "a"}, "signed": True}
+    assert _plain(facts) == {"range": [0, None], "needs": ["a", "b"], "signed": True}
 
 
 def test_the_page_and_its_parts(app):

@@ -71,6 +71,27 @@ describe("svg", () => {
   });
 });
 
+it("says in a caption what is shown, and of what", () => {
+  const words = caption({
+    model: "/work/models/minilm/",
+    fingerprint: "blake2b:0123456789abcdef",
+    text: `a  film\n${"x".repeat(80)}`,
+    target: "positive (logit)",
+    weight: "relevance",
+    way: "forward from “film”",
+    filters: ["layers 1–3", "head 2.1"],
+    coverage: 0.14,
+    hidden: 0.9,
+  });
+  expect(words).toBe(
+    `whence · minilm@01234567 · “a film ${"x".repeat(52)}…” · target positive (logit) · edge weight relevance · ` +
+      "forward from “film” · only: layers 1–3, head 2.1 · coverage 14% · hidden 90% of the flow",
+  );
+  expect(caption({ model: "org/name", what: "entropy, one number per head" })).toBe(
+    "whence · org/name · entropy, one number per head",
+  );
+});
+
 it("folds a caption without losing a word", () => {
   fc.assert(
     fc.property(
@@ -131,7 +152,7 @@ describe("csv", () => {
   it("quotes as RFC 4180 says, and defuses formulas as the Python side does", () => {
     const table = { columns: ["token", "flow"], rows: [['a "b", c', 0.5], ["=1+1", -2], ["-x", 1], ["@x", 1], ["\ttab", 1], ["two\nlines", 1], ["+", Number.NaN]] }; // prettier-ignore
     expect(csv(table, "whence · reviews").split("\r\n")).toEqual([
-      "whence · reviews",
+      "# whence · reviews",
       "token,flow",
       '"a ""b"", c",0.5',
       "'=1+1,-2",
@@ -142,6 +163,8 @@ describe("csv", () => {
       "'+,",
       "",
     ]);
+    // What a comment would begin with is quoted, and a caption of two lines is two comments.
+    expect(csv({ columns: ["a"], rows: [["##ing"]] }, "one\ntwo")).toBe('# one\r\n# two\r\na\r\n"##ing"\r\n');
     expect(csv({ columns: ["a"], rows: [["\n"]] }, "")).toBe('a\r\n"\'\n"\r\n');
   });
 });

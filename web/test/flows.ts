@@ -45,6 +45,7 @@ export function made({ tokens, layers = 2, heads = 2, edges, total, count }: Mad
       id: i,
     })),
     weight: "attention",
+    class_free: true,
     direction: "back",
     token: null,
     layers,

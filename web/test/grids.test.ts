@@ -42,7 +42,12 @@ const SCENES: Readonly<Record<string, Scene>> = {
     wide,
   ),
   bars: bars(BARS, { ...wide, title: "words", signed: true }),
-  curve: curve(CURVE, { ...wide, title: "deletion" }),
+  curve: curve(CURVE, {
+    ...wide,
+    title: "deletion",
+    across: "share of the words removed",
+    up: "probability of the target",
+  }),
 };
 
 it.each(Object.entries(SCENES))("%s looks as it did", async (name, scene) => {

@@ -16,11 +16,12 @@ export const SESSION: Session = {
   models: ["base", "tuned"].map((id) => ({
     id,
     state: "ready",
-    name: id,
+    name: `/models/${id}`, // what a folder was given as; links and questions have the id
     kind: null,
     labels: ["neg", "pos"],
     task: null,
     pairs: false,
+    takes_pairs: false,
     layers: 1,
     heads: 1,
     longest: 9,

@@ -2,10 +2,12 @@
 import { cleanup, fireEvent, screen, within } from "@testing-library/react";
 import { afterEach, describe, expect, it, vi } from "vitest";
 
-import type { Card, DataSet, Predicted } from "../src/api/types";
+import type { Card, DataSet, ModelEntry, Predicted } from "../src/api/types";
 import { DataPage } from "../src/data/DataPage";
+import { RowWalk } from "../src/data/RowWalk";
 import { HelpPage } from "../src/help/HelpPage";
 import { ResultsPage } from "../src/results/ResultsPage";
+import { ModelChoice } from "../src/shell/ModelChoice";
 import { KEYS } from "../src/state/keys";
 import { REFUSED, SESSION, show } from "./page";
 
@@ -18,7 +20,8 @@ const SET: DataSet = {
   text: "text",
   pair: null,
   label: "label",
-  guessed: [],
+  guessed: ["label"],
+  columns: ["text", "label", "source"],
 };
 const WITH_DATA = { ...SESSION, data: [SET] };
 const row = (number: number, text: string, label: string, predicted: string, surprise: number) => ({
@@ -33,7 +36,7 @@ const row = (number: number, text: string, label: string, predicted: string, sur
 });
 const PREDICTED: Predicted = {
   kind: "predicted",
-  model: "base",
+  model: "/models/base",
   data: "d",
   rows: [
     row(0, "fine", "pos", "pos", 0.1),
@@ -85,6 +88,41 @@ describe("the data set page", () => {
     const { state } = show(<DataPage />, { predict: () => Promise.resolve(PREDICTED) }, before, WITH_DATA);
     fireEvent.click(await screen.findByTitle("Explain this input"));
     expect(state()).toMatchObject({ page: "explain", model: "base", text: "fine", token: null, tokens: [] });
+    expect(state().rows).toBe("search=fine&at=0");
+  });
+
+  it("reads other columns, and says which were guessed", async () => {
+    const columns = vi.fn(() => Promise.resolve({ ...SET, label: "source", guessed: [], rows: 2 }));
+    const predict = vi.fn(() => Promise.resolve(PREDICTED));
+    show(<DataPage />, { columns, predict }, { model: "columns" }, WITH_DATA);
+    const labels = await screen.findByLabelText(/^Labels/);
+    expect(labels.closest("label")?.textContent).toMatch(/guessed$/);
+    fireEvent.change(labels, { target: { value: "source" } });
+    await screen.findAllByText("2 rows");
+    const asked = { text: "text", pair: "", label: "source" };
+    expect(columns).toHaveBeenCalledWith("d", asked, expect.anything());
+    expect(screen.queryByText("guessed")).toBeNull();
+    // Another column is another data set: it is predicted anew.
+    expect(predict).toHaveBeenCalledTimes(2);
+  });
+
+  it("walks from one explained row to the next, and back to the table", async () => {
+    const answers = { predict: () => Promise.resolve(PREDICTED) };
+    const start = { model: "tuned", data: "d" };
+    const page = (
+      <>
+        <DataPage />
+        <RowWalk />
+      </>
+    );
+    const { state } = show(page, answers, start, WITH_DATA);
+    fireEvent.click(await screen.findByText("<b>dull</b>"));
+    expect(screen.getByText(/row 1 · 1 of 3 by surprise/)).toBeTruthy();
+    expect(screen.getByText<HTMLButtonElement>("‹ Previous row").disabled).toBe(true);
+    fireEvent.click(screen.getByText("Next row ›"));
+    expect(state()).toMatchObject({ page: "explain", model: "tuned", text: "bad", rows: "at=2" });
+    fireEvent.click(within(screen.getByLabelText("Rows of the data set")).getByText("reviews.tsv"));
+    expect(state().page).toBe("data");
   });
 
   it("shows why nothing could be predicted, and tries again", async () => {
@@ -106,6 +144,34 @@ describe("the data set page", () => {
     fireEvent.change(field, { target: { files: [new File(["text"], "reviews.tsv")] } });
     expect(await screen.findByRole("heading", { name: "reviews.tsv" })).toBeTruthy();
     expect(state().data).toBe("d");
+  });
+});
+
+describe("the choice of a model", () => {
+  const choice = (onChange: (id: string) => void) => (
+    <ModelChoice label="Model" value="base" onChange={onChange} />
+  );
+  const OPEN = { ...SESSION, allow_load: true };
+
+  it("has no other models where the server loads none", () => {
+    show(choice(vi.fn()), {});
+    expect(screen.queryByText("Load another model …")).toBeNull();
+  });
+
+  it("loads another one, and says why it could not", async () => {
+    const entry = { ...SESSION.models[0], id: "new", name: "org/new" } as ModelEntry;
+    const load = vi.fn().mockRejectedValueOnce(REFUSED).mockResolvedValueOnce(entry);
+    const onChange = vi.fn();
+    show(choice(onChange), { load }, {}, OPEN);
+    fireEvent.change(screen.getByLabelText("Model"), { target: { value: "\n" } });
+    const field = screen.getByLabelText("Name or folder of the model");
+    fireEvent.change(field, { target: { value: " org/new " } });
+    fireEvent.keyDown(field, { key: "Enter" });
+    expect(await screen.findByText("It cannot be done.")).toBeTruthy();
+    expect(onChange).not.toHaveBeenCalled();
+    fireEvent.click(screen.getByText("Load"));
+    await vi.waitFor(() => expect(onChange).toHaveBeenCalledWith("new"));
+    expect(load).toHaveBeenLastCalledWith("org/new", expect.anything());
   });
 });
 

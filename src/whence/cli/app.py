@@ -14,7 +14,7 @@ import typer
 
 from whence.cli import asking
 from whence.cli.cold import importing
-from whence.core.errors import CannotServe
+from whence.core.errors import BadParameter, CannotServe, WhenceError
 
 if TYPE_CHECKING:
     from whence.web.settings import Settings
@@ -101,6 +101,7 @@ def app(
             from whence.web.settings import LOOPBACK, Settings
 
             built()
+            _check_names([*(model or []), *(compare or ())])
             models, pair = _chosen(model, compare)
             settings = Settings(
                 models=models,
@@ -115,7 +116,17 @@ def app(
                 dtype=dtype,
                 seconds=seconds,
             )
-        _serve(settings, listening, _is_there_a_browser() if open is None else open)
+        place = "" if compare is None else "#/compare"
+        _serve(settings, listening, place, _is_there_a_browser() if open is None else open)
+
+
+def _check_names(names: list[str]) -> None:
+    """Refuse an option that was taken for a model, because a name before it is missing."""
+    for name in names:
+        if name.startswith("-"):
+            raise BadParameter(
+                f"{name!r} is an option and no model: --model takes one name, --compare takes two, BASE and TUNED."
+            )
 
 
 def _chosen(
@@ -173,13 +184,27 @@ def _is_there_a_browser() -> bool:
     return graphical
 
 
-def _serve(settings: "Settings", listening: socket.socket, open: bool) -> None:
+def _serve(settings: "Settings", listening: socket.socket, place: str, open: bool) -> None:
+    alone = len(settings.models) == 1 and not settings.allow_load
+    missing: list[WhenceError] = []
+
+    def failed(error: Exception) -> None:
+        if alone and isinstance(error, WhenceError):
+            missing.append(error)
+            server.should_exit = True
+        else:
+            print(
+                f"whence: {settings.models[0]} cannot be loaded: {error}",
+                file=sys.stderr,
+                flush=True,
+            )
+
     with importing():
         import uvicorn
 
         from whence.web.app import create_app
 
-        application = create_app(settings)
+        application = create_app(settings, failed)
     server = uvicorn.Server(
         uvicorn.Config(
             application,
@@ -193,8 +218,12 @@ def _serve(settings: "Settings", listening: socket.socket, open: bool) -> None:
             ws="none",
         )
     )
-    address = _address(settings)
+    address = _address(settings, place)
     print(f"whence is at {address}")
+    if settings.token:
+        print(
+            "Other machines can reach it with this address. What goes over the network is not encrypted."
+        )
     print("Ctrl-C ends it.", flush=True)
     if open:
         # Some browsers answer only when they are closed.
@@ -202,6 +231,8 @@ def _serve(settings: "Settings", listening: socket.socket, open: bool) -> None:
     with suppress(KeyboardInterrupt):
         server.run(sockets=[listening])
     ended = application.state.desk.close()
+    if missing:
+        raise missing[0]
     print("\nwhence has stopped.", flush=True)
     if not ended:
         # A model in the middle of a long step cannot be interrupted, and nobody waits for it.
@@ -209,10 +240,10 @@ def _serve(settings: "Settings", listening: socket.socket, open: bool) -> None:
         os._exit(0)
 
 
-def _address(settings: "Settings") -> str:
+def _address(settings: "Settings", place: str) -> str:
     host = settings.host
     if host in ("0.0.0.0", "::"):
         host = socket.gethostname()
     name = f"[{host}]" if ":" in host else host
     token = f"?token={settings.token}" if settings.token else ""
-    return f"http://{name}:{settings.port}/{token}"
+    return f"http://{name}:{settings.port}/{token}{place}"

@@ -55,6 +55,10 @@ def compare(
             help="Compare the fewest edges that carry this share of the flow, from 0 to 1.",
         ),
     ] = 0.5,
+    specials: Annotated[
+        bool,
+        typer.Option(help="Count edges that end on special tokens, too; by default they do not."),
+    ] = False,
     method: Annotated[
         str | None,
         typer.Option(
@@ -102,6 +106,7 @@ def compare(
             limit=limit,
             weight=cast(Any, weight),
             coverage=coverage,
+            specials=specials,
             method=chosen,
             truncate=truncate,
             seed=seed,

@@ -5,16 +5,20 @@ from typing import Any
 import numpy as np
 
 from whence.comparison.changed import most_changed
-from whence.comparison.heads import SEGMENTS
 from whence.comparison.seen import Seen
 from whence.comparison.summary import Facts, Summary
+from whence.flow.query import PAIRS
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
 
-def figures(seen: Seen, summary: Summary, coverage: float) -> Facts:
+def figures(seen: Seen, summary: Summary, coverage: float, specials: bool) -> Facts:
     """Return heads, layers, kinds of tokens, the overlap of the flow, and what changed most."""
     width = seen.shape[1]
+
+    def shared(what: str) -> Facts:
+        return summary.mean(np.array([getattr(one, what) for one in seen.overlaps]))
+
     divergence, decision = (
         np.stack([getattr(one, what) for one in seen.measured])
         for what in ("divergence", "decision")
@@ -67,13 +71,16 @@ def figures(seen: Seen, summary: Summary, coverage: float) -> Facts:
     return {
         "heads": heads,
         "layers": layers,
-        "segments": _named(summary, [one.segments for one in seen.measured], SEGMENTS),
+        "segments": _named(summary, [one.segments for one in seen.measured], PAIRS),
         "specials": _named(summary, [one.kinds for one in seen.measured]),
         "overlap": {
             "coverage": coverage,
-            **{
-                what: summary.mean(np.array([getattr(one, what) for one in seen.overlaps]))
-                for what in ("jaccard", "chance", "only_a", "only_b")
+            "specials": specials,
+            **{what: shared(what) for what in ("jaccard", "chance", "only_a", "only_b")},
+            "other": {
+                "specials": not specials,
+                "jaccard": shared("other_jaccard"),
+                "chance": shared("other_chance"),
             },
         },
         "changed": most_changed(

@@ -9,12 +9,12 @@ import numpy as np
 from whence.core.seed import generator
 from whence.core.types import Token
 from whence.flow import entropy, jensen_shannon, special_mass
+from whence.flow.query import PAIRS
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 Maps = np.ndarray[Any, np.dtype[np.floating[Any]]]  # (layers, heads, tokens, tokens)
 
 _ROWS = 64  # of an input, about, that strangers are compared on: a mean of so many is near enough
-SEGMENTS = ("A>A", "A>B", "B>A", "B>B")
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def _segments(a: Maps, b: Maps, tokens: Sequence[Token]) -> dict[str, Array]:
     if not all(side.any() for side in words):
         return {}
     sides = [_by_segment(side, words) for side in (a, b)]
-    return {name: np.array([side[name] for side in sides]) for name in SEGMENTS}
+    return {name: np.array([side[name] for side in sides]) for name in PAIRS}
 
 
 def _by_segment(

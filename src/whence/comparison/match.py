@@ -51,7 +51,10 @@ def check_tokens(
         (i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a.id != b.id),
         min(len(one), len(other)),
     )
-    shown = [repr(side[place].text) if place < len(side) else "nothing" for side in (one, other)]
+    shown = [
+        f"{side[place].text!r} (id {side[place].id})" if place < len(side) else "nothing"
+        for side in (one, other)
+    ]
     said = "An input" if text is None else repr(text if len(text) <= 40 else f"{text[:37]}...")
     raise BadTokenizer(
         f"{said} is read differently: at token {place} {names[0]!r} has {shown[0]}, {names[1]!r} {shown[1]}. "

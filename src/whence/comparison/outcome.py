@@ -33,8 +33,15 @@ def outcomes(
     elif same_labels:
         found["without_agreement"] = "The models predict a number: agreement is counted of classes."
     else:
-        found["without_agreement"] = "The models do not have the same labels."
+        found["without_agreement"] = _why_no_agreement(models)
     return {**found, **_accuracy(models, said, examples, summary)}
+
+
+def _why_no_agreement(models: tuple[Explainer, Explainer]) -> str:
+    for which, model in zip(("first", "second"), models, strict=True):
+        if model.loaded.task == "none":
+            return f"The {which} model has no classification head, and predicts nothing."
+    return "The models do not have the same labels."
 
 
 def _same(one: Said, other: Said) -> Array:

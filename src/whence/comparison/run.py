@@ -18,10 +18,9 @@ from whence.data.examples import Read, read, shuffled
 from whence.explainer import Explainer, load
 from whence.explainer.request import DEFAULT, requests
 from whence.explainer.work import Progress, origin
-from whence.flow import NAMES, Name
+from whence.flow import CLASS_FREE, NAMES, Name
 
 _FILLERS = {"mask": 0, "pad": 0, "unk": 0}  # any: parameters are looked at before there is a model
-_HEADLESS = ("attention", "norm", "value_zeroing")  # weights that need no decision
 
 
 def compare(
@@ -35,6 +34,7 @@ def compare(
     limit: int | None = None,
     weight: Name = "attention",
     coverage: float = 0.5,
+    specials: bool = False,
     method: str | None = DEFAULT,
     truncate: bool = True,
     seed: int = 0,
@@ -47,10 +47,11 @@ def compare(
     `base` and `tuned`: what `whence.load` takes, or an `Explainer`. `data`: a file, a Hugging Face data set by name,
     or a list of examples; `text`, `pair` and `label` name its columns. `limit`: draw so many examples. `weight` and
     `coverage`: the edges whose overlap is counted are the fewest that carry this share of the flow back from the
-    decision. `method`: how words are scored, for models that have a head; None leaves that out.
+    decision; those that end on special tokens are among them only with `specials`. `method`: how words are scored,
+    for models that have a head; None leaves that out.
     `progress` is called with (done, in all).
     """
-    check(weight, coverage, method, limit, seed)
+    check(weight, coverage, method, limit, seed, specials)
     given = read(data, text=text, pair=pair, label=label)
     started = time.perf_counter()
     models = of_one_length(*(_explainer(one, device, dtype) for one in (base, tuned)))
@@ -69,6 +70,7 @@ def compare(
             [given.examples[i] for i in chosen],
             weight=weight,
             coverage=coverage,
+            specials=specials,
             truncate=truncate,
             seed=seed,
             done=tally.add,
@@ -87,6 +89,7 @@ def compare(
         "setting": {
             "weight": weight,
             "coverage": coverage,
+            "specials": specials,
             "method": method,
             "truncate": truncate,
             "limit": limit,
@@ -95,7 +98,7 @@ def compare(
             "heads": seen.shape[1],
             "decision": _decision(models),
         },
-        **figures(seen, summary, coverage),
+        **figures(seen, summary, coverage, specials),
         "attribution": attribution,
         "without_attribution": without,
         "predictions": outcomes(models, seen.said, seen.examples, summary),
@@ -107,8 +110,17 @@ def compare(
     return Comparison(payload)
 
 
-def check(weight: str, coverage: float, method: str | None, limit: int | None, seed: int) -> None:
+def check(
+    weight: str,
+    coverage: float,
+    method: str | None,
+    limit: int | None,
+    seed: int,
+    specials: bool = False,
+) -> None:
     """Refuse what makes no sense, before anything is loaded for it."""
+    if not isinstance(specials, bool):
+        raise BadParameter(f"specials must be True or False. Got {specials!r}.")
     if weight not in NAMES:
         near = did_you_mean(str(weight), list(NAMES))
         raise BadParameter(f"weight must be one of {', '.join(NAMES)}. Got {weight!r}.{near}")
@@ -141,7 +153,7 @@ def _explainer(given: Any, device: str | None, dtype: str | None) -> Explainer:
 def _require_heads(models: tuple[Explainer, Explainer], weight: str) -> None:
     """Refuse a weight that asks about a decision where there is none."""
     for one in models:
-        if one.loaded.task == "none" and weight not in _HEADLESS:
+        if one.loaded.task == "none" and weight not in CLASS_FREE:
             raise NoHead(
                 f"{one.loaded.name!r} has no classification head, so there is no decision that the weight {weight!r} "
                 "could be about. Take the weight attention, or give a model that classifies."

@@ -82,6 +82,7 @@ def look(
     *,
     weight: Name,
     coverage: float,
+    specials: bool,
     truncate: bool,
     seed: int,
     done: Callable[[int], None],
@@ -102,7 +103,7 @@ def look(
         for place, one, other in zip(chosen, *seen, strict=True):
             shape = one.shape
             check_shape(shape, other.shape, names)
-            found[place] = _looked(items[place], one, other, coverage, seed)
+            found[place] = _looked(items[place], one, other, coverage, specials, seed)
         done(len(chosen))
     return Seen(
         [examples[i] for i in numbers],
@@ -142,11 +143,13 @@ def _taken(
     return numbers, ([encoded[0][i] for i in numbers], [encoded[1][i] for i in numbers]), reasons
 
 
-def _looked(item: Encoded, one: View, other: View, coverage: float, seed: int) -> Looked:
+def _looked(
+    item: Encoded, one: View, other: View, coverage: float, specials: bool, seed: int
+) -> Looked:
     roots = read_rows(one, other)
     rows = (roots[0] + roots[1]) / 2
     return Looked(
         measured(one.maps, other.maps, rows, item.tokens, seed),
-        overlap(one.weights, other.weights, roots, coverage, item.tokens, seed),
+        overlap(one.weights, other.weights, roots, coverage, item.tokens, seed, specials),
         (one.prediction, other.prediction),
     )

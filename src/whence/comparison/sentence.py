@@ -3,15 +3,16 @@
 from collections.abc import Mapping
 from typing import Any
 
+from whence.report.comparison.wording import WHICH, names
 from whence.report.figures import digits_of, interval
 
 
 def sentence(payload: Mapping[str, Any]) -> str:
     """Say what the comparison found."""
     used = payload["data"]["used"]
-    names = f"{payload['a']['name']} and {payload['b']['name']}"
     if identical(payload):
-        return f"{names} attend alike to the last bit on all {used} inputs: no head diverges from its twin."
+        both = " and ".join(_names(payload))
+        return f"{both} attend alike to the last bit on {_inputs(used)}: no head diverges from its twin."
     parts = [_layers(payload, used), _heads(payload, used), _flow(payload, used), _words(payload)]
     return " ".join(part for part in parts if part)
 
@@ -26,9 +27,10 @@ def _layers(payload: Mapping[str, Any], used: int) -> str:
     found = payload["changed"]["layers"]
     first = found[0]
     least = min(layers, key=lambda one: float(one["divergence"]["mean"]))
+    one, other = _names(payload)
     said = (
-        f"Over {used} inputs, the attention of {payload['b']['name']} is farthest from that of "
-        f"{payload['a']['name']} in layer {first['layer']} ({_bits(first['divergence'], used)})"
+        f"Over {_inputs(used)}, the attention of {other} is farthest from that of {one} in layer {first['layer']} "
+        f"({_bits(first['divergence'], used)})"
     )
     if len(layers) > 1:
         said += f" and nearest in layer {least['layer']} ({_bits(least['divergence'], used)})"
@@ -46,7 +48,7 @@ def _heads(payload: Mapping[str, Any], used: int) -> str:
     said = f"The most changed head is {_name(first)} ({_bits(first['divergence'], used)})"
     others = changed["equal_heads"] - 1
     if not changed["enough"]:
-        return f"{said}; {used} inputs are too few to tell it from any other."
+        return f"{said}; {_inputs(used)} {'is' if used == 1 else 'are'} too few to tell it from any other."
     if not others:
         return f"{said}, surely more than any other."
     return f"{said}; {others} other{'s' * (others > 1)} cannot be told from it."
@@ -56,10 +58,18 @@ def _flow(payload: Mapping[str, Any], used: int) -> str:
     overlap = payload["overlap"]
     if not overlap["jaccard"]["n"]:
         return ""
-    return (
-        f"Of the edges that carry {overlap['coverage']:.0%} of the flow from the decision, the models share "
-        f"{_figure(overlap['jaccard'], used)} (Jaccard index; random edges: {_figure(overlap['chance'], used)})."
+    said = (
+        f"Of the edges {WHICH[overlap['specials']]} that carry {overlap['coverage']:.0%} of the flow from the "
+        f"decision, the models share {_figure(overlap['jaccard'], used)} (Jaccard index; random edges: "
+        f"{_figure(overlap['chance'], used)})"
     )
+    other = overlap["other"]
+    if other["jaccard"]["n"]:
+        said += (
+            f"; of those {WHICH[other['specials']]}, {_figure(other['jaccard'], used)} (random edges: "
+            f"{_figure(other['chance'], used)})"
+        )
+    return f"{said}."
 
 
 def _words(payload: Mapping[str, Any]) -> str:
@@ -70,6 +80,16 @@ def _words(payload: Mapping[str, Any]) -> str:
         f"By {found['method']} they rank the words alike with a mean tau-b of "
         f"{_figure(found['tau'], payload['data']['used'])} (random rankings: 0)."
     )
+
+
+def _names(payload: Mapping[str, Any]) -> tuple[str, str]:
+    """Name the models; two of one name are told apart by their order."""
+    one, other = names(payload)
+    return (one, other) if one != other else (f"the first {one}", f"the second {other}")
+
+
+def _inputs(used: int) -> str:
+    return "1 input" if used == 1 else f"{used} inputs"
 
 
 def _name(one: Mapping[str, Any]) -> str:

@@ -8,7 +8,7 @@ from whence.comparison.match import check_shape, check_tokens
 from whence.comparison.rows import Array, read_rows
 from whence.explainer import Explanation, Inside
 from whence.explainer.work import origin
-from whence.flow import Direction, Name, Query, difference, divergence, trace_flow
+from whence.flow import Direction, Name, Query, difference, divergence, possible, trace_flow
 
 _EDGES = 5000
 
@@ -55,6 +55,7 @@ def compared(
         "predictions": [_prediction(side) for side in (a, b)],
         "flows": flows,
         "difference": difference(first, second, most, asked, a.special, a.segments).to_dict(),
+        "possible": possible(first, second, asked, a.special, a.segments),
         "divergence": mean.tolist(),
         "decision": decision.tolist(),
         "layers": mean.mean(1).tolist(),

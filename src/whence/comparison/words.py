@@ -29,7 +29,7 @@ def why_not(base: Explainer, tuned: Explainer) -> str | None:
         )
     if base.labels != tuned.labels:
         return (
-            f"The models have different labels ({_listed(base.labels)}; {_listed(tuned.labels)}): there is no output "
+            f"The models have different labels ({listed(base.labels)}; {listed(tuned.labels)}): there is no output "
             "that both could be asked about."
         )
     if base.loaded.task != tuned.loaded.task:
@@ -37,7 +37,8 @@ def why_not(base: Explainer, tuned: Explainer) -> str | None:
     return None
 
 
-def _listed(labels: Sequence[str]) -> str:
+def listed(labels: Sequence[str]) -> str:
+    """Name labels, the first of many."""
     shown = ", ".join(labels[:4])
     return shown if len(labels) <= 4 else f"{shown} and {len(labels) - 4} more"
 

@@ -29,7 +29,7 @@ LABELS = (
 )
 _ALLOWED = (
     f"{', '.join(ONE)}, tokens, or a pair such as premise and hypothesis. "
-    "Name yours: text=..., --text COLUMN"
+    "Name yours: text=..., --text COLUMN, or Columns on the page"
 )
 
 

@@ -10,9 +10,19 @@ from whence.core.seed import generator
 from whence.data import hub
 from whence.data.columns import PASSAGE_FIRST, known, label_column, label_of, text_columns
 from whence.data.rationale import Span, marked, rationale_of
-from whence.data.rows import Row, rows
+from whence.data.rows import Row, parsed, rows
 
-__all__ = ["Example", "Read", "Span", "examples", "marked", "read", "sample", "shuffled"]
+__all__ = [
+    "Example",
+    "Read",
+    "Span",
+    "examples",
+    "marked",
+    "read",
+    "read_bytes",
+    "sample",
+    "shuffled",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +44,7 @@ class Read:
     pair: str | None = None
     label: str | None = None
     guessed: tuple[str, ...] = ()  # of text, pair, label and split
+    columns: tuple[str, ...] = ()  # that there are
 
     def __len__(self) -> int:
         return len(self.examples)
@@ -78,7 +89,8 @@ def read(
     """Read a file, a Hugging Face data set by its name, or a list, and say which columns were taken.
 
     As `examples`, and: the usual names of a label are known too, and of a passage and its question the passage is
-    the first text. All rows have the same columns; a row without the label is an example without a label.
+    the first text. All rows have the same columns; a row without the label is an example without a label. A `pair`
+    or `label` of "" says that there is none, whatever the columns are called.
     """
     if isinstance(given, Read):
         return given
@@ -93,6 +105,18 @@ def read(
     return Read(examples(given, text=text, pair=pair, label=label), "the examples")
 
 
+def read_bytes(
+    name: str,
+    raw: bytes,
+    *,
+    text: str | None = None,
+    pair: str | None = None,
+    label: str | None = None,
+) -> Read:
+    """Read the bytes of a file whose name says what it is, as `read` reads one."""
+    return _read(name, parsed(name, raw), text, pair, label)
+
+
 def _read(
     name: str,
     found: Sequence[Row],
@@ -101,9 +125,10 @@ def _read(
     label: str | None,
     guessed: tuple[str, ...] = (),
 ) -> Read:
-    columns = text_columns(found[0][1], text, pair, name, PASSAGE_FIRST)
-    said = label or label_column([row for _, row in found], columns)
-    if label is not None:
+    two = () if pair == "" else PASSAGE_FIRST
+    columns = text_columns(found[0][1], text or None, pair or None, name, two)
+    said = label or label_column([row for _, row in found], columns) if label != "" else None
+    if label:
         known(dict.fromkeys(key for _, row in found for key in row), label, name)
     taken = []
     for where, row in found:
@@ -117,7 +142,8 @@ def _read(
         "label": (label, said),
     }
     guessed += tuple(role for role, (own, used) in roles.items() if own is None and used)
-    return Read(taken, name, columns[0], roles["pair"][1], said, guessed)
+    has = tuple(dict.fromkeys(str(key) for _, row in found for key in row))
+    return Read(taken, name, columns[0], roles["pair"][1], said, guessed, has)
 
 
 def shuffled(given: Sequence[Example], seed: int = 0) -> list[int]:

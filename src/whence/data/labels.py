@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from whence.core.errors import BadExamples
 from whence.data.examples import Example
 
-_COLUMN = "label=..., --label COLUMN"
+_COLUMN = "label=..., --label COLUMN, or Columns on the page"
 
 
 def label_indices(examples: Sequence[Example], labels: tuple[str, ...]) -> list[int]:

@@ -23,26 +23,47 @@ ALLOWED = (
 def rows(path: str | Path) -> list[Row]:
     """Read a file whose ending says what it is."""
     path = Path(path)
-    ending = Path(path.name.removesuffix(".gz")).suffix
-    if ending not in _READERS:
-        raise BadExamples(f"{str(path)!r} has an ending that says nothing. Allowed: {ALLOWED}.")
-    found = list(_READERS[ending](path.name, _raw(path)))
-    if not found:
-        raise BadExamples(f"{path.name} has no rows. Give a file with at least one text.")
-    return found
-
-
-def _raw(path: Path) -> bytes:
+    ending_of(path.name)
     try:
         raw = path.read_bytes()
-        return gzip.decompress(raw) if path.suffix == ".gz" else raw
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise BadExamples(
-            f"{path.name} is not a whole gzip file ({error}). Compress it again."
-        ) from None
     except OSError as error:
         raise BadExamples(
             f"Cannot read {str(path)!r}: {error.strerror or error}. Give a file of examples: {ALLOWED}."
+        ) from None
+    return parsed(path.name, raw)
+
+
+def parsed(name: str, raw: bytes) -> list[Row]:
+    """Read the bytes of a file of that name."""
+    ending = ending_of(name)
+    found = list(_READERS[ending](name, _unpacked(name, raw) if is_packed(name) else raw))
+    if not found:
+        raise BadExamples(f"{name} has no rows. Give a file with at least one text.")
+    return found
+
+
+def ending_of(name: str) -> str:
+    """Return the ending that says what a file is, whether it is compressed or not."""
+    ending = Path(name.lower().removesuffix(".gz")).suffix
+    if ending not in _READERS:
+        what = (
+            f"{ending} is no kind of file" if ending else "without an ending it is no kind of file"
+        )
+        raise BadExamples(f"{name}: {what} that is read here. Allowed: {ALLOWED}.")
+    return ending
+
+
+def is_packed(name: str) -> bool:
+    """Say whether a file is compressed."""
+    return name.lower().endswith(".gz")
+
+
+def _unpacked(name: str, raw: bytes) -> bytes:
+    try:
+        return gzip.decompress(raw)
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise BadExamples(
+            f"{name} is not a whole gzip file ({error}). Compress it again."
         ) from None
 
 

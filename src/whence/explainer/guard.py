@@ -79,8 +79,8 @@ def _attention(inside: "Inside") -> Iterator[tuple[str, str]]:
     if len(inside.tokens) > 4 and float(np.nanmin(entropy(attention))) > _UNIFORM:
         yield (
             "uniform-attention",
-            "Every head attends to all tokens alike: weights that were never trained look like this. Check that the "
-            "model was loaded with its own.",
+            "Every head attends alike to all tokens that it can see: weights that were never trained look like this. "
+            "Check that the model was loaded with its own.",
         )
     if inside.has_head:
         yield from _capture(inside)

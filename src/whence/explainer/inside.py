@@ -16,6 +16,7 @@ from whence.data import Batch, Encoded, collate
 from whence.explainer import guard, knocked
 from whence.explainer.sharing import Sharing
 from whence.flow import (
+    CLASS_FREE,
     NEEDS,
     Classic,
     Direction,
@@ -45,7 +46,8 @@ Statistic = Literal["entropy", "special", "gradient", "ablation"]
 STATISTICS: dict[Statistic, tuple[str, str]] = {
     "entropy": (
         "entropy",
-        "How widely a head looks: the mean entropy of its rows, as a share of the largest possible.",
+        "How widely a head looks: the mean entropy of its rows, as a share of the largest possible. Rows that can "
+        "see one token alone do not count.",
     ),
     "special": (
         "mass on special tokens",
@@ -58,7 +60,8 @@ STATISTICS: dict[Statistic, tuple[str, str]] = {
     ),
     "ablation": (
         "effect of ablation",
-        "How much the target's probability changes when a head attends to nothing; below zero: it falls.",
+        "How much the target (its probability, or what a regression gives) changes when a head attends to nothing; "
+        "below zero: it falls.",
     ),
 }
 
@@ -312,7 +315,7 @@ class Inside:
         return trace(self.loaded.model, self.copies(1), needs, self._spec, self.loaded.task)
 
     def _require_head(self, what: str) -> None:
-        if not self.has_head and what not in ("attention", "norm", "value_zeroing"):
+        if not self.has_head and what not in CLASS_FREE:
             raise NoHead(
                 f"{self.loaded.name!r} is a {type(self.loaded.model).__name__}: it has no classification head, so "
                 f"there is no decision that {what} could be about. Take the weight attention, or a fine-tuned model."

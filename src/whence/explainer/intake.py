@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from whence.core.errors import BadEncoding, BadTokenizer
+from whence.core.errors import BadEncoding, BadTokenizer, WhenceError
 from whence.data import Encoded, encode, from_mapping, is_mapping
 from whence.models import Loaded
 
@@ -31,6 +31,16 @@ def take(given: Any, loaded: Loaded, *, truncate: bool) -> tuple[list[Encoded], 
         f"Cannot explain {str(given)[:40]!r} ({type(given).__name__}): give a text, a pair (a, b) of texts, "
         "an encoded mapping, or a list of these."
     )
+
+
+def takes_pairs(loaded: Loaded) -> bool:
+    """Say whether two texts can be given: whether the tokenizer keeps them apart by a token of its own."""
+    try:
+        (item,) = _encode(("one text", "another"), loaded, True)
+    except WhenceError:
+        return False
+    second = next((i for i, t in enumerate(item.tokens) if t.segment and not t.special), 0)
+    return second > 0 and item.tokens[second - 1].special
 
 
 def _encode(given: Any, loaded: Loaded, truncate: bool) -> list[Encoded]:

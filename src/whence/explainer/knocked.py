@@ -1,7 +1,8 @@
 """Paths and heads put to the test: cut, and the prediction looked at, beside random cuts of the same size."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -28,8 +29,10 @@ Progress = Callable[[int, int], None]
 Floats = np.ndarray[Any, np.dtype[np.floating[Any]]]
 Numbers = np.ndarray[Any, np.dtype[np.int64]]
 
-# Changes of a probability below this are shown, and called small.
-_HARDLY = 0.01
+# Changes below both are called small: of a probability, and of a logit what the first is at a probability of one
+# half (dp = p (1 - p) dy), since a probability near 1 hardly moves whatever its logit does.
+_HARDLY = Value(probability=0.01, logit=0.04)
+_NO_CHANGE = 1e-6
 _NOTHING = np.empty((0, 4), dtype=np.int64)
 
 # Weights of all copies of one layer's map; cuts and maps of a batch stay below a few of these.
@@ -52,7 +55,8 @@ def verified(
     target = inside.target
     assert target is not None
     done, total = 0, 2 * len(sets)
-    tests, before = [], _values(inside, [_NOTHING], renormalise=False)[0]
+    layers = sorted({int(layer) for layer in chosen[:, 0]})
+    tests, before = [], _uncut(inside, layers)
     attention = inside.attention()
     masses = [float(attention[tuple(one.T)].sum()) for one in sets]
     for renormalise in (True, False):
@@ -62,15 +66,15 @@ def verified(
             done += len(some)
             if progress is not None:
                 progress(done, total)
-        tests.append(_told(before, values, masses, renormalise, str(target)))
+        tests.append(_told(before, values, masses, renormalise, str(target), inside.loaded.task))
     return {
         "kind": "verified",
         "edges": len(chosen),
-        "layers": sorted({int(layer) for layer in chosen[:, 0]}),
+        "layers": layers,
         "target": asdict(target),
         "before": before.probability,
         "tests": tests,
-        "sentence": tests[0]["sentence"],
+        "sentence": _both_ways(before, tests, str(target), inside.loaded.task),
         "warnings": _warnings(masses),
     }
 
@@ -81,7 +85,7 @@ def ablated(inside: "Inside", progress: Progress | None) -> Floats:
         len(inside.tokens),
         [(a, b) for a in range(inside.layers) for b in range(inside.heads)],
     )
-    before = _values(inside, [_NOTHING], renormalise=False)[0].probability
+    before = _uncut(inside, range(inside.layers)).probability
     rows, columns = (part.ravel() for part in np.indices((n, n)))
     changes: list[float] = []
     for some in _some(places, _size(inside)):
@@ -105,9 +109,13 @@ def _checked(inside: "Inside", edges: Sequence[Edge]) -> Numbers:
     bounds = (inside.layers, inside.heads, tokens, tokens)
     for edge in edges:
         low = (0, -1, 0, 0)
-        if len(edge) != 4 or not all(a <= b < c for a, b, c in zip(low, edge, bounds, strict=True)):
+        if len(edge) != 4 or not all(
+            isinstance(b, int | np.integer) and a <= b < c
+            for a, b, c in zip(low, edge, bounds, strict=True)
+        ):
             raise BadParameter(
-                f"There is no edge {tuple(edge)}: layer, head, source and to are below {bounds}; head -1 means all."
+                f"There is no edge {tuple(edge)}: layer, head, source and to are whole numbers below {bounds}; "
+                "head -1 means all."
             )
     spread = {
         (layer, one, source, to)
@@ -158,13 +166,23 @@ def _some(many: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:
         yield many[start : start + size]
 
 
-def _values(inside: "Inside", sets: Sequence[Numbers], *, renormalise: bool) -> list[Value]:
+def _uncut(inside: "Inside", layers: Iterable[int]) -> Value:
+    """Return the target with nothing cut, by the same way of computing attention in these layers.
+
+    In a narrow dtype the model's own way gives another result, and that would count as a change.
+    """
+    return _values(inside, [_NOTHING], renormalise=False, layers=layers)[0]
+
+
+def _values(
+    inside: "Inside", sets: Sequence[Numbers], *, renormalise: bool, layers: Iterable[int] = ()
+) -> list[Value]:
     """Return what becomes of the target with each of the sets cut, one forward for all of them."""
     loaded, batch = inside.loaded, inside.copies(len(sets))
     target = inside.target
     assert target is not None
     with cut_logits(loaded.model, len(sets), renormalise=renormalise) as run:
-        logits = run(batch, _cuts(inside, sets)).double()
+        logits = run(batch, _cuts(inside, sets, layers)).double()
     both = []
     for outputs in (probabilities(logits, loaded.task), logits):
         found = outputs[:, target.index]
@@ -172,21 +190,25 @@ def _values(inside: "Inside", sets: Sequence[Numbers], *, renormalise: bool) -> 
     return [Value(float(one), float(two)) for one, two in zip(*both, strict=True)]
 
 
-def _cuts(inside: "Inside", sets: Sequence[Numbers]) -> Cuts:
+def _cuts(inside: "Inside", sets: Sequence[Numbers], layers: Iterable[int]) -> Cuts:
     tokens, device = len(inside.tokens), inside.loaded.device
-    cuts: dict[int, torch.Tensor] = {}
+    touched = {*layers, *(int(layer) for edges in sets for layer in edges[:, 0])}
+    shape = (len(sets), inside.heads, tokens, tokens)
+    cuts = {layer: torch.zeros(shape, dtype=torch.bool, device=device) for layer in sorted(touched)}
     for row, edges in enumerate(sets):
         for layer in set(edges[:, 0].tolist()):
-            if layer not in cuts:
-                shape = (len(sets), inside.heads, tokens, tokens)
-                cuts[layer] = torch.zeros(shape, dtype=torch.bool, device=device)
             head, source, to = torch.from_numpy(edges[edges[:, 0] == layer, 1:].T).to(device)
             cuts[layer][row, head, source, to] = True
     return cuts
 
 
 def _told(
-    before: Value, values: Sequence[Value], masses: Sequence[float], renormalise: bool, target: str
+    before: Value,
+    values: Sequence[Value],
+    masses: Sequence[float],
+    renormalise: bool,
+    target: str,
+    task: str,
 ) -> dict[str, Any]:
     changes = np.array([value.probability - before.probability for value in values])
     own, random = float(changes[0]), changes[1:]
@@ -194,7 +216,7 @@ def _told(
     beaten = int((np.abs(random) < abs(own)).sum())
     low, high = np.quantile(random, [0.025, 0.975])
     how = "and letting the rest of each row make up for it" if renormalise else "and nothing else"
-    small = " So done, the decision hardly depends on them." if abs(own) < _HARDLY else ""
+    logit = "" if task == "regression" else f" (its logit by {_signed(logits[0])})"
     return {
         "renormalised": renormalise,
         "probability": values[0].probability,
@@ -209,10 +231,38 @@ def _told(
         "of": len(random),
         "mass": masses[0],
         "random_mass": float(np.mean(masses[1:])),
-        "sentence": f"Cutting these edges, {how}, moves {target} from {before.probability:.3g} by {own:+.2g} "
-        f"(its logit by {logits[0]:+.2g}); as many random edges move it by {random.mean():+.2g} "
-        f"({low:+.2g} to {high:+.2g}). That is more than {beaten} of {len(random)} random sets do.{small}",
+        "sentence": f"Cutting these edges, {how}, moves {target} from {_plain(before.probability)} by "
+        f"{_signed(own)}{logit}; as many random edges move it by {_signed(random.mean())} ({_signed(low)} to "
+        f"{_signed(high)}). That is more than {beaten} of {len(random)} random sets do.",
     }
+
+
+def _both_ways(before: Value, tests: Sequence[Mapping[str, Any]], target: str, task: str) -> str:
+    """Say what both ways of cutting did, and if neither moved anything, that the decision hardly depends on it."""
+    moved = " and ".join(
+        f"by {_signed(test['change'])} (more than {test['beaten']} of {test['of']} random sets) {way}"
+        for test, way in zip(
+            tests, ("where the rest of each row makes up for it", "where nothing does"), strict=True
+        )
+    )
+    small = task != "regression" and all(
+        abs(test["change"]) < _HARDLY.probability and abs(test["logit_change"]) < _HARDLY.logit
+        for test in tests
+    )
+    said = f"Without these edges, {target} moves from {_plain(before.probability)} {moved}."
+    return f"{said} The decision hardly depends on them." if small else said
+
+
+def _plain(value: float) -> str:
+    """Write a figure without an exponent, and with a minus that is one."""
+    return f"{Decimal(f'{value:.3g}'):f}".replace("-", "\u2212")
+
+
+def _signed(value: float) -> str:
+    """Write a change: with its sign, without an exponent; what no eye could tell from nothing is 0."""
+    if abs(value) < _NO_CHANGE:
+        return "0"
+    return f"{Decimal(f'{value:.2g}'):+f}".replace("-", "\u2212")
 
 
 def _warnings(masses: Sequence[float]) -> list[dict[str, str]]:
@@ -223,7 +273,7 @@ def _warnings(masses: Sequence[float]) -> list[dict[str, str]]:
     return [
         {
             "code": "heavier-than-random",
-            "message": f"These edges hold {masses[0]:.3g} of attention together, random ones {random:.3g}: "
-            "part of what the cut does is that it takes away more attention, whatever the path.",
+            "message": f"These edges hold as much attention as {masses[0]:.3g} whole rows do, random ones as much as "
+            f"{random:.3g}: part of what the cut does is that it takes away more attention, whatever the path.",
         }
     ]

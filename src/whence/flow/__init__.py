@@ -13,6 +13,7 @@ from whence.flow.heads import (
     entropy,
     gradient_importance,
     jensen_shannon,
+    open_keys,
     special_mass,
     thumbnails,
 )
@@ -26,9 +27,11 @@ from whence.flow.sets import (
     covering,
     difference,
     jaccard,
+    possible,
     sets,
 )
 from whence.flow.weights import (
+    CLASS_FREE,
     NAMES,
     NEEDS,
     Name,
@@ -40,6 +43,7 @@ from whence.flow.weights import (
 
 __all__ = [
     "CARDS",
+    "CLASS_FREE",
     "DIRECTIONS",
     "KINDS",
     "NAMES",
@@ -72,6 +76,8 @@ __all__ = [
     "influence",
     "jaccard",
     "jensen_shannon",
+    "open_keys",
+    "possible",
     "select",
     "sets",
     "special_mass",

@@ -136,7 +136,9 @@ def _check(weights: Weights, direction: Direction, token: int | None) -> None:
         )
     if token is None and direction != "back":
         raise BadParameter(f"A trace {direction!r} needs a token: 0 to {weights.tokens - 1}.")
-    if token is not None and not 0 <= token < weights.tokens:
+    if token is not None and not (
+        isinstance(token, int | np.integer) and 0 <= token < weights.tokens
+    ):
         raise BadParameter(
             f"There is no token {token}: the input has {weights.tokens}, counted from 0."
         )

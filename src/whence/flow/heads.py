@@ -15,17 +15,24 @@ from whence.flow.weights import Floats
 def entropy(maps: Floats) -> Floats:
     """Return the mean entropy of each head's rows as a share of the most there can be, (layers, heads).
 
-    The most is that of attending equally to all keys of the row that any head of the layer attends to at all; a row
-    with one such key has no choice, and counts as 0.
+    The most is that of attending equally to all keys of the row that any head of the layer attends to at all. A row
+    with one such key has no choice and does not count; where no row has any, it is 0.
     """
     found = np.zeros(maps.shape[:2])
     for place, layer in zip(found, maps, strict=True):
-        keys = (layer > 0).any(axis=0).sum(axis=-1)
-        most = np.log2(np.maximum(keys, 2))
-        for head, one in enumerate(layer):
-            rows = _bits(one / np.maximum(one.sum(axis=-1, keepdims=True, dtype=np.float64), _TINY))
-            place[head] = np.where(keys > 1, rows / most, 0.0).mean()
+        keys = open_keys(layer).sum(axis=-1)
+        choice = keys > 1
+        if not choice.any():
+            continue
+        most = np.log2(keys[choice])
+        for head, one in enumerate(layer[:, choice]):
+            place[head] = (_bits(_scaled(one)) / most).mean()
     return found
+
+
+def open_keys(layer: Floats) -> Bools:
+    """Say which keys each row may attend to, (tokens, tokens): those that any head of the layer attends to at all."""
+    return np.asarray((layer > 0).any(axis=0))
 
 
 _TINY = np.finfo(np.float64).tiny
@@ -68,10 +75,18 @@ def gradient_importance(trace: Trace, row: int = 0) -> Floats:
 
 
 def jensen_shannon(a: Floats, b: Floats) -> Floats:
-    """Return the Jensen-Shannon divergence of distributions along the last axis, in bits: 0 if equal, 1 if apart."""
-    one, other = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
+    """Return the Jensen-Shannon divergence along the last axis, in bits: 0 if equal, 1 if no entry is in common.
+
+    Rows are scaled to add up to 1: where a part of the attention goes to no token, the rest is compared.
+    """
+    one, other = _scaled(a), _scaled(b)
     middle = (one + other) / 2
     return np.asarray(np.maximum(_bits(middle) - (_bits(one) + _bits(other)) / 2, 0.0))
+
+
+def _scaled(rows: Floats) -> Floats:
+    wide = np.asarray(rows, dtype=np.float64)
+    return np.asarray(wide / np.maximum(wide.sum(axis=-1, keepdims=True), _TINY))
 
 
 def divergence(a: Floats, b: Floats, root: Floats) -> tuple[Floats, Floats]:

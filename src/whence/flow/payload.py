@@ -8,7 +8,7 @@ from whence.flow.classic import Influence
 from whence.flow.graph import Traced
 from whence.flow.query import Bools
 from whence.flow.select import Edges
-from whence.flow.weights import Floats
+from whence.flow.weights import CLASS_FREE, Floats
 
 VERSION = 1
 
@@ -26,6 +26,7 @@ def flow_payload(
         "version": VERSION,
         "kind": "flow",
         "weight": weights.name,
+        "class_free": weights.name in CLASS_FREE,
         "direction": traced.direction,
         "token": traced.token,
         "layers": weights.layers,

@@ -69,6 +69,27 @@ def chance_jaccard(a: int, b: int, possible: int) -> float:
     return float((chances / chances.sum()) @ (shared / (a + b - shared)))
 
 
+def possible(
+    a: Traced,
+    b: Traced,
+    query: Query = Query(),  # noqa: B008, a frozen one
+    special: Bools | None = None,
+    segments: NDArray[Any] | None = None,
+) -> list[int]:
+    """Count, layer by layer, the edges of a query that carry anything in either flow: what chance can choose from."""
+    found = [0] * a.layers
+    for layer, heads, pairs in wanted(a, query, special, segments):
+        either = _carries(a, layer, heads, query) | _carries(b, layer, heads, query)
+        found[layer] = int(np.count_nonzero(either if pairs is None else either & pairs))
+    return found
+
+
+def _carries(traced: Traced, layer: int, heads: Ints, query: Query) -> Bools:
+    edge = traced.weights.edge[layer][heads]
+    ends = (traced.above[layer] > 0)[:, None] & (traced.below[layer] > 0)
+    return np.asarray((edge > 0) & (edge >= query.least) & ends)
+
+
 @dataclass(frozen=True, eq=False)
 class Difference:
     """Edges by column with what they carry in two flows, those that differ most first."""

@@ -32,6 +32,8 @@ NEEDS: dict[Name, frozenset[str]] = {
     "relevance": frozenset({"attention", "attention_grad", "relevance"}),
 }
 NAMES: tuple[Name, ...] = get_args(Name)
+# These ask nothing about a decision: they are there without a head, and the same whichever class is asked about.
+CLASS_FREE: frozenset[Name] = frozenset({"attention", "norm", "value_zeroing"})
 
 # The share of the skip connection in rollout, and so where attention is the weight.
 ROLLOUT = 0.5

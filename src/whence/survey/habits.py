@@ -12,7 +12,7 @@ from whence.data.examples import read
 from whence.explainer import Explainer
 from whence.explainer.inside import Inside
 from whence.explainer.work import Progress
-from whence.flow import KINDS, entropy
+from whence.flow import KINDS, entropy, open_keys
 from whence.flow import habits as sorted_by_kind
 from whence.stats import Interval
 from whence.stats.together import bootstraps
@@ -47,7 +47,7 @@ def habits(
     given = read(examples)
     intake = Intake(explainer, given.examples, places(given, limit, drawn=True), progress)
     seen: list[tuple[int, Array]] = []  # a text's number; (figures, layers, heads)
-    even: list[Array] = []
+    even: list[Array] = []  # (kinds, layers)
     received: dict[str, Array] = defaultdict(lambda: np.zeros(1))
     for group in intake.groups():
         for place, (number, text) in enumerate(zip(group.numbers, group.given, strict=True)):
@@ -65,25 +65,37 @@ def habits(
         "model": explainer.loaded.name,
         "data": given.name,
         "used": len(seen),
-        "left_out": intake.left_out(),
+        "left_out": [*intake.drawn(), *intake.left_out()],
         "heads": _heads(seen, even, received) if seen else [],
         "kinds": dict(KINDS),
     }
 
 
 def _figures(inside: Inside, received: dict[str, Array]) -> tuple[Array, Array]:
-    """Return one text's shares by kind, then its entropy, (figures, layers, heads), and what even attention gives."""
+    """Return one text's shares by kind, then its entropy, (figures, layers, heads), and what even attention gives.
+
+    The latter is (kinds, layers): layers may differ in what a row can attend to.
+    """
     maps = inside.attention()
     found = sorted_by_kind(maps, inside.tokens, inside.words)
     for token, share in zip(inside.tokens, np.moveaxis(found.received, -1, 0), strict=True):
         shown = token.text if token.special else token.text.lower()
         received[shown] = received[shown] + share
-    flat = np.full((1, 1, *maps.shape[2:]), 1 / len(inside.tokens))
-    evenly = sorted_by_kind(flat, inside.tokens, inside.words).shares
+    evenly = sorted_by_kind(_flat(maps), inside.tokens, inside.words).shares
     return (
         np.stack([*(found.shares[kind] for kind in KINDS), entropy(maps)]),
-        np.array([evenly[kind].item() for kind in KINDS]),
+        np.stack([evenly[kind][:, 0] for kind in KINDS]),
     )
+
+
+def _flat(maps: NDArray[np.floating[Any]]) -> Array:
+    """Return attention spread evenly over what a row may attend to, (layers, 1, tokens, tokens).
+
+    A row of a causal model sees what stands before it alone: that it attends there is no preference.
+    """
+    seen = np.stack([open_keys(layer) for layer in maps]).astype(np.float64)
+    flat: Array = (seen / np.maximum(seen.sum(axis=-1, keepdims=True), 1))[:, None]
+    return flat
 
 
 def _heads(
@@ -95,14 +107,14 @@ def _heads(
     n, figures, layers, heads = columns.shape
     intervals = np.array(bootstraps(columns.reshape(n, -1), ("habits",)), dtype=object)
     by_head = intervals.reshape(figures, layers, heads)
-    evenly = dict(zip(KINDS, np.mean(even, axis=0).tolist(), strict=True))
+    evenly = np.mean(even, axis=0)
     return [
         _habit(
             layer,
             head,
             by_head[:, layer, head].tolist(),
             _favourites(received, layer, head, n),
-            evenly,
+            dict(zip(KINDS, evenly[:, layer].tolist(), strict=True)),
         )
         for layer in range(layers)
         for head in range(heads)

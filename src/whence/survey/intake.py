@@ -94,6 +94,11 @@ class Intake:
             )
         return said
 
+    def drawn(self) -> list[str]:
+        """Say so where only a sample of the rows was taken."""
+        sample, given = len(self.numbers), len(self.examples)
+        return [f"{sample} of {given} rows were drawn at random."] if sample < given else []
+
     def _count(self, number: int, kind: str, why: str) -> None:
         self._refused.setdefault(kind, (why, []))[1].append(number)
 

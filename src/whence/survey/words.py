@@ -58,7 +58,7 @@ def words(
         "method": method,
         "signed": request.signed,
         "used": intake.used,
-        "left_out": intake.left_out(),
+        "left_out": [*intake.drawn(), *intake.left_out()],
         "classes": [
             {
                 "label": label,
@@ -67,7 +67,7 @@ def words(
             }
             for label in explainer.labels
         ],
-        "note": _note(request.signed, least, even / max(intake.used, 1)),
+        "note": _note(request.signed, least, even / max(intake.used, 1), explainer.loaded.task),
     }
 
 
@@ -123,14 +123,16 @@ def _mean(shares: dict[int, float]) -> float:
     return sum(shares.values()) / len(shares)
 
 
-def _note(signed: bool, least: int, even: float) -> str:
+def _note(signed: bool, least: int, even: float, task: str) -> str:
+    value = task == "regression"
+    what, given = ("a higher value", "") if value else ("the class", "were given this class and ")
     sign = (
-        "above 0 it speaks for the class, below 0 against it"
+        f"above 0 it speaks for {what}, below 0 against it"
         if signed
-        else "the method gives no sign, so a word may speak for or against the class"
+        else f"the method gives no sign, so a word may speak for or against {what}"
     )
     return (
-        f"A score is the word's share of all that the words of its text weigh, in the mean over the texts that were "
-        f"given this class and have the word, at least {least}; {sign}. If all words weighed the same, each would "
+        f"A score is the word's share of all that the words of its text weigh, in the mean over the texts that "
+        f"{given}have the word, at least {least}; {sign}. If all words weighed the same, each would "
         f"have {even:.3f}. Which words a method points at is what it says of the model, not yet what is true of it."
     )

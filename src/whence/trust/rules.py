@@ -89,7 +89,8 @@ def _against_random(what: str) -> Callable[[Found], tuple[Verdict, str]]:
         # Among all rankings there is the explanation's own.
         tied = place.tied - found.exhaustive
         as_well = f"; {tied} {'does' if tied == 1 else 'do'} exactly as well" if tied > 0 else ""
-        return verdict, f"{said}{as_well}."
+        missed = f"; to hold, at most {UNLIKELY:.0%} of them may do as well"
+        return verdict, f"{said}{as_well}{missed if verdict == 'weak' else ''}."
 
     return judge
 

@@ -8,7 +8,7 @@ from fastapi import FastAPI
 
 from whence._version import __version__
 from whence.web import errors
-from whence.web.desk import Desk
+from whence.web.desk import Desk, Failed
 from whence.web.guards import Guard
 from whence.web.routes import data, explain, jobs, page, results, session
 from whence.web.schema.common import Failure
@@ -25,14 +25,17 @@ _SILENT: Any = dict.fromkeys(
 )
 
 
-def create_app(settings: Settings | None = None) -> FastAPI:
-    """Make the application of one server; its desk is at `app.state.desk`."""
+def create_app(settings: Settings | None = None, failed: Failed | None = None) -> FastAPI:
+    """Make the application of one server; its desk is at `app.state.desk`.
+
+    `failed` is told if the first model, which is loaded before anybody asks, cannot be loaded.
+    """
     settings = Settings() if settings is None else settings
     desk = Desk(settings)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        desk.warm()
+        desk.warm(failed)
         yield
         desk.close()
 

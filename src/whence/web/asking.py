@@ -18,7 +18,7 @@ from whence.web.schema.flow import Flow, FlowAsked, Heads, HeadsAsked, Verified,
 from whence.web.schema.flow import Query as Wanted
 
 if TYPE_CHECKING:
-    from whence.explainer import Explanation
+    from whence.explainer import Explainer, Explanation
     from whence.flow import Query
 
 
@@ -37,7 +37,7 @@ def _tried(
 ) -> tuple[list["Explanation"], dict[str, str]]:
     """Explain by all methods at once; where one fails, by each alone, to see which."""
     try:
-        return list(_by(model, asked, methods, progress).values()), {}
+        return list(_by(model.explainer(), asked, methods, progress).values()), {}
     except (InputError, RequestError):
         raise
     except WhenceError as error:
@@ -46,7 +46,7 @@ def _tried(
     failed: dict[str, str] = {}
     for name in methods:
         try:
-            found += _by(model, asked, [name], progress).values()
+            found += _by(model.explainer(), asked, [name], progress).values()
         except WhenceError as error:
             failed[name] = str(error)
     if not found:
@@ -55,9 +55,9 @@ def _tried(
 
 
 def _by(
-    model: Model, asked: Input, methods: Sequence[str], progress: Progress
+    explainer: "Explainer", asked: Input, methods: Sequence[str], progress: Progress
 ) -> dict[str, "Explanation"]:
-    found: dict[str, Explanation] = model.explainer().explain(
+    found: dict[str, Explanation] = explainer.explain(
         given(asked),
         method=list(methods),
         target=asked.target,
@@ -144,27 +144,36 @@ def verified(model: Model, asked: VerifyAsked, progress: Progress) -> Verified:
 
 
 def compared(a: Model, b: Model, asked: CompareAsked, progress: Progress) -> Compared:
-    """Hold two models against each other on one input."""
+    """Hold two models against each other on one input, both about the class that the second predicts."""
     from whence.comparison import compared as compare
+    from whence.comparison.aim import aim, aims_apart
     from whence.comparison.match import of_one_length
 
-    own = [_own(model, asked) for model in (a, b)]
+    # Both are cut where the one that takes less is.
     readers = of_one_length(a.explainer(), b.explainer())
-    insides = [
-        model.inside(one, reader) for model, one, reader in zip((a, b), own, readers, strict=True)
-    ]
+    own = [_own(model, asked) for model in (a, b)]
+    one, other = (
+        model.inside(given, reader)
+        for model, given, reader in zip((a, b), own, readers, strict=True)
+    )
+    if asked.target is None and (label := aim(one, other)) is not None:
+        own[0] = own[0].model_copy(update={"target": label})
+        one = a.inside(own[0], readers[0])
+    warnings = aims_apart(one, other) if asked.method is not None else []
     explanations = [
-        _one(model, one, asked.method, progress) for model, one in zip((a, b), own, strict=True)
+        _one(reader, given, asked.method, progress, warnings)
+        for reader, given in zip(readers, own, strict=True)
     ]
     found = compare(
-        *insides,
+        one,
+        other,
         weight=asked.weight,
         direction=asked.direction,
         token=asked.token,
         query=query(asked.query),
         explanations=tuple(explanations),
     )
-    return Compared.model_validate(found)
+    return Compared.model_validate({**found, "warnings": [*found["warnings"], *warnings]})
 
 
 def _own(model: Model, asked: CompareAsked) -> Input:
@@ -178,14 +187,23 @@ def _own(model: Model, asked: CompareAsked) -> Input:
 
 
 def _one(
-    model: Model, asked: Input, method: str | None, progress: Progress
-) -> dict[str, Any] | None:
-    """Explain by one method, if it is wanted and the model decides anything."""
-    if method is None or not model.explainer().labels:
+    reader: "Explainer",
+    asked: Input,
+    method: str | None,
+    progress: Progress,
+    warnings: list[dict[str, str]],
+) -> "Explanation | None":
+    """Explain by one method, if it is wanted and the model decides anything; where it fails, the rest is shown."""
+    from whence.comparison.aim import tried
+
+    if method is None or not reader.labels:
         return None
-    found = _by(model, asked, [method], progress)[method]
-    (own,) = found.to_dict()["explanations"]
-    return dict(own)
+    return tried(
+        reader.loaded.name,
+        method,
+        lambda: _by(reader, asked, [method], progress)[method],
+        warnings,
+    )
 
 
 def not_quick(asked: HeadsAsked) -> None:

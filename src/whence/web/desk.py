@@ -4,6 +4,7 @@ import asyncio
 import time
 import uuid
 from collections.abc import Callable
+from concurrent.futures import Future
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -12,7 +13,7 @@ from fastapi.responses import Response
 from pydantic import BaseModel
 
 from whence._version import __version__
-from whence.core.errors import Busy, WhenceError
+from whence.core.errors import Busy
 from whence.web.help import cards
 from whence.web.jobs import Cancelled, Jobs, Progress, Task
 from whence.web.models import Model, Models
@@ -25,6 +26,7 @@ _LOOK = 0.5  # seconds between two looks at whether the asker is still there
 # What is run in the thread of a model, or of two; it returns an answer, or bytes.
 One = Callable[[Model, Progress], Any]
 Two = Callable[[Model, Model, Progress], Any]
+Failed = Callable[[Exception], None]
 
 
 class Desk:
@@ -49,7 +51,7 @@ class Desk:
             "version": __version__,
             "started": self.started,
             "models": [model.entry() for model in self.models],
-            "compare": compare and tuple(self.models.named(one).id for one in compare),
+            "compare": compare and tuple(self.models.get(one).id for one in compare),
             "data": self.data.entries(),
             "samples": [{"text": text, "pair": None} for text in settings.samples],
             "allow_load": settings.allow_load,
@@ -93,17 +95,20 @@ class Desk:
             model.explainer()
             return Response()
 
-        try:
-            await self._answer(request, model, "load", load)
-        except WhenceError:
-            self.models.forget(model)
-            raise
+        await self._answer(request, model, "load", load)
         return model.entry()
 
-    def warm(self) -> None:
-        """Load the first model before anybody asks."""
+    def warm(self, failed: Failed | None = None) -> None:
+        """Load the first model before anybody asks; if it cannot be, say so at once."""
         first = next(iter(self.models))
-        first.worker.put("load", lambda progress: first.explainer(), quick=True)
+
+        def ended(loading: Future[Any]) -> None:
+            error = loading.exception()
+            if failed is not None and isinstance(error, Exception) and first.state == "failed":
+                failed(error)
+
+        task = first.worker.put("load", lambda progress: first.explainer(), quick=True)
+        task.future.add_done_callback(ended)
 
     def close(self, seconds: float = 1.0) -> bool:
         """Cancel all work, and say whether all threads have ended in time."""

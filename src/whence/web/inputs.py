@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from whence.explainer.inside import Inside
 
-# Of each edge: its attention in float32, and what it weighs in one flow, in float64 at most.
-_BYTES = 4 + 8
+# Of each edge four numbers, as wide as the model computes: its attention and what it weighs in the flow that was
+# asked for last, and of both what they were made from.
+_NUMBERS = 4
 
 
 class Inputs:
@@ -42,4 +43,5 @@ def _size(inside: "Inside") -> int:
     config = inside.loaded.model.config
     layers = getattr(config, "num_hidden_layers", None) or 1
     heads = getattr(config, "num_attention_heads", None) or 1
-    return int(layers) * int(heads) * len(inside.tokens) ** 2 * _BYTES
+    wide = max(4, inside.loaded.dtype.itemsize)
+    return int(layers) * int(heads) * len(inside.tokens) ** 2 * _NUMBERS * wide

@@ -65,6 +65,10 @@ class Task:
         """Say that nobody wants it; what is running ends when it next says how far it is."""
         self._end("cancelled", error=Cancelled("cancelled"))
 
+    def fail(self, error: Exception) -> None:
+        """Say that it cannot be done any more."""
+        self._end("failed", error=error)
+
     def remaining(self) -> float | None:
         """Estimate the seconds that are left, from those that it took so far."""
         if self.state != "running" or not self.done:
@@ -117,12 +121,15 @@ class Worker:
         self._long: deque[Task] = deque()
         self._changed = threading.Condition()
         self._closed = False
+        self._gone: Exception | None = None  # why there is no model to ask
         self._thread: threading.Thread | None = None
 
     def put(self, kind: str, work: Work, *, quick: bool) -> Task:
         """Queue a piece of work."""
         task = Task(kind, self.model, work)
         with self._changed:
+            if self._gone is not None:
+                raise self._gone
             queue = self._quick if quick else self._long
             if self._closed or len(queue) >= self._waiting:
                 raise Busy(
@@ -169,22 +176,27 @@ class Worker:
         try:
             while not taken.wait(0.05):
                 progress()
+                if task.state in ENDED:  # the model is gone: nobody will lend it
+                    task.future.result()
             yield
         finally:
             back.set()
             if not taken.is_set():
                 self.cancel(task)
 
-    def close(self) -> None:
-        """Cancel everything; the thread ends as soon as the model lets go."""
+    def close(self, gone: Exception | None = None) -> None:
+        """Cancel everything, or let it fail if the model is gone; the thread ends as soon as the model lets go."""
         with self._changed:
-            self._closed = True
+            self._closed, self._gone = True, gone
             tasks = [*self._quick, *self._long, *([self.current] if self.current else [])]
             self._quick.clear()
             self._long.clear()
             self._changed.notify_all()
         for task in tasks:
-            task.cancel()
+            if gone is None:
+                task.cancel()
+            else:
+                task.fail(gone)
 
     def join(self, seconds: float) -> bool:
         """Wait for the thread to end, and say whether it did."""

@@ -1,6 +1,7 @@
 """The models that can be asked: those on the list, each loaded when it is first needed, in its own thread."""
 
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -23,13 +24,21 @@ _PROBE = "whence looks inside"
 class Model:
     """One model of the list."""
 
-    def __init__(self, name: str, given: str, place: int, settings: Settings) -> None:
+    def __init__(
+        self,
+        name: str,
+        given: str,
+        place: int,
+        settings: Settings,
+        failed: Callable[["Model", Exception], None] = lambda model, error: None,
+    ) -> None:
         self.id = name
         self.place = place
         self.worker = Worker(name, settings.waiting)
         self.state: Literal["waiting", "loading", "ready", "failed"] = "waiting"
-        self._given = given
+        self.given = given
         self._settings = settings
+        self._failed = failed  # is told when it cannot be loaded
         self._explainer: Explainer | None = None
         self._inputs = Inputs(settings.cache)
         self._facts: dict[str, Any] = {}
@@ -43,6 +52,7 @@ class Model:
                 self._explainer = self._load()
             except Exception as error:
                 self._error, self.state = fault(error), "failed"
+                self._failed(self, error)
                 raise
             self.state = "ready"
         return self._explainer
@@ -68,13 +78,14 @@ class Model:
             **dict.fromkeys(("kind", "task", "layers", "heads", "longest", "attention")),
             "labels": [],
             "pairs": False,
+            "takes_pairs": None,
         }
         return {
             **unknown,
             **self._facts,
             "id": self.id,
             "state": self.state,
-            "name": self._given,
+            "name": self.given,
             "error": self._error,
         }
 
@@ -82,14 +93,16 @@ class Model:
         settings = self._settings
         with _LOADING:
             from whence.explainer import load
+            from whence.explainer.intake import takes_pairs
 
-            explainer = load(self._given, device=settings.device, dtype=settings.dtype)
+            explainer = load(self.given, device=settings.device, dtype=settings.dtype)
         loaded = explainer.loaded
         facts = {
             "kind": type(loaded.model).__name__,
             "labels": list(loaded.labels),
             "task": loaded.task,
             "pairs": loaded.pairs,
+            "takes_pairs": takes_pairs(loaded),
             "longest": loaded.max_length,
         }
         self._facts = {**facts, **_attention(explainer)}
@@ -120,24 +133,22 @@ class Models:
         self._given = self._added
 
     def get(self, name: str) -> Model:
-        """Return a model of the list."""
-        if name not in self._models:
+        """Return a model of the list by its id, or by what it was given as."""
+        if name in self._models:
+            return self._models[name]
+        found: Model | None = next((one for one in self if one.given == name), None)
+        if found is None:
             known = list(self._models)
             raise UnknownModel(
                 f"There is no model {name[:100]!r} on the list.{did_you_mean(name, known)} There are "
                 f"{', '.join(known)}."
             )
-        return self._models[name]
-
-    def named(self, given: str) -> Model:
-        """Return a model by its id, or by what it was given as at the start."""
-        found = next((one for one in self if given in (one.id, one.entry()["name"])), None)
-        return self.get(given) if found is None else found
+        return found
 
     def allowed(self, name: str) -> Model:
         """Return a model of the list, or put it there if that is allowed."""
         with self._lock:
-            known = {one.entry()["name"]: one for one in self._models.values()} | self._models
+            known = {one.given: one for one in self._models.values()} | self._models
             if name in known:
                 return known[name]
             if not self._settings.allow_load:
@@ -147,11 +158,15 @@ class Models:
                 )
             return self._add(name)
 
-    def forget(self, model: Model) -> None:
-        """Take a model that could not be loaded off the list again, unless it was given at the start."""
-        if model.state == "failed" and model.place >= self._given:
-            self._models.pop(model.id, None)
-            model.worker.close()
+    def _forget(self, model: Model, error: Exception) -> None:
+        """Take a model that could not be loaded off the list again, unless it was given at the start.
+
+        Who waits for it hears why. That is done in its own thread, before anything else is tried there.
+        """
+        if model.place >= self._given:
+            with self._lock:
+                self._models.pop(model.id, None)
+            model.worker.close(error)
 
     def __iter__(self) -> Any:
         return iter(list(self._models.values()))
@@ -163,7 +178,7 @@ class Models:
         while name in self._models:
             number += 1
             name = f"{short}-{number}"
-        model = Model(name, given, self._added, self._settings)
+        model = Model(name, given, self._added, self._settings, self._forget)
         self._added += 1
         self._models[name] = model
         return model

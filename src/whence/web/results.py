@@ -111,17 +111,31 @@ class _NotOurs(CannotRead):
 
 
 def _passed_over(names: list[str]) -> str:
-    some = ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
+    some = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
     files = "1 file is" if len(names) == 1 else f"{len(names)} files are"
     return f"{files} no result of whence, and passed over: {some}."
 
 
 def _checked(name: str, payload: Any) -> dict[str, Any]:
     """Refuse what is not a result, or only a part of one."""
+    _check_sendable(name, payload)
     with _whole(name):
         Stored(name, payload, None).entry("")
     found: dict[str, Any] = payload
     return found
+
+
+def _check_sendable(name: str, payload: Any) -> None:
+    """Refuse what JSON has no way to say, although Python reads it: NaN, infinity, halves of characters."""
+    try:
+        json.dumps(payload, allow_nan=False, ensure_ascii=False).encode()
+    except (ValueError, RecursionError) as error:
+        what = (
+            "half a character" if isinstance(error, UnicodeEncodeError) else "a number that is none"
+        )
+        raise CannotRead(
+            f"{name} holds {what}, which no result of whence does. Give the file as whence wrote it."
+        ) from None
 
 
 def _page(name: str, payload: dict[str, Any]) -> str:

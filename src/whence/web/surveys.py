@@ -61,6 +61,7 @@ def comparison(
         data,
         limit=asked.limit,
         coverage=asked.coverage,
+        specials=asked.specials,
         method=asked.method,
         seed=asked.seed,
         progress=progress,

@@ -1,10 +1,11 @@
 """Data sets: those given at the start, and those that are brought in."""
 
 import re
-import tempfile
 import threading
 import zlib
-from pathlib import Path
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from whence.core.errors import BadExamples, NotFound, TooLarge
@@ -12,6 +13,8 @@ from whence.web.settings import Settings
 
 if TYPE_CHECKING:
     from whence.data.examples import Read
+
+Columns = dict[str, str | None]  # text, pair, label
 
 _UNPACKED = 8  # times the size that may be brought in
 
@@ -32,18 +35,27 @@ def free_id(name: str, taken: Any) -> str:
     return found
 
 
+@dataclass(frozen=True)
+class _Held:
+    """A data set, and the way to read it anew by other columns."""
+
+    read: "Read"
+    anew: "Callable[..., Read]"
+
+
 class DataSets:
-    """The data sets of a server. Files that are brought in are read and removed."""
+    """The data sets of a server. Files that are brought in stay in memory, and nowhere else."""
 
     def __init__(self, settings: Settings) -> None:
         from whence.data.examples import read
 
         self._settings = settings
         self._lock = threading.Lock()
-        self._found: dict[str, Read] = {}
+        self._found: dict[str, _Held] = {}
         self._brought: list[str] = []
         for path in settings.data:
-            self._add(read(path))
+            anew = partial(read, path)
+            self._add(_Held(anew(), anew))
 
     def get(self, name: str) -> "Read":
         """Return a data set."""
@@ -51,32 +63,39 @@ class DataSets:
             raise NotFound(
                 f"There is no data set {name[:100]!r}. There are {', '.join(self._found) or 'none'}."
             )
-        return self._found[name]
+        return self._found[name].read
 
-    def bring(self, name: str, raw: bytes) -> dict[str, Any]:
+    def bring(self, name: str, raw: bytes, columns: Columns | None = None) -> dict[str, Any]:
         """Read a file that was brought in, and keep it; the oldest of too many goes."""
-        from whence.data.examples import read
+        from whence.data.examples import read_bytes
 
         name = plain_name(name)
-        if name.endswith(".gz"):
-            _check_unpacked(name, raw, self._settings.upload * _UNPACKED)
-        with tempfile.TemporaryDirectory(prefix="whence-") as folder:
-            path = Path(folder) / name
-            path.write_bytes(raw)
-            found = read(path)
+        _check_unpacked(name, raw, self._settings.upload * _UNPACKED)
+        anew = partial(read_bytes, name, raw)
+        found = anew(**(columns or {}))
         with self._lock:
-            key = self._add(found)
+            key = self._add(_Held(found, anew))
             self._brought.append(key)
             if len(self._brought) > self._settings.kept:
                 del self._found[self._brought.pop(0)]
         return _entry(key, found)
 
+    def read_anew(self, key: str, columns: Columns) -> dict[str, Any]:
+        """Read a data set by other columns; it stays in its place."""
+        self.get(key)
+        anew = self._found[key].anew
+        found = anew(**columns)
+        with self._lock:
+            if key in self._found:
+                self._found[key] = _Held(found, anew)
+        return _entry(key, found)
+
     def entries(self) -> list[dict[str, Any]]:
         """Return what the page's list says."""
-        return [_entry(name, found) for name, found in list(self._found.items())]
+        return [_entry(name, held.read) for name, held in list(self._found.items())]
 
-    def _add(self, found: "Read") -> str:
-        key = free_id(found.name, self._found)
+    def _add(self, found: _Held) -> str:
+        key = free_id(found.read.name, self._found)
         self._found[key] = found
         return key
 
@@ -90,20 +109,34 @@ def _entry(key: str, found: "Read") -> dict[str, Any]:
         "pair": found.pair,
         "label": found.label,
         "guessed": list(found.guessed),
+        "columns": list(found.columns),
     }
 
 
 def _check_unpacked(name: str, raw: bytes, limit: int) -> None:
     """Refuse a small file that holds a very large one, before it is unpacked."""
-    rest, size = raw, 0
+    from whence.data.parquet import holds_more
+    from whence.data.rows import ending_of, is_packed
+
+    ending = ending_of(name)
+    plain = _gunzipped(name, raw, limit) if is_packed(name) else raw
+    if plain is None or (ending == ".parquet" and holds_more(name, plain, limit)):
+        raise TooLarge(f"{name} holds more than {limit:,} bytes when it is unpacked.")
+
+
+def _gunzipped(name: str, raw: bytes, limit: int) -> bytes | None:
+    """Unpack all members of a gzip file, unless they hold more bytes than that."""
+    rest, parts, size = raw, [], 0
     while rest:
         unpacking = zlib.decompressobj(wbits=31)
         try:
-            size += len(unpacking.decompress(rest, limit - size + 1))
+            parts.append(unpacking.decompress(rest, limit - size + 1))
         except zlib.error as error:
             raise BadExamples(
                 f"{name} is not a whole gzip file ({error}). Compress it again."
             ) from None
+        size += len(parts[-1])
         if size > limit:
-            raise TooLarge(f"{name} holds more than {limit:,} bytes when it is unpacked.")
+            return None
         rest = unpacking.unused_data
+    return b"".join(parts)

@@ -6,8 +6,8 @@ from typing import Any
 import anywidget
 import traitlets
 
+from whence.core.errors import WhenceError
 from whence.methods import method
-from whence.report import fragment
 from whence.report.embed import built
 from whence.widget.asked import fault
 from whence.widget.desk import Desk
@@ -63,11 +63,18 @@ class Workbench(anywidget.AnyWidget):
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]] | None:
         """Add what shows where no widget can: on a page made of the notebook, or where it is stored."""
         bundle = super()._repr_mimebundle_(**kwargs)
-        payload = self._desk.payload
-        if bundle is None or payload is None:
+        if bundle is None:
             return bundle
         data, metadata = bundle
-        return {**data, "text/html": fragment(payload)}, metadata
+        data = {**data, "text/plain": repr(self)}
+        try:
+            static = self._desk.static()
+        except WhenceError:  # the workbench itself says why
+            static = None
+        return (data if static is None else {**data, "text/html": static}), metadata
+
+    def __repr__(self) -> str:
+        return f"<Workbench {self._desk}>"
 
 
 def _job(number: Any, content: Mapping[str, Any], done: int, total: int) -> dict[str, Any]:

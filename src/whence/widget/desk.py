@@ -2,12 +2,17 @@
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from whence._version import __version__
 from whence.core.errors import BadParameter, UnknownModel, WhenceError
 from whence.explainer import Explainer, Explanation, Inside
+from whence.explainer.intake import takes_pairs
+from whence.explainer.request import DEFAULT
 from whence.explainer.told import told
+from whence.report import fragment
+from whence.report.comparison.one import one_fragment
 from whence.view import merge
 from whence.widget import asked as read
 from whence.widget.asked import Asked, target_of, text_of
@@ -53,6 +58,18 @@ class Desk:
             }
         return begun
 
+    def static(self) -> str | None:
+        """Return what was given as a piece of HTML that needs no script."""
+        if len(self._explainers) > 1:
+            a, b = self._explainers
+            method = DEFAULT if self._first is None else self._first.method
+            return one_fragment(self._compare({**self._input(), "a": a, "b": b, "method": method}))
+        return None if self.payload is None else fragment(self.payload)
+
+    def __str__(self) -> str:
+        shown = self._text if len(self._text) <= 40 else f"{self._text[:37]}..."
+        return f"{' and '.join(self._explainers)} on {shown!r}"
+
     def answer(self, ask: str, asked: Asked, progress: Progress) -> Any:
         """Answer one question, or raise."""
         match ask:
@@ -87,10 +104,11 @@ class Desk:
             **aim,
         }
 
-    def _key(self, asked: Asked) -> tuple[Any, ...]:
+    def _key(self, asked: Asked, reader: Explainer | None = None) -> tuple[Any, ...]:
         of = asked.get("of", "logit")
         model = asked.get("model") or next(iter(self._explainers))
-        return (model, asked.get("text"), asked.get("pair"), asked.get("target"), of)
+        longest = (reader or self._explainer(model)).loaded.max_length
+        return (model, asked.get("text"), asked.get("pair"), asked.get("target"), of, longest)
 
     def _explainer(self, name: str) -> Explainer:
         if name not in self._explainers:
@@ -111,10 +129,11 @@ class Desk:
             return {name: [list(row)] for name, row in first.item.features.items()}
         return asked["text"] if asked.get("pair") is None else (asked["text"], asked["pair"])
 
-    def _inside(self, asked: Asked) -> Inside:
-        key = self._key(asked)
+    def _inside(self, asked: Asked, reader: Explainer | None = None) -> Inside:
+        """Look inside; `reader` is an explainer of the same model that cuts texts elsewhere."""
+        key = self._key(asked, reader)
         if key not in self._insides:
-            self._insides[key] = self._explainer(key[0]).inside(
+            self._insides[key] = (reader or self._explainer(key[0])).inside(
                 self._given(asked), target=key[3], of=key[4], truncate=True
             )
             if len(self._insides) > _KEPT:
@@ -122,26 +141,28 @@ class Desk:
         self._insides.move_to_end(key)
         return self._insides[key]
 
-    def _explanation(self, asked: Asked, method: str) -> Explanation:
-        key = (*self._key(asked), method)
+    def _explanation(
+        self, asked: Asked, method: str, reader: Explainer | None = None
+    ) -> Explanation:
+        key = (*self._key(asked, reader), method)
         if key not in self._made:
-            self._made[key] = self._explainer(key[0]).explain(
+            self._made[key] = (reader or self._explainer(key[0])).explain(
                 self._given(asked), method=method, target=key[3], of=key[4], truncate=True
             )
         return self._made[key]
 
     def _explain(self, asked: Asked) -> dict[str, Any]:
-        given, found, failed = asked["input"], [], {}
+        given, found = asked["input"], []
+        failed: dict[str, WhenceError] = {}
         for method in asked["methods"]:
             try:
                 found.append(self._explanation(given, method))
             except WhenceError as error:
-                if len(asked["methods"]) == 1:
-                    raise
-                failed[method] = str(error)
+                failed[method] = error
         if not found:
-            raise BadParameter(next(iter(failed.values())))
-        return told(found, failed, self._inside(given).warnings())
+            raise next(iter(failed.values()))
+        said = {method: str(error) for method, error in failed.items()}
+        return told(found, said, self._inside(given).warnings())
 
     def _trust(self, asked: Asked, progress: Progress) -> dict[str, Any]:
         given = asked["input"]
@@ -167,17 +188,32 @@ class Desk:
 
     def _compare(self, asked: Asked) -> dict[str, Any]:
         from whence.comparison import compared
+        from whence.comparison.aim import aim, aims_apart, tried
+        from whence.comparison.match import of_one_length
 
         inputs = [{**asked, "model": asked[side]} for side in ("a", "b")]
-        insides = [self._inside(one) for one in inputs]
+        readers = of_one_length(*(self._explainer(one["model"]) for one in inputs))
+        one, other = (
+            self._inside(given, reader) for given, reader in zip(inputs, readers, strict=True)
+        )
+        if asked.get("target") is None and (label := aim(one, other)) is not None:
+            inputs[0]["target"] = label
+            one = self._inside(inputs[0], readers[0])
         method = asked.get("method")
+        warnings = [] if method is None else aims_apart(one, other)
         explanations = [
             None
-            if method is None or self._explainer(one["model"]).loaded.task == "none"
-            else self._explanation(one, method)
-            for one in inputs
+            if method is None or not reader.labels
+            else tried(
+                reader.loaded.name,
+                method,
+                partial(self._explanation, given, method, reader),
+                warnings,
+            )
+            for given, reader in zip(inputs, readers, strict=True)
         ]
-        return compared(*insides, **read.compared(asked), explanations=tuple(explanations))
+        found = compared(one, other, **read.compared(asked), explanations=tuple(explanations))
+        return {**found, "warnings": [*found["warnings"], *warnings]}
 
     def _session(self) -> dict[str, Any]:
         names = list(self._explainers)
@@ -210,6 +246,7 @@ class Desk:
             "labels": list(loaded.labels),
             "task": loaded.task,
             "pairs": loaded.pairs,
+            "takes_pairs": takes_pairs(loaded),
             "layers": layers,
             "heads": heads,
             "longest": loaded.max_length,

@@ -1,6 +1,7 @@
 """From what a person has at hand to a workbench that shows it."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from whence.core.errors import BadParameter, CannotRead, CannotServe
@@ -74,7 +75,14 @@ def _given(what: Any) -> list[Explanation]:
 
 
 def _explainer(what: Any) -> Explainer:
-    return what if isinstance(what, Explainer) else load(what)
+    if isinstance(what, Explainer):
+        return what
+    if not isinstance(what, str | Path) and not hasattr(what, "config"):
+        raise BadParameter(
+            f"A workbench cannot be opened on {str(what)[:40]!r} ({type(what).__name__}). Give an explanation, an "
+            'explainer, or what whence.load takes: whence.workbench("reviews", text).'
+        )
+    return load(what)
 
 
 def _cell() -> "type[Workbench]":

@@ -44,6 +44,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/data/{id}/columns": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Columns
+         * @description Read a data set anew, by other columns.
+         */
+        post: operations["columns_api_data__id__columns_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/explain": {
         parameters: {
             query?: never;
@@ -554,6 +574,20 @@ export interface components {
             threshold: number;
         };
         /**
+         * ColumnsAsked
+         * @description Read a data set anew, by these columns.
+         *
+         *     For null the usual names are looked for, and with a text given there is no second one; "" is none.
+         */
+        ColumnsAsked: {
+            /** Label */
+            label?: string | null;
+            /** Pair */
+            pair?: string | null;
+            /** Text */
+            text?: string | null;
+        };
+        /**
          * CompareAsked
          * @description Compare two models on one input.
          */
@@ -628,6 +662,11 @@ export interface components {
              * @default 0
              */
             seed: number;
+            /**
+             * Specials
+             * @default false
+             */
+            specials: boolean;
         };
         /**
          * Compared
@@ -662,6 +701,8 @@ export interface components {
             kind: "compared";
             /** Layers */
             layers: number[];
+            /** Possible */
+            possible: number[];
             /** Predictions */
             predictions: [
                 components["schemas"]["Prediction"] | null,
@@ -750,6 +791,8 @@ export interface components {
          * @description A data set that was given at the start or brought in.
          */
         DataSet: {
+            /** Columns */
+            columns: string[];
             /** Guessed */
             guessed: string[];
             /** Id */
@@ -872,6 +915,8 @@ export interface components {
          * @description What flowed from the decision back to the words, edge by edge. Levels count from 0 at the input.
          */
         Flow: {
+            /** Class Free */
+            class_free: boolean;
             /** Count */
             count: number;
             /**
@@ -1319,6 +1364,8 @@ export interface components {
              * @enum {string}
              */
             state: "waiting" | "loading" | "ready" | "failed";
+            /** Takes Pairs */
+            takes_pairs: boolean | null;
             /** Task */
             task: string | null;
         };
@@ -1397,6 +1444,16 @@ export interface components {
             word_scores: number[];
         };
         /**
+         * OtherOverlap
+         * @description The same with, or without, edges that end on special tokens.
+         */
+        OtherOverlap: {
+            chance: components["schemas"]["Interval"];
+            jaccard: components["schemas"]["Interval"];
+            /** Specials */
+            specials: boolean;
+        };
+        /**
          * Overlap
          * @description How much of the flow two models share, beside what random edges would.
          */
@@ -1407,6 +1464,9 @@ export interface components {
             jaccard: components["schemas"]["Interval"];
             only_a: components["schemas"]["Interval"];
             only_b: components["schemas"]["Interval"];
+            other: components["schemas"]["OtherOverlap"];
+            /** Specials */
+            specials: boolean;
         };
         /**
          * Pair
@@ -1931,6 +1991,12 @@ export interface operations {
             query: {
                 /** @description The name of the file. */
                 name: string;
+                /** @description The column of it. */
+                text?: string | null;
+                /** @description The column of it. */
+                pair?: string | null;
+                /** @description The column of it. */
+                label?: string | null;
             };
             header?: never;
             path?: never;
@@ -1939,6 +2005,50 @@ export interface operations {
         requestBody: {
             content: {
                 "application/octet-stream": string;
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DataSet"];
+                };
+            };
+            /** @description What was asked cannot be done. */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description The server could not do it, or not now. */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+        };
+    };
+    columns_api_data__id__columns_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ColumnsAsked"];
             };
         };
         responses: {

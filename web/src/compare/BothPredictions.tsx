@@ -1,9 +1,10 @@
 /** What both models say, label by label. */
 
 import type { Compared } from "../api/types";
+import { usePage } from "../shell/context";
 import { percent } from "../shell/figures";
 import { Swatch } from "./Swatch";
-import { predictionRows } from "./predictions";
+import { commonLabels, predictionRows } from "./predictions";
 
 interface Props {
   readonly compared: Compared;
@@ -13,9 +14,28 @@ interface Props {
 export function BothPredictions({ compared, names }: Props) {
   const rows = predictionRows(compared.predictions);
   const [a, b] = compared.predictions;
+  const { source, state, update } = usePage();
+  const labels =
+    source.reach && !source.reach.target ? [] : commonLabels(compared.a.labels, compared.b.labels);
   return (
     <section className="panel predictions-of-both" aria-label="Predictions">
-      <h2>Predictions</h2>
+      <div className="head">
+        <h2>Predictions</h2>
+        {labels.length > 1 && (
+          <label>
+            Explain{" "}
+            <select
+              value={state.target ?? ""}
+              onChange={({ target }) => update({ target: target.value === "" ? null : target.value })}
+            >
+              <option value="">{a && b ? "what B predicts" : "what is predicted"}</option>
+              {labels.map((label) => (
+                <option key={label}>{label}</option>
+              ))}
+            </select>
+          </label>
+        )}
+      </div>
       {rows.length === 0 ? (
         <p className="empty">
           Neither model has a head to predict with; their attention can be compared all the same.

@@ -1,13 +1,18 @@
 /** The text twice: tinted by what each model's words count for it, underlined by where its flow ends. */
 
-import { useRef } from "react";
+import { useMemo, useRef } from "react";
 
 import type { Compared } from "../api/types";
+import { Legend, nameOf } from "../explain/Legend";
+import { type ExportedStrip, StripExport } from "../explain/StripExport";
 import { TextStrip } from "../explain/TextStrip";
 import type { Unit } from "../explain/units";
+import { caption } from "../render/caption";
 import { MethodChoice } from "../shell/MethodChoice";
 import { usePage } from "../shell/context";
 import { percent } from "../shell/figures";
+import { today } from "../shell/today";
+import { bothTexts } from "./models";
 import { Swatch } from "./Swatch";
 
 interface Props {
@@ -23,18 +28,29 @@ export function BothTexts({ compared, names, pinned, onPin }: Props) {
   const read = (words: string): void => {
     if (readout.current) readout.current.textContent = words || HINT;
   };
+  const strips = useMemo(
+    () =>
+      ([0, 1] as const).flatMap((side): ExportedStrip[] => {
+        const one = compared.explanations[side];
+        const flow = compared.flows[side];
+        const name = `${names[side]}, ${one?.method ?? ""}`;
+        return one ? [{ name, one, flow, target: flow.target ? nameOf(flow.target) : "the answer" }] : [];
+      }),
+    [compared, names],
+  );
   return (
     <section className="panel both-texts" aria-label="The text in both models">
-      <h2>
-        Words
+      <div className="head">
+        <h2>Words</h2>
         <MethodChoice
           value={state.methods[0] ?? ""}
           onChange={(method) => update({ methods: [method, ...state.methods.slice(1)] }, "replace")}
         />
-      </h2>
+      </div>
       {([0, 1] as const).map((side) => {
         const one = compared.explanations[side];
         const said = compared.predictions[side];
+        const { target } = compared.flows[side];
         return (
           <div key={side} className="one-text">
             <p className="whose">
@@ -45,16 +61,19 @@ export function BothTexts({ compared, names, pinned, onPin }: Props) {
               )}
             </p>
             {one ? (
-              <TextStrip
-                explanations={compared}
-                one={one}
-                flow={compared.flows[side]}
-                asWords={state.words}
-                pinned={pinned}
-                theme={theme}
-                onPin={onPin}
-                onRead={read}
-              />
+              <>
+                <TextStrip
+                  explanations={compared}
+                  one={one}
+                  flow={compared.flows[side]}
+                  asWords={state.words}
+                  pinned={pinned}
+                  theme={theme}
+                  onPin={onPin}
+                  onRead={read}
+                />
+                {target && <Legend one={one} target={target} theme={theme} />}
+              </>
             ) : (
               <p className="empty">
                 {said
@@ -68,9 +87,21 @@ export function BothTexts({ compared, names, pinned, onPin }: Props) {
       <p className="dim readout" ref={readout}>
         {HINT}
       </p>
+      {strips.length > 0 && (
+        <StripExport
+          explanations={compared}
+          strips={strips}
+          asWords={state.words}
+          caption={caption({
+            model: `${names[0]} and ${names[1]}`,
+            text: bothTexts(compared.input),
+            method: state.methods[0] ?? null,
+            date: today(),
+          })}
+        />
+      )}
     </section>
   );
 }
 
-const HINT =
-  "Blue speaks for the answer, vermillion against it; the underline is where the traced flow ends. Choose a word to trace through it.";
+const HINT = "The underline is where the traced flow ends. Choose a word to trace through it.";

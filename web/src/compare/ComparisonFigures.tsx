@@ -1,7 +1,10 @@
 /** Figures of two models over a data set, each beside what chance gives. */
 
 import type { Comparison, Interval } from "../api/types";
-import { apart, figure, percent, plain, points } from "../shell/figures";
+import { HelpLink } from "../shell/HelpLink";
+import { apart, figure, fixed, percent, points } from "../shell/figures";
+import { shortened } from "./models";
+import { whichCount } from "./sets";
 import { Swatch } from "./Swatch";
 
 interface Props {
@@ -19,16 +22,29 @@ export function Overlap({ comparison: { overlap }, names }: Props) {
         <Figure name={`Only in ${names[0]}`} of={overlap.only_a} written={percent} mark="a" />
         <Figure name={`Only in ${names[1]}`} of={overlap.only_b} written={percent} mark="b" />
       </dl>
+      <p className="dim">
+        {whichCount(overlap.specials)} If they {overlap.specials ? "did not" : "did"}:
+      </p>
+      <dl className="figures-list">
+        <Figure name="Shared edges (Jaccard)" of={overlap.other.jaccard} dim />
+        <Figure name="Random edges" of={overlap.other.chance} dim />
+      </dl>
     </section>
   );
 }
 
-export function Agreement({
-  comparison: { attribution, without_attribution: why },
-}: Pick<Props, "comparison">) {
+export function Agreement({ comparison, names }: Props) {
+  const { attribution, without_attribution: why } = comparison;
   return (
     <section className="panel">
-      <h3>Words{attribution && `, by ${attribution.method}`}</h3>
+      <h3>
+        Words
+        {attribution && (
+          <>
+            , by <HelpLink kind="method" name={attribution.method} />
+          </>
+        )}
+      </h3>
       {attribution ? (
         <dl className="figures-list">
           <Figure name="Kendall's tau-b" of={attribution.tau} />
@@ -40,13 +56,14 @@ export function Agreement({
           <Figure name="Random rankings" of={attribution.chance} written={percent} dim />
         </dl>
       ) : (
-        <p className="empty">{why ?? "Not compared."}</p>
+        <p className="empty">{shortened(why ?? "Not compared.", comparison, names)}</p>
       )}
     </section>
   );
 }
 
-export function Outcomes({ comparison: { predictions }, names }: Props) {
+export function Outcomes({ comparison, names }: Props) {
+  const { predictions } = comparison;
   if (predictions === null) return null;
   const agreement = intervalOf(predictions["agreement"]);
   const accuracy = predictions["accuracy"] as Record<string, unknown> | null | undefined;
@@ -59,9 +76,9 @@ export function Outcomes({ comparison: { predictions }, names }: Props) {
         {agreement && <Figure name="The same answer" of={agreement} written={percent} />}
         {a && <Figure name={`${names[0]} right`} of={a} written={percent} mark="a" />}
         {b && <Figure name={`${names[1]} right`} of={b} written={percent} mark="b" />}
-        {change && <Figure name="Change" of={change} written={percent} />}
+        {change && <Figure name="Change" of={change} written={points} />}
       </dl>
-      {whys.map((why) => typeof why === "string" && <p key={why}>{why}</p>)}
+      {whys.map((why) => typeof why === "string" && <p key={why}>{shortened(why, comparison, names)}</p>)}
     </section>
   );
 }
@@ -74,7 +91,7 @@ interface FigureProps {
   readonly dim?: boolean;
 }
 
-function Figure({ name, of, written = plain, mark, dim }: FigureProps) {
+function Figure({ name, of, written = fixed, mark, dim }: FigureProps) {
   return (
     <div className={dim ? "dim" : undefined}>
       <dt>

@@ -15,7 +15,10 @@ import { type Ground, wordAt } from "../explain/query";
 import { usePage } from "../shell/context";
 import { Drawn } from "../shell/Drawn";
 import { percent } from "../shell/figures";
-import { identical, setSentence } from "./sets";
+import { useSettled } from "../shell/useSettled";
+import { today } from "../shell/today";
+import { bothTexts } from "./models";
+import { identical, setSentence, whichCount } from "./sets";
 
 interface Props {
   readonly compared: Compared;
@@ -28,6 +31,8 @@ export function FlowOfBoth({ compared, names, onToken }: Props) {
   const [a, b] = compared.flows;
   const flow = useMemo(() => shown(a, readable(state.coverage, a, b), b), [a, b, state.coverage]);
   const same = identical(compared);
+  const sentence = useMemo(() => setSentence(flow, same, compared.possible), [flow, same, compared.possible]);
+  useSettled({ coverage: flow.coverage });
   useEffect(() => {
     onSelection?.({
       tokens: state.tokens,
@@ -91,13 +96,19 @@ export function FlowOfBoth({ compared, names, onToken }: Props) {
       </div>
       {view !== state.view && <p className="dim">{noRings}</p>}
       <p className={same ? "sentence identical" : "sentence"} role="status">
-        {setSentence(flow, same)}
+        {sentence} {whichCount(state.specials === "show")}
         {flow.capped && " Capped: more edges belong here than are drawn."}
       </p>
       <Drawn
         name="flow"
         caption={caption({
           model: `${names[0]} and ${names[1]}${state.difference ? " (B − A)" : ""}`,
+          text: bothTexts(compared.input),
+          what: whichCount(state.specials === "show")
+            .replace(/\.$/, "")
+            .toLowerCase(),
+          way: state.direction === "back" && state.token === null ? "back from the decision" : null,
+          date: today(),
           weight: state.weight,
           coverage: flow.coverage,
           hidden: 1 - flow.covered,

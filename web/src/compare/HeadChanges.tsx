@@ -8,7 +8,15 @@ import type { Theme } from "../render/scene";
 import { usePage } from "../shell/context";
 import { Drawn } from "../shell/Drawn";
 import { Table } from "../shell/Table";
-import { HEAD_COLUMNS, headRows, highest, LAYER_COLUMNS, layerRows } from "./changed";
+import {
+  HEAD_COLUMNS,
+  HEAD_UNITS,
+  headRows,
+  highest,
+  LAYER_COLUMNS,
+  LAYER_UNITS,
+  layerRows,
+} from "./changed";
 
 interface Props {
   readonly compared: Compared;
@@ -61,7 +69,7 @@ export function HeadChanges({ compared, names }: Props) {
   );
 }
 
-export function ChangedTables({ compared }: Props) {
+export function ChangedTables({ compared, names }: Props) {
   const { update } = usePage();
   return (
     <section className="panel" aria-label="Most changed">
@@ -74,6 +82,11 @@ export function ChangedTables({ compared }: Props) {
             caption="Heads, the most changed first"
             columns={HEAD_COLUMNS}
             rows={headRows(compared)}
+            written={HEAD_UNITS}
+            file={{
+              name: "changed-heads",
+              caption: `Heads, the most changed first; ${names[0]} and ${names[1]}`,
+            }}
             most={8}
             onRow={(index) => {
               const row = compared.changed[index];
@@ -84,6 +97,7 @@ export function ChangedTables({ compared }: Props) {
             caption="Layers, the most changed first"
             columns={LAYER_COLUMNS}
             rows={layerRows(compared)}
+            written={LAYER_UNITS}
             most={12}
           />
         </>

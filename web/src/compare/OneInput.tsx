@@ -16,7 +16,7 @@ import { BothTexts } from "./BothTexts";
 import { FlowOfBoth } from "./FlowOfBoth";
 import { ChangedTables, HeadChanges } from "./HeadChanges";
 import { HeadMatrix } from "./HeadMatrix";
-import type { Pair } from "./models";
+import { type Pair, shortened } from "./models";
 
 interface Props {
   readonly asked: CompareAsked;
@@ -52,7 +52,7 @@ export function OneInput({ asked, models, names }: Props) {
       {compared.warnings.length > 0 && (
         <ul className="warnings" aria-label="Warnings">
           {compared.warnings.map(({ message }) => (
-            <li key={message}>{message}</li>
+            <li key={message}>{shortened(message, compared, names)}</li>
           ))}
         </ul>
       )}

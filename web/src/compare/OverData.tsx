@@ -1,7 +1,10 @@
 /** Two models over a data set: chosen, run as a job, and shown. */
 
 import type { Comparison } from "../api/types";
-import { Limit, useLimit } from "../data/Limit";
+import { jobKey } from "../data/jobs";
+import { Limit, limitOf } from "../data/Limit";
+import { MOST_TAKEN, USUALLY_TAKEN } from "../data/limits";
+import { useRows } from "../data/useRows";
 import { FaultNote } from "../shell/FaultNote";
 import { JobLine } from "../shell/JobLine";
 import { MethodChoice } from "../shell/MethodChoice";
@@ -9,6 +12,7 @@ import { useServer } from "../shell/context";
 import { count, percent } from "../shell/figures";
 import { useDataSets } from "../shell/useDataSets";
 import { useKeptJob } from "../shell/useKeptJob";
+import { useSettled } from "../shell/useSettled";
 import type { DataSet } from "../api/types";
 import { ComparisonView } from "./ComparisonView";
 import type { Pair } from "./models";
@@ -46,15 +50,18 @@ interface OneProps extends Props {
 
 function OneSet({ set, sets, models, names }: OneProps) {
   const { source, session, state, update } = useServer();
-  const [limit, setLimit] = useLimit(set.rows, 100);
+  const [{ take }, ask] = useRows();
+  const limit = limitOf(take, set.rows, USUALLY_TAKEN, MOST_TAKEN);
   const method = state.methods[0] ?? "attcat";
   const coverage = state.coverage ?? 0.5;
+  const specials = state.specials === "show"; // the same edges count as on one input
+  useSettled({ data: set.id });
   const job = useKeptJob<Comparison>(
-    JSON.stringify(["compare", session.started, set.id, models, limit, method, coverage]),
+    jobKey("compare", session, set, models, limit, method, coverage, specials),
   );
   const begin = (): void =>
     job.run((asking) =>
-      source.compareData({ ...models, data: set.id, limit, coverage, method, seed: 0 }, asking),
+      source.compareData({ ...models, data: set.id, limit, coverage, specials, method, seed: 0 }, asking),
     );
   return (
     <>
@@ -69,7 +76,14 @@ function OneSet({ set, sets, models, names }: OneProps) {
             ))}
           </select>
         </label>
-        <Limit rows={set.rows} value={limit} most={2000} onChange={setLimit} />
+        <Limit
+          label="Inputs"
+          rows={set.rows}
+          value={limit}
+          most={MOST_TAKEN}
+          drawn
+          onChange={(next) => ask({ take: next })}
+        />
         <MethodChoice
           value={method}
           onChange={(name) => update({ methods: [name, ...state.methods.slice(1)] }, "replace")}
@@ -85,6 +99,18 @@ function OneSet({ set, sets, models, names }: OneProps) {
                 {percent(share)}
               </option>
             ))}
+          </select>
+        </label>
+        <label>
+          Edges to special tokens{" "}
+          <select
+            value={specials ? "count" : "not"}
+            onChange={({ target }) =>
+              update({ specials: target.value === "count" ? "show" : "gutter" }, "replace")
+            }
+          >
+            <option value="not">do not count</option>
+            <option value="count">count</option>
           </select>
         </label>
         {job.value === null && (

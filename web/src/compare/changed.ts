@@ -1,8 +1,12 @@
 /** The most changed heads and layers, as rows of tables. */
 
 import type { Compared, Comparison } from "../api/types";
-import { range } from "../shell/figures";
-import type { Value } from "../shell/Table";
+import { fixed, points, range } from "../shell/figures";
+import type { Order, Value } from "../shell/Table";
+
+/** Of the tables on one input. */
+export const HEAD_UNITS = [undefined, undefined, fixed, fixed];
+export const LAYER_UNITS = [undefined, fixed, fixed];
 
 export const HEAD_COLUMNS = ["head", "layer", "all rows, bits", "decision's row, bits"];
 
@@ -49,6 +53,11 @@ export const HEAD_DATA_COLUMNS = [
   "n",
 ];
 
+export const BY_DIVERGENCE: Order = { column: 2, descending: true };
+
+/** Divergence in bits, changes of a share in points of a hundred, as their intervals are. */
+export const HEAD_DATA_UNITS = [undefined, undefined, fixed, undefined, fixed, undefined, points];
+
 export function headDataRows(comparison: Pick<Comparison, "heads">): readonly (readonly Value[])[] {
   return [...comparison.heads]
     .sort((x, y) => (y.divergence.mean ?? 0) - (x.divergence.mean ?? 0))
@@ -56,11 +65,11 @@ export function headDataRows(comparison: Pick<Comparison, "heads">): readonly (r
       `${layer}.${head}`,
       layer,
       divergence.mean,
-      range(divergence),
+      range(divergence, fixed),
       decision.mean,
-      range(decision),
+      range(decision, fixed),
       special.change.mean,
-      range(special.change),
+      range(special.change, points),
       divergence.n,
     ]);
 }
@@ -86,15 +95,17 @@ export const LAYER_DATA_COLUMNS = [
   "n",
 ];
 
+export const LAYER_DATA_UNITS = [undefined, fixed, undefined, fixed, fixed, undefined, fixed];
+
 /** Each layer beside what says how much it is: heads that are strangers, and edges by chance. */
 export function layerDataRows(comparison: Pick<Comparison, "layers">): readonly (readonly Value[])[] {
   return comparison.layers.map(({ layer, divergence, strangers, overlap, chance }) => [
     layer,
     divergence.mean,
-    range(divergence),
+    range(divergence, fixed),
     strangers.mean,
     overlap.mean,
-    range(overlap),
+    range(overlap, fixed),
     chance.mean,
     divergence.n,
   ]);

@@ -5,8 +5,8 @@ import type { ShownEdge, ShownFlow, Status } from "../flow/shown";
 import { DEFAULT } from "../state/state";
 import { swapped } from "./asked";
 import { headDataRows, headRows, highest, layerRows, meanGrid } from "./changed";
-import { modelsOf, namesFor } from "./models";
-import { predictionRows } from "./predictions";
+import { modelsOf, namesFor, shortened } from "./models";
+import { commonLabels, predictionRows } from "./predictions";
 import { counted, identical, setSentence } from "./sets";
 
 const SESSION = {
@@ -50,8 +50,29 @@ describe("modelsOf", () => {
   });
 });
 
+describe("shortened", () => {
+  it("puts the names of the page in the place of paths", () => {
+    const models = { a: { name: "/m/bert" }, b: { name: "/m/bert-tuned" } };
+    expect(shortened("/m/bert-tuned is not /m/bert.", models, ["bert", "bert-tuned"])).toBe(
+      "bert-tuned is not bert.",
+    );
+  });
+
+  it("leaves names that are words", () => {
+    const models = { a: { name: "base" }, b: { name: "tuned" } };
+    expect(shortened("Based on base.", models, ["A", "B"])).toBe("Based on base.");
+  });
+});
+
+describe("commonLabels", () => {
+  it("are those of both, or of the one that has any", () => {
+    expect(commonLabels(["x", "y"], ["y", "z"])).toEqual(["y"]);
+    expect(commonLabels([], ["y", "z"])).toEqual(["y", "z"]);
+  });
+});
+
 function flowOf(statuses: readonly Status[], jaccard: number | null): ShownFlow {
-  const edges = statuses.map((status, index) => ({ index, status }) as ShownEdge);
+  const edges = statuses.map((status, index) => ({ index, layer: 0, status }) as ShownEdge);
   return { edges, jaccard, coverage: 0.5 } as unknown as ShownFlow;
 }
 
@@ -59,20 +80,21 @@ describe("setSentence", () => {
   it("counts what is shared and what is not", () => {
     const flow = flowOf(["shared", "a", "a", "b"], 0.25);
     expect(counted(flow.edges)).toEqual({ shared: 1, a: 2, b: 1 });
-    expect(setSentence(flow, false)).toBe(
-      "4 edges for 50.0% of the flow: 1 shared, 2 only in A, 1 only in B. Jaccard index 0.25.",
-    );
+    const words = "4 edges for 50.0% of the flow: 1 shared, 2 only in A, 1 only in B. Jaccard index 0.25";
+    // 3 and 2 of 3 edges: all of B's are among A's, 2 / 3 of all.
+    expect(setSentence(flow, false, [3])).toBe(`${words}; of random edges, as many in each layer, 0.67.`);
+    expect(setSentence(flow, false, [])).toBe(`${words}.`);
   });
 
   it("says identical only of models that are", () => {
-    expect(setSentence(flowOf(["shared"], 1), true)).toMatch(/^Identical: every edge is shared/);
-    expect(setSentence(flowOf(["shared"], 1), false)).toMatch(
+    expect(setSentence(flowOf(["shared"], 1), true, [9])).toMatch(/^Identical: every edge is shared/);
+    expect(setSentence(flowOf(["shared"], 1), false, [9])).toMatch(
       /^Every edge is shared: 50.0% of the flow takes the same 1 edge/,
     );
   });
 
   it("says where there is nothing", () => {
-    expect(setSentence(flowOf([], 1), false)).toBe("No edge answers to the query in either model.");
+    expect(setSentence(flowOf([], 1), false, [9])).toBe("No edge answers to the query in either model.");
   });
 });
 
@@ -137,7 +159,17 @@ describe("what changed most", () => {
       entropy: pair,
     }));
     const rows = headDataRows({ heads } as unknown as Comparison);
-    expect(rows[0]).toEqual(["0.1", 0, 0.6, "0.5 to 0.7", 0.3, "0.2 to 0.4", 0.3, "0.2 to 0.4", 20]);
+    expect(rows[0]).toEqual([
+      "0.1",
+      0,
+      0.6,
+      "0.500 to 0.700",
+      0.3,
+      "0.200 to 0.400",
+      0.3,
+      "+20.0% to +40.0%",
+      20,
+    ]);
     expect(rows.map(([name]) => name)).toEqual(["0.1", "0.0"]);
     expect(meanGrid(heads as unknown as Comparison["heads"], "divergence")).toEqual([[0.2, 0.6]]);
   });

@@ -23,3 +23,9 @@ function points(change: number): string {
   if (rounded === "0.0" || rounded === "-0.0") return "0.0";
   return change > 0 ? `+${rounded}` : rounded.replace("-", "−");
 }
+
+/** What both can be asked about; a model without a head has no say in it. */
+export function commonLabels(a: readonly string[], b: readonly string[]): readonly string[] {
+  if (a.length === 0 || b.length === 0) return [...a, ...b];
+  return a.filter((label) => b.includes(label));
+}

@@ -3,6 +3,7 @@
 import type { Compared } from "../api/types";
 import type { ShownFlow } from "../flow/shown";
 import { count, percent } from "../shell/figures";
+import { chanceJaccard, sizesOf } from "./chance";
 
 export interface Counts {
   readonly shared: number;
@@ -24,8 +25,13 @@ export function identical({ divergence, difference, predictions: [a, b] }: Compa
   return alike && flow && said;
 }
 
-/** The sentence over the picture. */
-export function setSentence(shown: ShownFlow, same: boolean): string {
+/** Which edges are counted; both parts of the page say it in these words. */
+export function whichCount(specials: boolean): string {
+  return specials ? "Edges to special tokens count." : "Edges to special tokens do not count.";
+}
+
+/** The sentence over the picture. `possible`: the edges of each layer that there are to draw from. */
+export function setSentence(shown: ShownFlow, same: boolean, possible: readonly number[]): string {
   const { shared, a, b } = counted(shown.edges);
   if (same) return "Identical: every edge is shared, and every head attends alike.";
   const all = shared + a + b;
@@ -34,6 +40,8 @@ export function setSentence(shown: ShownFlow, same: boolean): string {
   if (a + b === 0) {
     return `Every edge is shared: ${share} of the flow takes the same ${count(all, "edge")} in both. They may differ in strength.`;
   }
-  const part = shown.jaccard === null ? "" : ` Jaccard index ${shown.jaccard.toFixed(2)}.`;
+  const chance = chanceJaccard(sizesOf(shown.edges, possible));
+  const beside = chance === null ? "" : `; of random edges, as many in each layer, ${chance.toFixed(2)}`;
+  const part = shown.jaccard === null ? "" : ` Jaccard index ${shown.jaccard.toFixed(2)}${beside}.`;
   return `${count(all, "edge")} for ${share} of the flow: ${shared} shared, ${a} only in A, ${b} only in B.${part}`;
 }

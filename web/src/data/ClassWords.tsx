@@ -1,13 +1,16 @@
 /** Which words each class leans on, over many examples, with intervals; a bar leads to examples. */
 
-import { useCallback, useState } from "react";
+import { useCallback, useMemo, useState } from "react";
 
-import type { Leaning } from "../api/types";
+import type { DataSet, Leaning } from "../api/types";
 import { bars } from "../render/bars";
 import type { Theme } from "../render/scene";
-import { count, figure } from "../shell/figures";
+import { usePage } from "../shell/context";
+import { count, figure, fixed } from "../shell/figures";
 import { Drawn } from "../shell/Drawn";
+import { shortName } from "../shell/names";
 import { Examples } from "./Examples";
+import { type Ends, type LeaningWord, sharedEnds, shownWords } from "./leaning";
 import type { Row } from "./rows";
 
 const MOST = 15;
@@ -15,16 +18,25 @@ const MOST = 15;
 interface Props {
   readonly leaning: Leaning;
   readonly rows: readonly Row[]; // those that were predicted, to show examples
+  readonly set: DataSet;
+  readonly model: string; // its id: what `leaning` calls it may be the path of a folder
 }
 
-export function ClassWords({ leaning, rows }: Props) {
+export function ClassWords(props: Props) {
+  const { leaning } = props;
+  const classes = useMemo(
+    () => leaning.classes.map(({ words, ...rest }) => ({ ...rest, words: shownWords(words, MOST) })),
+    [leaning],
+  );
+  const ends = useMemo(() => sharedEnds(classes.map(({ words }) => words)), [classes]);
   return (
     <section className="words-part" aria-label="Words of each class">
       <p>
         {leaning.note}{" "}
         <span className="dim">
           {leaning.method}, {count(leaning.used, "example")}. ×n: texts with the word. Whiskers: 95%
-          intervals, known from 5 texts on. Choose a bar for examples.
+          intervals, known from 5 texts on; words of fewer texts come last. All classes have one scale. Choose
+          a bar for examples.
         </span>
       </p>
       {leaning.left_out.map((sentence) => (
@@ -33,8 +45,8 @@ export function ClassWords({ leaning, rows }: Props) {
         </p>
       ))}
       <div className="columns">
-        {leaning.classes.map((words) => (
-          <OneClass key={words.label} words={words} leaning={leaning} rows={rows} />
+        {classes.map((each) => (
+          <OneClass key={each.label} {...props} {...each} ends={ends} />
         ))}
       </div>
     </section>
@@ -42,16 +54,28 @@ export function ClassWords({ leaning, rows }: Props) {
 }
 
 interface OneProps extends Props {
-  readonly words: Leaning["classes"][number];
+  readonly label: string;
+  readonly predicted: number;
+  readonly words: readonly LeaningWord[];
+  readonly ends: Ends;
 }
 
-function OneClass({ words: { label, predicted, words }, leaning, rows }: OneProps) {
+function OneClass({ label, predicted, words, ends, leaning, rows, set, model }: OneProps) {
+  const { session } = usePage();
   const [chosen, setChosen] = useState<number | null>(null);
   const title = `${label}: the words it leans on`;
   const draw = useCallback(
     (theme: Theme, width: number) =>
-      bars(words.slice(0, MOST).map(barOf), { width, theme, title, signed: leaning.signed }),
-    [words, title, leaning.signed],
+      bars(words.map(barOf), {
+        width,
+        theme,
+        title,
+        signed: leaning.signed,
+        axis: true,
+        written: fixed,
+        ...ends,
+      }),
+    [words, title, leaning.signed, ends],
   );
   const word = chosen === null ? null : (words[chosen] ?? null);
   return (
@@ -64,7 +88,7 @@ function OneClass({ words: { label, predicted, words }, leaning, rows }: OneProp
       ) : (
         <Drawn
           name={`words-${label}`}
-          caption={`${title}; ${leaning.model}, ${leaning.method}, ${leaning.data}, n = ${predicted}`}
+          caption={`${title}; ${shortName(model, session)}, ${leaning.method}, ${leaning.data}, n = ${predicted}`}
           draw={draw}
           onHit={(hit) => hit.kind === "cell" && setChosen(hit.row)}
           selected={chosen === null ? null : { kind: "cell", row: chosen, column: 0 }}
@@ -72,11 +96,12 @@ function OneClass({ words: { label, predicted, words }, leaning, rows }: OneProp
       )}
       {word && (
         <Examples
-          title={`“${word.word}”: ${figure(word.score)}`}
+          title={`“${word.word}”: ${figure(word.score, fixed)}`}
           numbers={word.examples}
           word={word.word}
           rows={rows}
-          model={leaning.model}
+          model={model}
+          data={set.id}
           onClose={() => setChosen(null)}
         />
       )}
@@ -84,12 +109,12 @@ function OneClass({ words: { label, predicted, words }, leaning, rows }: OneProp
   );
 }
 
-function barOf({ word, score }: Leaning["classes"][number]["words"][number]) {
+function barOf({ word, score }: LeaningWord) {
   return {
     label: `${word} ×${score.n}`,
     value: score.mean ?? 0,
     low: score.low,
     high: score.high,
-    title: `${word}: ${figure(score)}`,
+    title: `${word}: ${figure(score, fixed)}`,
   };
 }

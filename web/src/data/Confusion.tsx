@@ -3,7 +3,7 @@
 import { usePage } from "../shell/context";
 import { inkOn } from "../render/theme";
 import type { Predicted } from "../api/types";
-import { confusionRows } from "./confusion";
+import { confusionRows, predictedSums } from "./confusion";
 import type { Wanted } from "./rows";
 
 interface Props {
@@ -16,6 +16,7 @@ export function Confusion({ predicted, wanted, onCell }: Props) {
   const { theme } = usePage();
   const rows = confusionRows(predicted);
   if (rows === null || rows.length > 20) return null;
+  const sums = predictedSums(rows);
   return (
     <table className="confusion">
       <caption>True label by predicted label; choose a cell to see its rows</caption>
@@ -57,6 +58,15 @@ export function Confusion({ predicted, wanted, onCell }: Props) {
             <td className="number dim">{total}</td>
           </tr>
         ))}
+        <tr className="dim">
+          <th scope="row">all</th>
+          {sums.map((sum, at) => (
+            <td key={predicted.labels[at]} className="number">
+              {sum}
+            </td>
+          ))}
+          <td className="number">{sums.reduce((all, sum) => all + sum, 0)}</td>
+        </tr>
       </tbody>
     </table>
   );

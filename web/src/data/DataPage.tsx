@@ -11,10 +11,15 @@ import { useServer } from "../shell/context";
 import { count } from "../shell/figures";
 import { useDataSets } from "../shell/useDataSets";
 import { useKeptJob } from "../shell/useKeptJob";
+import { useSettled } from "../shell/useSettled";
 import { DataList } from "./DataList";
 import { HabitsJob, WordsJob } from "./aggregates";
-import { Limit, useLimit } from "./Limit";
+import { Columns } from "./Columns";
+import { jobKey, predictKey } from "./jobs";
+import { Limit, limitOf } from "./Limit";
+import { MOST_PREDICTED, USUALLY_PREDICTED } from "./limits";
 import { Predictions } from "./Predictions";
+import { useRows } from "./useRows";
 import "../shell/parts.css";
 import "./data.css";
 
@@ -27,8 +32,9 @@ const PARTS: Readonly<Record<string, string>> = {
 export function DataPage() {
   const page = useServer();
   const { state, update } = page;
-  const { sets, add } = useDataSets(page);
+  const { sets, put } = useDataSets(page);
   const chosen = sets.find(({ id }) => id === state.data) ?? (state.data === null ? (sets[0] ?? null) : null);
+  useSettled({ model: state.model || (page.session.models[0]?.id ?? ""), data: chosen?.id ?? state.data });
   const choose = (id: string): void => update({ data: id, rows: "" }, "push");
   return (
     <div className="data-page with-list">
@@ -37,12 +43,16 @@ export function DataPage() {
         chosen={chosen?.id ?? null}
         onChoose={choose}
         onBrought={(brought) => {
-          add(brought);
+          put(brought);
           choose(brought.id);
           page.announce(`${brought.name} is here, with ${count(brought.rows, "row")}.`);
         }}
       />
-      {chosen ? <OneSet key={chosen.id} set={chosen} /> : <Nothing gone={state.data} />}
+      {chosen ? (
+        <OneSet key={jobKey("", page.session, chosen)} set={chosen} onRead={put} />
+      ) : (
+        <Nothing gone={state.data} />
+      )}
     </div>
   );
 }
@@ -65,11 +75,17 @@ function Nothing({ gone }: { readonly gone: string | null }) {
   );
 }
 
-function OneSet({ set }: { readonly set: DataSet }) {
+interface OneProps {
+  readonly set: DataSet;
+  readonly onRead: (set: DataSet) => void;
+}
+
+function OneSet({ set, onRead }: OneProps) {
   const { source, session, state, update } = useServer();
   const model = state.model || (session.models[0]?.id ?? "");
-  const [limit, setLimit] = useLimit(set.rows, 1000);
-  const job = useKeptJob<Predicted>(`predict ${session.started} ${set.id} ${model} ${limit}`);
+  const [asked, ask] = useRows();
+  const limit = limitOf(asked.predict, set.rows, USUALLY_PREDICTED, MOST_PREDICTED);
+  const job = useKeptJob<Predicted>(predictKey(session, set, model, limit));
   const { run, value, running, fault } = job;
   const begin = (): void => run((asking) => source.predict(set.id, { model, limit }, asking));
   const untouched = value === null && !running && fault === null;
@@ -81,16 +97,16 @@ function OneSet({ set }: { readonly set: DataSet }) {
     <div className="one-set">
       <header>
         <h1>{set.name}</h1>
-        <p className="dim">{factsOf(set)}</p>
-        {set.guessed.length > 0 && (
-          <p className="note">
-            Guessed from the file: the {set.guessed.length === 1 ? "column" : "columns"} of the{" "}
-            {set.guessed.join(" and the ")}.
-          </p>
-        )}
+        <Columns set={set} onRead={onRead} />
         <div className="controls">
           <ModelChoice label="Model" value={model} onChange={(id) => update({ model: id }, "push")} />
-          <Limit rows={set.rows} value={limit} most={10_000} onChange={setLimit} />
+          <Limit
+            label="Rows to predict"
+            rows={set.rows}
+            value={limit}
+            most={MOST_PREDICTED}
+            onChange={(predict) => ask({ predict }, "push")}
+          />
           {!running && value === null && (
             <button type="button" onClick={begin}>
               Predict {count(limit, "row")}
@@ -109,19 +125,10 @@ function OneSet({ set }: { readonly set: DataSet }) {
         {(tab): ReactNode => {
           if (tab === "words") return <WordsJob set={set} model={model} rows={value?.rows ?? []} />;
           if (tab === "heads") return <HabitsJob set={set} model={model} />;
-          if (value) return <Predictions predicted={value} name={set.name} />;
+          if (value) return <Predictions predicted={value} set={set} model={model} />;
           return !running && !fault && <p className="empty">Not predicted yet.</p>;
         }}
       </Tabs>
     </div>
   );
-}
-
-function factsOf({ rows, text, pair, label }: DataSet): string {
-  const columns = [
-    `text in “${text}”`,
-    pair && `second text in “${pair}”`,
-    label ? `labels in “${label}”` : "no labels",
-  ];
-  return `${count(rows, "row")} · ${columns.filter(Boolean).join(" · ")}`;
 }

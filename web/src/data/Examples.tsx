@@ -10,12 +10,13 @@ interface Props {
   readonly numbers: readonly number[];
   readonly word: string;
   readonly rows: readonly Row[];
-  readonly model: string;
+  readonly model: string; // its id
+  readonly data: string; // the data set's
   readonly onClose: () => void;
 }
 
-export function Examples({ title, numbers, word, rows, model, onClose }: Props) {
-  const { update } = useServer();
+export function Examples({ title, numbers, word, rows, model, data, onClose }: Props) {
+  const { state, update } = useServer();
   const byNumber = new Map(rows.map((row) => [row.number, row]));
   const known = numbers.flatMap((number) => byNumber.get(number) ?? []);
   const unknown = numbers.filter((number) => !byNumber.has(number));
@@ -34,7 +35,7 @@ export function Examples({ title, numbers, word, rows, model, onClose }: Props) 
               type="button"
               className="plain"
               title="Explain this input"
-              onClick={() => update(explainRow(row, model), "push")}
+              onClick={() => update(explainRow(row, model, data, state.rows), "push")}
             >
               <span className="dim">{row.number}</span>{" "}
               {marked(row.pair === null ? row.text : `${row.text} | ${row.pair}`, word).map((part, at) =>

@@ -1,6 +1,6 @@
 /** Which heads attend to what: a map of all heads by a kind of place, a table, and one head in full. */
 
-import { useCallback, useState } from "react";
+import { useCallback } from "react";
 
 import type { Habits } from "../api/types";
 import { bars } from "../render/bars";
@@ -10,15 +10,24 @@ import { count, figure, percent } from "../shell/figures";
 import { usePage } from "../shell/context";
 import { Drawn } from "../shell/Drawn";
 import { Table } from "../shell/Table";
-import { habitGrid, habitRows, HABIT_COLUMNS } from "./habits";
+import { shortName } from "../shell/names";
+import { BY_SHARE, habitGrid, habitRows, HABIT_COLUMNS, HABIT_UNITS, topHead } from "./habits";
+import { useRows } from "./useRows";
 
-export function HeadHabits({ habits }: { readonly habits: Habits }) {
-  const { state, update } = usePage();
+interface Props {
+  readonly habits: Habits;
+  readonly model: string; // its id
+}
+
+export function HeadHabits({ habits, model }: Props) {
+  const { session, state, update } = usePage();
+  const [{ place }, ask] = useRows();
   const kinds = Object.keys(habits.kinds);
-  const [kind, setKind] = useState(kinds[0] ?? "special");
-  const [layer, head] = state.head ?? [null, null];
+  const kind = place !== null && kinds.includes(place) ? place : (kinds[0] ?? "special");
+  // Nobody has chosen a head yet: the one that attends to this kind the most.
+  const [layer, head] = state.head ?? topHead(habits, kind) ?? [null, null];
   const chosen = habits.heads.find((each) => each.layer === layer && each.head === head) ?? null;
-  const setting = `${habits.model}, ${habits.data}, n = ${habits.used}`;
+  const setting = `${shortName(model, session)}, ${habits.data}, n = ${habits.used}`;
   const title = `Attention to ${kind}`;
   const draw = useCallback(
     (theme: Theme, width: number) =>
@@ -33,7 +42,7 @@ export function HeadHabits({ habits }: { readonly habits: Habits }) {
       <p className="controls">
         <label>
           Kind of place{" "}
-          <select value={kind} onChange={(event) => setKind(event.target.value)}>
+          <select value={kind} onChange={(event) => ask({ place: event.target.value })}>
             {kinds.map((name) => (
               <option key={name}>{name}</option>
             ))}
@@ -69,9 +78,14 @@ export function HeadHabits({ habits }: { readonly habits: Habits }) {
       </div>
       <div className="panel">
         <Table
-          caption={`Heads by ${kind}, with 95% intervals`}
+          key={kind}
+          caption={`${count(habits.heads.length, "head")} by ${kind}, the most first, with 95% intervals`}
           columns={HABIT_COLUMNS(kind)}
           rows={habitRows(habits, kind)}
+          written={HABIT_UNITS}
+          first={BY_SHARE}
+          most={12}
+          file={{ name: "habits", caption: `Attention of heads to ${kind}; ${setting}` }}
           onRow={(index) => {
             const row = habits.heads[index];
             if (row) update({ head: [row.layer, row.head] }, "replace");
@@ -100,7 +114,7 @@ function OneHead({ habit, setting }: OneProps) {
           high: share.high,
           title: `${kind}: ${figure(share, percent)}`,
         })),
-        { width, theme, title, least: 0, most: 1 },
+        { width, theme, title, least: 0, most: 1, written: percent },
       ),
     [habit, title],
   );
@@ -109,7 +123,7 @@ function OneHead({ habit, setting }: OneProps) {
       <h3>
         Layer {habit.layer}, head {habit.head}
       </h3>
-      <p>{habit.words}</p>
+      <p>It {habit.words}.</p>
       <Drawn
         name={`head-${habit.layer}-${habit.head}`}
         caption={`${title}; ${setting}`}

@@ -1,32 +1,37 @@
 /** A data set with its predictions: how many are right, which are mixed up, and every row. */
 
-import type { Interval, Predicted } from "../api/types";
+import type { DataSet, Interval, Predicted } from "../api/types";
 import { csv } from "../render/csv";
 import { useServer } from "../shell/context";
 import { download } from "../shell/download";
 import { count, percent, range } from "../shell/figures";
+import { shortName } from "../shell/names";
 import { Confusion } from "./Confusion";
 import { Filters } from "./Filters";
 import { explainRow } from "./explainRow";
-import { readRows, writeRows, type Asked } from "./rowlink";
 import { RowTable } from "./RowTable";
 import { ALL, orderedRows, wantedRows } from "./rows";
+import { useRows } from "./useRows";
 
-export function Predictions({ predicted, name }: { readonly predicted: Predicted; readonly name: string }) {
-  const { state, update } = useServer();
-  const asked = readRows(state.rows);
+interface Props {
+  readonly predicted: Predicted;
+  readonly set: DataSet;
+  readonly model: string; // its id: what `predicted` calls it may be the path of a folder
+}
+
+export function Predictions({ predicted, set, model }: Props) {
+  const { session, state, update } = useServer();
+  const [asked, ask] = useRows();
   const { wanted, order } = asked;
-  const ask = (change: Partial<Asked>, mode: "push" | "replace" = "replace"): void =>
-    update({ rows: writeRows({ ...asked, ...change }) }, mode);
   const found = wantedRows(predicted.rows, wanted);
   const labelled = predicted.rows.some((row) => row.label !== null);
   const cell = (label: string, guess: string): void => {
     const again = wanted.label === label && wanted.predicted === guess;
-    ask({ wanted: again ? ALL : { ...ALL, label, predicted: guess } }, "push");
+    ask({ wanted: again ? ALL : { ...ALL, label, predicted: guess }, page: 0 }, "push");
   };
   const save = (): void => {
     const table = { columns: COLUMNS, rows: orderedRows(found, order).map(cells) };
-    const caption = `${name}, ${predicted.model}: ${count(found.length, "row")} of ${predicted.rows.length}`;
+    const caption = `${set.name}, ${shortName(model, session)}: ${count(found.length, "row")} of ${predicted.rows.length}`;
     download("whence-predictions.csv", new Blob([csv(table, caption)], { type: "text/csv" }));
   };
   return (
@@ -68,16 +73,15 @@ export function Predictions({ predicted, name }: { readonly predicted: Predicted
         labelled={labelled}
         found={found.length}
         all={predicted.rows.length}
-        onWanted={(next) => ask({ wanted: next })}
+        onWanted={(next) => ask({ wanted: next, page: 0 })}
         onSave={save}
       />
       <RowTable
         rows={predicted.rows}
-        wanted={wanted}
-        order={order}
+        asked={asked}
         surprise={predicted.surprise}
-        onOrder={(next) => ask({ order: next })}
-        onRow={(row) => update(explainRow(row, predicted.model), "push")}
+        onAsk={ask}
+        onRow={(row) => update(explainRow(row, model, set.id, state.rows), "push")}
       />
     </section>
   );

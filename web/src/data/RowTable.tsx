@@ -1,9 +1,8 @@
 /** The rows of a data set, a page at a time: ten thousand of them must not slow a scroll. */
 
-import { useState } from "react";
-
 import { count, grouped, percent } from "../shell/figures";
-import { type Order, orderedRows, type Row, type RowColumn, sheet, type Wanted, wantedRows } from "./rows";
+import type { Asked } from "./rowlink";
+import { type Order, orderedRows, type Row, type RowColumn, sheet, wantedRows } from "./rows";
 
 const PAGE = 50;
 const HEADS: readonly (readonly [RowColumn, string])[] = [
@@ -18,19 +17,17 @@ const NUMBERS: ReadonlySet<RowColumn> = new Set(["number", "probability", "surpr
 
 interface Props {
   readonly rows: readonly Row[];
-  readonly wanted: Wanted;
-  readonly order: Order;
+  readonly asked: Asked;
   readonly surprise: string; // what surprise means here
-  readonly onOrder: (order: Order) => void;
+  readonly onAsk: (change: Partial<Asked>) => void;
   readonly onRow: (row: Row) => void;
 }
 
-export function RowTable({ rows, wanted, order, surprise, onOrder, onRow }: Props) {
-  const [turned, setTurned] = useState({ of: "", page: 0 });
-  const which = JSON.stringify([wanted, order]);
+export function RowTable({ rows, asked, surprise, onAsk, onRow }: Props) {
+  const { wanted, order, page, at } = asked;
   const found = orderedRows(wantedRows(rows, wanted), order);
-  const shown = sheet(found, turned.of === which ? turned.page : 0, PAGE);
-  const turn = (page: number): void => setTurned({ of: which, page });
+  const shown = sheet(found, page, PAGE);
+  const turn = (next: number): void => onAsk({ page: next });
   const labelled = rows.some((row) => row.label !== null);
   const heads = HEADS.filter(([column]) => labelled || column !== "label");
   const most = Math.max(1, ...found.map((row) => row.surprise ?? 0));
@@ -48,14 +45,14 @@ export function RowTable({ rows, wanted, order, surprise, onOrder, onRow }: Prop
                 <th
                   key={column}
                   scope="col"
-                  className={NUMBERS.has(column) ? "number" : undefined}
+                  className={headClass(column)}
                   aria-sort={order.column !== column ? "none" : order.descending ? "descending" : "ascending"}
                 >
                   <button
                     type="button"
                     className="plain"
                     title={column === "surprise" ? surprise : undefined}
-                    onClick={() => onOrder(turnedOrder(order, column))}
+                    onClick={() => onAsk({ order: turnedOrder(order, column), page: 0 })}
                   >
                     {name}
                     <span aria-hidden="true" className="arrow">
@@ -68,7 +65,7 @@ export function RowTable({ rows, wanted, order, surprise, onOrder, onRow }: Prop
           </thead>
           <tbody>
             {shown.rows.map((row) => (
-              <tr key={row.number} className={row.right === false ? "wrong" : undefined}>
+              <tr key={row.number} className={classOf(row, at)}>
                 <td className="number dim">{row.number}</td>
                 <td className="text">
                   <button
@@ -84,9 +81,14 @@ export function RowTable({ rows, wanted, order, surprise, onOrder, onRow }: Prop
                 {labelled && <td>{row.label ?? "–"}</td>}
                 <td>
                   {row.predicted}
-                  {row.right === false && <span className="mark"> ✕ wrong</span>}
+                  {row.right === false && (
+                    <span className="mark">
+                      {" "}
+                      ✕<span className="said"> wrong</span>
+                    </span>
+                  )}
                 </td>
-                <td className="number">{row.probability === null ? "–" : percent(row.probability)}</td>
+                <td className="number chance">{row.probability === null ? "–" : percent(row.probability)}</td>
                 <td className="number measure">
                   <span
                     className="gauge"
@@ -108,7 +110,7 @@ export function RowTable({ rows, wanted, order, surprise, onOrder, onRow }: Prop
             disabled={shown.page === 0}
             onClick={() => turn(shown.page - 1)}
           >
-            Before
+            Previous
           </button>
           <span className="dim" aria-live="polite">
             {grouped(shown.page * PAGE + 1)}–{grouped(shown.page * PAGE + shown.rows.length)} of{" "}
@@ -126,6 +128,16 @@ export function RowTable({ rows, wanted, order, surprise, onOrder, onRow }: Prop
       )}
     </>
   );
+}
+
+function headClass(column: RowColumn): string | undefined {
+  if (column === "probability") return "number chance";
+  return NUMBERS.has(column) ? "number" : undefined;
+}
+
+function classOf(row: Row, at: number | null): string | undefined {
+  const names = [row.right === false && "wrong", row.number === at && "selected"].filter(Boolean);
+  return names.join(" ") || undefined;
 }
 
 /** The same column again turns it round; numbers begin with the largest, words with the first. */

@@ -1,7 +1,5 @@
 /** What a data set says as a whole; both are long work, begun by a button. */
 
-import { useState } from "react";
-
 import type { DataSet, Habits, Leaning } from "../api/types";
 import { FaultNote } from "../shell/FaultNote";
 import { JobLine } from "../shell/JobLine";
@@ -12,8 +10,11 @@ import type { Working } from "../shell/useAsked";
 import { useKeptJob } from "../shell/useKeptJob";
 import { ClassWords } from "./ClassWords";
 import { HeadHabits } from "./HeadHabits";
-import { Limit, useLimit } from "./Limit";
+import { jobKey } from "./jobs";
+import { Limit, limitOf } from "./Limit";
+import { MOST_TAKEN, USUALLY_TAKEN } from "./limits";
 import type { Row } from "./rows";
+import { useRows } from "./useRows";
 
 interface Props {
   readonly set: DataSet;
@@ -21,18 +22,28 @@ interface Props {
 }
 
 export function WordsJob({ set, model, rows }: Props & { readonly rows: readonly Row[] }) {
-  const { source, session, state } = useServer();
-  const [limit, setLimit] = useLimit(set.rows, 100);
-  const [method, setMethod] = useState(state.methods[0] ?? "attcat");
-  const [least, setLeast] = useState(3);
-  const job = useKeptJob<Leaning>(`words ${session.started} ${set.id} ${model} ${limit} ${method} ${least}`);
+  const { source, session, state, update } = useServer();
+  const [{ take, least }, ask] = useRows();
+  const limit = limitOf(take, set.rows, USUALLY_TAKEN, MOST_TAKEN);
+  const method = state.methods[0] ?? "attcat";
+  const job = useKeptJob<Leaning>(jobKey("words", session, set, model, limit, method, least));
   const begin = (): void =>
     job.run((asking) => source.leaning(set.id, { model, method, limit, least }, asking));
   return (
     <>
       <div className="controls">
-        <MethodChoice value={method} onChange={setMethod} />
-        <Limit rows={set.rows} value={limit} most={2000} onChange={setLimit} />
+        <MethodChoice
+          value={method}
+          onChange={(name) => update({ methods: [name, ...state.methods.slice(1)] }, "replace")}
+        />
+        <Limit
+          label="Rows to explain"
+          rows={set.rows}
+          value={limit}
+          most={MOST_TAKEN}
+          drawn
+          onChange={(next) => ask({ take: next })}
+        />
         <label>
           In at least{" "}
           <input
@@ -41,7 +52,7 @@ export function WordsJob({ set, model, rows }: Props & { readonly rows: readonly
             max={1000}
             value={least}
             onChange={(event) =>
-              setLeast(Math.min(1000, Math.max(1, Math.round(event.target.valueAsNumber) || 1)))
+              ask({ least: Math.min(1000, Math.max(1, Math.round(event.target.valueAsNumber) || 1)) })
             }
           />{" "}
           examples
@@ -53,20 +64,28 @@ export function WordsJob({ set, model, rows }: Props & { readonly rows: readonly
         onAgain={begin}
         empty={`Explains ${count(limit, "example")} and averages each word's share of the scores, class by class.`}
       />
-      {job.value && <ClassWords leaning={job.value} rows={rows} />}
+      {job.value && <ClassWords leaning={job.value} rows={rows} set={set} model={model} />}
     </>
   );
 }
 
 export function HabitsJob({ set, model }: Props) {
   const { source, session } = useServer();
-  const [limit, setLimit] = useLimit(set.rows, 100);
-  const job = useKeptJob<Habits>(`habits ${session.started} ${set.id} ${model} ${limit}`);
+  const [{ take }, ask] = useRows();
+  const limit = limitOf(take, set.rows, USUALLY_TAKEN, MOST_TAKEN);
+  const job = useKeptJob<Habits>(jobKey("habits", session, set, model, limit));
   const begin = (): void => job.run((asking) => source.habits(set.id, { model, limit }, asking));
   return (
     <>
       <div className="controls">
-        <Limit rows={set.rows} value={limit} most={2000} onChange={setLimit} />
+        <Limit
+          label="Rows to look at"
+          rows={set.rows}
+          value={limit}
+          most={MOST_TAKEN}
+          drawn
+          onChange={(next) => ask({ take: next })}
+        />
         <Begin job={job} words="Look at the heads" onBegin={begin} />
       </div>
       <Outcome
@@ -74,7 +93,7 @@ export function HabitsJob({ set, model }: Props) {
         onAgain={begin}
         empty={`Runs ${count(limit, "example")} and adds up where every head's attention goes: special tokens, neighbours, the token itself.`}
       />
-      {job.value && <HeadHabits habits={job.value} />}
+      {job.value && <HeadHabits habits={job.value} model={model} />}
     </>
   );
 }

@@ -24,3 +24,10 @@ export function confusionRows(predicted: Predicted): readonly ConfusionRow[] | n
     };
   });
 }
+
+/** How often each label was predicted. */
+export function predictedSums(rows: readonly ConfusionRow[]): readonly number[] {
+  return (rows[0]?.cells ?? []).map((_, column) =>
+    rows.reduce((sum, { cells }) => sum + (cells[column]?.count ?? 0), 0),
+  );
+}

@@ -2,7 +2,8 @@
 
 import type { Habits } from "../api/types";
 import { range, percent } from "../shell/figures";
-import type { Value } from "../shell/Table";
+import type { Order, Value } from "../shell/Table";
+import type { HeadId } from "../state/state";
 
 /** Layers by heads; null where a head has no share of this kind. */
 export function habitGrid(habits: Habits, kind: string): (number | null)[][] {
@@ -21,10 +22,15 @@ export const HABIT_COLUMNS = (kind: string): readonly string[] => [
   "layer",
   kind,
   "95% interval",
-  "entropy, share",
+  "entropy",
   "n",
   "most of all",
 ];
+
+/** Shares and entropy in percent, as their intervals are. */
+export const HABIT_UNITS = [undefined, undefined, percent, undefined, percent];
+
+export const BY_SHARE: Order = { column: 2, descending: true };
 
 export function habitRows(habits: Habits, kind: string): readonly (readonly Value[])[] {
   return habits.heads.map(({ layer, head, shares, entropy, words }) => {
@@ -39,4 +45,13 @@ export function habitRows(habits: Habits, kind: string): readonly (readonly Valu
       words,
     ];
   });
+}
+
+/** The head that attends to a kind of place the most, of equals the first. */
+export function topHead({ heads }: Habits, kind: string): HeadId | null {
+  const share = (habit: Habits["heads"][number]): number => habit.shares[kind]?.mean ?? -1;
+  const [first, ...rest] = heads;
+  if (first === undefined) return null;
+  const top = rest.reduce((best, each) => (share(each) > share(best) ? each : best), first);
+  return [top.layer, top.head];
 }

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 
-import { readRows, writeRows } from "./rowlink";
+import { neighbours } from "./neighbours";
+import { readRows, USUAL, writeRows } from "./rowlink";
 import { ALL, BY_SURPRISE, isFiltered, orderedRows, type Row, sheet, wantedRows } from "./rows";
 
 function row(number: number, change: Partial<Row> = {}): Row {
@@ -95,17 +96,43 @@ describe("the rows in the link", () => {
     const asked = {
       wanted: { search: "a & b = c", label: "", predicted: "pos/neg", right: false, numbers: [3, 17] },
       order: { column: "text", descending: true },
+      page: 2,
+      at: 0,
+      predict: 500,
+      take: 50,
+      least: 1,
+      place: "same word",
     } as const;
     expect(readRows(writeRows(asked))).toEqual(asked);
   });
 
   it("are nothing by default", () => {
-    expect(writeRows({ wanted: ALL, order: BY_SURPRISE })).toBe("");
-    expect(readRows("")).toEqual({ wanted: ALL, order: BY_SURPRISE });
+    expect(writeRows(USUAL)).toBe("");
+    expect(readRows("")).toEqual(USUAL);
     expect(isFiltered(readRows("").wanted)).toBe(false);
   });
 
   it("leave out what cannot be read", () => {
-    expect(readRows("by=-colour&right=perhaps&numbers=1.x")).toEqual({ wanted: ALL, order: BY_SURPRISE });
+    expect(readRows("by=-colour&right=perhaps&numbers=1.x&page=-1&take=0&least=0&at=x")).toEqual(USUAL);
+  });
+});
+
+describe("neighbours", () => {
+  it("are those of the order that is shown, among the rows that are wanted", () => {
+    // By surprise: 1, 2, 4, 0, 3.
+    expect(neighbours(ROWS, { ...USUAL, at: 2 })).toMatchObject({
+      place: 2,
+      of: 5,
+      before: { number: 1 },
+      after: { number: 4 },
+    });
+    const wrong = { ...USUAL, wanted: { ...ALL, right: false }, at: 2 };
+    expect(neighbours(ROWS, wrong)).toMatchObject({ place: 2, of: 2, after: null });
+    expect(neighbours(ROWS, { ...USUAL, at: 1 })?.before).toBeNull();
+  });
+
+  it("are not there for a row that is not", () => {
+    expect(neighbours(ROWS, { ...USUAL, at: 99 })).toBeNull();
+    expect(neighbours(ROWS, USUAL)).toBeNull();
   });
 });

@@ -35,6 +35,8 @@ export function Embedded({ source, store, root, onSelection, children }: Props) 
         session: session.value,
         state,
         update: store.update,
+        settle: store.settle,
+        linked: store.linked,
         theme,
         announce,
         ...(root ? { root } : {}),

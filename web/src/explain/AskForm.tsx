@@ -4,6 +4,7 @@ import { type KeyboardEvent, type ReactNode, useState } from "react";
 
 import type { Input, Session } from "../api/types";
 import { ModelChoice } from "../shell/ModelChoice";
+import { grouped } from "../shell/figures";
 
 interface Props {
   readonly input: Input;
@@ -28,7 +29,7 @@ export function AskForm({
 }: Props) {
   const [text, setText] = useState(input.text);
   const [pair, setPair] = useState(input.pair ?? null);
-  const takesPairs = session.models.find(({ id }) => id === input.model)?.pairs ?? true;
+  const takesPairs = session.models.find(({ id }) => id === input.model)?.takes_pairs ?? true;
   const ask = (): void => {
     if (text.trim() !== "") onAsk(text, pair === "" ? null : pair);
   };
@@ -55,7 +56,6 @@ export function AskForm({
             name="text"
             rows={rows}
             dir="auto"
-            maxLength={session.limits.characters}
             placeholder="A text to explain"
             value={text}
             onChange={(event) => setText(event.target.value)}
@@ -69,7 +69,6 @@ export function AskForm({
               name="pair"
               rows={1}
               dir="auto"
-              maxLength={session.limits.characters}
               placeholder="A second text, for models of pairs"
               value={pair}
               onChange={(event) => setPair(event.target.value)}
@@ -86,6 +85,7 @@ export function AskForm({
           {verb}
         </button>
       </fieldset>
+      <Counter text={text} pair={pair} most={session.limits.characters} />
       {session.samples.length > 1 && whyNot === null && (
         <details className="menu samples">
           <summary>Samples</summary>
@@ -109,5 +109,23 @@ export function AskForm({
         </details>
       )}
     </form>
+  );
+}
+
+interface CounterProps {
+  readonly text: string;
+  readonly pair: string | null;
+  readonly most: number;
+}
+
+/** Nothing is cut: who comes near the limit is told, and who is beyond it hears the server. */
+function Counter({ text, pair, most }: CounterProps) {
+  const longest = Math.max([...text].length, [...(pair ?? "")].length);
+  if (longest < 0.9 * most) return null;
+  return (
+    <p className={longest > most ? "counter problem" : "counter dim"} role="status">
+      {grouped(longest)} of {grouped(most)} characters
+      {longest > most && ": too long, the server will refuse it"}
+    </p>
   );
 }

@@ -43,7 +43,9 @@ test("a head in words", () => {
 
 test("the table names each edge, sorts, and chooses", () => {
   const onEdge = vi.fn();
-  render(<Details shown={SHOWN} selected={{ kind: "edge", index: 0 }} onEdge={onEdge} />);
+  render(
+    <Details shown={SHOWN} selected={{ kind: "edge", index: 0 }} isOld={false} caption="" onEdge={onEdge} />,
+  );
   const rows = (): string[] =>
     screen
       .getAllByRole("row")

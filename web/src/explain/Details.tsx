@@ -6,16 +6,20 @@ import { visible } from "../render/text";
 import { Table } from "../shell/Table";
 import { count, percent, plain } from "../shell/figures";
 import type { HeadId } from "../state/state";
+import { Stale, panelClass } from "./Stale";
 
 interface Props {
   readonly shown: ShownFlow;
   readonly selected: Hit | null;
+  readonly isOld: boolean; // of the trace before
+  readonly caption: string;
   readonly onEdge: (index: number) => void;
 }
 
 const COLUMNS = ["#", "head", "attends", "to", "flow", "weight"];
+const INFLUENCE = "influence of to"; // of the classic definition
 
-export function Details({ shown, selected, onEdge }: Props) {
+export function Details({ shown, selected, isOld, caption, onEdge }: Props) {
   const { edges, flow } = shown;
   const name = (token: number): string => visible(flow.tokens[token]?.text ?? "");
   const rows = edges.map(({ layer, head: number, source, to, flow: carried, weight }, index) => [
@@ -25,20 +29,23 @@ export function Details({ shown, selected, onEdge }: Props) {
     name(to),
     carried,
     weight,
+    ...(flow.influence ? [flow.influence.values[layer]?.[to] ?? 0] : []),
   ]);
   return (
-    <section className="panel details" aria-labelledby="details">
+    <section className={panelClass("details", isOld)} aria-labelledby="details">
       <h2 id="details">Details</h2>
+      <Stale isOld={isOld} />
       {edges.length === 0 ? (
-        <p className="dim">No edge is shown.</p>
+        !isOld && <p className="dim">No edge is shown.</p>
       ) : (
         <Table
           caption="Shown edges, the strongest first"
-          columns={COLUMNS}
+          columns={flow.influence ? [...COLUMNS, INFLUENCE] : COLUMNS}
           rows={rows}
           most={15}
           onRow={onEdge}
           selected={selected?.kind === "edge" ? selected.index : null}
+          file={{ name: "edges", caption }}
         />
       )}
     </section>

@@ -59,6 +59,10 @@ export function FlowControls({
             type="range"
             min={1}
             max={100}
+            disabled={state.classic !== null}
+            title={
+              state.classic ? "The classic definition has its own threshold: all of it is shown." : undefined
+            }
             value={Math.round(100 * coverage)}
             aria-valuetext={`${Math.round(100 * coverage)}% of the flow`}
             onChange={(event) => update({ coverage: Number(event.target.value) / 100 }, "replace")}

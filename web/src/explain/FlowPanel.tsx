@@ -3,6 +3,7 @@
 import { useCallback } from "react";
 
 import type { Flow } from "../api/types";
+import { EDGES as READABLE } from "../flow/readable";
 import type { ShownFlow } from "../flow/shown";
 import { whyNoRings } from "../render/rings";
 import type { Hit, Theme } from "../render/scene";
@@ -15,6 +16,7 @@ import type { ViewState } from "../state/state";
 import { wordsOf } from "./Details";
 import { FlowControls } from "./FlowControls";
 import { QueryBox } from "./QueryBox";
+import { Stale, panelClass } from "./Stale";
 import { type Ground, wordAt } from "./query";
 import { statusOf } from "./status";
 
@@ -32,6 +34,7 @@ export function FlowPanel({ asked, shown, ground, whyNot, caption, selected, onH
   const { source, state, update, announce } = usePage();
   const { view, specials, tokens, token } = state;
   const flow = asked.value;
+  const isOld = asked.pending && shown !== null;
   // A link may ask for rings where there is no room for them.
   const drawn = view === "rings" && flow && whyNoRings(flow) !== null ? "ladder" : view;
   const chosen = shown ? wordsOf(selected, state.head, shown).join(" ") : "";
@@ -43,8 +46,9 @@ export function FlowPanel({ asked, shown, ground, whyNot, caption, selected, onH
     [shown, drawn, specials, tokens, token],
   );
   return (
-    <section className="panel flow" aria-labelledby="flow" aria-busy={asked.pending}>
+    <section className={panelClass("flow", isOld)} aria-labelledby="flow" aria-busy={asked.pending}>
       <h2 id="flow">Flow</h2>
+      <Stale isOld={isOld} />
       {whyNot ? (
         <p>{whyNot}</p>
       ) : (
@@ -68,6 +72,15 @@ export function FlowPanel({ asked, shown, ground, whyNot, caption, selected, onH
               <p className="status" role="status">
                 {statusOf(shown, amongOf(state))}
               </p>
+              {isLower(state, shown) && (
+                <p className="dim">
+                  Coverage opened at {Math.round(100 * shown.coverage)}%, as much as {READABLE} edges can
+                  show.{" "}
+                  <button type="button" className="small" onClick={() => update({ coverage: 0.5 })}>
+                    Show 50%
+                  </button>
+                </p>
+              )}
               <p className={chosen ? "chosen" : "chosen dim"} role="status">
                 {chosen || "Click an edge, a head or a word: its numbers stand here."}
               </p>
@@ -75,7 +88,8 @@ export function FlowPanel({ asked, shown, ground, whyNot, caption, selected, onH
               <p className="dim">{shown.flow.note}</p>
               {shown.flow.influence && (
                 <p className="dim">
-                  Tokens reached, from the input up: {shown.flow.influence.reached.join(", ")} of{" "}
+                  Dots are as large as the influence I of the token there: how often it was reached, with
+                  decay. Tokens reached, from the input up: {shown.flow.influence.reached.join(", ")} of{" "}
                   {shown.flow.tokens.length}.
                 </p>
               )}
@@ -86,6 +100,10 @@ export function FlowPanel({ asked, shown, ground, whyNot, caption, selected, onH
       )}
     </section>
   );
+}
+
+function isLower({ coverage }: ViewState, shown: ShownFlow): boolean {
+  return coverage === null && shown.coverage < 0.5;
 }
 
 function amongOf({ tokens, heads, layers, segments, least }: ViewState): string {

@@ -12,6 +12,7 @@ import { usePage } from "../shell/context";
 import { useAsked } from "../shell/useAsked";
 import { useKeptJob } from "../shell/useKeptJob";
 import { STATISTICS, namesOf } from "../state/choices";
+import { Stale, panelClass } from "./Stale";
 import { toggled } from "./query";
 
 interface Props {
@@ -63,9 +64,11 @@ export function HeadMap({ input, caption }: Props) {
   const fault = small ? tensors.fault : isJob ? job.fault : asked.fault;
   const pending = small ? tensors.pending : isJob ? job.running : asked.pending;
   const ready = small ? maps !== null : heads !== null && heads.statistic === statistic;
+  const isOld = pending && ready;
   return (
-    <section className="panel heads" aria-labelledby="heads" aria-busy={pending}>
+    <section className={panelClass("heads", isOld)} aria-labelledby="heads" aria-busy={pending}>
       <h2 id="heads">Heads</h2>
+      <Stale isOld={isOld} />
       <p className="controls">
         <label>
           <span className="unseen">One number per head</span>
@@ -82,7 +85,7 @@ export function HeadMap({ input, caption }: Props) {
               </option>
             ))}
             <option value="thumbnails" disabled={reach ? !reach.thumbnails : false}>
-              maps in small
+              thumbnails
             </option>
           </select>
         </label>

@@ -1,36 +1,35 @@
-/** What the colours of the text mean, with their ends. */
+/** What the colours of one strip mean, with their ends: every method has its own scale. */
 
 import type { OneExplanation, Explanations } from "../api/types";
+import { endsOf, rampOf } from "../render/strip";
 import type { Theme } from "../render/scene";
-import { plain } from "../shell/figures";
-import { largest, tint } from "./tint";
+import { scaleOf, tint } from "../render/tint";
 
 interface Props {
   readonly one: OneExplanation;
   readonly target: Explanations["target"];
   readonly theme: Theme;
+  readonly underlined?: boolean; // say what the underline is
 }
 
-const STEPS = [-1, -0.6, -0.25, 0, 0.25, 0.6, 1];
-
-export function Legend({ one, target, theme }: Props) {
-  const most = plain(largest(one));
-  const steps = one.signed ? STEPS : STEPS.slice(3);
+export function Legend({ one, target, theme, underlined = false }: Props) {
+  const scale = scaleOf(one);
+  const { low, high } = endsOf(scale, nameOf(target));
   return (
     <p className="legend">
-      <span>{one.signed ? `−${most}, against` : "0"}</span>
+      <span>{low}</span>
       <span className="ramp" aria-hidden="true">
-        {steps.map((step) => (
+        {rampOf(scale).map((step) => (
           <span key={step} style={{ background: tint(step, one.signed, theme).background }} />
         ))}
       </span>
-      <span>
-        {one.signed
-          ? `${most}, for ${nameOf(target)}`
-          : `${most}; no sign: may count for ${nameOf(target)} or against`}
-      </span>
-      <span className="under-sample" aria-hidden="true" />
-      <span>underline: what of the traced flow ends there</span>
+      <span>{high}</span>
+      {underlined && (
+        <>
+          <span className="under-sample" aria-hidden="true" />
+          <span>underline: what of the traced flow ends there</span>
+        </>
+      )}
     </p>
   );
 }

@@ -1,7 +1,4 @@
-/** Which method tints the text, which stand beside it, and how far they agree. */
-
-import type { Agreement } from "../api/types";
-import { percent, plain } from "../shell/figures";
+/** Which method tints the text, and which stand beside it. */
 
 interface Props {
   readonly names: readonly string[]; // all that can be asked for
@@ -49,20 +46,5 @@ export function MethodSwitch({ names, chosen, onChange }: Props) {
         </select>
       </label>
     </span>
-  );
-}
-
-export function AgreementList({ agreement }: { readonly agreement: readonly Agreement[] }) {
-  if (agreement.length === 0) return null;
-  return (
-    <ul className="agreement" aria-label="How far the methods agree">
-      {agreement.map(({ a, b, tau, top, k, chance }) => (
-        <li key={`${a} ${b}`}>
-          <b>{a}</b> and <b>{b}</b>:{" "}
-          {tau === null ? "no τ, because one of them says the same of every word" : `τ = ${plain(tau)}`}; of
-          the top {k} they share {percent(top)} <span className="dim">(chance {percent(chance)})</span>
-        </li>
-      ))}
-    </ul>
   );
 }

@@ -4,22 +4,27 @@ import { type RefObject, useCallback, useEffect, useMemo, useRef } from "react";
 
 import type { Explanations, Flow } from "../api/types";
 import { usePage } from "../shell/context";
-import { Legend } from "./Legend";
-import { AgreementList, MethodSwitch } from "./Methods";
+import { HelpLink } from "../shell/HelpLink";
+import { AgreementTable } from "./AgreementTable";
+import { Legend, nameOf } from "./Legend";
+import { MethodSwitch } from "./Methods";
+import { Stale, panelClass } from "./Stale";
+import { StripExport } from "./StripExport";
 import { TextStrip } from "./TextStrip";
 import { Warnings } from "./Warnings";
 import { pinned } from "./pin";
 import type { Unit } from "./units";
 
 interface Props {
-  readonly explanations: Explanations;
+  readonly explanations: Explanations | null; // null: not there yet, or refused; the choice of methods stays
   readonly flow: Flow | null;
   readonly methods: readonly string[];
   readonly pending: boolean;
+  readonly caption: string;
   readonly place: RefObject<HTMLElement | null>;
 }
 
-export function TextPanel({ explanations, flow, methods, pending, place }: Props) {
+export function TextPanel({ explanations, flow, methods, pending, caption, place }: Props) {
   const { state, update, theme } = usePage();
   const reading = useRef<HTMLParagraphElement>(null);
   const onRead = useCallback((words: string) => {
@@ -35,9 +40,19 @@ export function TextPanel({ explanations, flow, methods, pending, place }: Props
   );
   const { token, tokens } = state;
   const chosen = useMemo(() => (token === null ? tokens : [...tokens, token]), [token, tokens]);
-  const first = explanations.explanations[0];
+  const isOld = pending && explanations !== null;
+  const exported = useMemo(
+    () =>
+      (explanations?.explanations ?? []).map((one) => ({
+        name: one.method,
+        one,
+        flow,
+        target: explanations ? nameOf(explanations.target) : "",
+      })),
+    [explanations, flow],
+  );
   return (
-    <section className="panel text" aria-labelledby="text" aria-busy={pending} ref={place}>
+    <section className={panelClass("text", isOld)} aria-labelledby="text" aria-busy={pending} ref={place}>
       <div className="head">
         <h2 id="text">Text</h2>
         <MethodSwitch names={methods} chosen={state.methods} onChange={(next) => update({ methods: next })} />
@@ -45,13 +60,14 @@ export function TextPanel({ explanations, flow, methods, pending, place }: Props
           <input type="checkbox" checked={state.words} onChange={() => update({ words: !state.words })} />{" "}
           words
         </label>
+        <Stale isOld={isOld} />
       </div>
-      <Warnings explanations={explanations} />
-      {explanations.explanations.map((one) => (
+      {explanations && <Warnings explanations={explanations} />}
+      {explanations?.explanations.map((one, index) => (
         <div key={one.method} className="one">
-          {state.methods.length > 1 && (
-            <p className="method">
-              {one.method}
+          <p className="method">
+            <HelpLink kind="method" name={one.method} />
+            {state.methods.length > 1 && (
               <button
                 type="button"
                 className="small"
@@ -60,8 +76,8 @@ export function TextPanel({ explanations, flow, methods, pending, place }: Props
               >
                 ×
               </button>
-            </p>
-          )}
+            )}
+          </p>
           <TextStrip
             explanations={explanations}
             one={one}
@@ -72,13 +88,30 @@ export function TextPanel({ explanations, flow, methods, pending, place }: Props
             onPin={onPin}
             onRead={onRead}
           />
+          <Legend
+            one={one}
+            target={explanations.target}
+            theme={theme}
+            underlined={index === 0 && flow !== null}
+          />
         </div>
       ))}
-      <p className="reading" ref={reading}>
-        {"\u00a0"}
-      </p>
-      {first && <Legend one={first} target={explanations.target} theme={theme} />}
-      <AgreementList agreement={explanations.agreement} />
+      {explanations && (
+        <>
+          <div className="under">
+            <StripExport
+              explanations={explanations}
+              strips={exported}
+              asWords={state.words}
+              caption={caption}
+            />
+            <p className="reading" ref={reading}>
+              {"\u00a0"}
+            </p>
+          </div>
+          <AgreementTable agreement={explanations.agreement} caption={caption} />
+        </>
+      )}
     </section>
   );
 }

@@ -5,8 +5,8 @@ import { afterEach, expect, test, vi } from "vitest";
 import type { Flow, OneExplanation } from "../api/types";
 import { contrast } from "../render/theme";
 import { DARK, LIGHT } from "../render/theme";
+import { tint } from "../render/tint";
 import { TextStrip } from "./TextStrip";
-import { tint } from "./tint";
 import type { Spoken } from "./units";
 
 afterEach(cleanup);

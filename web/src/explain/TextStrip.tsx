@@ -4,8 +4,9 @@ import { type KeyboardEvent, type MouseEvent, useMemo, useRef, useState, memo } 
 
 import type { Flow, OneExplanation } from "../api/types";
 import type { Theme } from "../render/scene";
+import { thickness } from "../render/strip";
+import { scaleOf, shadeOf, tint } from "../render/tint";
 import { percent, signed as withSign } from "../shell/figures";
-import { largest, shadeOf, tint } from "./tint";
 import { type Spoken, type Unit, ranksOf, scoresOf, sharesOf, unitsOf } from "./units";
 
 interface Props {
@@ -36,7 +37,7 @@ export const TextStrip = memo(function TextStrip({
   const scores = scoresOf(one, asWords);
   const ranks = useMemo(() => ranksOf(scores), [scores]);
   const shares = useMemo(() => sharesOf(flow, units), [flow, units]);
-  const most = largest(one);
+  const scale = useMemo(() => scaleOf(one), [one]);
   const mostShare = Math.max(...shares, 1e-9);
   const focusable = Math.min(place, units.length - 1);
   const segments = [...new Set(units.map(({ segment }) => segment))];
@@ -96,7 +97,7 @@ export const TextStrip = memo(function TextStrip({
                   aria-label={wordsOf(index)}
                   tabIndex={index === focusable ? 0 : -1}
                   style={{
-                    ...tint(shadeOf(scores[index] ?? 0, most), one.signed, theme),
+                    ...tint(shadeOf(scores[index] ?? 0, scale), one.signed, theme),
                     borderBottomWidth: flow ? thickness((shares[index] ?? 0) / mostShare) : 0,
                   }}
                   onClick={(event) => pin(event, index)}
@@ -114,9 +115,4 @@ export const TextStrip = memo(function TextStrip({
 
 function name(segment: number): string {
   return segment === 0 ? "A" : "B";
-}
-
-/** Pixels of an underline, in steps that the eye can tell apart. */
-function thickness(share: number): number {
-  return share < 0.02 ? 0 : Math.max(1, Math.round(5 * share));
 }

@@ -4,9 +4,11 @@ import { useCallback, useState } from "react";
 
 import type { TrustCard as Card, TrustTest } from "../api/types";
 import { curve } from "../render/curve";
-import type { Theme } from "../render/scene";
+import type { Table, Theme } from "../render/scene";
+import { CsvButton } from "../shell/CsvButton";
 import { Drawn } from "../shell/Drawn";
 import { FaultNote } from "../shell/FaultNote";
+import { HelpLink } from "../shell/HelpLink";
 import { JobLine } from "../shell/JobLine";
 import { plain } from "../shell/figures";
 import type { Working } from "../shell/useAsked";
@@ -63,7 +65,8 @@ function Tested({ card, caption }: { readonly card: Card; readonly caption: stri
         />
       ))}
       <p className="dim">
-        {card.units} units, {card.rankings} random rankings beside it.
+        {card.units} words or tokens, {card.rankings} random rankings beside it.{" "}
+        <CsvButton name="trust" caption={caption} table={testTable(card)} />
       </p>
     </>
   );
@@ -77,18 +80,21 @@ interface MethodProps {
 }
 
 function Method({ method, card, isFirst, caption }: MethodProps) {
-  const questions = new Map(card.rules.map((rule) => [rule.name, rule.question]));
+  const rules = new Map(card.rules.map((rule) => [rule.name, rule]));
   const tested = method.tests.filter(({ verdict }) => verdict !== "not tested");
   const rest = method.tests.filter(({ verdict }) => verdict === "not tested");
   return (
     <details open={isFirst} className="tested">
       <summary>
-        <b>{method.method}</b> <Verdict verdict={method.verdict} />
+        <b>
+          <HelpLink kind="method" name={method.method} />
+        </b>{" "}
+        <Verdict verdict={method.verdict} />
       </summary>
       {card.methods.length > 1 && <p>{method.sentence}</p>}
       <ul className="tests">
         {tested.map((test) => (
-          <Test key={keyOf(test)} test={test} question={questions.get(test.name) ?? ""} caption={caption} />
+          <Test key={keyOf(test)} test={test} rule={rules.get(test.name)} caption={caption} />
         ))}
       </ul>
       {rest.length > 0 && (
@@ -96,12 +102,7 @@ function Method({ method, card, isFirst, caption }: MethodProps) {
           <summary className="dim">Not tested: {rest.map(nameOf).join(", ")}</summary>
           <ul className="tests">
             {rest.map((test) => (
-              <Test
-                key={keyOf(test)}
-                test={test}
-                question={questions.get(test.name) ?? ""}
-                caption={caption}
-              />
+              <Test key={keyOf(test)} test={test} rule={rules.get(test.name)} caption={caption} />
             ))}
           </ul>
         </details>
@@ -112,22 +113,28 @@ function Method({ method, card, isFirst, caption }: MethodProps) {
 
 interface TestProps {
   readonly test: TrustTest;
-  readonly question: string;
+  readonly rule: Card["rules"][number] | undefined;
   readonly caption: string;
 }
 
-function Test({ test, question, caption }: TestProps) {
+function Test({ test, rule, caption }: TestProps) {
+  const question = rule?.question ?? "";
   const [open, setOpen] = useState(test.name === "deletion");
   return (
     <li>
       <details open={open} onToggle={(event) => setOpen(event.currentTarget.open)}>
         <summary title={question}>
-          <b>{nameOf(test)}</b> {test.remove && <span className="dim">{test.remove} </span>}
+          <b>
+            <HelpLink kind="metric" name={rule?.metric ?? test.name}>
+              {nameOf(test)}
+            </HelpLink>
+          </b>{" "}
+          {test.remove && <span className="dim">{removal(test.remove)} </span>}
           <Verdict verdict={test.verdict} />
         </summary>
         <p>{test.why}</p>
         {question && <p className="dim">{question}</p>}
-        {test.curve && open && <DeletionCurve curve={test.curve} test={test.name} caption={caption} />}
+        {test.curve && open && <TestCurve curve={test.curve} test={test.name} caption={caption} />}
       </details>
       {figuresOf(test) && <p className="figures">{figuresOf(test)}</p>}
     </li>
@@ -140,13 +147,20 @@ interface CurveProps {
   readonly caption: string;
 }
 
-function DeletionCurve({ curve: numbers, test, caption }: CurveProps) {
+function TestCurve({ curve: numbers, test, caption }: CurveProps) {
+  const kept = test === "sufficiency";
   const draw = useCallback(
     (theme: Theme, width: number) =>
-      curve(numbers, { width, theme, title: `${test}: the target's probability while tokens are removed` }),
-    [numbers, test],
+      curve(numbers, {
+        width,
+        theme,
+        title: `${test}: the target's probability by the share of words that are ${kept ? "kept" : "removed"}`,
+        across: `share of the words ${kept ? "kept" : "removed"}`,
+        up: "probability of the target",
+      }),
+    [numbers, test, kept],
   );
-  return <Drawn name={`trust-${test}`} caption={caption} draw={draw} most={420} />;
+  return <Drawn name={`trust-${test}`} caption={`${caption} · test ${test}`} draw={draw} most={420} />;
 }
 
 function nameOf({ name }: TrustTest): string {
@@ -155,6 +169,31 @@ function nameOf({ name }: TrustTest): string {
 
 function keyOf({ name, remove }: TrustTest): string {
   return `${name} ${remove ?? ""}`;
+}
+
+/** How words are taken away, in words. */
+function removal(remove: string): string {
+  return { mask: "by masking", delete: "by deleting" }[remove] ?? remove;
+}
+
+const TEST_COLUMNS = [
+  "method", "test", "removal", "verdict", "value", "better", "random low", "random mean", "random high",
+  "percentile", "beaten", "of", "why",
+]; // prettier-ignore
+
+function testTable({ methods }: Card): Table {
+  return {
+    columns: TEST_COLUMNS,
+    rows: methods.flatMap(({ method, tests }) =>
+      tests.map(
+        (test) =>
+        [
+          method, test.name, test.remove, test.verdict, test.value, test.direction, test.null?.low,
+          test.null?.mean, test.null?.high, test.percentile, test.beaten, test.of, test.why,
+        ].map((value) => value ?? ""), // prettier-ignore
+      ),
+    ),
+  };
 }
 
 /** The value beside what chance gets, and the place among random rankings. */

@@ -12,31 +12,31 @@ import { stripplot } from "./stripplot";
 
 interface Props {
   readonly work: Working<Verified>;
-  readonly edges: number;
+  readonly edges: number | null; // null: not known yet
   readonly caption: string;
   readonly whyNot: string | null;
   readonly onVerify: () => void;
 }
 
 export function VerifyPath({ work, edges, caption, whyNot, onVerify }: Props) {
-  const reason = whyNot ?? (edges === 0 ? "No edge is shown." : null);
   return (
     <section className="panel verify" aria-labelledby="verify">
       <h2 id="verify">Verify the path</h2>
       {!work.value && !work.running && (
         <p className="dim">
-          Cuts the {edges} edges that are shown, and as many random ones, and looks at the prediction.
+          Cuts the {edges === null ? "" : `${edges} `}edges that are shown, and as many random ones, and looks
+          at the prediction.
         </p>
       )}
       {work.fault && <FaultNote fault={work.fault} onAgain={onVerify} />}
       {work.running ? (
         <JobLine job={work.job} onCancel={work.cancel} />
       ) : (
-        <button type="button" disabled={reason !== null} title={reason ?? undefined} onClick={onVerify}>
+        <button type="button" disabled={whyNot !== null} title={whyNot ?? undefined} onClick={onVerify}>
           {work.value ? "Verify again" : "Verify path"}
         </button>
       )}
-      {reason && <p className="dim">{reason}</p>}
+      {whyNot && <p className="dim">{whyNot}</p>}
       {work.value && <Result verified={work.value} caption={caption} />}
     </section>
   );

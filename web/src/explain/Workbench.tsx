@@ -4,28 +4,29 @@ import { useCallback, useMemo, useRef, useState } from "react";
 
 import type { TrustCard as Card, Verified } from "../api/types";
 import type { ShownFlow } from "../flow/shown";
-import { caption } from "../render/caption";
 import type { Hit } from "../render/scene";
-import { FaultNote } from "../shell/FaultNote";
 import { usePage } from "../shell/context";
+import { today } from "../shell/today";
 import { useKeptJob } from "../shell/useKeptJob";
+import { useSettled } from "../shell/useSettled";
 import "./explain.css";
-import { AskForm } from "./AskForm";
+import { Asking } from "./Asking";
 import { Details } from "./Details";
 import { FlowPanel } from "./FlowPanel";
 import { HeadMap } from "./HeadMap";
 import { HeadMatrix } from "./HeadMatrix";
-import { TargetSwitch } from "./TargetSwitch";
 import { TextPanel } from "./TextPanel";
 import { TrustCard } from "./TrustCard";
 import { VerifyPath } from "./VerifyPath";
-import { FORGET } from "./asked";
+import { captionsOf } from "./captions";
 import { toggled } from "./query";
 import { useNumbers } from "./useBench";
 import { useKeys } from "./useKeys";
 import { useMethods } from "./useMethods";
 import { useSelection } from "./useSelection";
 import { useWordFocus } from "./useWordFocus";
+
+const NOT_YET = "The answer to the new question is not there yet.";
 
 export function Workbench() {
   const page = usePage();
@@ -40,15 +41,18 @@ export function Workbench() {
   // An edge is a place in the list that is shown; in another list it is another edge.
   const selected = picked !== null && picked.of === traced.value ? picked.hit : null;
   const reach = source.reach ?? null;
+  useSettled(shown && !traced.pending && !state.classic ? { coverage: shown.coverage } : {});
 
   const trust = useKeptJob<Card>(JSON.stringify(["trust", session.started, input, state.methods]));
-  const edges = shown?.edges ?? [];
   const { path, key } = useMemo(() => pathOf(shown), [shown]);
   const verified = useKeptJob<Verified>(JSON.stringify(["verify", session.started, input]) + key);
-  const whyNoTrust = reach && !reach.trust ? reach.why : null;
-  const whyNoVerify = (reach && !reach.verify ? reach.why : null) ?? noFlow;
+  const whyNoTrust = (reach && !reach.trust ? reach.why : null) ?? (explained.pending ? NOT_YET : null);
+  const whyNoVerify =
+    (reach && !reach.verify ? reach.why : null) ??
+    noFlow ??
+    (traced.pending || shown === null ? NOT_YET : path.length === 0 ? "No edge is shown." : null);
   const verify = (): void => {
-    if (path.length > 0 && whyNoVerify === null)
+    if (whyNoVerify === null)
       verified.run((asking) => source.verify({ input, edges: path, draws: 30, seed: 0 }, asking));
   };
   useKeys(page, {
@@ -74,22 +78,12 @@ export function Workbench() {
     },
     [state.heads, traced.value, update],
   );
-  const facts = {
-    model: explanations?.model.name ?? input.model,
-    revision: explanations?.model.revision ?? null,
-  };
-  const plainCaption = caption({ ...facts, method: state.methods.join(", ") });
-  const flowCaption = caption({
-    ...facts,
-    weight: state.weight,
-    coverage: shown?.coverage ?? null,
-    hidden: shown && shown.flow.whole > 0 ? 1 - (shown.covered * shown.flow.total) / shown.flow.whole : null,
-  });
+  const captions = captionsOf(state, input, explanations, shown, ground, today());
   // A model without a head has nothing to explain, and still attends.
   const isInside =
     explanations !== null || (explained.fault && traced.value && !traced.fault && !traced.pending);
   const matrix = noFlow === null && state.head && isInside && (
-    <HeadMatrix input={input} head={state.head} tokens={ground.tokens} caption={plainCaption} />
+    <HeadMatrix input={input} head={state.head} tokens={ground.tokens} caption={captions.matrix} />
   );
   // A map of many tokens needs the wide column.
   const isLong = ground.tokens.length > 24;
@@ -98,39 +92,17 @@ export function Workbench() {
   return (
     <div className="bench">
       <h1 className="unseen">Explain</h1>
-      <div className="asking">
-        <AskForm
-          key={JSON.stringify([input.text, input.pair])}
-          input={input}
-          session={session}
-          pending={explained.pending}
-          whyNot={reach && !reach.input ? reach.why : null}
-          onAsk={(text, pair) => update({ ...FORGET, text, pair })}
-          onModel={(model) => update({ ...FORGET, model })}
-        />
-        {explanations && (
-          <TargetSwitch
-            explanations={explanations}
-            of={state.of}
-            target={state.target}
-            whyNot={reach && !reach.target ? reach.why : null}
-            onChange={update}
-          />
-        )}
-        {explained.fault && <FaultNote fault={explained.fault} onAgain={explained.again} />}
-        {!explanations && !explained.fault && <p className="dim">The model is being asked …</p>}
-      </div>
-      {explanations && (
-        <TextPanel
-          explanations={explanations}
-          flow={flow}
-          methods={methods}
-          pending={explained.pending}
-          place={textPlace}
-        />
-      )}
+      <Asking input={input} asked={explained} methods={methods} />
+      <TextPanel
+        explanations={explanations}
+        flow={flow}
+        methods={methods}
+        pending={explained.pending}
+        caption={captions.text}
+        place={textPlace}
+      />
       <div className="left">
-        {noFlow === null && isInside && <HeadMap input={input} caption={plainCaption} />}
+        {noFlow === null && isInside && <HeadMap input={input} caption={captions.heads} />}
         {!isLong && matrix}
       </div>
       {isInside && (
@@ -140,7 +112,7 @@ export function Workbench() {
             shown={shown}
             ground={ground}
             whyNot={noFlow}
-            caption={flowCaption}
+            caption={captions.flow}
             selected={selected}
             onHit={hit}
           />
@@ -149,6 +121,8 @@ export function Workbench() {
             <Details
               shown={shown}
               selected={selected}
+              isOld={traced.pending}
+              caption={captions.flow}
               onEdge={(index) => hit({ kind: "edge", index }, { add: false })}
             />
           )}
@@ -159,14 +133,14 @@ export function Workbench() {
           <TrustCard
             work={trust}
             methods={state.methods}
-            caption={plainCaption}
+            caption={captions.text}
             whyNot={whyNoTrust}
             onTest={() => trust.run((asking) => source.trust({ input, methods: [...state.methods] }, asking))}
           />
           <VerifyPath
             work={verified}
-            edges={edges.length}
-            caption={flowCaption}
+            edges={traced.pending ? null : path.length}
+            caption={captions.flow}
             whyNot={whyNoVerify}
             onVerify={verify}
           />

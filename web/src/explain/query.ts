@@ -175,6 +175,11 @@ export function chips(state: ViewState, ground: Pick<Ground, "tokens" | "words">
   return found;
 }
 
+/** What of the flow is let through, in words: without the trace and the class, which are no filters. */
+export function filtersOf(state: ViewState, ground: Pick<Ground, "tokens" | "words">): readonly string[] {
+  return chips({ ...state, token: null, target: null }, ground).map(({ label }) => label);
+}
+
 /** Pinned tokens of one word make one chip. */
 function grouped(tokens: readonly number[], words: readonly Word[]): readonly (readonly number[])[] {
   const groups = new Map<string, number[]>();

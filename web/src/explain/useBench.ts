@@ -35,7 +35,8 @@ export function useNumbers(): Numbers {
   );
   const flow = traced.value;
   const shown = useMemo(
-    () => (flow ? shownOf(flow, readable(state.coverage, flow)) : null),
+    // The classic definition has its own threshold: all that it reaches is shown.
+    () => (flow ? shownOf(flow, flow.influence ? 1 : readable(state.coverage, flow)) : null),
     [flow, state.coverage],
   );
   const explanations = explained.fault ? null : explained.value;

@@ -67,7 +67,7 @@ const DEEDS: Partial<Record<Pressed["action"], Deed>> = {
   },
   verify: (_, bench) => bench.verify(),
   export: ({ root }) => openExport(root ?? document),
-  link: ({ state, announce }) => void copyLink(state).then(announce),
+  link: ({ state, linked, announce }) => void copyLink(linked?.() ?? state).then(announce),
   query: ({ root }) => (root ?? document).querySelector<HTMLElement>("[data-query]")?.focus(),
   help: ({ update }) => update({ page: "help" }),
 };
@@ -105,7 +105,11 @@ function stepHead(
   announce(`Layer ${next[0]}, head ${next[1]}.`);
 }
 
-function stepCoverage({ update, announce }: Page, bench: Bench, by: number): void {
+function stepCoverage({ state, update, announce }: Page, bench: Bench, by: number): void {
+  if (state.classic) {
+    announce("The classic definition has its own threshold: all of it is shown.");
+    return;
+  }
   const coverage = Math.min(1, Math.max(0.01, Math.round(100 * (bench.coverage + by)) / 100));
   update({ coverage }, "replace");
   announce(`Coverage ${Math.round(100 * coverage)}%.`);

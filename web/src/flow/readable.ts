@@ -4,7 +4,7 @@ import type { Flow } from "../api/types";
 import { carriedShare, cover } from "./shown";
 
 const HALF = 0.5;
-const EDGES = 200;
+export const EDGES = 200;
 
 /** What was asked for; or half of the flow, and less where that takes more edges than a picture bears. */
 export function readable(asked: number | null, ...flows: readonly Flow[]): number {

@@ -68,7 +68,7 @@ export const GLOSSARY: readonly Term[] = [
   {
     term: "Entropy",
     meaning:
-      "How widely a head spreads its attention, as a share of the most there can be: 0 is one token, 1 all tokens alike.",
+      "How widely a head spreads its attention, as a share of the most there can be: 0 is one token, 1 alike to all tokens that it can see.",
   },
   {
     term: "Flow",

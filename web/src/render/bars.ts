@@ -1,8 +1,10 @@
 /** Bars with their names and numbers, and an interval where there is one. */
 
+import { ticks } from "d3-array";
+
 import { line, text } from "./marks";
 import type { Mark, Scene, Theme } from "./scene";
-import { figure, fit, widthOf } from "./text";
+import { figure as plain, fit, widthOf } from "./text";
 
 export interface Bar {
   readonly label: string;
@@ -19,13 +21,18 @@ export interface BarOptions {
   readonly signed?: boolean;
   readonly least?: number; // the ends of the axis, where the values should not set them
   readonly most?: number;
+  readonly axis?: boolean; // numbers under the bars
+  readonly written?: (value: number) => string; // in the unit of the picture
 }
 
 const ROW = 20;
 const SIZE = 12;
+const AXIS = 18;
 
 export function bars(items: readonly Bar[], options: BarOptions): Scene {
   const { theme, width, title } = options;
+  // The sign of a minus, rather than a hyphen.
+  const written: Written = (value) => (options.written ?? plain)(value).replaceAll("-", "−");
   const names = Math.min(width * 0.4, Math.max(24, ...items.map((item) => widthOf(item.label, SIZE)))) + 14;
   const numbers = 52;
   const ends = items
@@ -37,11 +44,19 @@ export function bars(items: readonly Bar[], options: BarOptions): Scene {
   const at = (value: number): number =>
     names + ((Math.min(most, Math.max(least, value)) - least) / (most - least)) * room;
 
-  const marks: Mark[] = [line(at(0), 4, at(0), 4 + items.length * ROW, theme.rule)];
+  const bottom = 4 + items.length * ROW;
+  const marks: Mark[] = [line(at(0), 4, at(0), bottom, theme.rule)];
+  if (options.axis) {
+    marks.push(line(names, bottom, names + room, bottom, theme.rule));
+    for (const tick of ticks(least, most, Math.max(2, Math.min(5, room / 60)))) {
+      marks.push(line(at(tick), bottom, at(tick), bottom + 3, theme.dim));
+      marks.push(text(at(tick), bottom + 14, written(tick), theme, { anchor: "middle", size: 10 }));
+    }
+  }
   items.forEach((item, row) => {
     const middle = 4 + row * ROW + ROW / 2;
     const hit = { kind: "cell", row, column: 0 } as const;
-    const words = item.title ?? `${item.label}: ${told(item)}`;
+    const words = item.title ?? `${item.label}: ${told(item, written)}`;
     marks.push(
       text(names - 8, middle + 4, fit(item.label, SIZE, names - 10), theme, {
         size: SIZE,
@@ -49,7 +64,7 @@ export function bars(items: readonly Bar[], options: BarOptions): Scene {
         anchor: "end",
       }),
     );
-    marks.push(text(names + room + 8, middle + 4, item.value === null ? "–" : figure(item.value), theme));
+    marks.push(text(names + room + 8, middle + 4, item.value === null ? "–" : written(item.value), theme));
     if (item.value === null) return;
     const [x1, x2] = [Math.min(at(0), at(item.value)), Math.max(at(0), at(item.value))];
     const fill = options.signed ? theme.signed(item.value < 0 ? -0.8 : 0.8) : theme.flow;
@@ -71,7 +86,7 @@ export function bars(items: readonly Bar[], options: BarOptions): Scene {
   });
   return {
     width,
-    height: 8 + items.length * ROW,
+    height: 8 + items.length * ROW + (options.axis ? AXIS : 0),
     marks,
     label: `${title}: ${items.length} bars.`,
     table: {
@@ -82,9 +97,11 @@ export function bars(items: readonly Bar[], options: BarOptions): Scene {
   };
 }
 
-function told({ value, low, high }: Bar): string {
+type Written = (value: number) => string;
+
+function told({ value, low, high }: Bar, written: Written): string {
   if (value === null) return "not known";
   const interval =
-    typeof low === "number" && typeof high === "number" ? ` (${figure(low)} to ${figure(high)})` : "";
-  return figure(value) + interval;
+    typeof low === "number" && typeof high === "number" ? ` (${written(low)} to ${written(high)})` : "";
+  return written(value) + interval;
 }

@@ -1,27 +1,47 @@
 /** The line under an exported picture: what it shows, of which model, and what it hides. */
 
-import { percent, widthOf } from "./text";
+import { percent, shorten, widthOf } from "./text";
 
 export interface Facts {
-  readonly model: string;
+  readonly model: string; // of a path, the last part is printed
   readonly revision?: string | null;
+  readonly fingerprint?: string | null; // where there is no revision
+  readonly text?: string | null;
+  readonly target?: string | null;
+  readonly what?: string | null; // such as "entropy of each head"
   readonly method?: string | null;
   readonly weight?: string | null;
+  readonly way?: string | null; // such as "back from the decision"
+  readonly filters?: readonly string[];
   readonly coverage?: number | null;
   readonly hidden?: number | null; // share of the flow that is not shown
   readonly date?: string | null; // as it is to be printed
 }
 
-export function caption({ model, revision, method, weight, coverage, hidden, date }: Facts): string {
+export function caption(facts: Facts): string {
+  const { text, target, what, method, weight, way, filters = [], coverage, hidden, date } = facts;
   const parts = [
-    revision ? `${model}@${revision}` : model,
+    named(facts),
+    text && `“${shorten(text.replace(/\s+/gu, " ").trim(), 60)}”`,
+    target && `target ${target}`,
+    what,
     method && `method ${method}`,
     weight && `edge weight ${weight.replaceAll("_", " ")}`,
+    way,
+    filters.length > 0 && `only: ${filters.join(", ")}`,
     typeof coverage === "number" && `coverage ${percent(coverage)}`,
     typeof hidden === "number" && `hidden ${percent(hidden)} of the flow`,
     date,
   ];
   return `whence · ${parts.filter(Boolean).join(" · ")}`;
+}
+
+function named({ model, revision, fingerprint }: Facts): string {
+  const name = model.replace(/[/\\]+$/, "");
+  const isPath = /^([/\\.~]|[a-z]:[/\\])/iu.test(name);
+  const short = isPath ? (name.split(/[/\\]/).at(-1) ?? name) : name;
+  const version = revision || fingerprint?.replace(/^.*:/, "").slice(0, 8);
+  return version ? `${short}@${version}` : short;
 }
 
 export const CAPTION = { left: 8, size: 10 } as const;

@@ -2,15 +2,17 @@
 
 import type { Table } from "./scene";
 
-/** The caption goes into the first line, as its only cell; without one the table begins at once. */
+/** The caption goes before the table, in lines that begin with `# `: readers of CSV can be told to pass over these. */
 export function csv(table: Table, caption: string): string {
   const rows = [table.columns, ...table.rows];
   const lines = rows.map((row) => row.map(cell).join(","));
-  return [...(caption ? [cell(caption)] : []), ...lines, ""].join("\r\n");
+  const above = caption ? caption.split(/[\r\n]+/).map((words) => `# ${words}`) : [];
+  return [...above, ...lines, ""].join("\r\n");
 }
 
 function cell(value: string | number): string {
   if (typeof value === "number") return Number.isFinite(value) ? String(value) : "";
   const harmless = /^[=+\-@\t\r\n]/.test(value) ? `'${value}` : value;
-  return /[",\r\n]/.test(harmless) ? `"${harmless.replaceAll('"', '""')}"` : harmless;
+  // A quoted # begins no comment; half of the tokens of a WordPiece model have one.
+  return /[",#\r\n]/.test(harmless) ? `"${harmless.replaceAll('"', '""')}"` : harmless;
 }

@@ -2,7 +2,7 @@
 
 import { line, text } from "./marks";
 import type { Command, Mark, Scene, Theme } from "./scene";
-import { figure, percent } from "./text";
+import { figure, fit, percent } from "./text";
 
 export interface CurveNumbers {
   readonly at: readonly number[]; // share of the tokens that is gone
@@ -16,14 +16,17 @@ export interface CurveOptions {
   readonly width: number;
   readonly theme: Theme;
   readonly title: string;
+  readonly across: string; // the name of the axis from left to right
+  readonly up: string; // and of the other
   readonly height?: number;
 }
 
 const LEFT = 34;
-const BOTTOM = 34;
-const TOP = 10;
+const BOTTOM = 48;
+const TOP = 22;
 
-export function curve(numbers: CurveNumbers, { width, theme, title, height = 150 }: CurveOptions): Scene {
+export function curve(numbers: CurveNumbers, options: CurveOptions): Scene {
+  const { width, theme, title, across, up, height = 176 } = options;
   const all = [...numbers.values, ...numbers.null_low, ...numbers.null_high, 0, 1];
   const [low, high] = [Math.min(...all), Math.max(...all)];
   const [right, bottom] = [width - 12, height - BOTTOM];
@@ -57,7 +60,9 @@ export function curve(numbers: CurveNumbers, { width, theme, title, height = 150
     const anchor = share === 0 ? "start" : share === 1 ? "end" : "middle";
     marks.push(text(x(share), bottom + 13, percent(share), theme, { anchor, size: 10 }));
   }
-  marks.push(...key(theme, LEFT, height - 8));
+  marks.push(text(2, 11, fit(up, 10, width - 8), theme, { size: 10 }));
+  marks.push(text(right, bottom + 26, across, theme, { anchor: "end", size: 10 }));
+  marks.push(...key(theme, LEFT, height - 6));
   numbers.values.forEach((value, row) => {
     const random = `random ${figure(numbers.null_mean[row] ?? 0)} (${figure(numbers.null_low[row] ?? 0)} to ${figure(numbers.null_high[row] ?? 0)})`;
     marks.push({
@@ -75,7 +80,7 @@ export function curve(numbers: CurveNumbers, { width, theme, title, height = 150
     marks,
     label: `${title}: from ${figure(numbers.values[0] ?? 0)} to ${figure(numbers.values.at(-1) ?? 0)}, with the band of random rankings.`,
     table: {
-      columns: ["share", "value", "random low", "random mean", "random high"],
+      columns: [across, up, "random low", "random mean", "random high"],
       rows: numbers.at.map((share, i) => [
         share,
         numbers.values[i] ?? "",

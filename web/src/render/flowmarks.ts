@@ -136,7 +136,24 @@ export function skippedAt({ flow, other }: ShownFlow, layer: number, token: numb
 
 export function rootName(flow: Flow): string {
   if (flow.token !== null) return nameOf(flow.tokens, flow.token);
-  return flow.target ? `the decision for ${quoted(flow.target.label)}` : "the first token";
+  return decisionName(flow);
+}
+
+function decisionName(flow: Flow): string {
+  if (!flow.target) return "the first token";
+  return flow.class_free ? "the decision" : `the decision for ${quoted(flow.target.label)}`;
+}
+
+/** What is traced, over a picture. */
+export function traceName(flow: Flow): string {
+  if (flow.token === null)
+    return flow.target && flow.class_free ? "the decision, the same whichever class" : decisionName(flow);
+  const word = nameOf(flow.tokens, flow.token);
+  return {
+    back: `back from ${word}`,
+    forward: `forward from ${word}`,
+    through: `from ${decisionName(flow)} back to ${word}`,
+  }[flow.direction];
 }
 
 /** One sentence that says what a picture of this flow shows. */
@@ -154,6 +171,7 @@ const PLACES: Record<Status, string> = { only: "", shared: "both", a: "A", b: "B
 /** The edges as rows, the strongest first. */
 export function flowTable({ flow, other, edges }: ShownFlow): Table {
   const columns = ["layer", "head", "from", "from token", "to", "to token", "weight"];
+  const influence = other ? null : flow.influence;
   const rows = edges.map((edge) => [
     edge.layer,
     edge.head < 0 ? "all" : edge.head,
@@ -163,8 +181,10 @@ export function flowTable({ flow, other, edges }: ShownFlow): Table {
     flow.tokens[edge.to]?.text ?? "",
     edge.weight,
     ...(other ? [edge.a, edge.b, edge.b - edge.a, PLACES[edge.status]] : [edge.flow]),
+    ...(influence ? [influence.values[edge.layer]?.[edge.to] ?? 0] : []),
   ]);
-  return { columns: [...columns, ...(other ? ["flow A", "flow B", "B − A", "in"] : ["flow"])], rows };
+  const flows = other ? ["flow A", "flow B", "B − A", "in"] : ["flow"];
+  return { columns: [...columns, ...flows, ...(influence ? ["influence of to"] : [])], rows };
 }
 
 export function edgesOf({ edges }: ShownFlow): number[] {

@@ -18,18 +18,18 @@ import type { Mark, Scene } from "./scene";
 import { gutter, GUTTER, SKIP, skips } from "./sinks";
 import { figure } from "./text";
 
-const LEFT = 60;
+const NAMES = 60; // of the layers
 
 export function heatmap(shown: ShownFlow, options: FlowOptions): Scene {
   const { flow, other } = shown;
   const { theme } = options;
   const hasGutter = (options.specials ?? "gutter") === "gutter";
-  const side = SKIP + (hasGutter ? GUTTER : 0);
+  const left = NAMES + SKIP + (hasGutter ? GUTTER : 0); // as in the ladder
   const top = 30 + (other ? 24 : 0);
   const pitch = Math.min(44, Math.max(20, 360 / flow.layers));
   const yOf = (level: number): number => top + (flow.layers - level) * pitch;
 
-  const grid = columns(shown, options, LEFT, options.width - side);
+  const grid = columns(shown, options, left, options.width - 8);
   const parts = bundles(shown.edges, ({ layer, to }) => `${layer} ${to}`);
   const byPlace = new Map(parts.map((part) => [`${part.edges[0]?.layer} ${part.edges[0]?.to}`, part]));
   const most = Math.max(...parts.map((part) => Math.max(part.a, part.b, other ? 0 : part.flow)), 1e-12);
@@ -38,10 +38,10 @@ export function heatmap(shown: ShownFlow, options: FlowOptions): Scene {
   const colour = (value: number): string =>
     isChange ? theme.difference(value / (change || 1)) : theme.sequential(Math.sqrt(value / most));
 
-  const marks: Mark[] = isChange ? legend(shown, options, LEFT, 14, change) : [];
-  if (other && !isChange) marks.push(text(LEFT, 18, "left half of a cell: A; right half: B", theme));
+  const marks: Mark[] = isChange ? legend(shown, options, 8, 14, change) : [];
+  if (other && !isChange) marks.push(text(8, 18, "left half of a cell: A; right half: B", theme));
   for (let layer = flow.layers - 1; layer >= 0; layer--) {
-    marks.push(text(LEFT - 8, yOf(layer) - pitch / 2 + 4, `layer ${layer}`, theme, { anchor: "end" }));
+    marks.push(text(NAMES - 8, yOf(layer) - pitch / 2 + 4, `layer ${layer}`, theme, { anchor: "end" }));
     for (const [token, x] of grid.x) {
       const part = byPlace.get(`${layer} ${token}`);
       const [a, b] = [part?.a ?? 0, part?.b ?? 0];
@@ -65,15 +65,15 @@ export function heatmap(shown: ShownFlow, options: FlowOptions): Scene {
   }
   const bottom = yOf(0) + 6;
   marks.push(...grid.labels(bottom));
-  marks.push(...skips(shown, theme, grid.right + 8, yOf));
-  if (hasGutter) marks.push(...gutter(shown, theme, grid.right + SKIP, yOf));
+  marks.push(...skips(shown, theme, NAMES, yOf));
+  if (hasGutter) marks.push(...gutter(shown, theme, NAMES + SKIP, yOf));
   const under = bottom + grid.deep + 26;
   if (!isChange) {
     const scale = { low: 0, high: most, colour, root: true, title: "flow to the token, by the edges shown" };
-    marks.push(...strip(scale, theme, LEFT, under, 220));
+    marks.push(...strip(scale, theme, NAMES, under, 220));
   }
   return {
-    width: Math.max(options.width, grid.right + side),
+    width: Math.max(options.width, grid.right + 8),
     height: under + (isChange ? 0 : 32),
     marks,
     label: flowLabel(shown, "Heatmap of layers by tokens"),

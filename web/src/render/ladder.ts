@@ -15,42 +15,44 @@ import {
   rootName,
   skippedAt,
   sum,
+  traceName,
   type FlowOptions,
 } from "./flowmarks";
 import { circle, line, text } from "./marks";
 import type { Mark, Path, Scene } from "./scene";
 import { gutter, GUTTER, SKIP, skips } from "./sinks";
-import { figure, fit } from "./text";
+import { figure, fit, widthOf } from "./text";
 
 // Of what stands at a token: below it, one thin line for the whole column says all that an eye can tell.
 const FAINT = 0.002;
 
-const LEFT = 60;
+const NAMES = 60; // of the layers
 const TOP = 44;
 
 export function ladder(shown: ShownFlow, options: FlowOptions): Scene {
   const { flow } = shown;
   const hasGutter = (options.specials ?? "gutter") === "gutter";
-  const side = SKIP + (hasGutter ? GUTTER : 0);
+  // What goes past stands beside the layers' names, in sight also where the columns run out of the window.
+  const left = NAMES + SKIP + (hasGutter ? GUTTER : 0);
   const head = TOP + (shown.other ? 24 : 0);
   const pitch = Math.min(84, Math.max(36, 440 / flow.layers));
   const yOf = (level: number): number => head + (flow.layers - level) * pitch;
 
-  const grid = columns(shown, options, LEFT, options.width - side);
+  const grid = columns(shown, options, left, options.width - 8);
   const bottom = yOf(0) + 12;
   const marks: Mark[] = [
-    ...legend(shown, options, LEFT, 14, mostEdge(shown)),
-    ...rows(shown, options, yOf, grid.right),
+    ...legend(shown, options, 8, 14, mostEdge(shown)),
+    ...rows(shown, options, yOf, left, grid.right),
     ...spines(shown, options, grid, yOf),
     ...curves(shown, options, grid, yOf),
     ...nodes(shown, options, grid, yOf),
     ...grid.labels(bottom),
-    ...root(shown, options, grid, yOf),
-    ...skips(shown, options.theme, grid.right + 8, yOf),
-    ...(hasGutter ? gutter(shown, options.theme, grid.right + SKIP, yOf) : []),
+    ...root(shown, options, grid, yOf, left),
+    ...skips(shown, options.theme, NAMES, yOf),
+    ...(hasGutter ? gutter(shown, options.theme, NAMES + SKIP, yOf) : []),
   ];
   return {
-    width: Math.max(options.width, grid.right + side),
+    width: Math.max(options.width, grid.right + 8),
     height: bottom + grid.deep + 8,
     marks,
     label: flowLabel(shown, "Ladder"),
@@ -67,14 +69,14 @@ function mostEdge({ edges }: ShownFlow): number {
   return edges.reduce((most, edge) => Math.max(most, Math.abs(edge.b - edge.a)), 0);
 }
 
-function rows({ flow }: ShownFlow, { theme }: FlowOptions, yOf: Level, right: number): Mark[] {
+function rows({ flow }: ShownFlow, { theme }: FlowOptions, yOf: Level, left: number, right: number): Mark[] {
   const lines = Array.from({ length: flow.layers + 1 }, (_, level) =>
-    line(LEFT, yOf(level), right, yOf(level), theme.rule, 0.5),
+    line(left, yOf(level), right, yOf(level), theme.rule, 0.5),
   );
   const names = Array.from({ length: flow.layers }, (_, layer) =>
-    text(LEFT - 8, (yOf(layer) + yOf(layer + 1)) / 2 + 4, `layer ${layer}`, theme, { anchor: "end" }),
+    text(NAMES - 8, (yOf(layer) + yOf(layer + 1)) / 2 + 4, `layer ${layer}`, theme, { anchor: "end" }),
   );
-  return [...lines, ...names, text(LEFT - 8, yOf(0) + 4, "input", theme, { anchor: "end" })];
+  return [...lines, ...names, text(NAMES - 8, yOf(0) + 4, "input", theme, { anchor: "end" })];
 }
 
 /** The skip connection: what goes past a layer and stays where it is. */
@@ -138,27 +140,40 @@ function level(dx: number, dy: number): number {
 function nodes(shown: ShownFlow, { theme }: FlowOptions, grid: Columns, yOf: Level): Mark[] {
   const marks: Mark[] = [];
   const most = Math.min(7, grid.unit * 0.4);
+  const counts = shown.other ? null : (shown.flow.influence?.values ?? null);
+  const highest = Math.max(1e-12, ...(counts ?? []).flat());
   const touched = new Set(
     shown.edges.flatMap(({ layer, source, to }) => [`${layer + 1} ${source}`, `${layer} ${to}`]),
   );
   for (let level = shown.flow.layers; level >= 0; level--) {
     for (const [token, x] of grid.x) {
       const mass = massAt(shown, level, token);
-      if (mass < FAINT && !touched.has(`${level} ${token}`)) continue;
+      const count = counts?.[level]?.[token] ?? 0;
+      if (counts ? count <= 0 : mass < FAINT && !touched.has(`${level} ${token}`)) continue;
+      const size = counts ? count / highest : Math.min(1, mass);
+      const influence = counts ? `, influence ${figure(count)}` : "";
       marks.push({
         kind: "path",
-        commands: circle(x, yOf(level), Math.max(0.8, most * Math.sqrt(Math.min(1, mass)))),
+        commands: circle(x, yOf(level), Math.max(0.8, most * Math.sqrt(size))),
         fill: theme.ink,
         hit: { kind: "token", token, level },
-        title: () => `${nameOf(shown.flow.tokens, token)} at level ${level}: ${figure(mass)} of the flow`,
+        title: () =>
+          `${nameOf(shown.flow.tokens, token)} at level ${level}: ${figure(mass)} of the flow${influence}`,
       });
+      // The classic figure itself, where there is room for it.
+      if (counts && grid.unit >= 34) {
+        const words = figure(Number(count.toPrecision(3)));
+        const isLast = x + 9 + widthOf(words, 9) > grid.right + 8;
+        const at = isLast ? { anchor: "end" as const, x: x - 9 } : { x: x + 9 };
+        marks.push(text(0, yOf(level) - 4, words, theme, { size: 9, ...at }));
+      }
     }
   }
   return marks;
 }
 
 /** Where the trace begins: on top for the decision, and below for a word whose way up is followed. */
-function root(shown: ShownFlow, options: FlowOptions, grid: Columns, yOf: Level): Mark[] {
+function root(shown: ShownFlow, options: FlowOptions, grid: Columns, yOf: Level, left: number): Mark[] {
   const { flow } = shown;
   const { theme } = options;
   const level = flow.direction === "back" ? flow.layers : 0;
@@ -172,11 +187,18 @@ function root(shown: ShownFlow, options: FlowOptions, grid: Columns, yOf: Level)
     stroke: theme.accent,
     strokeWidth: 2,
   };
-  if (level === 0) return [ring];
-  const isRight = x > (LEFT + grid.right) / 2;
+  const right = Math.max(grid.right, options.width - 8);
+  const isRight = x > (left + right) / 2;
   const at = isRight ? { x: x + 9, anchor: "end" as const } : { x: x - 9 };
-  const room = (isRight ? x : grid.right - x) - 8;
-  // Bold letters are wider.
-  const words = fit(rootName(flow), 13, room);
-  return [ring, text(0, yOf(level) - 18, words, theme, { ...at, fill: theme.ink, size: 12, bold: true })];
+  const room = (isRight ? x - left : right - x) - 8;
+  // Bold letters are wider. Where there is no room for all that is to be said, the root alone.
+  const full = traceName(flow);
+  const words = fit(widthOf(full, 13) <= room ? full : rootName(flow), 13, room);
+  const title = text(0, yOf(flow.layers) - 18, words, theme, {
+    ...at,
+    fill: theme.ink,
+    size: 12,
+    bold: true,
+  });
+  return [ring, title];
 }

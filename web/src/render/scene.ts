@@ -109,6 +109,8 @@ export interface Theme {
   readonly shared: string;
   /** 0..1 to a colour (cividis; its root is taken before by whoever wants it). */
   readonly sequential: (share: number) => string;
+  /** 0..1: paper to grey, for what has a size and no sign: neither the colour of "for" nor that of "against". */
+  readonly neutral: (share: number) => string;
   /** -1..1: vermillion, paper, blue. */
   readonly signed: (value: number) => string;
   /** -1..1: orange (A) to purple (B), for differences of models. */

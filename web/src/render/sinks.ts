@@ -7,9 +7,11 @@ import { CAPTION, captionLines } from "./caption";
 import type { Mark, Text, Theme } from "./scene";
 import { percent } from "./text";
 
-export const SKIP = 52;
-export const GUTTER = 108;
-const BAR = 56;
+export const SKIP = 40;
+export const GUTTER = 82;
+const BAR = 36;
+
+const SPECIALS = "What of the edges' flow ends on special tokens";
 
 type Level = (level: number) => number;
 
@@ -33,7 +35,7 @@ function between(yOf: Level, layer: number): number {
 /** Bars of the edges' flow that ends on special tokens; they are drawn here so that nothing is renormalised. */
 export function gutter(shown: ShownFlow, theme: Theme, x: number, yOf: Level): Mark[] {
   const { flow, other } = shown;
-  const marks: Mark[] = [text(x, yOf(flow.layers) - 18, "to special tokens", theme)];
+  const marks: Mark[] = [text(x, yOf(flow.layers) - 18, "to specials", theme, { title: SPECIALS })];
   for (let layer = 0; layer < flow.layers; layer++) {
     const bars = other
       ? [{ share: flow.special_share[layer], fill: theme.a }, { share: other.special_share[layer], fill: theme.b }] // prettier-ignore

@@ -60,6 +60,7 @@ export const LIGHT: Theme = {
   b: "#5e3c99",
   shared: "#80868d",
   sequential: fading("#ffffff", false),
+  neutral: (share) => mix("#ffffff", "#8d939b", share),
   signed: diverging("#d55e00", "#ffffff", "#0072b2"),
   difference: diverging("#e66101", "#ffffff", "#5e3c99"),
 };
@@ -76,6 +77,7 @@ export const DARK: Theme = {
   b: "#b79cf0",
   shared: "#878d94",
   sequential: fading("#15181c", true),
+  neutral: (share) => mix("#15181c", "#6d757e", share),
   signed: diverging("#f0782a", "#15181c", "#3d9fe0"),
   difference: diverging("#fd9a4d", "#15181c", "#b79cf0"),
 };

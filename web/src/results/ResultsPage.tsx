@@ -22,7 +22,7 @@ export function ResultsPage() {
   const open = stored.find(({ id }) => id === state.result) ?? null;
   const kinds = kindsOf(stored);
   return (
-    <div className="results-page with-list">
+    <div className={open ? "results-page with-list open" : "results-page with-list"}>
       <nav aria-label="Stored results">
         <h2>Results</h2>
         {kinds.length > 1 && (

@@ -19,6 +19,7 @@ import { useLive } from "./Live";
 import { Notices } from "./Notices";
 import { PageContext } from "./context";
 import { copyLink } from "./link";
+import { resolved } from "./resolved";
 import { useAsked } from "./useAsked";
 import { type ThemeChoice, useTheme } from "./useTheme";
 
@@ -47,9 +48,23 @@ export function App({ source, store }: Props) {
   useEffect(() => {
     document.title = `${PAGES[state.page]} · whence`;
   }, [state.page]);
+  useEffect(() => {
+    if (session.value) store.settle(resolved(state, session.value));
+  }, [store, state, session.value]);
   const page = useMemo(
-    () => session.value && { source, session: session.value, state, update: store.update, theme, announce },
-    [source, session.value, state, store, theme, announce],
+    () =>
+      session.value && {
+        source,
+        session: session.value,
+        state,
+        update: store.update,
+        settle: store.settle,
+        linked: store.linked,
+        theme,
+        announce,
+        refresh: session.again,
+      },
+    [source, session.value, session.again, state, store, theme, announce],
   );
   return (
     <div className="whence-app" data-theme={theme.name}>
@@ -60,7 +75,7 @@ export function App({ source, store }: Props) {
         <strong className="brand">whence</strong>
         <Nav state={state} />
         <span className="push" />
-        <LinkButton state={state} announce={announce} />
+        <LinkButton state={state} linked={store.linked} announce={announce} />
         <ThemeSwitch choice={choice} onChoice={setChoice} />
       </header>
       <Notices away={away} problems={problems === read ? [] : problems} onDismiss={() => setRead(problems)} />
@@ -97,14 +112,16 @@ function Nav({ state }: { readonly state: ViewState }) {
 
 function LinkButton({
   state,
+  linked,
   announce,
 }: {
   readonly state: ViewState;
+  readonly linked: () => ViewState;
   readonly announce: (text: string) => void;
 }) {
   const [copied, setCopied] = useState<ViewState | null>(null);
   const copy = async (): Promise<void> => {
-    announce(await copyLink(state));
+    announce(await copyLink(linked()));
     setCopied(state);
   };
   return (

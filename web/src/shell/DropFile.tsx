@@ -38,7 +38,7 @@ export function DropFile({ label, hint, accept, most, take }: Props) {
       (error: unknown) => {
         if (mine.signal.aborted) return;
         setBusy(null);
-        setFault(faultOf(error));
+        setFault(named(faultOf(error), file.name));
       },
     );
   };
@@ -78,6 +78,11 @@ export function DropFile({ label, hint, accept, most, take }: Props) {
       {fault && <FaultNote fault={fault} />}
     </div>
   );
+}
+
+/** A refusal that says which file it is about. */
+function named(fault: Fault, name: string): Fault {
+  return fault.message.includes(name) ? fault : { ...fault, message: `${name}: ${fault.message}` };
 }
 
 function tooLarge(file: File, most: number): Fault {

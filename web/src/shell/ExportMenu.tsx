@@ -20,12 +20,19 @@ interface Props {
 export function ExportMenu({ name, caption, scene, theme, draw }: Props) {
   const menu = useRef<HTMLDetailsElement>(null);
   const [dark, setDark] = useState(false);
+  const [problem, setProblem] = useState<string | null>(null);
   const themed = (): readonly [Scene, Theme] => {
     const chosen = dark ? DARK : LIGHT;
     return draw && chosen.name !== theme.name ? [draw(chosen), chosen] : [scene, theme];
   };
-  const save = (ending: string, content: Blob): void => {
-    download(`whence-${name}.${ending}`, content);
+  const save = (ending: string, content: () => Blob): void => {
+    try {
+      download(`whence-${name}.${ending}`, content());
+    } catch (error) {
+      setProblem(error instanceof Error ? error.message : String(error));
+      return;
+    }
+    setProblem(null);
     if (menu.current) menu.current.open = false;
   };
   const close = (event: KeyboardEvent): void => {
@@ -42,19 +49,24 @@ export function ExportMenu({ name, caption, scene, theme, draw }: Props) {
       <div className="sheet">
         <button
           type="button"
-          onClick={() => save("svg", new Blob([svg(...themed(), caption)], { type: "image/svg+xml" }))}
+          onClick={() => save("svg", () => new Blob([svg(...themed(), caption)], { type: "image/svg+xml" }))}
         >
           SVG
         </button>
-        <button type="button" onClick={() => save("png", png(...themed(), caption, 2))}>
+        <button type="button" onClick={() => save("png", () => png(...themed(), caption, 2))}>
           PNG
         </button>
         <button
           type="button"
-          onClick={() => save("csv", new Blob([csv(scene.table, caption)], { type: "text/csv" }))}
+          onClick={() => save("csv", () => new Blob([csv(scene.table, caption)], { type: "text/csv" }))}
         >
           CSV
         </button>
+        {problem !== null && (
+          <p className="problem" role="alert">
+            {problem}
+          </p>
+        )}
         {draw && (
           <label>
             <input type="checkbox" checked={dark} onChange={(event) => setDark(event.target.checked)} /> dark

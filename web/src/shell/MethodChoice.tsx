@@ -1,6 +1,7 @@
-/** One of the methods, as the help page lists them. */
+/** One of the methods, as the help page lists them, with the way to its card. */
 
 import { useMethods } from "../explain/useMethods";
+import { HelpLink } from "./HelpLink";
 
 interface Props {
   readonly value: string;
@@ -10,13 +11,18 @@ interface Props {
 export function MethodChoice({ value, onChange }: Props) {
   const names = useMethods();
   return (
-    <label>
-      Method{" "}
-      <select value={value} onChange={(event) => onChange(event.target.value)}>
-        {(names.includes(value) ? names : [value, ...names]).map((name) => (
-          <option key={name}>{name}</option>
-        ))}
-      </select>
-    </label>
+    <span className="method-choice">
+      <label>
+        Method{" "}
+        <select value={value} onChange={(event) => onChange(event.target.value)}>
+          {(names.includes(value) ? names : [value, ...names]).map((name) => (
+            <option key={name}>{name}</option>
+          ))}
+        </select>
+      </label>{" "}
+      <HelpLink kind="method" name={value}>
+        what is it?
+      </HelpLink>
+    </span>
   );
 }

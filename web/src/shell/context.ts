@@ -16,9 +16,15 @@ export interface Page<S extends Source = Source> {
   readonly session: Session;
   readonly state: ViewState;
   readonly update: Update;
+  /** Says what is shown where the state leaves it open, so that the link holds it too. */
+  readonly settle?: (shown: Partial<ViewState>) => void;
+  /** The state as a link is to have it; absent: as it is. */
+  readonly linked?: () => ViewState;
   readonly theme: Theme;
   /** Says one sentence to a screen reader, politely. */
   readonly announce: (text: string) => void;
+  /** Asks the server again what it has: after a model or a file was brought. */
+  readonly refresh?: () => void;
   /** Where keys are heard, in a document that is not all ours; absent: everywhere. */
   readonly root?: HTMLElement;
   /** Hears of what is chosen and shown: a notebook gives it to Python. */

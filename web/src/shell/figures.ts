@@ -7,11 +7,14 @@ export type Written = (value: number) => string;
 /** Three digits, without an exponent where one can do without. */
 export const plain: Written = (value) => {
   if (value === 0) return "0";
-  if (Math.abs(value) < 1e-3) return value.toExponential(1).replaceAll("-", "−");
+  if (Math.abs(value) < 1e-3) return minus(value.toExponential(1));
   return minus(String(Number(value.toPrecision(3))));
 };
 
 export const percent: Written = (value) => `${minus((100 * value).toFixed(1))}%`;
+
+/** Three decimals, for figures that stand under each other. */
+export const fixed: Written = (value) => minus(value.toFixed(3));
 
 /** With its sign, for changes. */
 export const signed: Written = (value) => (value > 0 ? `+${plain(value)}` : plain(value));
@@ -46,6 +49,7 @@ export function grouped(number: number): string {
   return String(number).replace(/\B(?=(\d{3})+$)/g, "\u202f");
 }
 
-function minus(text: string): string {
-  return text.replace("-", "−");
+/** With the sign of a minus rather than a hyphen, in an exponent too. */
+export function minus(text: string): string {
+  return text.replaceAll("-", "−");
 }

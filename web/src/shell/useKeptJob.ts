@@ -9,6 +9,11 @@ import { useJob, type Working } from "./useAsked";
 const MOST = 12;
 const kept = new Map<string, unknown>();
 
+/** What came of work of this name, if it is still kept. */
+export function keptOutcome<T>(key: string): T | null {
+  return (kept.get(key) as T | undefined) ?? null;
+}
+
 /** As useJob. `key` names everything that the outcome depends on, the server's start among it. */
 export function useKeptJob<T>(key: string): Working<T> {
   const work = useJob<T>(key);
@@ -25,5 +30,5 @@ export function useKeptJob<T>(key: string): Working<T> {
     },
     [key, run],
   );
-  return { ...work, run: keepRun, value: work.value ?? (kept.get(key) as T | undefined) ?? null };
+  return { ...work, run: keepRun, value: work.value ?? keptOutcome<T>(key) };
 }

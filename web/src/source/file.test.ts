@@ -32,6 +32,7 @@ const FLOW: CarriedFlow = {
   model: "m",
   target: null,
   weight: "attention",
+  class_free: true,
   direction: "back",
   token: null,
   layers: 2,

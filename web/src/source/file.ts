@@ -213,6 +213,7 @@ function modelOf({ explanations, flows, without }: CarriedInput): ModelEntry {
     labels: model.labels,
     task: null,
     pairs: explanations.input.pair !== null,
+    takes_pairs: explanations.input.pair !== null,
     layers: flows[0]?.layers ?? null,
     heads: flows[0]?.heads ?? null,
     longest: null,

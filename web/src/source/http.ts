@@ -57,6 +57,7 @@ export function http(base = "", wait: (milliseconds: number) => Promise<void> = 
     leaning: (data, asked, asking) => job(`words/${encodeURIComponent(data)}`, asked, asking),
     habits: (data, asked, asking) => job(`habits/${encodeURIComponent(data)}`, asked, asking),
     upload: (file, asking) => put("/api/data", file, asking),
+    columns: (data, asked, asking) => post(`/api/data/${encodeURIComponent(data)}/columns`, asked, asking),
     results: (asking) => line.json("/api/results", {}, asking),
     addResult: (file, asking) => put("/api/results", file, asking),
   };

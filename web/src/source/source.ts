@@ -65,6 +65,8 @@ export interface Server extends Source {
   load(name: string, asking?: Asking): Promise<S["ModelEntry"]>;
   compareData(asked: S["CompareDataAsked"], asking?: Asking): Promise<S["Comparison"]>;
   upload(file: File, asking?: Asking): Promise<S["DataSet"]>;
+  /** Reads a data set anew, by other columns. */
+  columns(data: string, asked: S["ColumnsAsked"], asking?: Asking): Promise<S["DataSet"]>;
   predict(data: string, asked: S["PredictAsked"], asking?: Asking): Promise<S["Predicted"]>;
   leaning(data: string, asked: S["WordsAsked"], asking?: Asking): Promise<S["Leaning"]>;
   habits(data: string, asked: S["HabitsAsked"], asking?: Asking): Promise<S["Habits"]>;

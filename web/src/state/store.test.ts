@@ -80,3 +80,34 @@ test("without an address the state is kept all the same", () => {
   expect(told).toHaveBeenCalledOnce();
   expect(window.location.hash).toBe("#/explain?text=good");
 });
+
+test("what is shown joins the address and leaves the state as it is", () => {
+  const steps = window.history.length;
+  store.settle({ model: "reviews" });
+  store.settle({ coverage: 0.14 });
+  expect(window.location.hash).toBe("#/explain?model=reviews&text=good&m=attcat&p=14");
+  expect(window.history.length).toBe(steps);
+  expect(store.get()).toEqual({ ...DEFAULT, text: "good" });
+  expect(store.linked()).toMatchObject({ model: "reviews", coverage: 0.14 });
+});
+
+test("another question forgets what was settled for the one before", () => {
+  store.settle({ coverage: 0.14 });
+  store.update({ text: "bad" });
+  expect(window.location.hash).toBe("#/explain?text=bad");
+});
+
+test("while a hand moves, nothing is written before it rests", () => {
+  store.update({ coverage: 0.6 }, "replace");
+  store.settle({ model: "reviews" });
+  expect(window.location.hash).toBe("#/explain?text=good");
+  vi.advanceTimersByTime(200);
+  expect(window.location.hash).toBe("#/explain?model=reviews&text=good&m=attcat&p=60");
+});
+
+test("what was settled comes back as a choice", async () => {
+  store.settle({ coverage: 0.14 });
+  store.update({ token: 1 });
+  await back();
+  expect(store.get()).toEqual({ ...DEFAULT, text: "good", coverage: 0.14 });
+});

@@ -10,6 +10,10 @@ export interface Store {
   /** What of the last link could not be read. */
   readonly problems: () => readonly string[];
   readonly update: (change: Partial<ViewState>, mode?: Mode) => void;
+  /** Adds to the address what is shown where the state leaves it open: the server's model, the coverage that fits. */
+  readonly settle: (shown: Partial<ViewState>) => void;
+  /** The state as a link is to have it. */
+  readonly linked: () => ViewState;
   readonly subscribe: (listener: () => void) => () => void;
   readonly close: () => void;
 }
@@ -19,14 +23,16 @@ const REST = 150;
 
 export function addressStore(page: Window): Store {
   let { state, problems } = parse(page.location.hash);
+  let settled: Partial<ViewState> = {};
   let waiting: number | null = null;
   const listeners = new Set<() => void>();
   const tell = (): void => listeners.forEach((listener) => listener());
 
+  const linked = (): ViewState => ({ ...state, ...settled });
   const write = (mode: Mode): void => {
     if (waiting !== null) page.clearTimeout(waiting);
     waiting = null;
-    const address = format(state);
+    const address = format(linked());
     if (address === page.location.hash) return;
     if (mode === "push") page.history.pushState(null, "", address);
     else page.history.replaceState(null, "", address);
@@ -34,8 +40,9 @@ export function addressStore(page: Window): Store {
   const moved = (): void => {
     if (waiting !== null) page.clearTimeout(waiting);
     waiting = null;
-    if (format(state) === page.location.hash) return;
+    if (format(linked()) === page.location.hash) return;
     ({ state, problems } = parse(page.location.hash));
+    settled = {};
     tell();
   };
   page.addEventListener("popstate", moved);
@@ -50,11 +57,17 @@ export function addressStore(page: Window): Store {
       // A drag that has not been written yet belongs to the step before this one.
       if (mode === "push" && waiting !== null) write("replace");
       state = next;
+      settled = {};
       problems = [];
       if (mode === "push") write("push");
       else waiting ??= page.setTimeout(() => write("replace"), REST);
       tell();
     },
+    settle: (shown) => {
+      settled = { ...settled, ...shown };
+      if (waiting === null) write("replace");
+    },
+    linked,
     subscribe: (listener) => {
       listeners.add(listener);
       return () => listeners.delete(listener);
@@ -80,6 +93,8 @@ export function memoryStore(first: ViewState): Store {
       state = next;
       listeners.forEach((listener) => listener());
     },
+    settle: () => undefined,
+    linked: () => state,
     subscribe: (listener) => {
       listeners.add(listener);
       return () => listeners.delete(listener);

@@ -78,6 +78,11 @@ test("only what differs is written", () => {
   expect(format(state)).toBe("#/explain?text=not+bad,+at+all&m=attcat,rollout&tok=6&L=3-11&H=9.4");
 });
 
+test("a link that names its model names its methods", () => {
+  expect(format({ ...DEFAULT, model: "reviews" })).toBe("#/explain?model=reviews&m=attcat");
+  expect(format({ ...DEFAULT, page: "data", model: "reviews" })).toBe("#/data?model=reviews");
+});
+
 test("an empty address is the default", () => {
   for (const hash of ["", "#", "#/", "#/explain", "#/explain?"])
     expect(parse(hash)).toEqual({ state: DEFAULT, problems: [] });
@@ -93,6 +98,7 @@ test.each([
   ["#/explain?m=a,b,c,d,e", "The link's m=a,b,c,d,e cannot be read; the default holds."],
   ["#/explain?view=__proto__", "The link's view=__proto__ cannot be read; the default holds."],
   ["#/explain?classic=0,0,1", "The link's classic=0,0,1 cannot be read; the default holds."],
+  ["#/explain?text=", "The link's text is empty; an example stands in its place."],
   ["#/explain?color=red", "The link says “color”, which this page does not know."],
 ])("%s falls back and says so", (hash, problem) => {
   const parsed = parse(hash);

@@ -1,4 +1,4 @@
-/** ViewState <-> the part of the address after `#`. Only what differs from the default is written. */
+/** ViewState <-> the part of the address after `#`. Only what differs from the default is written, and the methods. */
 
 import { DIRECTIONS, PAGES, SEGMENTS, SPECIALS, STATISTICS, VIEWS, WEIGHTS } from "./choices";
 import * as field from "./fields";
@@ -75,8 +75,14 @@ function part<K extends keyof Fields>(name: K, state: ViewState): readonly strin
   const [key, { write }] = FIELDS[name];
   const value: ViewState[K] = state[name];
   const usual: ViewState[K] = DEFAULT[name];
-  if (value === null || (usual !== null && write(value) === write(usual))) return [];
+  if (value === null) return [];
+  if (usual !== null && write(value) === write(usual) && !isSpelledOut(name, state)) return [];
   return [`${key}=${encode(write(value))}`];
+}
+
+/** A link that names its model names its methods too: it is to say what is seen, whatever a default becomes. */
+function isSpelledOut(name: keyof Fields, { page, model }: ViewState): boolean {
+  return name === "methods" && model !== "" && (page === "explain" || page === "compare");
 }
 
 export interface Parsed {
@@ -93,6 +99,7 @@ export function parse(hash: string): Parsed {
   const change: { -readonly [K in keyof ViewState]?: ViewState[K] } = { page: page ?? DEFAULT.page };
   const given = new URLSearchParams(query);
   for (const name of NAMES) take(name, given, change, problems);
+  if (given.get("text") === "") problems.push("The link's text is empty; an example stands in its place.");
   const known = new Set<string>(NAMES.map((name) => FIELDS[name][0]));
   for (const key of new Set(given.keys())) {
     if (!known.has(key)) problems.push(`The link says “${short(key)}”, which this page does not know.`);

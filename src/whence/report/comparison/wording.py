@@ -1,6 +1,7 @@
 """How a comparison says things, on every surface the same."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from whence.report.figures import digits_of, interval
@@ -28,9 +29,11 @@ LEGEND = (
     "another head of its layer. Figures are means over the inputs with 95% intervals."
 )
 OVERLAP_LEGEND = (
-    "Overlap: the Jaccard index of the edges that carry {coverage:.0%} of the flow back from the decision; chance: "
-    "the same of random edges, as many in each layer."
+    "Overlap: the Jaccard index of the edges {which} that carry {coverage:.0%} of the flow back from the decision; "
+    "chance: the same of random edges, as many in each layer."
 )
+# Which edges count, by whether those that end on special tokens do.
+WHICH = {False: "to words", True: "to words and special tokens"}
 
 
 def one_line(text: Any) -> str:
@@ -39,8 +42,13 @@ def one_line(text: Any) -> str:
 
 
 def names(payload: Facts) -> tuple[str, str]:
-    """Return the names of the two models."""
-    return one_line(payload["a"]["name"]), one_line(payload["b"]["name"])
+    """Return the names of the two models; a folder goes by its last name."""
+    one, other = (one_line(payload[side]["name"]) for side in "ab")
+    return _short(one), _short(other)
+
+
+def _short(name: str) -> str:
+    return Path(name).name if Path(name).is_absolute() else name
 
 
 def title(payload: Facts) -> str:
@@ -53,7 +61,8 @@ def facts(payload: Facts) -> list[tuple[str, str]]:
     data, setting = payload["data"], payload["setting"]
     one, other = (
         name + (f" ({one_line(model['class'])})" if model.get("class") else "")
-        for name, model in zip(names(payload), (payload["a"], payload["b"]), strict=True)
+        for model in (payload["a"], payload["b"])
+        for name in [one_line(model["name"])]
     )
     told = [
         ("first model", one),
@@ -63,7 +72,8 @@ def facts(payload: Facts) -> list[tuple[str, str]]:
         ("decision", one_line(setting["decision"])),
         (
             "flow",
-            f"weighed by {one_line(setting['weight'])}, the edges that carry {setting['coverage']:.0%} of it",
+            f"weighed by {one_line(setting['weight'])}, the edges {WHICH[setting['specials']]} that carry "
+            f"{setting['coverage']:.0%} of it",
         ),
         ("seed", str(setting["seed"])),
     ]
@@ -176,10 +186,14 @@ def _moved(payload: Facts) -> list[str]:
             f"{payload['data']['used']} inputs are too few to say of any head whether it surely changed: more would."
         ]
     return [
-        f"{len(found['more'])} of {found['of']} heads surely {more}, {len(found['less'])} {less}."
+        f"{len(found['more'])} of {found['of']} heads surely {more}, and {len(found['less'])} {less}."
         for found, more, less in (
-            (changed["special"], "attend more to special tokens in the second model", "less"),
-            (changed["entropy"], "look more widely in the second model", "less"),
+            (
+                changed["special"],
+                "attend more to special tokens in the second model",
+                "attend less",
+            ),
+            (changed["entropy"], "look more widely in the second model", "look less widely"),
         )
     ]
 
@@ -245,7 +259,9 @@ def legend(payload: Facts) -> list[str]:
     """Say how to read the figures."""
     return [
         LEGEND,
-        OVERLAP_LEGEND.format(coverage=payload["overlap"]["coverage"]),
+        OVERLAP_LEGEND.format(
+            coverage=payload["overlap"]["coverage"], which=WHICH[payload["overlap"]["specials"]]
+        ),
         "°: cannot be told from the most changed (sign-flip test over the same inputs, corrected by Holm).",
     ]
 
@@ -253,11 +269,13 @@ def legend(payload: Facts) -> list[str]:
 def overlap(payload: Facts) -> str:
     """Say how much of the flow both models share."""
     found, used = payload["overlap"], payload["data"]["used"]
+    other = found["other"]
     if not found["jaccard"]["n"]:
         return "Flow: not known, as no input has any along edges, or too many edges carry it to be sorted."
     return (
         f"Flow: overlap {figure(found['jaccard'], said=used)} (random edges: "
         f"{figure(found['chance'], said=used)}); of all edges in either set "
         f"{figure(found['only_a'], said=used)} are only in the first model's, "
-        f"{figure(found['only_b'], said=used)} only in the second's."
+        f"{figure(found['only_b'], said=used)} only in the second's. Of the edges {WHICH[other['specials']]}: "
+        f"overlap {figure(other['jaccard'], said=used)} (random edges: {figure(other['chance'], said=used)})."
     )

@@ -44,7 +44,7 @@ def _bar(frame: Frame, one: Mapping[str, Any], top: float) -> list[str]:
     x, middle = at(one["value"]), top + 18 + _BAR / 2
     drawn = [
         box(min(zero, x), top + 18, abs(x - zero), _BAR, "column", _told(one)),
-        text(_LEFT + 3, top + 14, f"{name}  {one['value']:.3g}"),
+        text(_LEFT + 3, top + 14, f"{name}: {one['value']:.3g}"),
     ]
     if one.get("low") is not None and one.get("high") is not None:
         low, high = at(one["low"]), at(one["high"])

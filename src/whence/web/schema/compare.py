@@ -5,6 +5,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from whence.web.schema.common import (
+    TEXT,
     Asked,
     Given,
     Grid,
@@ -25,8 +26,8 @@ class CompareAsked(Asked):
 
     a: str = Field(max_length=300)
     b: str = Field(max_length=300)
-    text: str = Field(max_length=50_000)
-    pair: str | None = Field(default=None, max_length=50_000)
+    text: str = Field(max_length=TEXT)
+    pair: str | None = Field(default=None, max_length=TEXT)
     target: str | None = Field(default=None, max_length=300)
     weight: WeightName = "attention"
     direction: Direction = "back"
@@ -68,6 +69,7 @@ class Compared(Given):
     predictions: tuple[Prediction | None, Prediction | None]
     flows: tuple[Flow, Flow]
     difference: Difference
+    possible: list[int]  # per layer: edges of the query that carry anything in either model
     divergence: Grid  # mean Jensen-Shannon divergence of the rows, in bits
     decision: Grid  # of the row that the decision reads
     layers: list[float]  # mean over heads
@@ -84,6 +86,7 @@ class CompareDataAsked(Asked):
     data: str = Field(max_length=100)
     limit: int = Field(default=100, ge=1, le=2000)
     coverage: float = Field(default=0.5, gt=0, le=1)
+    specials: bool = False  # whether edges that end on special tokens count
     method: str | None = Field(default=None, max_length=100)
     seed: int = Field(default=0, ge=0, le=2**31 - 1)
 
@@ -128,14 +131,24 @@ class Named(Given):
     figures: Pair
 
 
+class OtherOverlap(Given):
+    """The same with, or without, edges that end on special tokens."""
+
+    specials: bool
+    jaccard: Interval
+    chance: Interval
+
+
 class Overlap(Given):
     """How much of the flow two models share, beside what random edges would."""
 
     coverage: float
+    specials: bool  # whether edges that end on special tokens count
     jaccard: Interval
     chance: Interval
     only_a: Interval  # edges, as shares of the union
     only_b: Interval
+    other: OtherOverlap
 
 
 class AttributionAgreement(Given):

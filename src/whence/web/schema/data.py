@@ -17,6 +17,18 @@ class DataSet(Given):
     pair: str | None
     label: str | None
     guessed: list[str]
+    columns: list[str]  # that the file has; none where it has no header
+
+
+class ColumnsAsked(Asked):
+    """Read a data set anew, by these columns.
+
+    For null the usual names are looked for, and with a text given there is no second one; "" is none.
+    """
+
+    text: str | None = Field(default=None, max_length=200)
+    pair: str | None = Field(default=None, max_length=200)
+    label: str | None = Field(default=None, max_length=200)
 
 
 class PredictAsked(Asked):

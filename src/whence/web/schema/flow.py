@@ -20,7 +20,7 @@ class Query(Asked):
     segments: list[SegmentPair] = Field(
         default=[], max_length=4
     )  # from a token of A to one of B, say
-    least: float = Field(default=0, ge=0)  # the smallest weight of an edge
+    least: float = Field(default=0, ge=0, allow_inf_nan=False)  # the smallest weight of an edge
     specials: bool = True  # whether edges that end on special tokens are among them
 
 
@@ -75,6 +75,7 @@ class Flow(Given):
     target: Target | None
     tokens: list[Token]
     weight: WeightName
+    class_free: bool  # whether the flow is the same whichever class is asked about
     direction: Direction
     token: int | None  # null: the decision
     layers: int
@@ -89,7 +90,9 @@ class Flow(Given):
     residual: list[list[float]]  # layers x tokens: what went past the layer by the skip connection
     residual_share: list[float | None]  # per layer
     special_share: list[float | None]  # per layer: of the edges' flow, what ends on special tokens
-    shares: list[float]  # per token: what ends there, at the input
+    shares: list[
+        float
+    ]  # per token: what ends there, at the input; forward: what arrives above the last layer
     influence: Influence | None
     note: str  # what the weight and its skip connection are, in a sentence
 

@@ -20,7 +20,8 @@ class ModelEntry(Given):
     kind: str | None  # its class
     labels: list[str]
     task: str | None
-    pairs: bool
+    pairs: bool  # whether two texts must be given
+    takes_pairs: bool | None  # whether two can be; null: not loaded, so not known
     layers: int | None
     heads: int | None
     longest: int | None  # tokens
