@@ -7,7 +7,7 @@ become a `Traced` (what flows), and of that `select` takes the strongest edges w
 from whence.flow.cards import CARDS, Card
 from whence.flow.classic import Classic, Influence, influence
 from whence.flow.graph import DIRECTIONS, Direction, Traced, trace_flow
-from whence.flow.habits import KINDS, Habits, favourites, habits
+from whence.flow.habits import KINDS, Habits, habits
 from whence.flow.heads import (
     divergence,
     entropy,
@@ -22,13 +22,9 @@ from whence.flow.query import Query, SegmentPair
 from whence.flow.select import Edges, cover, select
 from whence.flow.sets import (
     Difference,
-    Sets,
     chance_jaccard,
-    covering,
     difference,
-    jaccard,
     possible,
-    sets,
 )
 from whence.flow.weights import (
     CLASS_FREE,
@@ -58,28 +54,23 @@ __all__ = [
     "Name",
     "Query",
     "SegmentPair",
-    "Sets",
     "Traced",
     "Weights",
     "attention_maps",
     "attention_weights",
     "chance_jaccard",
     "cover",
-    "covering",
     "difference",
     "divergence",
     "entropy",
-    "favourites",
     "flow_payload",
     "gradient_importance",
     "habits",
     "influence",
-    "jaccard",
     "jensen_shannon",
     "open_keys",
     "possible",
     "select",
-    "sets",
     "special_mass",
     "thumbnails",
     "trace_flow",

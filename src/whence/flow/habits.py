@@ -60,14 +60,6 @@ def places(tokens: Sequence[Token], words: Sequence[Word]) -> NDArray[np.int64]:
     return np.select(cases, list(range(len(cases))), default=len(cases))
 
 
-def favourites(received: Floats, tokens: Sequence[Token], most: int = 5) -> list[tuple[str, float]]:
-    """Return the tokens that get most of one head's attention, (tokens,), the same ones added up."""
-    total: dict[str, float] = {}
-    for token, value in zip(tokens, received.tolist(), strict=True):
-        total[token.text] = total.get(token.text, 0.0) + value
-    return sorted(total.items(), key=lambda pair: (-pair[1], pair[0]))[:most]
-
-
 def _read_as(tokens: Sequence[Token], words: Sequence[Word]) -> NDArray[np.int64]:
     """Number the tokens by the word they belong to, equal words alike; -1 where there is none."""
     numbers: dict[str, int] = {}

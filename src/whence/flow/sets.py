@@ -1,4 +1,4 @@
-"""Two flows held against each other: the edges they share, how many chance would share, and what differs."""
+"""Two flows held against each other: how many edges chance would share, and what differs."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,43 +10,9 @@ from numpy.typing import NDArray
 from whence.core.errors import BadParameter
 from whence.flow.graph import Traced
 from whence.flow.query import Bools, Query
-from whence.flow.select import Edges, cover, wanted
+from whence.flow.select import wanted
 from whence.flow.strongest import Block, Ints, strongest
 from whence.flow.weights import Floats
-
-Key = tuple[int, int, int, int]  # layer, head, source, to
-
-
-@dataclass(frozen=True)
-class Sets:
-    """The edges of two sets, (layer, head, source, to), in order."""
-
-    shared: tuple[Key, ...]
-    only_a: tuple[Key, ...]
-    only_b: tuple[Key, ...]
-
-    @property
-    def jaccard(self) -> float:
-        """Shared edges as a share of all; two empty sets are the same."""
-        union = len(self.shared) + len(self.only_a) + len(self.only_b)
-        return len(self.shared) / union if union else 1.0
-
-
-def covering(edges: Edges, total: float, p: float) -> Edges:
-    """Return the smallest set of edges that carries the share p of the total."""
-    return edges.first(cover(edges, total, p))
-
-
-def sets(a: Edges, b: Edges) -> Sets:
-    """Sort the edges of two flows into those they share and those that one has alone."""
-    one, other = set(a.keys()), set(b.keys())
-    parts = (one & other, one - other, other - one)
-    return Sets(*(tuple(sorted(part)) for part in parts))
-
-
-def jaccard(a: Edges, b: Edges) -> float:
-    """Return the share of the edges of either flow that both have."""
-    return sets(a, b).jaccard
 
 
 def chance_jaccard(a: int, b: int, possible: int) -> float:
