@@ -73,7 +73,7 @@ describe("svg", () => {
 
 it("says in a caption what is shown, and of what", () => {
   const words = caption({
-    model: "/work/models/minilm/",
+    model: "/home/somebody/models/minilm/",
     fingerprint: "blake2b:0123456789abcdef",
     text: `a  film\n${"x".repeat(80)}`,
     target: "positive (logit)",

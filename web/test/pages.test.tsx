@@ -103,7 +103,7 @@ describe("the data set page", () => {
     expect(columns).toHaveBeenCalledWith("d", asked, expect.anything());
     expect(screen.queryByText("guessed")).toBeNull();
     // Another column is another data set: it is predicted anew.
-    expect(predict).toHaveBeenCalledTimes(2);
+    await vi.waitFor(() => expect(predict).toHaveBeenCalledTimes(2));
   });
 
   it("walks from one explained row to the next, and back to the table", async () => {

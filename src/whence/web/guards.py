@@ -81,7 +81,7 @@ class Guard:
 
         try:
             await self._app(scope, receive, sending)
-        except Exception as error:
+        except Exception as error:  # whatever it is, the asker hears of it in the one shape
             note(error, f"{scope['method']} {scope['path']}")
             if not begun:
                 await failure(error)(scope, receive, send)

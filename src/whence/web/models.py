@@ -50,7 +50,7 @@ class Model:
             self.state, self._error = "loading", None
             try:
                 self._explainer = self._load()
-            except Exception as error:
+            except Exception as error:  # whatever it is, those who wait for the model hear of it
                 self._error, self.state = fault(error), "failed"
                 self._failed(self, error)
                 raise
