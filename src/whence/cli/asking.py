@@ -4,11 +4,16 @@ import json
 import re
 import sys
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
 from whence.core.errors import BadEncoding, BadParameter, EmptyText, did_you_mean
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from whence.report.shown import Shown
 
 
 def method_names(start: str) -> list[str]:
@@ -130,6 +135,20 @@ def check_removal(remove: str | None, unit: str) -> None:
             raise BadParameter(
                 f"--{name} must be one of {', '.join(allowed)}. Got {value!r}.{near}"
             )
+
+
+def show(found: "Shown", console: "Console", *, html: Path | None, as_json: bool) -> None:
+    """Print a result, or its JSON; write its page if one was asked for, and say so on the other console."""
+    if html is not None:
+        found.to_html(html)
+    if as_json:
+        print_json(found.to_dict())
+        return
+    from rich.console import Console
+
+    Console().print(found)
+    if html is not None:
+        console.print(f"wrote {html}", style="dim", highlight=False, markup=False)
 
 
 def print_json(payload: dict[str, Any]) -> None:

@@ -148,13 +148,4 @@ def audit(
             progress=report,
             announce=announce,
         )
-    if html is not None:
-        found.to_html(html)
-    if as_json:
-        asking.print_json(found.to_dict())
-        return
-    from rich.console import Console
-
-    Console().print(found)
-    if html is not None:
-        console.print(f"wrote {html}", style="dim", highlight=False, markup=False)
+    asking.show(found, console, html=html, as_json=as_json)

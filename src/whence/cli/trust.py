@@ -79,13 +79,4 @@ def trust(
             progress=report,
             **limit,
         )
-    if html is not None:
-        card.to_html(html)
-    if as_json:
-        asking.print_json(card.to_dict())
-        return
-    from rich.console import Console
-
-    Console().print(card)
-    if html is not None:
-        console.print(f"wrote {html}", style="dim", highlight=False, markup=False)
+    asking.show(card, console, html=html, as_json=as_json)

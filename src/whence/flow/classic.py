@@ -47,7 +47,7 @@ class Influence:
         return strong
 
 
-def influence(maps: Floats, root: Floats, setting: Classic = Classic()) -> Influence:  # noqa: B008
+def influence(maps: Floats, root: Floats, setting: Classic = Classic()) -> Influence:  # noqa: B008, a frozen one
     """Follow attention down from the tokens that `root` (tokens,) gives any weight.
 
     V_L = the root's tokens, I_L = 1 at them; E_l = {(i, j, h): i in V_l, A ≥ τ}; V_{l-1} = {j: (i, j, h) in E_l},
