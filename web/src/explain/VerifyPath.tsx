@@ -47,12 +47,7 @@ function Result({ verified, caption }: { readonly verified: Verified; readonly c
     <div className="verified">
       <p>{verified.sentence}</p>
       {verified.tests.map((test) => (
-        <Cut
-          key={String(test.renormalised)}
-          test={test}
-          isSaid={test.sentence === verified.sentence}
-          caption={caption}
-        />
+        <Cut key={String(test.renormalised)} test={test} caption={caption} />
       ))}
       {verified.warnings.map(({ code, message }) => (
         <p key={code} className="dim">
@@ -65,11 +60,10 @@ function Result({ verified, caption }: { readonly verified: Verified; readonly c
 
 interface CutProps {
   readonly test: Verified["tests"][number];
-  readonly isSaid: boolean; // as the sentence above all
   readonly caption: string;
 }
 
-function Cut({ test, isSaid, caption }: CutProps) {
+function Cut({ test, caption }: CutProps) {
   const how = test.renormalised ? "the rest of each row makes up for it" : "nothing makes up for it";
   const draw = useCallback(
     (theme: Theme, width: number) =>
@@ -82,7 +76,7 @@ function Cut({ test, isSaid, caption }: CutProps) {
   );
   return (
     <>
-      {!isSaid && <p>{test.sentence}</p>}
+      <p>{test.sentence}</p>
       <Drawn
         name={test.renormalised ? "verify-renormalised" : "verify"}
         caption={`${caption} · path cut, ${how}`}
