@@ -9,7 +9,6 @@ export type ModelEntry = S["ModelEntry"];
 export type Input = S["Input"];
 export type Token = S["Token"];
 export type Word = S["Word"];
-export type Prediction = S["Prediction"];
 export type Explanations = S["Explanations"];
 export type OneExplanation = S["OneExplanation"];
 export type Agreement = S["Agreement"];
