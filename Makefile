@@ -21,7 +21,7 @@ $(STAMP): pyproject.toml constraints.txt src/whence/_version.py
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable . --group dev --group science
 	@touch $@
 
-demo: setup ## explain and test a few texts with the built-in models, and write whence-demo*.html
+demo: setup ## explain texts and a picture with the built-in models, test one, and write whence-demo*
 	$(BIN)/python scripts/demo.py
 
 test: lint page unit ## check the style, the types, the house, and run all tests
@@ -90,6 +90,9 @@ science: setup ## make the table of Jain & Wallace, and that of Transformers; it
 	$(BIN)/python -m bench.science.jain_wallace.table --cells build/science/jain_wallace/cells
 	$(if $(SCIENCE),,$(BIN)/python -m bench.science.transformers)
 	$(if $(SCIENCE),,$(BIN)/python -m bench.science.compare)
+	$(if $(SCIENCE),,$(BIN)/python -m bench.science.tasks)
+	$(if $(SCIENCE),,$(BIN)/python -m bench.science.shapes)
+	$(if $(SCIENCE),,$(BIN)/python -m bench.science.pets)
 
 clean: ## remove what was made here
-	rm -rf .venv build dist web/node_modules whence-demo*.html .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv build dist web/node_modules whence-demo*.html whence-demo*.png .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

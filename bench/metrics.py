@@ -80,7 +80,7 @@ def watched(model: Any) -> Iterator[list[Ids | None]]:
 def fresh(explainer: Any, explanations: Sequence[Any]) -> Trial:
     """Put explanations on trial, with nothing asked so far."""
     item = explanations[0].item
-    policy = explainer._sharing.policy([item], tests=True)
+    policy = explainer._maker.sharing.policy([item], tests=True)
     loaded = explainer._loaded
     return trial_of(
         loaded, item, explanations, how="mask", unit="token", policy=policy, seed=0, remaker=Remaker(loaded, policy),

@@ -1,7 +1,4 @@
-"""Which method works on which architecture: tiny models of each, every method tried, refusals by their reason.
-
-ViT takes pictures, which `explain` does not take yet: there, methods that read a trace are run on one.
-"""
+"""Which method works on which architecture: tiny models of each, every method tried, refusals by their reason."""
 
 from __future__ import annotations
 
@@ -11,14 +8,12 @@ from pathlib import Path
 import torch
 
 import whence
-from whence.capture import TargetSpec, trace
 from whence.core.errors import WhenceError
 from whence.core.registry import Entry
-from whence.data import Batch
-from whence.methods import is_reader, method
+from whence.methods import method
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from tests import zoo
+from tests import galleries, zoo
 
 WORKS = "✓"
 TITLES = {
@@ -39,19 +34,27 @@ TITLES = {
     "bart": "BART",
     "t5": "T5",
     "vit": "ViT",
+    "deit": "DeiT",
+    "deit-teacher": "DeiT with teacher",
+    "dinov2": "DINOv2",
+    "dinov2-registers": "DINOv2 with registers",
+    "beit": "BEiT",
+    "swin": "Swin",
+    "clip": "CLIP",
     "bilstm": "BiLSTM",
     "cnn": "CNN",
     "average": "Average",
 }
 REASONS = {
     "a": "an encoder and a decoder: there is no single attention row that explains both",
-    "b": "asks the model again about changed texts; a picture cannot be given to `explain` yet",
+    "b": "attends within windows and merges patches: there is no one map over the picture",
     "c": "one row of attention pools the tokens: there is no stack of maps to follow",
     "d": "an operation of the encoder has no rule",
 }
 # What a refusal says, and its letter.
 _SAID = {
     "has an encoder and a decoder": "a",
+    "within windows": "b",
     "pools its tokens by one row": "c",
     "has no rule for": "d",
 }
@@ -59,11 +62,8 @@ _SAID = {
 
 def cell(architecture: str, entry: Entry) -> str:
     """Try a method on an architecture: a tick, or the letter of the reason why not."""
-    if architecture == "vit":
-        return _on_pictures(entry)
     try:
-        rows = zoo.rows(architecture, lengths=(7, 5))
-        found = _explainer(architecture).explain(rows, method=entry.name)
+        found = _explained(architecture, entry)
     except WhenceError as error:
         letters = [letter for said, letter in _SAID.items() if said in str(error)]
         if not letters:
@@ -73,20 +73,12 @@ def cell(architecture: str, entry: Entry) -> str:
     return WORKS
 
 
-def _on_pictures(entry: Entry) -> str:
-    if not is_reader(entry):
-        return "b"
-    pixels = torch.randn(2, *zoo.PIXELS, generator=torch.Generator().manual_seed(0)).double()
-    patches = (zoo.PIXELS[1] // 4) ** 2
-    batch = Batch((), {"pixel_values": pixels}, torch.ones(2, patches + 1, dtype=torch.bool))
-    spec = TargetSpec.parse(1, ("a", "b", "c"))
-    seen = trace(_explainer("vit").model, batch, entry.facts["needs"], spec, "single_label")
-    returned = entry.fn(seen)
-    scores = returned[0] if isinstance(returned, tuple) else returned
-    # One score per patch, and one for the class token where it has a place of its own.
-    assert scores.shape in {(2, patches), (2, patches + 1)}
-    assert scores.isfinite().all()
-    return WORKS
+def _explained(architecture: str, entry: Entry) -> list[whence.Explanation]:
+    explainer = _explainer(architecture)
+    if architecture not in galleries.PICTURES:
+        return explainer.explain(zoo.rows(architecture, lengths=(7, 5)), method=entry.name)
+    pixels = {"pixel_values": galleries.pixels(architecture, 1)}
+    return explainer.explain([pixels], method=entry.name, **galleries.asked(architecture))
 
 
 _made: dict[str, whence.Explainer] = {}
@@ -94,8 +86,11 @@ _made: dict[str, whence.Explainer] = {}
 
 def _explainer(architecture: str) -> whence.Explainer:
     if architecture not in _made:
-        model = zoo.make_vit() if architecture == "vit" else zoo.make(architecture)
-        _made[architecture] = whence.load(model)
+        seen = architecture in galleries.PICTURES
+        model = galleries.make(architecture) if seen else zoo.make(architecture)
+        _made[architecture] = whence.load(
+            model, **(galleries.loading(architecture) if seen else {})
+        )
     return _made[architecture]
 
 

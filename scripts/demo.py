@@ -1,15 +1,17 @@
-"""`make demo`: explain a few texts with the built-in models and test an explanation, in the terminal and as pages."""
+"""`make demo`: explain texts and a picture with the built-in models and test an explanation, here and as pages."""
 
 from rich.console import Console
 from rich.rule import Rule
 
 import whence
-from whence.core.io import write_text
+from whence.core.io import write_bytes, write_text
+from whence.data.shapes import named
 from whence.explainer.page import offline
+from whence.report.picture.drawing import sheet
 from whence.report.terminal import render
 from whence.view import merge
 
-PAGE, CARD = "whence-demo.html", "whence-demo-trust.html"
+PAGE, CARD, MAPS = "whence-demo.html", "whence-demo-trust.html", "whence-demo-shapes.png"
 
 CASES = [
     ("reviews", "a gripping, beautifully acted film", None),
@@ -20,11 +22,17 @@ CASES = [
 ]
 # Long enough to tell an explanation from chance.
 TESTED = "the plot is thin and the jokes are stale, but the actors are wonderful and it moved me to tears"
-METHODS = {"reviews": ["attcat", "leave_one_out"], "decoy": ["raw_attention", "attcat"]}
+METHODS = {
+    "reviews": ["attcat", "leave_one_out"],
+    "decoy": ["raw_attention", "attcat"],
+    # On `shapes` it is known where a map belongs: rollout has one map for both objects, leave-one-out finds each.
+    "shapes": ["rollout", "leave_one_out"],
+}
+DRAWN = "shapes:7"
 
 
 def main() -> None:
-    """Explain, show, write the page."""
+    """Explain, show, write the pages."""
     console = Console()
     explainers = {name: whence.load(name) for name in METHODS}
     explained = []
@@ -33,13 +41,25 @@ def main() -> None:
         explained.append(list(found.values()))
         console.print(Rule(style="dim"))
         console.print(render(merge([one.to_dict() for one in found.values()]), top=4))
-    write_text(PAGE, offline(explained, title="whence: a few texts, explained"))
+    scene = named(DRAWN)
+    assert scene is not None
+    maps = []
+    for label in scene.labels:
+        found = explainers["shapes"].explain(DRAWN, method=METHODS["shapes"], target=label)
+        explained.append(list(found.values()))
+        maps.append(merge([one.to_dict() for one in found.values()]))
+        console.print(Rule(style="dim"))
+        console.print(render(maps[-1], top=4))
+    write_bytes(MAPS, sheet(maps))
+    write_text(PAGE, offline(explained, title="whence: texts and a picture, explained"))
     console.print(Rule(style="dim"))
     card = explainers["reviews"].trust(TESTED, method=["attcat", "raw_attention"])
     console.print(card)
     card.to_html(CARD)
     console.print(Rule(style="dim"))
-    console.print(f"The same as pages: {PAGE}, {CARD}", style="bold", highlight=False)
+    console.print(
+        f"The same as pages: {PAGE}, {CARD}; the maps: {MAPS}", style="bold", highlight=False
+    )
     console.print(
         "Raw attention points at the decoy, which has no effect at all: attention must be tested before it is "
         'believed.\nNext: .venv/bin/whence trust "your own text"',

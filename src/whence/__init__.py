@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from whence.comparison import Comparison, compare
     from whence.core.errors import WhenceError
     from whence.evaluation import evaluate, recommend
-    from whence.explainer import Explainer, Explanation, load
+    from whence.explainer import Explainer, Explanation, Generation, load
     from whence.training import train_attention
     from whence.widget import workbench
 
@@ -27,6 +27,7 @@ __all__ = [
     "Comparison",
     "Explainer",
     "Explanation",
+    "Generation",
     "WhenceError",
     "__version__",
     "audit",
@@ -43,6 +44,7 @@ _HOME = {
     "Comparison": "whence.comparison",
     "Explainer": "whence.explainer",
     "Explanation": "whence.explainer",
+    "Generation": "whence.explainer",
     "WhenceError": "whence.core.errors",
     "audit": "whence.audit",
     "compare": "whence.comparison",

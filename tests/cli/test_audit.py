@@ -285,7 +285,7 @@ def test_models_that_do_not_classify(run, data, tmp_path):
     assert "predicts a number" in err
     status, err = refused(run, tmp_path, data, "--model", "reviews-base")
     assert status == 34
-    assert "no classification head" in err
+    assert "does not classify whole inputs" in err
 
 
 def test_models_with_two_streams(run, data, tmp_path):

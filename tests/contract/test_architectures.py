@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import whence
-from tests import zoo
+from tests import galleries, zoo
 from tests.contract.state import assert_unchanged, snapshot
 from whence.core.errors import NotCapturable
 
@@ -131,7 +131,7 @@ def test_every_method_works_or_refuses_and_the_docs_say_so():
     assert build_docs.with_table(page, "architectures", table) == page, (
         "out of date: run `make docs`"
     )
-    assert set(architecture_table.TITLES) == {*zoo.ARCHITECTURES, *zoo.POOLING, "vit"}
+    assert set(architecture_table.TITLES) == {*zoo.ARCHITECTURES, *zoo.POOLING, *galleries.PICTURES}
 
 
 @pytest.mark.parametrize("name", sorted(zoo.TWO_STREAMS))

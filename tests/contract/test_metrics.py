@@ -13,15 +13,17 @@ from tests import zoo
 from tests.asked import listening
 from whence.metrics import metric, null_of
 
-METRICS = metric.names()
-FAITHFULNESS = [entry.name for entry in metric if entry.facts["kind"] == "faithfulness"]
+# What is measured on pixels has its own file: test_picture_metrics.py.
+TAKERS = [entry for entry in metric if entry.facts.get("takes") != "picture"]
+METRICS = [entry.name for entry in TAKERS]
+FAITHFULNESS = [entry.name for entry in TAKERS if entry.facts["kind"] == "faithfulness"]
 # What a person marked is compared with the ranking alone, and so is what the model loses.
 OF_RANKS = [
     entry.name
-    for entry in metric
+    for entry in TAKERS
     if entry.facts["kind"] in {"faithfulness", "plausibility"} and entry.facts["null"] != "shuffles"
 ]
-ALONE = [entry.name for entry in metric if entry.facts["kind"] != "agreement"]
+ALONE = [entry.name for entry in TAKERS if entry.facts["kind"] != "agreement"]
 METHODS = [
     "attcat",
     "gradient",
@@ -93,9 +95,10 @@ def test_the_names_are_a_contract():
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", METRICS)
+@pytest.mark.parametrize("name", metric.names())
 def test_facts(name):
     entry = metric.get(name)
+    assert entry.facts.get("takes") in (None, "text", "picture")
     low, high = entry.facts["range"]
     assert low < high
     for fact in ("cite", "formula", "cost", "misleads_when"):

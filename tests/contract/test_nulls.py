@@ -16,10 +16,11 @@ from whence.metrics import NULLS, metric, null_of
 from whence.stats import percentile
 
 # Not of one explanation and one model: these make the explanation again, and `random` made again is what it was.
-AGAIN = {entry.name for entry in metric if entry.facts.get("again")}
-DRAWN = {entry.name for entry in metric if entry.facts["null"] in NULLS} - AGAIN
-AGREEMENT = {entry.name for entry in metric if entry.facts["kind"] == "agreement"}
-FAITHFULNESS = {entry.name for entry in metric if entry.facts["kind"] == "faithfulness"}
+TAKERS = [entry for entry in metric if entry.facts.get("takes") != "picture"]
+AGAIN = {entry.name for entry in TAKERS if entry.facts.get("again")}
+DRAWN = {entry.name for entry in TAKERS if entry.facts["null"] in NULLS} - AGAIN
+AGREEMENT = {entry.name for entry in TAKERS if entry.facts["kind"] == "agreement"}
+FAITHFULNESS = {entry.name for entry in TAKERS if entry.facts["kind"] == "faithfulness"}
 PLACED = ("deletion", "sufficiency", "comprehensiveness", "loo_correlation")
 RANKINGS = 49
 

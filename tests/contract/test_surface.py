@@ -58,6 +58,7 @@ def test_the_public_names():
         "Comparison",
         "Explainer",
         "Explanation",
+        "Generation",
         "WhenceError",
         "__version__",
         "audit",

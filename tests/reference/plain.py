@@ -66,7 +66,7 @@ class Block:
     down: Linear
     activation: Callable[[Tensor], Tensor]
     norm2: Norm
-    mask: Tensor  # added to the scores: 0, or minus infinity
+    mask: Tensor | None  # added to the scores: 0, or minus infinity; a model of pictures has none
     gate: Linear | None = None  # Llama: activation(gate) times up
     turn: Tensor | None = None  # Llama: one rotation matrix for each place
     fused: bool = False  # GPT-2: query, key and value are one matrix product
@@ -97,7 +97,7 @@ class Block:
         key = torch.stack([key[self.shared(h)] for h in range(self.heads)])
         value = torch.stack([value[self.shared(h)] for h in range(self.heads)])
         scores = query @ key.mT / math.sqrt(self.head_size)
-        attention = (scores + self.mask).softmax(-1)
+        attention = (scores if self.mask is None else scores + self.mask).softmax(-1)
         context = torch.cat(list(attention @ value), dim=-1)
         attended = self.out(context)
         sum1 = attended + x

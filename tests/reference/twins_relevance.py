@@ -79,9 +79,11 @@ def back_through_block(
     to_attended, to_skip = through_sum(rules, at.attended, at.x, relevance)
     to_context = block.split(linear(block.out, at.context, to_attended))
     to_attention, to_value = through_product(at.attention, at.value, to_context)
-    # Where the mask forbids to look there is no attention and so no relevance: any finite mask will do.
-    mask = block.mask.clamp(min=-1e4).expand_as(at.scores)
-    to_scores, _ = through_sum(rules, at.scores, mask, to_attention)
+    to_scores = to_attention
+    if block.mask is not None:
+        # Where the mask forbids to look there is no attention and so no relevance: any finite mask will do.
+        mask = block.mask.clamp(min=-1e4).expand_as(at.scores)
+        to_scores, _ = through_sum(rules, at.scores, mask, to_attention)
     to_query, to_key = through_product(at.query, at.key.mT, to_scores)
     pieces = [
         linear(layer, at.seen, torch.cat(list(piece), dim=-1))

@@ -32,6 +32,7 @@ NAMES = (
     *("reviews", "reviews-base", "decoy"),
     *("conjunction", "negation", "copy", "redundancy", "saturation", "damper", "spotlight"),
 )
+PICTURES = "shapes"  # takes no text; test_shapes.py is about it
 LARGEST_FOLDER = 8_000_000
 LABELS = {0: "negative", 1: "positive"}
 
@@ -114,11 +115,11 @@ def test_labels(name: str) -> None:
 
 
 def test_catalogue_is_what_is_shipped() -> None:
-    assert set(CATALOGUE) == set(NAMES)
-    assert {path.name for path in BUILTIN.iterdir() if path.is_dir()} == set(NAMES)
+    assert set(CATALOGUE) == {*NAMES, PICTURES}
+    assert {path.name for path in BUILTIN.iterdir() if path.is_dir()} == {*NAMES, PICTURES}
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [*NAMES, PICTURES])
 def test_card_states_licence(name: str) -> None:
     card = (BUILTIN / name / "README.md").read_text(encoding="utf-8")
     assert "license: apache-2.0" in card

@@ -17,13 +17,18 @@ from whence.trial.steps import count_of, evenly
 
 FALLS = (0.4, 0.2, 0.1, 0.0)  # of the probability, by unit; they add up
 DOWN, UP = [4, 3, 2, 1], [1, 2, 3, 4]  # the ranking that follows the falls, and its opposite
-FAITHFULNESS = [entry.name for entry in metric if entry.facts["kind"] == "faithfulness"]
+FAITHFULNESS = [
+    entry.name
+    for entry in metric
+    if entry.facts["kind"] == "faithfulness" and entry.facts.get("takes") != "picture"
+]
 
 
 class Formula:
     """A model: what each label gets, by the set of units that are gone. It remembers what it was asked."""
 
     eps = 2**-52  # it answers in float64
+    rest = False  # every label has a name
 
     def __init__(self, shares, first):
         self.shares = shares

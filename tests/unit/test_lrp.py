@@ -282,6 +282,27 @@ def test_a_contrast_under_chefers_rules_is_the_difference_of_both():
     assert abs(both - (one - two)).max() <= 1e-6
 
 
+def test_transformer_attribution_tells_a_contrast_from_its_reverse():
+    """Relevance of both classes, and the sign from the gradient alone: with a sign in both it would cancel."""
+    explainer = whence.load(zoo.make("bert"), dtype="float64")
+    row, needs = zoo.rows("bert")[0], ("attention", "attention_grad", "relevance")
+    last = {"start_layer": -1, "row_normalise": False}
+    relevant, slopes = [], []
+    for target in (0, 1):
+        seen = explainer.trace(row, target=target, needs=needs)
+        layer = seen.layer(-1)
+        relevant.append(layer.weights_relevance(relevance(seen, "ours", "paper").quotient(layer)))
+        slopes.append(layer.map_grad())
+    for sign, target in ((1, (0, 1)), (-1, (1, 0))):
+        found = explainer.explain(
+            row, method="transformer_attribution", target=target, params=last
+        ).scores
+        weighed = (sign * (slopes[0] - slopes[1]) * (relevant[0] + relevant[1])).clamp(min=0)
+        wanted = seen.rows + torch.einsum("bq,bqk->bk", seen.rows, weighed.mean(1))
+        # The authors' epsilon is not linear: 1e-9 over sums down to 1e-3.
+        assert abs(found - wanted[0].numpy()).max() <= 1e-6
+
+
 def test_a_norm_with_more_inside_is_not_taken_for_a_norm():
     class DenseLayerNorm(nn.Module):
         def __init__(self):

@@ -102,8 +102,12 @@ def test_values_that_are_no_texts(tmp_path):
 
 
 def test_images_are_no_texts(shared):
-    with pytest.raises(BadExamples, match=r"pets_heldout_a.parquet has no column of texts; it has"):
-        examples(shared / "data" / "oxford_pets" / "pets_heldout_a.parquet")
+    path = shared / "data" / "oxford_pets" / "pets_heldout_a.parquet"
+    found = examples(path)
+    assert len(found) == 525 and all(one.seen and one.mask.trimap for one in found)
+    assert {one.label for one in found} == {"0", "1"}
+    with pytest.raises(BadExamples, match=r"row 1: 'jpeg' is .*\(bytes\)"):
+        examples(path, text="jpeg")
 
 
 def test_without_the_package_the_error_says_how_to_get_it(tmp_path):

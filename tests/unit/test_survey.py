@@ -6,12 +6,14 @@ import re
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from transformers import GPT2Config, GPT2ForSequenceClassification
 
 import whence
 from tests import zoo
 from tests.contract.state import assert_unchanged, snapshot
-from whence.core.errors import BadParameter, EmptyText, NoHead, UnknownMethod
+from whence.core.errors import BadParameter, BadPicture, EmptyText, NoHead, UnknownMethod
+from whence.data.shapes import draw
 from whence.flow import KINDS, special_mass
 from whence.stats import Interval
 from whence.stats.together import bootstraps
@@ -358,3 +360,17 @@ def test_progress_only_goes_up_and_ends_at_the_end(decoy, survey):
     assert told[-1] == (130, 130)
     assert np.all(np.diff([done for done, _ in told]) >= 0)
     assert len(told) >= 3
+
+
+def test_pictures_have_predictions_and_no_words(tmp_path):
+    for number in range(2):
+        scene = draw(number)
+        (tmp_path / scene.labels[0]).mkdir(exist_ok=True)
+        Image.fromarray(scene.pixels).save(tmp_path / scene.labels[0] / f"{number}.png")
+    shapes = whence.load("shapes")
+    found = predictions(shapes, tmp_path)
+    Predicted.model_validate(found)
+    assert {row["text"].split("/")[1] for row in found["rows"]} == {"0.png", "1.png"}
+    for survey in (words, habits):
+        with pytest.raises(BadPicture, match="patches are no words"):
+            survey(shapes, tmp_path)

@@ -245,7 +245,8 @@ def test_a_result_that_could_not_be_sent_is_refused(fresh, stored, tmp_path, sco
 
 
 def test_every_kind_of_result_has_a_page(fresh, data_file, explainer):
-    from whence import compare, evaluate, recommend
+    from whence import compare, evaluate, load, recommend
+    from whence.view import listed
 
     some = {"methods": ["attcat", "rollout"], "metrics": ["comprehensiveness"]}
     kinds = {
@@ -253,14 +254,24 @@ def test_every_kind_of_result_has_a_page(fresh, data_file, explainer):
         "evaluation": evaluate(explainer, data_file, **some),
         "recommendation": recommend(explainer, data_file, methods=some["methods"], budget=500),
     }
-    for kind, made in kinds.items():
-        raw = json.dumps(made.to_dict()).encode()
+    shapes = load("shapes")
+    rings = [shapes.explain("shapes:3", target=name).to_dict() for name in ("ring", "square")]
+    said = [explainer.explain("a good film", target=name).to_dict() for name in ("positive",)]
+    made = {kind: result.to_dict() for kind, result in kinds.items()}
+    made |= {"targets": listed(rings, "targets"), "entities": listed(said)}
+    for kind, result in made.items():
+        raw = json.dumps(result).encode()
         answer = put(fresh, "results", f"{kind}.json", raw)
         assert answer.status_code == 200, answer.text
         entry = answer.json()
         assert entry["kind"] == kind
-        assert "reviews" in entry["model"]
+        assert entry["model"]
         assert entry["summary"]
+        if kind == "targets":
+            assert (
+                entry["summary"]
+                == "ring, by generic_attention: shapes:3; square, by generic_attention: shapes:3"
+            )
         page = ask(fresh, "GET", f"/api/results/{entry['id']}/page").text
         assert "<script" not in page
 

@@ -37,8 +37,9 @@ def test_names_that_nothing_has(app):
     refused(explain(app, model="/etc/passwd"), 404, "unknown-model")
 
 
-def test_a_model_without_a_head(app):
-    refused(explain(app, model="reviews-base"), 422, "no-head")
+def test_a_model_that_decides_nothing_here(app):
+    said = refused(explain(app, model="reviews-base"), 422, "bad-encoding")
+    assert "write [MASK]" in said["message"]  # and what flows can be seen all the same
     asked = {"input": {**INPUT, "model": "reviews-base"}}
     assert ask(app, "POST", "/api/flow", json=asked).status_code == 200
     relevance = ask(app, "POST", "/api/flow", json={**asked, "weight": "relevance"})

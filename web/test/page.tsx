@@ -7,6 +7,7 @@ import { vi } from "vitest";
 import type { Session } from "../src/api/types";
 import { LIGHT } from "../src/render/theme";
 import { PageContext } from "../src/shell/context";
+import { withMethods } from "../src/shell/resolved";
 import { type Server, SourceError } from "../src/source/source";
 import { DEFAULT, type ViewState } from "../src/state/state";
 
@@ -20,6 +21,9 @@ export const SESSION: Session = {
     kind: null,
     labels: ["neg", "pos"],
     task: null,
+    modality: "text" as const,
+    zero_shot: false,
+    draws: false,
     pairs: false,
     takes_pairs: false,
     layers: 1,
@@ -32,7 +36,7 @@ export const SESSION: Session = {
   data: [],
   samples: [{ text: "a text", pair: null }],
   allow_load: false,
-  limits: { characters: 100, upload: 1000, seconds: 1, edges: 100 },
+  limits: { characters: 100, upload: 1000, seconds: 1, edges: 100, generated: 50 },
 };
 
 export const REFUSED = new SourceError({
@@ -70,7 +74,14 @@ export function show(
       latest = { ...latest, ...change };
       setNow(latest);
     };
-    const value = { source, session, state: now, update, theme: LIGHT, announce: announced };
+    const value = {
+      source,
+      session,
+      state: withMethods(now, session),
+      update,
+      theme: LIGHT,
+      announce: announced,
+    };
     return <PageContext.Provider value={value}>{page}</PageContext.Provider>;
   }
   render(<Frame />);

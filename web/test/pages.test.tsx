@@ -248,7 +248,7 @@ describe("the help page", () => {
   });
 
   it("opens a card, which then has a link", async () => {
-    const { state } = show(<HelpPage />, { help });
+    const { state } = show(<HelpPage />, { help }, { page: "help" });
     fireEvent.click(await screen.findByRole("button", { name: "rollout" }));
     expect(state().card).toBe("method:rollout");
     expect(screen.getByText("often")).toBeTruthy();

@@ -30,7 +30,7 @@ def looks_apart_by_chance(one: Subject, other: Subject) -> Numbers:
     """Return the same with the other's weights dealt out anew over the words of each example."""
     dealt = []
     for item, weights in zip(other.items, other.attention(), strict=True):
-        order = generator("dealt out", one.seed, item.ids).permutation(len(weights))
+        order = generator("dealt out", one.seed, item.key).permutation(len(weights))
         dealt.append(weights[order])
     return _apart(one.attention(), dealt)
 

@@ -44,7 +44,7 @@ def gradient(subject: Subject, *, detached: bool = True) -> list[Numbers]:
             embedding, grad = seen.embeddings()
             scores = (embedding.double() * grad.double()).sum(-1).abs().cpu().numpy()
             for number, row in zip(numbers, scores, strict=True):
-                found[number] = _sizes(row[subject.content[number]], loaded.dtype)
+                found[number] = _sizes(row[subject.places[number]], loaded.dtype)
             subject.tick(3 * len(numbers))
         subject.memo[key] = found
     kept: list[Numbers] = subject.memo[key]
@@ -78,7 +78,7 @@ def integrated_gradients(subject: Subject, **params: Any) -> list[Numbers]:
             tally = Tally(None, batch.items, [request])
             scores, _, passes = scored(loaded, request, seen, policy, tally)
             for number, row in zip(numbers, scores, strict=True):
-                found[number] = _sizes(row[subject.content[number]], loaded.dtype)
+                found[number] = _sizes(row[subject.places[number]], loaded.dtype)
             subject.tick(sum(1 + made.forward + 2 * made.backward for made in passes))
         subject.memo[key] = found
     kept: list[Numbers] = subject.memo[key]

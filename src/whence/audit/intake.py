@@ -95,11 +95,11 @@ def take(
 
 
 def _require_classes(explainer: Explainer) -> None:
-    task = explainer.loaded.task
-    if task in ("none", "regression"):
-        what = "has no classification head" if task == "none" else "predicts a number"
+    loaded = explainer.loaded
+    if not loaded.classifies or loaded.task == "regression":
+        what = "predicts a number" if loaded.classifies else "does not classify whole inputs"
         raise NoHead(
-            f"{explainer.loaded.name!r} {what}: an audit compares distributions over classes. "
+            f"{loaded.name!r} {what}: an audit compares distributions over classes. "
             "Give a model that classifies."
         )
 

@@ -63,7 +63,7 @@ def orders(subject: Subject, replayed: Replayed, count: int) -> Tensor:
     index = torch.arange(tokens).expand(rows, count, tokens).clone()
     for row, number in enumerate(replayed.numbers):
         free = replayed.movable[row].nonzero().squeeze(1).cpu()
-        draw = generator("permutation", subject.seed, subject.items[number].ids)
+        draw = generator("permutation", subject.seed, subject.items[number].key)
         for copy in range(count):
             index[row, copy, free] = free[torch.from_numpy(draw.permutation(len(free)))]
     return index.to(replayed.own.device)
@@ -108,7 +108,7 @@ def drawn(subject: Subject, replayed: Replayed, purpose: str, count: int, draw: 
     found = np.zeros((rows, count, channels, reads, tokens))
     movable, shares = replayed.movable.cpu().numpy(), replayed.shares.cpu().numpy()
     for row, (number, site) in enumerate(zip(replayed.numbers, replayed.sites, strict=True)):
-        source = generator(purpose, subject.seed, site.name, subject.items[number].ids)
+        source = generator(purpose, subject.seed, site.name, subject.items[number].key)
         real, free = np.flatnonzero(shares[row] > 0), np.flatnonzero(movable[row])
         values = draw(source, (count, channels, len(real), len(free)))
         found[row][:, :, real[:, None], free] = values

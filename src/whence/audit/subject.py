@@ -106,11 +106,24 @@ class Subject:
             for item in self.items
         ]
 
+    @cached_property
+    def places(self) -> list[NDArray[np.int64]]:
+        """Where the model has these tokens: of a picture, after what it puts before the patches."""
+        picture = self.items[0].picture
+        return self.content if picture is None else [one + picture.lead for one in self.content]
+
+    def names(self, number: int, places: Sequence[int]) -> list[str]:
+        """Name tokens of an example by the places where the model has them."""
+        item = self.items[number]
+        lead = 0 if item.picture is None else item.picture.lead
+        own = [*["(added by the model)"] * lead, *(token.text for token in item.tokens)]
+        return [own[place] for place in places]
+
     def attention(self, site: Site | None = None) -> list[Numbers]:
         """Return the weights over the content of each example: the mean of the heads, adding up to 1."""
         site = site or self.sites[0]
         found = []
-        for weights, places in zip(self._seen.attention, self.content, strict=True):
+        for weights, places in zip(self._seen.attention, self.places, strict=True):
             chosen = weights[list(site.layers)]
             chosen = chosen if site.head is None else chosen[:, site.head, None]
             mean = chosen.mean((0, 1))[places]
@@ -123,7 +136,7 @@ class Subject:
         """Return the weights over the content of each example, (layers, heads, content)."""
         return [
             weights[:, :, places]
-            for weights, places in zip(self._seen.attention, self.content, strict=True)
+            for weights, places in zip(self._seen.attention, self.places, strict=True)
         ]
 
     def batches(self) -> Iterator[tuple[list[int], Batch]]:
@@ -176,9 +189,9 @@ class Subject:
         movable = torch.zeros(len(rows), batch.real.shape[1], dtype=torch.bool)
         for row, number in enumerate(numbers):
             if self.special == "free" and not self._seen.pooled:
-                movable[row, : len(self.items[number])] = True
+                movable[row, : batch.real.shape[1]] = batch.real[row * copies].cpu()
             else:
-                movable[row, self.content[number]] = True
+                movable[row, self.places[number]] = True
         return Replayed(
             replay,
             batch,
@@ -211,9 +224,10 @@ class Subject:
             shares = probabilities(seen.logits.double(), loaded.task).cpu().numpy()
             weights, pooled = _read(seen).cpu().numpy(), seen.pooled
             reads = max(reads, Rows.of(seen.rows).places.shape[1])
+            real = batch.real.cpu().numpy()
             for row, number in enumerate(chosen):
                 said[number] = shares[row]
-                looked[number] = weights[row, :, :, : len(self.items[number])]
+                looked[number] = weights[row][:, :, real[row]]
             self.tick(len(chosen))
         return _Seen(np.stack(said), looked, pooled, reads)
 

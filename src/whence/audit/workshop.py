@@ -196,6 +196,11 @@ class Workshop:
             raise BadExamples(
                 "There are no examples to train on. Give labelled ones: train=..., --train FILE."
             )
+        if self.loaded.sees:
+            raise NoHead(
+                f"{self.loaded.name!r} sees pictures, and only models of texts are trained again here. Ask for "
+                "experiments that train nothing."
+            )
         if self.loaded.task != "single_label":
             raise NoHead(
                 f"{self.loaded.name!r} is no classifier with one label of several (its task is {self.loaded.task}), "

@@ -9,8 +9,9 @@ them tile by tile (`layer`).
 from whence.capture.answers import Answers
 from whence.capture.ask import Ask
 from whence.capture.forward import bare_logits
-from whence.capture.layer import AttentionLayer, contract, contract_normalised
+from whence.capture.layer import AttentionLayer, contract, contract_normalised, gather
 from whence.capture.manner import attention_as, watching
+from whence.capture.sides import Sides
 from whence.capture.target import Targets, TargetSpec, probabilities
 from whence.capture.trace import GRADIENTS, NEEDS, Trace, trace
 
@@ -20,6 +21,7 @@ __all__ = [
     "Answers",
     "Ask",
     "AttentionLayer",
+    "Sides",
     "TargetSpec",
     "Targets",
     "Trace",
@@ -27,6 +29,7 @@ __all__ = [
     "bare_logits",
     "contract",
     "contract_normalised",
+    "gather",
     "probabilities",
     "trace",
     "watching",

@@ -17,6 +17,7 @@ from whence.capture.found import altering
 from whence.capture.stages import grouped, stages
 from whence.core.errors import BadParameter, NotCapturable
 from whence.core.seed import generator
+from whence.models.table import token_table
 
 __all__ = ["dropped_out", "noisy", "randomised", "stages"]
 
@@ -42,7 +43,7 @@ def noisy(model: nn.Module, ids: Iterable[int], radius: float, seed: int) -> Ite
 
 def _table(model: Any) -> nn.Parameter:
     try:
-        table = model.get_input_embeddings()
+        table = token_table(model)
     except (NotImplementedError, AttributeError):  # what transformers raises where there is none
         table = None
     weight = getattr(table, "weight", None)

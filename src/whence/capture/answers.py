@@ -1,7 +1,7 @@
 """What the model says about variants of inputs: in batches of like length, and each distinct variant once."""
 
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import torch
@@ -12,7 +12,7 @@ from whence.capture.infill import Infill
 from whence.data import Encoded, Policy, batches, collate
 from whence.models import Infiller
 
-Key = tuple[bytes | str, ...]
+Key = tuple[Hashable, ...]
 
 
 class Answers:
@@ -79,7 +79,12 @@ class Answers:
 
 def key(item: Encoded) -> Key:
     """Return what two variants share exactly if they are the same to the model."""
-    parts: list[bytes | str] = []
+    parts: list[Hashable] = [item.reading]
     for name in sorted(item.features):
         parts += [name, array("q", item.features[name]).tobytes()]
+    if item.answer:
+        parts.append(item.answer)
+    if item.picture is not None:
+        seen = item.picture
+        parts += [seen.digest, seen.hidden, seen.blot, seen.fill]
     return tuple(parts)

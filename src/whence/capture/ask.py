@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import islice
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -14,7 +14,8 @@ from whence.capture.slopes import Embedded, at_embeddings, looked_up, mean_embed
 from whence.capture.target import Targets, probabilities
 from whence.core.types import Of
 from whence.data import Batch, Encoded, Policy
-from whence.data.removal import DRAWS, Removal, without
+from whence.data.picture import Fill, Picture, as_patches
+from whence.data.removal import DRAWS, Removal, suited, without
 from whence.models import Infiller
 
 # How many variants are held at a time: enough to sort by length, few enough for a long text.
@@ -40,7 +41,7 @@ class Ask:
         progress: Callable[[int], None] = lambda _: None,
     ) -> None:
         """With `answers`, what others have asked is not asked again, and what is asked here is kept for them."""
-        self.fillers = fillers
+        self.fillers = suited(fillers, batch.pictures)
         self.anchors = anchors  # ids that cannot be removed: the model is undefined without them
         # How often each input needs the model, whether or not somebody has asked the same before.
         self.forwards = [0] * len(batch)
@@ -57,6 +58,15 @@ class Ask:
             model, pad_id=pad_id, device=self._device, policy=policy, infiller=infiller
         )
         self._progress = progress
+
+    @property
+    def rest(self) -> bool:
+        """Whether the last output is all that was not named: no label, and never predicted."""
+        return self._batch.items[0].rest
+
+    @property
+    def _pictures(self) -> list[Picture]:
+        return [item.picture for item in self._batch.items if item.picture is not None]
 
     @property
     def eps(self) -> float:
@@ -90,11 +100,16 @@ class Ask:
 
     def shares_without(self, row: int, holes: Sequence[Collection[int]], how: Removal) -> Tensor:
         """Return what every label gets with the tokens in each hole of one input removed, (holes, labels)."""
-        found = [self._logits.new_empty((0, self._logits.shape[1])).double()]
         variants = self._without(((row, hole) for hole in holes), how)
+        return _averaged(self.shares(variants), how)
+
+    def shares(self, variants: Iterable[tuple[int, Encoded]]) -> Tensor:
+        """Return what every label gets from each (input's number, variant of it), (variants, labels)."""
+        variants = iter(variants)
+        found = [self._logits.new_empty((0, self._logits.shape[1])).double()]
         while chunk := list(islice(variants, _AT_A_TIME)):
             found.append(probabilities(self._logits_of(chunk).double(), self._targets.task))
-        return _averaged(torch.cat(found), how)
+        return torch.cat(found)
 
     def _without(
         self, holes: Iterable[tuple[int, Collection[int]]], how: Removal
@@ -124,24 +139,41 @@ class Ask:
 
     @cached_property
     def embeddings(self) -> list[Tensor]:
-        """The embeddings of each input, (tokens, features), in float32 at least: no call."""
+        """The embeddings of each input, (tokens, features), in float32 at least: no call. Of pictures, the pixels."""
+        if self._batch.pictures:
+            return [as_patches(own.pixels, own.grid).to(self._device) for own in self._pictures]
         found = looked_up(self._model, self._batch, self._batch.inputs["input_ids"])
-        return [found[row, : len(item)] for row, item in enumerate(self._batch.items)]
+        answers = self._batch.inputs.get("decoder_input_ids")
+        if answers is not None:
+            decoded = looked_up(self._model, self._batch, answers, decoder=True)
+            found = torch.cat([found, decoded], dim=1)
+        return [part[own] for part, own in zip(found, self._batch.own, strict=True)]
 
     def baselines(self, kind: Baseline, *, keep_special: bool = False) -> list[Tensor]:
         """Return what to hold each input's embeddings against, of the same shapes."""
-        vector = torch.zeros_like(self.embeddings[0][0])
-        if kind == "mean":
-            vector = mean_embedding(self._model, self._batch)
-        elif kind != "zero":
-            filler = torch.tensor([self.fillers[kind]], device=self._device)
-            vector = looked_up(self._model, self._batch, filler)[0]
+        if self._batch.pictures:
+            fill = cast(Fill, kind)
+            instead = [as_patches(own.instead(fill), own.grid) for own in self._pictures]
+            return [one.to(self._device) for one in instead]
+        source = self._vector(kind)
+        decoder = self._vector(kind, decoder=True) if self._batch.items[0].answer else source
         result = []
         for item, own in zip(self._batch.items, self.embeddings, strict=True):
+            sources = len(item) - len(item.answer)
+            vectors = torch.stack([source] * sources + [decoder] * len(item.answer))
             special = [token.special and keep_special for token in item.tokens]
             kept = torch.tensor(special, device=self._device)[:, None]
-            result.append(torch.where(kept, own, vector))
+            result.append(torch.where(kept, own, vectors))
         return result
+
+    def _vector(self, kind: Baseline, *, decoder: bool = False) -> Tensor:
+        """Return what stands for no token, (features,)."""
+        if kind == "zero":
+            return torch.zeros_like(self.embeddings[0][0])
+        if kind == "mean":
+            return mean_embedding(self._model, self._batch, decoder=decoder)
+        filler = torch.tensor([self.fillers[kind]], device=self._device)
+        return looked_up(self._model, self._batch, filler, decoder=decoder)[0]
 
     def at(self, points: Iterable[Embedded], of: Of | None = None) -> Tensor:
         """Return the scalar at each (input's number, vectors), in the order given."""
@@ -154,13 +186,13 @@ class Ask:
         Points are taken, and slopes given, a batch at a time: no more of them need be in memory at once.
         """
         for chunk, _, slopes in self._run(points, of, slope=True):
-            for (owner, vectors), slope in zip(chunk, slopes, strict=True):
+            for (owner, _), slope in zip(chunk, slopes, strict=True):
                 self.backwards[owner] += 1
-                yield slope[: len(vectors)]
+                yield slope
 
     def _run(
         self, points: Iterable[Embedded], of: Of | None, *, slope: bool
-    ) -> Iterator[tuple[list[Embedded], Tensor, Tensor]]:
+    ) -> Iterator[tuple[list[Embedded], Tensor, list[Tensor]]]:
         for chunk in self._chunks(points):
             values, slopes = at_embeddings(
                 self._model,

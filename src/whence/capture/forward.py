@@ -10,25 +10,27 @@ import torch
 from torch import Tensor
 
 from whence.capture.found import as_found
+from whence.capture.readout import beside, read, tail
 from whence.capture.target import finite
-from whence.core.errors import NoHead
 from whence.data import Batch
 
 
 def forward(model: Any, batch: Batch) -> Any:
     """Run the model and return whatever it gives."""
-    return model(**batch.inputs, **_uncached(model.__class__.forward))
+    inputs = batch.inputs
+    if batch.pictures:  # kept wider than a model in half precision takes them
+        inputs = {**inputs, "pixel_values": inputs["pixel_values"].to(model.dtype)}
+    known = _parameters(model.__class__.forward)
+    # There is no next token to keep keys and values for, and the copies would be followed.
+    settings: dict[str, Any] = {"use_cache": False} if "use_cache" in known else {}
+    if "logits_to_keep" in known and (kept := tail(batch)):
+        settings["logits_to_keep"] = kept
+    return model(**inputs, **beside(batch), **settings)
 
 
 def run(model: Any, batch: Batch) -> Tensor:
     """Run the model and return its logits, (batch, labels); hooks and modes are the caller's business."""
-    logits = getattr(forward(model, batch), "logits", None)
-    if not isinstance(logits, Tensor) or logits.dim() != 2:
-        raise NoHead(
-            f"{type(model).__name__} has no classification head: it gives no logits of (inputs, labels). "
-            "Load a model ...ForSequenceClassification."
-        )
-    return finite(logits, "logits")
+    return finite(read(forward(model, batch), batch, type(model).__name__), "logits")
 
 
 @contextmanager
@@ -45,6 +47,5 @@ def bare_logits(model: Any, batch: Batch) -> Tensor:
 
 
 @cache
-def _uncached(forward: Callable[..., Any]) -> dict[str, bool]:
-    """Ask a decoder not to keep keys and values: there is no next token, and the copies would be followed."""
-    return {"use_cache": False} if "use_cache" in signature(forward).parameters else {}
+def _parameters(forward: Callable[..., Any]) -> frozenset[str]:
+    return frozenset(signature(forward).parameters)

@@ -1,6 +1,7 @@
 """Filling holes in a text with what a masked language model finds plausible there."""
 
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from whence.capture.target import finite
 from whence.core.errors import NoHead, TooLong
 from whence.core.seed import generator
 from whence.data import Batch, Encoded, Policy, batches, collate
-from whence.data.removal import DRAWS, without
+from whence.data.removal import DRAWS, questioned, without
 from whence.models import Infiller
 
 # Cells (inputs x longest) of a batch: each has a logit for every word of the vocabulary.
@@ -42,7 +43,10 @@ class Infill:
         All tokens of a hole are masked together, and each is drawn from what the language model then expects in its
         place. A hole that is empty is not asked about.
         """
-        wanted = {_key(item, hole): (item, sorted(set(hole))) for item, hole in holes}
+        wanted = {
+            _key(item, hole): (item, sorted(set(hole) - questioned(item, self._mask)))
+            for item, hole in holes
+        }
         for name, (item, places) in wanted.items():
             if not places:
                 self._known[name] = (item,) * DRAWS
@@ -90,7 +94,7 @@ class Infill:
     def _filled(self, item: Encoded, places: list[int], logits: Tensor) -> tuple[Encoded, ...]:
         """Draw by the inverse of the cumulative distribution: the number a place is given finds its word."""
         total = logits[:, self._words].softmax(-1, dtype=torch.float64).cumsum(-1)
-        numbers = [generator("draw", n, item.ids, places).random(len(places)) for n in range(DRAWS)]
+        numbers = [generator("draw", n, item.key, places).random(len(places)) for n in range(DRAWS)]
         # Rounding may end the sum a little below or above one.
         heights = torch.from_numpy(np.stack(numbers, axis=1)).to(self._device) * total[:, -1:]
         found = torch.searchsorted(total, heights, right=True).clamp(max=len(self._words) - 1)
@@ -101,8 +105,10 @@ def _put(item: Encoded, places: list[int], words: list[int]) -> Encoded:
     ids = list(item.ids)
     for place, word in zip(places, words, strict=True):
         ids[place] = word
-    return Encoded({**item.features, "input_ids": tuple(ids)}, (), (), item.source)
+    sources = len(item) - len(item.answer)
+    features = {**item.features, "input_ids": tuple(ids[:sources])}
+    return replace(item, features=features, tokens=(), words=(), answer=tuple(ids[sources:]))
 
 
 def _key(item: Encoded, hole: Collection[int]) -> Any:
-    return (tuple(sorted(item.features.items())), frozenset(hole))
+    return (tuple(sorted(item.features.items())), item.answer, item.reading, frozenset(hole))

@@ -232,6 +232,14 @@ def contract(
 
 
 @torch.no_grad()
+def gather(layer: AttentionLayer, columns: Tensor, combination: Combination) -> Tensor:
+    """Return mean over heads of f(A, dL/dA) · columns, (batch, queries, n), for columns of (batch, keys, n)."""
+    every = columns.new_ones(columns.shape[0], layer.length)
+    tiles = _tiles(layer, every, combination, None)
+    return torch.cat([tile.mean(1).to(columns.dtype) @ columns for _, tile in tiles], dim=1)
+
+
+@torch.no_grad()
 def contract_normalised(
     layer: AttentionLayer,
     row: Tensor,

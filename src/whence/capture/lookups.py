@@ -1,6 +1,6 @@
-"""Where tokens enter a model: looked up once, or twice in an encoder-decoder classifier."""
+"""Where tokens enter a model: looked up once, or twice where there is an encoder and a decoder."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -9,6 +9,7 @@ from torch import Tensor
 
 from whence.core.errors import NotCapturable
 from whence.data import Batch
+from whence.data.picture import as_patches
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,8 +22,24 @@ class Lookup:
 
 
 # How the ids of a look-up stand to those of the input: the same; tokens first, as in XLNet; or one place later,
-# as in the decoder of an encoder-decoder classifier. A picture is not looked up: it is its own.
-Placement = Literal["same", "turned", "later", "picture"]
+# as in the decoder of an encoder-decoder classifier; or the tokens that a decoder is given for its own, which stand
+# after the source's. A picture is not looked up: it is its own.
+Placement = Literal["same", "turned", "later", "decoder", "picture"]
+
+
+def placements(batch: Batch, lookups: Sequence[Lookup]) -> list[Placement]:
+    """Say how each look-up stands to the input; a source that a decoder repeats is told from it by the order."""
+    found: list[Placement] = []
+    for lookup in lookups:
+        place = placement(batch, lookup.ids)
+        repeated = place == "same" and "same" in found and _is_decoders(batch, lookup.ids)
+        found.append("decoder" if repeated else place)
+    return found
+
+
+def _is_decoders(batch: Batch, seen: Tensor) -> bool:
+    own = batch.inputs.get("decoder_input_ids")
+    return own is not None and torch.equal(seen, own)
 
 
 def placement(batch: Batch, seen: Tensor) -> Placement:
@@ -30,6 +47,12 @@ def placement(batch: Batch, seen: Tensor) -> Placement:
     ids, real = batch.inputs.get("input_ids"), batch.real
     if ids is None:
         return "picture"
+    if "decoder_input_ids" in batch.inputs:
+        if torch.equal(seen, ids):
+            return "same"
+        if _is_decoders(batch, seen):
+            return "decoder"
+        raise _strangers()
     if torch.equal(seen, ids):
         return "same"
     if torch.equal(seen, ids.T):
@@ -37,36 +60,62 @@ def placement(batch: Batch, seen: Tensor) -> Placement:
     same_shape = seen.shape == ids.shape
     if same_shape and torch.equal(seen[:, 1:][real[:, 1:]], ids[:, :-1][real[:, 1:]]):
         return "later"
-    raise NotCapturable(
-        "The token embeddings are looked up for tokens that are not those of the input. "
-        "Use leave_one_out, which needs no embeddings."
-    )
+    raise _strangers()
 
 
 def own(batch: Batch, lookups: Sequence[Lookup]) -> Tensor:
     """Return the embeddings of the input's tokens, (batch, tokens, features)."""
-    for lookup in lookups:
-        place = placement(batch, lookup.ids)
-        if place != "later":
-            leaf = lookup.leaf.detach()
-            return leaf.transpose(0, 1) if place == "turned" else leaf
-    raise never()
+    found: dict[Placement, Tensor] = {}
+    for lookup, place in zip(lookups, placements(batch, lookups), strict=True):
+        leaf = lookup.leaf.detach()
+        if place == "picture":
+            return by_patch(batch, leaf)
+        found.setdefault(place, leaf.transpose(0, 1) if place == "turned" else leaf)
+    found.pop("later", None)
+    if not found:
+        raise never()
+    return joined(batch, found)
 
 
 def per_token(batch: Batch, lookups: Sequence[Lookup], parts: Sequence[Tensor | None]) -> Tensor:
     """Add up what belongs to each token over all the places where it enters; a part fits its look-up."""
-    total: Tensor | None = None
-    for lookup, part in zip(lookups, parts, strict=True):
+    found: dict[Placement, Tensor] = {}
+    for lookup, place, part in zip(lookups, placements(batch, lookups), parts, strict=True):
         part = torch.zeros_like(lookup.leaf) if part is None else part
-        place = placement(batch, lookup.ids)
+        if place == "picture":
+            return by_patch(batch, part)
         if place == "turned":
             part = part.transpose(0, 1)
         elif place == "later":
             part = torch.cat([part[:, 1:], torch.zeros_like(part[:, :1])], dim=1)
-        total = part if total is None else total + part
-    if total is None:
+        side: Placement = "decoder" if place == "decoder" else "same"
+        found[side] = found[side] + part if side in found else part
+    if not found:
         raise never()
-    return total
+    return joined(batch, found)
+
+
+def by_patch(batch: Batch, pixels: Tensor) -> Tensor:
+    """Cut what belongs to pixels, (batch, channels, height, width), into patches, (batch, places, features)."""
+    picture = batch.items[0].picture
+    assert picture is not None
+    return batch.spread(list(as_patches(pixels, picture.grid)))
+
+
+def joined(batch: Batch, found: Mapping[Placement, Tensor]) -> Tensor:
+    """Put a decoder's tokens after those of the source; without a decoder there is one kind of them."""
+    if "decoder_input_ids" not in batch.inputs:
+        return next(iter(found.values()))
+    if set(found) != {"same", "decoder"}:
+        raise never()
+    return torch.cat([found["same"], found["decoder"]], dim=1)
+
+
+def _strangers() -> NotCapturable:
+    return NotCapturable(
+        "The token embeddings are looked up for tokens that are not those of the input. "
+        "Use leave_one_out, which needs no embeddings."
+    )
 
 
 def never() -> NotCapturable:

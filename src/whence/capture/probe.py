@@ -26,7 +26,10 @@ def capacity(
         return "single"
     if not _same(twice[:1], alone):
         return "single"
-    width = min(len(item) + 3, max_length or len(item) + 3)
+    # Of an encoder-decoder it is the source that is padded, and bounded.
+    width = len(item) + 3
+    if max_length is not None:
+        width = min(width, max(len(item), max_length + len(item.answer)))
     if "attention_mask" not in item.features or width == len(item):
         return "equal"
     padded = collate([item], pad_id=pad_id, device=device, width=width)

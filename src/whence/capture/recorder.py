@@ -1,9 +1,9 @@
 """Watching one forward pass: the embeddings, the blocks, and the attention inside them."""
 
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import get_ident
-from typing import Any
+from typing import Any, Literal
 
 from torch import Tensor, nn
 
@@ -12,6 +12,8 @@ from whence.capture.lookups import Lookup
 from whence.capture.tape import Tape
 from whence.core.errors import NotCapturable
 from whence.data import Batch
+from whence.data.reading import Similarity
+from whence.models.table import token_table
 
 
 @dataclass(eq=False)
@@ -19,6 +21,7 @@ class _Frame:
     """One run of a block: a member of a ModuleList that may have attention inside."""
 
     hidden: Tensor | None
+    beside: bool = False  # it works on what the input is held against, not on the input
     attends: bool = False
     layers: list[AttentionLayer] = field(default_factory=list)  # those directly inside
 
@@ -37,9 +40,13 @@ class Recorder:
         # is enough to find the rows that the prediction reads.
         self._cut = cut
         self._open: list[_Frame] = []
+        # A model that holds the input against something else runs that through blocks of its own.
+        self._compares = isinstance(batch.items[0].reading, Similarity)
 
     def attention(self, layer: AttentionLayer) -> None:
         """Take note of an attention call and of the block it happens in."""
+        if any(frame.beside for frame in self._open):
+            return
         if self._open:
             layer.hidden = self._open[-1].hidden
             self._open[-1].layers.append(layer)
@@ -62,7 +69,9 @@ class Recorder:
         if get_ident() != self._thread:
             return
         candidates = [*args, kwargs.get("hidden_states")]
-        self._open.append(_Frame(next((x for x in candidates if _is_hidden(x)), None)))
+        hidden = next((x for x in candidates if _is_hidden(x)), None)
+        beside = self._compares and hidden is not None and not hidden.requires_grad
+        self._open.append(_Frame(hidden, beside))
 
     def _leave(self, _: nn.Module, __: tuple[Any, ...], output: Any) -> Any:
         if get_ident() != self._thread:
@@ -82,23 +91,38 @@ class Recorder:
         return (self.last_output, *output[1:]) if several else self.last_output
 
     def watch_embeddings(self, model: Any, stack: ExitStack) -> None:
-        """Make the token embeddings the leaves of the graph: everything before them is a lookup."""
+        """Make the token embeddings the leaves of the graph: everything before them is a lookup.
+
+        Of pictures it is the pixels: run the model on `self.batch` then, which has them.
+        """
+        if self.batch.pictures:
+            self._look()
+            return
         try:
-            table = model.get_input_embeddings()
+            table = token_table(model)
         except NotImplementedError:
             raise NotCapturable(
                 f"{type(model).__name__} does not say where its token embeddings are: give it a method "
                 "get_input_embeddings(). leave_one_out works without."
             ) from None
+        tables = [table, side_table(model, "encoder"), side_table(model, "decoder")]
         # BART and T5 keep one table and several modules around it.
+        weights = [getattr(one, "weight", None) for one in tables]
         same = [
             part
             for part in model.modules()
-            if part is table
-            or (isinstance(part, nn.Embedding) and part.weight is getattr(table, "weight", None))
+            if any(part is one for one in tables)
+            or (isinstance(part, nn.Embedding) and any(part.weight is one for one in weights))
         ]
         for part in same:
             stack.callback(part.register_forward_hook(self._embed).remove)
+
+    def _look(self) -> None:
+        pixels = self.batch.inputs["pixel_values"]
+        leaf = pixels.detach().clone().requires_grad_()
+        number = None if self.tape is None else self.tape.leaf(leaf)
+        self.lookups.append(Lookup(pixels, leaf, number))
+        self.batch = replace(self.batch, inputs={**self.batch.inputs, "pixel_values": leaf})
 
     def _embed(self, _: nn.Module, args: tuple[Any, ...], output: Tensor) -> Tensor:
         if get_ident() != self._thread:
@@ -112,6 +136,16 @@ class Recorder:
         number = None if self.tape is None else self.tape.leaf(leaf)
         self.lookups.append(Lookup(args[0], leaf, number))
         return leaf.clone()  # some models write into it, which a leaf does not allow
+
+
+def side_table(model: Any, side: Literal["encoder", "decoder"]) -> Any:
+    """Return where one side of an encoder-decoder looks its tokens up: most share one table, some do not."""
+    if not getattr(model.config, "is_encoder_decoder", False):
+        return None
+    try:
+        return getattr(model, f"get_{side}")().get_input_embeddings()
+    except (AttributeError, NotImplementedError):  # what transformers raises where there is none
+        return None
 
 
 def _is_hidden(value: Any) -> bool:

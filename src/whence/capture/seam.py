@@ -177,6 +177,18 @@ def _configs(model: Any) -> list[Any]:
     return list(found.values())
 
 
+def _switch(model: Any) -> None:
+    """Let a model attend through the seam; a part that it lacks is no cause for a remark of transformers."""
+    from transformers.utils import logging
+
+    verbosity = logging.get_verbosity()
+    logging.set_verbosity_error()
+    try:
+        model.set_attn_implementation(NAME)
+    finally:
+        logging.set_verbosity(verbosity)
+
+
 @contextmanager
 def attention_seam(model: Any, sink: Sink | None) -> Iterator[bool]:
     """Route the model's attention through whence; yields whether the model seems to allow it."""
@@ -188,7 +200,7 @@ def attention_seam(model: Any, sink: Sink | None) -> Iterator[bool]:
     before = [(config, config._attn_implementation) for config in _configs(model)]
     token = _sink.set(sink)
     try:
-        model.set_attn_implementation(NAME)
+        _switch(model)
         yield True
     finally:
         _sink.reset(token)

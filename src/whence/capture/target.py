@@ -1,6 +1,7 @@
 """Which scalar is explained: one output, or the difference of two, as logit or as probability."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import index
 from typing import Any, Literal
@@ -10,6 +11,8 @@ from torch import Tensor
 
 from whence.core.errors import BadParameter, NoHead, NotFinite, UnknownTarget, did_you_mean
 from whence.core.types import Of, Prediction, Target, Task
+from whence.data import Encoded
+from whence.data.reading import Column
 
 Rank = Literal["predicted", "runner-up"]
 # One of the model's outputs, the same for all inputs of a batch, or one for each of them.
@@ -17,10 +20,15 @@ Output = int | Rank | tuple[int, ...]
 
 
 def probabilities(logits: Tensor, task: Task) -> Tensor:
-    """Turn logits into probabilities; a regression's value stays what it is."""
+    """Turn logits into probabilities; a regression's value stays what it is, and so does a single similarity."""
     if task == "multi_label":
         return logits.sigmoid()
-    return logits if task == "regression" else logits.softmax(-1)
+    return logits if _is_value(logits, task) else logits.softmax(-1)
+
+
+def _is_value(logits: Tensor, task: Task) -> bool:
+    """Say whether the output is a value, with nothing to choose it from."""
+    return task == "regression" or (task == "similarity" and logits.shape[-1] == 1)
 
 
 @dataclass(frozen=True)
@@ -55,9 +63,13 @@ class TargetSpec:
         return _resolved(self.main, logits), against
 
 
-def ranking(logits: Tensor) -> Tensor:
-    """Return the labels from the likeliest down; a tie goes to the first label on every machine."""
-    return logits.argsort(dim=-1, descending=True, stable=True)
+def ranking(logits: Tensor, rest: bool = False) -> Tensor:
+    """Return the labels from the likeliest down; a tie goes to the first label on every machine.
+
+    Where the last column is the `rest`, all that has no name of its own, it is no label.
+    """
+    named = logits[..., :-1] if rest else logits
+    return named.argsort(dim=-1, descending=True, stable=True)
 
 
 def _resolved(output: Output, logits: Tensor) -> Tensor:
@@ -138,7 +150,7 @@ class Targets:
         against = None if self.against is None else self.against[rows]
         return Targets(self.main[rows], against, self.spec, self.task)
 
-    def describe(self, row: int, labels: tuple[str, ...]) -> Target:
+    def describe(self, row: int, labels: Sequence[str]) -> Target:
         """Return the target of one row in words."""
         against = None
         if self.against is not None:
@@ -158,17 +170,38 @@ def finite(logits: Tensor, what: str) -> Tensor:
     return logits
 
 
-def predictions(logits: Tensor, task: Task, labels: tuple[str, ...]) -> list[Prediction]:
-    """Describe what the model said about each row."""
-    if logits.shape[1] != len(labels):
+def predictions(
+    logits: Tensor, task: Task, labels: tuple[str, ...], items: Sequence[Encoded] = ()
+) -> list[Prediction]:
+    """Describe what the model said about each row; where the `items` have labels of their own, by these."""
+    rest = bool(items) and items[0].rest
+    own = [item.labels or labels for item in items] or [labels] * len(logits)
+    if any(logits.shape[1] != len(names) for names in own):
         raise NoHead(
             f"The model gives {logits.shape[1]} outputs, its configuration names {len(labels)} labels. "
             "Set num_labels and id2label to fit."
         )
     shares = probabilities(logits.double(), task).tolist()
     result = []
-    order = ranking(logits)[:, 0].tolist()
-    for best, values, row in zip(order, logits.double().tolist(), shares, strict=True):
-        known = {} if task == "regression" else dict(zip(labels, row, strict=True))
-        result.append(Prediction(labels[best], best, known.get(labels[best]), known, tuple(values)))
+    order = ranking(logits, rest)[:, 0].tolist()
+    rows = zip(order, logits.double().tolist(), shares, own, strict=True)
+    for number, (best, values, row, names) in enumerate(rows):
+        if items and (chosen := _chosen(items[number], values, names)) is not None:
+            result.append(chosen)
+            continue
+        known = {} if _is_value(logits, task) else dict(zip(names, row, strict=True))
+        result.append(Prediction(names[best], best, known.get(names[best]), known, tuple(values)))
     return result
+
+
+def _chosen(item: Encoded, values: list[float], names: Sequence[str]) -> Prediction | None:
+    """Return the best answer where an input is one question of several; the logits stay this question's own."""
+    if not isinstance(item.reading, Column) or not item.reading.beside:
+        return None
+    others, weighed = zip(*item.reading.beside, strict=True)
+    labels = (names[0], *others)
+    logits = torch.tensor([[values[0], *weighed]], dtype=torch.float64)
+    shares = logits.softmax(-1)[0].tolist()
+    best = int(ranking(logits)[0, 0])
+    known = dict(zip(labels, shares, strict=True))
+    return Prediction(labels[best], best, shares[best], known, tuple(values))

@@ -8,18 +8,24 @@ from weakref import WeakSet
 import torch
 from torch import Tensor
 
-from whence.capture.forward import forward, run
+from whence.capture.forward import forward
 from whence.capture.found import as_found
-from whence.capture.layer import AttentionLayer
+from whence.capture.heads import Head
+from whence.capture.layer import AttentionLayer, Combination, contract
 from whence.capture.lookups import Lookup, no_way_back, own, per_token
+from whence.capture.readout import outputs, read
 from whence.capture.recognise import Recognise
 from whence.capture.recorder import Recorder
+from whence.capture.refusal import pools, sides_of, why_not
+from whence.capture.rows import default_row, rows_read, summed
 from whence.capture.seam import attention_seam
+from whence.capture.sides import Sides, Stack, numbered
 from whence.capture.tape import Tape
-from whence.capture.target import Targets, TargetSpec
-from whence.core.errors import BadMethod, BadParameter, NotCapturable
+from whence.capture.target import Targets, TargetSpec, finite
+from whence.core.errors import BadMethod, NotCapturable
 from whence.core.types import Task
 from whence.data import Batch
+from whence.data.reading import Similarity
 
 # What a method may need: attention of the forward pass; gradients, which cost a backward pass; every step of the
 # forward pass, to follow it, and relevance, which is those steps walked backwards.
@@ -55,8 +61,12 @@ class Trace:
     memo: dict[Any, Any] = field(
         default_factory=dict
     )  # what several readers share beyond the trace itself
+    # By method: scores of a picture's pixels, (batch, height, width), where it has them.
+    fine: dict[str, Tensor] = field(default_factory=dict)
     # One attention, with one row, sums the tokens up: an RNN's, not a Transformer's.
     pooled: bool = False
+    sides: Sides | None = None  # an encoder and a decoder, where that is why they are not one stack
+    heads: dict[str, Head] = field(default_factory=dict)  # beside a tape: what was read
 
     @property
     def layers(self) -> list[AttentionLayer]:
@@ -70,13 +80,28 @@ class Trace:
         """The layers with the rows that the prediction reads: the stack of them, or the one that pools."""
         return self.attention if self.pooled else self.layers
 
+    @property
+    def stacks(self) -> list[Stack]:
+        """The stacks of layers in which tokens attend to each other: one, or an encoder's and a decoder's."""
+        return self.sides.stacks if self.sides else [Stack(self.layers, slice(None))]
+
     def layer(self, index: int) -> AttentionLayer:
         """Return one layer; they count from 0 at the input, negative ones from the output."""
-        return _numbered(self.layers, index)
+        return numbered(self.layers, index)
 
     def read_layer(self, index: int) -> AttentionLayer:
         """Return one of the layers whose rows are read, counted in the same way."""
-        return _numbered(self.read_layers, index)
+        return numbered(self.read_layers, index)
+
+    def read(
+        self, row: Tensor, layer: int | None, combination: Combination = "attention"
+    ) -> list[Tensor]:
+        """Return what a row gives to every token in one of the layers whose rows are read, or in each of them."""
+        if self.sides is None:
+            layers = self.read_layers if layer is None else [self.read_layer(layer)]
+            return [contract(one, row, combination) for one in layers]
+        both = self.sides.decoder if layer is None else [numbered(self.sides.decoder, layer)]
+        return [self.sides.read(one, row, combination) for one in both]
 
     def from_layer(self, start: int) -> list[AttentionLayer]:
         """Return the layers from `start` to the output."""
@@ -95,14 +120,14 @@ class Trace:
         """False at padding, (batch, tokens)."""
         return self.batch.real
 
-
-def _numbered(layers: list[AttentionLayer], index: int) -> AttentionLayer:
-    if not -len(layers) <= index < len(layers):
-        raise BadParameter(
-            f"There is no layer {index}: the model has {len(layers)}, counted from 0 at the input "
-            f"(or from -1 at the output)."
-        )
-    return layers[index]
+    @property
+    def queries(self) -> Tensor:
+        """The tokens of which the last layer has a row, (batch, tokens): all, or those of the decoder."""
+        if self.sides is None:
+            return self.real
+        queries = self.real.clone()
+        queries[:, : self.sides.sources] = False
+        return queries
 
 
 def trace(model: Any, batch: Batch, needs: Iterable[str], spec: TargetSpec, task: Task) -> Trace:
@@ -120,27 +145,44 @@ def trace(model: Any, batch: Batch, needs: Iterable[str], spec: TargetSpec, task
         if tape is not None:
             tape.watch_modules(model, stack)
             stack.enter_context(tape)
-        if gradients or tape is not None:
+        compares = isinstance(batch.items[0].reading, Similarity)
+        if gradients or tape is not None or compares:
             recorder.watch_embeddings(model, stack)
         if attends:
             recorder.watch_blocks(model, stack)
             routed = offers_seam(model) and stack.enter_context(attention_seam(model, recorder))
             if not routed:
                 stack.enter_context(Recognise(len(batch), recorder.attention))
-        logits = _headless(model, batch, recorder) if task == "none" else run(model, batch)
-        outlet = None if tape is None else tape.finish(logits)
+        given = recorder.batch  # with the pixels of pictures as a leaf
+        if task == "none":
+            logits = _headless(model, given, recorder)
+            made = {"logits": logits}
+        else:
+            output = forward(model, given)
+            logits = finite(read(output, given, type(model).__name__), "logits")
+            made = outputs(output, given)
+        outlet, heads = None, {}
+        if tape is not None:
+            heads = {name: Head(one.detach(), tape.number(one)) for name, one in made.items()}
+            outlet = tape.finish(logits)
         if attends and routed and not recorder.layers:
             _unrouted.add(model)
             stack.close()
             return trace(model, batch, needs, spec, task)
         targets = Targets(*spec.resolve(logits.detach()), spec, task)
-        pooled = attends and _pools(recorder, batch)
-        refusal = _refusal(model, recorder, batch, pooled) if attends else None
+        pooled = attends and pools(recorder, batch)
+        sides = sides_of(model, recorder, batch) if attends else None
+        if isinstance(sides, NotCapturable):
+            sides, refusal = None, sides
+        else:
+            refusal = why_not(model, recorder, batch, pooled, sides) if attends else None
         rows = batch.real.new_zeros(batch.real.shape, dtype=logits.dtype)
         if pooled:
-            rows = torch.ones(len(rows), 1, dtype=_summed(logits), device=rows.device)
+            rows = torch.ones(len(rows), 1, dtype=summed(logits), device=rows.device)
+        elif sides is not None:
+            rows = rows_read(logits, recorder, sides.sources)
         elif attends and refusal is None:
-            rows = _rows_read(logits, recorder)
+            rows = rows_read(logits, recorder)
         found = _differentiate(recorder, targets.value(logits), needs)
     lookups, embedding, embedding_grad = recorder.lookups, None, None
     if "embedding_grad" in needs:
@@ -159,6 +201,8 @@ def trace(model: Any, batch: Batch, needs: Iterable[str], spec: TargetSpec, task
         outlet,
         lookups,
         pooled=pooled,
+        sides=sides,
+        heads=heads,
     )
 
 
@@ -168,62 +212,7 @@ def _headless(model: Any, batch: Batch, recorder: Recorder) -> Tensor:
     output = recorder.last_output
     if output is None or not recorder.layers:
         return torch.zeros(len(batch), 1, dtype=next(model.parameters()).dtype)
-    return output[torch.arange(len(batch), device=output.device), _default_row(recorder)]
-
-
-def _default_row(recorder: Recorder) -> Tensor:
-    """Return the row that is read if nothing else is known: the last token's of a causal model, else the first's."""
-    real = recorder.batch.real
-    last = real.sum(1) - 1
-    return last if _is_causal(recorder.layers[-1], real) else torch.zeros_like(last)
-
-
-def _refusal(model: Any, recorder: Recorder, batch: Batch, pooled: bool) -> NotCapturable | None:
-    """Say why attention methods cannot work: attention not seen, not in every layer, or not one square map."""
-    name = type(model).__name__
-    use = "Use gradient, grad_x_input or leave_one_out, which need no attention."
-    if getattr(model.config, "is_encoder_decoder", False):
-        return NotCapturable(
-            f"{name} has an encoder and a decoder; one attention row cannot explain both. {use}"
-        )
-    if not recorder.layers:
-        return NotCapturable(
-            f"No attention was seen in {name}: it uses neither transformers' attention interface nor PyTorch's "
-            f"attention function, and multiplies no softmax with values. {use}"
-        )
-    if pooled:
-        return NotCapturable(
-            f"{name} pools its tokens by one row of attention: there is no stack of maps from tokens to tokens. Use "
-            "raw_attention, attention_gradient or attention_gradcam, which read that row, or a method that needs no "
-            "attention, like grad_x_input or leave_one_out: --method grad_x_input."
-        )
-    length = batch.real.shape[1]
-    for index, layer in enumerate(recorder.layers):
-        shape = (layer.length, layer.v.shape[2])
-        if shape != (length, length):
-            return NotCapturable(
-                f"Layer {index} of {name} attends over {shape[0]} x {shape[1]} places, the input has {length} "
-                f"tokens: its attention is not one map over the tokens. {use}"
-            )
-        if layer.hidden is None:
-            return NotCapturable(
-                f"Layer {index} of {name} is not a block in a list of layers. {use}"
-            )
-    expected = getattr(model.config, "num_hidden_layers", None)
-    if isinstance(expected, int):
-        expected *= getattr(model.config, "inner_group_num", 1)  # ALBERT: blocks within a layer
-    if isinstance(expected, int) and expected != len(recorder.layers):
-        return NotCapturable(
-            f"{name} has {expected} layers, but attention was seen in {len(recorder.layers)}: the others move "
-            f"information in another way. {use}"
-        )
-    return None
-
-
-def _pools(recorder: Recorder, batch: Batch) -> bool:
-    """Say whether the only attention is one row over the tokens, and in no block of its own."""
-    shapes = [(layer.length, layer.v.shape[2]) for layer in recorder.layers]
-    return shapes == [(1, batch.real.shape[1])] and recorder.layers[0].hidden is None
+    return output[torch.arange(len(batch), device=output.device), default_row(recorder)]
 
 
 def _differentiate(
@@ -254,38 +243,3 @@ def _differentiate(
             layer.hidden_grad = torch.zeros_like(layer.hidden) if grad is None else grad
         layer.let_go()
     return found
-
-
-def _rows_read(logits: Tensor, recorder: Recorder) -> Tensor:
-    """Ask the gradient which rows of the last block the head reads: those of the others are exactly zero.
-
-    This runs back through the head and no further. It asks about all logits at once, in unequal proportions so that
-    they do not cancel: which rows are read is a matter of the model, not of the target. Where dead units make every
-    gradient zero all the same, a causal model counts as reading the last token, any other the first.
-    """
-    output = recorder.last_output
-    grad: Tensor | None = None
-    if output is not None and output.requires_grad and logits.requires_grad:
-        proportions = 1 / torch.arange(1.5, logits.shape[1] + 1, device=logits.device)
-        mixture = (logits * proportions.to(logits.dtype)).sum()
-        (grad,) = torch.autograd.grad(mixture, output, retain_graph=True, allow_unused=True)
-    real = recorder.batch.real
-    read = torch.zeros_like(real) if grad is None else grad.ne(0).any(-1) & real
-    blind = ~read.any(1)
-    if blind.any():
-        default = torch.zeros_like(read)
-        default[torch.arange(len(real), device=real.device), _default_row(recorder)] = True
-        read = torch.where(blind[:, None], default, read)
-    weights = read.to(_summed(logits))
-    return weights / weights.sum(1, keepdim=True)
-
-
-def _summed(logits: Tensor) -> torch.dtype:
-    """Sums over many tokens need float32 at least, whatever the model computes in."""
-    return torch.promote_types(logits.dtype, torch.float32)
-
-
-@torch.no_grad()
-def _is_causal(layer: AttentionLayer, real: Tensor) -> bool:
-    first = torch.zeros(1, dtype=torch.long, device=real.device)
-    return real.shape[1] > 1 and bool(layer.weights(first)[..., 1:].eq(0).all())

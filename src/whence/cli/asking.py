@@ -47,7 +47,9 @@ Given = Annotated[
 ]
 Pair = Annotated[
     str | None,
-    typer.Option(help="A second text, for models that judge two (entailment, paraphrase)."),
+    typer.Option(
+        help="A second text, for models that judge two (entailment, paraphrase), or the context of a question."
+    ),
 ]
 Model = Annotated[
     str, typer.Option(help="A built-in model (whence list models), a folder, or a Hugging Face id.")
@@ -59,8 +61,34 @@ Method = Annotated[
 Aim = Annotated[
     str | None,
     typer.Option(
-        help="A label or index, predicted (default), runner-up, or a contrast: positive:negative."
+        help="A label or index, predicted (default), runner-up, or a contrast: positive:negative. Of an answer: "
+        "start, end, span, or its text; of a mask, a word."
     ),
+]
+Aims = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="A label or index, predicted (default), runner-up, or a contrast: positive:negative. Of an answer: "
+        "start, end, span, or its text; of a mask, a word. May be given several times: each is explained."
+    ),
+]
+At = Annotated[
+    str | None,
+    typer.Option(
+        metavar="WHERE",
+        help="Which token is explained: a word or a token's number (taggers), which mask, from 0 (language models).",
+    ),
+]
+Labels = Annotated[
+    str | None,
+    typer.Option(
+        metavar="A,B,...",
+        help="Labels to choose from: zero-shot, by a model of entailment; pictures against texts.",
+    ),
+]
+Template = Annotated[
+    str | None,
+    typer.Option(metavar="SENTENCE", help="The sentence that such a label is put in, at {}."),
 ]
 Param = Annotated[
     list[str] | None,
@@ -84,7 +112,8 @@ Remove = Annotated[
     typer.Option(
         metavar="HOW",
         help="How a token is taken away: delete, mask, pad, unk, draw (from --mlm), or all of these, to see "
-        "how much it matters. By default mask, if the model has one.",
+        "how much it matters. By default mask, if the model has one. A patch of a picture: mean (default), black, "
+        "blur.",
     ),
 ]
 Mlm = Annotated[
@@ -121,6 +150,11 @@ def parameters(given: list[str] | None) -> dict[str, str]:
             raise BadParameter(f"--param takes NAME=VALUE. Got {one!r}.")
         values[name] = value
     return values
+
+
+def label_set(given: str | None) -> list[str] | None:
+    """Return what --labels was given, cut at the commas."""
+    return None if given is None else [label.strip() for label in given.split(",")]
 
 
 def check_removal(remove: str | None, unit: str) -> None:

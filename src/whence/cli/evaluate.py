@@ -19,7 +19,8 @@ Data = Annotated[
     Path,
     typer.Option(
         metavar="FILE",
-        help="The data set: .txt (one text a line), .tsv or .csv (with a header), .jsonl or .parquet, also as .gz.",
+        help="The data set: .txt (one text a line), .tsv or .csv (with a header), .jsonl or .parquet, also as .gz; "
+        "or a folder of pictures, with a folder for each class.",
     ),
 ]
 TextColumn = Annotated[
@@ -53,6 +54,9 @@ def evaluate(
     ] = None,
     text: TextColumn = None,
     pair: PairColumn = None,
+    label: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="The column of the labels.")
+    ] = None,
     target: asking.Aim = None,
     remove: asking.Remove = None,
     mlm: asking.Mlm = None,
@@ -101,6 +105,8 @@ def evaluate(
         whence evaluate --data movies.jsonl.gz --metric token_f1 --metric auprc --latex table.tex
 
         whence evaluate --data reviews.txt --remove all --plot table.svg
+
+        whence evaluate --model vit --data photographs --metric perturbation --metric segmentation
     """
     given = asking.parameters(param)
     for path in (markdown, latex, csv, pairs, plot):
@@ -112,7 +118,7 @@ def evaluate(
             from whence.data.examples import sample as draw
             from whence.data.removal import possible
             from whence.evaluation import evaluate as run
-            from whence.evaluation.measures import measures
+            from whence.evaluation.measures import measures, of_examples
             from whence.evaluation.run import default_methods
             from whence.explainer import load
             from whence.explainer.request import requests
@@ -122,13 +128,8 @@ def evaluate(
             # What is wrong with the request is said before a model is loaded for it.
             requests(methods, own, asking.ANY_FILLERS, from_text=True)
             asking.check_removal(remove, unit)
-            examples = read(data, text=text, pair=pair)
-            wanted = measures(
-                metric,
-                others,
-                rationales=any(e.rationale is not None for e in examples),
-                from_text=True,
-            )
+            examples = read(data, text=text, pair=pair, label=label)
+            wanted = measures(metric, others, **of_examples(examples), from_text=True)
             drawing: dict[str, Any] = {} if mlm is None else {"mlm": mlm}
             explainer = load(model, device=device, dtype=dtype, revision=revision, **drawing)
         examples = examples if sample is None else draw(examples, sample, seed)

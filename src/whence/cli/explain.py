@@ -1,34 +1,53 @@
-"""`whence explain`: one text, explained in the terminal, as JSON or as a page."""
+"""`whence explain`: one text or picture, explained in the terminal, as JSON, as a page or as a sheet of maps."""
 
-from typing import Annotated, cast
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 from whence.cli import asking
+from whence.cli import generate as generating
+from whence.cli import subject as subjects
 from whence.cli.cold import importing
 from whence.cli.progress import working
-from whence.core.io import check_writable, write_text
+from whence.core.io import check_writable, write_bytes, write_text
 from whence.core.types import Of
-from whence.view import merge
+from whence.view import listed, merge
+
+if TYPE_CHECKING:
+    from whence.explainer import Explainer, Explanation
 
 
 def explain(
-    text: asking.Given,
+    text: subjects.Text = None,
+    image: subjects.Image = None,
     pair: asking.Pair = None,
-    model: asking.Model = "reviews",
+    model: subjects.Model = None,
     method: asking.Method = None,
-    target: asking.Aim = None,
+    target: asking.Aims = None,
+    at: asking.At = None,
+    labels: asking.Labels = None,
+    template: asking.Template = None,
+    answer: generating.Answer = None,
+    generate: generating.Tokens = None,
+    granularity: generating.Granularity = None,
     param: asking.Param = None,
-    top: Annotated[int, typer.Option(min=1, metavar="K", help="How many words to list.")] = 8,
+    top: Annotated[
+        int, typer.Option(min=1, metavar="K", help="How many words or patches to list.")
+    ] = 8,
     as_json: asking.AsJson = False,
     html: asking.Html = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.png", help="Write the maps over the picture, side by side."),
+    ] = None,
     device: asking.Device = None,
     dtype: asking.Dtype = None,
     of: asking.Explained = "logit",
     revision: asking.Revision = None,
     truncate: asking.Truncate = False,
 ) -> None:
-    """Explain one prediction: which words spoke for it, and which against.
+    """Explain one prediction: which words, or which parts of a picture, spoke for it, and which against.
 
     Examples:
 
@@ -36,42 +55,106 @@ def explain(
 
         whence explain "not a bad film" --method attcat --method leave_one_out --param remove=delete
 
+        whence explain "Who lives here?" --pair "Anna lives in Paris." --model some/qa-model --target start
+
+        whence explain "the team won" --labels sports,politics --model some/nli-model
+
+        whence explain --image photo.jpg --model some/vit-model --target cat --target dog --out maps.png
+
+        whence explain "The capital of France is" --generate 5 --model some/language-model --granularity word
+
         cat review.txt | whence explain - --model path/to/model --truncate --json
     """
-    text = asking.given_text(text)
-    methods = method or ["attcat"]
+    what = subjects.subject(text, pair, image, model)
+    if generate is not None:
+        beside = {
+            "--target": target,
+            "--at": at,
+            "--labels": labels,
+            "--template": template,
+            "--out": out,
+        }
+        generating.generate(
+            generating.prompt(what, beside),
+            generate,
+            model=what.model,
+            methods=method or ["attcat"],
+            param=param,
+            answer=answer,
+            granularity=granularity,
+            of=of,
+            device=device,
+            dtype=dtype,
+            revision=revision,
+            truncate=truncate,
+            html=html,
+            as_json=as_json,
+        )
+        return
+    generating.check_alone(granularity)
     given = asking.parameters(param)
     if html is not None:
         check_writable(html)
-    with working(f"loading {model}") as (console, report):
+    subjects.check_picture_file(out, what)
+    with working(f"loading {what.model}") as (console, report):
         with importing():
             from whence.explainer import load
-            from whence.explainer.request import requests
+            from whence.explainer.request import DEFAULT, requests
 
-            requests(methods, given, asking.ANY_FILLERS, from_text=True)
-            explainer = load(model, device=device, dtype=dtype, revision=revision)
+            if method or not what.is_picture:  # of a picture, the method depends on the model
+                requests(method or DEFAULT, given, what.fillers, from_text=True)
+            picture = what.opened()
+            explainer = load(what.model, device=device, dtype=dtype, revision=revision)
+        what.check(explainer)
+        own, beside = what.given(picture)
+        methods = method or [explainer.default_method(**beside)]
         asked = requests(methods, given, explainer.fillers, from_text=True)
-        found = explainer.explain(
-            text if pair is None else (text, pair),
+        every, kind = _by_target(
+            explainer,
+            own,
+            target,
             method=[request.name for request in asked],
             params={request.name: request.params for request in asked},
-            target=target,
             of=cast(Of, of),  # checked, with an error of its own, by TargetSpec
             truncate=truncate,
+            at=at,
+            labels=asking.label_set(labels),
+            template=template,
+            answer=generating.answers(answer),
             progress=report,
+            **beside,
         )
         if html is not None:
             from whence.explainer.page import offline
 
-            write_text(html, offline([list(found.values())]))
-    payload = merge([explanation.to_dict() for explanation in found.values()])
+            write_text(html, offline([list(one.values()) for one in every]))
+    payloads = [merge([explanation.to_dict() for explanation in one.values()]) for one in every]
+    if out is not None:
+        from whence.report.picture.drawing import sheet
+
+        write_bytes(out, sheet(payloads))
     if as_json:
-        asking.print_json(payload)
+        asking.print_json(payloads[0] if kind is None else listed(payloads, kind))
         return
     from rich.console import Console
 
-    from whence.report.terminal import render
+    from whence.report.terminal import render_all, summary
 
-    Console().print(render(payload, top))
-    if html is not None:
-        console.print(f"wrote {html}", style="dim", highlight=False, markup=False)
+    if kind == "entities" and len(payloads) > 1:
+        Console().print(summary(payloads))
+    Console().print(render_all(payloads, top))
+    for path in (html, out):
+        if path is not None:
+            console.print(f"wrote {path}", style="dim", highlight=False, markup=False)
+
+
+def _by_target(
+    explainer: "Explainer", given: Any, targets: list[str] | None, **how: Any
+) -> tuple[list[dict[str, "Explanation"]], str | None]:
+    """Explain each target; say what there are several of: targets, or the entities of a tagger, or nothing."""
+    wanted: list[str | None] = [*dict.fromkeys(targets)] if targets else [None]
+    found = [explainer.explain(given, target=target, **how) for target in wanted]
+    every = [one for own in found for one in (own if isinstance(own, list) else [own])]
+    if len(wanted) > 1:
+        return every, "targets"
+    return every, "entities" if isinstance(found[0], list) else None

@@ -39,6 +39,8 @@ Explain a prediction:
 
     whence explain "It rains." --pair "The street is wet." --model some/nli-model --html why.html
 
+    whence explain --image photo.jpg --model some/vit-model --target cat --target dog --out maps.png
+
 Test the explanation on the model, and hear whether to believe it:
 
     whence trust "a gripping, beautifully acted film"

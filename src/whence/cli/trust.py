@@ -1,10 +1,12 @@
-"""`whence trust`: explain one text, test the explanation on the model, and say whether to believe it."""
+"""`whence trust`: explain one text or picture, test the explanation on the model, and say whether to believe it."""
 
 from typing import Annotated, Any, cast
 
 import typer
 
 from whence.cli import asking
+from whence.cli import generate as generating
+from whence.cli import subject as subjects
 from whence.cli.cold import importing
 from whence.cli.progress import working
 from whence.core.errors import BadParameter
@@ -13,11 +15,16 @@ from whence.core.types import Of
 
 
 def trust(
-    text: asking.Given,
+    text: subjects.Text = None,
+    image: subjects.Image = None,
     pair: asking.Pair = None,
-    model: asking.Model = "reviews",
+    model: subjects.Model = None,
     method: asking.Method = None,
     target: asking.Aim = None,
+    at: asking.At = None,
+    labels: asking.Labels = None,
+    template: asking.Template = None,
+    answer: generating.Answer = None,
     param: asking.Param = None,
     remove: asking.Remove = None,
     mlm: asking.Mlm = None,
@@ -46,37 +53,48 @@ def trust(
         whence trust "not a bad film" --method attcat --method rollout --html trust.html
 
         whence trust "not a bad film" --remove all --json
+
+        whence trust --image photo.jpg --model some/vit-model --remove blur --html trust.html
     """
-    text = asking.given_text(text)
-    methods = method or ["attcat"]
+    what = subjects.subject(text, pair, image, model)
     given = asking.parameters(param)
     if html is not None:
         check_writable(html)
-    with working(f"loading {model}") as (console, report):
+    with working(f"loading {what.model}") as (console, report):
         with importing():
             from whence.explainer import load
-            from whence.explainer.request import requests
+            from whence.explainer.request import DEFAULT, requests
 
-            requests(methods, given, asking.ANY_FILLERS, from_text=True)
+            if method or not what.is_picture:  # of a picture, the method depends on the model
+                requests(method or DEFAULT, given, what.fillers, from_text=True)
             asking.check_removal(remove, unit)
             if budget is not None and budget < 1:
                 raise BadParameter(
                     f"--budget must be a number of model calls, at least 1. Got {budget}."
                 )
-            explainer = load(model, device=device, dtype=dtype, revision=revision, mlm=mlm)
+            picture = what.opened()
+            explainer = load(what.model, device=device, dtype=dtype, revision=revision, mlm=mlm)
+        what.check(explainer)
+        own, beside = what.given(picture)
+        methods = method or [explainer.default_method(**beside)]
         asked = requests(methods, given, explainer.fillers, from_text=True)
         limit: dict[str, Any] = {} if budget is None else {"budget": budget}
         card = explainer.trust(
-            text if pair is None else (text, pair),
+            own,
             method=[request.name for request in asked],
             params={request.name: request.params for request in asked},
             target=target,
             of=cast(Of, of),  # checked, with an error of its own, by TargetSpec
             truncate=truncate,
+            at=at,
+            labels=asking.label_set(labels),
+            template=template,
+            answer=generating.answers(answer),
             remove=cast(Any, remove),
             unit=cast(Any, unit),
             seed=seed,
             progress=report,
             **limit,
+            **beside,
         )
     asking.show(card, console, html=html, as_json=as_json)

@@ -24,9 +24,9 @@ def outcomes(
 ) -> Facts | None:
     """Compare predictions with each other and with the true labels; None where neither model predicts anything."""
     tasks = [one.loaded.task for one in models]
-    if set(tasks) == {"none"}:
+    if not any(one.loaded.classifies for one in models):
         return None
-    same_labels = models[0].labels == models[1].labels and tasks[0] == tasks[1] != "none"
+    same_labels = models[0].labels == models[1].labels and tasks[0] == tasks[1]
     found: Facts = {"agreement": None, "without_agreement": None}
     if same_labels and tasks[0] != "regression":
         found["agreement"] = summary.mean(_same(*said))
@@ -39,7 +39,7 @@ def outcomes(
 
 def _why_no_agreement(models: tuple[Explainer, Explainer]) -> str:
     for which, model in zip(("first", "second"), models, strict=True):
-        if model.loaded.task == "none":
+        if not model.loaded.classifies:
             return f"The {which} model has no classification head, and predicts nothing."
     return "The models do not have the same labels."
 

@@ -153,7 +153,7 @@ def _explainer(given: Any, device: str | None, dtype: str | None) -> Explainer:
 def _require_heads(models: tuple[Explainer, Explainer], weight: str) -> None:
     """Refuse a weight that asks about a decision where there is none."""
     for one in models:
-        if one.loaded.task == "none" and weight not in CLASS_FREE:
+        if not one.loaded.classifies and weight not in CLASS_FREE:
             raise NoHead(
                 f"{one.loaded.name!r} has no classification head, so there is no decision that the weight {weight!r} "
                 "could be about. Take the weight attention, or give a model that classifies."
@@ -168,7 +168,7 @@ def _chosen(given: Read, limit: int | None, seed: int) -> list[int]:
 
 def _decision(models: tuple[Explainer, Explainer]) -> str:
     """Say whose rows count as those that the decision reads."""
-    heads = [one for one in models if one.loaded.task != "none"]
+    heads = [one for one in models if one.loaded.classifies]
     if len(heads) == 2:
         return "the rows that each model's decision reads"
     if heads:

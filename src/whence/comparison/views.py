@@ -44,7 +44,7 @@ class View:
 def views(loaded: Loaded, items: Sequence[Encoded], weight: Name) -> list[View]:
     """Run the model once on all inputs together."""
     seen = _traced(loaded, items, {"attention", *NEEDS[weight]})
-    has_head = loaded.task != "none"
+    has_head = loaded.classifies
     said = predictions(seen.logits, loaded.task, loaded.labels) if has_head else []
     heads = [layer.heads for layer in seen.layers]
     found = []
@@ -92,7 +92,7 @@ def _same(one: Tensor, other: Tensor) -> bool:
 def _traced(loaded: Loaded, items: Sequence[Encoded], needs: set[str]) -> Trace:
     batch = collate(items, pad_id=loaded.pad_id, device=loaded.device)
     spec = TargetSpec("predicted", None, "logit")
-    return trace(loaded.model, batch, needs, spec, loaded.task)
+    return trace(loaded.model, batch, needs, spec, loaded.task if loaded.classifies else "none")
 
 
 def _maps(seen: Trace, items: Sequence[Encoded]) -> list[Floats]:

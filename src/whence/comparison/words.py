@@ -19,7 +19,7 @@ _AT_ONCE = 64  # inputs between two reports of progress
 
 def why_not(base: Explainer, tuned: Explainer) -> str | None:
     """Say why attributions cannot be compared, if they cannot."""
-    without = [one.loaded.name for one in (base, tuned) if one.loaded.task == "none"]
+    without = [one.loaded.name for one in (base, tuned) if not one.loaded.classifies]
     if without:
         both = len(without) == 2
         named = " and ".join(map(repr, dict.fromkeys(without)))

@@ -5,7 +5,8 @@
     │   ├── EmptyText          10      nothing but white space
     │   ├── TooLong            11      more tokens than the model has positions
     │   ├── BadEncoding        12      a mapping that is not an encoded input
-    │   └── BadExamples        13      a data set that cannot be read, or rationales that do not fit it
+    │   ├── BadExamples        13      a data set that cannot be read, or rationales that do not fit it
+    │   └── BadPicture         14      a file that is no picture, a broken or huge one, or pixels that do not fit
     ├── RequestError                   what was asked for
     │   ├── UnknownMethod      20      no method of that name
     │   ├── UnknownTarget      21      no label or index of that name
@@ -73,6 +74,10 @@ class BadEncoding(InputError):
 
 class BadExamples(InputError):
     code, exit_status = "bad-examples", 13
+
+
+class BadPicture(InputError):
+    code, exit_status = "bad-picture", 14
 
 
 class RequestError(WhenceError):

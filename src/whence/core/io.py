@@ -11,7 +11,12 @@ from whence.core.errors import CannotRead, CannotWrite
 
 
 def write_text(path: str | Path, text: str) -> Path:
-    """Write `text` to `path` atomically: a reader sees the old file or the new one, never a part.
+    """Write `text` to `path` as UTF-8; see `write_bytes`."""
+    return write_bytes(path, text.encode("utf-8"))
+
+
+def write_bytes(path: str | Path, data: bytes) -> Path:
+    """Write `data` to `path` atomically: a reader sees the old file or the new one, never a part.
 
     A link stays a link, a file keeps its mode, and a pipe or device is written to, not replaced.
     """
@@ -19,9 +24,9 @@ def write_text(path: str | Path, text: str) -> Path:
     try:
         real = path.resolve()
         if real.exists() and not real.is_file():
-            real.write_text(text, encoding="utf-8")
+            real.write_bytes(data)
         else:
-            _replace(real, text)
+            _replace(real, data)
     except OSError as error:
         raise CannotWrite(
             f"Cannot write {str(path)!r}: {error.strerror or error}. Give a file in a folder that exists and that "
@@ -37,14 +42,14 @@ def written(text: str, path: str | Path | None) -> str:
     return text
 
 
-def _replace(path: Path, text: str) -> None:
+def _replace(path: Path, data: bytes) -> None:
     temporary = None
     try:
         with tempfile.NamedTemporaryFile(
-            "w", encoding="utf-8", dir=path.parent, prefix=f".{path.name[:100]}.", delete=False
+            dir=path.parent, prefix=f".{path.name[:100]}.", delete=False
         ) as stream:
             temporary = Path(stream.name)
-            stream.write(text)
+            stream.write(data)
             stream.flush()
             os.fsync(stream.fileno())
         temporary.chmod(_mode(path))

@@ -5,7 +5,21 @@ from dataclasses import dataclass
 from typing import Literal
 
 Of = Literal["logit", "probability"]
-Task = Literal["single_label", "multi_label", "regression", "none"]
+# What a model does: it chooses one label, several, or gives a value; or it points at an answer in a text, tags
+# tokens, fills a mask, foretells the next token (alone, or decoding what an encoder read), or holds pictures
+# against texts; "none": it has no head.
+Task = Literal[
+    "single_label",
+    "multi_label",
+    "regression",
+    "answer",
+    "tags",
+    "mask",
+    "next",
+    "sequence",
+    "similarity",
+    "none",
+]
 
 
 @dataclass(frozen=True, slots=True)

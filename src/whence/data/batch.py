@@ -15,11 +15,46 @@ class Batch:
     """Several inputs as tensors. `real` is false where there is only padding."""
 
     items: tuple[Encoded, ...]
-    inputs: dict[str, Tensor]  # each (batch, tokens)
-    real: Tensor  # (batch, tokens)
+    inputs: dict[str, Tensor]  # each (batch, tokens); of pictures, pixel_values
+    # (batch, places): the model's tokens. Those of a decoder stand after those of the encoder and its padding.
+    real: Tensor
 
     def __len__(self) -> int:
         return len(self.items)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the tensors are."""
+        return self.real.device
+
+    @property
+    def pictures(self) -> bool:
+        """Whether the inputs are pictures."""
+        return self.items[0].picture is not None
+
+    @property
+    def own(self) -> Tensor:
+        """The places of the inputs' own tokens, (batch, places): real ones, less what a model adds to a picture."""
+        picture = self.items[0].picture
+        if picture is None:
+            return self.real
+        own = self.real.clone()
+        own[:, : picture.lead] = False
+        own[:, picture.lead + len(picture) :] = False
+        return own
+
+    @property
+    def answers(self) -> Tensor:
+        """How many tokens each input's outputs stand at: the decoder's where there is one, (batch,)."""
+        lengths = [len(item.answer) or len(item) for item in self.items]
+        return torch.tensor(lengths, device=self.device)
+
+    def spread(self, parts: Sequence[Tensor]) -> Tensor:
+        """Put what belongs to each input's tokens at its places, (batch, places, ...); zero everywhere else."""
+        placed = parts[0].new_zeros((*self.real.shape, *parts[0].shape[1:]))
+        for row, (part, own) in enumerate(zip(parts, self.own, strict=True)):
+            placed[row, own] = part
+        return placed
 
 
 @dataclass(frozen=True)
@@ -34,14 +69,20 @@ class Policy:
     def kind(self, item: Encoded) -> Hashable:
         """Inputs of one kind may share a batch."""
         found = sum(identity in self.anchors for identity in item.ids) if self.anchors else 0
-        return (*sorted(item.features), found, 0 if self.mixed else len(item))
+        sizes = (0, 0) if self.mixed else (len(item) - len(item.answer), len(item.answer))
+        seen = None if item.picture is None else (item.picture.grid, *item.picture.pixels.shape)
+        read = (type(item.reading).__name__, len(item.labels or ()))
+        return (*sorted(item.features), found, *sizes, bool(item.answer), seen, read)
 
 
 def collate(
     items: Sequence[Encoded], *, pad_id: int | None, device: torch.device, width: int = 0
 ) -> Batch:
     """Pad `items` on the right to the longest of them, or to `width` if that is more."""
-    width = max(width, *(len(item) for item in items))
+    if items[0].picture is not None:
+        return _stacked(items, device)
+    lengths = [len(item) - len(item.answer) for item in items]
+    width = max(width - max(len(item.answer) for item in items), *lengths)
     names = list(items[0].features)
     for item in items:
         if sorted(item.features) != sorted(names):
@@ -51,11 +92,32 @@ def collate(
     inputs = {}
     for name in names:
         fill = (pad_id or 0) if name == "input_ids" else 0
-        rows = [[*item.features[name], *[fill] * (width - len(item))] for item in items]
-        inputs[name] = torch.tensor(rows, dtype=torch.long, device=device)
-    lengths = torch.tensor([len(item) for item in items], device=device)
-    real = torch.arange(width, device=device) < lengths[:, None]
+        columns = [item.features[name] for item in items]
+        inputs[name] = _padded(columns, width, fill, device)
+    real = _within(lengths, width, device)
+    if items[0].answer:
+        answers = [item.answer for item in items]
+        longest = max(map(len, answers))
+        inputs["decoder_input_ids"] = _padded(answers, longest, pad_id or 0, device)
+        real = torch.cat([real, _within([*map(len, answers)], longest, device)], dim=1)
     return Batch(tuple(items), inputs, real)
+
+
+def _padded(rows: Sequence[Sequence[int]], width: int, fill: int, device: torch.device) -> Tensor:
+    cells = [[*row, *[fill] * (width - len(row))] for row in rows]
+    return torch.tensor(cells, dtype=torch.long, device=device)
+
+
+def _within(lengths: Sequence[int], width: int, device: torch.device) -> Tensor:
+    return torch.arange(width, device=device) < torch.tensor(lengths, device=device)[:, None]
+
+
+def _stacked(items: Sequence[Encoded], device: torch.device) -> Batch:
+    pictures = [item.picture for item in items if item.picture is not None]
+    pixels = torch.stack([picture.filled() for picture in pictures]).to(device)
+    places = pictures[0].tokens or len(pictures[0])
+    real = torch.ones(len(items), places, dtype=torch.bool, device=device)
+    return Batch(tuple(items), {"pixel_values": pixels}, real)
 
 
 def batches(items: Sequence[Encoded], policy: Policy) -> Iterator[list[int]]:

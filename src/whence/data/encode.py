@@ -2,12 +2,17 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from whence.core.errors import BadEncoding, BadTokenizer, EmptyText, NoTokenizer, TooLong
 from whence.core.types import Source, Token, Word
 from whence.data.align import aligned
+from whence.data.picture import Picture
+from whence.data.reading import Reading, Span
 from whence.data.words import trimmed, words_of
+
+# What gives way where a pair is too long: the longer of both, or always the one of them.
+Cut = Literal["longest_first", "only_first", "only_second"]
 
 
 @dataclass(frozen=True)
@@ -18,11 +23,37 @@ class Encoded:
     tokens: tuple[Token, ...]
     words: tuple[Word, ...]
     source: Source
+    picture: Picture | None = None  # then there are no features, and the tokens are its patches
+    answer: tuple[int, ...] = ()  # what a decoder is given: tokens of their own, after the others
+    reading: Reading | None = None  # None: the model gives one row of logits
+    labels: tuple[str, ...] | None = None  # None: the outputs are the model's labels
 
     @property
     def ids(self) -> tuple[int, ...]:
-        """The token ids."""
-        return self.features["input_ids"]
+        """The token ids; a picture's patches have numbers."""
+        if self.picture is not None:
+            return self.picture.ids
+        return self.features["input_ids"] + self.answer
+
+    @property
+    def key(self) -> tuple[int, ...]:
+        """Numbers that tell this input from others, for what is drawn at random."""
+        return self.ids if self.picture is None else (self.picture.digest, *self.ids[-1:])
+
+    @property
+    def rest(self) -> bool:
+        """Whether the last output is all that was not named."""
+        return self.reading is not None and self.reading.rest
+
+    @property
+    def read(self) -> tuple[int, ...]:
+        """The tokens at which the model is read, counted from 0; none where it is read as a whole."""
+        if self.reading is None:
+            return ()
+        places = self.reading.places[:2] if isinstance(self.reading, Span) else self.reading.places
+        # A decoder's tokens stand after the others, and are what a reading counts.
+        length = len(self.answer) or len(self)
+        return tuple(len(self) - length + place % length for place in places)
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -35,8 +66,14 @@ def encode(
     max_length: int | None,
     truncate: bool,
     special: bool = True,
+    cut: Cut = "longest_first",
+    said: bool = False,
 ) -> Encoded:
-    """Tokenize a text or a pair of texts; `special` adds the tokenizer's special tokens."""
+    """Tokenize a text or a pair of texts; `special` adds the tokenizer's special tokens.
+
+    `said` is for what a decoder says: some translators write otherwise than they read.
+    `truncate` allows it to be cut where it is too long, and `cut` says which text of a pair gives way.
+    """
     text, pair = given if isinstance(given, tuple) and len(given) == 2 else (given, None)
     for part in (text,) if pair is None else (text, pair):
         _check_text(part)
@@ -45,7 +82,7 @@ def encode(
             f"The text {_short(text)!r} cannot be explained: the model has no tokenizer. Pass one "
             "(whence.load(model, tokenizer=...)), or give encoded input: a mapping with 'input_ids'."
         )
-    encoded = _encode(tokenizer, text, pair, None, special)
+    encoded = _encode(tokenizer, text, pair, None, special, said=said)
     length, dropped = len(encoded["input_ids"]), 0
     if max_length is not None and length > max_length:
         if not truncate:
@@ -53,7 +90,9 @@ def encode(
                 f"The text has {length} tokens and the model takes at most {max_length}. "
                 "Shorten it, or let whence cut it: truncate=True, --truncate."
             )
-        encoded = _encode(tokenizer, text, pair, max_length, special)
+        if pair is not None and cut != "longest_first":
+            _check_cut(_tokens(encoded, tokenizer, text, pair), cut, length - max_length)
+        encoded = _encode(tokenizer, text, pair, max_length, special, cut)
         dropped = length - len(encoded["input_ids"])
     features = {
         name: tuple(int(value) for value in encoded[name])
@@ -72,6 +111,17 @@ def encode(
         for word in words_of(part, segment, _content(tokens, segment))
     ]
     return Encoded(features, tuple(tokens), tuple(words), Source(text, pair, dropped))
+
+
+def _check_cut(tokens: Sequence[Token], cut: Cut, excess: int) -> None:
+    """Refuse to cut a text that would be gone, because the other one fills the model."""
+    segment = 1 if cut == "only_second" else 0
+    own, other = len(_content(tokens, segment)), len(_content(tokens, 1 - segment))
+    if own <= excess:
+        raise TooLong(
+            f"The {'first' if segment else 'second'} text has {other} tokens, and no place is left for the {own} of "
+            f"the {'second' if segment else 'first'}, which alone may be cut. Shorten it."
+        )
 
 
 def _content(tokens: Sequence[Token], segment: int) -> list[tuple[int, Token]]:
@@ -99,13 +149,19 @@ def _short(text: str) -> str:
 
 
 def _encode(
-    tokenizer: Any, text: str, pair: str | None, max_length: int | None, special: bool
+    tokenizer: Any,
+    text: str,
+    pair: str | None,
+    max_length: int | None,
+    special: bool,
+    cut: Cut = "longest_first",
+    said: bool = False,
 ) -> Any:
     fast = bool(getattr(tokenizer, "is_fast", False))
     return tokenizer(
-        text,
-        pair,
-        truncation=max_length is not None,
+        *(() if said else (text, pair)),
+        **({"text_target": text} if said else {}),
+        truncation=False if max_length is None else cut if pair is not None else True,
         max_length=max_length,
         return_offsets_mapping=fast,
         return_attention_mask=True,

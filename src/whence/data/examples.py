@@ -1,4 +1,4 @@
-"""A data set: texts or pairs of texts, with a label and a human rationale where there are some."""
+"""A data set: texts, pairs of texts or pictures, with a label and what people marked, where there is some."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Any
 
 from whence.core.errors import BadExamples, BadParameter
 from whence.core.seed import generator
-from whence.data import hub
+from whence.data import hub, pictures
 from whence.data.columns import PASSAGE_FIRST, known, label_column, label_of, text_columns
 from whence.data.rationale import Span, marked, rationale_of
 from whence.data.rows import Row, parsed, rows
@@ -29,9 +29,22 @@ __all__ = [
 class Example:
     """One input, and what people said about it."""
 
-    given: str | tuple[str, str]
+    given: str | tuple[str, str] | pictures.Stored
     label: str | None = None
     rationale: tuple[Span, ...] | None = None  # None: nobody was asked
+    mask: pictures.Outlined | None = None  # of a picture: what a person outlined
+
+    @property
+    def seen(self) -> bool:
+        """Whether it is a picture."""
+        return isinstance(self.given, pictures.Stored)
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """Its text, or both of a pair; none of a picture."""
+        if isinstance(self.given, pictures.Stored):
+            return ()
+        return (self.given,) if isinstance(self.given, str) else self.given
 
 
 @dataclass(frozen=True)
@@ -45,12 +58,14 @@ class Read:
     label: str | None = None
     guessed: tuple[str, ...] = ()  # of text, pair, label and split
     columns: tuple[str, ...] = ()  # that there are
+    pictures: bool = False
 
     def __len__(self) -> int:
         return len(self.examples)
 
     def __str__(self) -> str:
-        columns = (("texts", self.text), ("second texts", self.pair), ("labels", self.label))
+        what = "pictures" if self.pictures else "texts"
+        columns = ((what, self.text), ("second texts", self.pair), ("labels", self.label))
         parts = [f"{what} from {name!r}" for what, name in columns if name is not None]
         if self.text is not None and self.label is None:
             parts.append("no labels")
@@ -62,21 +77,26 @@ class Read:
 def examples(
     given: Any, *, text: str | None = None, pair: str | None = None, label: str | None = None
 ) -> list[Example]:
-    """Read a file, or take a list of texts, pairs, mappings or examples.
+    """Read a file or a folder of pictures, or take a list of texts, pairs, pictures, mappings or examples.
 
-    `text`, `pair` and `label` name the columns, where they do not have one of the usual names.
+    `text`, `pair` and `label` name the columns, where they do not have one of the usual names. A picture in a list
+    comes alone, as (picture, label), or as (picture, label, mask).
     """
-    if isinstance(given, str | Path):
-        name = Path(given).name
-        found = [_example(where, row, text, pair, label, name) for where, row in rows(given)]
+    if isinstance(given, str | Path) and Path(given).is_dir():
+        found = [_pictured(one) for one in pictures.in_folder(Path(given))]
+    elif isinstance(given, str | Path):
+        name, read_rows = Path(given).name, rows(given)
+        found = _seen(read_rows, text, label) or [
+            _example(where, row, text, pair, label, name) for where, row in read_rows
+        ]
     elif isinstance(given, Iterable) and not isinstance(given, bytes | Mapping | tuple):
         found = [
             _taken(f"Example {number}", one, text, pair, label) for number, one in enumerate(given)
         ]
     else:
         raise BadExamples(
-            f"Cannot take {str(given)[:40]!r} ({type(given).__name__}) for a data set: give the path of a file, or a "
-            "list of texts, pairs, mappings or examples."
+            f"Cannot take {str(given)[:40]!r} ({type(given).__name__}) for a data set: give the path of a file or a "
+            "folder of pictures, or a list of texts, pairs, pictures, mappings or examples."
         )
     if not found:
         raise BadExamples("The list of examples is empty. Give at least one text.")
@@ -94,6 +114,8 @@ def read(
     """
     if isinstance(given, Read):
         return given
+    if isinstance(given, str | Path) and pictures.is_folder(Path(given)):
+        return Read(examples(given), Path(given).name)
     if isinstance(given, str | Path) and hub.is_name(str(given)):
         name, found, split_guessed = hub.rows(str(given))
         return _read(name, found, text, pair, label, ("split",) if split_guessed else ())
@@ -125,6 +147,12 @@ def _read(
     label: str | None,
     guessed: tuple[str, ...] = (),
 ) -> Read:
+    if seen := _seen(found, text, label):
+        column = pictures.picture_column(found[0][1])
+        said = pictures.label_column(found[0][1], label or None)
+        guessed += ("text",) if label or said is None else ("text", "label")
+        has = tuple(found[0][1])
+        return Read(seen, name, column, label=said, guessed=guessed, columns=has, pictures=True)
     two = () if pair == "" else PASSAGE_FIRST
     columns = text_columns(found[0][1], text or None, pair or None, name, two)
     said = label or label_column([row for _, row in found], columns) if label != "" else None
@@ -161,6 +189,11 @@ def sample(given: Sequence[Example], n: int, seed: int = 0) -> list[Example]:
 def _taken(where: str, one: Any, text: str | None, pair: str | None, label: str | None) -> Example:
     if isinstance(one, Example):
         return one
+    seen = pictures.taken(where, one)
+    if seen is None and isinstance(one, Mapping) and text is None:
+        seen = pictures.from_mapping(where, one, label)
+    if seen is not None:
+        return _pictured(seen)
     if isinstance(one, Mapping):
         return _example(where, one, text, pair, label, where)
     if isinstance(one, str):
@@ -168,9 +201,19 @@ def _taken(where: str, one: Any, text: str | None, pair: str | None, label: str 
     if isinstance(one, tuple | list) and len(one) == 2 and all(isinstance(x, str) for x in one):
         return Example((one[0], one[1]))
     raise BadExamples(
-        f"{where} is {str(one)[:40]!r} ({type(one).__name__}). Allowed: a text, a pair (a, b) of texts, a mapping "
-        'such as {"text": ...}, or an Example.'
+        f"{where} is {str(one)[:40]!r} ({type(one).__name__}). Allowed: a text, a pair (a, b) of texts, a picture, "
+        'a mapping such as {"text": ...}, or an Example.'
     )
+
+
+def _pictured(found: pictures.Found) -> Example:
+    return Example(found.picture, found.label, mask=found.mask)
+
+
+def _seen(found: Sequence[Row], text: str | None, label: str | None) -> list[Example] | None:
+    """Take the pictures of a table; None if it has none, or if a column of texts was named."""
+    seen = None if text else pictures.in_rows(found, label or None)
+    return None if seen is None else [_pictured(one) for one in seen]
 
 
 def _example(

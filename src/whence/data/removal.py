@@ -5,12 +5,15 @@ is the mean over several draws.
 """
 
 from collections.abc import Collection, Mapping
-from typing import Literal, get_args
+from dataclasses import replace
+from typing import Literal, cast, get_args
 
 from whence.core.errors import BadParameter
 from whence.data.encode import Encoded
+from whence.data.picture import FILLS, Fill
+from whence.data.reading import AtPlace
 
-Removal = Literal["mask", "delete", "pad", "unk", "draw"]
+Removal = Literal["mask", "delete", "pad", "unk", "draw", "black", "mean", "blur"]
 
 DRAWS = 5  # how often a hole is filled by "draw"
 
@@ -19,12 +22,19 @@ DRAWS = 5  # how often a hole is filled by "draw"
 MANY: tuple[Removal, ...] = ("mask", "pad", "unk", "delete")
 
 
+def suited(fillers: Mapping[str, int], pictures: bool) -> Mapping[str, int]:
+    """Return the fillers for pictures, or those for texts: a model that takes both has both."""
+    return {name: value for name, value in fillers.items() if (name in FILLS) == pictures}
+
+
 def resolve(
     how: Removal | None,
     fillers: Mapping[str, int],
     prefer: Collection[Removal] = ("mask", "delete"),
 ) -> Removal:
     """Return the way of removal: the one asked for, if this model has it; else the first possible in `prefer`."""
+    if how is None and any(fill in fillers for fill in FILLS):
+        return "mean"
     if how is None:
         return next(name for name in prefer if name == "delete" or name in fillers)
     if how == "draw" and how not in fillers:
@@ -32,7 +42,17 @@ def resolve(
             "remove='draw' needs a masked language model with the vocabulary of this one: whence.load(..., mlm=...), "
             f"--mlm. Possible without: {', '.join(possible(fillers))}."
         )
-    if how != "delete" and how not in fillers:
+    if how in FILLS and how not in fillers:
+        raise BadParameter(
+            f"remove={how!r} is for pictures, and this model takes text. "
+            f"Possible here: {', '.join(possible(fillers))}."
+        )
+    if how not in fillers and (how != "delete" or how not in possible(fillers)):
+        if any(fill in fillers for fill in FILLS):
+            raise BadParameter(
+                f"remove={how!r} is for texts, and this model takes pictures. "
+                f"Possible here: {', '.join(possible(fillers))}."
+            )
         raise BadParameter(
             f"remove={how!r} needs a {how} token, and this model's tokenizer has none. "
             f"Possible here: {', '.join(possible(fillers))}."
@@ -44,31 +64,86 @@ def without(
     item: Encoded, places: Collection[int], how: Removal, fillers: Mapping[str, int]
 ) -> Encoded:
     """Return `item` with the tokens at `places` removed; for "draw", with masks that are to be filled."""
-    gone = frozenset(places)
+    gone = frozenset(places) - questioned(item, fillers)
+    if item.picture is not None:
+        picture = item.picture.without(gone, cast(Fill, how))
+        return replace(item, picture=picture, tokens=(), words=())
+    sources = len(item) - len(item.answer)
+    reading, answer = item.reading, item.answer
     if how == "delete":
-        if len(gone) == len(item):
+        if gone.issuperset(range(sources)):
             others = [name for name in possible(fillers) if name != "delete"]
             instead = f"Possible instead: {', '.join(others)}." if others else "Give a longer text."
             raise BadParameter(
                 f"remove='delete' would leave nothing of an input of {len(item)} token(s). {instead}"
             )
-        stay = [place for place in range(len(item)) if place not in gone]
+        stay = [place for place in range(sources) if place not in gone]
         features = {
             name: tuple(values[place] for place in stay) for name, values in item.features.items()
         }
+        kept = [place for place in range(sources, len(item)) if place not in gone]
+        answer = tuple(answer[place - sources] for place in kept)
+        if answer != item.answer and kept[:1] != [sources]:
+            raise BadParameter(
+                "remove='delete' would delete the token with which the decoder starts. Use mask, pad or unk."
+            )
+        if reading is not None:
+            # Where there is a decoder, its tokens are what a reading counts.
+            read = [place - sources for place in kept] if answer else stay
+            length = len(item.answer) or sources
+            reading = reading.at([_moved(place, read, length) for place in reading.places])
     else:
         filler = fillers[how]
         filled = tuple(
             filler if place in gone else identity for place, identity in enumerate(item.ids)
         )
-        features = {**item.features, "input_ids": filled}
+        features = {**item.features, "input_ids": filled[:sources]}
+        answer = filled[sources:]
     # What is left is for the model, not for a person: tokens and words would no longer fit.
-    return Encoded(features, (), (), item.source)
+    return Encoded(
+        features, (), (), item.source, answer=answer, reading=reading, labels=item.labels
+    )
+
+
+def questioned(item: Encoded, fillers: Mapping[str, int]) -> frozenset[int]:
+    """Return the place of the mask that is to be filled: it is the question, and stays."""
+    reading = item.reading
+    if isinstance(reading, AtPlace) and reading.ids and 0 <= reading.place < len(item):
+        masks = {fillers.get("mask"), fillers.get("draw")}
+        return frozenset({reading.place} if item.ids[reading.place] in masks else ())
+    return frozenset()
+
+
+def _moved(place: int, stay: list[int], length: int) -> int:
+    """Return where a place is among those that stay.
+
+    A place that counts from the end is one at which the next token is foretold: where its own token goes, that
+    happens at the one before it.
+    """
+    if place < 0:
+        before = [one for one in stay if one <= place + length]
+        if before:
+            return len(before) - 1 - len(stay)
+    elif place in stay:
+        return stay.index(place)
+    raise BadParameter(
+        "remove='delete' would delete the very token at which the model is read. Use mask, pad or unk."
+    )
 
 
 def calls_per_hole(how: Removal | None) -> int:
     """Return how many forward passes it takes to know what a model says without some tokens."""
     return 1 + DRAWS if how == "draw" else 1
+
+
+def removable(item: Encoded, anchors: Collection[int]) -> list[int]:
+    """Return the places of all tokens but those that the model cannot miss: its anchors, and a decoder's start."""
+    start = len(item) - len(item.answer) if item.answer else None
+    return [
+        place
+        for place, identity in enumerate(item.ids)
+        if identity not in anchors and place != start
+    ]
 
 
 def players(item: Encoded, anchors: Collection[int]) -> list[int]:
@@ -80,6 +155,14 @@ def players(item: Encoded, anchors: Collection[int]) -> list[int]:
     ]
 
 
+def deletable(item: Encoded, anchors: Collection[int]) -> bool:
+    """Say whether every token that can go can be deleted: not one at which the model is read."""
+    places = () if item.reading is None else item.reading.places
+    return not set(players(item, anchors)).intersection(places)
+
+
 def possible(fillers: Mapping[str, int]) -> list[Removal]:
     """Name the ways of removal that a model has."""
+    if any(fill in fillers for fill in FILLS):
+        return list(FILLS)
     return [name for name in get_args(Removal) if name == "delete" or name in fillers]

@@ -9,6 +9,7 @@ import numpy as np
 from whence.core.errors import BadParameter, UnknownMetric, WhenceError, did_you_mean
 from whence.core.params import checked
 from whence.core.registry import Entry
+from whence.data.examples import Example
 from whence.metrics import Outcome, metric, null_of, untestable
 from whence.stats.interval import Array
 from whence.trial import Trial
@@ -100,25 +101,31 @@ def measures(
     params: Mapping[str, Any] | None = None,
     *,
     rationales: bool = False,
+    masks: bool = False,
+    pictures: bool = False,
     from_text: bool = False,
 ) -> list[Measure]:
-    """Look the metrics up and check their parameters.
+    """Look the metrics up and check their parameters; the name of a group stands for all of it.
 
     None stands for all that test an explanation as it is: faithfulness, agreement, and plausibility where there are
-    rationales. Those that make every explanation anew many times over must be named.
+    rationales, or masks of pictures. Those that make every explanation anew many times over must be named.
     """
     if names is None:
-        kinds = {"faithfulness", "agreement"} | ({"plausibility"} if rationales else set())
+        marked = masks if pictures else rationales
+        kinds = {"faithfulness", "agreement"} | ({"plausibility"} if marked else set())
+        other = "text" if pictures else "picture"
         wanted = [
             entry.name
             for entry in metric
             if entry.facts["kind"] in kinds
+            and entry.facts.get("takes") != other
             and (rationales or not entry.facts.get("rationales", False))
         ]
     else:
         if not isinstance(names, str | Sequence) or not all(isinstance(n, str) for n in names):
             raise UnknownMetric(f"metrics must be a name or a list of names. Got {names!r}.")
-        wanted = [names] if isinstance(names, str) else list(dict.fromkeys(names))
+        asked = [names] if isinstance(names, str) else names
+        wanted = list(dict.fromkeys(own for name in asked for own in _group(name) or [name]))
     if not wanted:
         raise UnknownMetric(f"No metric was asked for. Known: {', '.join(metric.names())}.")
     entries = [metric.get(name) for name in wanted]
@@ -136,6 +143,19 @@ def measures(
         )
         for entry in entries
     ]
+
+
+def of_examples(given: Sequence[Example]) -> dict[str, bool]:
+    """Say what a data set has, as `measures` wants to know it."""
+    return {
+        "rationales": any(one.rationale is not None for one in given),
+        "masks": any(one.mask is not None for one in given),
+        "pictures": any(one.seen for one in given),
+    }
+
+
+def _group(name: str) -> list[str]:
+    return [entry.name for entry in metric if entry.facts.get("group") == name]
 
 
 def _distributed(entries: list[Entry], params: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

@@ -3,10 +3,18 @@
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 from whence.capture.counted import counted
-from whence.core.errors import BadParameter, InputError, NoRule, NotCapturable, NotFinite
+from whence.core.errors import (
+    BadParameter,
+    InputError,
+    NoRule,
+    NotCapturable,
+    NotFinite,
+    WhenceError,
+)
 from whence.data import Encoded
 from whence.data.examples import Example, marked
 from whence.data.examples import examples as read
@@ -15,8 +23,9 @@ from whence.evaluation.agreement import Alike
 from whence.evaluation.cost import costs
 from whence.evaluation.evaluation import VERSION, Evaluation
 from whence.evaluation.judge import judged
-from whence.evaluation.measures import measures
+from whence.evaluation.measures import measures, of_examples
 from whence.evaluation.notes import Notes
+from whence.evaluation.portions import GOLD, Portion, portions
 from whence.explainer import Explainer, Explanation
 from whence.explainer.request import Request, requests
 from whence.explainer.testing import Marks, Unit
@@ -44,9 +53,10 @@ def evaluate(
 ) -> Evaluation:
     """Explain examples by several methods, test every explanation, and say what can be told apart.
 
-    `examples`: a file, or a list of texts, pairs, mappings or `Example`s. `methods`: by default all that read one
-    forward and backward pass. `metrics`: by default those of faithfulness and agreement, and of plausibility where
-    the examples have rationales. `rankings`: how many random explanations each example is compared with.
+    `examples`: a file, a folder of pictures, or a list of texts, pairs, pictures, mappings or `Example`s. `methods`:
+    by default all that read one forward and backward pass. `metrics`: by default those of faithfulness and agreement,
+    and of plausibility where the examples have rationales or masks. `target`: as `explain` takes it, or "gold", each
+    example's own label. `rankings`: how many random explanations each example is compared with.
     An example that cannot be explained or tested is counted and named; the rest goes on.
     `progress` is called with (examples done, examples in all).
     """
@@ -54,9 +64,7 @@ def evaluate(
         raise BadParameter(f"rankings must be a whole number, at least 1. Got {rankings!r}.")
     given = read(examples)
     asked = requests(default_methods() if methods is None else methods, params, explainer.fillers)
-    wanted = measures(
-        metrics, metric_params, rationales=any(one.rationale is not None for one in given)
-    )
+    wanted = measures(metrics, metric_params, **of_examples(given))
     started = time.perf_counter()
     notes = Notes(
         [request.name for request in asked],
@@ -78,25 +86,31 @@ def evaluate(
         runs = [stack.enter_context(counted(model)) for model in models]
         usable, backward = _usable(explainer, texts, asked, notes, target, truncate)
         hopeless = not usable and any(map(len, notes.failures.values()))
-        trials = explainer.trials(
-            [] if hopeless else texts,
-            method=[request.name for request in usable or asked],
-            params={request.name: request.params for request in usable or asked},
-            target=target,
-            truncate=truncate,
-            remove=remove,
-            unit=unit,
-            marks=_marks(given),
-            seed=seed,
-            failed=notes.failed,
-        )
-        for number, trial, explanations in trials:
-            notes.add(number, trial, explanations)
-            alike.add(number, trial)
-            setting["remove"] = trial.removed.how
-            backward += _backwards(usable, explanations) + trial.again.passes.backward
-            if progress is not None:
-                progress(len(notes) + len(notes.refused), len(given))
+        refuse = partial(_refused, notes)
+        for portion in () if hopeless else portions(given, explainer.loaded, target, refuse):
+            some = [given[number] for number in portion.numbers]
+            trials = explainer.trials(
+                [example.given for example in some],
+                method=[request.name for request in usable or asked],
+                params={request.name: request.params for request in usable or asked},
+                target=portion.target,
+                truncate=truncate,
+                remove=remove,
+                unit=unit,
+                marks=_marks(some),
+                known=portion.known,
+                seed=seed,
+                failed=partial(_failed, notes, portion),
+            )
+            for place, trial, explanations in trials:
+                number = portion.numbers[place]
+                notes.add(number, trial, explanations)
+                alike.add(number, trial)
+                setting["remove"] = trial.removed.how
+                setting["unit"] = unit if trial.item.picture is None else "patch"
+                backward += _backwards(usable, explanations) + trial.again.passes.backward
+                if progress is not None:
+                    progress(len(notes) + len(notes.refused), len(given))
     # The same examples in another order are the same data set.
     order = sorted(range(len(given)), key=lambda i: repr(given[i]))
     found = {measure.name: judged(notes, measure, order, seed) for measure in notes.measures}
@@ -126,6 +140,16 @@ def evaluate(
     )
 
 
+def _refused(notes: Notes, number: int, error: WhenceError) -> None:
+    notes.failed(number, None, error)
+
+
+def _failed(
+    notes: Notes, portion: Portion, place: int, method: str | None, error: WhenceError
+) -> None:
+    notes.failed(portion.numbers[place], method, error)
+
+
 def default_methods() -> list[str]:
     """Name the methods that read one forward and backward pass; random explanations are there anyway."""
     return [entry.name for entry in method if is_reader(entry) and entry.name != "random"]
@@ -144,16 +168,18 @@ def _usable(
     Tried together with the others it would make every batch fail. Returns the backward passes that took, too.
     """
     found, backward, at = [], 0, 0
+    tried = None if target == GOLD else target  # whichever class: the method can do it or not
     for request in asked:
         while at < len(texts):
             try:
-                backward += explainer.explain(
+                made = explainer.explain(
                     texts[at],
                     method=request.name,
                     params=request.params,
-                    target=target,
+                    target=tried,
                     truncate=truncate,
-                ).passes.backward
+                )
+                backward += sum(one.passes.backward for one in _listed(made))
             except InputError:
                 at += 1  # no method can read this one
                 continue
@@ -166,6 +192,11 @@ def _usable(
             found.append(request)
             break
     return found, backward
+
+
+def _listed(made: Explanation | list[Explanation]) -> list[Explanation]:
+    """Return the explanations of one input: a tagger has one for each entity."""
+    return made if isinstance(made, list) else [made]
 
 
 def _marks(given: Sequence[Example]) -> Marks | None:

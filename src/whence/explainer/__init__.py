@@ -2,6 +2,7 @@
 
 from whence.explainer.explainer import Explainer, load
 from whence.explainer.explanation import Explanation, WordScore
+from whence.explainer.generation import Generation
 from whence.explainer.inside import Inside
 
-__all__ = ["Explainer", "Explanation", "Inside", "WordScore", "load"]
+__all__ = ["Explainer", "Explanation", "Generation", "Inside", "WordScore", "load"]

@@ -54,11 +54,13 @@ class Claim:
 
     def other_class(self, outputs: int) -> int:
         """Return the class to hold the explained one against: the likeliest of the others."""
+        if outputs < 2 and self.item.rest:
+            raise _Impossible("It is held against everything else: there is no other class.")
         if outputs < 2:
             raise _Impossible("The model has one output: there is no other class.")
         if self.against is not None:
             raise _Impossible("Two classes are held against each other already.")
-        best, second = ranking(self.logits)[0, :2].tolist()
+        best, second = ranking(self.logits, self.item.rest)[0, :2].tolist()
         return int(second if self.main == best else best)
 
 
@@ -101,7 +103,7 @@ class Repeater:
                 why_not[row] = found
             else:
                 scores[row] = found
-        predicted = claim.predicted.get(change, int(ranking(claim.logits)[0, 0]))
+        predicted = claim.predicted.get(change, int(ranking(claim.logits, claim.item.rest)[0, 0]))
         return Anew(scores, predicted, why_not)
 
 
@@ -143,7 +145,9 @@ class Remaker:
         try:
             with self._changed(change, claims) as (batch, spec):
                 seen = traced(self._loaded, batch, methods, spec)
-                for claim, best in zip(claims, ranking(seen.logits)[:, 0].tolist(), strict=False):
+                ranked = ranking(seen.logits, claims[0].item.rest)
+                own = seen.batch.own.cpu().numpy()
+                for claim, best in zip(claims, ranked[:, 0].tolist(), strict=False):
                     claim.predicted[change] = int(best)
                     self._count(claim, 1, max((one.backwards for one in methods), default=0))
                 for request in methods:
@@ -151,8 +155,7 @@ class Remaker:
                         self._loaded, request, seen, self._policy, Tally(None, (), ())
                     )
                     for row, claim in enumerate(claims):
-                        own = scores[row, : len(claim.item)].astype(np.float64)
-                        claim.made[change, request.name] = own
+                        claim.made[change, request.name] = scores[row, own[row]].astype(np.float64)
                         self._count(claim, extra[row].forward, extra[row].backward)
         except (_Impossible, WhenceError) as error:
             if len(claims) == len(names) == 1:
@@ -176,6 +179,8 @@ class Remaker:
         model, items = self._loaded.model, [claim.item for claim in claims]
         spec = _each(claims)
         match change:
+            case Noise(radius, seed) if items[0].picture is not None:
+                yield self._batch([_shaken(item, radius, seed) for item in items]), spec
             case Noise(radius, seed):
                 ids = {*self._loaded.fillers.values()}.union(*(item.ids for item in items))
                 with noisy(model, ids, radius, seed):
@@ -194,7 +199,8 @@ class Remaker:
                 beside = self._neighbours(items[0])
                 yield self._batch([*items, *beside]), _each([claims[0]] * (1 + len(beside)))
             case OtherClass():
-                outputs = 1 if self._loaded.task == "regression" else len(self._loaded.labels)
+                outputs = 1 if self._loaded.task == "regression" else claims[0].logits.shape[1]
+                outputs -= claims[0].item.rest
                 others = tuple(claim.other_class(outputs) for claim in claims)
                 yield self._batch(items), replace(spec, main=others)
 
@@ -220,6 +226,11 @@ class Remaker:
         features = {name: values[:half] for name, values in item.features.items()}
         part = replace(item, features=features, tokens=item.tokens[:half], words=())
         return [item, part]
+
+
+def _shaken(item: Encoded, radius: float, seed: int) -> Encoded:
+    assert item.picture is not None
+    return replace(item, picture=item.picture.shaken(radius, seed))
 
 
 def _alike(one: Claim, other: Claim, names: Sequence[str]) -> bool:

@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from whence.core.errors import WhenceError
 from whence.explainer.work import unnamed
 from whence.methods import method as registry
@@ -16,18 +18,22 @@ SHORT = "whence tries every method on this short text"
 def examined(explainer: "Explainer", text: Any) -> dict[str, Any]:
     """Return facts about the model, and for each method whether it works on the text and why not."""
     loaded = explainer.loaded
-    if loaded.tokenizer is None:
+    more: dict[str, Any] = {}
+    if loaded.sees and text is SHORT:
+        text = _picture(loaded)
+        more = {"labels": ["one thing", "another"]} if loaded.modality == "both" else {}
+    elif loaded.tokenizer is None:
         size = loaded.vocabulary or 8
         ids = [i % size for i in range(1, 6)]
         text = {"input_ids": [[*ids, *sorted(loaded.anchors)]]}
         if loaded.pairs:
             text["token_type_ids"] = [[i % 2 for i in range(len(text["input_ids"][0]))]]
-    elif loaded.pairs and isinstance(text, str):
-        text = (text, text)
+    elif isinstance(text, str):
+        text, more = _readable(text, loaded)
     tried = []
     for name in registry.names():
         try:
-            explainer.explain(text, method=name)
+            explainer.explain(text, method=name, params=_few(name, loaded), **more)
             why_not = None
         except WhenceError as error:
             why_not = str(unnamed(error))
@@ -35,6 +41,37 @@ def examined(explainer: "Explainer", text: Any) -> dict[str, Any]:
             why_not = f"{type(error).__name__}: {error}".splitlines()[0]
         tried.append({"method": name, "works": why_not is None, "why_not": why_not})
     return {"facts": _facts(loaded), "methods": tried}
+
+
+def _readable(text: str, loaded: Loaded) -> tuple[Any, dict[str, Any]]:
+    """Return a text as a model of this task can read it, and what to ask about it."""
+    if loaded.pairs or loaded.task == "answer":
+        return (text, text), {"truncate": True}
+    mask = getattr(loaded.tokenizer, "mask_token", None)
+    if loaded.task == "mask" and mask is not None and mask not in text:
+        return f"{text} {mask}", {}
+    return text, {"at": 1} if loaded.task == "tags" else {}
+
+
+def _picture(loaded: Loaded) -> Any:
+    """Return a picture to try methods on: a slope of greys, or pixels of the size that the model says."""
+    if loaded.processor is not None:
+        return np.linspace(0, 1, 64 * 64 * 3).reshape(64, 64, 3)
+    config = getattr(loaded.model.config, "vision_config", loaded.model.config)
+    size = getattr(config, "image_size", 224)
+    height, width = (size, size) if isinstance(size, int) else size
+    channels = getattr(config, "num_channels", 3)
+    return {
+        "pixel_values": np.linspace(-1, 1, channels * height * width).reshape(
+            channels, height, width
+        )
+    }
+
+
+def _few(name: str, loaded: Loaded) -> dict[str, Any] | None:
+    """Return settings that try a method quickly on a picture, of which patches are many."""
+    few = {"lime": {"samples": 16}, "gradient_shap": {"samples": 4}, "smoothgrad": {"samples": 4}}
+    return few.get(name) if loaded.sees else None
 
 
 def _facts(loaded: Loaded) -> dict[str, Any]:

@@ -1,39 +1,32 @@
 """The explainer: inputs to batches, one shared trace per batch, methods over it, results in order."""
 
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 import torch
 
-from whence.capture import Answers, TargetSpec, Trace, trace
-from whence.capture.counted import counted
-from whence.capture.target import predictions
+from whence.capture import Trace, trace
 from whence.core.errors import BadEncoding, EmptyText, NoHead
-from whence.core.types import Of, Prediction
-from whence.data import Batch, Encoded, Policy, batches, collate
-from whence.data.removal import MANY, Removal, resolve
-from whence.explainer.again import Remaker
+from whence.core.types import Of
+from whence.data.pieces import Granularity
+from whence.data.removal import Removal
+from whence.explainer.aims import About, Asked, aim
+from whence.explainer.aims.each import Failed
 from whence.explainer.examine import SHORT, examined
+from whence.explainer.explaining import explanations, predicted
 from whence.explainer.explanation import Explanation
-from whence.explainer.inside import Inside, look
+from whence.explainer.generate import Wanted, generated
+from whence.explainer.generation import Generation
+from whence.explainer.inside import Inside
 from whence.explainer.intake import take
-from whence.explainer.request import DEFAULT, Request, requests
-from whence.explainer.sharing import INPUTS, Sharing
-from whence.explainer.testing import (
-    Failed,
-    Marks,
-    Unit,
-    backwards,
-    explained,
-    item_of,
-    taken,
-    tested,
-    trial_of,
-    ways_of,
-)
-from whence.explainer.work import Progress, Tally, explain_batch, origin
+from whence.explainer.looking import again, look
+from whence.explainer.maker import Maker
+from whence.explainer.restored import item_of
+from whence.explainer.sharing import INPUTS
+from whence.explainer.testing import Known, Marks, Unit
+from whence.explainer.trials import trials
+from whence.explainer.trusting import trusted
+from whence.explainer.work import Progress
 from whence.models import Loaded, with_infiller
 from whence.models import load as load_model
 from whence.trial import Trial
@@ -44,6 +37,7 @@ def load(
     what: Any,
     *,
     tokenizer: Any = None,
+    processor: Any = None,
     device: str | torch.device | None = None,
     dtype: str | torch.dtype | None = None,
     revision: str | None = None,
@@ -53,12 +47,20 @@ def load(
 
     `dtype` is a torch dtype or its name. None keeps the checkpoint's, except that half precision is
     computed in float32 on a CPU. `device` None takes the GPU if there is one. A model object stays where and
-    as it is: another device or dtype means a copy.
+    as it is: another device or dtype means a copy. A picture model comes with its image `processor`; to a model
+    object, give its own, or a folder or Hub id that has it.
 
     `mlm` is a masked language model with the same vocabulary: a built-in name ("reviews-base" for "reviews"), a
     folder, a Hub id or a model object. With it, tokens can be removed by drawing others instead: remove="draw".
     """
-    loaded = load_model(what, tokenizer=tokenizer, device=device, dtype=dtype, revision=revision)
+    loaded = load_model(
+        what,
+        tokenizer=tokenizer,
+        processor=processor,
+        device=device,
+        dtype=dtype,
+        revision=revision,
+    )
     return Explainer(loaded if mlm is None else with_infiller(loaded, mlm))
 
 
@@ -67,7 +69,7 @@ class Explainer:
 
     def __init__(self, loaded: Loaded) -> None:
         self._loaded = loaded
-        self._sharing = Sharing(loaded)
+        self._maker = Maker(loaded, self)
 
     @property
     def loaded(self) -> Loaded:
@@ -97,6 +99,10 @@ class Explainer:
         """
         return self._loaded.fillers
 
+    def default_method(self, image: Any = None) -> str:
+        """Name the method that explains where none is asked for; `image`: a text is explained, held against it."""
+        return self._maker.method(image is not None)
+
     def __repr__(self) -> str:
         loaded = self._loaded
         return (
@@ -108,15 +114,20 @@ class Explainer:
         self,
         text: Any,
         *,
-        method: str | Sequence[str] = DEFAULT,
+        method: str | Sequence[str] | None = None,
         target: Any = None,
         params: Mapping[str, Any] | None = None,
         of: Of = "logit",
         truncate: bool = False,
         batch_size: int = INPUTS,
+        at: Any = None,
+        answer: Any = None,
+        labels: Sequence[str] | None = None,
+        template: str | None = None,
+        image: Any = None,
         progress: Progress | None = None,
     ) -> Any:
-        """Explain a text, a pair (a, b), an encoded mapping, or a list of these.
+        """Explain a text, a pair (a, b), a picture, an encoded mapping, or a list of these.
 
         One input gives an `Explanation`, a list (or a mapping of several rows) a list. With a list of
         methods, each of them is a mapping from method name to `Explanation`; the methods share one forward
@@ -126,33 +137,22 @@ class Explainer:
         `of`: explain the "logit" (default) or the "probability".
         `truncate`: cut inputs that are too long instead of refusing them.
         `progress`: called with (units done, units in all).
+
+        What else can be asked depends on the model: `at` says which token, word or mask (taggers explain every
+        entity without it, and return a list), `answer` what a language model might go on with, `labels` what to
+        choose from (zero-shot classification, in the sentence `template`; pictures against texts), `image` the
+        picture that a text is held against.
         """
-        asked = requests(method, params, self._loaded.fillers)
-        self._require_head()
-        spec = TargetSpec.parse(target, self.labels, of)
-        items, single = take(text, self._loaded, truncate=truncate)
-        tally = Tally(progress, items, asked)
-        policy = self._sharing.policy(
-            items, batch_size, asks=not all(request.reads for request in asked)
+        about = Asked(target, of, truncate, at, answer, labels, template, image)
+        return explanations(
+            self._maker,
+            text,
+            about,
+            method=method,
+            params=params,
+            batch_size=batch_size,
+            progress=progress,
         )
-        policy = self._sharing.small_enough(policy, items, asked)
-        facts = self._facts()
-        results: list[dict[str, Explanation]] = [{} for _ in items]
-        for chosen in batches(items, policy):
-            found = self._explain(
-                [items[i] for i in chosen],
-                asked,
-                spec=spec,
-                policy=policy,
-                facts=facts,
-                tally=tally,
-            )
-            for i, explanations in zip(chosen, found, strict=True):
-                results[i] = explanations
-        shaped: list[Any] = (
-            [r[asked[0].name] for r in results] if isinstance(method, str) else [*results]
-        )
-        return shaped[0] if single else shaped
 
     def trials(
         self,
@@ -166,6 +166,7 @@ class Explainer:
         remove: Removal | None = None,
         unit: Unit = "token",
         marks: Marks | None = None,
+        known: Sequence[Known] | None = None,
         seed: int = 0,
         failed: Failed | None = None,
         progress: Progress | None = None,
@@ -174,56 +175,30 @@ class Explainer:
 
         What a method asks and what a metric asks is asked once. Inputs come in batches of like length, so not in
         the order given; a trial is to be used up before the next one is taken, for memory's sake. `marks` says which
-        units a person called evidence, given an input's number, the input and its units. With `failed`, what
-        cannot be explained is reported there, with the input's number and the method, and the rest goes on.
+        units a person called evidence, given an input's number, the input and its units; `known`, input by input,
+        what else people said. With `failed`, what cannot be explained is reported there, with the input's number and
+        the method, and the rest goes on.
         """
-        asked = requests(method, params, self._loaded.fillers)
-        self._require_head()
-        how = resolve(remove, self._loaded.fillers, MANY)
-        spec = TargetSpec.parse(target, self.labels, of)
-        numbers, items = taken(texts, self._loaded, truncate, failed)
-        if not items:
-            return
-        tally = Tally(progress, items, asked)
-        facts = self._facts()
-        # Metrics ask about many variants of different lengths, whatever the methods do.
-        policy = self._sharing.policy(items, tests=True)
-        asking = self._sharing.variants(policy)
-        policy = self._sharing.small_enough(policy, items, asked)
-        for chosen in batches(items, policy):
-            answers = self._answers(asking)
-            some = [items[i] for i in chosen]
-            explain = partial(
-                self._explain, spec=spec, policy=policy, facts=facts, tally=tally, answers=answers
-            )
-            own = [numbers[i] for i in chosen]
-            every = explained(explain, some, own, asked, failed)
-            remaker = Remaker(self._loaded, policy)
-            trials = [
-                trial_of(
-                    self._loaded,
-                    item,
-                    list(found.values()),
-                    how=how,
-                    unit=unit,
-                    policy=asking,
-                    remaker=remaker,
-                    seed=seed,
-                    answers=answers,
-                    marks=marks and partial(marks, i),
-                )
-                for i, item, found in zip(own, some, every, strict=True)
-                if found
-            ]
-            known = [(i, found) for i, found in zip(own, every, strict=True) if found]
-            for trial, (i, found) in zip(trials, known, strict=True):
-                yield i, trial, found
+        yield from trials(
+            self._maker,
+            texts,
+            Asked(target, of, truncate),
+            method=method,
+            params=params,
+            remove=remove,
+            unit=unit,
+            marks=marks,
+            known=known,
+            seed=seed,
+            failed=failed,
+            progress=progress,
+        )
 
     def trust(
         self,
         what: Any,
         *,
-        method: str | Sequence[str] = DEFAULT,
+        method: str | Sequence[str] | None = None,
         params: Mapping[str, Any] | None = None,
         target: Any = None,
         of: Of = "logit",
@@ -233,77 +208,38 @@ class Explainer:
         budget: int | None = None,
         seed: int = 0,
         progress: Progress | None = None,
+        **about: Unpack[About],
     ) -> Trust:
         """Explain one input by one or several methods and test what they claim, on this very input.
 
         Instead of an input, `what` may be an `Explanation`: then that one is tested as it is.
 
         `remove`: how tokens are removed: "mask", "delete", "pad", "unk", "draw" (from a masked language model), or
-        "all" of these that the model has. `unit`: remove each "token" alone or each "word" as a whole.
+        "all" of these that the model has (tokens at which it is read are never deleted). `unit`: remove each "token"
+        alone or each "word" as a whole.
         `budget`: how often the tests may run the model forward, at most (default 2000, 1000 more for each further
         method, and as many for each further way of removal); what does not fit is not tested.
+        What else can be asked `about` the input is as in `explain`: at, answer, labels, template, image.
         """
-        loaded, started = self._loaded, time.perf_counter()
-        self._require_head()
-        ways = ways_of(remove, loaded)
-        asked: list[Request] = []
-        if isinstance(what, Explanation):
-            item = item_of(what, loaded)
-        else:
-            asked = requests(method, params, loaded.fillers)
-            spec = TargetSpec.parse(target, self.labels, of)
-            items, single = take(what, loaded, truncate=truncate)
-            if not single:
-                raise BadEncoding(
-                    f"trust takes one input at a time. Got {len(items)}: call it for each, or whence.evaluate."
-                )
-            item = items[0]
-        policy = self._sharing.policy([item], tests=True)
-        answers = self._answers(self._sharing.variants(policy))
-        with counted(loaded.model) as runs:
-            if isinstance(what, Explanation):
-                found = [what]
-            else:
-                (by_name,) = self._explain(
-                    [item],
-                    asked,
-                    spec=spec,
-                    policy=self._sharing.small_enough(policy, [item], asked),
-                    facts=self._facts(),
-                    tally=Tally(progress, [item], asked),
-                    answers=answers,
-                )
-                found = list(by_name.values())
-            return tested(
-                loaded,
-                item,
-                found,
-                ways=ways,
-                unit=unit,
-                policy=policy,
-                answers=answers,
-                runs=runs,
-                backward=backwards(found) if asked else 0,
-                started=started,
-                budget=budget,
-                seed=seed,
-                progress=progress,
-            )
+        return trusted(
+            self._maker,
+            what,
+            Asked(target, of, truncate, **about),
+            method=method,
+            params=params,
+            remove=remove,
+            unit=unit,
+            budget=budget,
+            seed=seed,
+            progress=progress,
+        )
 
-    def predict(self, text: Any, *, truncate: bool = False) -> Any:
-        """Return the `Prediction` for one input, or a list of them."""
-        self._require_head()
-        items, single = take(text, self._loaded, truncate=truncate)
-        spec = TargetSpec.parse(None, self.labels)
-        found: list[Prediction | None] = [None] * len(items)
-        for chosen in batches(items, self._sharing.policy(items)):
-            batch = self._collate([items[i] for i in chosen])
-            seen = trace(self.model, batch, (), spec, self._loaded.task)
-            for i, said in zip(
-                chosen, predictions(seen.logits, self._loaded.task, self.labels), strict=True
-            ):
-                found[i] = said
-        return found[0] if single else found
+    def predict(self, text: Any, *, truncate: bool = False, **about: Unpack[About]) -> Any:
+        """Return the `Prediction` for one input, or a list of them; of a tagger, one for each entity.
+
+        What else can be asked `about` the input is as in `explain`: at, answer, labels, template, image.
+        """
+        return predicted(self._maker, text, Asked(truncate=truncate, **about))
 
     def trace(
         self,
@@ -313,68 +249,99 @@ class Explainer:
         of: Of = "logit",
         needs: Iterable[str] = ("attention", "attention_grad", "hidden_grad", "embedding_grad"),
         truncate: bool = False,
+        **about: Unpack[About],
     ) -> Trace:
         """Return what readers read, for looking inside: `trace.layer(i).map()`, `.map_grad()`, `.cat()`.
 
-        All inputs go into one batch.
+        All inputs go into one batch. What else can be asked `about` them is as in `explain`.
         """
-        self._require_head()
-        spec = TargetSpec.parse(target, self.labels, of)
-        items, _ = take(text, self._loaded, truncate=truncate)
+        self._maker.require_head()
+        asked = Asked(target, of, truncate, **about)
+        items, _ = take(text, self._loaded, truncate=truncate, reads=asked.reads)
         if not items:
             raise EmptyText(
                 "There is nothing to trace: the list of inputs is empty. Give at least one."
             )
-        policy = self._sharing.policy(items, len(items))
+        aimed = aim(self._loaded, items, asked)
+        items = aimed.items
+        policy = self._maker.sharing.policy(items, len(items))
         if policy.size < len(items) or len({policy.kind(item) for item in items}) > 1:
             raise BadEncoding(
                 f"{type(self.model).__name__} cannot take these {len(items)} inputs in one batch: padding or the "
                 "batch itself would change the answer. Trace them one at a time."
             )
-        return trace(self.model, self._collate(items), needs, spec, self._loaded.task)
+        return trace(self.model, self._maker.collate(items), needs, aimed.spec, self._loaded.task)
 
     def inside(
-        self, text: Any, *, target: Any = None, of: Of = "logit", truncate: bool = False
+        self,
+        text: Any,
+        *,
+        target: Any = None,
+        of: Of = "logit",
+        truncate: bool = False,
+        **about: Unpack[About],
     ) -> Inside:
         """Look inside the model on one input: its attention, flows along it, its heads, and what cuts do.
 
-        A model without a classification head can be looked into as well, as far as no decision is needed.
+        Instead of an input, `text` may be an `Explanation`: then it is its input, and its target. A model without a
+        classification head can be looked into as well, as far as no decision is needed. What else can be asked
+        `about` the input is as in `explain`.
         """
-        items, single = take(text, self._loaded, truncate=truncate)
+        sharing = self._maker.sharing
+        if isinstance(text, Explanation):
+            return again(self._loaded, sharing, item_of(text, self._loaded), text.target)
+        asked = Asked(target, of, truncate, **about)
+        items, single = take(text, self._loaded, truncate=truncate, reads=asked.reads)
         if not single:
             raise BadEncoding(
                 f"inside takes one input at a time. Got {len(items)}: call it for each."
             )
-        return look(self._loaded, self._sharing, items[0], target, of)
+        return look(self._loaded, sharing, items[0], asked)
+
+    def entities(self, text: Any, *, truncate: bool = False) -> Any:
+        """Return what a tagger finds in a text: a list of `Tagged`, or for a list of texts a list of these."""
+        if self._loaded.task != "tags":
+            raise NoHead(
+                f"{type(self.model).__name__} tags no tokens. Load a model ...ForTokenClassification."
+            )
+        from whence.explainer.aims.tags import entities
+
+        items, single = take(text, self._loaded, truncate=truncate)
+        found = entities(self._loaded, items)
+        return found[0] if single else found
 
     def examine(self, text: Any = SHORT) -> dict[str, Any]:
         """Find out by trying what can be explained on this model, and why not."""
         return examined(self, text)
 
-    def _require_head(self) -> None:
-        if self._loaded.task == "none":
-            raise NoHead(
-                f"{self._loaded.name!r} is a {type(self.model).__name__}: it has no classification head, so there "
-                "is no prediction to explain. Load a model ...ForSequenceClassification."
-            )
+    def generate(
+        self,
+        prompt: Any,
+        tokens: int = 20,
+        *,
+        method: str | None = None,
+        params: Mapping[str, Any] | None = None,
+        answer: str | None = None,
+        granularity: Granularity = "token",
+        of: Of = "logit",
+        contrast: bool = False,
+        truncate: bool = False,
+        batch_size: int = INPUTS,
+        progress: Progress | None = None,
+    ) -> Generation:
+        """Let a language model go on from a prompt, by its likeliest tokens, and explain each of them.
 
-    def _explain(
-        self, items: Sequence[Encoded], asked: Sequence[Request], **how: Any
-    ) -> list[dict[str, Explanation]]:
-        return explain_batch(self._loaded, self._collate(items), asked, **how)
-
-    def _answers(self, policy: Policy) -> Answers:
-        loaded = self._loaded
-        return Answers(
-            loaded.model,
-            pad_id=loaded.pad_id,
-            device=loaded.device,
-            policy=policy,
-            infiller=loaded.infiller,
+        `answer` is explained instead of what the model would say, if it is given.
+        `granularity`: how the prompt is divided: "token", "word", "sentence", "paragraph", or "passage", which are
+        marked in the prompt as [[...]]; the model does not see the marks.
+        `contrast`: explain each token rather than the likeliest other one.
+        """
+        return generated(
+            self._maker,
+            prompt,
+            Wanted(tokens, answer, granularity, of, contrast, truncate),
+            method=method,
+            params=params,
+            batch_size=batch_size,
+            progress=progress,
         )
-
-    def _facts(self) -> dict[str, Any]:
-        return {**origin(self._loaded), "explainer": self}
-
-    def _collate(self, items: Sequence[Encoded]) -> Batch:
-        return collate(items, pad_id=self._loaded.pad_id, device=self._loaded.device)

@@ -2,47 +2,30 @@
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
-from operator import index
+from dataclasses import dataclass, field
 from pathlib import Path
-from types import UnionType
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from whence.core.errors import CannotRead
+from whence.core.errors import BadParameter, CannotRead
 from whence.core.io import read_json, write_text, written
 from whence.core.types import Passes, Prediction, Source, Target, Token, Word
 from whence.data import Encoded
+from whence.data.pieces import Granularity, check, pieces, unmarked
+from whence.data.reading import Reading
 from whence.data.removal import Removal
+from whence.explainer import saved
+from whence.explainer.shown import Shown, checked_size
 from whence.report import fragment, plain
 from whence.trust import Trust
-from whence.view import VERSION
+from whence.view.heat import heatmap
+from whence.view.segments import SegmentScore, by_segment
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from whence.explainer.explainer import Explainer
-
-
-T = TypeVar("T")
-
-
-def _made(kind: type[T], facts: Mapping[str, Any]) -> T:
-    """Make a record of what a file says: every type checked, unknown fields of a later version left out."""
-    known = get_type_hints(kind)
-    for name in known.keys() & facts.keys():
-        hint = known[name]
-        allowed = get_args(hint) if isinstance(hint, UnionType) else (hint,)
-        if all(isinstance(option, type) for option in allowed) and not isinstance(
-            facts[name], allowed
-        ):
-            raise TypeError(f"{name} is {facts[name]!r}")
-    return kind(**{name: facts[name] for name in known if name in facts})
-
-
-def _numbers(facts: Mapping[str, Any]) -> dict[str, float]:
-    return {str(name): float(value) for name, value in facts.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +60,12 @@ class Explanation:
     seconds: float
     model: Mapping[str, Any]
     provenance: Mapping[str, Any]
+    shown: Shown | None = None  # the picture, if it is one that was explained
+    # The tokens at which the model was read (an entity's, a mask, the first and last of an answer); none: as a whole.
+    read: tuple[int, ...] = ()
+    # How it was read there, and the names of the outputs that this makes; None: its outputs are its labels.
+    reading: Reading | None = field(default=None, repr=False)
+    columns: tuple[str, ...] | None = field(default=None, repr=False)
     # What it takes to test the explanation; an explanation from a file comes without.
     explainer: "Explainer | None" = field(default=None, repr=False)
     item: Encoded | None = field(default=None, repr=False)
@@ -93,6 +82,28 @@ class Explanation:
         sums = [self.scores[list(word.tokens)].sum() for word in self.spans]
         return np.array(sums, dtype=self.scores.dtype)
 
+    @property
+    def grid(self) -> tuple[int, int] | None:
+        """How many patches the picture has, down and across; None for a text."""
+        return None if self.shown is None else self.shown.grid
+
+    @property
+    def picture(self) -> np.ndarray[Any, np.dtype[np.uint8]] | None:
+        """The picture as the model sees it, (height, width, 3); None for a text."""
+        return None if self.shown is None else self.shown.pixels
+
+    def heatmap(self, size: tuple[int, int] | None = None) -> np.ndarray[Any, Any]:
+        """Spread the scores over the picture, (height, width): bilinear between the middles of the patches.
+
+        Where the method gives every pixel a score (full_lrp), without a `size` it is these.
+        """
+        if self.shown is None:
+            raise BadParameter("A text has no heat map: its scores are those of tokens and words.")
+        if size is None and self.shown.fine is not None:
+            return self.shown.fine
+        sides = self.shown.size if size is None else checked_size(size)
+        return heatmap(self.scores, self.shown.grid, sides)
+
     def words(self) -> list[WordScore]:
         """The words in the order of the text, with their scores."""
         return [
@@ -103,6 +114,46 @@ class Explanation:
     def top(self, k: int = 5) -> list[WordScore]:
         """The k words that count most, by the size of their scores."""
         return sorted(self.words(), key=lambda word: -abs(word.score))[:k]
+
+    def by_segment(self) -> dict[int, float]:
+        """The sum of the scores of each text of a pair, 0 the first and 1 the second; special tokens do not count."""
+        return {one.segment: one.total for one in self.segments()}
+
+    def segments(self) -> list[SegmentScore]:
+        """The texts of a pair, with their sums and their parts of all scores."""
+        return by_segment(
+            [token.segment for token in self.tokens],
+            [token.special for token in self.tokens],
+            self.scores.tolist(),
+        )
+
+    def pieces(
+        self, granularity: Granularity = "sentence", marked: str | None = None
+    ) -> list[WordScore]:
+        """The scores added up by "token", "word", "sentence", "paragraph" or "passage", in the order of the text.
+
+        Passages are those of `marked`, the same text with marks: [[a passage]]. Special tokens are left out.
+        """
+        text, marks = (self.source.text, ()) if marked is None else unmarked(marked)
+        if text != self.source.text or (granularity == "passage" and marked is None):
+            raise BadParameter(
+                "granularity='passage' takes the explained text with passages marked: marked='... [[a passage]]'. "
+                "Give the same text, with marks and no other change."
+            )
+        texts = (self.source.text, self.source.pair)
+        found = pieces(self.tokens, self.spans, texts, check(granularity), marks)
+        return [
+            WordScore(
+                p.text,
+                p.start,
+                p.end,
+                p.segment,
+                p.tokens,
+                float(self.scores[list(p.tokens)].sum()),
+            )
+            for p in found
+            if not p.special
+        ]
 
     def trust(
         self,
@@ -129,84 +180,12 @@ class Explanation:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the documented JSON object, with this one explanation in it."""
-        prediction = asdict(self.prediction)
-        prediction["logits"] = list(prediction["logits"])
-        return {
-            "version": VERSION,
-            "model": dict(self.model),
-            "input": asdict(self.source),
-            "tokens": [asdict(token) for token in self.tokens],
-            "words": [{**asdict(word), "tokens": list(word.tokens)} for word in self.spans],
-            "prediction": prediction,
-            "target": asdict(self.target),
-            "explanations": [
-                {
-                    "method": self.method,
-                    "params": dict(self.params),
-                    "signed": self.signed,
-                    "scores": self.scores.tolist(),
-                    "word_scores": self.word_scores.tolist(),
-                    "axioms": dict(self.axioms),
-                    "passes": asdict(self.passes),
-                    "seconds": self.seconds,
-                    "dtype": str(self.scores.dtype),
-                }
-            ],
-            "provenance": dict(self.provenance),
-        }
+        return saved.to_dict(self)
 
     @classmethod
     def from_dict(cls, payload: Mapping[str, Any]) -> "Explanation":
         """Build an explanation from what `to_dict` returned."""
-        if payload.get("version") != VERSION:
-            raise CannotRead(
-                f"This is version {payload.get('version')!r} of the format; this whence reads {VERSION}."
-            )
-        try:
-            (own,) = payload["explanations"]
-            against = payload["target"].get("against")
-            found = cls(
-                scores=np.array(own["scores"], dtype=own["dtype"]),
-                tokens=tuple(_made(Token, token) for token in payload["tokens"]),
-                spans=tuple(
-                    _made(Word, {**word, "tokens": tuple(map(index, word["tokens"]))})
-                    for word in payload["words"]
-                ),
-                source=_made(Source, payload["input"]),
-                prediction=_made(
-                    Prediction,
-                    {
-                        **payload["prediction"],
-                        "logits": tuple(map(float, payload["prediction"]["logits"])),
-                        "probabilities": _numbers(payload["prediction"]["probabilities"]),
-                    },
-                ),
-                target=_made(
-                    Target,
-                    {
-                        **payload["target"],
-                        "against": None if against is None else _made(Target, against),
-                    },
-                ),
-                method=str(own["method"]),
-                params=dict(own["params"]),
-                signed=bool(own["signed"]),
-                axioms=_numbers(own["axioms"]),
-                passes=_made(Passes, own["passes"]),
-                seconds=float(own["seconds"]),
-                model=dict(payload["model"]),
-                provenance=dict(payload["provenance"]),
-            )
-            places = {place for word in found.spans for place in word.tokens}
-            if found.scores.shape != (len(found.tokens),) or found.scores.dtype.kind != "f":
-                raise ValueError(f"{found.scores.shape} scores for {len(found.tokens)} tokens")
-            if not places <= set(range(len(found.tokens))):
-                raise ValueError("a word of tokens that are not there")
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise CannotRead(
-                f"This is not a saved explanation: {type(error).__name__} {error}. Give a file that save() wrote."
-            ) from None
-        return found
+        return cls(**saved.fields(payload))
 
     def save(self, path: str | Path) -> Path:
         """Write the explanation as JSON; numbers come back bit for bit."""

@@ -30,7 +30,7 @@ def _found(inside: "Inside") -> Iterator[tuple[str, str]]:
     if inside.source.dropped:
         yield (
             "truncated",
-            f"The text is too long for the model: its last {inside.source.dropped} tokens were cut off and "
+            f"The text is too long for the model: {inside.source.dropped} tokens were cut off and "
             "played no part.",
         )
     yield from _tie(inside)

@@ -3,18 +3,19 @@
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
 
 from whence.capture import TargetSpec, Trace, trace
 from whence.capture.target import predictions
-from whence.core.errors import BadParameter, NoHead, TooLong
-from whence.core.types import Prediction, Source, Target, Token, Word
+from whence.core.errors import BadParameter, NoHead, NotCapturable, TooLong
+from whence.core.types import Prediction, Source, Target, Task, Token, Word
 from whence.data import Batch, Encoded, collate
 from whence.explainer import guard, knocked
 from whence.explainer.sharing import Sharing
+from whence.explainer.statistics import STATISTICS, Statistic, drawn
 from whence.flow import (
     CLASS_FREE,
     NEEDS,
@@ -24,6 +25,7 @@ from whence.flow import (
     Query,
     Weights,
     attention_maps,
+    crossing,
     entropy,
     flow_payload,
     gradient_importance,
@@ -41,29 +43,11 @@ Progress = Callable[[int, int], None]
 _MOST_BYTES = 4_000_000_000
 
 Floats = np.ndarray[Any, np.dtype[np.floating[Any]]]
-Statistic = Literal["entropy", "special", "gradient", "ablation"]
 
-STATISTICS: dict[Statistic, tuple[str, str]] = {
-    "entropy": (
-        "entropy",
-        "How widely a head looks: the mean entropy of its rows, as a share of the largest possible. Rows that can "
-        "see one token alone do not count.",
-    ),
-    "special": (
-        "mass on special tokens",
-        "How much of its attention a head rests on special tokens, in the mean over its rows.",
-    ),
-    "gradient": (
-        "gradient importance",
-        "How much the target depends on a head to first order: |sum of attention times its gradient| "
-        "(Michel et al. 2019).",
-    ),
-    "ablation": (
-        "effect of ablation",
-        "How much the target (its probability, or what a regression gives) changes when a head attends to nothing; "
-        "below zero: it falls.",
-    ),
-}
+PATCHES = (
+    "How information flowed through a picture has too many edges to be drawn: each patch attends to every other in "
+    "every head. The maps over the picture show what arrives at each patch."
+)
 
 
 class Inside:
@@ -104,7 +88,13 @@ class Inside:
     @property
     def has_head(self) -> bool:
         """Whether the model decides anything; a pre-trained one without a head attends all the same."""
-        return self.loaded.task != "none"
+        return self._task != "none"
+
+    @property
+    def _task(self) -> Task:
+        """What the model does here: one whose outputs are not labels decides nothing without a reading."""
+        read = self.loaded.classifies or self.item.reading is not None
+        return self.loaded.task if read else "none"
 
     @cached_property
     def _seen(self) -> Trace:
@@ -125,12 +115,14 @@ class Inside:
         """What the model said, if it has a head."""
         if not self.has_head:
             return None
-        return predictions(self._seen.logits, self.loaded.task, self.loaded.labels)[0]
+        return predictions(self._seen.logits, self.loaded.task, self.loaded.labels, [self.item])[0]
 
     @cached_property
     def target(self) -> Target | None:
         """Which output is asked about, if there are outputs."""
-        return self._seen.targets.describe(0, self.loaded.labels) if self.has_head else None
+        if not self.has_head:
+            return None
+        return self._seen.targets.describe(0, self.item.labels or self.loaded.labels)
 
     @property
     def logits(self) -> torch.Tensor:
@@ -196,6 +188,7 @@ class Inside:
         2020: attention above a threshold. `rows`, (tokens,), takes the place of the rows that the decision reads,
         where another model's decision stands for it.
         """
+        self._require_text()
         if most < 1:
             raise BadParameter(f"most must be at least 1: how many edges to return. Got {most}.")
         if classic is not None and (direction, weight) != ("back", "attention"):
@@ -224,6 +217,26 @@ class Inside:
             "tokens": [asdict(one) for one in self.tokens],
         }
 
+    def between_segments(
+        self, weight: Name = "attention", *, residual: float | None = None
+    ) -> dict[str, Any]:
+        """Return how much of what flows back from the decision goes between the texts of a pair, layer by layer.
+
+        Each layer's "within", "between" and "special" add up to 1; a layer along which nothing flows has None. Of the
+        first two together, "chance" is what would go between if all tokens of both texts counted the same.
+        """
+        traced = trace_flow(self.weights(weight, residual), self.rows)
+        found = crossing(traced, self.segments, self.special)
+        return {
+            "kind": "between_segments",
+            "weight": weight,
+            **{
+                part: [None if np.isnan(v) else float(v) for v in getattr(found, part)]
+                for part in ("within", "between", "special")
+            },
+            "chance": found.chance,
+        }
+
     def head_values(self, statistic: Statistic, progress: Progress | None = None) -> Floats:
         """Return one number per layer and head, (layers, heads)."""
         if statistic not in STATISTICS:
@@ -243,25 +256,8 @@ class Inside:
         self, statistic: Statistic = "entropy", progress: Progress | None = None
     ) -> dict[str, Any]:
         """Return one number per layer and head, as the documented object."""
-        values = self.head_values(statistic, progress)
-        title, meaning = STATISTICS[statistic]
-        signed = statistic == "ablation"
-        low, high = float(np.nanmin(values)), float(np.nanmax(values))
-        if signed:
-            high = max(abs(low), abs(high))
-            low = -high
-        elif statistic != "gradient":
-            low, high = 0.0, 1.0
-        return {
-            "kind": "heads",
-            "statistic": statistic,
-            "title": title,
-            "meaning": meaning,
-            "values": [[None if np.isnan(v) else float(v) for v in row] for row in values],
-            "low": min(low, 0.0),
-            "high": high,
-            "signed": signed,
-        }
+        self._require_text()
+        return drawn(statistic, self.head_values(statistic, progress))
 
     def tensors(self, keys: Sequence[str]) -> dict[str, np.ndarray[Any, Any]]:
         """Return numbers in bulk: "attention.LAYER.HEAD" one map in float32, "thumbnails" all of them, small."""
@@ -295,6 +291,7 @@ class Inside:
 
         A head of -1 means all heads of the layer.
         """
+        self._require_text()
         self._require_head("verify")
         return knocked.verified(self, edges, draws=draws, seed=seed, progress=progress)
 
@@ -312,7 +309,11 @@ class Inside:
         return max(1, min(policy.size, policy.cells // len(self.item)))
 
     def _traced(self, needs: frozenset[str] | set[str]) -> Trace:
-        return trace(self.loaded.model, self.copies(1), needs, self._spec, self.loaded.task)
+        return trace(self.loaded.model, self.copies(1), needs, self._spec, self._task)
+
+    def _require_text(self) -> None:
+        if self.item.picture is not None:
+            raise NotCapturable(PATCHES)
 
     def _require_head(self, what: str) -> None:
         if not self.has_head and what not in CLASS_FREE:
@@ -320,11 +321,3 @@ class Inside:
                 f"{self.loaded.name!r} is a {type(self.loaded.model).__name__}: it has no classification head, so "
                 f"there is no decision that {what} could be about. Take the weight attention, or a fine-tuned model."
             )
-
-
-def look(loaded: Loaded, sharing: Sharing, item: Encoded, target: Any, of: Any) -> Inside:
-    """Return the inside of a model on one input."""
-    if loaded.task == "none":
-        return Inside(loaded, sharing, item, TargetSpec("predicted", None, "logit"))
-    with torch.inference_mode(False):
-        return Inside(loaded, sharing, item, TargetSpec.parse(target, loaded.labels, of))

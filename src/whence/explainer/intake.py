@@ -6,11 +6,23 @@ from typing import Any
 
 from whence.core.errors import BadEncoding, BadTokenizer, WhenceError
 from whence.data import Encoded, encode, from_mapping, is_mapping
+from whence.data.encode import Cut
+from whence.data.shorten import shortened, unended
+from whence.explainer.pictures import refuse_pictures, take_pictures
 from whence.models import Loaded
 
 
-def take(given: Any, loaded: Loaded, *, truncate: bool) -> tuple[list[Encoded], bool]:
-    """Encode whatever was given; say whether it was a single input."""
+def take(
+    given: Any, loaded: Loaded, *, truncate: bool, reads: bool = False
+) -> tuple[list[Encoded], bool]:
+    """Encode whatever was given; say whether it was a single input.
+
+    Of a model that takes pictures as well as texts, `reads` says that it is a text.
+    """
+    either = loaded.modality == "both" and not reads and not _is_encoded_text(given)
+    if loaded.modality == "picture" or either:
+        return take_pictures(given, loaded)
+    refuse_pictures(given, loaded)
     if is_mapping(given):
         rows = _encode(given, loaded, truncate)
         return rows, len(rows) == 1
@@ -19,6 +31,7 @@ def take(given: Any, loaded: Loaded, *, truncate: bool) -> tuple[list[Encoded], 
     if isinstance(given, Iterable) and not isinstance(given, bytes | tuple):
         items: list[Encoded] = []
         for number, one in enumerate(given):
+            refuse_pictures(one, loaded)
             one = tuple(one) if isinstance(one, list) and _is_pair(tuple(one)) else one
             rows = _encode(one, loaded, truncate)
             if len(rows) != 1:
@@ -43,7 +56,31 @@ def takes_pairs(loaded: Loaded) -> bool:
     return second > 0 and item.tokens[second - 1].special
 
 
-def _encode(given: Any, loaded: Loaded, truncate: bool) -> list[Encoded]:
+def take_pair(
+    given: tuple[str, str], loaded: Loaded, *, truncate: bool, cut: Cut = "longest_first"
+) -> Encoded:
+    """Encode a pair of texts; `cut` says which of them gives way where it is too long."""
+    return _encode(given, loaded, truncate, cut)[0]
+
+
+def _question(row: Any) -> tuple[str, str]:
+    """Return a question and its context, from a mapping that may say more, such as a row of a data set."""
+    if missing := [name for name in ("question", "context") if name not in row]:
+        raise BadEncoding(
+            f"The mapping has no {missing[0]!r}: it has {', '.join(map(repr, row))[:80]}. Give "
+            '{"question": ..., "context": ...}, or encoded input, with \'input_ids\'.'
+        )
+    return row["question"], row["context"]
+
+
+def _encode(
+    given: Any, loaded: Loaded, truncate: bool, cut: Cut = "longest_first"
+) -> list[Encoded]:
+    if loaded.task == "answer":
+        # A question is never cut: what it asks would be another thing.
+        cut = "only_second"
+        if is_mapping(given) and "input_ids" not in given:
+            given = _question(given)
     if is_mapping(given):
         items = from_mapping(
             given,
@@ -53,7 +90,12 @@ def _encode(given: Any, loaded: Loaded, truncate: bool) -> list[Encoded]:
             vocabulary=loaded.vocabulary,
         )
     else:
-        item = encode(given, loaded.tokenizer, max_length=loaded.max_length, truncate=truncate)
+        # A prompt gives way at its beginning, not at the end that the model goes on from.
+        goes_on = loaded.task == "next"
+        longest = None if goes_on and truncate else loaded.max_length
+        item = encode(given, loaded.tokenizer, max_length=longest, truncate=truncate, cut=cut)
+        if goes_on:
+            item = shortened(unended(item), loaded.max_length)
         size = loaded.vocabulary
         if size is not None and max(item.ids) >= size:
             raise BadTokenizer(
@@ -110,6 +152,10 @@ def _check_features(item: Encoded, loaded: Loaded) -> None:
             f"{type(loaded.model).__name__} needs its end-of-sequence token {sorted(anchors)} in every input. "
             "Encode with the model's tokenizer."
         )
+
+
+def _is_encoded_text(given: Any) -> bool:
+    return is_mapping(given) and "input_ids" in given.keys()  # noqa: SIM118
 
 
 def _is_pair(given: Any) -> bool:

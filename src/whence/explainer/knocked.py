@@ -137,7 +137,7 @@ def _random_sets(inside: "Inside", chosen: Numbers, draws: int, seed: int) -> It
     }
     places = {layer: np.argwhere(possible[layer]) for layer in counts}
     for draw in range(draws):
-        random = generator("knockout", seed, draw, *inside.item.ids)
+        random = generator("knockout", seed, draw, *inside.item.key)
         parts = []
         for layer, count in counts.items():
             where = places[layer]

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from whence.core.errors import TooLong, WhenceError
+from whence.core.errors import NotCapturable, TooLong, WhenceError
 from whence.explainer.explanation import Explanation
-from whence.explainer.inside import Inside, Statistic
+from whence.explainer.inside import PATCHES, Inside
+from whence.explainer.statistics import Statistic
 from whence.explainer.told import told
 from whence.flow import NAMES, Name, Query
 from whence.report import page as static_page
@@ -93,13 +94,10 @@ def _input(group: Group, flows: bool) -> dict[str, Any]:
 
 def _inside(explanation: Explanation) -> Inside:
     """Look into the model as it was when it explained: the same tokens, the same target."""
-    source, target = explanation.source, explanation.target
-    given: Any = source.text if source.pair is None else (source.text, source.pair)
-    if source.text is None and explanation.item is not None:
-        given = {name: [list(row)] for name, row in explanation.item.features.items()}
-    asked = target.index if target.against is None else (target.index, target.against.index)
+    if explanation.picture is not None:
+        raise NotCapturable(PATCHES)
     assert explanation.explainer is not None
-    return explanation.explainer.inside(given, target=asked, of=target.of, truncate=True)
+    return explanation.explainer.inside(explanation)
 
 
 def _tried(

@@ -10,8 +10,18 @@ from whence.core.params import PRESET, checked
 from whence.core.registry import Entry
 from whence.data.removal import calls_per_hole
 from whence.methods import is_reader, method
+from whence.models import Loaded
 
-DEFAULT = "attcat"  # where no method is named
+DEFAULT = "attcat"  # for texts, where no method is named
+
+
+def default(loaded: Loaded, picture: bool) -> str:
+    """Return the method to explain by where none is named; for pictures, docs/science/shapes.md says why."""
+    if not picture:
+        return DEFAULT
+    # Attention in windows is no map over the picture.
+    windows = getattr(loaded.model.config, "window_size", None) is not None
+    return "leave_one_out" if windows else "generic_attention"
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,8 @@ class Sharing:
         cells = _CELLS.get(loaded.device.type, _CELLS_ELSEWHERE)
         several = len(items) > 1 or asks or tests
         # Inputs of one length need no padding, and a model that knows a padding token takes many at once.
-        sure = loaded.model.config.pad_token_id is not None and len({len(i) for i in items}) <= 1
+        pads = getattr(loaded.model.config, "pad_token_id", None) is not None
+        sure = (pads or loaded.modality == "picture") and len({len(i) for i in items}) <= 1
         if not tests and (sure or not several):
             return Policy(size, cells, False, loaded.anchors)
         if self._capacity is None:

@@ -1,33 +1,38 @@
 """Putting explanations on trial: the model, the input and the claims, as the metrics take them."""
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Literal, get_args
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 import torch
 
 from whence.capture import Answers, Ask, Targets, TargetSpec, probabilities
-from whence.capture.counted import Runs
-from whence.core.errors import BadParameter, CannotRead, UnknownMethod, WhenceError
-from whence.core.types import Passes, Task
+from whence.core.errors import BadParameter, UnknownMethod, WhenceError
+from whence.core.types import Task
 from whence.data import Encoded, Policy, collate
-from whence.data.removal import MANY, Removal, players, possible, resolve
+from whence.data.removal import Removal, players
 from whence.explainer.again import Claim, Remaker
+from whence.explainer.aims.each import Failed
 from whence.explainer.explanation import Explanation
 from whence.explainer.intake import take
 from whence.explainer.request import Request, requests
-from whence.explainer.work import Progress
-from whence.models import Loaded, fingerprint
+from whence.models import Loaded
 from whence.trial import Removed, Trial
-from whence.trust import Meter, Trust, assess
-from whence.view import merge
 
 Unit = Literal["token", "word"]
 Units = tuple[tuple[int, ...], ...]
-Failed = Callable[
-    [int, str | None, WhenceError], None
-]  # an input's number, and the method, if it was that
 Marks = Callable[[int, Encoded, Units], Sequence[bool] | None]
+
+
+@dataclass(frozen=True)
+class Known:
+    """What people said about an input: the label they gave it, and what of a picture they outlined."""
+
+    truth: int | None = None
+    mask: np.ndarray[Any, np.dtype[np.int8]] | None = (
+        None  # (height, width), see whence.trial.Trial
+    )
 
 
 def units_of(item: Encoded, unit: Unit, loaded: Loaded) -> Units:
@@ -53,6 +58,7 @@ def trial_of(
     seed: int,
     answers: Answers | None = None,
     marks: Callable[[Encoded, Units], Sequence[bool] | None] | None = None,
+    known: Known | None = None,
     progress: Callable[[int], None] = lambda _: None,
 ) -> Trial:
     """Put explanations of one input and one target on trial."""
@@ -99,6 +105,9 @@ def trial_of(
             )
         ),
         marked=None if marked is None else tuple(marked),
+        mask=None if known is None else known.mask,
+        truth=None if known is None else known.truth,
+        fine=tuple(None if one.shown is None else one.shown.fine for one in explanations),
         seed=seed,
         slope=_slope(first, spec, loaded.task),
     )
@@ -146,102 +155,6 @@ def explained(
                 failed(number, request.name, error)
         results.append(found)
     return results
-
-
-def ways_of(remove: Removal | Literal["all"] | None, loaded: Loaded) -> list[Removal]:
-    """Return the ways of removal to test with, the one of the verdicts first."""
-    known = [*get_args(Removal), "all"]
-    if remove is not None and remove not in known:
-        raise BadParameter(f"remove must be one of {', '.join(known)}. Got {remove!r}.")
-    if remove != "all":
-        return [resolve(remove, loaded.fillers, MANY)]
-    have = possible(loaded.fillers)
-    return sorted(have, key=lambda way: MANY.index(way) if way in MANY else len(MANY))
-
-
-def item_of(explanation: Explanation, loaded: Loaded) -> Encoded:
-    """Return the input that an explanation is of, if it is one of this model's."""
-    made, here = explanation.model.get("fingerprint"), fingerprint(loaded.model)
-    if made != here:
-        raise BadParameter(
-            f"The explanation is of the model {explanation.model.get('name')!r} ({made}), not of {loaded.name!r} "
-            f"({here}). Give the model that it was made with."
-        )
-    scores = explanation.scores
-    if scores.shape != (len(explanation.tokens),) or not np.isfinite(scores).all():
-        raise BadParameter(
-            f"An explanation to test must have one finite score for each of its {len(explanation.tokens)} tokens. "
-            f"Its scores are {scores.shape} with {int((~np.isfinite(scores)).sum())} that are not finite."
-        )
-    if explanation.item is not None:
-        return explanation.item
-    source = explanation.source
-    if source.text is None:
-        raise CannotRead(
-            "The explanation holds no text, so its input cannot be made again. Explain the input anew and test that."
-        )
-    given = source.text if source.pair is None else (source.text, source.pair)
-    (item,), _ = take(given, loaded, truncate=True)
-    if item.tokens != explanation.tokens:
-        raise CannotRead(
-            f"The tokenizer makes {len(item.tokens)} tokens of the text that are not the explanation's "
-            f"{len(explanation.tokens)}. Give the tokenizer that it was made with."
-        )
-    return item
-
-
-def backwards(explanations: Sequence[Explanation]) -> int:
-    """Return the backward passes behind explanations that were made together: that of the trace is shared."""
-    made = [one.passes.backward for one in explanations]
-    return int(any(made)) + sum(one - 1 for one in made if one > 1)
-
-
-def tested(
-    loaded: Loaded,
-    item: Encoded,
-    explanations: Sequence[Explanation],
-    *,
-    ways: list[Removal],
-    unit: Unit,
-    policy: Policy,
-    answers: Answers,
-    runs: Runs,
-    backward: int,
-    started: float,
-    budget: int | None,
-    seed: int,
-    progress: Progress | None,
-) -> Trust:
-    """Test explanations of one input. `runs` counts the model's forwards; making these took so many `backward`."""
-    meter = Meter(progress)
-    trial = trial_of(
-        loaded,
-        item,
-        explanations,
-        how=ways[0],
-        unit=unit,
-        policy=policy,
-        remaker=Remaker(loaded, policy, meter.add),
-        seed=seed,
-        answers=answers,
-        progress=meter.add,
-    )
-
-    def spent() -> Passes:
-        drawn = 0 if answers.infill is None else answers.infill.forwards
-        return Passes(runs.forward + drawn, backward + trial.again.passes.backward)
-
-    return assess(
-        trial,
-        merge([one.to_dict() for one in explanations]),
-        prices=trial.again.prices,
-        spent=spent,
-        started=started,
-        removals=ways,
-        unit=unit,
-        budget=budget,
-        meter=meter,
-    )
 
 
 # The caller may sit in inference mode, and nothing that was made in it can be differentiated.

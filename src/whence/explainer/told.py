@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from whence.data.reading import REST
 from whence.explainer.explanation import Explanation
 from whence.stats import kendall, top_k_overlap
 from whence.view import merge
@@ -27,6 +28,9 @@ def told(
         "failed": [{"method": name, "message": why} for name, why in (failed or {}).items()],
         "warnings": list(warnings),
         "runner_up": _runner_up(explanations[0]),
+        "entities": [],  # what a tagger found besides: who asks for everything says it
+        # The output that stands for all that have no name, if there is one.
+        "rest": REST if REST in payload["prediction"]["probabilities"] else None,
     }
 
 
@@ -55,8 +59,13 @@ def _pair(a: dict[str, Any], b: dict[str, Any], k: int, chance: float) -> dict[s
 
 
 def _runner_up(explanation: Explanation) -> str | None:
-    """Return the label that came second, if the model has as many."""
-    logits, labels = explanation.prediction.logits, explanation.model["labels"]
+    """Return the label that came second, if there are as many."""
+    logits, labels = explanation.prediction.logits, list(explanation.model["labels"])
+    shares = explanation.prediction.probabilities
+    if shares and list(shares) != labels:
+        # Such an input has outputs of its own; what is left over is none that could come second.
+        named = [name for name in sorted(shares, key=lambda name: -shares[name]) if name != REST]
+        return named[1] if len(named) > 1 else None
     if len(logits) < 2:
         return None
     return str(labels[sorted(range(len(logits)), key=lambda i: (-logits[i], i))[1]])

@@ -18,7 +18,8 @@ from whence.core.errors import BadMethod, NoRule, NotCapturable, NotFinite, When
 from whence.core.types import Passes
 from whence.data import Batch, Encoded, Policy
 from whence.explainer.explanation import Explanation
-from whence.explainer.request import DEFAULT, Request
+from whence.explainer.request import Request, default
+from whence.explainer.shown import Shown
 from whence.models import Loaded, fingerprint
 
 Progress = Callable[[int, int], None]
@@ -59,33 +60,44 @@ def explain_batch(
     facts: Mapping[str, Any],
     tally: Tally,
     answers: Answers | None = None,
+    before: int = 0,
 ) -> list[dict[str, Explanation]]:
-    """Run all methods over one batch: one trace for those that read, and the model for those that ask."""
+    """Run all methods over one batch: one trace for those that read, and the model for those that ask.
+
+    `before` counts the forwards that each input took already.
+    """
     started = time.perf_counter()
     seen = traced(loaded, batch, asked, spec)
     shared = time.perf_counter() - started
     tally.add(len(batch))
-    said = predictions(seen.logits, loaded.task, loaded.labels)
+    said = predictions(seen.logits, loaded.task, loaded.labels, batch.items)
+    own = batch.own.cpu().numpy()
     results: list[dict[str, Explanation]] = [{} for _ in batch.items]
     for request in asked:
         started = time.perf_counter()
         scores, axioms, extra = scored(loaded, request, seen, policy, tally, answers)
         seconds = (shared + time.perf_counter() - started) / len(batch)
         backward = request.backwards
+        finer = seen.fine.pop(request.name, None)
+        fine = None if finer is None else _numpy(finer, loaded.dtype)
         for row, item in enumerate(batch.items):
             results[row][request.name] = Explanation(
-                scores=scores[row, : len(item)].copy(),
+                scores=scores[row, own[row]],
                 tokens=item.tokens,
                 spans=item.words,
                 source=item.source,
                 prediction=said[row],
-                target=seen.targets.describe(row, loaded.labels),
+                target=seen.targets.describe(row, item.labels or loaded.labels),
                 method=request.name,
                 params=request.params,
                 signed=request.signed,
                 axioms={name: float(values[row]) for name, values in axioms.items()},
-                passes=Passes(1 + extra[row].forward, backward + extra[row].backward),
+                passes=Passes(1 + before + extra[row].forward, backward + extra[row].backward),
                 seconds=seconds,
+                shown=Shown.of(item, None if fine is None else fine[row]),
+                read=item.read,
+                reading=item.reading,
+                columns=item.labels,
                 item=item,
                 **facts,
             )
@@ -117,7 +129,8 @@ def scored(
                 returned = request.entry.fn(seen, **request.params)
             except (NotCapturable, NoRule) as error:
                 # Where several methods are asked for, or none was named, nobody knows which one this is about.
-                which = f"{request.name}{', the default method,' * (request.name == DEFAULT)}"
+                usual = default(loaded, batch.items[0].picture is not None)
+                which = f"{request.name}{', the default method,' * (request.name == usual)}"
                 raise type(error)(f"{which} does not work on this model. {error}") from error
     else:
         ask = Ask(

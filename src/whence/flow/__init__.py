@@ -6,6 +6,7 @@ become a `Traced` (what flows), and of that `select` takes the strongest edges w
 
 from whence.flow.cards import CARDS, Card
 from whence.flow.classic import Classic, Influence, influence
+from whence.flow.crossing import Crossing, crossing
 from whence.flow.graph import DIRECTIONS, Direction, Traced, trace_flow
 from whence.flow.habits import KINDS, Habits, habits
 from whence.flow.heads import (
@@ -46,6 +47,7 @@ __all__ = [
     "NEEDS",
     "Card",
     "Classic",
+    "Crossing",
     "Difference",
     "Direction",
     "Edges",
@@ -60,6 +62,7 @@ __all__ = [
     "attention_weights",
     "chance_jaccard",
     "cover",
+    "crossing",
     "difference",
     "divergence",
     "entropy",

@@ -156,7 +156,7 @@ def _positive(trace: Trace, layer: AttentionLayer, name: Name, row: int) -> Tens
     """Return what of attention, or of its relevance, times the gradient speaks for the target."""
     if name == "relevance":
         # The same walk as that of transformer_attribution, and shared with it.
-        quotient = relevance(trace, "ours", "paper").quotient(layer)
+        quotient = relevance(trace, "ours", "paper", unsigned=True).quotient(layer)
         tile = layer.weights_relevance(quotient)
     else:
         tile = layer.map()

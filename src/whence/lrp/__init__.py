@@ -10,7 +10,7 @@ from typing import Any, Literal
 from whence.lrp import rules
 from whence.lrp.block import Block, block, inlet
 from whence.lrp.decompose import DECOMPOSE, Bias, by_token, decompose
-from whence.lrp.relevance import Relevance, outlet, relevance
+from whence.lrp.relevance import Relevance, outlets, relevance
 from whence.lrp.stabiliser import Choice as Stabiliser
 from whence.lrp.tables import ATTN_LRP, CHEFER, CP_LRP, ORIGINAL_LRP, Table
 from whence.lrp.vectors import rolled_out, turned, vectors
@@ -42,7 +42,7 @@ __all__ = [
     "by_token",
     "decompose",
     "inlet",
-    "outlet",
+    "outlets",
     "relevance",
     "rolled_out",
     "rules",

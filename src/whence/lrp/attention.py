@@ -69,7 +69,15 @@ def shared_normalised(node: Node, carried: Carried) -> list[Tensor | None]:
     return _handed(node, to_q * factor, to_k * factor, to_v)
 
 
-def _shared(node: Node, carried: Carried) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def shared_unmasked(node: Node, carried: Carried) -> list[Tensor | None]:
+    """Do it as the authors' ViT does, by either set of rules: it has no mask to add."""
+    to_q, to_k, to_v, _ = _shared(node, carried, masked=False)
+    return _handed(node, to_q, to_k, to_v)
+
+
+def _shared(
+    node: Node, carried: Carried, *, masked: bool = True
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     layer, (relevance,), (output,) = attention_of(node), carried, node.y
     assert relevance is not None
     q, k, v = _inputs(node)
@@ -81,7 +89,9 @@ def _shared(node: Node, carried: Carried) -> tuple[Tensor, Tensor, Tensor, Tenso
         to_v += _to_keys(attention, s, v)
         to_map = attention * by_head(s, v, _against) / 2
         scores = by_head(q[:, :, rows], k, _against)
-        to_scores = node.stabiliser.copied(to_map, scores * _scale(layer))
+        to_scores = to_map
+        if masked:
+            to_scores = node.stabiliser.copied(to_map, scores * _scale(layer))
         before += to_map.sum((1, 2, 3))
         after += to_scores.sum((1, 2, 3))
         s = node.divide(to_scores, scores)

@@ -31,7 +31,7 @@ SPELLINGS = {
     "rms_norm": "rms_norm",
     "scale": "rsqrt rsqrt_ sqrt sqrt_ reciprocal norm vector_norm var std",
     "square": "pow pow_ __pow__ __ipow__ square square_",
-    "sum": "sum mean",
+    "sum": "sum mean adaptive_avg_pool1d adaptive_avg_pool2d avg_pool1d avg_pool2d",
     "dropout": "dropout dropout_ alpha_dropout",
     "pick": "__getitem__ select index_select narrow gather take_along_dim",
     "join": "cat concat concatenate stack",

@@ -1,17 +1,19 @@
 """The relevance of everything in a trace, by one table: walked once, shared by all readers."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from whence.capture import Trace
+from whence.capture.heads import slopes
 from whence.capture.layer import AttentionLayer
-from whence.capture.lookups import Lookup, per_token, placement
+from whence.capture.lookups import Lookup, per_token, placements
 from whence.capture.tape import Tape
 from whence.core.errors import BadMethod, NotCapturable
 from whence.data import Batch
-from whence.lrp.rules import Rule
+from whence.lrp.attention import shared, shared_normalised, shared_unmasked
+from whence.lrp.rules import Rule, with_positions
 from whence.lrp.stabiliser import STABILISERS, Choice, Stabiliser
 from whence.lrp.tables import RELEVANCE, Table
 from whence.lrp.walk import Watch, walk
@@ -49,8 +51,13 @@ class Relevance:
 
     def of_tokens(self) -> Tensor:
         """Return the relevance of each token's embedding, (batch, tokens)."""
-        parts = [self.of(lookup.number).sum(-1) for lookup in self.lookups]
-        return per_token(self.batch, self.lookups, parts)
+        parts = [self.of(lookup.number) for lookup in self.lookups]
+        return per_token(self.batch, self.lookups, parts).sum(-1)
+
+    def of_pixels(self) -> Tensor:
+        """Return the relevance of each pixel of pictures, its colours added up, (batch, height, width)."""
+        (lookup,) = self.lookups
+        return self.of(lookup.number).sum(1)
 
     def quotient(self, layer: AttentionLayer) -> Tensor:
         """Return relevance over value at the attention's output, heads first: what a contraction needs."""
@@ -71,33 +78,61 @@ class Relevance:
         }
 
 
-def relevance(trace: Trace, table: str, stabiliser: Choice) -> Relevance:
-    """Walk the trace's tape by a table, or return what an earlier reader found with the same one."""
-    key = (table, stabiliser)
+def relevance(
+    trace: Trace,
+    table: str,
+    stabiliser: Choice,
+    *,
+    positions: bool = False,
+    unsigned: bool = False,
+) -> Relevance:
+    """Walk the trace's tape by a table, or return what an earlier reader found with the same one.
+
+    `positions` lets what is added to tokens for their place take its share. `unsigned` gives what speaks against the
+    target (the second class of a contrast) relevance of its own, not negative relevance: for methods that take the
+    sign from the gradient, which would otherwise count twice and cancel.
+    """
+    key = (table, stabiliser, positions, unsigned)
     if key not in trace.memo:
-        trace.memo[key] = walk_trace(trace, RELEVANCE[table], STABILISERS[stabiliser])
+        rules = RELEVANCE[table]
+        ops = dict(rules.ops)
+        if positions:
+            ops["add"] = with_positions(ops["add"])
+        if trace.batch.pictures and ops["attention"] in (shared, shared_normalised):
+            ops["attention"] = shared_unmasked
+        rules = replace(rules, ops=ops)
+        trace.memo[key] = walk_trace(trace, rules, STABILISERS[stabiliser], unsigned=unsigned)
     found: Relevance = trace.memo[key]
     return found
 
 
-def outlet(trace: Trace) -> int:
-    """Return the number of the logits on the tape."""
-    if trace.outlet is None:
-        raise NotCapturable(
-            "The logits do not come out of an operation that PyTorch shows, so that they cannot be followed back. "
-            "Use attcat or another gradient method."
-        )
-    return trace.outlet
+def outlets(trace: Trace) -> dict[int, Tensor]:
+    """Return the model's outputs by their numbers on the tape, each with the slope of the target there."""
+    found: dict[int, Tensor] = {}
+    for name, slope in slopes(trace.heads, trace.batch, trace.targets).items():
+        number = trace.heads[name].number
+        if number is None:
+            raise NotCapturable(
+                "The logits do not come out of an operation that PyTorch shows, so that they cannot be followed "
+                "back. Use attcat or another gradient method."
+            )
+        found[number] = slope
+    return found
 
 
 def walk_trace(
-    trace: Trace, table: Table[Rule], stabiliser: Stabiliser, *, watch: Watch | None = None
+    trace: Trace,
+    table: Table[Rule],
+    stabiliser: Stabiliser,
+    *,
+    watch: Watch | None = None,
+    unsigned: bool = False,
 ) -> Relevance:
     """Give relevance to the target and walk the trace's tape back to the embeddings."""
     if trace.tape is None:
         raise BadMethod("A method reads relevance without stating needs={'relevance'}.")
-    end = outlet(trace)
-    if any(placement(trace.batch, lookup.ids) == "turned" for lookup in trace.lookups):
+    ends = outlets(trace)
+    if "turned" in placements(trace.batch, trace.lookups):
         raise NotCapturable(
             "The model does not keep its values as (inputs, tokens, features); relevance needs that. "
             "Use attcat or another gradient method."
@@ -105,17 +140,17 @@ def walk_trace(
     leaves = [lookup.number for lookup in trace.lookups if lookup.number is not None]
     places = [layer.places for layer in trace.attention if layer.places is not None]
     inside = [number for place in places for number in (place.hidden, place.out)]
-    seed = trace.targets.slope(trace.logits)
     # Stabilisers are absolute: what is given is brought to one, so that little is not taken for nothing.
-    size = seed.abs().sum(1)
+    size = torch.stack([_whole(seed.abs()) for seed in ends.values()]).sum(0)
     size = torch.where(size > 0, size, torch.ones_like(size))
+    given = {number: seed / _beside(size, seed) for number, seed in ends.items()}
     arrived: dict[int, Tensor] = {}
-    for part in _seeds(seed / size[:, None], table):
+    for part in _seeds(given, table, unsigned):
         found = walk(
             trace.tape,
             table,
             stabiliser,
-            seeds={end: part},
+            seeds=part,
             leaves=leaves,
             wanted=[*leaves, *(number for number in inside if number is not None)],
             watch=watch,
@@ -124,7 +159,12 @@ def walk_trace(
             arrived[number] = arrived[number] + one if number in arrived else one
     for number, one in arrived.items():
         each = size.to(one).repeat_interleave(len(one) // len(size))
-        arrived[number] = one * each.reshape(-1, *[1] * (one.dim() - 1))
+        arrived[number] = one * _beside(each, one)
+    kept = table.carries == "quotient"
+    given = {number: seed.abs() if unsigned else seed for number, seed in ends.items()}
+    seeded = [
+        _whole(seed * trace.tape.value(number) if kept else seed) for number, seed in given.items()
+    ]
     return Relevance(
         trace.tape,
         trace.batch,
@@ -133,16 +173,28 @@ def walk_trace(
         table,
         stabiliser,
         arrived,
-        (seed * trace.logits if table.carries == "quotient" else seed).sum(1),
+        torch.stack(seeded).sum(0),
     )
 
 
-def _seeds(seed: Tensor, table: Table[Rule]) -> list[Tensor]:
+def _whole(values: Tensor) -> Tensor:
+    """Return the sum over all that belongs to an input, (batch,)."""
+    return values.flatten(1).sum(1)
+
+
+def _beside(sizes: Tensor, values: Tensor) -> Tensor:
+    """Return one number for each input in a shape to multiply its values with."""
+    return sizes.reshape(-1, *[1] * (values.dim() - 1))
+
+
+def _seeds(seeds: dict[int, Tensor], table: Table[Rule], unsigned: bool) -> list[dict[int, Tensor]]:
     """Split what is given to the logits into what speaks for the target and what speaks against it.
 
     Relevance is normalised to its total on the way, and that of a contrast or a probability is zero: there would be
     nothing left. Quotients are a gradient, and need no such care.
     """
-    parts = [seed.clamp(min=0), seed.clamp(max=0)]
-    mixed = table.carries == "relevance" and all(part.any() for part in parts)
-    return parts if mixed else [seed]
+    pro = {number: seed.clamp(min=0) for number, seed in seeds.items()}
+    con = {number: seed.clamp(max=0) for number, seed in seeds.items()}
+    con = {number: seed.abs() for number, seed in con.items()} if unsigned else con
+    mixed = all(any(one.any() for one in part.values()) for part in (pro, con))
+    return [pro, con] if table.carries == "relevance" and mixed else [seeds]

@@ -5,6 +5,7 @@ which is a modified gradient), the same rules need no division and are named aft
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -97,6 +98,26 @@ def sum_normalised(node: Node, carried: Carried) -> list[Tensor | None]:
         (share * node.divide(node.divide(total.abs(), size) * whole, total)).sum_to_size(x.shape)
         for share, total, x in zip(shares, totals, node.x, strict=True)
     ]
+
+
+def with_positions(rule: Rule) -> Rule:
+    """Make a rule of sums let positions, constants that are added to tokens, take their share. It ends there."""
+
+    def shared(node: Node, carried: Carried) -> list[Tensor | None]:
+        terms = [node.argument(0, "input"), node.argument(1, "other")]
+        added = [one for one in terms if isinstance(one, Tensor)]
+        if len(node.x) != 1 or len(added) != 1 or not _is_position(added[0], node.x[0]):
+            return rule(node, carried)
+        (x,), fixed = node.x, added[0].to(node.x[0])
+        both = [fixed if one is added[0] else x for one in terms]
+        wider = replace(node, x=both, live=[True, True], gates=[False, False])
+        return [part for part, one in zip(rule(wider, carried), both, strict=True) if one is x]
+
+    return shared
+
+
+def _is_position(added: Tensor, tokens: Tensor) -> bool:
+    return tokens.dim() == 3 and added.dim() in (2, 3) and added.shape[-2:] == tokens.shape[-2:]
 
 
 def weights(node: Node) -> Tensor:

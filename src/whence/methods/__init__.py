@@ -38,16 +38,17 @@ def query_rows(trace: Trace, query: Query) -> list[Tensor]:
     """Return the weights of the rows to contract a map with, each (batch, tokens).
 
     For "max" there is one for every token, to take the largest result of; it is zero where that is padding. Where
-    one row pools the tokens, there is no other: it is the last, the mean and the largest.
+    one row pools the tokens, there is no other: it is the last, the mean and the largest. The rows of an
+    encoder-decoder are the decoder's.
     """
-    real = trace.real.to(trace.rows.dtype)
+    real = trace.queries.to(trace.rows.dtype)
     if query == "read" or trace.pooled:
         return [trace.rows]
     if query == "mean":
         return [real / real.sum(1, keepdim=True)]
     if query == "max":
         return list(torch.diag_embed(real).unbind(1))
-    last = trace.real.sum(1) - 1
+    last = real.cumsum(1).argmax(1)
     return [torch.nn.functional.one_hot(last, real.shape[1]).to(real)]
 
 

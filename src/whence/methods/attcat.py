@@ -3,7 +3,7 @@
 import torch
 
 from whence.capture import Trace, contract
-from whence.methods import Scores, method, query_rows
+from whence.methods import Scores, method
 
 
 @method(
@@ -25,9 +25,15 @@ from whence.methods import Scores, method, query_rows
 def attcat(trace: Trace, *, layer: int | None = None, absolute: bool = False) -> Scores:
     """Weigh each layer's hidden state x gradient by the attention the token receives there.
 
-    `absolute` takes the magnitude of the sum, as the authors' QQP and SQuADv2 notebooks do.
+    `absolute` takes the magnitude of the sum, as the authors' QQP and SQuADv2 notebooks do. In an encoder-decoder a
+    token goes by the self attention of its own side. Cross attention has its say in the gradient alone: what it looks
+    at is the encoder's output, which is the input of none of these layers.
     """
-    (everyone,) = query_rows(trace, "mean")
-    layers = trace.layers if layer is None else [trace.layer(layer)]
-    scores = torch.stack([one.cat() * contract(one, everyone) for one in layers]).sum(0)
+    parts = []
+    for stack in trace.stacks:
+        real = trace.real[:, stack.places].to(trace.rows.dtype)
+        everyone = real / real.sum(1, keepdim=True)
+        layers = stack.chosen(layer)
+        parts.append(torch.stack([one.cat() * contract(one, everyone) for one in layers]).sum(0))
+    scores = torch.cat(parts, dim=1)
     return scores.abs() if absolute else scores

@@ -1,14 +1,21 @@
 """Grad-CAM on the last attention map, as in the code of Chefer, Gur & Wolf 2021."""
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
 from whence.capture import Trace
+from whence.data.picture import FILLS
 from whence.methods import Own, Scores, method, with_own
 
 Weights = Literal["map", "row"]
+
+
+def _settle(parameters: dict[str, Any], fillers: Mapping[str, int]) -> dict[str, Any]:
+    pictures = any(fill in fillers for fill in FILLS)
+    return {**parameters, "weights": parameters["weights"] or ("row" if pictures else "map")}
 
 
 @method(
@@ -16,6 +23,7 @@ Weights = Literal["map", "row"]
     family="attention x gradient",
     needs={"attention", "attention_grad"},
     signed=False,
+    settle=_settle,
     presets={
         "chefer_bert": {"weights": "map", "normalise": True, "own": "zero"},
         "chefer_vit": {"weights": "row", "normalise": True, "own": "zero"},
@@ -27,17 +35,19 @@ Weights = Literal["map", "row"]
     misleads_when="a head's one mean weight hides that its gradient differs from token to token; often all zero",
 )
 def attention_gradcam(
-    trace: Trace, *, weights: Weights = "map", normalise: bool = False, own: Own = "keep"
+    trace: Trace, *, weights: Weights | None = None, normalise: bool = False, own: Own = "keep"
 ) -> Scores:
     """Weigh the last layer's heads by their mean gradient and keep what is positive.
 
     `weights`: the mean over the whole "map", as in the authors' BERT, or over the "row" that is read without its own
-    place, as in their ViT. `normalise` maps the smallest and the largest value (of the map, or of the row without its
-    own place) to 0 and 1; where both are the same, every score is 0.
+    place, as in their ViT; by default the map of a text, the row of a picture. `normalise` maps the smallest and the
+    largest value (of the map, or of the row without its own place) to 0 and 1; where both are the same, every
+    score is 0.
     """
     with torch.no_grad():
         attention = trace.read_layer(-1).map().to(trace.rows.dtype)
         grad = trace.read_layer(-1).map_grad().to(trace.rows.dtype)
+    weights = weights or ("row" if trace.batch.pictures else "map")
     rows, places = trace.rows, _counted(trace, weights)
     share = places / places.sum((1, 2), keepdim=True)
     weight = torch.einsum("bhqk,bqk->bh", grad, share)

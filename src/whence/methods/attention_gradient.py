@@ -2,7 +2,7 @@
 
 import torch
 
-from whence.capture import Trace, contract
+from whence.capture import Trace
 from whence.methods import Scores, method
 
 
@@ -20,7 +20,7 @@ from whence.methods import Scores, method
 def attention_gradient(trace: Trace, *, layer: int | None = None) -> Scores:
     """Multiply attention with its gradient in the row that is read, and add up the layers (or read one).
 
-    The authors' code ships something else under the name AttGrads: attention_gradcam, preset attcat.
+    Of an encoder-decoder these are the decoder's layers: cross attention for the source, self attention for its own
+    tokens. The authors' code ships something else under the name AttGrads: attention_gradcam, preset attcat.
     """
-    layers = trace.read_layers if layer is None else [trace.read_layer(layer)]
-    return torch.stack([contract(one, trace.rows, "gradient_x_attention") for one in layers]).sum(0)
+    return torch.stack(trace.read(trace.rows, layer, "gradient_x_attention")).sum(0)

@@ -17,6 +17,11 @@ from whence.methods import Scores, method
     misleads_when="deep layers have mixed the tokens: what is found at place j need not come from token j",
 )
 def cat(trace: Trace, *, layer: int | None = None) -> Scores:
-    """Multiply hidden states with their gradients and add up the layers (or read one of them)."""
-    layers = trace.layers if layer is None else [trace.layer(layer)]
-    return torch.stack([one.cat() for one in layers]).sum(0)
+    """Multiply hidden states with their gradients and add up the layers (or read one of them).
+
+    In an encoder-decoder a token goes by the layers of its own side.
+    """
+    parts = [
+        torch.stack([one.cat() for one in stack.chosen(layer)]).sum(0) for stack in trace.stacks
+    ]
+    return torch.cat(parts, dim=1)

@@ -3,7 +3,7 @@
 import torch
 
 from whence.capture import Trace
-from whence.lrp import Bias, by_token, decompose, inlet, outlet
+from whence.lrp import Bias, by_token, decompose, inlet, outlets
 from whence.methods import Scores, method
 
 
@@ -22,12 +22,15 @@ from whence.methods import Scores, method
 def decompx(trace: Trace, *, bias: Bias = "absdot") -> Scores:
     """Split the target into one part per token, adding up to it.
 
-    `bias`: how what biases add is shared between the tokens; "none" leaves it out. A probability is split by its
-    slope at the logits: those parts do not add up to it, and completeness says by how much.
+    `bias`: how what biases add is shared between the tokens; "none" leaves it out. A probability, or that
+    of a whole answer, is split by its slope at the logits: those parts do not add up to it, and completeness says
+    by how much.
     """
     tape, start = inlet(trace)
     given = {start: by_token(tape.value(start))}
-    parts = decompose(tape, given, outlet(trace), real=trace.real, bias=bias)
-    slope = trace.targets.slope(trace.logits).to(parts.dtype)
-    scores = torch.einsum("kbc,bc->bk", parts, slope)
+    scores = torch.zeros_like(trace.rows)
+    for number, slope in outlets(trace).items():
+        parts = decompose(tape, given, number, real=trace.real, bias=bias)
+        parts, slope = parts.flatten(2), slope.flatten(1).to(parts.dtype)
+        scores = scores + torch.einsum("kbc,bc->bk", parts, slope)
     return scores, {"completeness": scores.sum(1) - trace.targets.value(trace.logits)}

@@ -1,5 +1,7 @@
 """Full LRP: relevance propagated through every operation down to the first layer's input."""
 
+import torch
+
 from whence.capture import Trace
 from whence.lrp import NOTICE, Rules, Stabiliser, relevance
 from whence.methods import Own, Scores, method, with_own
@@ -10,7 +12,7 @@ from whence.methods import Own, Scores, method, with_own
     family="relevance",
     needs={"attention", "relevance"},
     signed=True,
-    presets={"chefer": {"own": "zero"}},
+    presets={"chefer": {"own": "zero"}, "chefer_vit": {"positions": True}},
     notice=NOTICE,
     cite="Bach et al. 2015, doi:10.1371/journal.pone.0130140; as in Chefer, Gur & Wolf 2021, arXiv:2012.09838",
     formula="s_j = Σ_d R(h_0)[j, d],  h_0 the input of the first layer, R propagated rule by rule from the logit",
@@ -24,11 +26,19 @@ def full_lrp(
     rules: Rules = "original",
     own: Own = "keep",
     stabiliser: Stabiliser = "paper",
+    positions: bool = False,
 ) -> Scores:
     """Propagate relevance from the target to the input of the first layer.
 
     `rules`: "original" is the baseline of the authors' tables, "ours" their own rules, which conserve relevance.
+    An encoder-decoder has two first layers. In a picture it goes on to the pixels: a patch gets what arrives at its
+    own. The authors' ViT lets `positions` take a share on the way, which no patch gets then.
     """
-    found = relevance(trace, rules, stabiliser)
-    scores = found.of_layer_input(trace.layers[0])
-    return with_own(scores, trace.rows, trace.real, own), found.conservation()
+    found = relevance(trace, rules, stabiliser, positions=positions)
+    if trace.batch.pictures:
+        trace.fine["full_lrp"] = found.of_pixels()
+        return found.of_tokens(), found.conservation()
+    scores = torch.cat([found.of_layer_input(stack.layers[0]) for stack in trace.stacks], dim=1)
+    # Between two sides there is no layer at which all of it passes; but all of it arrives.
+    axioms = found.conservation() or {"conservation": scores.sum(1) - found.seeded}
+    return with_own(scores, trace.rows, trace.real, own), axioms

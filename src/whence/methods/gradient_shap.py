@@ -51,12 +51,12 @@ def gradient_shap(
     """
     inputs = ask.embeddings
     starts = ask.baselines(resolve_baseline(baseline, ask.fillers), keep_special=keep_special)
-    scores = torch.zeros(batch.real.shape, dtype=inputs[0].dtype, device=inputs[0].device)
+    parts = [own.new_zeros(len(own)) for own in inputs]
     ways: deque[Tensor] = deque()  # from the baseline to the noisy input, until the slope is known
 
     def places() -> Iterator[tuple[int, Tensor]]:
         for row, (item, own) in enumerate(zip(batch.items, inputs, strict=True)):
-            draw = generator("gradient_shap", seed, item.ids)
+            draw = generator("gradient_shap", seed, item.key)
             width = noise * (own.max() - own.min())
             for place in draw.random(samples).tolist():
                 way = own - starts[row]
@@ -67,6 +67,7 @@ def gradient_shap(
                 yield row, starts[row] + place * way
 
     for number, slope in enumerate(ask.slopes(places())):
-        scores[number // samples, : len(slope)] += (ways.popleft() * slope).sum(-1) / samples
+        parts[number // samples] += (ways.popleft() * slope).sum(-1) / samples
+    scores = batch.spread(parts)
     rise = ask.base() - ask.at(enumerate(starts))
     return scores, {"completeness": scores.sum(1) - rise}

@@ -76,8 +76,7 @@ def integrated_gradients(
     for number, slope in enumerate(ask.slopes(way)):
         row, step = divmod(number, steps)
         sums[row].add_(slope, alpha=weights[step])
-    scores = torch.zeros(batch.real.shape, dtype=inputs[0].dtype, device=inputs[0].device)
-    for row, (start, end) in enumerate(zip(starts, inputs, strict=True)):
-        scores[row, : len(end)] = ((end - start) * sums[row]).sum(-1)
+    ways = zip(starts, inputs, sums, strict=True)
+    scores = batch.spread([((end - start) * slope).sum(-1) for start, end, slope in ways])
     rise = ask.base() - ask.at(enumerate(starts))
     return scores, {"completeness": scores.sum(1) - rise}

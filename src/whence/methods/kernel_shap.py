@@ -69,7 +69,7 @@ def kernel_shap(
     after = ask.without(holes, how)
     base = ask.base("probability")
     exact = torch.promote_types(base.dtype, torch.float32)
-    scores = torch.zeros(batch.real.shape, dtype=exact, device=base.device)
+    parts = [base.new_zeros(len(item), dtype=exact) for item in batch.items]
     rises = torch.zeros(len(batch), dtype=exact, device=base.device)
     for row, (own, sets) in enumerate(zip(places, drawn, strict=True)):
         if not own:
@@ -77,7 +77,8 @@ def kernel_shap(
         nothing, *values = after[row].tolist()
         rises[row] = rise = base[row].item() - nothing
         found = _fit(len(own), sets, np.array(values) - nothing, rise)
-        scores[row, own] = torch.as_tensor(found).to(scores)
+        parts[row][own] = torch.as_tensor(found).to(parts[row])
+    scores = batch.spread(parts)
     return scores, {"completeness": scores.sum(1) - rises}
 
 
@@ -92,7 +93,7 @@ def _coalitions(number: int, samples: int, seed: int, item: Encoded) -> Coalitio
         Stratum(number, size, (1 if 2 * size == number else 2) / (size * (number - size)), 2 * size == number)
         for size in range(1, number // 2 + 1)
     ]  # fmt: skip
-    pairs = spread(strata, (samples - 2) // 2, generator("kernel_shap", seed, item.ids))
+    pairs = spread(strata, (samples - 2) // 2, generator("kernel_shap", seed, item.key))
     everyone = frozenset(range(number))
     return [
         (side, weight / 2)

@@ -3,11 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-import torch
-
 from whence.capture import Ask
 from whence.data import Batch
-from whence.data.removal import Removal, resolve
+from whence.data.removal import Removal, removable, resolve
 from whence.methods import Scores, method
 
 
@@ -30,17 +28,14 @@ def _settle(parameters: dict[str, Any], fillers: Mapping[str, int]) -> dict[str,
 def leave_one_out(ask: Ask, batch: Batch, *, remove: Removal | None = None) -> Scores:
     """Remove each token in turn and measure the fall of the target's probability.
 
-    A token without which the model is undefined (the end of sequence of a BART or T5 classifier) cannot be
-    removed; its score is 0.
+    A token without which the model is undefined (the end of sequence of a BART or T5 classifier, the token with which
+    a decoder starts) cannot be removed; its score is 0.
     """
     how = resolve(remove, ask.fillers)
-    places = [
-        [place for place, identity in enumerate(item.ids) if identity not in ask.anchors]
-        for item in batch.items
-    ]
+    places = [removable(item, ask.anchors) for item in batch.items]
     after = ask.without([[(place,) for place in own] for own in places], how)
     base = ask.base(of="probability")
-    scores = torch.zeros(batch.real.shape, dtype=base.dtype, device=base.device)
+    parts = [base.new_zeros(len(item)) for item in batch.items]
     for row, own in enumerate(places):
-        scores[row, own] = base[row] - after[row]
-    return scores
+        parts[row][own] = base[row] - after[row]
+    return batch.spread(parts)

@@ -56,7 +56,7 @@ def lime(
         spread(
             [Stratum(len(own), size, 1 / len(own)) for size in range(1, len(own) + 1)],
             samples - 1,
-            generator("lime", seed, item.ids),
+            generator("lime", seed, item.key),
         )
         for item, own in zip(batch.items, places, strict=True)
     ]
@@ -67,7 +67,7 @@ def lime(
     after = ask.without(holes, how)
     base = ask.base("probability")
     exact = torch.promote_types(base.dtype, torch.float32)
-    scores = torch.zeros(batch.real.shape, dtype=exact, device=base.device)
+    parts = [base.new_zeros(len(item), dtype=exact) for item in batch.items]
     for row, (own, sets) in enumerate(zip(places, drawn, strict=True)):
         if not own:
             continue
@@ -76,8 +76,8 @@ def lime(
         distance = 100 * (1 - np.sqrt(present.mean(1)))
         weights = often * np.sqrt(np.exp(-((distance / kernel_width) ** 2)))
         values = np.array([base[row].item(), *after[row].tolist()])
-        scores[row, own] = torch.as_tensor(_fit(present, values, weights, ridge)).to(scores)
-    return scores
+        parts[row][own] = torch.as_tensor(_fit(present, values, weights, ridge)).to(parts[row])
+    return batch.spread(parts)
 
 
 def _fit(present: Any, values: Any, weights: Any, ridge: float) -> Any:

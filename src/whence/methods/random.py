@@ -21,8 +21,5 @@ from whence.methods import Scores, method
 def random(ask: Ask, batch: Batch, *, seed: int = 0) -> Scores:
     """Draw scores that know nothing of the model; the same input and seed give the same scores."""
     base = ask.base()
-    scores = torch.zeros(batch.real.shape, dtype=base.dtype, device=base.device)
-    for row, item in enumerate(batch.items):
-        drawn = generator("random", seed, item.ids).standard_normal(len(item))
-        scores[row, : len(item)] = torch.as_tensor(drawn).to(scores)
-    return scores
+    drawn = [generator("random", seed, item.key).standard_normal(len(item)) for item in batch.items]
+    return batch.spread([torch.as_tensor(own).to(base) for own in drawn])

@@ -2,7 +2,7 @@
 
 import torch
 
-from whence.capture import Trace, contract
+from whence.capture import Trace
 from whence.methods import Own, Query, Scores, method, query_rows, with_own
 
 
@@ -29,14 +29,16 @@ def raw_attention(
 ) -> Scores:
     """Read the attention weights of one layer, averaged over its heads.
 
-    Without a `layer` it is the mean of all. `query` may read another row than the prediction does.
+    Without a `layer` it is the mean of all. `query` may read another row than the prediction does. Of an
+    encoder-decoder it is the decoder's layer: a source token has its cross attention, a token of the decoder its self
+    attention, each as it is.
     """
-    layers = trace.read_layers if layer is None else [trace.read_layer(layer)]
     rows = query_rows(trace, query)
-    read = [torch.stack([contract(one, row) for one in layers]).mean(0) for row in rows]
+    read = [torch.stack(trace.read(row, layer)).mean(0) for row in rows]
     scores = torch.stack(read).amax(0)
-    # The largest of several rows adds up to nothing in particular.
-    axioms = {} if query == "max" else {"sums_to_one": scores.sum(1) - 1}
+    # The largest of several rows adds up to nothing in particular. In a decoder each of two maps adds up to one.
+    maps = 1 if trace.sides is None else 2
+    axioms = {} if query == "max" else {"sums_to_one": scores.sum(1) - maps}
     # A row that pools the tokens is no token's, and has no entry of its own.
     own = "keep" if trace.pooled else own
     return with_own(scores, torch.stack(rows).sum(0), trace.real, own), axioms

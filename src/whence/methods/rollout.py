@@ -5,7 +5,7 @@ from typing import Annotated
 import torch
 from torch import Tensor
 
-from whence.capture import AttentionLayer, Trace, contract
+from whence.capture import AttentionLayer, Sides, Trace, contract
 from whence.core.params import Range
 from whence.methods import Own, Query, Scores, method, query_rows, with_own
 
@@ -42,11 +42,16 @@ def rollout(
     """Multiply the layers' attention maps, each mixed with the skip connection.
 
     With `every_layer` it is the mean of the rollouts that end at each layer. `query` may read another row than the
-    prediction does.
+    prediction does. In an encoder-decoder cross attention is one more map with a skip connection beside it: a token
+    of the decoder keeps its `residual` and takes the rest from the source. There `start_layer` counts on both sides.
     """
-    layers = trace.from_layer(start_layer)
     rows = query_rows(trace, query)
-    rolled = [_rolled(layers, row, residual, every_layer) for row in rows]
+    if trace.sides is None:
+        layers = trace.from_layer(start_layer)
+        rolled = [_rolled(layers, row, residual, every_layer) for row in rows]
+    else:
+        sides = trace.sides.from_layer(start_layer)
+        rolled = [_across(sides, row, residual, every_layer) for row in rows]
     scores = torch.stack(rolled).amax(0)
     # The largest of several rows adds up to nothing in particular.
     axioms = {} if query == "max" else {"sums_to_one": scores.sum(1) - 1}
@@ -62,3 +67,19 @@ def _rolled(
         if every_layer and layer is not layers[0]:
             row = row + start  # one more rollout, which ends below this layer
     return row / len(layers) if every_layer else row
+
+
+def _across(sides: Sides, start: Tensor, residual: float, every_layer: bool) -> Tensor:
+    """Roll out through the decoder, where every layer sends a share to the source, and that through the encoder."""
+    source, row = sides.split(start)
+    above = row
+    for layer in reversed(sides.decoder):
+        source = source + (1 - residual) * contract(layer.cross, row)
+        row = (1 - residual) * residual * contract(layer.own, row) + residual**2 * row
+        if every_layer and layer is not sides.decoder[0]:
+            row = row + above  # one more rollout, which ends below this layer
+    if every_layer:
+        source, row = source / len(sides.decoder), row / len(sides.decoder)
+    for below in reversed(sides.encoder):
+        source = (1 - residual) * contract(below, source) + residual * source
+    return torch.cat([source, row], dim=1)

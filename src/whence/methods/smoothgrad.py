@@ -44,7 +44,7 @@ def smoothgrad(
 
     def noisy() -> Iterator[tuple[int, Tensor]]:
         for row, (item, own) in enumerate(zip(batch.items, inputs, strict=True)):
-            draw = generator("smoothgrad", seed, item.ids)
+            draw = generator("smoothgrad", seed, item.key)
             width = noise * (own.max() - own.min())
             for _ in range(samples):
                 drawn = torch.as_tensor(draw.standard_normal(tuple(own.shape))).to(own)
@@ -53,9 +53,6 @@ def smoothgrad(
     means = [torch.zeros_like(own) for own in inputs]
     for number, slope in enumerate(ask.slopes(noisy())):
         means[number // samples].add_(slope, alpha=1 / samples)
-    scores = torch.zeros(batch.real.shape, dtype=inputs[0].dtype, device=inputs[0].device)
-    for row, (own, mean) in enumerate(zip(inputs, means, strict=True)):
-        scores[row, : len(own)] = (
-            (own * mean).sum(-1) if times_input else torch.linalg.vector_norm(mean, dim=-1)
-        )
-    return scores
+    if times_input:
+        return batch.spread([(own * mean).sum(-1) for own, mean in zip(inputs, means, strict=True)])
+    return batch.spread([torch.linalg.vector_norm(mean, dim=-1) for mean in means])

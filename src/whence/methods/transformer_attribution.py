@@ -1,8 +1,18 @@
 """Transformer attribution (Chefer, Gur & Wolf 2021, CVPR): relevance times gradient, rolled out."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from whence.capture import Trace, contract, contract_normalised
+from whence.data.picture import FILLS
 from whence.lrp import NOTICE, Rules, Stabiliser, relevance
 from whence.methods import Own, Scores, method, with_own
+
+
+def _settle(parameters: dict[str, Any], fillers: Mapping[str, int]) -> dict[str, Any]:
+    asked = parameters["row_normalise"]
+    pictures = any(fill in fillers for fill in FILLS)
+    return {**parameters, "row_normalise": not pictures if asked is None else asked}
 
 
 @method(
@@ -10,6 +20,7 @@ from whence.methods import Own, Scores, method, with_own
     family="relevance",
     needs={"attention", "attention_grad", "relevance"},
     signed=False,
+    settle=_settle,
     presets={
         "chefer_bert": {"start_layer": -1, "own": "min"},  # the ERASER pipeline's default
         "chefer_bert_notebook": {"start_layer": 0, "own": "min"},
@@ -27,21 +38,23 @@ def transformer_attribution(
     trace: Trace,
     *,
     start_layer: int = 0,
-    row_normalise: bool = True,
+    row_normalise: bool | None = None,
     rules: Rules = "ours",
     own: Own = "keep",
     stabiliser: Stabiliser = "paper",
 ) -> Scores:
     """Roll out the relevance of attention, weighted by its positive gradient.
 
-    The authors' BERT normalises rows and their ViT does not. `stabiliser`: the "paper"'s 1e-9, or "signed", which
-    cannot blow up and loses nothing in copies.
+    The authors' BERT normalises rows and their ViT does not, and so it is here by default for texts and pictures.
+    `stabiliser`: the "paper"'s 1e-9, or "signed", which cannot blow up and loses nothing in copies.
     """
-    found = relevance(trace, rules, stabiliser)
+    normalise = not trace.batch.pictures if row_normalise is None else row_normalise
+    # Of a contrast, both classes have relevance, and the gradient says which of them it speaks for.
+    found = relevance(trace, rules, stabiliser, unsigned=True)
     row = trace.rows
     for layer in reversed(trace.from_layer(start_layer)):
         quotient = found.quotient(layer)
-        if row_normalise:
+        if normalise:
             row = contract_normalised(
                 layer, row, "positive_gradient_x_relevance", quotient=quotient
             )

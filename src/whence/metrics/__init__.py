@@ -99,8 +99,9 @@ def _check(entry: Entry) -> None:
 # it comes from; formula: what it computes; cost: in forwards; misleads_when: how it goes wrong.
 # Optional: aggregate(parts) makes one number for a data set of what the parts of all examples are, each (examples,),
 # where that is not the mean of the values; again: the number of explanations to be made anew, by stages and
-# parameters; rationales: True if it needs those of people; aim: "reach" if the null is what a good explanation gets,
-# where it is otherwise to be beaten.
+# parameters; rationales: True if it needs those of people; takes: "text" or "picture" if it makes sense for one of
+# them only; group: a name by which several are asked for together; aim: "reach" if the null is what a good
+# explanation gets, where it is otherwise to be beaten.
 metric = Registry(
     kind="metric",
     package="whence.metrics",

@@ -14,6 +14,7 @@ from whence.trial.rationale import unmarked
     direction="higher",
     range=(0, 1),
     null="rankings",
+    takes="text",
     cite="DeYoung et al. 2020 (ERASER), arXiv:1911.03429",
     formula="area under precision over recall of the marked tokens, as the score that a token must have falls",
     cost="no forward",

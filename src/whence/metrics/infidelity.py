@@ -39,7 +39,7 @@ def infidelity(
         return untestable(trial, why)
     units = len(trial.units)
     sizes = [Stratum(units, size, mass=1.0) for size in range(1, most(trial) + 1)]
-    drawn = spread(sizes, samples, generator("infidelity", trial.seed, trial.item.ids))
+    drawn = spread(sizes, samples, generator("infidelity", trial.seed, trial.item.key))
     sets = [one for one, _ in drawn]
     weights = np.array([weight for _, weight in drawn])
     weights /= weights.sum()

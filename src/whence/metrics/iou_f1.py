@@ -36,6 +36,7 @@ def _spans(trial: Trial, units: Iterable[bool]) -> list[Span]:
     direction="higher",
     range=(0, 1),
     null="rankings",
+    takes="text",
     aggregate=_aggregate,
     cite="DeYoung et al. 2020 (ERASER), arXiv:1911.03429",
     formula="F1 = 2PR / (P + R),  P = hits / |chosen spans|,  R = hits / |marked spans|;  a hit is a chosen span "

@@ -16,6 +16,7 @@ from whence.trial.rationale import unmarked
     direction="higher",
     range=(0, float("inf")),
     null="rankings",
+    takes="text",
     rationales=True,
     presets={"attcat": {"k": 20, "of": "count"}},
     cite="Qiang et al. 2022, AttCAT (NeurIPS), for answers in SQuAD",

@@ -17,6 +17,7 @@ from whence.trial.rationale import chosen, unmarked
     direction="higher",
     range=(0, 1),
     null="rankings",
+    takes="text",
     cite="DeYoung et al. 2020 (ERASER), arXiv:1911.03429",
     formula="F1 = 2PR / (P + R),  P = |chosen ∩ marked| / |chosen|,  R = |chosen ∩ marked| / |marked|",
     cost="no forward",

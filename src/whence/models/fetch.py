@@ -206,3 +206,25 @@ def tokenizer(origin: Origin, *, asked: bool = False) -> Any | None:
             f"The tokenizer of {origin.name!r} cannot be loaded: {_reason(error)} Give another with "
             "tokenizer=..., or remove its files to explain encoded inputs."
         ) from None
+
+
+def processor(origin: Origin, *, asked: bool = False) -> Any | None:
+    """Load what makes pixel values of pictures; a model that comes without it takes pixel values alone.
+
+    `asked`: the user named it, so its absence is an error.
+    """
+    from transformers import AutoImageProcessor
+
+    try:
+        with quiet():
+            # One backend everywhere: the other needs torchvision, and blends pixels a little differently.
+            return AutoImageProcessor.from_pretrained(
+                origin.where, trust_remote_code=False, backend="pil", **origin.options
+            )
+    except Exception as error:  # as above
+        if not asked and not (origin.folder / "preprocessor_config.json").is_file():
+            return None
+        raise UnknownModel(
+            f"The image processor of {origin.name!r} cannot be loaded: {_reason(error)} Give another with "
+            "processor=..., or remove preprocessor_config.json to explain encoded pixel_values."
+        ) from None

@@ -10,13 +10,14 @@ from whence.core.errors import BadParameter, UnknownModel
 from whence.models import fetch
 from whence.models.catalogue import BUILTIN, builtin_folder
 from whence.models.fetch import Origin
-from whence.models.loaded import Loaded, described
+from whence.models.loaded import Loaded, described, modality
 
 
 def load(
     what: Any,
     *,
     tokenizer: Any = None,
+    processor: Any = None,
     device: str | torch.device | None = None,
     dtype: str | torch.dtype | None = None,
     revision: str | None = None,
@@ -25,6 +26,8 @@ def load(
     dtype = _dtype(dtype)
     if isinstance(tokenizer, str | Path):
         tokenizer = fetch.tokenizer(Origin(str(tokenizer), str(tokenizer)), asked=True)
+    if isinstance(processor, str | Path):
+        processor = fetch.processor(Origin(str(processor), str(processor)), asked=True)
     what = getattr(what, "_orig_mod", what)  # what torch.compile was given
     if isinstance(what, torch.nn.Module):
         if not hasattr(getattr(what, "config", None), "num_labels"):
@@ -33,7 +36,7 @@ def load(
                 "transformers model, or a subclass of PreTrainedModel."
             )
         name = str(getattr(what.config, "_name_or_path", "") or type(what).__name__)
-        return described(_own_copy(what, device, dtype), tokenizer, name, None)
+        return described(_own_copy(what, device, dtype), tokenizer, name, None, processor)
     if not isinstance(what, str | Path):
         raise UnknownModel(
             f"Cannot load a {type(what).__name__}: give a built-in name ({', '.join(BUILTIN)}), a folder, "
@@ -44,9 +47,12 @@ def load(
     device = _device(device)
     config = fetch.config(origin)
     model = fetch.weights(origin, config, _loading_dtype(config, dtype, device)).to(device)
-    if tokenizer is None:
+    takes = modality(model)
+    if tokenizer is None and takes != "picture":
         tokenizer = fetch.tokenizer(origin)
-    return described(model, tokenizer, name, revision)
+    if processor is None and takes != "text":
+        processor = fetch.processor(origin)
+    return described(model, tokenizer, name, revision, processor)
 
 
 def _loading_dtype(config: Any, dtype: torch.dtype | None, device: torch.device) -> torch.dtype:

@@ -4,11 +4,13 @@ import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
+from whence.core.errors import NoHead
 from whence.core.types import Task
+from whence.models.table import token_table
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,30 @@ class Loaded:
     fillers: Mapping[str, int]
     anchors: frozenset[int]  # ids without which the model is undefined: its head looks for them
     infiller: "Infiller | None" = None
+    processor: Any | None = None  # what makes pixel values of a picture
+
+    @property
+    def classifies(self) -> bool:
+        """Whether its outputs are its labels: one row of logits for an input."""
+        return self.task in ("single_label", "multi_label", "regression")
+
+    def require_labels(self) -> None:
+        """Refuse a model that says no one thing about a whole input."""
+        if not self.classifies:
+            raise NoHead(
+                f"{self.name!r} is a {type(self.model).__name__}: it does not classify whole inputs, so that they "
+                "have no predicted label. Give a model that classifies."
+            )
+
+    @property
+    def sees(self) -> bool:
+        """Whether it takes pictures."""
+        return self.modality != "text"
+
+    @property
+    def modality(self) -> Literal["text", "picture", "both"]:
+        """What it takes: texts, pictures, or either held against the other."""
+        return modality(self.model)
 
     @property
     def device(self) -> torch.device:
@@ -47,7 +73,7 @@ class Loaded:
     def vocabulary(self) -> int | None:
         """The number of token embeddings."""
         try:
-            weight = getattr(self.model.get_input_embeddings(), "weight", None)
+            weight = getattr(token_table(self.model), "weight", None)
         except NotImplementedError:  # what transformers raises where it cannot find them
             return None
         return None if weight is None else int(weight.shape[0])
@@ -79,7 +105,9 @@ class Infiller:
     words: tuple[int, ...]  # the ids that may be drawn: no special ones
 
 
-def described(model: Any, tokenizer: Any, name: str, revision: str | None) -> Loaded:
+def described(
+    model: Any, tokenizer: Any, name: str, revision: str | None, processor: Any = None
+) -> Loaded:
     """Ask configuration and tokenizer for all that explaining needs to know."""
     labels, task = _task(model)
     stated = [getattr(model.config, "pad_token_id", None), getattr(tokenizer, "pad_token_id", None)]
@@ -92,9 +120,18 @@ def described(model: Any, tokenizer: Any, name: str, revision: str | None) -> Lo
     }
     if "pad" not in fillers and pad_id is not None:
         fillers["pad"] = pad_id
+    if modality(model) != "text":
+        # Patches are covered, not replaced by a token: these are names, and the numbers mean nothing.
+        own = fillers if modality(model) == "both" else {}
+        fillers = {**own, **dict.fromkeys(("black", "mean", "blur"), 0)}
     # BART and T5 classifiers read the place of the end-of-sequence token and fail without one.
     end = getattr(model.config, "eos_token_id", None)
-    anchors = [end] if isinstance(end, int) and model.config.is_encoder_decoder else []
+    reads_end = model.config.is_encoder_decoder and task != "sequence"
+    if task == "similarity":
+        # CLIP reads a text at its end, too. Old configurations name another token than the tokenizer.
+        reads_end = True
+        end = getattr(tokenizer, "eos_token_id", None) or model.config.text_config.eos_token_id
+    anchors = [end] if isinstance(end, int) and reads_end else []
     return Loaded(
         model,
         tokenizer,
@@ -107,16 +144,24 @@ def described(model: Any, tokenizer: Any, name: str, revision: str | None) -> Lo
         frozenset(pads),
         fillers,
         frozenset(anchors),
+        processor=processor,
     )
 
 
+def modality(model: Any) -> Literal["text", "picture", "both"]:
+    """Say what a model takes: texts, pictures, or either held against the other."""
+    takes = inspect.signature(model.forward).parameters
+    if "pixel_values" not in takes:
+        return "text"
+    return "both" if "input_ids" in takes else "picture"
+
+
 def _task(model: Any) -> tuple[tuple[str, ...], Task]:
-    kind = type(model)
+    kind, config = type(model), model.config
     # A class of one's own may be a classifier under any name; whether it gives logits shows when it is run.
     foreign = not kind.__module__.startswith("transformers.")
-    if not (foreign or kind.__name__.endswith("ForSequenceClassification")):
-        return (), "none"
-    config = model.config
+    if not foreign and not any(name in kind.__name__ for name in _CLASSIFIERS):
+        return _other_task(kind.__name__, config)
     names = [str((config.id2label or {}).get(i, f"LABEL_{i}")) for i in range(config.num_labels)]
     labels = tuple(n if names.count(n) == 1 else f"{n} ({i})" for i, n in enumerate(names))
     if config.problem_type == "multi_label_classification":
@@ -126,10 +171,39 @@ def _task(model: Any) -> tuple[tuple[str, ...], Task]:
     return labels, "single_label"
 
 
+_CLASSIFIERS = ("ForSequenceClassification", "ForImageClassification")
+_TASKS: dict[str, Task] = {
+    "ForQuestionAnswering": "answer",
+    "ForMaskedLM": "mask",
+    "ForCausalLM": "next",
+    "LMHeadModel": "next",
+    "ForConditionalGeneration": "sequence",
+    "MTModel": "sequence",
+}
+
+
+def _other_task(name: str, config: Any) -> tuple[tuple[str, ...], Task]:
+    """Return labels and task of a model that classifies no whole inputs."""
+    if name.endswith("ForTokenClassification"):
+        names = [
+            str((config.id2label or {}).get(i, f"LABEL_{i}")) for i in range(config.num_labels)
+        ]
+        return tuple(names), "tags"
+    if config.model_type == "clip" and name == "CLIPModel":
+        return (), "similarity"
+    task: Task = next((task for end, task in _TASKS.items() if name.endswith(end)), "none")
+    # What generates from pictures or sound has the same name, and reads in another way.
+    if task == "sequence" and not config.is_encoder_decoder:
+        return (), "none"
+    return (), task
+
+
 def _max_length(model: Any, tokenizer: Any) -> int | None:
     """The smaller of what the positions and the tokenizer allow; None where neither sets a bound."""
     bounds = []
-    positions = getattr(model.config, "max_position_embeddings", None)
+    # A model of pictures and texts says it of each.
+    texts = getattr(model.config, "text_config", None) or model.config
+    positions = getattr(texts, "max_position_embeddings", None)
     if isinstance(positions, int) and positions > 0:
         for name, module in model.named_modules():
             # RoBERTa and its kin count positions from padding_idx + 1.

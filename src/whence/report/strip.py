@@ -33,7 +33,8 @@ def _strip(
     if source is not None and pieces:
         pieces.append((len(payload["tokens"]), escape(source[at:])))
     for index, token in enumerate(payload["tokens"]):
-        if token["special"] and token["segment"] == segment:
+        # A mask stands in the text itself, and is shown there.
+        if token["special"] and token["segment"] == segment and token["start"] is None:
             title = f"{explanation['scores'][index]:+.6g}"
             style = f"background: {_css(tokens[index])}"
             chip = f'<span class="special" style="{style}" title="{title}">{escape(token["text"])}</span>'

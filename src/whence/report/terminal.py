@@ -1,17 +1,22 @@
 """An explanation in a terminal: the text tinted by its scores, and the words that count most as bars."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from whence.report.text import axioms, cut, headline, ranked, visible
+from whence.report.picture.maps import alike
+from whence.report.picture.terminal import Pictures
+from whence.report.text import cut, headline, notes, ranked, visible
 from whence.view.shade import colour, shades
 
 _BAR = 16
 # What an encoding without these signs would show as numbers.
-_ASCII = str.maketrans({"↑": "^", "↓": "v", "°": "~", "✓": "+", "✗": "x", "–": "-", "�": "?"})
+_ASCII = str.maketrans(
+    {"↑": "^", "↓": "v", "°": "~", "✓": "+", "✗": "x", "–": "-", "�": "?", "…": "~"}
+)
 
 
 class Writer:
@@ -25,8 +30,19 @@ class Writer:
         return Text(text.translate(self._signs), style)
 
 
+def render_all(payloads: Sequence[dict[str, Any]], top: int = 8) -> RenderableType:
+    """Lay several payloads out for rich, with those of one picture side by side."""
+    blocks: list[RenderableType] = []
+    for group in alike(payloads):
+        shown = Pictures(group, top) if group[0].get("picture") else render(group[0], top)
+        blocks += [Text(), shown] if blocks else [shown]
+    return Group(*blocks)
+
+
 def render(payload: dict[str, Any], top: int = 8) -> RenderableType:
     """Lay a payload out for rich."""
+    if payload.get("picture"):
+        return Pictures([payload], top)
     parts: list[RenderableType] = [
         Text.assemble((visible(payload["model"]["name"]), "dim"), "  ", (headline(payload), "bold"))
     ]
@@ -36,13 +52,22 @@ def render(payload: dict[str, Any], top: int = 8) -> RenderableType:
         tints = shades(payload, explanation)
         parts += [
             Text(),
-            Text.assemble((explanation["method"], "bold"), "  ", (visible(tints.legend), "dim")),
+            Text.assemble(
+                (visible(explanation["method"]), "bold"), "  ", (visible(tints.legend), "dim")
+            ),
             tinted(payload, tints.words),
             bars(payload, explanation, top),
         ]
-        if residuals := axioms(explanation):
-            parts.append(Text(residuals, "dim"))
+        parts += [Text(note, "dim") for note in notes(payload, explanation)]
     return Group(*parts)
+
+
+def summary(payloads: Sequence[dict[str, Any]]) -> Table:
+    """List several things that were explained about one text, each with what the model said of it."""
+    table = Table.grid(padding=(0, 2))
+    for number, payload in enumerate(payloads, 1):
+        table.add_row(Text(f"{number}", "dim"), Text(headline(payload), "bold"))
+    return table
 
 
 def tinted(payload: dict[str, Any], tints: tuple[float, ...]) -> Text:
@@ -60,10 +85,10 @@ def tinted(payload: dict[str, Any], tints: tuple[float, ...]) -> Text:
         for word, tint in chosen:
             if source is None:
                 line.append(" " if len(line) else "")
-                line.append(visible(word["text"]), _style(tint))
+                line.append(visible(word["text"]), tone(tint))
                 continue
             line.append(visible(source[at : word["start"]]))
-            line.append(visible(source[word["start"] : word["end"]]), _style(tint))
+            line.append(visible(source[word["start"] : word["end"]]), tone(tint))
             at = word["end"]
         if source is not None:
             line.append(visible(source[at:]), "dim")
@@ -77,12 +102,13 @@ def bars(payload: dict[str, Any], explanation: dict[str, Any], top: int) -> Tabl
     largest = max((abs(score) for _, score in words), default=0.0) or 1.0
     for word, score in words:
         blocks = "█" * max(1, round(_BAR * abs(score) / largest)) if score else ""
-        tone = "rgb({},{},{})".format(*colour(1.0 if score > 0 else -1.0))
-        table.add_row(Text("  " + word), Text(f"{score:+.3g}", justify="right"), Text(blocks, tone))
+        full = "rgb({},{},{})".format(*colour(1.0 if score > 0 else -1.0))
+        table.add_row(Text("  " + word), Text(f"{score:+.3g}", justify="right"), Text(blocks, full))
     return table
 
 
-def _style(tint: float) -> str:
+def tone(tint: float) -> str:
+    """Return the style of a shade: black on its colour."""
     # Nearly white would be the loudest thing on a dark terminal, so faint scores get no colour at all.
     if abs(tint) < 0.1:
         return ""

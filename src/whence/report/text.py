@@ -1,7 +1,10 @@
 """An explanation as plain text: for a log, a pipe, or print()."""
 
+from collections.abc import Mapping
 from typing import Any
 
+from whence.view.heat import strongest
+from whence.view.segments import of_payload
 from whence.view.shade import target_name
 
 
@@ -21,23 +24,48 @@ def tame(html: str) -> str:
     return html.translate(_STEERING)
 
 
+def share(probability: float) -> str:
+    """Write a probability; a whole answer's may be far below any percent, and is still not nothing."""
+    return (
+        f"{probability:.1%}" if probability >= 0.0005 or not probability else f"{probability:.1e}"
+    )
+
+
 def headline(payload: dict[str, Any]) -> str:
     """Say what was predicted, and what is explained if that is something else."""
     prediction, target = payload["prediction"], payload["target"]
     if prediction["probability"] is None:
         said = f"{prediction['label']} = {prediction['logits'][prediction['index']]:.4g}"
     else:
-        said = f"{prediction['label']} ({prediction['probability']:.1%})"
+        said = f"{prediction['label']} ({share(prediction['probability'])})"
     if target.get("against") or target["index"] != prediction["index"]:
         said += f"; explained: {target_name(target)}"
+    if payload["model"]["class"].endswith("ForTokenClassification") and payload.get("read"):
+        said = f"{read_at(payload)}: {said}"
     return visible(said)
+
+
+def read_at(payload: dict[str, Any]) -> str:
+    """Return the words at which the model was read, from the first to the last; nothing if it was as a whole."""
+    places = set(payload.get("read", ()))
+    words = [word for word in payload["words"] if places.intersection(word["tokens"])]
+    if not words:
+        return visible(" ".join(payload["tokens"][place]["text"] for place in sorted(places)))
+    first, last = words[0], words[-1]
+    source = payload["input"]["pair" if first["segment"] else "text"]
+    if source is None or first["start"] is None:
+        return visible(" ".join(word["text"] for word in words))
+    return visible(source[first["start"] : last["end"]])
 
 
 def ranked(
     payload: dict[str, Any], explanation: dict[str, Any], top: int
 ) -> list[tuple[str, float]]:
-    """Return the `top` words that count most, with their scores."""
+    """Return the `top` words, or patches of a picture, that count most, with their scores."""
     scores = explanation["word_scores"]
+    if payload.get("picture"):
+        patches = strongest(explanation["scores"], payload["picture"]["grid"], top)
+        return [(str(patch), patch.score) for patch in patches]
     order = sorted(range(len(scores)), key=lambda i: -abs(scores[i]))
     return [(visible(payload["words"][i]["text"]), scores[i]) for i in order[:top]]
 
@@ -55,10 +83,33 @@ def axioms(explanation: dict[str, Any]) -> str:
     return "; ".join([*alone, *layers])
 
 
-def cut(payload: dict[str, Any]) -> str:
+def segments(payload: dict[str, Any], explanation: dict[str, Any]) -> str:
+    """Say how an explanation is divided between the two texts of a pair; of a single text, nothing."""
+    found = of_payload(payload, explanation)
+    tokens = sum(one.tokens for one in found)
+    parts = []
+    for name, one in zip(("first", "second"), found, strict=False):
+        size = "no score" if one.share is None else f"{one.share:.0%} of all scores by size"
+        chance = f"{one.tokens / tokens:.0%} of the tokens"
+        parts.append(f"{name} text {one.total:+.3g}, {size} ({chance})")
+    return "; ".join(parts)
+
+
+def notes(payload: dict[str, Any], explanation: dict[str, Any]) -> list[str]:
+    """Return what stands below the words of an explanation, as far as there is anything to say."""
+    contrast = visible(payload["provenance"].get("contrast", ""))  # how, where it is no plain one
+    return [
+        note for note in (contrast, segments(payload, explanation), axioms(explanation)) if note
+    ]
+
+
+def cut(payload: Mapping[str, Any]) -> str:
     """Say that the text was truncated, if it was."""
-    dropped = payload["input"].get("dropped", 0)
-    return f"The last {dropped} tokens did not fit and were cut off." if dropped else ""
+    dropped, text = payload["input"].get("dropped", 0), payload["input"]["text"] or ""
+    own = [token["start"] for token in payload["tokens"] if token["start"] is not None]
+    # A language model's prompt gives way at its beginning, any other text at its end.
+    where = "first" if own and text[: own[0]].strip() else "last"
+    return f"The {where} {dropped} tokens did not fit and were cut off." if dropped else ""
 
 
 def plain(payload: dict[str, Any], top: int = 10) -> str:
@@ -67,10 +118,11 @@ def plain(payload: dict[str, Any], top: int = 10) -> str:
     if note := cut(payload):
         lines.append(note)
     for explanation in payload["explanations"]:
-        lines.append(f"{explanation['method']} for {visible(target_name(payload['target']))}:")
+        lines.append(
+            f"{visible(explanation['method'])} for {visible(target_name(payload['target']))}:"
+        )
         words = ranked(payload, explanation, top)
         width = max((len(word) for word, _ in words), default=0)
         lines += [f"  {word:<{width}}  {score:+.3g}" for word, score in words]
-        if residuals := axioms(explanation):
-            lines.append(f"  ({residuals})")
+        lines += [f"  ({note})" for note in notes(payload, explanation)]
     return "\n".join(lines)

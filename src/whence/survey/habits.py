@@ -16,7 +16,7 @@ from whence.flow import KINDS, entropy, open_keys
 from whence.flow import habits as sorted_by_kind
 from whence.stats import Interval
 from whence.stats.together import bootstraps
-from whence.survey.intake import Intake, places
+from whence.survey.intake import Intake, places, require_words
 
 Array = NDArray[np.float64]
 
@@ -44,6 +44,7 @@ def habits(
     A share is the mean over the texts of a head's attention to such places, in the mean over its rows. Entropy is
     that of the rows, as a share of the largest possible. The tokens are those that get most, wherever they stand.
     """
+    require_words(explainer)
     given = read(examples)
     intake = Intake(explainer, given.examples, places(given, limit, drawn=True), progress)
     seen: list[tuple[int, Array]] = []  # a text's number; (figures, layers, heads)

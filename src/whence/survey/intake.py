@@ -4,11 +4,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from whence.core.errors import BadExamples, BadParameter, InputError, WhenceError
+from whence.core.errors import BadExamples, BadParameter, BadPicture, InputError, WhenceError
 from whence.data import Encoded
 from whence.data.examples import Example, Read, shuffled
 from whence.explainer import Explainer
-from whence.explainer.testing import Failed, taken
+from whence.explainer.aims.each import Failed
+from whence.explainer.testing import taken
 from whence.explainer.work import Progress
 
 _AT_ONCE = 64  # inputs between two looks at whether anybody wants to go on
@@ -21,6 +22,15 @@ def places(given: Read, limit: int | None, *, drawn: bool) -> list[int]:
         raise BadParameter(f"limit must be a whole number, at least 1, or None. Got {limit!r}.")
     order = shuffled(given.examples) if drawn else range(len(given))
     return sorted(order[:limit])
+
+
+def require_words(explainer: Explainer) -> None:
+    """Refuse a model of pictures where words are counted: one patch is not another picture's patch."""
+    if explainer.loaded.sees:
+        raise BadPicture(
+            f"{explainer.loaded.name!r} takes pictures, and patches are no words that come again elsewhere. Take "
+            "a model of texts; whence.evaluate and whence.audit take pictures."
+        )
 
 
 @dataclass(frozen=True)
@@ -118,5 +128,4 @@ def _rows(n: int) -> str:
 
 
 def _length(example: Example) -> int:
-    given = example.given
-    return len(given) if isinstance(given, str) else sum(map(len, given))
+    return sum(map(len, example.texts))

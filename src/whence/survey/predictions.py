@@ -8,6 +8,7 @@ from whence.core.errors import BadExamples
 from whence.core.types import Prediction, Task
 from whence.data.examples import Example, Read, read
 from whence.data.labels import label_places
+from whence.data.pictures import Stored
 from whence.explainer import Explainer
 from whence.explainer.work import Progress
 from whence.stats import FEWEST, proportion
@@ -30,6 +31,7 @@ def predictions(
     label's probability; where the data have no labels of this model, the entropy of its prediction.
     `progress` is called with (rows done, rows in all).
     """
+    explainer.loaded.require_labels()
     given = read(examples)
     intake = Intake(explainer, given.examples, places(given, limit, drawn=False), progress)
     truth, without = _truth(given, explainer.labels, explainer.loaded.task)
@@ -73,7 +75,8 @@ def _truth(given: Read, labels: tuple[str, ...], task: Task) -> tuple[dict[str, 
 def _row(
     number: int, example: Example, said: Prediction, truth: dict[str, int], explainer: Explainer
 ) -> dict[str, Any]:
-    text, pair = (example.given, None) if isinstance(example.given, str) else example.given
+    given = example.given
+    text, pair = (given.name, None) if isinstance(given, Stored) else (*example.texts, None)[:2]
     task = explainer.loaded.task
     true = truth.get(example.label) if example.label is not None else None
     logits = np.array(said.logits)

@@ -9,7 +9,7 @@ from whence.explainer import Explainer, Explanation
 from whence.explainer.request import DEFAULT, requests
 from whence.explainer.work import Progress
 from whence.stats import bootstrap
-from whence.survey.intake import Group, Intake, places
+from whence.survey.intake import Group, Intake, places, require_words
 
 _MOST = 50  # words of a class
 _SHOWN = 5  # texts of a word
@@ -35,7 +35,9 @@ def words(
     """
     if isinstance(least, bool) or not isinstance(least, int) or least < 1:
         raise BadParameter(f"least must be a whole number of texts, at least 1. Got {least!r}.")
+    explainer.loaded.require_labels()
     (request,) = requests(method, None, explainer.fillers)
+    require_words(explainer)
     given = read(examples)
     intake = Intake(explainer, given.examples, places(given, limit, drawn=True), progress)
     seen: Seen = {label: defaultdict(dict) for label in explainer.labels}

@@ -29,14 +29,13 @@ class Part:
 
     def texts(self) -> list[str]:
         """Return all texts, both of a pair."""
-        given = (example.given for example in self.examples)
-        return [text for one in given for text in ([one] if isinstance(one, str) else one)]
+        return [text for example in self.examples for text in example.texts]
 
     def rows(self, tokenizer: Any) -> list[Row]:
         """Encode all at once: ids and no more, because nothing will be explained to a person."""
-        given = [example.given for example in self.examples]
-        pairs = not isinstance(given[0], str)
-        first = [one[0] for one in given] if pairs else given
+        given = [example.texts for example in self.examples]
+        pairs = len(given[0]) == 2
+        first = [one[0] for one in given]
         second = [one[1] for one in given] if pairs else None
         encoded = tokenizer(first, second, return_attention_mask=True, verbose=False)
         features = [
@@ -134,6 +133,10 @@ def _taken(
 ) -> tuple[str, list[Example]]:
     """Read a data set, and leave out what has no words, too few or too many."""
     found = read(given, text=columns.text, pair=columns.pair, label=columns.label)
+    if any(example.seen for example in found.examples):
+        raise BadExamples(
+            f"{found.name} has pictures, and attention is trained on texts. Give a file of texts and labels."
+        )
     if found.guessed:
         notes.append(f"Read {found}")
     kept = [
@@ -153,8 +156,7 @@ def _taken(
 
 def _words(example: Example) -> list[int]:
     """Count the words of the text, or of both texts."""
-    texts = [example.given] if isinstance(example.given, str) else example.given
-    return [len(text.split()) for text in texts]
+    return [len(text.split()) for text in example.texts]
 
 
 def _names(examples: Sequence[Example]) -> tuple[str, ...]:

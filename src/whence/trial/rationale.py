@@ -11,6 +11,8 @@ from whence.trial.trial import Trial
 
 def unmarked(trial: Trial) -> str | None:
     """Say why no explanation of this input can be compared with what people marked, if so."""
+    if trial.item.picture is not None:
+        return "It compares tokens of a text with a rationale; for pictures with masks there is segmentation."
     if trial.marked is None:
         return "There is no human rationale for this input."
     if not any(trial.marked):

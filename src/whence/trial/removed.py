@@ -1,6 +1,7 @@
 """The model's answers about one input with parts of it removed."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -8,6 +9,8 @@ import numpy as np
 
 from whence.capture import Ask
 from whence.core.types import Target, Task
+from whence.data import Encoded
+from whence.data.picture import Fill
 from whence.data.removal import Removal
 from whence.stats.rank import levelled
 
@@ -49,12 +52,31 @@ class Removed:
 
     def probability(self, holes: Sequence[Collection[int]]) -> Numbers:
         """Return the target's probability with the units in each hole removed, (holes,)."""
-        return self._explained(self.shares(holes))
+        return self.explained(self.shares(holes))
 
     def predicted(self, holes: Sequence[Collection[int]]) -> np.ndarray[Any, np.dtype[np.int64]]:
         """Return the label that is predicted with the units in each hole removed, (holes,)."""
-        best: np.ndarray[Any, np.dtype[np.int64]] = self.shares(holes).argmax(1)
+        shares = self.shares(holes)
+        best: np.ndarray[Any, np.dtype[np.int64]] = (
+            shares[:, :-1] if self._ask.rest else shares
+        ).argmax(1)
         return best
+
+    def covered(
+        self, item: Encoded, masks: Iterable[np.ndarray[Any, np.dtype[np.bool_]]], fill: Fill
+    ) -> Numbers:
+        """Return what every label gets with pixels of a picture covered, (masks, labels); masks: (height, width)."""
+        picture = item.picture
+        assert picture is not None, "only pictures have pixels"
+        bare = replace(item, tokens=(), words=())
+        variants = ((0, replace(bare, picture=picture.covered(mask, fill))) for mask in masks)
+        found: Numbers = self._ask.shares(variants).double().cpu().numpy()
+        return found
+
+    @property
+    def whole(self) -> Numbers:
+        """What every label gets from the whole input."""
+        return self._whole
 
     def by(self, how: Removal) -> "Removed":
         """Return the same input with units removed in another way."""
@@ -63,7 +85,7 @@ class Removed:
     @property
     def base(self) -> float:
         """The target's probability, from the whole input."""
-        return float(self._explained(self._whole[None])[0])
+        return float(self.explained(self._whole[None])[0])
 
     @cached_property
     def loo(self) -> Numbers:
@@ -83,7 +105,8 @@ class Removed:
         """Whether the explained number is a difference of two labels, not a probability."""
         return self._target.against is not None
 
-    def _explained(self, shares: Numbers) -> Numbers:
+    def explained(self, shares: Numbers) -> Numbers:
+        """Return the target's probability out of what every label gets, (variants,)."""
         value: Numbers = shares[:, self._target.index]
         other = self._target.against
         return value if other is None else value - shares[:, other.index]

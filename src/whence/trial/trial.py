@@ -30,6 +30,11 @@ class Trial:
     removed: Removed
     again: Again
     marked: tuple[bool, ...] | None  # by unit: whether a person called it evidence
+    # Of a picture, by pixel: 1 on what a person outlined, 0 on the ground, -1 where nobody said.
+    mask: np.ndarray[Any, np.dtype[np.int8]] | None = None
+    truth: int | None = None  # the label that people gave the input
+    # By explanation, if it is of a picture: a score for each pixel, from methods that give one.
+    fine: tuple[np.ndarray[Any, Any] | None, ...] = ()
     seed: int = 0
     slope: float = 1.0  # sizes of d explained / d logits, added up: 1 for a logit, 2 for a contrast
 
@@ -54,7 +59,7 @@ class Trial:
         Equal scores say nothing about their order, so it is drawn, the same for every explanation: the order of
         the text would favour explanations that know nothing but like the beginning.
         """
-        drawn = generator("ties", self.seed, self.item.ids).permutation(len(self.units))
+        drawn = generator("ties", self.seed, self.item.key).permutation(len(self.units))
         return drawn[np.argsort(-self.values[:, drawn], axis=1, kind="stable")]
 
     @cached_property
@@ -71,6 +76,7 @@ class Trial:
             scores=self.scores[list(rows)],
             signed=tuple(self.signed[row] for row in rows),
             axioms=tuple(self.axioms[row] for row in rows),
+            fine=tuple(self.fine[row] for row in rows) if self.fine else (),
             again=_Some(self.again, tuple(rows)),
         )
 
@@ -86,13 +92,13 @@ class Trial:
         if units < 12 and factorial(units) <= rankings:
             drawn = np.array(list(permutations(range(units))))
         else:
-            draw = generator("rankings", self.seed, self.item.ids)
+            draw = generator("rankings", self.seed, self.item.key)
             drawn = np.array([draw.permutation(units) for _ in range(rankings)])
         return self._instead(-drawn if reverse else drawn, "random")
 
     def shuffled(self, row: int, times: int) -> "Trial":
         """Return the trial of one explanation whose scores were dealt out anew, `times` times."""
-        draw = generator("shuffles", self.seed, self.item.ids)
+        draw = generator("shuffles", self.seed, self.item.key)
         dealt = np.array([draw.permutation(self.values[row]) for _ in range(times)])
         return replace(
             self._instead(dealt, "shuffled"),
@@ -116,6 +122,7 @@ class Trial:
             scores=self.spread(values),
             signed=(True,) * len(values),
             axioms=({},) * len(values),
+            fine=(),
             again=_Unrelated(values, self),
         )
 
@@ -165,7 +172,7 @@ class _Unrelated:
     def __call__(self, change: Change, rows: Sequence[int] | None = None) -> Anew:
         # The stages of one cascade have their lower layers in common: they are one draw, not several.
         drawn = replace(change, stage=0) if isinstance(change, Randomised) else change
-        draw = generator("unrelated", repr(drawn), self._trial.seed, self._trial.item.ids)
+        draw = generator("unrelated", repr(drawn), self._trial.seed, self._trial.item.key)
         scores = self._trial.spread(draw.permuted(self._values, axis=1))
         if self._row is None or self._trial.flat[self._row]:
             return Anew(scores, int(self._trial.removed.predicted([()])[0]), {})

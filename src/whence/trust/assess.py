@@ -12,7 +12,7 @@ from whence.trial import Trial
 from whence.trust.card import VERSION, Trust
 from whence.trust.rules import RULES, overall
 from whence.trust.tests import Tests
-from whence.trust.words import card_sentence, method_sentence, removal_sentence
+from whence.trust.words import card_sentence, method_sentence, of_patches, removal_sentence
 from whence.view.shade import target_name
 
 # Forwards that tests may take if nothing else is said: for one explanation, and for each further one. Every further
@@ -80,7 +80,12 @@ def assess(
         for one, own in zip(payload["explanations"], results, strict=True)
     ]
     cost = spent()
-    shared = ("model", "input", "tokens", "words", "prediction", "target")
+    shared = ["model", "input", "tokens", "words", "prediction", "target"]
+    rules, matters = [rule.to_dict() for rule in RULES], removal_sentence(methods, removals)
+    if payload.get("picture"):
+        shared, unit = [*shared, "picture"], "patch"
+        rules = [{**rule, "question": of_patches(rule["question"])} for rule in rules]
+        matters = matters and of_patches(matters)
     return Trust(
         {
             "version": VERSION,
@@ -98,8 +103,8 @@ def assess(
                 "tests": cost.forward - before.forward,
             },
             "sentence": card_sentence(methods),
-            "removal_matters": removal_sentence(methods, removals),
-            "rules": [rule.to_dict() for rule in RULES],
+            "removal_matters": matters,
+            "rules": rules,
             "methods": methods,
             "provenance": payload["provenance"],
         }

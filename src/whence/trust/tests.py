@@ -15,6 +15,7 @@ from whence.metrics import Outcome, metric, null_of, unrankable
 from whence.trial import Trial
 from whence.trust.figures import curve, found_by, not_tested, told
 from whence.trust.rules import FEWEST_RANKINGS, RULES, STEPS, Rule
+from whence.trust.words import of_patches
 
 _RANKINGS = 100
 _SHUFFLES = 200  # cost no call
@@ -74,7 +75,8 @@ class Tests:
             facts = {"name": rule.name, "remove": how if rule.removes else None}
             facts["direction"] = entry.facts["direction"]
             if row in why_not:
-                tests.append({**facts, **not_tested(why_not[row])})
+                why = why_not[row] if trial.item.picture is None else of_patches(why_not[row])
+                tests.append({**facts, **not_tested(why)})
                 continue
             place = rows.index(row)
             value, null = float(outcome.values[place]), nulls.get(row)

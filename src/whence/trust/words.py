@@ -66,7 +66,7 @@ def removal_sentence(methods: Sequence[Mapping[str, Any]], removals: Sequence[st
     """Say how much it matters how tokens are removed, if several ways were tried."""
     if len(removals) < 2:
         return None
-    widest, changed, said = -1.0, 0, "nothing could be tested"
+    widest, changed, said = -1.0, 0, ""
     for one in methods:
         for name in dict.fromkeys(test["name"] for test in one["tests"] if test["remove"]):
             placed = [
@@ -84,13 +84,20 @@ def removal_sentence(methods: Sequence[Mapping[str, Any]], removals: Sequence[st
                     f"most for {name.replace('_', ' ')} of {one['method']}, which beats {least:.0f}% of random "
                     f"rankings with {worst} and {most:.0f}% with {best}"
                 )
-    if not changed and 0 <= widest < 1:
+    if widest < 0:
+        return "How tokens are removed could not be compared: nothing could be tested."
+    if not changed and widest < 1:
         return "How tokens are removed changes no verdict here, and next to nothing in the percentiles."
     if not changed:
         return f"How tokens are removed changes no verdict; it matters {said}."
     return (
         f"How tokens are removed changes {changed} verdict{'s' * (changed > 1)}; it matters {said}."
     )
+
+
+def of_patches(sentence: str) -> str:
+    """Say of the patches of a picture what was said of tokens; only for sentences that hold no text of a user."""
+    return sentence.replace("tokens", "patches").replace("token", "patch")
 
 
 def _joined(first: str, second: str) -> str:

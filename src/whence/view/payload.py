@@ -10,3 +10,8 @@ def merge(payloads: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Join the explanations of one input by several methods into one payload."""
     first = payloads[0]
     return {**first, "explanations": [e for payload in payloads for e in payload["explanations"]]}
+
+
+def listed(payloads: Sequence[dict[str, Any]], kind: str = "entities") -> dict[str, Any]:
+    """Join what was explained about several "entities", or for several "targets", of one input into one object."""
+    return {"version": VERSION, "kind": kind, kind: list(payloads)}

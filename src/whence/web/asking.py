@@ -1,7 +1,7 @@
 """What is asked of a model, in its thread: from a request to the documented answer."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from whence.core.errors import (
     BadParameter,
@@ -9,6 +9,7 @@ from whence.core.errors import (
     RequestError,
     WhenceError,
 )
+from whence.web import found
 from whence.web.jobs import Progress
 from whence.web.models import Model
 from whence.web.schema import explain as told
@@ -16,6 +17,7 @@ from whence.web.schema.common import Input
 from whence.web.schema.compare import CompareAsked, Compared
 from whence.web.schema.flow import Flow, FlowAsked, Heads, HeadsAsked, Verified, VerifyAsked
 from whence.web.schema.flow import Query as Wanted
+from whence.web.schema.generate import GenerateAsked, Generated
 
 if TYPE_CHECKING:
     from whence.explainer import Explainer, Explanation
@@ -26,51 +28,58 @@ def explained(model: Model, asked: told.ExplainAsked, progress: Progress) -> tol
     """Explain one input by all methods that can; if none can, say why the first cannot."""
     from whence.explainer.told import told as tell
 
-    found, failed = _tried(model, asked.input, list(dict.fromkeys(asked.methods)), progress)
-    warnings = model.inside(asked.input).warnings()
-    payload = tell(found, failed, warnings)
-    return told.Explanations.model_validate(payload)
+    every, failed = _tried(model, asked.input, list(dict.fromkeys(asked.methods)), progress)
+    own = list(found.numbered(asked.input, every).values())
+    payload = tell(own, failed, _warnings(model, asked.input))
+    entities = [
+        {"text": one.text, "label": one.label, "probability": one.probability}
+        for one in found.entities(model, asked.input)
+    ]
+    return told.Explanations.model_validate({**payload, "entities": entities})
+
+
+# What explaining gives: by method; of a tagger that was asked about no one place, for each thing it found.
+Every = list[dict[str, "Explanation"]]
 
 
 def _tried(
     model: Model, asked: Input, methods: Sequence[str], progress: Progress
-) -> tuple[list["Explanation"], dict[str, str]]:
+) -> tuple[Every, dict[str, str]]:
     """Explain by all methods at once; where one fails, by each alone, to see which."""
     try:
-        return list(_by(model.explainer(), asked, methods, progress).values()), {}
+        return _by(model, model.explainer(), asked, methods, progress), {}
     except (InputError, RequestError):
         raise
     except WhenceError as error:
         first = error
-    found: list[Explanation] = []
+    every: Every = []
     failed: dict[str, str] = {}
     for name in methods:
         try:
-            found += _by(model.explainer(), asked, [name], progress).values()
+            some = _by(model, model.explainer(), asked, [name], progress)
+            every = [a | b for a, b in zip(every, some, strict=True)] if every else some
         except WhenceError as error:
             failed[name] = str(error)
-    if not found:
+    if not every:
         raise first
-    return found, failed
+    return every, failed
 
 
 def _by(
-    explainer: "Explainer", asked: Input, methods: Sequence[str], progress: Progress
-) -> dict[str, "Explanation"]:
-    found: dict[str, Explanation] = explainer.explain(
-        given(asked),
-        method=list(methods),
-        target=asked.target,
-        of=asked.of,
-        truncate=asked.truncate,
-        progress=progress,
+    model: Model, explainer: "Explainer", asked: Input, methods: Sequence[str], progress: Progress
+) -> Every:
+    every = explainer.explain(
+        model.taken(asked), method=list(methods), progress=progress, **model.about(asked)
     )
-    return found
+    return every if isinstance(every, list) else [every]
 
 
-def given(asked: Input | CompareAsked) -> Any:
-    """Return the text, or both of a pair."""
-    return asked.text if asked.pair is None else (asked.text, asked.pair)
+def _warnings(model: Model, asked: Input) -> list[dict[str, str]]:
+    """Say what to know first, as far as the model can be looked into."""
+    try:
+        return model.inside(asked).warnings()
+    except WhenceError:  # the panel of the flow says why
+        return []
 
 
 def flow(model: Model, asked: FlowAsked, progress: Progress) -> Flow:
@@ -121,18 +130,39 @@ def tensors(model: Model, asked: Input, keys: Sequence[str]) -> bytes:
 def trusted(model: Model, asked: told.TrustAsked, progress: Progress) -> told.TrustCard:
     """Test explanations, and return what the page shows of the card."""
     card = model.explainer().trust(
-        given(asked.input),
+        model.taken(asked.input),
         method=list(dict.fromkeys(asked.methods)),
-        target=asked.input.target,
-        of=asked.input.of,
-        truncate=asked.input.truncate,
         budget=asked.budget,
         progress=progress,
+        **model.about_one(asked.input),
     )
     payload = {**card.to_dict(), "kind": "trust"}
     return told.TrustCard.model_validate(
         {name: payload[name] for name in told.TrustCard.model_fields}
     )
+
+
+def generated(model: Model, asked: GenerateAsked, progress: Progress) -> Generated:
+    """Let a language model go on, and say where each of its tokens came from."""
+    own = asked.input
+    for name in ("picture", "target", "at", "entity", "rather", "labels", "template"):
+        if getattr(own, name):
+            raise BadParameter(
+                f"{name}={getattr(own, name)!r} means nothing where each token of an answer is explained. Leave it "
+                "out."
+            )
+    made = model.explainer().generate(
+        model.taken(own),
+        asked.tokens,
+        method=asked.method,
+        granularity=asked.granularity,
+        answer=own.answer,
+        of=own.of,
+        truncate=own.truncate,
+        progress=progress,
+    )
+    payload = made.to_dict()
+    return Generated.model_validate({name: payload[name] for name in Generated.model_fields})
 
 
 def verified(model: Model, asked: VerifyAsked, progress: Progress) -> Verified:
@@ -161,8 +191,8 @@ def compared(a: Model, b: Model, asked: CompareAsked, progress: Progress) -> Com
         one = a.inside(own[0], readers[0])
     warnings = aims_apart(one, other) if asked.method is not None else []
     explanations = [
-        _one(reader, given, asked.method, progress, warnings)
-        for reader, given in zip(readers, own, strict=True)
+        _one(model, reader, given, asked.method, progress, warnings)
+        for model, reader, given in zip((a, b), readers, own, strict=True)
     ]
     found = compare(
         one,
@@ -181,12 +211,14 @@ def _own(model: Model, asked: CompareAsked) -> Input:
         model=model.id,
         text=asked.text,
         pair=asked.pair,
-        target=asked.target,
+        # A label means nothing to a model whose outputs are words.
+        target=asked.target if model.explainer().labels else None,
         truncate=asked.truncate,
     )
 
 
 def _one(
+    model: Model,
     reader: "Explainer",
     asked: Input,
     method: str | None,
@@ -201,7 +233,7 @@ def _one(
     return tried(
         reader.loaded.name,
         method,
-        lambda: _by(reader, asked, [method], progress)[method],
+        lambda: _by(model, reader, asked, [method], progress)[0][method],
         warnings,
     )
 

@@ -17,8 +17,9 @@ from whence.core.errors import Busy
 from whence.web.help import cards
 from whence.web.jobs import Cancelled, Jobs, Progress, Task
 from whence.web.models import Model, Models
+from whence.web.pictures import Pictures
 from whence.web.results import StoredResults
-from whence.web.settings import Settings
+from whence.web.settings import OTHERS, Settings
 from whence.web.uploads import DataSets
 
 _LOOK = 0.5  # seconds between two looks at whether the asker is still there
@@ -37,7 +38,8 @@ class Desk:
         # A restart within a second is a restart, too.
         now = datetime.now(UTC).isoformat(timespec="seconds")
         self.started = f"{now} {uuid.uuid4().hex[:8]}"
-        self.models = Models(settings)
+        self.pictures = Pictures(settings)
+        self.models = Models(settings, self.pictures)
         self.data = DataSets(settings)
         self.results = StoredResults(settings)
         self.jobs = Jobs(settings.kept)
@@ -53,13 +55,17 @@ class Desk:
             "models": [model.entry() for model in self.models],
             "compare": compare and tuple(self.models.get(one).id for one in compare),
             "data": self.data.entries(),
-            "samples": [{"text": text, "pair": None} for text in settings.samples],
+            "samples": [
+                *({"text": text, "pair": None} for text in settings.samples),
+                *({"task": task, "text": text, "pair": pair} for task, text, pair in OTHERS),
+            ],
             "allow_load": settings.allow_load,
             "limits": {
                 "characters": settings.characters,
                 "upload": settings.upload,
                 "seconds": round(settings.seconds),
                 "edges": settings.edges,
+                "generated": settings.generated,
             },
         }
 

@@ -27,6 +27,7 @@ HINT: Mapping[str, str] = {
     "empty-text": "Type a text.",
     "too-long": "Shorten the text, or let it be cut.",
     "bad-encoding": "Check the text and the second text.",
+    "bad-picture": "Bring another file: PNG, JPEG, WebP, GIF or BMP, of at most 67 million pixels.",
     "bad-examples": "Choose other columns, or correct the file and bring it in again.",
     "unknown-method": "Choose one of the methods on the help page.",
     "unknown-target": "Choose one of the model's labels.",

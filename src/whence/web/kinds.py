@@ -4,6 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from whence.view.shade import target_name
+
 Payload = dict[str, Any]
 
 
@@ -79,6 +81,12 @@ def _explanation(payload: Payload) -> str:
     return page([payload])
 
 
+def _generation(payload: Payload) -> str:
+    from whence.explainer.generation import Generation
+
+    return Generation.from_dict(payload).to_html()
+
+
 def _name(payload: Payload) -> str:
     return str(payload["model"]["name"])
 
@@ -98,7 +106,22 @@ def _counted(payload: Payload) -> str:
 
 def _explained(payload: Payload) -> str:
     methods = ", ".join(one["method"] for one in payload["explanations"])
-    return f"{payload['prediction']['label']}, by {methods}: {payload['input']['text'] or ''}"[:200]
+    given = payload["input"]["text"] or (payload.get("picture") or {}).get("name") or ""
+    return f"{target_name(payload['target'])}, by {methods}: {given}"[:200]
+
+
+def _several(kind: str) -> Kind:
+    """Return the kind of what was explained of one input, for several targets or about several things in it."""
+
+    def page(payload: Payload) -> str:
+        from whence.report import page as sheet
+
+        return sheet(payload[kind])
+
+    def summary(payload: Payload) -> str:
+        return "; ".join(map(_explained, payload[kind]))[:200]
+
+    return Kind(page, summary, lambda payload: _name(payload[kind][0]))
 
 
 KINDS: dict[str, Kind] = {
@@ -119,4 +142,11 @@ KINDS: dict[str, Kind] = {
     ),
     "trust": Kind(_trust, _sentence, _name),
     "explanation": Kind(_explanation, _explained, _name),
+    "targets": _several("targets"),
+    "entities": _several("entities"),
+    "generation": Kind(
+        _generation,
+        lambda payload: f"{payload['input']['text'] or ''}{payload['text'] or ''}"[:200],
+        _name,
+    ),
 }

@@ -5,10 +5,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from whence.core.errors import NotAllowed, UnknownModel, WhenceError, did_you_mean
+from whence.core.errors import NotAllowed, UnknownModel, did_you_mean
+from whence.web import found, question
 from whence.web.errors import fault
 from whence.web.inputs import Inputs
 from whence.web.jobs import Worker
+from whence.web.pictures import Pictures
 from whence.web.schema.common import Input
 from whence.web.settings import Settings
 
@@ -18,7 +20,6 @@ if TYPE_CHECKING:
 
 # Loading imports: two threads at once would see half-made modules.
 _LOADING = threading.Lock()
-_PROBE = "whence looks inside"
 
 
 class Model:
@@ -30,6 +31,7 @@ class Model:
         given: str,
         place: int,
         settings: Settings,
+        pictures: Pictures,
         failed: Callable[["Model", Exception], None] = lambda model, error: None,
     ) -> None:
         self.id = name
@@ -38,6 +40,7 @@ class Model:
         self.state: Literal["waiting", "loading", "ready", "failed"] = "waiting"
         self.given = given
         self._settings = settings
+        self._pictures = pictures
         self._failed = failed  # is told when it cannot be loaded
         self._explainer: Explainer | None = None
         self._inputs = Inputs(settings.cache)
@@ -63,19 +66,34 @@ class Model:
         `reader` is an explainer of the same model that cuts texts elsewhere.
         """
         explainer = self.explainer() if reader is None else reader
-        given: Any = asked.text if asked.pair is None else (asked.text, asked.pair)
-        target = asked.target if explainer.labels else None
-        longest = explainer.loaded.max_length
-        key = (asked.text, asked.pair, target, asked.of, asked.truncate, longest)
+        if explainer.loaded.task == "none":  # a comparison asks both of its models for one label
+            asked = asked.model_copy(update={"target": None})
+        key = (*question.key(asked), explainer.loaded.max_length)
         return self._inputs.get(
-            key,
-            lambda: explainer.inside(given, target=target, of=asked.of, truncate=asked.truncate),
+            key, lambda: explainer.inside(self.taken(asked), **self.about_one(asked))
         )
+
+    def taken(self, asked: Input) -> Any:
+        """Return the input as the explainer takes it."""
+        return question.given(asked, self.explainer().loaded, self._pictures)
+
+    def about(self, asked: Input) -> dict[str, Any]:
+        """Return what is asked about it, as the explainer takes it."""
+        return question.about(asked, self.explainer().loaded, self._pictures)
+
+    def about_one(self, asked: Input) -> dict[str, Any]:
+        """Return the same, where one thing at a time can be asked about: of a tagger, one that it found."""
+        about = self.about(asked)
+        if every := found.entities(self, asked):
+            about["at"] = found.numbered(asked, every).tokens
+        return about
 
     def entry(self) -> dict[str, Any]:
         """Return what the page's list says of it."""
         unknown: dict[str, Any] = {
-            **dict.fromkeys(("kind", "task", "layers", "heads", "longest", "attention")),
+            **dict.fromkeys(
+                ("kind", "task", "modality", "layers", "heads", "longest", "attention")
+            ),
             "labels": [],
             "pairs": False,
             "takes_pairs": None,
@@ -93,38 +111,19 @@ class Model:
         settings = self._settings
         with _LOADING:
             from whence.explainer import load
-            from whence.explainer.intake import takes_pairs
+            from whence.explainer.offers import offers
 
             explainer = load(self.given, device=settings.device, dtype=settings.dtype)
-        loaded = explainer.loaded
-        facts = {
-            "kind": type(loaded.model).__name__,
-            "labels": list(loaded.labels),
-            "task": loaded.task,
-            "pairs": loaded.pairs,
-            "takes_pairs": takes_pairs(loaded),
-            "longest": loaded.max_length,
-        }
-        self._facts = {**facts, **_attention(explainer)}
+        self._facts = offers(explainer)
         return explainer
-
-
-def _attention(explainer: "Explainer") -> dict[str, Any]:
-    """Find out by trying how many layers and heads there are to look at, and if there are none, why."""
-    try:
-        probe: Any = (_PROBE, _PROBE) if explainer.loaded.pairs else _PROBE
-        inside = explainer.inside(probe, truncate=True)
-        inside.attention()
-        return {"layers": inside.layers, "heads": inside.heads, "attention": None}
-    except WhenceError as error:
-        return {"layers": None, "heads": None, "attention": str(error)}
 
 
 class Models:
     """The list of models."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, pictures: Pictures) -> None:
         self._settings = settings
+        self._pictures = pictures
         self._models: dict[str, Model] = {}
         self._added = 0
         self._lock = threading.Lock()
@@ -178,7 +177,7 @@ class Models:
         while name in self._models:
             number += 1
             name = f"{short}-{number}"
-        model = Model(name, given, self._added, self._settings, self._forget)
+        model = Model(name, given, self._added, self._settings, self._pictures, self._forget)
         self._added += 1
         self._models[name] = model
         return model

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from whence.web.schema.common import TEXT
+from whence.web.schema.generate import TOKENS
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 MEGABYTE = 1_000_000
@@ -14,6 +15,17 @@ SAMPLES = (
     "a gripping, beautifully acted film",
     "not a bad film at all",
     "it has a few good moments and a great many dull ones",
+)
+# For models that do something else than to classify; [MASK] stands for the model's own mask.
+OTHERS: tuple[tuple[str, str, str | None], ...] = (
+    ("answer", "Who wrote the music?", "The film was shot in Rome. Nino Rota wrote the music."),
+    ("answer", "Where was it shot?", "The film was shot in Rome. Nino Rota wrote the music."),
+    ("tags", "Nino Rota wrote the music in Rome for Federico Fellini.", None),
+    ("mask", "the plot is thin, but the actors are [MASK].", None),
+    ("mask", "a [MASK] film with a [MASK] ending", None),
+    ("next", "Once upon a time, there was a little girl named", None),
+    ("next", "The dog was sad. The cat was happy. The dog wanted to", None),
+    ("sequence", "translate English to German: The house is wonderful.", None),
 )
 
 
@@ -38,5 +50,6 @@ class Settings:
     upload: int = 32 * MEGABYTE
     cache: int = 512 * MEGABYTE  # of what was seen inside the models, for each of them
     edges: int = 5000
+    generated: int = TOKENS
     waiting: int = 64  # questions and jobs that may wait for one model
     kept: int = 64  # ended jobs, data sets and results that were brought in

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from whence.core.errors import WhenceError
+from whence.data.reading import Continuation, Entity
 from whence.explainer import Explanation
 from whence.flow import Classic, Query
 
@@ -52,6 +53,57 @@ def target_of(explanation: Explanation) -> str | None:
     if target.against is not None:
         return f"{target.label}:{target.against.label}"
     return None if target.index == explanation.prediction.index else target.label
+
+
+def about(asked: Asked) -> dict[str, Any]:
+    """Read what is asked about an input beside its target."""
+    found: dict[str, Any] = {
+        name: asked[name] for name in ("at", "answer", "labels", "template") if asked.get(name)
+    }
+    if asked.get("rather"):
+        found["answer"] = (asked["answer"], asked["rather"])
+    return found
+
+
+def as_state(about: Asked) -> dict[str, Any]:
+    """Write what was asked as the view has it; what it cannot say is left out."""
+    found = {name: about[name] for name in ("template",) if about.get(name)}
+    at, answer, labels = (about.get(name) for name in ("at", "answer", "labels"))
+    if isinstance(at, str | int):
+        found["at"] = str(at)
+    if isinstance(answer, str):
+        found["answer"] = answer
+    elif answer:
+        found["answer"], found["rather"] = answer
+    if labels:
+        found["labels"] = ", ".join(labels)
+    return found
+
+
+def recalled(explanation: Explanation | None) -> dict[str, Any]:
+    """Say what was asked when an explanation was made, as far as it shows."""
+    if explanation is None or explanation.item is None:
+        return {}
+    reading = explanation.item.reading
+    if isinstance(reading, Entity):
+        return {"at": reading.places}
+    if isinstance(reading, Continuation):
+        return {"answer": explanation.target.label}
+    return {}
+
+
+def given_first(explanation: Explanation | None, given: Any) -> tuple[Any, str | None]:
+    """Return what the page cannot give back: an encoded input or a picture, and what to call the picture."""
+    if explanation is None:
+        if isinstance(given, str | tuple):
+            return None, None
+        return given, "picture"
+    item = explanation.item
+    if item is not None and item.picture is not None:
+        return {"pixel_values": item.picture.pixels[None]}, item.picture.name or "picture"
+    if item is not None and explanation.source.text is None:
+        return {name: [list(row)] for name, row in item.features.items()}, None
+    return None, None
 
 
 def fault(error: BaseException) -> dict[str, str]:

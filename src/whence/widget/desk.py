@@ -1,14 +1,14 @@
 """What the page asks, answered in the kernel: the same questions and answers as over HTTP, for one or two models."""
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from whence._version import __version__
 from whence.core.errors import BadParameter, UnknownModel, WhenceError
 from whence.explainer import Explainer, Explanation, Inside
-from whence.explainer.intake import takes_pairs
+from whence.explainer.offers import offers
 from whence.explainer.request import DEFAULT
 from whence.explainer.told import told
 from whence.report import fragment
@@ -30,13 +30,19 @@ class Desk:
         explanations: Sequence[Explanation],
         *,
         text: Any = None,
+        about: Mapping[str, Any] | None = None,
         other: Explainer | None = None,
     ) -> None:
         self._explainers = _named([explainer] if other is None else [explainer, other])
         self._first = explanations[0] if explanations else None
         self._insides: OrderedDict[tuple[Any, ...], Inside] = OrderedDict()
         self._made: dict[tuple[Any, ...], Explanation] = {}
-        if self._first is None:
+        self._given_first, self._picture = read.given_first(self._first, text)
+        # What was asked about the input beside its target: which place, which answer, which labels.
+        self._about = dict(about or {}) or read.recalled(self._first)
+        if self._picture is not None:
+            self._text, self._pair = "", None
+        elif self._first is None:
             self._text, self._pair = text if isinstance(text, tuple) else (text, None)
         else:
             self._text, self._pair = text_of(self._first), self._first.source.pair
@@ -47,7 +53,13 @@ class Desk:
     def state(self) -> dict[str, Any]:
         """Return the view that shows what was given."""
         names = list(self._explainers)
-        begun: dict[str, Any] = {"model": names[0], "text": self._text, "pair": self._pair}
+        begun: dict[str, Any] = {
+            "model": names[0],
+            "text": self._text,
+            "pair": self._pair,
+            "picture": self._picture,
+            **read.as_state(self._about),
+        }
         if len(names) > 1:
             begun |= {"page": "compare", "other": names[1]}
         if self._first is not None:
@@ -67,7 +79,8 @@ class Desk:
         return None if self.payload is None else fragment(self.payload)
 
     def __str__(self) -> str:
-        shown = self._text if len(self._text) <= 40 else f"{self._text[:37]}..."
+        text = self._picture or self._text
+        shown = text if len(text) <= 40 else f"{text[:37]}..."
         return f"{' and '.join(self._explainers)} on {shown!r}"
 
     def answer(self, ask: str, asked: Asked, progress: Progress) -> Any:
@@ -89,6 +102,8 @@ class Desk:
                 return self._inside(asked["input"]).tensors(asked["keys"])
             case "verify":
                 return self._verify(asked, progress)
+            case "generate":
+                return self._generate(asked, progress)
         raise BadParameter(f"The page asked for {ask!r}, which nobody here can answer.")
 
     def _input(self) -> dict[str, Any]:
@@ -101,6 +116,8 @@ class Desk:
             "model": next(iter(self._explainers)),
             "text": self._text,
             "pair": self._pair,
+            "picture": self._picture,
+            **read.as_state(self._about),
             **aim,
         }
 
@@ -108,7 +125,9 @@ class Desk:
         of = asked.get("of", "logit")
         model = asked.get("model") or next(iter(self._explainers))
         longest = (reader or self._explainer(model)).loaded.max_length
-        return (model, asked.get("text"), asked.get("pair"), asked.get("target"), of, longest)
+        more = tuple(sorted((name, str(value)) for name, value in read.about(asked).items()))
+        text, pair, picture = (asked.get(name) for name in ("text", "pair", "picture"))
+        return (model, text, pair, asked.get("target"), of, longest, picture, more)
 
     def _explainer(self, name: str) -> Explainer:
         if name not in self._explainers:
@@ -118,24 +137,21 @@ class Desk:
         return self._explainers[name]
 
     def _given(self, asked: Asked) -> Any:
-        """Return what to encode; an input that came encoded is what it was."""
-        first = self._first
-        if (
-            first is not None
-            and first.source.text is None
-            and first.item is not None
-            and asked.get("text") == self._text
-        ):
-            return {name: [list(row)] for name, row in first.item.features.items()}
+        """Return what to encode; an input that came encoded, or as a picture, is what it was."""
+        if self._given_first is not None and asked.get("text") == self._text:
+            return self._given_first
         return asked["text"] if asked.get("pair") is None else (asked["text"], asked["pair"])
 
     def _inside(self, asked: Asked, reader: Explainer | None = None) -> Inside:
         """Look inside; `reader` is an explainer of the same model that cuts texts elsewhere."""
         key = self._key(asked, reader)
         if key not in self._insides:
-            self._insides[key] = (reader or self._explainer(key[0])).inside(
-                self._given(asked), target=key[3], of=key[4], truncate=True
-            )
+            looked = reader or self._explainer(key[0])
+            first = self._first
+            if first is not None and key == self._key(self._input()):
+                self._insides[key] = looked.inside(first)
+            else:
+                self._insides[key] = looked.inside(self._given(asked), **self._asks(asked))
             if len(self._insides) > _KEPT:
                 self._insides.popitem(last=False)
         self._insides.move_to_end(key)
@@ -146,10 +162,18 @@ class Desk:
     ) -> Explanation:
         key = (*self._key(asked, reader), method)
         if key not in self._made:
-            self._made[key] = (reader or self._explainer(key[0])).explain(
-                self._given(asked), method=method, target=key[3], of=key[4], truncate=True
+            made = (reader or self._explainer(key[0])).explain(
+                self._given(asked), method=method, **self._asks(asked)
             )
+            self._made[key] = made[asked.get("entity") or 0] if isinstance(made, list) else made
         return self._made[key]
+
+    def _asks(self, asked: Asked) -> dict[str, Any]:
+        """Return what is asked about an input; of the first one also what the page cannot say."""
+        same = asked.get("text") == self._text and asked.get("picture") == self._picture
+        own = {"at": self._about["at"]} if same and "at" in self._about else {}
+        target, of = asked.get("target"), asked.get("of", "logit")
+        return {**own, **read.about(asked), "target": target, "of": of, "truncate": True}
 
     def _explain(self, asked: Asked) -> dict[str, Any]:
         given, found = asked["input"], []
@@ -170,11 +194,9 @@ class Desk:
         card = self._explainer(key[0]).trust(
             self._given(given),
             method=list(asked["methods"]),
-            target=key[3],
-            of=key[4],
-            truncate=True,
             budget=asked.get("budget"),
             progress=progress,
+            **self._asks(given),
         )
         return {"kind": "trust", **card.to_dict()}
 
@@ -185,6 +207,17 @@ class Desk:
             seed=asked.get("seed", 0),
             progress=progress,
         )
+
+    def _generate(self, asked: Asked, progress: Progress) -> dict[str, Any]:
+        given = asked["input"]
+        made = self._explainer(self._key(given)[0]).generate(
+            self._given(given),
+            asked["tokens"],
+            method=asked["method"],
+            granularity=asked["granularity"],
+            progress=progress,
+        )
+        return made.to_dict()
 
     def _compare(self, asked: Asked) -> dict[str, Any]:
         from whence.comparison import compared
@@ -225,32 +258,21 @@ class Desk:
             "data": [],
             "samples": [{"text": self._text, "pair": self._pair}],
             "allow_load": False,
-            "limits": {"characters": 50_000, "upload": 0, "seconds": 0, "edges": 5000},
+            "limits": {
+                "characters": 50_000,
+                "upload": 0,
+                "seconds": 0,
+                "edges": 5000,
+                "generated": 200,
+            },
         }
 
     def _entry(self, name: str) -> dict[str, Any]:
-        loaded = self._explainers[name].loaded
-        layers: int | None = None
-        heads: int | None = None
-        why_not: str | None = None
-        try:
-            inside = self._inside({**self._input(), "model": name})
-            layers, heads = inside.layers, inside.heads
-        except WhenceError as error:
-            why_not = str(error)
         return {
             "id": name,
             "state": "ready",
             "name": name,
-            "kind": type(loaded.model).__name__,
-            "labels": list(loaded.labels),
-            "task": loaded.task,
-            "pairs": loaded.pairs,
-            "takes_pairs": takes_pairs(loaded),
-            "layers": layers,
-            "heads": heads,
-            "longest": loaded.max_length,
-            "attention": why_not,
+            **offers(self._explainers[name]),
             "error": None,
         }
 

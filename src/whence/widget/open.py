@@ -23,18 +23,25 @@ def workbench(
     target: Any = None,
     of: Of = "logit",
     truncate: bool = False,
+    at: Any = None,
+    answer: Any = None,
+    labels: Sequence[str] | None = None,
+    template: str | None = None,
     state: Mapping[str, Any] | None = None,
 ) -> "Workbench":
     """Show the workbench in a notebook: for an explanation, or for a model and a text.
 
     `what` is an `Explanation`, what `explain` returned for several methods, an `Explainer`, or what `whence.load`
-    takes. With an explainer or a model, `text` is a text or a pair. `against` is a second model of the same
-    tokenizer, such as the one that was fine-tuned: both are compared. `state` is how the view begins.
+    takes. With an explainer or a model, `text` is a text, a pair or a picture; `at`, `answer`, `labels` and
+    `template` say what is asked about it, as in `explain`. `against` is a second model of the same tokenizer, such as
+    the one that was fine-tuned: both are compared. `state` is how the view begins.
 
     What is returned shows itself in a cell. Its `selection` holds the words, edges and head that are chosen there;
     its `state` is the whole view, and setting some of it moves the view.
     """
     found = _given(what)
+    asked = {"at": at, "answer": answer, "labels": labels, "template": template}
+    about = {name: value for name, value in asked.items() if value is not None}
     if found:
         explainer = found[0].explainer
         if explainer is None:
@@ -48,19 +55,23 @@ def workbench(
         explainer = _explainer(what)
         if text is None:
             raise BadParameter(
-                "There is no text to show. Give it: whence.workbench(explainer, text)."
+                "There is no text or picture to show. Give it: whence.workbench(explainer, text)."
             )
-        if explainer.loaded.task != "none":
+        # Two models are compared by what flows in them, where the first has no labels to explain.
+        if explainer.loaded.classifies or (against is None and explainer.loaded.task != "none"):
             names = [method] if isinstance(method, str) else list(method)
-            by_name = explainer.explain(text, method=names, target=target, of=of, truncate=truncate)
+            by_name = explainer.explain(
+                text, method=names, target=target, of=of, truncate=truncate, **about
+            )
             if not isinstance(by_name, dict):
                 raise BadParameter(
-                    f"The workbench shows one text or pair. Got {len(by_name)}: open one for each."
+                    f"The workbench shows one text or picture, and one thing about it. Got {len(by_name)}: open one "
+                    "for each."
                 )
             found = list(by_name.values())
     cell = _cell()
     other = None if against is None else _explainer(against)
-    desk = Desk(explainer, found, text=text, other=other)
+    desk = Desk(explainer, found, text=text, about=about, other=other)
     return cell(desk, {**desk.state(), **(state or {})})
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from whence.core.errors import BadParameter, did_you_mean
-from whence.explainer.inside import STATISTICS
+from whence.explainer.statistics import STATISTICS
 from whence.flow import DIRECTIONS, NAMES
 from whence.flow.query import PAIRS
 
@@ -16,9 +16,19 @@ DEFAULT: Mapping[str, Any] = {
     "other": "",
     "text": "",
     "pair": None,
-    "methods": ["attcat"],
+    "picture": None,
+    "at": None,
+    "entity": 0,
+    "answer": None,
+    "rather": None,
+    "labels": "",
+    "template": None,
+    "methods": [],  # the usual one of the model
     "target": None,
     "of": "logit",
+    "beside": [],
+    "generate": None,
+    "granularity": "token",
     "weight": "attention",
     "direction": "back",
     "token": None,
@@ -35,6 +45,8 @@ DEFAULT: Mapping[str, Any] = {
     "thumbnails": False,
     "head": None,
     "words": True,
+    "strength": 1,
+    "smooth": True,
     "difference": False,
     "data": None,
     "result": None,
@@ -48,6 +60,7 @@ NOTHING: Mapping[str, Any] = {"tokens": [], "edges": [], "head": None}
 _CHOICES: Mapping[str, tuple[str, ...]] = {
     "page": ("explain", "compare", "data", "results", "help"),
     "of": ("logit", "probability"),
+    "granularity": ("token", "word", "sentence", "paragraph", "passage"),
     "weight": NAMES,
     "direction": DIRECTIONS,
     "specials": ("gutter", "show", "hide"),
@@ -84,16 +97,25 @@ def _is_classic(value: Any) -> bool:
 # By field: what it must be, and how that is said; those whose default is None may be None.
 _KINDS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     **dict.fromkeys(
-        ("model", "other", "text", "pair", "target", "tab", "rows", "data", "result", "card"),
+        (
+            *("model", "other", "text", "pair", "picture", "at", "answer", "rather", "labels"),
+            *("template", "target", "tab", "rows", "data", "result", "card"),
+        ),
         (_is_text, "a text"),
     ),
     **dict.fromkeys(
-        ("thumbnails", "words", "difference"),
+        ("thumbnails", "words", "smooth", "difference"),
         (lambda value: isinstance(value, bool), "True or False"),
     ),
     "methods": (_are(_is_text), "a list of methods"),
+    "beside": (_are(_is_text), "a list of targets"),
+    "entity": (_is_number, "the number of something that was found, from 0"),
+    "generate": (_is_number, "a number of tokens"),
     "token": (_is_number, "the number of a token, from 0"),
-    "coverage": (lambda value: _is_measure(value) and value <= 1, "a share from 0 to 1"),
+    **dict.fromkeys(
+        ("coverage", "strength"),
+        (lambda value: _is_measure(value) and value <= 1, "a share from 0 to 1"),
+    ),
     "least": (_is_measure, "a number of 0 or more"),
     "layers": (_is_places, "the first and the last layer, from 0"),
     "head": (_is_places, "a layer and a head, from 0"),

@@ -184,6 +184,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/jobs/generate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Generate
+         * @description Let a language model go on, and explain each token of what it writes.
+         */
+        post: operations["generate_api_jobs_generate_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/jobs/habits/{data}": {
         parameters: {
             query?: never;
@@ -362,6 +382,26 @@ export interface paths {
          * @description Load a model now; one that is not on the list only with --allow-load.
          */
         post: operations["load_api_models_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/pictures": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Bring
+         * @description Take a picture: the bytes of a file, which say themselves what they are.
+         */
+        put: operations["bring_api_pictures_put"];
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -860,17 +900,34 @@ export interface components {
         Explanations: {
             /** Agreement */
             agreement: components["schemas"]["Agreement"][];
+            /**
+             * Entities
+             * @default []
+             */
+            entities: components["schemas"]["Found"][];
             /** Explanations */
             explanations: components["schemas"]["OneExplanation"][];
             /** Failed */
             failed: components["schemas"]["NotExplained"][];
             input: components["schemas"]["Source"];
             model: components["schemas"]["ModelFacts"];
+            picture?: components["schemas"]["Shown"] | null;
             prediction: components["schemas"]["Prediction"];
             /** Provenance */
             provenance: {
                 [key: string]: unknown;
             };
+            /**
+             * Read
+             * @default []
+             */
+            read: number[];
+            /** Reading */
+            reading?: {
+                [key: string]: unknown;
+            } | null;
+            /** Rest */
+            rest?: string | null;
             /** Runner Up */
             runner_up: string | null;
             target: components["schemas"]["Target"];
@@ -1009,6 +1066,78 @@ export interface components {
              * @enum {string}
              */
             weight: "attention" | "norm" | "value_zeroing" | "gradient_x_attention" | "relevance";
+        };
+        /**
+         * Found
+         * @description One of the things in a text that a tagger named.
+         */
+        Found: {
+            /** Label */
+            label: string;
+            /** Probability */
+            probability: number | null;
+            /** Text */
+            text: string;
+        };
+        /**
+         * GenerateAsked
+         * @description Let a language model go on, and explain each token; a job.
+         */
+        GenerateAsked: {
+            /**
+             * Granularity
+             * @default token
+             * @enum {string}
+             */
+            granularity: "token" | "word" | "sentence" | "paragraph" | "passage";
+            input: components["schemas"]["Input"];
+            /** Method */
+            method: string;
+            /**
+             * Tokens
+             * @default 20
+             */
+            tokens: number;
+        };
+        /**
+         * Generated
+         * @description What `Generation.to_dict()` returns, as far as the page shows it.
+         */
+        Generated: {
+            /** Earlier */
+            earlier: number[][];
+            /**
+             * Granularity
+             * @enum {string}
+             */
+            granularity: "token" | "word" | "sentence" | "paragraph" | "passage";
+            input: components["schemas"]["Source"];
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            kind: "generation";
+            /** Matrix */
+            matrix: number[][];
+            /** Method */
+            method: string;
+            model: components["schemas"]["ModelFacts"];
+            /** Outputs */
+            outputs: components["schemas"]["Output"][];
+            /** Passes */
+            passes: {
+                [key: string]: number;
+            };
+            /** Pieces */
+            pieces: components["schemas"]["Piece"][];
+            /** Seconds */
+            seconds: number;
+            /** Signed */
+            signed: boolean;
+            /** Text */
+            text: string;
+            /** Total */
+            total: number[];
         };
         /**
          * Habit
@@ -1163,8 +1292,18 @@ export interface components {
         /**
          * Input
          * @description One input of one model, and which of its outputs is asked about.
+         *
+         *     A question answerer takes the question as `text` and the context as `pair`; a picture model takes no text.
          */
         Input: {
+            /** Answer */
+            answer?: string | null;
+            /** At */
+            at?: string | null;
+            /** Entity */
+            entity?: number | null;
+            /** Labels */
+            labels?: string[] | null;
             /** Model */
             model: string;
             /**
@@ -1175,9 +1314,18 @@ export interface components {
             of: "logit" | "probability";
             /** Pair */
             pair?: string | null;
+            /** Picture */
+            picture?: string | null;
+            /** Rather */
+            rather?: string | null;
             /** Target */
             target?: string | null;
-            /** Text */
+            /** Template */
+            template?: string | null;
+            /**
+             * Text
+             * @default
+             */
             text: string;
             /**
              * Truncate
@@ -1218,7 +1366,7 @@ export interface components {
             /** Remaining */
             remaining: number | null;
             /** Result */
-            result?: (components["schemas"]["TrustCard"] | components["schemas"]["Verified"] | components["schemas"]["Heads"] | components["schemas"]["Comparison"] | components["schemas"]["Predicted"] | components["schemas"]["Leaning"] | components["schemas"]["Habits"]) | null;
+            result?: (components["schemas"]["TrustCard"] | components["schemas"]["Verified"] | components["schemas"]["Heads"] | components["schemas"]["Generated"] | components["schemas"]["Comparison"] | components["schemas"]["Predicted"] | components["schemas"]["Leaning"] | components["schemas"]["Habits"]) | null;
             /**
              * State
              * @enum {string}
@@ -1322,6 +1470,8 @@ export interface components {
             characters: number;
             /** Edges */
             edges: number;
+            /** Generated */
+            generated: number;
             /** Seconds */
             seconds: number;
             /** Upload */
@@ -1342,6 +1492,11 @@ export interface components {
         ModelEntry: {
             /** Attention */
             attention: string | null;
+            /**
+             * Draws
+             * @default false
+             */
+            draws: boolean;
             error: components["schemas"]["Fault"] | null;
             /** Heads */
             heads: number | null;
@@ -1355,6 +1510,12 @@ export interface components {
             layers: number | null;
             /** Longest */
             longest: number | null;
+            /** Mask */
+            mask?: string | null;
+            /** Method */
+            method?: string | null;
+            /** Modality */
+            modality: ("text" | "picture" | "both") | null;
             /** Name */
             name: string;
             /** Pairs */
@@ -1368,6 +1529,11 @@ export interface components {
             takes_pairs: boolean | null;
             /** Task */
             task: string | null;
+            /**
+             * Zero Shot
+             * @default false
+             */
+            zero_shot: boolean;
         };
         /**
          * ModelFacts
@@ -1434,6 +1600,8 @@ export interface components {
                 [key: string]: unknown;
             };
             passes: components["schemas"]["Passes"];
+            /** Pixels */
+            pixels?: string | null;
             /** Scores */
             scores: number[];
             /** Seconds */
@@ -1452,6 +1620,16 @@ export interface components {
             jaccard: components["schemas"]["Interval"];
             /** Specials */
             specials: boolean;
+        };
+        /**
+         * Output
+         * @description A token that was generated, or a word of them.
+         */
+        Output: {
+            /** Probability */
+            probability: number | null;
+            /** Text */
+            text: string;
         };
         /**
          * Overlap
@@ -1486,6 +1664,38 @@ export interface components {
             backward: number;
             /** Forward */
             forward: number;
+        };
+        /**
+         * Picture
+         * @description A picture that was brought in.
+         */
+        Picture: {
+            /** Height */
+            height: number;
+            /** Id */
+            id: string;
+            /** Name */
+            name: string;
+            /** Width */
+            width: number;
+        };
+        /**
+         * Piece
+         * @description A part of the prompt: a token, a word, a sentence, a paragraph, or a marked passage.
+         */
+        Piece: {
+            /** Chance */
+            chance: number | null;
+            /** Marked */
+            marked: boolean;
+            /** Share */
+            share: number | null;
+            /** Special */
+            special: boolean;
+            /** Text */
+            text: string;
+            /** Total */
+            total: number;
         };
         /**
          * PredictAsked
@@ -1624,6 +1834,8 @@ export interface components {
         SampleText: {
             /** Pair */
             pair: string | null;
+            /** Task */
+            task?: string | null;
             /** Text */
             text: string;
         };
@@ -1650,6 +1862,25 @@ export interface components {
             started: string;
             /** Version */
             version: string;
+        };
+        /**
+         * Shown
+         * @description A picture as the model sees it; its patches are scored row by row.
+         */
+        Shown: {
+            /** Grid */
+            grid: [
+                number,
+                number
+            ];
+            /** Height */
+            height: number;
+            /** Name */
+            name: string | null;
+            /** Png */
+            png: string;
+            /** Width */
+            width: number;
         };
         /**
          * Source
@@ -1757,6 +1988,11 @@ export interface components {
             rules: components["schemas"]["TrustRule"][];
             /** Sentence */
             sentence: string;
+            /**
+             * Unit
+             * @enum {string}
+             */
+            unit: "token" | "word" | "patch";
             /** Units */
             units: number;
         };
@@ -2325,6 +2561,48 @@ export interface operations {
             };
         };
     };
+    generate_api_jobs_generate_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["GenerateAsked"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Job"];
+                };
+            };
+            /** @description What was asked cannot be done. */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description The server could not do it, or not now. */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+        };
+    };
     habits_api_jobs_habits__data__post: {
         parameters: {
             query?: never;
@@ -2723,6 +3001,51 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ModelEntry"];
+                };
+            };
+            /** @description What was asked cannot be done. */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description The server could not do it, or not now. */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+        };
+    };
+    bring_api_pictures_put: {
+        parameters: {
+            query: {
+                /** @description The name of the file. */
+                name: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/octet-stream": string;
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Picture"];
                 };
             };
             /** @description What was asked cannot be done. */

@@ -85,9 +85,10 @@ export function ComparePage() {
         session={session}
         pending={false}
         whyNot={source.reach && !source.reach.input ? source.reach.why : null}
-        onAsk={(text, pair) => update({ ...FORGET, text, pair, tab: "" }, "push")}
+        onAsk={({ text, pair }) => update({ ...FORGET, text, pair, tab: "" }, "push")}
         onModel={() => undefined}
         models={choices}
+        plain
         verb="Compare"
       />
       {isServer(source) && session.models.length === 1 && (

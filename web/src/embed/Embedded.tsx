@@ -9,6 +9,7 @@ import { ErrorBoundary } from "../shell/ErrorBoundary";
 import { FaultNote } from "../shell/FaultNote";
 import { useLive } from "../shell/Live";
 import { type Page, PageContext } from "../shell/context";
+import { withMethods } from "../shell/resolved";
 import { useAsked } from "../shell/useAsked";
 import type { Source } from "../source/source";
 import type { Store } from "../state/store";
@@ -33,7 +34,7 @@ export function Embedded({ source, store, root, onSelection, children }: Props) 
       session.value && {
         source,
         session: session.value,
-        state,
+        state: withMethods(state, session.value),
         update: store.update,
         settle: store.settle,
         linked: store.linked,

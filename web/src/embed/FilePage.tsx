@@ -2,7 +2,7 @@
 
 import { useEffect, useMemo, useSyncExternalStore } from "react";
 
-import { fileSource, targetOf, textOf } from "../source/file";
+import { fileSource, pictureOf, targetOf, textOf } from "../source/file";
 import type { CarriedInput, Payload } from "../source/payload";
 import type { ViewState } from "../state/state";
 import type { Store } from "../state/store";
@@ -30,9 +30,6 @@ export function FilePage({ payload, store, title }: Props) {
         {payload.inputs.length > 1 && <Inputs payload={payload} at={linked} onChoice={store.update} />}
       </header>
       {payload.left_out.length > 0 && <p className="notice">{leftOut(payload)}</p>}
-      {chosen.without !== null && (
-        <p className="notice">{`There is no flow to see here. ${chosen.without}`}</p>
-      )}
     </Embedded>
   );
 }
@@ -64,7 +61,10 @@ function Inputs({ payload, at, onChoice }: InputsProps) {
 
 function named({ explanations }: CarriedInput): string {
   const { model, input } = explanations;
-  const text = [textOf(explanations), ...(input.pair === null ? [] : [input.pair])].join(" | ");
+  const text = [
+    pictureOf(explanations) ?? textOf(explanations),
+    ...(input.pair === null ? [] : [input.pair]),
+  ].join(" | ");
   return `${text.length > 60 ? `${text.slice(0, 60)}…` : text} (${model.name}: ${targetOf(explanations)})`;
 }
 
@@ -74,6 +74,7 @@ function isShown({ explanations }: CarriedInput, state: ViewState): boolean {
     state.model === model.name &&
     state.text === textOf(explanations) &&
     state.pair === input.pair &&
+    state.picture === pictureOf(explanations) &&
     state.target === asked(explanations) &&
     state.of === target.of
   );
@@ -86,6 +87,7 @@ function stateOf({ explanations }: CarriedInput): Partial<ViewState> {
     model: explanations.model.name,
     text: textOf(explanations),
     pair: explanations.input.pair,
+    picture: pictureOf(explanations),
     target: asked(explanations),
     of: explanations.target.of,
     methods: explanations.explanations.slice(0, 4).map((one) => one.method),

@@ -9,11 +9,12 @@ import { percent, plain } from "../shell/figures";
 interface Props {
   readonly agreement: readonly Agreement[];
   readonly caption: string;
+  readonly units?: string;
 }
 
 const COLUMNS = ["method", "other method", "tau", "k", "shared of the top k", "by chance"];
 
-export function AgreementTable({ agreement, caption }: Props) {
+export function AgreementTable({ agreement, caption, units = "words" }: Props) {
   const [first] = agreement;
   if (!first) return null;
   const names = [...new Set(agreement.flatMap(({ a, b }) => [a, b]))];
@@ -23,7 +24,7 @@ export function AgreementTable({ agreement, caption }: Props) {
   return (
     <div className="agreement">
       <p className="dim">
-        How far the methods agree: above the diagonal Kendall’s τ of all words; below it, what they share of
+        How far the methods agree: above the diagonal Kendall’s τ of all {units}; below it, what they share of
         the top {first.k} (and by chance).
       </p>
       <table aria-label="How far the methods agree">

@@ -1,44 +1,58 @@
-/** What is asked: a model, a text, perhaps a second one. */
+/** What is asked: a model, and what a model of its task takes: a text, two, a picture, and what is asked about it. */
 
 import { type KeyboardEvent, type ReactNode, useState } from "react";
 
-import type { Input, Session } from "../api/types";
+import type { Input, ModelEntry, Session } from "../api/types";
 import { ModelChoice } from "../shell/ModelChoice";
 import { grouped } from "../shell/figures";
+import { PictureField } from "./PictureField";
+import { TaskFields } from "./TaskFields";
+import { type Draft, fieldsOf, plainly, samplesOf } from "./fields";
 
 interface Props {
   readonly input: Input;
   readonly session: Session;
   readonly pending: boolean;
-  readonly whyNot: string | null; // where no other text can be asked about
-  readonly onAsk: (text: string, pair: string | null) => void;
+  readonly whyNot: string | null; // where no other input can be asked about
+  readonly onAsk: (draft: Draft) => void;
+  readonly tokens?: number | null; // how many are being written
+  readonly onGenerate?: (draft: Draft, tokens: number) => void;
   readonly onModel: (model: string) => void;
   readonly models?: ReactNode; // in the place of the choice of one model
+  readonly plain?: boolean; // texts alone
   readonly verb?: string;
 }
 
-export function AskForm({
-  input,
-  session,
-  pending,
-  whyNot,
-  onAsk,
-  onModel,
-  models,
-  verb = "Explain",
-}: Props) {
-  const [text, setText] = useState(input.text);
-  const [pair, setPair] = useState(input.pair ?? null);
-  const takesPairs = session.models.find(({ id }) => id === input.model)?.takes_pairs ?? true;
-  const ask = (): void => {
-    if (text.trim() !== "") onAsk(text, pair === "" ? null : pair);
+export function AskForm(props: Props) {
+  const {
+    input,
+    session,
+    pending,
+    whyNot,
+    onAsk,
+    tokens = null,
+    onGenerate,
+    onModel,
+    models,
+    plain,
+    verb = "Explain",
+  } = props;
+  const known = session.models.find(({ id }) => id === input.model);
+  const entry = plain ? plainly(known) : known;
+  const fields = fieldsOf(entry);
+  const [draft, setDraft] = useState<Draft>(() => draftOf(input));
+  const set = (change: Partial<Draft>): void => setDraft((old) => ({ ...old, ...change }));
+  const { text, pair } = draft;
+  const isEmpty = fields.text !== null && !fields.picture && text.trim() === "";
+  const ask = (change: Partial<Draft> = {}): void => {
+    if (!isEmpty) onAsk(sound({ ...draft, ...change }));
   };
   const submitOnEnter = (event: KeyboardEvent): void => {
     if (event.key !== "Enter" || event.shiftKey) return;
     event.preventDefault();
     ask();
   };
-  const rows = Math.min(5, 1 + Math.floor(text.length / 110) + (text.match(/\n/g)?.length ?? 0));
+  const samples = samplesOf(entry, session);
   return (
     <form
       className="ask"
@@ -50,56 +64,71 @@ export function AskForm({
       <fieldset disabled={whyNot !== null} title={whyNot ?? undefined}>
         <legend className="unseen">What is explained</legend>
         {models ?? <ModelChoice label="Model " value={input.model} onChange={onModel} />}
-        <label className="grow">
-          <span className="unseen">Text</span>
-          <textarea
+        {fields.picture && whyNot === null && (
+          <PictureField
+            picture={draft.picture}
+            draws={entry?.draws ?? false}
+            most={session.limits.upload}
+            onPicture={(picture) => {
+              set({ picture });
+              ask({ picture });
+            }}
+          />
+        )}
+        {fields.text !== null && (
+          <Written
+            label={fields.text}
             name="text"
-            rows={rows}
-            dir="auto"
-            placeholder="A text to explain"
+            hint={hintOf(entry)}
             value={text}
-            onChange={(event) => setText(event.target.value)}
+            onChange={(value) => set({ text: value })}
             onKeyDown={submitOnEnter}
           />
-        </label>
-        {pair !== null && (
-          <label className="grow">
-            <span className="unseen">Second text</span>
-            <textarea
-              name="pair"
-              rows={1}
-              dir="auto"
-              placeholder="A second text, for models of pairs"
-              value={pair}
-              onChange={(event) => setPair(event.target.value)}
-              onKeyDown={submitOnEnter}
-            />
-          </label>
         )}
-        {(takesPairs || pair !== null) && (
-          <button type="button" className="small" onClick={() => setPair(pair === null ? "" : null)}>
+        {fields.pair !== null && (pair !== null || fields.needsPair) && (
+          <Written
+            label={fields.pair}
+            name="pair"
+            hint={fields.needsPair ? fields.pair : "A second text, for models of pairs"}
+            value={pair ?? ""}
+            onChange={(value) => set({ pair: value })}
+            onKeyDown={submitOnEnter}
+          />
+        )}
+        {fields.pair !== null && !fields.needsPair && (
+          <button type="button" className="small" onClick={() => set({ pair: pair === null ? "" : null })}>
             {pair === null ? "+ second text" : "− second text"}
           </button>
         )}
-        <button type="submit" className="primary" disabled={text.trim() === ""} aria-busy={pending}>
+        <TaskFields fields={fields} entry={entry} draft={draft} onChange={set} onKeyDown={submitOnEnter} />
+        <button type="submit" className="primary" disabled={isEmpty} aria-busy={pending}>
           {verb}
         </button>
+        {fields.generate && onGenerate && (
+          <Generate
+            first={tokens ?? 20}
+            most={session.limits.generated}
+            isEmpty={isEmpty}
+            isGiven={Boolean(draft.answer?.trim())}
+            onAsk={(count) => onGenerate(sound(draft), count)}
+          />
+        )}
       </fieldset>
       <Counter text={text} pair={pair} most={session.limits.characters} />
-      {session.samples.length > 1 && whyNot === null && (
+      {samples.length > 1 && whyNot === null && (
         <details className="menu samples">
           <summary>Samples</summary>
           <div className="sheet">
-            {session.samples.map((sample) => (
+            {samples.map((sample) => (
               <button
                 key={`${sample.text} ${sample.pair ?? ""}`}
                 type="button"
                 className="plain"
                 onClick={(event) => {
                   event.currentTarget.closest("details")?.removeAttribute("open");
-                  setText(sample.text);
-                  setPair(sample.pair);
-                  onAsk(sample.text, sample.pair);
+                  const chosen = { ...EMPTY, text: sample.text, pair: sample.pair };
+                  setDraft(chosen);
+                  onAsk(chosen);
                 }}
               >
                 {sample.pair === null ? sample.text : `${sample.text} / ${sample.pair}`}
@@ -109,6 +138,109 @@ export function AskForm({
         </details>
       )}
     </form>
+  );
+}
+
+const EMPTY: Draft = {
+  text: "",
+  pair: null,
+  picture: null,
+  at: null,
+  answer: null,
+  rather: null,
+  labels: "",
+  template: null,
+};
+
+function draftOf(input: Input): Draft {
+  const { text, pair = null, picture = null, at = null } = input;
+  const { answer = null, rather = null, labels, template = null } = input;
+  return { text, pair, picture, at, answer, rather, labels: labels?.join(", ") ?? "", template };
+}
+
+/** Fields that are there and empty ask nothing. */
+function sound(draft: Draft): Draft {
+  const kept = (value: string | null): string | null => (value?.trim() ? value : null);
+  return {
+    ...draft,
+    pair: draft.pair === "" ? null : draft.pair,
+    at: kept(draft.at),
+    answer: kept(draft.answer),
+    rather: kept(draft.rather),
+    template: kept(draft.template),
+  };
+}
+
+function hintOf(entry: ModelEntry | undefined): string {
+  switch (entry?.task) {
+    case "answer":
+      return "A question about the context";
+    case "mask":
+      return `A text with ${entry.mask ?? "a mask"} in it`;
+    case "next":
+      return "A prompt; passages in [[ ]] can be told apart";
+    case "similarity":
+      return "A text to be explained itself, instead of the picture";
+    default:
+      return "A text to explain";
+  }
+}
+
+interface WrittenProps {
+  readonly label: string;
+  readonly name: string;
+  readonly hint: string;
+  readonly value: string;
+  readonly onChange: (value: string) => void;
+  readonly onKeyDown: (event: KeyboardEvent) => void;
+}
+
+function Written({ label, name, hint, value, onChange, onKeyDown }: WrittenProps) {
+  const rows = Math.min(5, 1 + Math.floor(value.length / 110) + (value.match(/\n/g)?.length ?? 0));
+  return (
+    <label className="grow">
+      <span className={label === "Question" || label === "Context" ? "field-name" : "unseen"}>{label}</span>
+      <textarea
+        name={name}
+        rows={name === "text" ? rows : Math.max(1, rows)}
+        dir="auto"
+        placeholder={hint}
+        value={value}
+        onChange={(event) => onChange(event.target.value)}
+        onKeyDown={onKeyDown}
+      />
+    </label>
+  );
+}
+
+interface GenerateProps {
+  readonly first: number;
+  readonly most: number;
+  readonly isEmpty: boolean;
+  readonly isGiven: boolean; // there is an answer: it is taken token by token, and none is written
+  readonly onAsk: (tokens: number) => void;
+}
+
+function Generate({ first, most, isEmpty, isGiven, onAsk }: GenerateProps) {
+  const [tokens, setTokens] = useState(Math.min(first, most));
+  return (
+    <span className="generate">
+      <button type="button" disabled={isEmpty} onClick={() => onAsk(tokens)}>
+        {isGiven ? "Token by token" : "Generate"}
+      </button>
+      <label hidden={isGiven}>
+        <input
+          type="number"
+          min={1}
+          max={most}
+          value={tokens}
+          onChange={(event) =>
+            setTokens(Math.max(1, Math.min(most, Math.round(event.target.valueAsNumber || 1))))
+          }
+        />{" "}
+        tokens
+      </label>
+    </span>
   );
 }
 

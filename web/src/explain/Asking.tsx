@@ -6,40 +6,51 @@ import { FaultNote } from "../shell/FaultNote";
 import { usePage } from "../shell/context";
 import type { Asked } from "../shell/useAsked";
 import { AskForm } from "./AskForm";
+import { Entities } from "./Entities";
 import { TargetSwitch } from "./TargetSwitch";
-import { FORGET } from "./asked";
+import { FORGET, FORGET_FIELDS } from "./asked";
 import { useFallback } from "./useFallback";
 
 interface Props {
   readonly input: Input;
   readonly asked: Asked<Explanations>;
   readonly methods: readonly string[];
+  readonly missing: string | null; // what is to be given first
 }
 
-export function Asking({ input, asked, methods }: Props) {
+export function Asking({ input, asked, methods, missing }: Props) {
   const { source, session, state, update } = usePage();
   const { fault, pending, again } = asked;
   const explanations = fault ? null : asked.value;
-  const fallback = useFallback(fault, methods);
+  const question = JSON.stringify({ ...input, target: null, of: null, entity: null });
+  const fallback = useFallback(fault, methods, question);
   const reach = source.reach ?? null;
+  const task = session.models.find(({ id }) => id === input.model)?.task ?? null;
   return (
     <div className="asking">
       <RowWalk />
       <AskForm
-        key={JSON.stringify([input.text, input.pair])}
+        key={`${question} ${state.generate}`}
         input={input}
         session={session}
         pending={pending}
         whyNot={reach && !reach.input ? reach.why : null}
-        onAsk={(text, pair) => update({ ...FORGET, text, pair })}
-        onModel={(model) => update({ ...FORGET, model })}
+        onAsk={(draft) => update({ ...FORGET, ...draft })}
+        tokens={state.generate}
+        onGenerate={(draft, generate) => update({ ...FORGET, ...draft, generate })}
+        onModel={(model) => update({ ...FORGET, ...FORGET_FIELDS, model })}
       />
       {explanations && (
         <div className={pending ? "stale" : undefined}>
+          <Entities explanations={explanations} chosen={state.entity} onChange={update} />
           <TargetSwitch
             explanations={explanations}
             of={state.of}
             target={state.target}
+            task={task}
+            isAnswer={Boolean(input.answer)}
+            // Labels of one's own are each a sentence, and a text for the model; a picture is held against all at once.
+            isAlone={Boolean(input.labels?.length) && task !== "similarity"}
             whyNot={reach && !reach.target ? reach.why : null}
             onChange={update}
           />
@@ -61,7 +72,8 @@ export function Asking({ input, asked, methods }: Props) {
           </button>
         </p>
       )}
-      {!explanations && !fault && <p className="dim">The model is being asked …</p>}
+      {missing !== null && <p className="dim">{missing}</p>}
+      {!explanations && !fault && missing === null && <p className="dim">The model is being asked …</p>}
     </div>
   );
 }

@@ -34,7 +34,7 @@ export function HeadMap({ input, caption }: Props) {
   );
   const job = useKeptJob<Heads>(key);
   const tensors = useAsked(
-    small ? JSON.stringify([session.started, input.model, input.text, input.pair]) : null,
+    small ? JSON.stringify([session.started, { ...input, target: null, of: null }]) : null,
     (asking) => source.tensors({ input, keys: ["thumbnails"] }, asking),
   );
   const heads = isJob ? job.value : asked.value;

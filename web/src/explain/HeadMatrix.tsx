@@ -22,7 +22,7 @@ export function HeadMatrix({ input, head: [layer, head], tokens, caption }: Prop
   const { source, session, update } = usePage();
   const name = `attention.${layer}.${head}`;
   const whyNot = source.reach && !source.reach.matrices ? source.reach.why : null;
-  const key = JSON.stringify([session.started, input.model, input.text, input.pair, name]);
+  const key = JSON.stringify([session.started, { ...input, target: null, of: null }, name]);
   const asked = useAsked(whyNot === null ? key : null, (asking) =>
     source.tensors({ input, keys: [name] }, asking),
   );

@@ -1,30 +1,42 @@
 /** What the model said, label by label, and which of it is explained. */
 
 import type { Explanations } from "../api/types";
+import { visible } from "../render/text";
 import { plain } from "../shell/figures";
 import type { ViewState } from "../state/state";
+import { nameOf } from "./Legend";
+import { OtherTarget } from "./OtherTarget";
 
 interface Props {
   readonly explanations: Explanations;
   readonly of: ViewState["of"];
   readonly target: string | null;
   readonly whyNot: string | null;
+  readonly task: string | null;
+  readonly isAnswer?: boolean; // an answer that was given is explained: there is no other target
+  readonly isAlone?: boolean; // each is explained by itself: there is no contrast
   readonly onChange: (change: Pick<ViewState, "target"> | Pick<ViewState, "of">) => void;
 }
 
 const MOST = 6;
 
-export function TargetSwitch({ explanations, of, target, whyNot, onChange }: Props) {
-  const { prediction, runner_up: runnerUp } = explanations;
-  const labels = Object.entries(prediction.probabilities).sort(([, a], [, b]) => b - a);
+export function TargetSwitch(props: Props) {
+  const { explanations, of, target, whyNot, task, isAnswer = false, isAlone = false, onChange } = props;
+  const { prediction, runner_up: runnerUp, rest } = explanations;
+  const labels = Object.entries(prediction.probabilities)
+    .filter(([label]) => label !== rest)
+    .sort(([, a], [, b]) => b - a);
+  const left = rest ? prediction.probabilities[rest] : undefined;
   const against = explanations.target.against;
-  const contrast = runnerUp === null ? null : `${prediction.label}:${runnerUp}`;
+  const contrast = runnerUp === null || isAnswer || isAlone ? null : `${prediction.label}:${runnerUp}`;
   // What was just chosen is chosen, also while the answer is on its way; a link may say it in other words.
   const isPlain = target !== null && (target === contrast || target in prediction.probabilities);
   const wished = isPlain
     ? target
     : target === null
-      ? prediction.label
+      ? against
+        ? null
+        : prediction.label
       : against
         ? contrast
         : explanations.target.label;
@@ -44,9 +56,12 @@ export function TargetSwitch({ explanations, of, target, whyNot, onChange }: Pro
             type="radio"
             name="target"
             checked={wished === label}
+            disabled={isAnswer}
             onChange={() => onChange({ target: label === prediction.label ? null : label })}
           />
-          <span className="name">{label}</span>
+          <span className="name" dir="auto">
+            {visible(label)}
+          </span>
           <span className="bar-of" aria-hidden="true">
             <span style={{ width: `${100 * probability}%` }} />
           </span>
@@ -68,6 +83,18 @@ export function TargetSwitch({ explanations, of, target, whyNot, onChange }: Pro
           </select>
         </label>
       )}
+      {rest && left !== undefined && (
+        <span className="target dim" title="All that the model could have said and that is not named here">
+          <span className="name">{rest}</span>
+          <span className="bar-of" aria-hidden="true">
+            <span style={{ width: `${100 * left}%` }} />
+          </span>
+          <span className="number">{left.toFixed(3)}</span>
+        </span>
+      )}
+      {!isAnswer && (
+        <OtherTarget task={task} target={target} onChange={(next) => onChange({ target: next })} />
+      )}
       {contrast && (
         <label className="target">
           <input
@@ -81,7 +108,9 @@ export function TargetSwitch({ explanations, of, target, whyNot, onChange }: Pro
           </span>
         </label>
       )}
-      {against && target !== contrast && <span className="dim">now: {target}</span>}
+      {against && (contrast === null || target !== contrast) && (
+        <span className="dim">now: {nameOf(explanations.target)}</span>
+      )}
       <label>
         of the{" "}
         <select

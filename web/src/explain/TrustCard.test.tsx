@@ -27,6 +27,7 @@ const TEST: TrustTest = {
 const CARD: Card = {
   kind: "trust",
   sentence: "attcat can be believed here.",
+  unit: "word",
   units: 9,
   rankings: 100,
   rules: [

@@ -65,7 +65,7 @@ function Tested({ card, caption }: { readonly card: Card; readonly caption: stri
         />
       ))}
       <p className="dim">
-        {card.units} words or tokens, {card.rankings} random rankings beside it.{" "}
+        {card.units} {UNITS[card.unit]}, {card.rankings} random rankings beside it.{" "}
         <CsvButton name="trust" caption={caption} table={testTable(card)} />
       </p>
     </>
@@ -94,7 +94,13 @@ function Method({ method, card, isFirst, caption }: MethodProps) {
       {card.methods.length > 1 && <p>{method.sentence}</p>}
       <ul className="tests">
         {tested.map((test) => (
-          <Test key={keyOf(test)} test={test} rule={rules.get(test.name)} caption={caption} />
+          <Test
+            key={keyOf(test)}
+            test={test}
+            rule={rules.get(test.name)}
+            units={UNITS[card.unit]}
+            caption={caption}
+          />
         ))}
       </ul>
       {rest.length > 0 && (
@@ -102,7 +108,13 @@ function Method({ method, card, isFirst, caption }: MethodProps) {
           <summary className="dim">Not tested: {rest.map(nameOf).join(", ")}</summary>
           <ul className="tests">
             {rest.map((test) => (
-              <Test key={keyOf(test)} test={test} rule={rules.get(test.name)} caption={caption} />
+              <Test
+                key={keyOf(test)}
+                test={test}
+                rule={rules.get(test.name)}
+                units={UNITS[card.unit]}
+                caption={caption}
+              />
             ))}
           </ul>
         </details>
@@ -114,10 +126,11 @@ function Method({ method, card, isFirst, caption }: MethodProps) {
 interface TestProps {
   readonly test: TrustTest;
   readonly rule: Card["rules"][number] | undefined;
+  readonly units: string;
   readonly caption: string;
 }
 
-function Test({ test, rule, caption }: TestProps) {
+function Test({ test, rule, units, caption }: TestProps) {
   const question = rule?.question ?? "";
   const [open, setOpen] = useState(test.name === "deletion");
   return (
@@ -134,7 +147,9 @@ function Test({ test, rule, caption }: TestProps) {
         </summary>
         <p>{test.why}</p>
         {question && <p className="dim">{question}</p>}
-        {test.curve && open && <TestCurve curve={test.curve} test={test.name} caption={caption} />}
+        {test.curve && open && (
+          <TestCurve curve={test.curve} test={test.name} units={units} caption={caption} />
+        )}
       </details>
       {figuresOf(test) && <p className="figures">{figuresOf(test)}</p>}
     </li>
@@ -144,21 +159,22 @@ function Test({ test, rule, caption }: TestProps) {
 interface CurveProps {
   readonly curve: NonNullable<TrustTest["curve"]>;
   readonly test: string;
+  readonly units: string;
   readonly caption: string;
 }
 
-function TestCurve({ curve: numbers, test, caption }: CurveProps) {
+function TestCurve({ curve: numbers, test, units, caption }: CurveProps) {
   const kept = test === "sufficiency";
   const draw = useCallback(
     (theme: Theme, width: number) =>
       curve(numbers, {
         width,
         theme,
-        title: `${test}: the target's probability by the share of words that are ${kept ? "kept" : "removed"}`,
-        across: `share of the words ${kept ? "kept" : "removed"}`,
+        title: `${test}: the target's probability by the share of ${units} that are ${kept ? "kept" : "removed"}`,
+        across: `share of the ${units} ${kept ? "kept" : "removed"}`,
         up: "probability of the target",
       }),
-    [numbers, test, kept],
+    [numbers, test, units, kept],
   );
   return <Drawn name={`trust-${test}`} caption={`${caption} · test ${test}`} draw={draw} most={420} />;
 }
@@ -171,9 +187,22 @@ function keyOf({ name, remove }: TrustTest): string {
   return `${name} ${remove ?? ""}`;
 }
 
-/** How words are taken away, in words. */
+const UNITS = { token: "tokens", word: "words", patch: "patches" } as const;
+
+const REMOVALS: Readonly<Record<string, string>> = {
+  mask: "by masking",
+  delete: "by deleting",
+  pad: "by padding",
+  unk: "by an unknown word",
+  draw: "by what a masked language model draws",
+  black: "by black",
+  mean: "by the mean colour",
+  blur: "by blurring",
+};
+
+/** How words or patches are taken away, in words. */
 function removal(remove: string): string {
-  return { mask: "by masking", delete: "by deleting" }[remove] ?? remove;
+  return REMOVALS[remove] ?? remove;
 }
 
 const TEST_COLUMNS = [

@@ -10,10 +10,9 @@ interface Props {
 export function Warnings({ explanations: { warnings, failed, input }, more = [] }: Props) {
   const cut = input.dropped > 0 && !warnings.some(({ code }) => code === "truncated");
   const all = [
-    ...warnings.map(({ message }) => message),
-    ...(cut
-      ? [`The model reads so much at a time and no more: ${input.dropped} tokens at the end were left out.`]
-      : []),
+    // That there is no attention to follow is said where it would be followed.
+    ...warnings.filter(({ code }) => code !== "no-attention").map(({ message }) => message),
+    ...(cut ? [`The model reads so much at a time and no more: ${input.dropped} tokens were left out.`] : []),
     ...failed.map(({ method, message }) => `${method}: ${message}`),
     ...more,
   ];

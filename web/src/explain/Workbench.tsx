@@ -13,12 +13,15 @@ import "./explain.css";
 import { Asking } from "./Asking";
 import { Details } from "./Details";
 import { FlowPanel } from "./FlowPanel";
+import { GenerationPanel } from "./GenerationPanel";
 import { HeadMap } from "./HeadMap";
 import { HeadMatrix } from "./HeadMatrix";
+import { PatchPanel } from "./PatchPanel";
 import { TextPanel } from "./TextPanel";
 import { TrustCard } from "./TrustCard";
 import { VerifyPath } from "./VerifyPath";
 import { captionsOf } from "./captions";
+import { fieldsOf } from "./fields";
 import { toggled } from "./query";
 import { useNumbers } from "./useBench";
 import { useKeys } from "./useKeys";
@@ -31,7 +34,7 @@ const NOT_YET = "The answer to the new question is not there yet.";
 export function Workbench() {
   const page = usePage();
   const { source, session, state, update } = page;
-  const { input, explained, traced, shown, ground, noFlow } = useNumbers();
+  const { input, explained, traced, shown, ground, noFlow, missing, entry } = useNumbers();
   // What stands there from before belongs to another question than the one that failed.
   const explanations = explained.fault ? null : explained.value;
   const methods = useMethods();
@@ -85,22 +88,39 @@ export function Workbench() {
   const matrix = noFlow === null && state.head && isInside && (
     <HeadMatrix input={input} head={state.head} tokens={ground.tokens} caption={captions.matrix} />
   );
+  const picture = explanations?.picture ?? null;
   // A map of many tokens needs the wide column.
   const isLong = ground.tokens.length > 24;
   // While answers come in one after the other, the flow may still be that of the text before.
   const flow = traced.value?.tokens.length === explanations?.tokens.length ? traced.value : null;
   return (
-    <div className="bench">
+    <div className={noFlow === null ? "bench" : "bench closed"}>
       <h1 className="unseen">Explain</h1>
-      <Asking input={input} asked={explained} methods={methods} />
-      <TextPanel
-        explanations={explanations}
-        flow={flow}
-        methods={methods}
-        pending={explained.pending}
-        caption={captions.text}
-        place={textPlace}
-      />
+      <Asking input={input} asked={explained} methods={methods} missing={missing} />
+      <div className="texts">
+        {picture && explanations ? (
+          <PatchPanel
+            input={input}
+            explanations={explanations}
+            picture={picture}
+            methods={methods}
+            pending={explained.pending}
+            caption={captions.text}
+          />
+        ) : missing !== null && fieldsOf(entry).picture ? null : (
+          <TextPanel
+            explanations={explanations}
+            flow={flow}
+            methods={methods}
+            pending={explained.pending}
+            caption={captions.text}
+            place={textPlace}
+          />
+        )}
+        {state.generate !== null && missing === null && fieldsOf(entry).generate && (
+          <GenerationPanel input={input} tokens={state.generate} caption={captions.text} />
+        )}
+      </div>
       <div className="left">
         {noFlow === null && isInside && <HeadMap input={input} caption={captions.heads} />}
         {!isLong && matrix}
@@ -137,13 +157,15 @@ export function Workbench() {
             whyNot={whyNoTrust}
             onTest={() => trust.run((asking) => source.trust({ input, methods: [...state.methods] }, asking))}
           />
-          <VerifyPath
-            work={verified}
-            edges={traced.pending ? null : path.length}
-            caption={captions.flow}
-            whyNot={whyNoVerify}
-            onVerify={verify}
-          />
+          {noFlow === null && (
+            <VerifyPath
+              work={verified}
+              edges={traced.pending ? null : path.length}
+              caption={captions.flow}
+              whyNot={whyNoVerify}
+              onVerify={verify}
+            />
+          )}
         </div>
       )}
     </div>

@@ -2,19 +2,42 @@
 
 import type { FlowAsked, Input, ModelEntry, Query, Session } from "../api/types";
 import type { ViewState } from "../state/state";
+import { fieldsOf, labelsOf, masksOf, plainly, samplesOf } from "./fields";
 
-/** Where a link names no model, the server's first; where it has no text, the first of the texts to begin with. */
+/**
+ * Where a link names no model, the server's first; where it has no text, the first of the texts to begin with. What the
+ * model's task has no use for is left out.
+ */
 export function inputOf(state: ViewState, session: Session): Input {
-  const sample = state.text === "" ? session.samples[0] : undefined;
+  const model = state.model || (session.models[0]?.id ?? "");
+  const found = session.models.find(({ id }) => id === model);
+  const entry = state.page === "compare" ? plainly(found) : found;
+  const fields = fieldsOf(entry);
+  const labels = fields.labels === null ? [] : labelsOf(state.labels);
+  const sample = state.text === "" ? samplesOf(entry, session)[0] : undefined;
+  const picture = fields.picture ? (state.picture ?? (entry?.draws ? FIRST : null)) : null;
+  const text = fields.text === null ? "" : (sample?.text ?? state.text);
+  // Of several masks one is asked about: the first, where nobody has said which.
+  const at = state.at ?? (masksOf(text, entry) > 1 ? "0" : null);
   return {
-    model: state.model || (session.models[0]?.id ?? ""),
-    text: sample?.text ?? state.text,
-    pair: sample ? sample.pair : state.pair,
+    model,
+    text,
+    pair: fields.pair === null ? null : sample ? sample.pair : state.pair,
     target: state.target,
     of: state.of,
     truncate: true,
+    // Only what is asked goes into the question: the same question then has the same name everywhere.
+    ...(entry?.task === "tags" && state.at === null && state.entity > 0 ? { entity: state.entity } : {}),
+    ...(picture === null ? {} : { picture }),
+    ...(fields.at === null || at === null ? {} : { at }),
+    ...(fields.answer && state.answer !== null ? { answer: state.answer } : {}),
+    ...(fields.answer && state.answer !== null && state.rather !== null ? { rather: state.rather } : {}),
+    ...(labels.length > 0 ? { labels } : {}),
+    ...(labels.length > 0 && state.template !== null ? { template: state.template } : {}),
   };
 }
+
+const FIRST = "shapes:0"; // a drawing to begin with
 
 export function entryOf(input: Input, session: Session): ModelEntry | undefined {
   return session.models.find(({ id }) => id === input.model);
@@ -48,6 +71,9 @@ export function flowAsked(state: ViewState, session: Session): FlowAsked {
 /** What falls when another text or model is asked about: words and heads of the one mean nothing in the other. */
 export const FORGET: Partial<ViewState> = {
   target: null,
+  beside: [],
+  entity: 0,
+  generate: null,
   token: null,
   direction: "back",
   layers: null,
@@ -55,4 +81,14 @@ export const FORGET: Partial<ViewState> = {
   tokens: [],
   segments: [],
   head: null,
+};
+
+/** What falls besides when another model is asked: what was said to the one may mean nothing to the other. */
+export const FORGET_FIELDS: Partial<ViewState> = {
+  picture: null,
+  at: null,
+  answer: null,
+  rather: null,
+  labels: "",
+  template: null,
 };

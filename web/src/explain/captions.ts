@@ -29,7 +29,9 @@ export function captionsOf(
     model: model?.name ?? input.model,
     revision: model?.revision ?? null,
     fingerprint: model?.fingerprint ?? null,
-    text: input.pair ? `${input.text} | ${input.pair}` : input.text,
+    text: explanations?.picture
+      ? (explanations.picture.name ?? "a picture")
+      : [input.text, ...[input.pair, input.answer].filter(Boolean)].join(" | "),
     date,
   };
   const { statistic, thumbnails } = state;
@@ -42,6 +44,7 @@ export function captionsOf(
       ...base,
       target,
       method: state.methods.join(", "),
+      ...(state.beside.length > 0 ? { what: `and for ${state.beside.join(", ")}` } : {}),
       ...(shown ? { what: `underline: what ends there of the flow ${traced(shown, ground)}` } : {}),
     }),
     heads: caption({ ...base, what, ...(ofClass ? { target } : {}) }),

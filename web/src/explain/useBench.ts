@@ -8,7 +8,9 @@ import { type ShownFlow, shown as shownOf } from "../flow/shown";
 import { usePage } from "../shell/context";
 import { type Asked, useAsked } from "../shell/useAsked";
 import { entryOf, flowAsked, inputOf } from "./asked";
+import { missing, namedOf } from "./fields";
 import type { Ground } from "./query";
+import { useLoaded } from "./useLoaded";
 
 export interface Numbers {
   readonly input: Input;
@@ -18,6 +20,7 @@ export interface Numbers {
   readonly shown: ShownFlow | null;
   readonly ground: Ground;
   readonly noFlow: string | null; // why this model has no attention to follow
+  readonly missing: string | null; // what is to be given before anything can be asked
 }
 
 export function useNumbers(): Numbers {
@@ -25,13 +28,17 @@ export function useNumbers(): Numbers {
   const input = useMemo(() => inputOf(state, session), [state, session]);
   const entry = entryOf(input, session);
   const explainAsked = { input, methods: [...state.methods] };
-  const explained = useAsked(JSON.stringify([session.started, explainAsked]), (asking) =>
+  const isKnown = useLoaded(entry);
+  const lacking = missing(input, entry);
+  const canAsk = isKnown && lacking === null;
+  const explained = useAsked(canAsk ? JSON.stringify([session.started, explainAsked]) : null, (asking) =>
     source.explain(explainAsked, asking),
   );
   const noFlow = entry?.attention ?? null;
   const asked = flowAsked(state, session);
-  const traced = useAsked(noFlow === null ? JSON.stringify([session.started, asked]) : null, (asking) =>
-    source.flow(asked, asking),
+  const traced = useAsked(
+    canAsk && noFlow === null ? JSON.stringify([session.started, asked]) : null,
+    (asking) => source.flow(asked, asking),
   );
   const flow = traced.value;
   const shown = useMemo(
@@ -44,11 +51,11 @@ export function useNumbers(): Numbers {
     () => ({
       tokens: explanations?.tokens ?? flow?.tokens ?? [],
       words: explanations?.words ?? [],
-      labels: explanations?.model.labels ?? [],
+      labels: explanations ? namedOf(explanations) : [],
       layers: flow?.layers ?? entry?.layers ?? 0,
       heads: flow?.heads ?? entry?.heads ?? 0,
     }),
     [explanations, flow, entry?.layers, entry?.heads],
   );
-  return { input, entry, explained, traced, shown, ground, noFlow };
+  return { input, entry, explained, traced, shown, ground, noFlow, missing: isKnown ? lacking : null };
 }

@@ -11,16 +11,24 @@ interface Fallback {
   readonly dismiss: () => void;
 }
 
-export function useFallback(fault: Fault | null, known: readonly string[]): Fallback {
+interface Told {
+  readonly of: Fault;
+  readonly question: string;
+  readonly words: string | null;
+}
+
+/** `question` names the input: what was said about another one is of no interest. */
+export function useFallback(fault: Fault | null, known: readonly string[], question: string): Fallback {
   const { state, update } = usePage();
-  const [told, setTold] = useState<{ readonly of: Fault; readonly words: string | null } | null>(null);
+  const [told, setTold] = useState<Told | null>(null);
   const change = useMemo(() => (fault ? changeOf(fault, state, known) : null), [fault, state, known]);
   if (fault && change && told?.of !== fault)
-    setTold({ of: fault, words: `${firstSentence(fault.message)} ${instead(change)}` });
+    setTold({ of: fault, question, words: `${firstSentence(fault.message)} ${instead(change)}` });
   useEffect(() => {
     if (change) update(change, "replace");
   }, [change, update]);
-  return { words: told?.words ?? null, dismiss: () => setTold(told && { ...told, words: null }) };
+  const words = told?.question === question ? told.words : null;
+  return { words, dismiss: () => setTold(told && { ...told, words: null }) };
 }
 
 type Change = Pick<ViewState, "methods"> | Pick<ViewState, "target">;
@@ -36,7 +44,7 @@ export function changeOf(fault: Fault, state: ViewState, known: readonly string[
 
 function instead(change: Change): string {
   return "methods" in change
-    ? `Shown instead: ${change.methods.join(", ")}.`
+    ? `Shown instead: ${change.methods.join(", ") || "the usual method"}.`
     : "Explained instead: what was predicted.";
 }
 

@@ -137,7 +137,7 @@ function image(context: Context, mark: Image): void {
   const data = inner.createImageData(mark.columns, mark.rows);
   data.data.set(mark.pixels);
   inner.putImageData(data, 0, 0);
-  context.imageSmoothingEnabled = false;
+  context.imageSmoothingEnabled = mark.smooth === true;
   context.drawImage(small, mark.x, mark.y, mark.width, mark.height);
 }
 

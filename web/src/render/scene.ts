@@ -58,7 +58,7 @@ export interface Text extends Hittable {
   readonly mono?: boolean;
 }
 
-/** A picture of numbers: RGBA, row by row, drawn without smoothing. */
+/** A picture of numbers: RGBA, row by row; what they are is to be seen, so nothing is smoothed unless it says so. */
 export interface Image extends Hittable {
   readonly kind: "image";
   readonly x: number;
@@ -68,6 +68,7 @@ export interface Image extends Hittable {
   readonly columns: number;
   readonly rows: number;
   readonly pixels: Uint8ClampedArray;
+  readonly smooth?: boolean; // a photograph rather than numbers
   /** What the pointer finds at one of its numbers. */
   readonly cell?: (row: number, column: number) => Required<Hittable>;
 }

@@ -67,7 +67,8 @@ function shape(mark: Mark): [open: string, body: string] {
     }
     case "image": {
       const data = pngOf(mark.pixels, mark.columns, mark.rows);
-      const open = `image ${box(mark)} preserveAspectRatio="none" style="image-rendering:pixelated" href="${data}"`;
+      const drawn = mark.smooth ? "" : ' style="image-rendering:pixelated"';
+      const open = `image ${box(mark)} preserveAspectRatio="none"${drawn} href="${data}"`;
       return [open, ""];
     }
   }

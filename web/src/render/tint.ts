@@ -30,7 +30,8 @@ export function scaleOf({ word_scores, signed }: Scored): Scale {
 /** A score as a shade: -1 to 1 where it has a sign, 0 to 1 where it has none. */
 export function shadeOf(score: number, { signed, low, high }: Scale): number {
   if (signed) return high > 0 ? Math.max(-1, Math.min(1, score / high)) : 0;
-  return high > low ? Math.max(0, Math.min(1, (score - low) / (high - low))) : 0;
+  // Where all scores are the same to rounding, what is left of them is noise.
+  return high - low > 1e-9 * high ? Math.max(0, Math.min(1, (score - low) / (high - low))) : 0;
 }
 
 /** A shade as colours; the ink has 4.5:1 on it. */

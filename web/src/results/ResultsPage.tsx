@@ -68,6 +68,7 @@ export function ResultsPage() {
           </p>
         ))}
         <DropFile
+          instead="Name the file with --results when you start the server."
           label="Add a file"
           hint="The JSON that whence wrote, with --json or save()."
           accept=".json"

@@ -3,9 +3,14 @@
 const KIND_NAMES: Readonly<Record<string, string>> = {
   audit: "Audit",
   evaluation: "Evaluation",
+  evaluations: "Evaluations",
+  recommendation: "Recommendation",
   comparison: "Comparison",
   trust: "Trust card",
   explanation: "Explanation",
+  targets: "Explanation of several targets",
+  entities: "Explanation of several entities",
+  generation: "Generation",
 };
 
 export function kindName(kind: string): string {

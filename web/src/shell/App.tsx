@@ -19,7 +19,7 @@ import { useLive } from "./Live";
 import { Notices } from "./Notices";
 import { PageContext } from "./context";
 import { copyLink } from "./link";
-import { resolved } from "./resolved";
+import { resolved, withMethods } from "./resolved";
 import { useAsked } from "./useAsked";
 import { type ThemeChoice, useTheme } from "./useTheme";
 
@@ -56,7 +56,7 @@ export function App({ source, store }: Props) {
       session.value && {
         source,
         session: session.value,
-        state,
+        state: withMethods(state, session.value),
         update: store.update,
         settle: store.settle,
         linked: store.linked,

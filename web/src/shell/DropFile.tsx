@@ -12,10 +12,11 @@ interface Props {
   readonly hint: string;
   readonly accept: string;
   readonly most: number; // bytes
+  readonly instead?: string; // what to do with a file that is larger
   readonly take: (file: File, asking: Asking) => Promise<void>;
 }
 
-export function DropFile({ label, hint, accept, most, take }: Props) {
+export function DropFile({ label, hint, accept, most, instead = LESS, take }: Props) {
   const id = useId();
   const [over, setOver] = useState(false);
   const [busy, setBusy] = useState<string | null>(null);
@@ -26,7 +27,7 @@ export function DropFile({ label, hint, accept, most, take }: Props) {
   const bring = (file: File | undefined): void => {
     if (file === undefined || busy !== null) return;
     if (file.size > most) {
-      setFault(tooLarge(file, most));
+      setFault(tooLarge(file, most, instead));
       return;
     }
     const mine = new AbortController();
@@ -85,11 +86,13 @@ function named(fault: Fault, name: string): Fault {
   return fault.message.includes(name) ? fault : { ...fault, message: `${name}: ${fault.message}` };
 }
 
-function tooLarge(file: File, most: number): Fault {
+const LESS = "Bring a part of it, or name the file with --data when you start the server.";
+
+function tooLarge(file: File, most: number, instead: string): Fault {
   return {
     code: "too-large",
     message: `${file.name} has ${megabytes(file.size)}; the server takes ${megabytes(most)}.`,
-    hint: "Bring a part of it, or name the file with --data when you start the server.",
+    hint: instead,
     see: "",
   };
 }

@@ -5,10 +5,21 @@ import { modelsOf } from "../compare/models";
 import { inputOf } from "../explain/asked";
 import type { ViewState } from "../state/state";
 
+/** The state with the methods that are shown: where none was chosen, the usual one of the model. */
+export function withMethods(state: ViewState, session: Session): ViewState {
+  if (state.methods.length > 0 || state.page === "help" || state.page === "results") return state;
+  const { model } = inputOf(state, session);
+  const usual = session.models.find(({ id }) => id === model)?.method ?? USUAL;
+  return { ...state, methods: [usual] };
+}
+
+const USUAL = "attcat";
+
 export function resolved(state: ViewState, session: Session): Partial<ViewState> {
-  const { model, text, pair = null } = inputOf(state, session);
-  if (state.page === "explain") return { model, text, pair };
+  const { model, text, pair = null, picture = null } = inputOf(state, session);
+  const { methods } = withMethods(state, session);
+  if (state.page === "explain") return { model, text, pair, picture, methods };
   if (state.page !== "compare") return {};
   const { a, b } = modelsOf(state, session);
-  return { model: a, other: b, text, pair };
+  return { model: a, other: b, text, pair, methods };
 }

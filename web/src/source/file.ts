@@ -32,6 +32,9 @@ export function fileSource(payload: Payload, entry: CarriedInput): Source {
         `whence trust "…" --model ${model.name}${named}`,
       );
     },
+    generate: async () => {
+      throw refusal("A file cannot go on writing: that takes the model.", app(entry));
+    },
     verify: async () => {
       throw refusal("A file cannot knock edges out: that takes the model.", app(entry));
     },
@@ -52,8 +55,13 @@ function app(entry: CarriedInput): string {
 }
 
 /** What stands for a text that came as numbers only. */
-export function textOf({ input, words }: Explanations): string {
-  return input.text ?? words.map((word) => word.text).join(" ");
+export function textOf({ input, words, picture }: Explanations): string {
+  return picture ? "" : (input.text ?? words.map((word) => word.text).join(" "));
+}
+
+/** What stands for the picture that a file carries. */
+export function pictureOf({ picture }: Explanations): string | null {
+  return picture ? (picture.name ?? "picture") : null;
 }
 
 /** A target as it is asked for: `positive`, or `positive:negative`. */
@@ -64,9 +72,12 @@ export function targetOf({ target }: Explanations): string {
 function check(entry: CarriedInput, asked: S["Input"]): void {
   const { explanations } = entry;
   const { model, input, prediction, target } = explanations;
-  const sameText = asked.text === textOf(explanations) && (asked.pair ?? null) === input.pair;
+  const sameText =
+    asked.text === textOf(explanations) &&
+    (asked.pair ?? null) === input.pair &&
+    (asked.picture ?? null) === pictureOf(explanations);
   if (!sameText || (asked.model !== "" && asked.model !== model.name)) {
-    throw refusal("This file carries other texts than this one: a new one takes the model.", app(entry));
+    throw refusal("This file carries other inputs than this one: a new one takes the model.", app(entry));
   }
   const own = targetOf(explanations);
   if ((asked.target ?? prediction.label) !== own || asked.of !== target.of) {
@@ -199,20 +210,24 @@ function sessionOf(payload: Payload): Session {
       pair: explanations.input.pair,
     })),
     allow_load: false,
-    limits: { characters: 50_000, upload: 0, seconds: 0, edges: 5000 },
+    limits: { characters: 50_000, upload: 0, seconds: 0, edges: 5000, generated: 0 },
   };
 }
 
 function modelOf({ explanations, flows, without }: CarriedInput): ModelEntry {
   const { model } = explanations;
+  const task = typeof model["task"] === "string" ? model["task"] : null;
   return {
     id: model.name,
     state: "ready",
     name: model.name,
     kind: null,
     labels: model.labels,
-    task: null,
-    pairs: explanations.input.pair !== null,
+    task,
+    modality: explanations.picture ? "picture" : "text",
+    zero_shot: false,
+    draws: false,
+    pairs: false, // of a model that has one text in this file and two in another input, neither lacks anything
     takes_pairs: explanations.input.pair !== null,
     layers: flows[0]?.layers ?? null,
     heads: flows[0]?.heads ?? null,

@@ -99,6 +99,7 @@ export function kernelSource(model: WidgetModel): Kernel {
     trust: (asked, asking) => json("trust", asked, asking),
     verify: (asked, asking) => json("verify", asked, asking),
     compare: (asked, asking) => json("compare", asked, asking),
+    generate: (asked, asking) => json("generate", asked, asking),
     close: () => model.off("msg:custom", hear),
   };
 }

@@ -56,6 +56,7 @@ export interface Source {
   trust(asked: S["TrustAsked"], asking?: Asking): Promise<S["TrustCard"]>;
   verify(asked: S["VerifyAsked"], asking?: Asking): Promise<S["Verified"]>;
   compare(asked: S["CompareAsked"], asking?: Asking): Promise<Compared>;
+  generate(asked: S["GenerateAsked"], asking?: Asking): Promise<S["Generated"]>;
 }
 
 /** What only a server has. */
@@ -64,6 +65,8 @@ export interface Server extends Source {
   help(asking?: Asking): Promise<S["Help"]>;
   load(name: string, asking?: Asking): Promise<S["ModelEntry"]>;
   compareData(asked: S["CompareDataAsked"], asking?: Asking): Promise<S["Comparison"]>;
+  /** Brings a picture; it is asked about by its id. */
+  bring(file: File, asking?: Asking): Promise<S["Picture"]>;
   upload(file: File, asking?: Asking): Promise<S["DataSet"]>;
   /** Reads a data set anew, by other columns. */
   columns(data: string, asked: S["ColumnsAsked"], asking?: Asking): Promise<S["DataSet"]>;

@@ -1,6 +1,6 @@
 /** Every choice with its name on the page. Records, so that the compiler misses none. */
 
-import type { Direction, SegmentPair, Statistic, WeightName } from "../api/types";
+import type { Direction, Granularity, SegmentPair, Statistic, WeightName } from "../api/types";
 import type { PageName, Specials, ViewName } from "./state";
 
 export const PAGES: Readonly<Record<PageName, string>> = {
@@ -44,6 +44,14 @@ export const STATISTICS: Readonly<Record<Statistic, string>> = {
   special: "special tokens",
   gradient: "gradient",
   ablation: "ablation",
+};
+
+export const GRANULARITIES: Readonly<Record<Granularity, string>> = {
+  token: "tokens",
+  word: "words",
+  sentence: "sentences",
+  paragraph: "paragraphs",
+  passage: "marked passages",
 };
 
 export const SEGMENTS: Readonly<Record<SegmentPair, string>> = {

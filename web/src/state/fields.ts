@@ -85,6 +85,12 @@ export function list<T>(field: Field<T>, most = Infinity): Field<readonly T[]> {
   };
 }
 
+/** Several texts, with line ends between; there may be commas in them. */
+export const lines: Field<readonly string[]> = {
+  write: (values) => values.join("\n"),
+  read: (written) => written.split("\n").filter((each) => each !== ""),
+};
+
 /** What is null by default stands in no link while it is null. */
 export function optional<T>(field: Field<T>): Field<T | null> {
   return { write: (value) => (value === null ? "" : field.write(value)), read: field.read };

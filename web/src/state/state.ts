@@ -1,6 +1,6 @@
 /** The whole state of the page. A link is this state, and this state is a link. */
 
-import type { Direction, SegmentPair, Statistic, WeightName } from "../api/types";
+import type { Direction, Granularity, SegmentPair, Statistic, WeightName } from "../api/types";
 
 export type PageName = "explain" | "compare" | "data" | "results" | "help";
 export type ViewName = "ladder" | "rings" | "sankey" | "heatmap" | "network";
@@ -14,9 +14,19 @@ export interface ViewState {
   readonly other: string; // the second model of a comparison, empty: the server's
   readonly text: string;
   readonly pair: string | null;
-  readonly methods: readonly string[]; // one to four; the first tints the text
+  readonly picture: string | null; // the server's name for it: its bytes are in no link
+  readonly at: string | null; // which word, token or mask
+  readonly entity: number; // which of those that a tagger found
+  readonly answer: string | null; // what a language model might go on with
+  readonly rather: string | null; // rather than this
+  readonly labels: string; // to choose from, with commas between; empty: the model's own
+  readonly template: string | null; // the sentence that such a label is put in
+  readonly methods: readonly string[]; // up to four, the first tints the text; none: the usual one of the model
   readonly target: string | null; // null: what was predicted
   readonly of: "logit" | "probability";
+  readonly beside: readonly string[]; // other targets, side by side with that one; pictures only
+  readonly generate: number | null; // tokens to let a language model write
+  readonly granularity: Granularity; // of the prompt then
   // What flows.
   readonly weight: WeightName;
   readonly direction: Direction;
@@ -35,6 +45,8 @@ export interface ViewState {
   readonly thumbnails: boolean;
   readonly head: HeadId | null; // whose matrix is open
   readonly words: boolean; // words rather than tokens in the text
+  readonly strength: number; // 0..1: how strong the colours over a picture are
+  readonly smooth: boolean; // over a picture: from patch to patch without steps
   readonly difference: boolean; // in a comparison: values instead of sets
   // Other pages.
   readonly tab: string; // a page's part; empty: its first
@@ -50,9 +62,19 @@ export const DEFAULT: ViewState = {
   other: "",
   text: "",
   pair: null,
-  methods: ["attcat"],
+  picture: null,
+  at: null,
+  entity: 0,
+  answer: null,
+  rather: null,
+  labels: "",
+  template: null,
+  methods: [],
   target: null,
   of: "logit",
+  beside: [],
+  generate: null,
+  granularity: "token",
   weight: "attention",
   direction: "back",
   token: null,
@@ -69,6 +91,8 @@ export const DEFAULT: ViewState = {
   thumbnails: false,
   head: null,
   words: true,
+  strength: 1,
+  smooth: true,
   difference: false,
   tab: "",
   rows: "",

@@ -85,7 +85,7 @@ test("what is shown joins the address and leaves the state as it is", () => {
   const steps = window.history.length;
   store.settle({ model: "reviews" });
   store.settle({ coverage: 0.14 });
-  expect(window.location.hash).toBe("#/explain?model=reviews&text=good&m=attcat&p=14");
+  expect(window.location.hash).toBe("#/explain?model=reviews&text=good&p=14");
   expect(window.history.length).toBe(steps);
   expect(store.get()).toEqual({ ...DEFAULT, text: "good" });
   expect(store.linked()).toMatchObject({ model: "reviews", coverage: 0.14 });
@@ -102,7 +102,7 @@ test("while a hand moves, nothing is written before it rests", () => {
   store.settle({ model: "reviews" });
   expect(window.location.hash).toBe("#/explain?text=good");
   vi.advanceTimersByTime(200);
-  expect(window.location.hash).toBe("#/explain?model=reviews&text=good&m=attcat&p=60");
+  expect(window.location.hash).toBe("#/explain?model=reviews&text=good&p=60");
 });
 
 test("what was settled comes back as a choice", async () => {

@@ -1,7 +1,17 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 
-import { DIRECTIONS, PAGES, SEGMENTS, SPECIALS, STATISTICS, VIEWS, WEIGHTS, namesOf } from "./choices";
+import {
+  DIRECTIONS,
+  GRANULARITIES,
+  PAGES,
+  SEGMENTS,
+  SPECIALS,
+  STATISTICS,
+  VIEWS,
+  WEIGHTS,
+  namesOf,
+} from "./choices";
 import { DEFAULT, type ViewState } from "./state";
 import { format, parse } from "./url";
 
@@ -17,9 +27,22 @@ const states: fc.Arbitrary<ViewState> = fc.record({
   other: text,
   text,
   pair: fc.option(text),
-  methods: fc.array(name, { minLength: 1, maxLength: 4 }),
+  picture: fc.option(text),
+  at: fc.option(text),
+  entity: number,
+  answer: fc.option(text),
+  rather: fc.option(text),
+  labels: text,
+  template: fc.option(text),
+  methods: fc.array(name, { maxLength: 4 }),
   target: fc.option(text),
   of: fc.constantFrom("logit", "probability"),
+  beside: fc.array(
+    text.filter((written) => written !== "" && !/\n/.test(written)),
+    { maxLength: 3 },
+  ),
+  generate: fc.option(number),
+  granularity: fc.constantFrom(...namesOf(GRANULARITIES)),
   weight: fc.constantFrom(...namesOf(WEIGHTS)),
   direction: fc.constantFrom(...namesOf(DIRECTIONS)),
   token: fc.option(number),
@@ -38,6 +61,8 @@ const states: fc.Arbitrary<ViewState> = fc.record({
   thumbnails: fc.boolean(),
   head: fc.option(head),
   words: fc.boolean(),
+  strength: share,
+  smooth: fc.boolean(),
   difference: fc.boolean(),
   data: fc.option(text),
   result: fc.option(text),
@@ -79,7 +104,10 @@ test("only what differs is written", () => {
 });
 
 test("a link that names its model names its methods", () => {
-  expect(format({ ...DEFAULT, model: "reviews" })).toBe("#/explain?model=reviews&m=attcat");
+  expect(format({ ...DEFAULT, model: "reviews", methods: ["attcat"] })).toBe(
+    "#/explain?model=reviews&m=attcat",
+  );
+  expect(format({ ...DEFAULT, model: "reviews" })).toBe("#/explain?model=reviews");
   expect(format({ ...DEFAULT, page: "data", model: "reviews" })).toBe("#/data?model=reviews");
 });
 

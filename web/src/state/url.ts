@@ -1,6 +1,6 @@
 /** ViewState <-> the part of the address after `#`. Only what differs from the default is written, and the methods. */
 
-import { DIRECTIONS, PAGES, SEGMENTS, SPECIALS, STATISTICS, VIEWS, WEIGHTS } from "./choices";
+import { DIRECTIONS, GRANULARITIES, PAGES, SEGMENTS, SPECIALS, STATISTICS, VIEWS, WEIGHTS } from "./choices";
 import * as field from "./fields";
 import type { Field } from "./fields";
 import { DEFAULT, type ViewState } from "./state";
@@ -37,9 +37,19 @@ const FIELDS: Fields = {
   other: ["other", field.text],
   text: ["text", field.text],
   pair: ["pair", field.optional(field.text)],
+  picture: ["picture", field.optional(field.text)],
+  at: ["at", field.optional(field.text)],
+  entity: ["entity", field.integer],
+  answer: ["answer", field.optional(field.text)],
+  rather: ["rather", field.optional(field.text)],
+  labels: ["labels", field.text],
+  template: ["template", field.optional(field.text)],
   methods: ["m", methods],
   target: ["target", field.optional(field.text)],
   of: ["of", field.choice(OF)],
+  beside: ["beside", field.lines],
+  generate: ["generate", field.optional(field.integer)],
+  granularity: ["by", field.choice(GRANULARITIES)],
   weight: ["C", field.choice(WEIGHTS)],
   direction: ["dir", field.choice(DIRECTIONS)],
   token: ["tok", field.optional(field.integer)],
@@ -56,6 +66,8 @@ const FIELDS: Fields = {
   thumbnails: ["thumbs", field.flag],
   head: ["head", field.optional(field.head)],
   words: ["words", field.flag],
+  strength: ["strength", field.share],
+  smooth: ["smooth", field.flag],
   difference: ["diff", field.flag],
   tab: ["tab", field.text],
   rows: ["rows", field.text],
@@ -81,8 +93,10 @@ function part<K extends keyof Fields>(name: K, state: ViewState): readonly strin
 }
 
 /** A link that names its model names its methods too: it is to say what is seen, whatever a default becomes. */
-function isSpelledOut(name: keyof Fields, { page, model }: ViewState): boolean {
-  return name === "methods" && model !== "" && (page === "explain" || page === "compare");
+function isSpelledOut(name: keyof Fields, { page, model, methods: chosen }: ViewState): boolean {
+  return (
+    name === "methods" && chosen.length > 0 && model !== "" && (page === "explain" || page === "compare")
+  );
 }
 
 export interface Parsed {

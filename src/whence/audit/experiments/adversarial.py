@@ -130,7 +130,7 @@ def _random(subject: Subject, found: list[Found]) -> Numbers:
     result = []
     for number, one in enumerate(found):
         own, shares = one.kept.own, torch.from_numpy(one.kept.shares)
-        draw = generator("random distance", subject.seed, subject.items[number].ids)
+        draw = generator("random distance", subject.seed, subject.items[number].key)
         other = draw.dirichlet(np.ones(own.shape[-1]), size=own.shape[:-1])
         apart = jsd(torch.from_numpy(own), torch.from_numpy(other))
         result.append(float(spread(apart[None, None], shares[None])))
@@ -155,10 +155,9 @@ def _shown(subject: Subject, found: list[Found], values: Numbers, epsilon: float
         if best is not None:
             note = f"JSD {one.jsd[best]:.2f}, TVD {one.tvd[best]:.3f}"
             rows.append(_row(one, one.kept.candidates[best], "adversarial", note))
-        tokens = subject.items[number].tokens
         examples.append(
             {
-                "tokens": [tokens[place].text for place in one.kept.places],
+                "tokens": subject.names(number, one.kept.places),
                 "predicted": subject.loaded.labels[label],
                 "probability": float(subject.probabilities[number, label]),
                 "rows": rows,

@@ -24,6 +24,10 @@ from whence.report.card.wording import (
     percentile,
     setup,
 )
+from whence.report.picture.colour import SCALE as PICTURE_SCALE
+from whence.report.picture.html import STYLE as PICTURE_STYLE
+from whence.report.picture.html import every_patch, figures, patch_table
+from whence.report.picture.html import key as colours
 from whence.report.sheet import cell, provenance, sheet
 from whence.report.strip import strips, token_table, word_table
 from whence.report.text import cut, headline
@@ -34,12 +38,13 @@ def page(
     payload: dict[str, Any], title: str = "whence: should you believe this explanation?"
 ) -> str:
     """Return a whole page."""
-    return sheet(title, _body(payload), SCALE, STYLE)
+    scale = PICTURE_SCALE if payload.get("picture") else SCALE
+    return sheet(title, _body(payload), scale, STYLE + PICTURE_STYLE)
 
 
 def fragment(payload: dict[str, Any]) -> str:
     """Return a piece of HTML for a notebook cell."""
-    return cell(_body(payload), STYLE)
+    return cell(_body(payload), STYLE + PICTURE_STYLE)
 
 
 def _body(payload: dict[str, Any]) -> str:
@@ -93,27 +98,40 @@ def _matrix(payload: dict[str, Any]) -> str:
 
 
 def _method(payload: dict[str, Any], method: dict[str, Any]) -> str:
-    tints = shades(payload, method)
     chosen = ", ".join(f"{name} = {value}" for name, value in method["params"].items())
     said = own_sentence(payload, method)
+    shown, summary, tables = (_patches if payload.get("picture") else _words)(payload, method)
     return "\n".join(
         [
             "<section>",
             f"<h2>{escape(method['method'])} {_chip(method['verdict'])}</h2>",
             f"<p>{escape(said)}</p>" if said else "",
-            strips(payload, method, tints),
-            f'<p class="dim">{escape(tints.legend)}</p>',
+            *shown,
             _curves(payload, method),
             _tests(payload, method),
-            "<details><summary>All words and tokens</summary>",
+            f"<details><summary>{summary}</summary>",
             f'<p class="dim">{escape(chosen) or "no parameters"}</p>',
             '<div class="wide">',
-            word_table(payload, method, tints.words),
-            token_table(payload, method),
+            *tables,
             "</div></details>",
             "</section>",
         ]
     )
+
+
+_Told = tuple[list[str], str, list[str]]  # what is shown, and what is folded away under which name
+
+
+def _words(payload: dict[str, Any], method: dict[str, Any]) -> _Told:
+    tints = shades(payload, method)
+    shown = [strips(payload, method, tints), f'<p class="dim">{escape(tints.legend)}</p>']
+    tables = [word_table(payload, method, tints.words), token_table(payload, method)]
+    return shown, "All words and tokens", tables
+
+
+def _patches(payload: dict[str, Any], method: dict[str, Any]) -> _Told:
+    shown = [figures([{**payload, "methods": [method]}]), colours(payload, method)]
+    return shown, "All patches", [patch_table(payload, method), every_patch(payload, method)]
 
 
 def _curves(payload: dict[str, Any], method: dict[str, Any]) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Any
 
-from whence.report.card.wording import axis, bounds, good, in_words, number, tick, value_name
+from whence.report.card.wording import bounds, counted, good, in_words, number, tick, value_name
 
 _WIDTH, _HEIGHT = 400, 250
 _LEFT, _RIGHT, _TOP, _BOTTOM = 54, 380, 14, 204
@@ -20,7 +20,7 @@ def curve(payload: dict[str, Any], method: dict[str, Any], test: dict[str, Any])
     band = [*_points(across, high, ends), *reversed(_points(across, low, ends))]
     line = _points(across, drawn["values"], ends)
     name, label = f"{in_words(test['name'])}, {method['method']}", value_name(payload, ends)
-    over = f"{payload['unit']}s {axis(test)}"
+    over = counted(payload, test)
     return "".join(
         [
             f'<svg class="curve" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img">',

@@ -10,11 +10,11 @@ from rich.text import Text
 from whence.report.card.chart import ASCII, LINES, Pen, chart
 from whence.report.card.wording import (
     all_names,
-    axis,
     bounds,
     by_chance,
     by_name,
     cost,
+    counted,
     deciding,
     drawn,
     good,
@@ -27,6 +27,7 @@ from whence.report.card.wording import (
     tick,
     value_name,
 )
+from whence.report.picture.terminal import one_map, seen
 from whence.report.terminal import tinted
 from whence.report.text import cut, headline, visible
 from whence.view.shade import shades
@@ -63,7 +64,7 @@ class Card:
             yield from _matrix(payload, options.max_width)
         for method in payload["methods"]:
             yield Text()
-            yield from _method(payload, method, options.max_width, pen)
+            yield from _method(payload, method, options.max_width, pen, seen(console, options))
         if len(payload["remove"]) > 1:
             yield Text()
             yield Text("A page (--html FILE) has the curves of every kind of removal.", "dim")
@@ -110,14 +111,17 @@ def _verdicts(
 
 
 def _method(
-    payload: dict[str, Any], method: dict[str, Any], width: int, pen: Pen
+    payload: dict[str, Any], method: dict[str, Any], width: int, pen: Pen, colours: bool
 ) -> Iterator[RenderableType]:
-    tints = shades(payload, method)
     yield Text.assemble((method["method"], "bold"), "  ", _verdict(method["verdict"]))
     if said := own_sentence(payload, method):
         yield Text(visible(said))
-    yield tinted(payload, tints.words)
-    yield Text(visible(tints.legend), "dim")
+    if payload.get("picture"):
+        yield from one_map(payload, method, width, colours)
+    else:
+        tints = shades(payload, method)
+        yield tinted(payload, tints.words)
+        yield Text(visible(tints.legend), "dim")
     yield Text()
     yield _tests(payload, method, width)
     if whys := _whys(payload, method):
@@ -196,7 +200,7 @@ def _curve(
         for cell in cells:
             picture.append(cell.glyph, {"line": "cyan", "band": "dim"}.get(cell.kind, ""))
         picture.append("\n")
-    under = f"{payload['unit']}s {axis(test)}"
+    under = counted(payload, test)
     picture.append(" " * left + corner + floor * columns + "\n", "dim")
     picture.append(" " * left + f"0%{under:^{columns - 5}}100%", "dim")
     return picture

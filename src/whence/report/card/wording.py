@@ -13,6 +13,9 @@ _GONE = {
     "pad": "replaced by padding",
     "unk": "replaced by the token for unknown words",
     "draw": "replaced by what a masked language model draws",
+    "black": "painted black",
+    "mean": "painted in the mean colour of the picture",
+    "blur": "replaced by a blur of the picture",
 }
 # What the curves of a test are drawn over, and how a good explanation looks there.
 _CURVES = {
@@ -27,7 +30,7 @@ def in_words(name: str) -> str:
 
 
 def gone(remove: str) -> str:
-    """Say what became of the tokens that were removed."""
+    """Say what became of the tokens or patches that were removed."""
     return _GONE.get(remove, remove)
 
 
@@ -174,7 +177,13 @@ def setup(payload: dict[str, Any]) -> str:
         return f"{away}; no random rankings to compare with"
     if units < 12 and rankings == factorial(units):
         return f"{away}; compared with all {rankings:,} rankings of them"
-    return f"{away}; compared with {rankings:,} random rankings of the same text"
+    same = "picture" if payload.get("picture") else "text"
+    return f"{away}; compared with {rankings:,} random rankings of the same {same}"
+
+
+def counted(payload: dict[str, Any], test: dict[str, Any]) -> str:
+    """Say what the axis of a curve counts."""
+    return f"{_many(payload['unit'], 2)} {axis(test)}"
 
 
 def cost(payload: dict[str, Any]) -> str:
@@ -187,4 +196,6 @@ def cost(payload: dict[str, Any]) -> str:
 
 
 def _many(word: str, count: int) -> str:
-    return word if count == 1 else f"{word}s"
+    if count == 1:
+        return word
+    return f"{word}es" if word.endswith("ch") else f"{word}s"

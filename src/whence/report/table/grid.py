@@ -212,10 +212,12 @@ def headline(payload: Mapping[str, Any]) -> str:
     setting, examples = payload["setting"], payload["examples"]
     count = len(payload["methods"])
     methods = "1 method" if count == 1 else f"{count} methods"
-    removed = f"removed by {setting['remove']}, {setting['unit']} by {setting['unit']}"
+    # Nobody knows how anything would have been removed where no example could be explained.
+    how = f"removed by {setting['remove']}, {setting['unit']} by {setting['unit']}, "
+    removed = how if setting["remove"] else ""
     return (
         f"{' '.join(visible(payload['model']['name']).split())}: {methods} on {examples['explained']} of "
-        f"{examples['given']} examples, {removed}, {setting['rankings']} random explanations each, "
+        f"{examples['given']} examples, {removed}{setting['rankings']} random explanations each, "
         f"seed {setting['seed']}"
     )
 

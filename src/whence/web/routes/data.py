@@ -12,7 +12,7 @@ router = APIRouter(tags=["data"])
 
 Name = Annotated[str, Query(min_length=1, max_length=200, description="The name of the file.")]
 Column = Annotated[str | None, Query(max_length=200, description="The column of it.")]
-_RAW: dict[str, Any] = {
+RAW: dict[str, Any] = {
     "requestBody": {
         "required": True,
         "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
@@ -20,7 +20,7 @@ _RAW: dict[str, Any] = {
 }
 
 
-@router.put("/data", response_model=DataSet, openapi_extra=_RAW)
+@router.put("/data", response_model=DataSet, openapi_extra=RAW)
 async def bring(
     name: Name,
     request: Request,

@@ -12,6 +12,7 @@ from whence.web.schema.compare import CompareDataAsked
 from whence.web.schema.data import HabitsAsked, PredictAsked, WordsAsked
 from whence.web.schema.explain import TrustAsked
 from whence.web.schema.flow import HeadsAsked, VerifyAsked
+from whence.web.schema.generate import GenerateAsked
 from whence.web.schema.session import Job
 
 router = APIRouter(prefix="/jobs", tags=["jobs"])
@@ -30,6 +31,14 @@ async def verify(asked: VerifyAsked, desk: At) -> Any:
     """Knock edges out, and as many random ones."""
     return desk.begin(
         "verify", asked.input.model, lambda model, go: asking.verified(model, asked, go)
+    )
+
+
+@router.post("/generate", status_code=202, response_model=Job)
+async def generate(asked: GenerateAsked, desk: At) -> Any:
+    """Let a language model go on, and explain each token of what it writes."""
+    return desk.begin(
+        "generate", asked.input.model, lambda model, go: asking.generated(model, asked, go)
     )
 
 

@@ -1,6 +1,6 @@
 """What every answer is made of: a strict request, the one shape of an error, and figures with an interval."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -115,15 +115,29 @@ class Warned(Given):
 TEXT = 50_000
 
 
-class Input(Asked):
-    """One input of one model, and which of its outputs is asked about."""
+# A word or a few: a label, a place in a text.
+Short = Annotated[str, Field(max_length=300)]
 
-    model: str = Field(max_length=300)
-    text: str = Field(max_length=TEXT)
+
+class Input(Asked):
+    """One input of one model, and which of its outputs is asked about.
+
+    A question answerer takes the question as `text` and the context as `pair`; a picture model takes no text.
+    """
+
+    model: Short
+    text: str = Field(default="", max_length=TEXT)
     pair: str | None = Field(default=None, max_length=TEXT)
-    target: str | None = Field(default=None, max_length=300)
+    picture: Short | None = None  # the id of one that was brought in, or "shapes:12"
+    target: Short | None = None
     of: Literal["logit", "probability"] = "logit"
     truncate: bool = True
+    at: Short | None = None  # a word or a token's number of a tagger; the number of a mask, from 0
+    entity: int | None = Field(default=None, ge=0)  # of those that a tagger found, without `at`
+    answer: str | None = Field(default=None, max_length=TEXT)  # of a language model, as a whole
+    rather: str | None = Field(default=None, max_length=TEXT)  # another answer, to hold it against
+    labels: list[Short] | None = Field(default=None, max_length=50)  # of zero-shot, or of a picture
+    template: Short | None = None  # how a label becomes a sentence: "This example is {}."
 
 
 Provenance = dict[str, Any]

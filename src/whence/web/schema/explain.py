@@ -8,6 +8,7 @@ from whence.web.schema.common import (
     Asked,
     Given,
     Input,
+    Label,
     ModelFacts,
     Prediction,
     Provenance,
@@ -38,6 +39,7 @@ class OneExplanation(Given):
     passes: Passes
     seconds: float
     dtype: str
+    pixels: str | None = None  # base64 of a score for each pixel, where the method gives one
 
 
 class Agreement(Given):
@@ -58,6 +60,24 @@ class NotExplained(Given):
     message: str
 
 
+class Shown(Given):
+    """A picture as the model sees it; its patches are scored row by row."""
+
+    width: int
+    height: int
+    grid: tuple[int, int]  # patches down and across
+    png: str  # base64
+    name: str | None
+
+
+class Found(Given):
+    """One of the things in a text that a tagger named."""
+
+    text: str
+    label: Label
+    probability: float | None
+
+
 class Explanations(Given):
     """What `Explanation.to_dict()` returns, for several methods, and what a page needs beside it."""
 
@@ -68,12 +88,19 @@ class Explanations(Given):
     words: list[Word]
     prediction: Prediction
     target: Target
+    # The tokens at which the model was read: an entity's, a mask, the ends of an answer; none: as a whole.
+    read: list[int] = Field(default=[])
+    # How its outputs were made columns of a small classification, so that a file of this can be asked about again.
+    reading: dict[str, Any] | None = None
     explanations: list[OneExplanation]
     provenance: Provenance
     agreement: list[Agreement]
     failed: list[NotExplained]
     warnings: list[Warned]
     runner_up: str | None
+    picture: Shown | None = None
+    rest: Label | None = None  # the output that stands for all that have no name here
+    entities: list[Found] = Field(default=[])  # of a tagger that was asked about no one place
 
 
 class ExplainAsked(Asked):
@@ -158,6 +185,7 @@ class TrustCard(Given):
 
     kind: Literal["trust"] = "trust"
     sentence: str
+    unit: Literal["token", "word", "patch"]  # what is removed at a time
     units: int
     rankings: int
     rules: list[TrustRule]

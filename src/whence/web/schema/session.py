@@ -9,6 +9,7 @@ from whence.web.schema.compare import Comparison
 from whence.web.schema.data import DataSet, Habits, Leaning, Predicted
 from whence.web.schema.explain import TrustCard
 from whence.web.schema.flow import Heads, Verified
+from whence.web.schema.generate import Generated
 
 
 class ModelEntry(Given):
@@ -20,6 +21,11 @@ class ModelEntry(Given):
     kind: str | None  # its class
     labels: list[str]
     task: str | None
+    modality: Literal["text", "picture", "both"] | None  # null: not loaded, so not known
+    mask: str | None = None  # the token that stands for a word to be filled in
+    zero_shot: bool = False  # whether any labels can be put to it
+    method: str | None = None  # that explains it where none is asked for
+    draws: bool = False  # whether pictures can be drawn for it: "shapes:12"
     pairs: bool  # whether two texts must be given
     takes_pairs: bool | None  # whether two can be; null: not loaded, so not known
     layers: int | None
@@ -34,6 +40,7 @@ class SampleText(Given):
 
     text: str
     pair: str | None
+    task: str | None = None  # of models that it is for; null: of all that have none of their own
 
 
 class Limits(Given):
@@ -43,6 +50,16 @@ class Limits(Given):
     upload: int  # bytes
     seconds: int
     edges: int
+    generated: int  # tokens
+
+
+class Picture(Given):
+    """A picture that was brought in."""
+
+    id: str
+    name: str
+    width: int
+    height: int
 
 
 class Session(Given):
@@ -115,7 +132,7 @@ class Job(Given):
     done: int
     total: int
     remaining: float | None  # seconds, an estimate
-    result: TrustCard | Verified | Heads | Comparison | Predicted | Leaning | Habits | None = Field(
-        default=None, discriminator="kind"
-    )
+    result: (
+        TrustCard | Verified | Heads | Generated | Comparison | Predicted | Leaning | Habits | None
+    ) = Field(default=None, discriminator="kind")
     error: Fault | None

@@ -1,0 +1,212 @@
+"""docs/science/pets.md, from what bench.science.pets kept."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+Facts = Mapping[str, Any]
+
+INTRO = """# Cats and dogs
+
+The two tables of Chefer, Gur & Wolf ([CVPR 2021](https://arxiv.org/abs/2012.09838)), perturbation and
+segmentation, on photographs with masks (Oxford-IIIT Pet) and a small ViT that tells cats from dogs; then collages
+of one cat and one dog, where the map of each class must fall on its own animal. Figures are percentages with their
+95% bootstrap interval over the photographs; `random` is what random rankings of the patches get on the same
+photographs. Written by `python -m bench.science.pets` from `bench/results/pets.json`.
+"""
+
+# Table 1 and Table 2 of the paper, in percent: ViT-B/16 on ImageNet.
+PAPER = {
+    "rollout": (53.1, None, 20.05, None, 73.54, 84.76, 55.42),
+    "raw_attention": (45.55, None, 23.99, None, 67.84, 80.24, 46.37),
+    "attention_gradcam": (41.52, 42.02, 34.06, 33.56, 64.44, 71.60, 40.82),
+    "full_lrp": (43.49, 43.49, 41.94, 41.93, 51.09, 55.68, 32.89),
+    "partial_lrp": (50.49, 50.49, 19.64, 19.64, 76.31, 84.67, 57.94),
+    "transformer_attribution": (54.16, 55.04, 17.03, 16.04, 79.70, 86.03, 61.95),
+}
+HEADS = ("neg. predicted ↑", "neg. target ↑", "pos. predicted ↓", "pos. target ↓")
+SEGMENTED = (
+    ("segmentation_accuracy", "pixel accuracy ↑"),
+    ("segmentation_ap", "mAP ↑"),
+    ("segmentation_iou", "mIoU ↑"),
+)
+POINTED = (
+    ("pointing_game", "pointing game ↑"),
+    ("insertion", "insertion ↑"),
+    ("deletion", "deletion ↓"),
+)
+DIFFERENT = """
+## Why the figures differ from the paper's
+
+- **Two classes, not a thousand.** Whoever guesses is right half of the time here and a thousandth of it there, so
+  that accuracy has less far to fall: areas are larger, and methods lie closer together.
+- **A small model of 128 x 128 pixels**, 8 layers of width 192 and patches of 8 x 8, trained for this task alone;
+  theirs is ViT-B/16 with 224 x 224.
+- **Animals fill a part of the photograph**, with a border in the masks of which nobody says on which side it is:
+  it is left out of all counts.
+- The perturbation protocol is theirs: pixels of the map over the picture, black, a tenth at a time up to 0.9,
+  accuracy against the label that people gave, whichever class was explained, and the trapezoid rule from 0 on; the
+  area is at most 90. Maps, thresholds and figures of segmentation are theirs too; the class explained is the
+  predicted one.
+- A map that is the same all over (attention grad-CAM, where the rectifier leaves nothing) is not tested here, and
+  lowers n; scaled as the authors scale it, it is 0 / 0 all over.
+- `full_lrp` and `partial_lrp` divide by sums that nearly cancel, and are computed in float32 here;
+  [conventions](../conventions.md) says how far that carries.
+{LRP}- `max_flow` is left out: n maximum flows over 8 layers of 257 tokens take minutes for each photograph.
+"""
+
+
+def percent(one: Facts | None, n: int | None = None) -> str:
+    """Write a share in percent with its interval, and n where it is another."""
+    if not one or one["mean"] is None:
+        return "not tested"
+    ends = "" if one["low"] is None else f" [{100 * one['low']:.1f}, {100 * one['high']:.1f}]"
+    own = "" if n in (None, one["n"]) else f" (n = {one['n']})"
+    return f"{100 * one['mean']:.1f}{ends}{own}"
+
+
+def table(heads: Sequence[str], rows: Iterator[Sequence[str]]) -> list[str]:
+    """Write a table."""
+    lines = [f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}"]
+    return [*lines, *(f"| {' | '.join(row)} |" for row in rows), ""]
+
+
+def cells(part: Facts, metric: str) -> dict[str, Facts]:
+    """Return the cells of one metric by method, what random explanations get among them."""
+    found = {one["method"]: one for one in part["cells"] if one["metric"] == metric}
+    null = next(one["null"] for one in part["metrics"] if one["metric"] == metric)
+    return {**found, "random": null}
+
+
+def perturbation(part: Facts, gold: Facts | None) -> Iterator[Sequence[str]]:
+    """Yield the rows of the first table: every method, the paper's figures behind ours."""
+    names = ("negative_perturbation", "positive_perturbation")
+    columns = [cells(one, name) for name in names for one in (part, gold) if one is not None]
+    n = part["examples"]["explained"]
+    for method in columns[0]:
+        own = [percent(column.get(method), n) for column in columns]
+        paper = PAPER.get(method, (None,) * 7)[: 4 if gold else 3 : 1 if gold else 2]
+        theirs = ["–" if one is None else f"{one:g}" for one in paper]
+        yield [_code(method), *(_beside(*both) for both in zip(own, theirs, strict=True))]
+
+
+def plain(part: Facts, metrics: Sequence[tuple[str, str]], first: int) -> Iterator[Sequence[str]]:
+    """Yield rows of a table by method; the paper's figures from number `first` on, if it has some."""
+    columns = [cells(part, name) for name, _ in metrics]
+    n = part["examples"]["explained"]
+    for method in columns[0]:
+        paper = PAPER.get(method) if first else None
+        theirs = ["–"] * len(metrics) if paper is None else [f"{one:g}" for one in paper[first:]]
+        own = [percent(column.get(method), n) for column in columns]
+        yield [_code(method), *(_beside(*both) for both in zip(own, theirs, strict=True))]
+
+
+def _beside(own: str, theirs: str) -> str:
+    return own if theirs == "–" else f"{own}; paper {theirs}"
+
+
+def _code(method: str) -> str:
+    return "random" if method == "random" else f"`{method}`"
+
+
+def collaged(part: Facts) -> Iterator[Sequence[str]]:
+    """Yield the rows of the table of collages, the best first."""
+    names = [f"{target}, of what is on either animal" for target in ("cat", "dog")]
+    more = [f"{target}, most on the right one" for target in ("cat", "dog")]
+    both = "both, of what is on either animal"
+
+    def height(item: tuple[str, Facts]) -> float:
+        one = item[1][both]
+        return -1.0 if one is None else -float(one["mean"])
+
+    for method, own in sorted(part["methods"].items(), key=height):
+        shown = [*names, both, *more, "both, of the map"]
+        yield [_code(method), *(percent(own[name], part["pairs"]) for name in shown)]
+
+
+def about(part: Facts, what: str) -> str:
+    """Say what a part was made of and with."""
+    data, made = part["data"], part["provenance"]
+    later = [
+        f" `{name}` was made anew on {how['machine']}, with torch {how['torch']}."
+        for name, how in part.get("anew", {}).items()
+    ]
+    return (
+        f"{what}: {part['examples']['explained']} of {data['photographs']} photographs, drawn with seed 0; "
+        f"{part['calls']['forward']:,} forward passes, {part['seconds']:.0f} s on {made['machine']}, {made['dtype']}."
+        + "".join(later)
+    )
+
+
+def _about_lrp(readers: Facts) -> str:
+    """Say so where full LRP was measured by its default, and not by the authors' setting for pictures."""
+    own = next(one for one in readers["methods"] if one["method"] == "full_lrp")
+    if own["params"].get("positions"):
+        return ""
+    return (
+        "- `full_lrp` has the default setting in the first two tables, in which what is added to patches for their "
+        "place\n  takes no share of the relevance; the authors' setting (`preset=chefer_vit`), which the collages "
+        "have, lets it.\n"
+    )
+
+
+def markdown(kept: Facts) -> str:
+    """Return the page."""
+    if "readers" not in kept:
+        return f"{INTRO}\nNo results yet.\n"
+    readers, gold, askers = (kept.get(name) for name in ("readers", "gold", "askers"))
+    model, software = readers["model"], readers["provenance"]
+    heads = HEADS if gold else HEADS[::2]
+    lines = [
+        INTRO,
+        f"{model['name']}, a {model['class']} ({model['fingerprint']}); whence {software['whence']}, "
+        f"torch {software['torch']}, transformers {software['transformers']}.",
+        "",
+        "## Perturbation: area under the accuracy",
+        "",
+        "Black pixels, the lowest first (neg.) or the highest first (pos.); the map explains the predicted class, or "
+        "the one that people named (target).",
+        "",
+        about(readers, "Methods that read one pass"),
+        "",
+        *table(["method", *heads], perturbation(readers, gold)),
+    ]
+    if askers:
+        lines += [about(askers, "Methods that ask the model again"), ""]
+        lines += table(["method", *HEADS[::2]], perturbation(askers, None))
+    lines += ["## Segmentation", ""]
+    names = [name for _, name in SEGMENTED]
+    lines += table(["method", *names], plain(readers, SEGMENTED, 4))
+    if askers:
+        lines += table(["method", *names], plain(askers, SEGMENTED, 4))
+    lines += ["## Pointing, insertion, deletion", ""]
+    lines += [
+        "Insertion and deletion take patches away, not pixels, and put the photograph's "
+        f"{readers['setting']['remove']} colour in their place; the area under the predicted class's probability.",
+        "",
+    ]
+    names = [name for _, name in POINTED]
+    lines += table(["method", *names], plain(readers, POINTED, 0))
+    if askers:
+        lines += table(["method", *names], plain(askers, POINTED, 0))
+    if "collages" in kept:
+        lines += _collages(kept["collages"])
+    return "\n".join(lines).rstrip() + "\n" + DIFFERENT.replace("{LRP}", _about_lrp(readers))
+
+
+def _collages(part: Facts) -> list[str]:
+    area = part["area"]
+    heads = ["cat map on the cat", "dog map on the dog", "both"]
+    heads += ["cat map mostly right", "dog map mostly right", "of the whole map"]
+    without = ", ".join(f"`{name}`" for name in part["left_out"])
+    return [
+        "## Collages",
+        "",
+        f"{part['pairs']} pictures of a cat beside a dog, of each photograph the half with most of the animal, from "
+        f"photographs that the model is right about; it calls {part['said_cat']} of them a cat. Of the positive part "
+        "of a map, the share on the right animal among what falls on either, how often it is more than half, and the "
+        f"share of the whole map. A method that knows no class gets 50% over both. Left out: {without}. "
+        f"The masks cover {100 * area['cat']:.0f}% (cat) and "
+        f"{100 * area['dog']:.0f}% (dog) of the picture. {part['seconds']:.0f} s on {part['provenance']['machine']}.",
+        "",
+        *table(["method", *heads], collaged(part)),
+    ]

@@ -1,0 +1,28 @@
+"""Draw docs/pictures.png: two classes of one picture, explained by several methods with the built-in model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import whence
+from whence.core.io import write_bytes
+from whence.report.picture.drawing import sheet
+from whence.view import merge
+
+PLACE = Path(__file__).resolve().parents[1] / "docs" / "pictures.png"
+PICTURE, CLASSES = "shapes:7", ("ring", "square")
+METHODS = ["generic_attention", "transformer_attribution", "rollout", "leave_one_out"]
+
+
+def main() -> None:
+    """Explain and draw."""
+    explainer = whence.load("shapes")
+    payloads = []
+    for label in CLASSES:
+        found = explainer.explain(PICTURE, method=METHODS, target=label)
+        payloads.append(merge([one.to_dict() for one in found.values()]))
+    print(f"wrote {write_bytes(PLACE, sheet(payloads))}")
+
+
+if __name__ == "__main__":
+    main()

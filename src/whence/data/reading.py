@@ -1,0 +1,125 @@
+"""How the outputs of a model become a few that can be told apart: where to look, and for what.
+
+A classifier gives one row of logits, and needs no reading. Every other model does: a tagger says something about each
+token, a language model weighs its whole vocabulary, a question answerer points at two places. A reading picks what is
+explained and makes it a small classification, so that every method, metric and page works as it does for a
+classifier. Where what is left over is a column of its own, the last one, the columns' softmax is the model's
+own probability.
+
+Places count the input's tokens; negative ones count from its end, and stay right when tokens before them are deleted.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+Part = Literal["span", "start", "end"]
+
+
+@dataclass(frozen=True)
+class AtPlace:
+    """The outputs at one token: those of `ids`, and all others together; without ids, each of them."""
+
+    place: int
+    ids: tuple[int, ...] = ()
+
+    @property
+    def rest(self) -> bool:
+        """Whether the last column is all that was not named."""
+        return bool(self.ids)
+
+    @property
+    def places(self) -> tuple[int, ...]:
+        """The tokens at which the model is read."""
+        return (self.place,)
+
+    def at(self, places: Sequence[int]) -> "AtPlace":
+        """Return the same reading at other places."""
+        return replace(self, place=places[0])
+
+
+@dataclass(frozen=True)
+class Column:
+    """One output of a classifier, and all others together.
+
+    Where it is one question of several (is it about sport? about money?), `beside` names the other ones and says what
+    the output is for each: what was predicted is the best of them all, what is explained this one.
+    """
+
+    index: int
+    beside: tuple[tuple[str, float], ...] = ()
+    rest: Literal[True] = True
+    places: tuple[int, ...] = ()
+
+    def at(self, places: Sequence[int]) -> "Column":
+        """Return the same reading: it has no places."""
+        return self
+
+
+@dataclass(frozen=True)
+class Entity:
+    """The mean over an entity's tokens; `columns` says which output of each token stands for each kind."""
+
+    places: tuple[int, ...]
+    columns: tuple[tuple[int, ...], ...]  # by place, by kind
+    rest: Literal[False] = False
+
+    def at(self, places: Sequence[int]) -> "Entity":
+        """Return the same reading at other places."""
+        return replace(self, places=tuple(places))
+
+
+@dataclass(frozen=True)
+class Span:
+    """An answer in a text: where it starts, where it ends, or both; against all other places.
+
+    `others` are further answers with a column of their own.
+    """
+
+    start: int
+    end: int
+    part: Part = "span"
+    others: tuple[tuple[int, int], ...] = ()
+    rest: Literal[True] = True
+
+    @property
+    def places(self) -> tuple[int, ...]:
+        """The tokens at which the model is read."""
+        return (self.start, self.end, *(place for other in self.others for place in other))
+
+    def at(self, places: Sequence[int]) -> "Span":
+        """Return the same reading at other places."""
+        others = tuple(zip(places[2::2], places[3::2], strict=True))
+        return replace(self, start=places[0], end=places[1], others=others)
+
+
+@dataclass(frozen=True)
+class Continuation:
+    """The log-probability of a whole answer, token by token; against that of any other."""
+
+    places: tuple[int, ...]  # where each token is foretold: one before it
+    ids: tuple[int, ...]
+    rest: Literal[True] = True
+
+    def at(self, places: Sequence[int]) -> "Continuation":
+        """Return the same reading at other places."""
+        return replace(self, places=tuple(places))
+
+
+@dataclass(frozen=True, eq=False)
+class Similarity:
+    """How well a picture goes with each of some texts, or a text with a picture."""
+
+    # What the model is given beside the input: the other side, by the name of the keyword.
+    beside: Mapping[str, object]
+    output: Literal["logits_per_image", "logits_per_text"] = "logits_per_image"
+    rest: Literal[False] = False
+    places: tuple[int, ...] = ()
+
+    def at(self, places: Sequence[int]) -> "Similarity":
+        """Return the same reading: it has no places."""
+        return self
+
+
+Reading = AtPlace | Column | Entity | Span | Continuation | Similarity
+REST = "(anything else)"  # the name of what is left over

@@ -1,0 +1,234 @@
+"""Language models: the next token, a whole answer, or one answer rather than another.
+
+What is read at the end of a prompt is the vocabulary: what was asked for comes first, then the likeliest tokens, and
+all others together are the last column. A whole answer has two columns, its log-probability and that of any other.
+The decoder of an encoder-decoder model has tokens of its own, the second text of the input.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from whence.capture import TargetSpec
+from whence.capture.forward import bare
+from whence.core.errors import BadEncoding, BadParameter, NoTokenizer, TooLong, UnknownTarget
+from whence.core.types import Of, Token
+from whence.data import Encoded, Policy, batches, collate
+from whence.data.continuation import continuation, grown, led_by, opening
+from whence.data.reading import REST, AtPlace, Continuation
+from whence.data.shorten import shortened
+from whence.data.vocabulary import Vocabulary
+from whence.explainer.aims import Aimed, Asked
+from whence.explainer.aims.rather import rather
+from whence.models import Loaded
+
+NAMED = 20  # outputs that have a column of their own
+# Inputs of one length at a time, few enough for the logits of a large vocabulary.
+_AT_A_TIME = Policy(size=16, cells=1024, mixed=False)
+
+
+def following(loaded: Loaded, items: list[Encoded], asked: Asked) -> Aimed:
+    """Read the next token, or the whole of `asked.answer`."""
+    if asked.of not in ("logit", "probability"):
+        raise BadParameter(f"of must be 'logit' or 'probability'. Got {asked.of!r}.")
+    starts = [begun(item, loaded) for item in items]
+    if asked.answer is None:
+        return _next(loaded, starts, asked.target, asked.of)
+    if asked.target is not None:
+        raise BadParameter(
+            f"target={asked.target!r} asks about one token and answer={asked.answer!r} about several. Give "
+            "one of them."
+        )
+    if isinstance(asked.answer, str):
+        every = Answers(loaded, starts, asked.truncate)
+        ready = [every.item(row, asked.answer) for row in range(len(starts))]
+        return Aimed(ready, TargetSpec(0, None, asked.of), forwards=every.forwards)
+    return _contrast(Answers(loaded, starts, asked.truncate), asked.answer, asked.of)
+
+
+def begun(item: Encoded, loaded: Loaded) -> Encoded:
+    """Return an input at whose end the model says how it goes on; a decoder is given what it starts with."""
+    if item.source.pair is not None:
+        raise BadEncoding(
+            f"{type(loaded.model).__name__} goes on from one text and got a pair. Join the two texts, or give what "
+            "follows as answer=..."
+        )
+    if loaded.task != "sequence" or item.answer:
+        return item
+    start = getattr(loaded.model.generation_config, "decoder_start_token_id", None)
+    start = getattr(loaded.model.config, "decoder_start_token_id", None) if start is None else start
+    if not isinstance(start, int):
+        raise BadEncoding(
+            f"{type(loaded.model).__name__} has no decoder_start_token_id, so its decoder has nothing to start from. "
+            "Set it in the model's configuration."
+        )
+    tokenizer = loaded.tokenizer
+    ids = (start, *(() if tokenizer is None else led_by(tokenizer)))
+    words = Vocabulary(tokenizer)
+    tokens = tuple(Token(words.piece(i), None, None, 1, True, i) for i in ids)
+    return replace(item, answer=ids, tokens=(*item.tokens, *tokens))
+
+
+def columns(logits: Tensor, first: Sequence[int]) -> tuple[int, ...]:
+    """Return which tokens have a column: `first`, then the likeliest others; `logits` are (vocabulary,)."""
+    likely = logits.topk(min(NAMED + len(first), len(logits) - 1)).indices.tolist()
+    named = list(dict.fromkeys([*first, *likely]))
+    return tuple(named[: max(min(NAMED, len(logits) - 1), len(first))])
+
+
+def read_at_end(item: Encoded, ids: tuple[int, ...], words: Vocabulary) -> Encoded:
+    """Return an input whose outputs are these tokens, read at its end, and all others."""
+    return replace(item, reading=AtPlace(-1, ids), labels=(*words.labels(ids), REST))
+
+
+def foretell(loaded: Loaded, items: Sequence[Encoded]) -> list[Tensor]:
+    """Return the logits of the whole vocabulary at the end of each input."""
+    read = [replace(item, reading=AtPlace(-1), labels=None) for item in items]
+    found: list[Tensor] = [torch.empty(0)] * len(items)
+    with bare(loaded.model) as logits_of:
+        for chosen in batches(read, _AT_A_TIME):
+            some = [read[i] for i in chosen]
+            batch = collate(some, pad_id=loaded.pad_id, device=loaded.device)
+            for i, row in zip(chosen, logits_of(batch), strict=True):
+                found[i] = row
+    return found
+
+
+def _next(loaded: Loaded, items: list[Encoded], target: Any, of: Of) -> Aimed:
+    words = Vocabulary(loaded.tokenizer, loaded.vocabulary)
+    named = _named(target)
+    ready = []
+    for item, logits in zip(items, foretell(loaded, items), strict=True):
+        first = [_token(one, logits, words) for one in named]
+        if len(set(first)) < len(first):
+            raise UnknownTarget(f"A contrast needs two different tokens. Got {target!r}.")
+        ready.append(read_at_end(item, columns(logits, first), words))
+    spec = TargetSpec(0, 1 if len(named) == 2 else None, of)
+    return Aimed(ready, spec, forwards=1)
+
+
+def _named(target: Any) -> list[Any]:
+    """Return the token asked for, or the two of a contrast."""
+    if isinstance(target, str) and target.count(":") == 1 and all(target.split(":")):
+        target = tuple(target.split(":"))
+    if not isinstance(target, tuple | list):
+        return ["predicted" if target is None else target]
+    if len(target) != 2:
+        raise UnknownTarget(f"A contrast has two tokens. Got {len(target)}: {target!r}.")
+    return list(target)
+
+
+def _token(asked: Any, logits: Tensor, words: Vocabulary) -> int:
+    """Return the token that was asked for; of several that are written so, the likeliest."""
+    if asked in ("predicted", "runner-up"):
+        order = logits.argsort(descending=True, stable=True)
+        return int(order[0 if asked == "predicted" else 1])
+    found = words.tokens(asked)
+    return max(found, key=lambda identity: (float(logits[identity]), -identity))
+
+
+@dataclass
+class Answers:
+    """Answers put behind prompts."""
+
+    loaded: Loaded
+    starts: list[Encoded]
+    truncate: bool = False  # cut prompts that leave no room for an answer
+    forwards: int = 0  # what each prompt took so far
+    _logits: dict[int, Tensor] = field(default_factory=dict)
+
+    def tokens(self, row: int, answer: str) -> tuple[tuple[Token, ...], str]:
+        """Return an answer's tokens and its text, with a space before it where the model rather expects one."""
+        loaded, start = self.loaded, self.starts[row]
+        if not isinstance(answer, str):
+            raise BadParameter(
+                f"answer must be a text, or two to hold against each other. Got {answer!r}."
+            )
+        if loaded.tokenizer is None:
+            raise NoTokenizer(
+                f"The answer {answer!r} cannot be encoded: the model has no tokenizer. Pass one "
+                "(whence.load(model, tokenizer=...))."
+            )
+        if start.answer:
+            return opening(answer, loaded.tokenizer), answer
+        plain = continuation(answer, loaded.tokenizer)
+        before = (start.source.text or "")[-1:]
+        if answer[0].isspace() or before.isspace():
+            return plain, answer
+        spaced = continuation(" " + answer, loaded.tokenizer)
+        if spaced[0].id == plain[0].id:
+            return plain, answer
+        self.forwards = 1
+        if row not in self._logits:
+            self._logits[row] = foretell(loaded, [start])[0]
+        logits = self._logits[row]
+        if logits[spaced[0].id] > logits[plain[0].id]:
+            return spaced, " " + answer
+        return plain, answer
+
+    def item(self, row: int, answer: str) -> Encoded:
+        """Return the input with the answer behind it, and its log-probability as what is read."""
+        tokens, text = self.tokens(row, answer)
+        item = self.joined(row, tokens, text)
+        ids = tuple(token.id for token in tokens)
+        places = tuple(range(-len(ids) - 1, -1))
+        return replace(
+            item, reading=Continuation(places, ids), labels=(text.strip() or repr(text), REST)
+        )
+
+    def joined(self, row: int, tokens: Sequence[Token], text: str) -> Encoded:
+        """Return the input with tokens behind it, if they fit."""
+        self.make_room(row, len(tokens))
+        fits(self.starts[row], len(tokens), self.loaded.max_length)
+        return grown(self.starts[row], tokens, text)
+
+    def make_room(self, row: int, count: int) -> None:
+        """Cut a prompt that leaves no room for so many tokens, where that is allowed."""
+        start, longest = self.starts[row], self.loaded.max_length
+        if self.truncate and longest is not None and not start.answer:
+            self.starts[row] = shortened(start, max(0, longest - count))
+
+
+def fits(start: Encoded, count: int, longest: int | None) -> None:
+    """Refuse an answer that goes beyond the context."""
+    given = len(start.answer) or len(start)
+    if longest is not None and given + count > longest:
+        what = "the decoder has" if start.answer else "the prompt has"
+        raise TooLong(
+            f"The answer has {count} tokens and {what} {given}: {given + count} together, and the model takes "
+            f"at most {longest}. Shorten the prompt or the answer{'' if start.answer else ', or pass truncate=True'}."
+        )
+
+
+def _contrast(every: Answers, answers: Any, of: Of) -> Aimed:
+    """Hold two answers against each other: two tokens exactly, longer answers by two explanations."""
+    if not isinstance(answers, tuple | list) or len(answers) != 2:
+        raise BadParameter(
+            f"answer must be a text, or two to hold against each other. Got {answers!r}."
+        )
+    loaded, starts = every.loaded, every.starts
+    both = [[every.tokens(row, one) for one in answers] for row in range(len(starts))]
+    for (one, _), (other, _) in both:
+        ids = [tuple(token.id for token in tokens) for tokens in (one, other)]
+        short = min(map(len, ids))
+        if ids[0][:short] == ids[1][:short]:
+            raise UnknownTarget(
+                f"One answer begins with the other: {answers!r}. A contrast needs two that exclude each other."
+            )
+    if all(len(tokens) == 1 for pair in both for tokens, _ in pair):
+        words = Vocabulary(loaded.tokenizer, loaded.vocabulary)
+        logits = foretell(loaded, starts)
+        firsts = [[tokens[0].id for tokens, _ in pair] for pair in both]
+        ready = [
+            read_at_end(start, columns(row, first), words)
+            for start, row, first in zip(starts, logits, firsts, strict=True)
+        ]
+        return Aimed(ready, TargetSpec(0, 1, of), forwards=1 + every.forwards)
+    for row, pair in enumerate(both):  # the same prompt for both
+        every.make_room(row, max(len(tokens) for tokens, _ in pair))
+    ready = [every.item(row, one) for row in range(len(starts)) for one in answers]
+    owners = tuple(row for row in range(len(starts)) for _ in answers)
+    return Aimed(ready, TargetSpec(0, None, of), owners, rather, every.forwards)

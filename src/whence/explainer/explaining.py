@@ -1,0 +1,74 @@
+"""Explaining inputs: taken in, aimed at, in batches, and returned in the shape in which they were asked for."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from whence.capture import trace
+from whence.capture.target import predictions
+from whence.core.types import Prediction
+from whence.data import batches
+from whence.explainer.aims import Asked, aim, shaped
+from whence.explainer.explanation import Explanation
+from whence.explainer.intake import take
+from whence.explainer.maker import Maker
+from whence.explainer.request import requests
+from whence.explainer.work import Progress, Tally
+
+
+def explanations(
+    maker: Maker,
+    given: Any,
+    about: Asked,
+    *,
+    method: str | Sequence[str] | None,
+    params: Mapping[str, Any] | None,
+    batch_size: int,
+    progress: Progress | None,
+) -> Any:
+    """Explain one input or several; see `Explainer.explain`."""
+    maker.require_head()
+    method = maker.method(about.reads) if method is None else method
+    asked = requests(method, params, maker.suited(about.reads).fillers)
+    items, single = take(given, maker.loaded, truncate=about.truncate, reads=about.reads)
+    aimed = aim(maker.loaded, items, about)
+    items = aimed.items
+    tally = Tally(progress, items, asked)
+    sharing = maker.sharing
+    policy = sharing.policy(items, batch_size, asks=not all(one.reads for one in asked))
+    policy = sharing.small_enough(policy, items, asked)
+    facts = maker.facts()
+    results: list[dict[str, Explanation]] = [{} for _ in items]
+    for chosen in batches(items, policy):
+        found = maker.explain(
+            [items[i] for i in chosen],
+            asked,
+            spec=aimed.spec,
+            policy=policy,
+            facts=facts,
+            tally=tally,
+            before=aimed.forwards,
+        )
+        for i, by_name in zip(chosen, found, strict=True):
+            results[i] = by_name
+    if aimed.owners is not None:
+        return shaped(aimed, results, asked, method, single)
+    every: list[Any] = [*results]
+    if isinstance(method, str):
+        every = [by_name[asked[0].name] for by_name in results]
+    return every[0] if single else every
+
+
+def predicted(maker: Maker, given: Any, about: Asked) -> Any:
+    """Return what the model says about one input or several; see `Explainer.predict`."""
+    maker.require_head()
+    loaded = maker.loaded
+    items, single = take(given, loaded, truncate=about.truncate, reads=about.reads)
+    aimed = aim(loaded, items, about)
+    found: list[Prediction | None] = [None] * len(aimed.items)
+    for chosen in batches(aimed.items, maker.sharing.policy(aimed.items)):
+        batch = maker.collate([aimed.items[i] for i in chosen])
+        seen = trace(loaded.model, batch, (), aimed.spec, loaded.task)
+        said = predictions(seen.logits, loaded.task, loaded.labels, batch.items)
+        for i, one in zip(chosen, said, strict=True):
+            found[i] = one
+    return found[0] if single and aimed.owners is None else found

@@ -1,0 +1,29 @@
+"""Average precision: does the map rank the pixels of what people outlined above the ground?"""
+
+from whence.metrics import Outcome, metric, ranked, untestable
+from whence.stats.segmentation import two_sided_precision
+from whence.trial import Trial
+from whence.trial.pixels import maps, unoutlined
+
+
+@metric(
+    "segmentation_ap",
+    kind="plausibility",
+    direction="higher",
+    range=(0, 1),
+    null="rankings",
+    takes="picture",
+    group="segmentation",
+    cite="Chefer, Gur & Wolf 2021, arXiv:2012.09838, with the masks of Guillaumin et al. 2014",
+    formula="AP of (1 - m, m) for (ground, object), m the map from 0 to 1, both channels thrown together; over a "
+    "data set the mean, mAP",
+    cost="no forward",
+    misleads_when="the map's sizes matter, not its order alone: a map that is near 0 but for one peak is sure of the "
+    "ground everywhere, and gets much where the ground is large",
+)
+def segmentation_ap(trial: Trial) -> Outcome:
+    """Go down from the surest pixels, of object and ground alike: the mean precision over the steps of recall."""
+    if why := unoutlined(trial):
+        return untestable(trial, why)
+    assert trial.mask is not None
+    return ranked(trial, two_sided_precision(maps(trial), trial.mask))

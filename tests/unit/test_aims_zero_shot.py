@@ -1,0 +1,118 @@
+"""Zero-shot classification by a model of entailment."""
+
+import numpy as np
+import pytest
+import torch
+
+from tests.heads import ARCHITECTURES, NLI, explainer, own
+from whence.core.errors import BadEncoding, BadParameter, NoHead, TooLong, UnknownTarget
+from whence.data.reading import REST
+
+TEXT = "a gripping, beautifully acted film"
+LABELS = ["thin", "well-made", "café"]
+NEAR = 1e-10  # float64, the same sums in another order
+
+
+def entailment(e, label, template="This example is {}."):
+    return own(e, TEXT, template.replace("{}", label)).logits[0]
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_the_prediction_is_the_softmax_of_the_entailment_logits(name):
+    e = explainer(name, "SequenceClassification", NLI)
+    found = e.explain(TEXT, labels=LABELS, method="gradient")
+    logits = torch.stack([entailment(e, label)[2] for label in LABELS])
+    shares = dict(zip(LABELS, logits.softmax(0).tolist(), strict=True))
+    assert found.prediction.probabilities == pytest.approx(shares, rel=NEAR)
+    assert found.prediction.label == found.target.label == max(shares, key=shares.get)
+    assert found.prediction.index == found.target.index == 0
+    assert e.predict(TEXT, labels=LABELS).probabilities == pytest.approx(shares, rel=NEAR)
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_what_is_explained_is_the_entailment_of_the_labels_sentence(name):
+    e = explainer(name, "SequenceClassification", NLI)
+    for label in (*LABELS, "runner-up"):
+        found = e.explain(TEXT, labels=LABELS, target=label, method="integrated_gradients")
+        row = entailment(e, found.target.label)
+        rest = float(torch.logsumexp(row[:2], 0))
+        assert found.prediction.logits == pytest.approx([float(row[2]), rest], rel=NEAR)
+        assert found.source.pair == f"This example is {found.target.label}."
+        # The rule of integration is exact to 1e-6 along smooth paths; DistilBERT's head has a kink (ReLU).
+        assert abs(found.axioms["completeness"]) < (0.05 if name == "distilbert" else 1e-6)
+    order = sorted(LABELS, key=lambda one: -float(entailment(e, one)[2]))
+    assert found.target.label == order[1]
+    assert found.prediction.label == order[0]
+
+
+def test_it_is_what_the_pair_has_for_entailment():
+    e = explainer("bert", "SequenceClassification", NLI)
+    methods = ["attcat", "leave_one_out", "integrated_gradients", "attn_lrp", "lime"]
+    found = e.explain(TEXT, labels=LABELS, target="café", template="It is {}!", method=methods)
+    pair = e.explain((TEXT, "It is café!"), target="entailment", method=methods)
+    for name in methods:
+        np.testing.assert_allclose(found[name].scores, pair[name].scores, atol=1e-9)
+
+
+def test_one_label_is_entailed_or_not():
+    e = explainer("bert", "SequenceClassification", NLI)
+    found = e.explain(TEXT, labels=["thin"], method="gradient")
+    share = float(entailment(e, "thin").softmax(0)[2])
+    assert found.prediction.probabilities == pytest.approx({"thin": share, REST: 1 - share})
+
+
+def test_a_batch_is_its_singles():
+    e = explainer("bert", "SequenceClassification", NLI)
+    texts = [TEXT, "the plot is thin", "café"]
+    methods = ["attcat", "leave_one_out"]
+    for text, together in zip(texts, e.explain(texts, labels=LABELS, method=methods), strict=True):
+        alone = e.explain(text, labels=LABELS, method=methods)
+        for name in methods:
+            assert alone[name].prediction.label == together[name].prediction.label
+            np.testing.assert_allclose(alone[name].scores, together[name].scores, atol=1e-9)
+
+
+def test_only_the_text_is_cut():
+    e = explainer("bert", "SequenceClassification", NLI)
+    long = "thin plot " * 40
+    with pytest.raises(TooLong):
+        e.explain(long, labels=LABELS)
+    found = e.explain(long, labels=LABELS, truncate=True, method="gradient")
+    said = " ".join(t.text for t in found.tokens if t.segment == 1 and not t.special)
+    assert said.endswith(".") and found.source.dropped
+
+
+def test_trust_tests_the_entailment():
+    e = explainer("bert", "SequenceClassification", NLI)
+    found = e.explain(TEXT, labels=LABELS, method="leave_one_out")
+    card = found.trust().to_dict()
+    assert card["prediction"]["probabilities"] == dict(found.prediction.probabilities)
+
+
+def test_what_cannot_be_asked_is_refused():
+    e = explainer("bert", "SequenceClassification", NLI)
+    with pytest.raises(NoHead, match="models of entailment"):
+        explainer("bert", "SequenceClassification", ("bad", "good")).explain(TEXT, labels=LABELS)
+    with pytest.raises(BadParameter, match="at least one label"):
+        e.explain(TEXT, labels=[])
+    with pytest.raises(BadParameter, match="no empty one"):
+        e.explain(TEXT, labels=["thin", " "])
+    with pytest.raises(BadParameter, match="'thin' is given twice"):
+        e.explain(TEXT, labels=["thin", "thin "])
+    with pytest.raises(BadParameter, match="a list of texts"):
+        e.explain(TEXT, labels="thin")
+    with pytest.raises(BadParameter, match="a list of texts"):
+        e.explain(TEXT, labels=[1, 2])
+    with pytest.raises(BadParameter, match="a list of texts"):
+        e.explain(TEXT, labels=3)
+    for template in ("It is so.", "{} or {}", ""):
+        with pytest.raises(BadParameter, match="template is a sentence"):
+            e.explain(TEXT, labels=LABELS, template=template)
+    with pytest.raises(UnknownTarget, match="There is no target 'entailment'"):
+        e.explain(TEXT, labels=LABELS, target="entailment")
+    with pytest.raises(BadParameter, match="one label at a time"):
+        e.explain(TEXT, labels=LABELS, target=("thin", "café"))
+    with pytest.raises(BadEncoding, match="takes one text"):
+        e.explain((TEXT, "café"), labels=LABELS)
+    with pytest.raises(BadParameter, match="template"):
+        e.explain(TEXT, template="It is {}.")

@@ -1,0 +1,211 @@
+"""One picture, from whatever was given, and what is refused on the way."""
+
+import os
+import struct
+import zlib
+from io import BytesIO, StringIO
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from whence.core.errors import BadPicture
+from whence.data import image
+
+
+def drawn(width=20, height=12):
+    """A picture whose pixels are all different: red grows to the right, green downwards."""
+    rows, columns = np.mgrid[:height, :width]
+    return np.stack([columns * 10, rows * 20, np.full_like(rows, 7)], axis=2).astype(np.uint8)
+
+
+def as_bytes(picture, kind="PNG", **more):
+    stream = BytesIO()
+    picture.save(stream, kind, **more)
+    return stream.getvalue()
+
+
+def test_every_way_to_give_a_picture_gives_the_same(tmp_path):
+    pixels = drawn()
+    file = tmp_path / "drawn.png"
+    Image.fromarray(pixels).save(file)
+
+    class Stored:
+        def read(self):
+            return file.read_bytes()
+
+    ways = [pixels, pixels / 255, Image.fromarray(pixels), file, str(file), file.read_bytes(), Stored()]  # fmt: skip
+    for way in ways:
+        found = image.opened(way)
+        assert found.mode == "RGB"
+        np.testing.assert_array_equal(np.asarray(found), pixels)
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "WEBP", "GIF", "BMP", "TIFF", "PPM"])
+def test_kinds_of_files(kind):
+    found = image.opened(as_bytes(Image.fromarray(drawn()), kind))
+    assert found.size == (20, 12) and found.mode == "RGB"
+
+
+def test_colours_become_rgb():
+    grey = Image.fromarray(np.full((4, 5), 90, np.uint8))
+    assert np.asarray(image.opened(grey)).tolist() == [[[90] * 3] * 5] * 4
+    deep = Image.fromarray(np.full((4, 5), 65535 // 2, np.uint16))
+    # 32767 / 65535 of 255 is 127.498.
+    assert np.asarray(image.opened(deep)).tolist() == [[[127] * 3] * 5] * 4
+    cmyk = Image.fromarray(np.zeros((4, 5, 4), np.uint8), mode="CMYK")
+    assert np.asarray(image.opened(cmyk)).tolist() == [[[255] * 3] * 5] * 4
+    # Half of black over white; where nothing is seen, white, whatever colour hides there.
+    clear = np.zeros((1, 2, 4), np.uint8)
+    clear[0, 0, 3] = 128
+    assert np.asarray(image.opened(clear)).tolist() == [[[127] * 3, [255] * 3]]
+    palette = Image.fromarray(drawn()).convert("P")
+    assert image.opened(as_bytes(palette, "GIF")).mode == "RGB"
+    first = palette.getpixel((0, 0))
+    hidden = image.opened(as_bytes(palette, "PNG", transparency=first))
+    assert hidden.getpixel((0, 0)) == (255, 255, 255)
+
+
+@pytest.mark.parametrize(
+    ("values", "eight"),
+    [
+        (np.array([[0, 255]], np.uint16), [0, 1]),  # sixteen bits, all dark: 0.99 of eight
+        (np.array([[0.0, 0.5, 1.0]], np.float32), [0, 128, 255]),  # shares of white
+        (np.array([[0.0, 51.0, 255.0]], np.float32), [0, 51, 255]),
+        (np.array([[-0.1, 0.0, 0.1]], np.float32), [0, 128, 255]),  # stretched
+        (np.full((1, 2), 70_000, np.int32), [0, 0]),  # nothing to stretch
+    ],
+)
+def test_deep_greys(values, eight):
+    assert np.asarray(image.opened(Image.fromarray(values)))[0, :, 0].tolist() == eight
+
+
+def test_a_picture_is_turned_as_its_camera_says():
+    turned = Image.Exif()
+    turned[0x0112] = 6  # lies on its side
+    raw = as_bytes(Image.fromarray(drawn()), "JPEG", exif=turned, quality=100)
+    found = image.opened(raw)
+    assert found.size == (12, 20)
+    red = np.asarray(found)[:, :, 0].astype(int)
+    assert red[-1].mean() - red[0].mean() > 150  # what grew to the right now grows downwards
+
+
+def test_what_a_camera_wrote_may_be_broken():
+    """Warnings are errors in tests."""
+    raw = as_bytes(Image.fromarray(drawn()), "JPEG", exif=b"Exif\0\0II*\0\xff\xff\xff\xff")
+    assert image.opened(raw).size == (20, 12)
+
+
+def test_of_an_animation_the_first_picture_is_taken():
+    first, second = (Image.new("RGB", (6, 6), colour) for colour in ("red", "blue"))
+    raw = as_bytes(first, "GIF", save_all=True, append_images=[second])
+    assert np.asarray(image.opened(raw))[0, 0].tolist() == [255, 0, 0]
+
+
+def png_of(width, height, rows=b""):
+    """A PNG file that says how large it is, and holds what it is given."""
+
+    def chunk(kind, body):
+        return (
+            struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+        )
+
+    head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    parts = [chunk(b"IHDR", head), chunk(b"IDAT", zlib.compress(rows)), chunk(b"IEND", b"")]
+    return b"\x89PNG\r\n\x1a\n" + b"".join(parts)
+
+
+@pytest.mark.parametrize("side", [9_000, 60_000, 2**31 - 1])
+def test_a_bomb_is_refused_before_it_is_unpacked(side, monkeypatch):
+    monkeypatch.setattr(Image.Image, "load", lambda *_: pytest.fail("a pixel was read"))
+    with pytest.raises(BadPicture, match="pixels"):
+        image.opened(png_of(side, side), "bomb.png")
+
+
+def test_a_frame_larger_than_its_animation_is_refused():
+    raw = bytearray(as_bytes(Image.fromarray(drawn()).convert("P"), "GIF"))
+    frame = raw.index(b",\0\0\0\0")  # where a frame begins, at the upper left
+    raw[frame + 5 : frame + 9] = struct.pack("<HH", 65535, 65535)
+    with pytest.raises(BadPicture, match="pixels"):
+        image.opened(bytes(raw))
+
+
+def test_where_pil_itself_warns_of_a_bomb_it_is_refused(monkeypatch):
+    monkeypatch.setattr(
+        Image, "MAX_IMAGE_PIXELS", 200
+    )  # 240 are given; twice as many would be an error
+    with pytest.raises(BadPicture, match="unpacked safely"):
+        image.opened(as_bytes(Image.fromarray(drawn())))
+
+
+def test_a_file_that_is_too_large_is_not_read(tmp_path, monkeypatch):
+    file = tmp_path / "large.png"
+    file.write_bytes(as_bytes(Image.fromarray(drawn())))
+    monkeypatch.setattr(image, "_BYTES", 10)
+    monkeypatch.setattr(Path, "read_bytes", lambda _: pytest.fail("it was read"))
+    with pytest.raises(BadPicture, match="MB"):
+        image.opened(file)
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [b"", b"not a picture", b"\x89PNG\r\n\x1a\n", b"<svg/>"],
+    ids=["nothing", "text", "only a head", "svg"],
+)
+def test_what_is_no_whole_picture_is_refused(raw):
+    with pytest.raises(BadPicture, match=r"'x\.png'"):
+        image.opened(raw, "x.png")
+
+
+@pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "PPM"])
+def test_files_cut_off_anywhere_are_refused_or_read(kind):
+    """No cut leads to another kind of error; some decoders read what is there."""
+    raw = as_bytes(Image.fromarray(drawn(60, 50)), kind)
+    refused = 0
+    for cut in range(0, len(raw), max(1, len(raw) // 60)):
+        try:
+            assert image.opened(raw[:cut]).size == (60, 50)
+        except BadPicture:
+            refused += 1
+    assert refused > 10
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+def test_what_has_no_end_is_not_waited_for(kind, tmp_path):
+    path = Path("/dev/zero")
+    if kind == "pipe":
+        path = tmp_path / "pipe"
+        os.mkfifo(path)
+    with pytest.raises(BadPicture, match="no ordinary file"):
+        image.opened(path)
+
+
+def test_folders_and_links_that_lead_nowhere_are_named(tmp_path):
+    loop = tmp_path / "loop.png"
+    loop.symlink_to(loop)
+    for path in (tmp_path, loop):
+        with pytest.raises(BadPicture, match=f"Cannot read '{path.name}'"):
+            image.opened(path)
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (Path("nowhere/cat.png"), "No such file"),
+        ("a\0b.png", "null byte"),
+        ("https://example.org/cat.png", "fetches nothing"),
+        (StringIO("/etc/hostname"), "holds text"),
+        (np.zeros((3, 4, 5)), r"\(3, 4, 5\)"),
+        (np.zeros((4, 5, 3), np.int64), "int64"),
+        (np.full((4, 5, 3), 2.0), "from 0 to 1"),
+        (np.full((4, 5, 3), np.nan), "from 0 to 1"),
+        (np.zeros((0, 5, 3), np.uint8), "empty"),
+        (Image.fromarray(np.full((2, 2), np.nan, np.float32)), "NaN"),
+        (Image.new("RGB", (0, 5)), "empty"),
+        (42, "a int"),
+    ],
+)
+def test_what_is_no_picture_is_named(given, says):
+    with pytest.raises(BadPicture, match=says):
+        image.opened(given)
