@@ -66,6 +66,16 @@ def test_there_is_room_for_an_answer(short) -> None:
         short.explain("a gripping, beautifully acted", answer=" film film", method="grad_x_input")
 
 
+def test_an_answer_that_ends_where_the_context_does_says_so(short) -> None:
+    prompt = "Once upon a time"
+    held = short.loaded.max_length - len(short.trace(prompt, needs=()).batch.items[0])
+    full = short.generate(prompt, held + 5, method="grad_x_input")
+    assert len(full.to_dict()["output_tokens"]) == held
+    assert f"context is full after {held} tokens" in str(full)
+    some = short.generate(prompt, held, method="grad_x_input")
+    assert not some.to_dict()["full"] and "context is full" not in str(some)
+
+
 def test_both_answers_of_a_contrast_have_one_prompt(short) -> None:
     longest = short.explain(PROMPT, answer=" film", method="grad_x_input", truncate=True)
     for answers in ((" film", " a"), (" a", " film")):

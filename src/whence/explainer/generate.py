@@ -114,6 +114,10 @@ def generated(
         steps=steps,
         contrast=wanted.contrast,
     )
+    # Given an answer, it is that; else fewer tokens than asked for are those that there was room for, or an end.
+    taken = (len(start.answer) or len(start)) + len(outputs)
+    short = wanted.answer is None and len(outputs) < wanted.tokens
+    payload["full"] = short and taken == loaded.max_length
     payload["seconds"] = time.perf_counter() - started
     return Generation(payload, tuple(explanations))
 

@@ -1107,6 +1107,11 @@ export interface components {
             /** Earlier */
             earlier: number[][];
             /**
+             * Full
+             * @default false
+             */
+            full: boolean;
+            /**
              * Granularity
              * @enum {string}
              */

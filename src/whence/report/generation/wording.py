@@ -140,5 +140,9 @@ def percent(value: float | None) -> str:
 
 def notes(payload: Facts) -> list[str]:
     """Say what else a reader must know."""
-    said = cut(payload)
-    return [said] if said else []
+    said = [cut(payload)]
+    if payload.get("full"):
+        said.append(
+            f"The model's context is full after {len(payload['output_tokens'])} tokens: it cannot go on."
+        )
+    return [one for one in said if one]

@@ -49,6 +49,7 @@ class Generated(Given):
     model: ModelFacts
     input: Source
     text: str  # what was generated
+    full: bool = False  # whether it ends because the model takes no more
     method: str
     signed: bool
     granularity: Granularity
