@@ -36,9 +36,8 @@ class Recipe:
     layers: int = 6
     heads: int = 4
     inner: int = 256
-    temper: float = (
-        4.0  # what the logits are divided by at the end; a power of two, so that no answer changes
-    )
+    # What the logits are divided by at the end; a power of two, so that no answer changes.
+    temper: float = 4.0
 
 
 class Pictures(NamedTuple):

@@ -31,7 +31,7 @@ from bench.science.heads import (
     rows,
 )
 from bench.science.tasks_page import markdown
-from bench.science.transformers import rounded
+from bench.science.transformers import RESULTS, ROOT, SHARED, rounded
 
 import whence
 from whence.core.io import write_text
@@ -39,9 +39,7 @@ from whence.data.examples import Example, Span, marked, sample
 from whence.explainer import Explainer
 from whence.stats import bootstrap
 
-ROOT = Path(__file__).resolve().parents[2]
-SHARED = Path(os.environ.get("WHENCE_SHARED", ROOT.parent / "shared"))
-RESULTS = ROOT / "bench" / "results" / "tasks.json"
+RESULT = RESULTS / "tasks.json"
 PAGE = ROOT / "docs" / "science" / "tasks.md"
 BASE = "models/minilm-base"
 NLI = ("data/nli/esnli_dev.jsonl.gz", "data/nli/esnli_test.jsonl.gz")
@@ -234,7 +232,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--limit", type=int, default=200, help="examples to explain")
     parser.add_argument("--tested", type=int, default=3000, help="pairs to measure accuracy on")
-    parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--out", type=Path, default=RESULT)
     parser.add_argument("--page", action="store_true", help="write the page, and measure nothing")
     options = parser.parse_args(arguments)
     names = options.names or ["nli", "answers"]
@@ -242,8 +240,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(f"no {unknown[0]!r}; there are {', '.join(EPOCHS)}")
     if not options.page:
         measure(names, options)
-    if options.out == RESULTS and RESULTS.is_file():
-        write_text(PAGE, markdown(json.loads(RESULTS.read_text("utf-8"))))
+    if options.out == RESULT and RESULT.is_file():
+        write_text(PAGE, markdown(json.loads(RESULT.read_text("utf-8"))))
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ const MADE: Generated = {
   model: { name: "stories", fingerprint: "x", labels: [] },
   input: { text: "the dog", pair: null, dropped: 0 },
   text: " ran\n",
+  full: false,
   method: "attcat",
   signed: true,
   granularity: "word",

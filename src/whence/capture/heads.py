@@ -21,9 +21,7 @@ class Head:
     """One of the model's own outputs."""
 
     value: Tensor  # (batch, ...), without its graph
-    number: (
-        int | None
-    )  # on the tape; None where it came out of something that PyTorch does not show
+    number: int | None  # on the tape; None where PyTorch does not show what it came out of
 
 
 def slopes(heads: Mapping[str, Head], batch: Batch, targets: Targets) -> dict[str, Tensor]:

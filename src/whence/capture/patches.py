@@ -124,4 +124,7 @@ def _refused(model: Any, pixels: Tensor, error: Exception) -> BadPicture:
             "picture itself, or pixels of that size."
         )
     reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-    return BadPicture(f"{name} does not take pixels of {tuple(pixels.shape[1:])}: {reason}")
+    return BadPicture(
+        f"{name} does not take pixels of {tuple(pixels.shape[1:])}: {reason}. Give the picture itself, or what the "
+        "model's image processor returned."
+    )

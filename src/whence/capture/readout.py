@@ -58,6 +58,9 @@ def read(output: Any, batch: Batch, model: str) -> Tensor:
         raise NoHead(
             f"{model} has no classification head: it gives no logits of (inputs, labels). "
             "Load a model ...ForSequenceClassification."
+            if flat
+            else f"{model} gives no logits of (inputs, tokens, outputs), as a model of its name should. Load a model "
+            "of transformers' own, or one that gives the same."
         )
     if reading is None:
         return logits

@@ -3,7 +3,7 @@
 from typing import Any
 
 from whence.capture.recorder import Recorder
-from whence.capture.sides import Sides, two_sides
+from whence.capture.sides import UNATTENDING, Sides, two_sides
 from whence.core.errors import NotCapturable
 from whence.data import Batch
 
@@ -22,17 +22,16 @@ def why_not(
 ) -> NotCapturable | None:
     """Say why attention methods cannot work: attention not seen, not in every layer, or not one square map."""
     name = type(model).__name__
-    use = "Use gradient, grad_x_input or leave_one_out, which need no attention."
     if sides is not None:
         return sides.refusal(name)
     if getattr(model.config, "is_encoder_decoder", False):
         return NotCapturable(
-            f"{name} has an encoder and a decoder; one attention row cannot explain both. {use}"
+            f"{name} has an encoder and a decoder; one attention row cannot explain both. {UNATTENDING}"
         )
     if not recorder.layers:
         return NotCapturable(
             f"No attention was seen in {name}: it uses neither transformers' attention interface nor PyTorch's "
-            f"attention function, and multiplies no softmax with values. {use}"
+            f"attention function, and multiplies no softmax with values. {UNATTENDING}"
         )
     if pooled:
         return NotCapturable(
@@ -44,7 +43,7 @@ def why_not(
     if picture is not None and not picture.tokens:
         return NotCapturable(
             f"{name} does not keep one token for each patch from the first layer to the last (it attends within "
-            f"windows, or merges patches): there is no one map over its patches. {use}"
+            f"windows, or merges patches): there is no one map over its patches. {UNATTENDING}"
         )
     length = batch.real.shape[1]
     for index, layer in enumerate(recorder.layers):
@@ -52,11 +51,11 @@ def why_not(
         if shape != (length, length):
             return NotCapturable(
                 f"Layer {index} of {name} attends over {shape[0]} x {shape[1]} places, the input has {length} "
-                f"tokens: its attention is not one map over the tokens. {use}"
+                f"tokens: its attention is not one map over the tokens. {UNATTENDING}"
             )
         if layer.hidden is None:
             return NotCapturable(
-                f"Layer {index} of {name} is not a block in a list of layers. {use}"
+                f"Layer {index} of {name} is not a block in a list of layers. {UNATTENDING}"
             )
     expected = getattr(model.config, "num_hidden_layers", None)
     if isinstance(expected, int):
@@ -64,7 +63,7 @@ def why_not(
     if isinstance(expected, int) and expected != len(recorder.layers):
         return NotCapturable(
             f"{name} has {expected} layers, but attention was seen in {len(recorder.layers)}: the others move "
-            f"information in another way. {use}"
+            f"information in another way. {UNATTENDING}"
         )
     return None
 

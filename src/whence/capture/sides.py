@@ -22,6 +22,8 @@ _BOTH = (
     "generic_attention, raw_attention, rollout, attention_gradient, attcat, cat and full_lrp follow both sides; "
     "attn_lrp, cp_lrp, gradient methods, leave_one_out and the like need no maps."
 )
+# What works without a map, for the errors where there is none.
+UNATTENDING = "Use gradient, grad_x_input or leave_one_out, which need no attention."
 # How configurations call the number of layers: of the encoder, of the decoder.
 _NAMES = (
     ("encoder_layers", "decoder_layers"),
@@ -95,11 +97,11 @@ def two_sides(
 ) -> Sides | NotCapturable:
     """Tell an encoder's attention from a decoder's by order and shape, or say why that cannot be done."""
     name = type(model).__name__
-    use = "Use gradient, grad_x_input or leave_one_out, which need no attention."
     counts = _counts(model.config)
     if counts is None:
         return NotCapturable(
-            f"The configuration of {name} does not say how many layers its encoder and its decoder have. {use}"
+            f"The configuration of {name} does not say how many layers its encoder and its decoder have. "
+            f"{UNATTENDING}"
         )
     encoders, decoders = counts
     expected = [(sources, sources)] * encoders + [(targets, targets), (targets, sources)] * decoders
@@ -108,10 +110,12 @@ def two_sides(
         return NotCapturable(
             f"{name} has {encoders} encoder and {decoders} decoder layers. The {len(shapes)} attention calls that "
             "were seen are not one for each of the former and, for each of the latter, one over the decoder's tokens "
-            f"and one over the source. {use}"
+            f"and one over the source. {UNATTENDING}"
         )
     if any(layer.hidden is None for layer in layers):
-        return NotCapturable(f"The layers of {name} are not blocks in a list of layers. {use}")
+        return NotCapturable(
+            f"The layers of {name} are not blocks in a list of layers. {UNATTENDING}"
+        )
     rest = layers[encoders:]
     pairs = [DecoderLayer(*pair) for pair in zip(rest[::2], rest[1::2], strict=True)]
     return Sides(list(layers[:encoders]), pairs, sources)
@@ -132,6 +136,6 @@ def numbered(layers: list[_Layer], index: int) -> _Layer:
     if not -len(layers) <= index < len(layers):
         raise BadParameter(
             f"There is no layer {index}: the model has {len(layers)}, counted from 0 at the input "
-            f"(or from -1 at the output)."
+            "(or from -1 at the output)."
         )
     return layers[index]

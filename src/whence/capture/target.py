@@ -39,11 +39,13 @@ class TargetSpec:
     against: "Output | None"
     of: Of
 
+    def __post_init__(self) -> None:
+        if self.of not in ("logit", "probability"):
+            raise BadParameter(f"of must be 'logit' or 'probability'. Got {self.of!r}.")
+
     @classmethod
     def parse(cls, asked: Any, labels: tuple[str, ...], of: Of = "logit") -> "TargetSpec":
         """Read a label, an index, "predicted", "runner-up", or a contrast of two of these."""
-        if of not in ("logit", "probability"):
-            raise BadParameter(f"of must be 'logit' or 'probability'. Got {of!r}.")
         if isinstance(asked, str) and asked not in labels and ":" in asked:
             asked = _contrast(asked, labels)
         if not isinstance(asked, tuple | list):

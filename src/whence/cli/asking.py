@@ -39,12 +39,6 @@ def _registered(kind: str, room: str, start: str) -> list[str]:
     return sorted(name for name in names if name.startswith(start))
 
 
-Given = Annotated[
-    str,
-    typer.Argument(
-        help="The text to explain; - reads it from standard input. Put -- before a text that starts with a dash.",
-    ),
-]
 Pair = Annotated[
     str | None,
     typer.Option(
@@ -58,19 +52,14 @@ Method = Annotated[
     list[str] | None,
     typer.Option(help="How to explain; may be given several times.", autocompletion=method_names),
 ]
-Aim = Annotated[
-    str | None,
-    typer.Option(
-        help="A label or index, predicted (default), runner-up, or a contrast: positive:negative. Of an answer: "
-        "start, end, span, or its text; of a mask, a word."
-    ),
-]
+_AIM = (
+    "A label or index, predicted (default), runner-up, or a contrast: positive:negative. Of an answer: start, end, "
+    "span, or its text; of a mask, a word."
+)
+Aim = Annotated[str | None, typer.Option(help=_AIM)]
 Aims = Annotated[
     list[str] | None,
-    typer.Option(
-        help="A label or index, predicted (default), runner-up, or a contrast: positive:negative. Of an answer: "
-        "start, end, span, or its text; of a mask, a word. May be given several times: each is explained."
-    ),
+    typer.Option(help=f"{_AIM} May be given several times: each is explained."),
 ]
 At = Annotated[
     str | None,

@@ -78,7 +78,7 @@ def explain(
             generating.prompt(what, beside),
             generate,
             model=what.model,
-            methods=method or ["attcat"],
+            methods=method or [],
             param=param,
             answer=answer,
             granularity=granularity,

@@ -103,10 +103,11 @@ def generate(
     with working(f"loading {model}") as (console, report):
         with importing():
             from whence.explainer import load
-            from whence.explainer.request import requests
+            from whence.explainer.request import DEFAULT, requests
 
-            requests(methods, given, asking.ANY_FILLERS, from_text=True)
+            requests(methods or DEFAULT, given, asking.ANY_FILLERS, from_text=True)
             explainer = load(model, device=device, dtype=dtype, revision=revision)
+        methods = methods or [explainer.default_method()]
         (asked,) = requests(methods, given, explainer.fillers, from_text=True)
         found = explainer.generate(
             text,

@@ -61,12 +61,10 @@ class Subject:
         """Read the picture, if there is one: what is wrong with it is said before a model is loaded."""
         if self.image is None:
             return {}
-        from whence.data.image import opened
+        from whence.data.image import name_of, opened
+        from whence.data.pictures import Stored
 
-        picture = opened(self.image)
-        # The name that goes with the explanation: pixels alone have none.
-        setattr(picture, "filename", Path(self.image).name)  # noqa: B010
-        return {"image": picture}
+        return {"image": Stored(opened(self.image), name_of(self.image))}
 
     def check(self, explainer: "Explainer") -> None:
         """Refuse a picture beside a text where the model takes only one of them."""

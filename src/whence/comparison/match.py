@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from whence.core.errors import BadParameter, BadTokenizer, NoTokenizer
+from whence.core.errors import BadParameter, BadTokenizer, NoTokenizer, short
 from whence.core.types import Token
 from whence.explainer import Explainer
 
@@ -55,7 +55,7 @@ def check_tokens(
         f"{side[place].text!r} (id {side[place].id})" if place < len(side) else "nothing"
         for side in (one, other)
     ]
-    said = "An input" if text is None else repr(text if len(text) <= 40 else f"{text[:37]}...")
+    said = "An input" if text is None else repr(short(text))
     raise BadTokenizer(
         f"{said} is read differently: at token {place} {names[0]!r} has {shown[0]}, {names[1]!r} {shown[1]}. "
         f"{_NEXT}"

@@ -193,6 +193,11 @@ def all_errors() -> list[type[WhenceError]]:
     return [leaf for branch in WhenceError.__subclasses__() for leaf in branch.__subclasses__()]
 
 
+def short(text: str, most: int = 40) -> str:
+    """Return a text as an error quotes it: its end is cut off where it is longer than `most` characters."""
+    return text if len(text) <= most else text[: most - 3] + "..."
+
+
 def did_you_mean(name: str, known: list[str]) -> str:
     """Return " Did you mean 'x'?" when something known is near, else nothing."""
     from difflib import get_close_matches

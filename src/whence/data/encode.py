@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from whence.core.errors import BadEncoding, BadTokenizer, EmptyText, NoTokenizer, TooLong
+from whence.core.errors import BadEncoding, BadTokenizer, EmptyText, NoTokenizer, TooLong, short
 from whence.core.types import Source, Token, Word
 from whence.data.align import aligned
 from whence.data.picture import Picture
@@ -79,7 +79,7 @@ def encode(
         _check_text(part)
     if tokenizer is None:
         raise NoTokenizer(
-            f"The text {_short(text)!r} cannot be explained: the model has no tokenizer. Pass one "
+            f"The text {short(text)!r} cannot be explained: the model has no tokenizer. Pass one "
             "(whence.load(model, tokenizer=...)), or give encoded input: a mapping with 'input_ids'."
         )
     encoded = _encode(tokenizer, text, pair, None, special, said=said)
@@ -102,7 +102,7 @@ def encode(
     tokens = _tokens(encoded, tokenizer, text, pair)
     if all(token.special for token in tokens):
         raise EmptyText(
-            f"The tokenizer makes nothing of {_short(text)!r}: only special tokens are left. Give other text."
+            f"The tokenizer makes nothing of {short(text)!r}: only special tokens are left. Give other text."
         )
     words = [
         word
@@ -142,10 +142,6 @@ def _check_text(text: Any) -> None:
         raise BadEncoding(
             f"The text has a character that is no Unicode text ({text[error.start]!r} at {error.start}). Remove it."
         ) from None
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= 40 else text[:37] + "..."
 
 
 def _encode(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from whence.core.errors import BadPicture
+from whence.core.errors import BadPicture, short
 from whence.data.shapes import named
 
 if TYPE_CHECKING:
@@ -67,10 +67,6 @@ def name_of(given: Any) -> str:
     return Path(own).name if isinstance(own, str) and own else "the picture"
 
 
-def _short(name: str) -> str:
-    return name if len(name) <= 60 else name[:57] + "..."
-
-
 def _is_image(given: Any) -> bool:
     # By its class, not by an import: whoever gives one has imported PIL, nobody else need pay for it.
     return any(kind.__module__ == "PIL.Image" for kind in type(given).__mro__)
@@ -85,7 +81,7 @@ def _bytes_of(path: Path, name: str) -> bytes:
         found = path.stat()
         if found.st_size > _BYTES:
             raise BadPicture(
-                f"{name!r} has {found.st_size / 2**20:.0f} MB; files of at most {_BYTES >> 20} are read as "
+                f"{name!r} has {found.st_size / 2**20:.0f} MB; files of at most {_BYTES >> 20} MB are read as "
                 "pictures. Make it smaller."
             )
         # A pipe would be waited for without end, and a device has no end.
@@ -99,7 +95,7 @@ def _bytes_of(path: Path, name: str) -> bytes:
         if str(path).startswith(("http:", "https:")):
             why = "whence fetches nothing from the network; save the picture first"
         raise BadPicture(
-            f"Cannot read {_short(name)!r}: {why}. Give the path of a picture: {ALLOWED}."
+            f"Cannot read {short(name, 60)!r}: {why}. Give the path of a picture: {ALLOWED}."
         ) from None
 
 
@@ -137,7 +133,7 @@ def _read(raw: bytes, name: str) -> "Image":
 def _check_size(size: tuple[int, int], name: str) -> None:
     width, height = size
     if not width or not height:
-        raise BadPicture(f"{name!r} is empty: {width} x {height} pixels.")
+        raise BadPicture(f"{name!r} is empty: {width} x {height} pixels. Give another.")
     if width * height > LIMIT:
         raise _too_large(name, f"{width} x {height} pixels")
 

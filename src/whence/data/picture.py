@@ -36,9 +36,7 @@ class Picture:
     lead: int  # tokens of the model before the first patch: a class token, registers
     tokens: int  # tokens of the model in all; 0: the model has no one row of them (windows)
     black: tuple[float, ...]  # by channel: what black is after normalisation
-    shown: np.ndarray[
-        Any, np.dtype[np.uint8]
-    ]  # (height, width, 3): what the model sees, for people
+    shown: np.ndarray[Any, np.dtype[np.uint8]]  # (height, width, 3): what it sees, for people
     name: str | None = None
     hidden: frozenset[int] = frozenset()  # patches that are taken away
     blot: bytes | None = None  # pixels that are covered: their bits, row by row

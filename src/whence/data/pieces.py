@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal, get_args
+from typing import Literal, cast, get_args
 
 from whence.core.errors import BadEncoding, BadParameter, did_you_mean
 from whence.core.types import Token, Word
@@ -52,7 +52,7 @@ def check(granularity: str) -> Granularity:
         raise BadParameter(
             f"granularity must be one of {', '.join(known)}. Got {granularity!r}.{near}"
         )
-    return granularity  # type: ignore[return-value]
+    return cast(Granularity, granularity)
 
 
 def unmarked(text: str) -> tuple[str, tuple[Span, ...]]:

@@ -123,3 +123,4 @@ class Similarity:
 
 Reading = AtPlace | Column | Entity | Span | Continuation | Similarity
 REST = "(anything else)"  # the name of what is left over
+NAMED = 20  # of a vocabulary: so many outputs have a column of their own

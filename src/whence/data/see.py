@@ -78,7 +78,7 @@ def _processed(given: Any, processor: Any) -> Tensor:
     except (ValueError, TypeError, RuntimeError) as error:
         raise BadPicture(
             f"The image processor cannot take {name_of(given)!r} of {picture.width} x {picture.height} pixels: "
-            f"{error}"
+            f"{error}. Give another picture, or pixels: a mapping with 'pixel_values'."
         ) from None
     return torch.from_numpy(np.array(found[0]))
 

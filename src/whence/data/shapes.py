@@ -20,9 +20,7 @@ SIDE = 64  # pixels
 POINTS = 8  # along each side of a pixel: coverage is counted at 8 x 8 points
 SMALLEST, LARGEST = 13.0, 20.0  # the square root of an object's area, in pixels
 GAP = 1.0  # at least so many pixels between the circles around two objects: they never overlap
-APART = (
-    0.45  # the distance of an object's colour from both colours of the ground, in RGB from 0 to 1
-)
+APART = 0.45  # at least, in RGB from 0 to 1: an object's colour from both colours of the ground
 PREFIX = "shapes:"
 _DIGITS = 18  # of a picture's number: there are enough, and very long ones are slow to read
 

@@ -51,9 +51,8 @@ def _aims(
         yield label, [number for number, truth in enumerate(truths) if truth == label]
     for number, truth in enumerate(truths):
         if truth is None:
-            refuse(
-                number, BadExamples("The example has no label, and its own was to be explained.")
-            )
+            why = "The example has no label, and its own was to be explained. Give it one, or another target."
+            refuse(number, BadExamples(why))
 
 
 def _truths(given: Sequence[Example], loaded: Loaded, *, must: bool) -> list[int | None]:

@@ -53,8 +53,6 @@ class Wanted:
             raise BadParameter(
                 f"tokens must be a whole number from 1 to {MOST}. Got {self.tokens!r}."
             )
-        if self.of not in ("logit", "probability"):
-            raise BadParameter(f"of must be 'logit' or 'probability'. Got {self.of!r}.")
 
 
 def generated(
@@ -70,6 +68,7 @@ def generated(
     """Let the model go on from a prompt, or take the answer given, and explain every token of it."""
     started = time.perf_counter()
     maker.require_head()
+    spec = TargetSpec(0, 1 if wanted.contrast else None, wanted.of)
     loaded, sharing = maker.loaded, maker.sharing
     if loaded.task not in ("next", "sequence"):
         raise NoHead(
@@ -92,7 +91,6 @@ def generated(
         read_at_end(prefix, columns(row, [token.id]), words)
         for prefix, token, row in zip(prefixes(start, outputs, text), outputs, logits, strict=True)
     ]
-    spec = TargetSpec(0, 1 if wanted.contrast else None, wanted.of)
     tally = Tally(progress, ready, asked)
     policy = sharing.policy(ready, batch_size, asks=not asked[0].reads)
     policy = sharing.small_enough(policy, ready, asked)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from whence.core.errors import WhenceError
+from whence.explainer.aims.zero_shot import can_zero_shot
 from whence.explainer.inside import PATCHES
 from whence.explainer.intake import takes_pairs
 from whence.models import Loaded
@@ -29,7 +30,7 @@ def offers(explainer: "Explainer") -> dict[str, Any]:
         "task": loaded.task,
         "modality": loaded.modality,
         "mask": _mask(loaded) if loaded.task == "mask" else None,
-        "zero_shot": loaded.task == "single_label" and _entails(loaded),
+        "zero_shot": can_zero_shot(loaded),
         "method": explainer.default_method(),
         "draws": loaded.sees and loaded.name == "shapes",
         "pairs": loaded.pairs or loaded.task == "answer",
@@ -56,10 +57,6 @@ def attention(explainer: "Explainer") -> dict[str, Any]:
         return {"layers": inside.layers, "heads": inside.heads, "attention": why_not}
     except WhenceError as error:
         return {**nothing, "attention": str(error)}
-
-
-def _entails(loaded: Loaded) -> bool:
-    return any(label.lower().startswith("entail") for label in loaded.labels)
 
 
 def _mask(loaded: Loaded) -> str | None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from whence.capture.patches import layout
-from whence.core.errors import BadPicture
+from whence.core.errors import BadPicture, short
 from whence.data import Encoded, is_mapping
 from whence.data.image import holds_picture, is_picture
 from whence.data.pictures import Stored
@@ -55,12 +55,8 @@ def _seen(given: Any, loaded: Loaded) -> list[Encoded]:
     except BadPicture as error:
         if isinstance(given, str) and not Path(given).is_file():
             raise BadPicture(
-                f"{type(loaded.model).__name__} takes pictures, so {_short(given)!r} was taken for the path of a "
+                f"{type(loaded.model).__name__} takes pictures, so {short(given)!r} was taken for the path of a "
                 "file, and there is none. Give the path of a picture, a PIL image, an array, or a mapping with "
                 "'pixel_values'."
             ) from error
         raise
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= 40 else text[:37] + "..."

@@ -2,11 +2,16 @@
 
 import re
 import threading
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from whence.core.errors import NotFound
 from whence.web.settings import Settings
 from whence.web.uploads import free_id, plain_name
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+    from whence.data.pictures import Stored
 
 _DRAWN = re.compile(r"shapes:[0-9]{1,9}")
 _BYTES = 256 * 10**6  # of all pictures together
@@ -33,10 +38,10 @@ class Pictures:
                 del self._found[next(iter(self._found))]
         return {"id": key, "name": name, "width": width, "height": height}
 
-    def get(self, key: str) -> Any:
-        """Return a picture as an explainer takes it: decoded, so that no name is ever taken for a path."""
+    def get(self, key: str) -> "Stored":
+        """Return a picture as an explainer takes it: decoded, so that its name is never taken for a path."""
         if _DRAWN.fullmatch(key):
-            return _read(key, key)
+            return _named(key, key)
         found = self._found.get(key)
         if found is None:
             raise NotFound(
@@ -44,16 +49,20 @@ class Pictures:
                 f"more than {self._kept}, or of {_BYTES // 10**6} MB, go. Bring it in again."
             )
         name, raw = found
-        return _read(raw, name)
+        return _named(raw, name)
 
     def _size(self) -> int:
         return sum(len(raw) for _, raw in self._found.values())
 
 
-def _read(raw: bytes | str, name: str) -> Any:
+def _named(given: bytes | str, name: str) -> "Stored":
+    from whence.data.pictures import Stored
+
+    return Stored(_read(given, name), name)
+
+
+def _read(given: bytes | str, name: str) -> "Image":
     """Decode a file by the one door that all pictures come through; what its name says of it does not count."""
     from whence.data.image import opened
 
-    image = opened(raw, name)
-    image.filename = name  # type: ignore[attr-defined]  # PIL's name for where a picture came from
-    return image
+    return opened(given, name)

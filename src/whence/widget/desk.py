@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from whence._version import __version__
-from whence.core.errors import BadParameter, UnknownModel, WhenceError
+from whence.core.errors import BadParameter, UnknownModel, WhenceError, short
 from whence.explainer import Explainer, Explanation, Inside
 from whence.explainer.offers import offers
 from whence.explainer.request import DEFAULT
@@ -80,8 +80,7 @@ class Desk:
 
     def __str__(self) -> str:
         text = self._picture or self._text
-        shown = text if len(text) <= 40 else f"{text[:37]}..."
-        return f"{' and '.join(self._explainers)} on {shown!r}"
+        return f"{' and '.join(self._explainers)} on {short(text)!r}"
 
     def answer(self, ask: str, asked: Asked, progress: Progress) -> Any:
         """Answer one question, or raise."""

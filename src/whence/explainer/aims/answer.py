@@ -46,8 +46,9 @@ class _Read:
 
 def answer(loaded: Loaded, items: list[Encoded], asked: Asked) -> Aimed:
     """Read the best answer, or the one that is asked about."""
-    given = outputs(loaded, items, "start_logits", "end_logits")
     part, wanted = _wanted(asked.target, [item.source.pair or "" for item in items])
+    spec = TargetSpec(0, 1 if len(wanted) == 2 else None, asked.of)
+    given = outputs(loaded, items, "start_logits", "end_logits")
     aimed = []
     for item, (start, end) in zip(items, given, strict=True):
         read = _Read(item, start, end, _context(item), _null(item, loaded))
@@ -56,7 +57,6 @@ def answer(loaded: Loaded, items: list[Encoded], asked: Asked) -> Aimed:
         if len(set(places)) < len(places):
             raise UnknownTarget(f"A contrast needs two different answers. Got {asked.target!r}.")
         aimed.append(_aimed(read, part, [*places, *({best[0]} - {*places})]))
-    spec = TargetSpec(0, 1 if len(wanted) == 2 else None, TargetSpec.parse(None, (), asked.of).of)
     return Aimed(aimed, spec, forwards=1)
 
 
@@ -79,9 +79,8 @@ def ranked(
     while len(found) < 2 and float(sums.max()) > -torch.inf:
         first, last = divmod(int(sums.argmax()), len(own))
         found.append((context[first], context[last]))
-        sums[
-            : last + 1, first:
-        ] = -torch.inf  # all that begin before its end and end after its start
+        # All that begin before its end and end after its start.
+        sums[: last + 1, first:] = -torch.inf
     if null is not None and (null, null) not in found:
         found = [found[0], *sorted([*found[1:], (null, null)], key=lambda p: -_sum(start, end, p))]
     return found[:2]

@@ -10,12 +10,10 @@ from torch import Tensor
 from whence.capture import TargetSpec
 from whence.core.errors import BadEncoding, BadParameter, BadTokenizer, UnknownTarget
 from whence.data import Encoded
-from whence.data.reading import REST, AtPlace
+from whence.data.reading import NAMED, REST, AtPlace
 from whence.explainer.aims import Aimed, Asked
 from whence.explainer.aims.outputs import logits
 from whence.models import Loaded
-
-NAMED = 20  # the likeliest words have a name; all others are one
 
 
 def mask(loaded: Loaded, items: list[Encoded], asked: Asked) -> Aimed:
@@ -28,6 +26,7 @@ def mask(loaded: Loaded, items: list[Encoded], asked: Asked) -> Aimed:
         )
     places = [_place(item, asked.at, identity, loaded) for item in items]
     wanted = _wanted(asked.target, loaded)
+    spec = TargetSpec(0, 1 if len(wanted) == 2 else None, asked.of)
     asking = [
         replace(item, reading=AtPlace(place)) for item, place in zip(items, places, strict=True)
     ]
@@ -37,8 +36,7 @@ def mask(loaded: Loaded, items: list[Encoded], asked: Asked) -> Aimed:
         labels = (*_unique([shown(i, loaded) for i in ids], ids), REST)
         item = without_masks(item, identity)
         aimed.append(replace(item, reading=AtPlace(place, tuple(ids)), labels=labels))
-    of = TargetSpec.parse(None, (), asked.of).of
-    return Aimed(aimed, TargetSpec(0, 1 if len(wanted) == 2 else None, of), forwards=1)
+    return Aimed(aimed, spec, forwards=1)
 
 
 def without_masks(item: Encoded, identity: int) -> Encoded:
@@ -137,7 +135,7 @@ def _named(said: Tensor, wanted: Sequence[str | int], loaded: Loaded) -> list[in
     asked = [order[ranks[one]] if isinstance(one, str) else one for one in wanted]
     if len(asked) == 2 and asked[0] == asked[1]:
         raise UnknownTarget(
-            f"A contrast needs two different words, and both are {shown(asked[0], loaded)!r}."
+            f"A contrast needs two different words, and both are {shown(asked[0], loaded)!r}. Give another."
         )
     named = list(dict.fromkeys([*asked, *order]))[:NAMED]
     return named[: max(len(said) - 1, 1)]  # something must be left over

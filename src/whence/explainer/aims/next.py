@@ -18,22 +18,19 @@ from whence.core.errors import BadEncoding, BadParameter, NoTokenizer, TooLong, 
 from whence.core.types import Of, Token
 from whence.data import Encoded, Policy, batches, collate
 from whence.data.continuation import continuation, grown, led_by, opening
-from whence.data.reading import REST, AtPlace, Continuation
+from whence.data.reading import NAMED, REST, AtPlace, Continuation
 from whence.data.shorten import shortened
 from whence.data.vocabulary import Vocabulary
 from whence.explainer.aims import Aimed, Asked
 from whence.explainer.aims.rather import rather
 from whence.models import Loaded
 
-NAMED = 20  # outputs that have a column of their own
 # Inputs of one length at a time, few enough for the logits of a large vocabulary.
 _AT_A_TIME = Policy(size=16, cells=1024, mixed=False)
 
 
 def following(loaded: Loaded, items: list[Encoded], asked: Asked) -> Aimed:
     """Read the next token, or the whole of `asked.answer`."""
-    if asked.of not in ("logit", "probability"):
-        raise BadParameter(f"of must be 'logit' or 'probability'. Got {asked.of!r}.")
     starts = [begun(item, loaded) for item in items]
     if asked.answer is None:
         return _next(loaded, starts, asked.target, asked.of)
@@ -43,9 +40,9 @@ def following(loaded: Loaded, items: list[Encoded], asked: Asked) -> Aimed:
             "one of them."
         )
     if isinstance(asked.answer, str):
-        every = Answers(loaded, starts, asked.truncate)
+        spec, every = TargetSpec(0, None, asked.of), Answers(loaded, starts, asked.truncate)
         ready = [every.item(row, asked.answer) for row in range(len(starts))]
-        return Aimed(ready, TargetSpec(0, None, asked.of), forwards=every.forwards)
+        return Aimed(ready, spec, forwards=every.forwards)
     return _contrast(Answers(loaded, starts, asked.truncate), asked.answer, asked.of)
 
 
@@ -100,13 +97,13 @@ def foretell(loaded: Loaded, items: Sequence[Encoded]) -> list[Tensor]:
 def _next(loaded: Loaded, items: list[Encoded], target: Any, of: Of) -> Aimed:
     words = Vocabulary(loaded.tokenizer, loaded.vocabulary)
     named = _named(target)
+    spec = TargetSpec(0, 1 if len(named) == 2 else None, of)
     ready = []
     for item, logits in zip(items, foretell(loaded, items), strict=True):
         first = [_token(one, logits, words) for one in named]
         if len(set(first)) < len(first):
             raise UnknownTarget(f"A contrast needs two different tokens. Got {target!r}.")
         ready.append(read_at_end(item, columns(logits, first), words))
-    spec = TargetSpec(0, 1 if len(named) == 2 else None, of)
     return Aimed(ready, spec, forwards=1)
 
 

@@ -16,7 +16,7 @@ class Scheme:
     tags: tuple[str, ...]
     parts: tuple[
         tuple[str, str], ...
-    ]  # (prefix or "", kind) of each tag; the outside's kind is its name
+    ]  # (prefix or "", kind) by tag; the outside's kind is its name
     outside: str | None
 
     @cached_property

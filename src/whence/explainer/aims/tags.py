@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from whence.capture import TargetSpec
-from whence.core.errors import BadParameter, did_you_mean
+from whence.core.errors import BadParameter, did_you_mean, short
 from whence.data import Encoded
 from whence.data.reading import AtPlace, Entity
 from whence.explainer.aims import Aimed, Asked
@@ -169,7 +169,9 @@ def _first_piece(item: Encoded, at: str) -> int:
     same = [word.tokens[0] for word in item.words if word.text == at]
     if not same:
         near = did_you_mean(at, [word.text for word in item.words])
-        raise BadParameter(f"The word {at!r} does not stand in {_short(item)!r}.{near}")
+        raise BadParameter(
+            f"The word {at!r} does not stand in {_short(item)!r}.{near} Give a word of it, or a token's number."
+        )
     if len(same) > 1:
         raise BadParameter(
             f"The word {at!r} stands in the text {len(same)} times. Give the token's number: at= one of "
@@ -180,4 +182,4 @@ def _first_piece(item: Encoded, at: str) -> int:
 
 def _short(item: Encoded) -> str:
     text = item.source.text or " ".join(token.text for token in item.tokens)
-    return text if len(text) <= 40 else text[:37] + "..."
+    return short(text)

@@ -46,13 +46,23 @@ def zero_shot(loaded: Loaded, items: list[Encoded], asked: Asked) -> Aimed:
 
 def entailment(loaded: Loaded) -> int:
     """Return the output that says that the second text follows from the first."""
-    found = [i for i, label in enumerate(loaded.labels) if label.lower().startswith("entail")]
-    if loaded.task != "single_label" or len(found) != 1:
+    found = _entails(loaded)
+    if found is None:
         raise NoHead(
             f"labels= is for models of entailment (NLI), one of whose labels is 'entailment', and {loaded.name!r} "
             f"has {', '.join(loaded.labels[:8])}. Leave labels out, or load such a model."
         )
-    return found[0]
+    return found
+
+
+def can_zero_shot(loaded: Loaded) -> bool:
+    """Say whether a model can be given labels to choose from: whether one of its own is entailment."""
+    return _entails(loaded) is not None
+
+
+def _entails(loaded: Loaded) -> int | None:
+    found = [i for i, label in enumerate(loaded.labels) if label.lower().startswith("entail")]
+    return found[0] if loaded.task == "single_label" and len(found) == 1 else None
 
 
 def _labels(given: Any) -> tuple[str, ...]:
@@ -69,7 +79,9 @@ def _labels(given: Any) -> tuple[str, ...]:
     if twice := [label for label in dict.fromkeys(labels) if labels.count(label) > 1]:
         raise BadParameter(f"The label {twice[0]!r} is given twice. Give each once.")
     if reserved := [label for label in labels if label == REST]:
-        raise BadParameter(f"{reserved[0]!r} cannot be a label: it names what is left over.")
+        raise BadParameter(
+            f"{reserved[0]!r} cannot be a label: it names what is left over. Give another."
+        )
     return labels
 
 
@@ -86,7 +98,8 @@ def _text(item: Encoded) -> str:
     if item.source.text is None or item.source.pair is not None:
         what = "a pair" if item.source.pair is not None else "encoded input"
         raise BadEncoding(
-            f"Zero-shot classification takes one text, and makes the pair of it and a label's sentence. Got {what}."
+            f"Zero-shot classification takes one text, and makes the pair of it and a label's sentence. Got {what}; "
+            "give a text."
         )
     return item.source.text
 

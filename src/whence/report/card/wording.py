@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from math import factorial
 from typing import Any
 
-VERDICTS = ("holds", "weak", "fails", "not tested")
 NOTHING = "-"
 
 _GONE = {

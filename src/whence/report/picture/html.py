@@ -1,13 +1,12 @@
 """Maps over a picture on a page: images within the page itself, a legend, and the scores of patches as tables."""
 
-from base64 import b64encode
 from collections.abc import Sequence
 from html import escape
 from typing import Any
 
 from whence.report.picture.colour import colour_of, legend, scaled
 from whence.report.picture.maps import Map, arranged, remark, shown
-from whence.report.picture.png import Pixels, png
+from whence.report.picture.png import Pixels, encoded
 from whence.report.text import tame, visible
 from whence.view.heat import strongest
 from whence.view.shade import target_name
@@ -97,11 +96,10 @@ def _map(one: Map) -> str:
 
 
 def _figure(pixels: Pixels, said: str, title: str, under: str) -> str:
-    data = b64encode(png(pixels)).decode("ascii")
     height, width = pixels.shape[:2]
     return (
         f'<figure><img width="{width}" height="{height}" alt="{escape(tame(said))}" '
-        f'src="data:image/png;base64,{data}"><figcaption><strong>{escape(tame(title))}</strong><br>'
+        f'src="data:image/png;base64,{encoded(pixels)}"><figcaption><strong>{escape(tame(title))}</strong><br>'
         f"{escape(tame(under))}</figcaption></figure>"
     )
 
