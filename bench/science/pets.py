@@ -4,8 +4,9 @@
     python -m bench.science.pets --page [--join FILE ...]
 
 The parts are `readers` and `askers` (methods that read one pass, and methods that ask the model again), `gold` (the
-readers, for the class that people named) and `collages`. All are kept in bench/results/pets.json; with --out each is
-kept as DIR/pets-PART.json, so that several machines or processes can share the work, and --join takes such files in.
+readers, for the class that people named), and `squeezed` and `collages`, two ways to put a cat beside a dog.
+All are kept in bench/results/pets.json; with --out each is kept as DIR/pets-PART.json, so that several
+machines or processes can share the work, and --join takes such files in.
 --page makes nothing and writes docs/science/pets.md from what is there. Runs from the source: PYTHONPATH=src:.
 """
 
@@ -34,11 +35,12 @@ from whence.methods import is_reader, method
 MODEL, DATA = "models/vit-pets", "data/oxford_pets/pets_heldout_a.parquet"
 RESULT = RESULTS / "pets.json"
 PAGE = ROOT / "docs" / "science" / "pets.md"
-PARTS = ("readers", "askers", "gold", "collages")
+PARTS = ("readers", "askers", "gold", "squeezed", "collages")
 # n maximum flows over a graph of 8 layers of 257 x 257 edges take minutes for each photograph.
 LEFT_OUT = ("max_flow", "random")
 # Up to 2,048 forward passes for each map, and every collage has two.
 DEAR = ("kernel_shap", "lime")
+COLLAGES = ("squeezed", "collages")
 FEW = 150  # photographs for methods that ask the model hundreds of times about each
 PAIRS = 100
 PERTURBATION = ["positive_perturbation", "negative_perturbation"]
@@ -58,7 +60,7 @@ def settings() -> dict[str, dict[str, str]]:
 def chosen(part: str, only: Sequence[str] = ()) -> list[str]:
     """Name the methods of a part, or those of them that are made anew."""
     every = [entry for entry in method if entry.name not in LEFT_OUT]
-    if part == "collages":
+    if part in COLLAGES:
         return [entry.name for entry in every if entry.name not in DEAR]
     named = [entry for entry in every if not only or entry.name in only]
     return [entry.name for entry in named if is_reader(entry) == (part != "askers")]
@@ -98,10 +100,10 @@ def made(part: str, options: argparse.Namespace) -> dict[str, Any]:
     every = examples(options.data, label=None)
     limit = options.limit or (FEW if part == "askers" else len(every))
     data = sample(every, limit, seed=0)
-    if part == "collages":
+    if part in COLLAGES:
         pairs = min(options.limit or PAIRS, PAIRS)
         names = [name for name in chosen(part) if name not in options.without]
-        found = collages(explainer, every, names, settings(), pairs)
+        found = collages(explainer, every, names, settings(), pairs, part == "squeezed")
         found["left_out"] = sorted({*DEAR, *options.without})
     else:
         found = evaluated(explainer, data, part, options.only)

@@ -44,18 +44,24 @@ def drawn(explainer: Explainer, data: Sequence[Example], pairs: int) -> list[tup
     return list(zip(found["cat"], found["dog"], strict=False))[:pairs]
 
 
-def collage(cat: Example, dog: Example, flip: bool) -> tuple[Image.Image, dict[str, Any]]:
-    """Put two photographs side by side, of each the half with most of the animal; return the masks of both."""
+def collage(
+    cat: Example, dog: Example, flip: bool, squeezed: bool
+) -> tuple[Image.Image, dict[str, Any]]:
+    """Put two photographs side by side; return the masks of both animals.
+
+    Of each it is the half with most of the animal, or all of it, squeezed to half of the width.
+    """
     whole = Image.new("RGB", (SIDE, SIDE))
     masks = {}
     for place, (name, one) in enumerate([("cat", cat), ("dog", dog)]):
         left = HALF * (place != flip)
         assert one.mask is not None
         outline = Image.fromarray((mask_of(one.mask) == 1).astype(np.uint8))
-        animal = np.asarray(outline.resize((SIDE, SIDE), Image.Resampling.NEAREST), dtype=bool)
+        width = HALF if squeezed else SIDE
+        animal = np.asarray(outline.resize((width, SIDE), Image.Resampling.NEAREST), dtype=bool)
         columns = np.concatenate([[0], animal.sum(0).cumsum()])
         start = int(np.argmax(columns[HALF:] - columns[:-HALF]))
-        photograph = opened(one.given).resize((SIDE, SIDE), Image.Resampling.BILINEAR)
+        photograph = opened(one.given).resize((width, SIDE), Image.Resampling.BILINEAR)
         whole.paste(photograph.crop((start, 0, start + HALF, SIDE)), (left, 0))
         inside = np.zeros((SIDE, SIDE), dtype=bool)
         inside[:, left : left + HALF] = animal[:, start : start + HALF]
@@ -76,11 +82,15 @@ def collages(
     methods: Sequence[str],
     params: Mapping[str, Mapping[str, Any]],
     pairs: int,
+    squeezed: bool,
 ) -> dict[str, Any]:
     """Measure the shares for every method and both targets, over so many collages."""
     started = time.monotonic()
     chosen = drawn(explainer, data, pairs)
-    made = [collage(data[cat], data[dog], number % 2 == 1) for number, (cat, dog) in enumerate(chosen)]  # fmt: skip
+    made = [
+        collage(data[cat], data[dog], number % 2 == 1, squeezed)
+        for number, (cat, dog) in enumerate(chosen)
+    ]
     pictures = [picture for picture, _ in made]
     said = [one.label for one in explainer.predict(pictures)]
     rows, failed = {}, {}

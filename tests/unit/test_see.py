@@ -20,6 +20,7 @@ from tests.unit import tokenizers
 from tests.unit.test_image import drawn
 from whence.core.errors import BadParameter, BadPicture, WhenceError
 from whence.data.picture import FILLS, Picture, as_patches, as_pixels
+from whence.data.pictures import Stored
 from whence.data.see import Colours
 from whence.explainer.explanation import Explanation
 
@@ -301,6 +302,16 @@ def test_both_sides_of_clip_are_its_own_similarity(clip):
     np.testing.assert_allclose(found.prediction.logits, wanted.numpy(), rtol=1e-9)
     other = clip.explain(labels[0], image=drawn(), method="gradient")
     np.testing.assert_allclose(other.prediction.logits[0], wanted[0].item(), rtol=1e-6)
+
+
+def test_a_picture_that_a_text_is_held_against_keeps_its_name(clip):
+    text, picture = galleries.LABELS[0], Image.fromarray(drawn())
+    named = clip.explain(text, image=Stored(picture, "cat.png"), method="random")
+    assert named.target.label == "cat.png"
+    assert (
+        named.prediction.logits
+        == clip.explain(text, image=picture, method="random").prediction.logits
+    )
 
 
 # ------------------------------------------------------------------------------------------ for real

@@ -7,10 +7,11 @@ import numpy as np
 from whence.core.errors import BadPicture
 from whence.data.image import opened
 from whence.data.pictures import Outlined
+from whence.stats.segmentation import GROUND, OBJECT, UNSAID
 
 Mask = np.ndarray[Any, np.dtype[np.int8]]
 _NEAREST = 0  # PIL's number for it
-_SIDES = {1: 1, 2: 0, 3: -1}  # of a trimap
+_SIDES = {1: OBJECT, 2: GROUND, 3: UNSAID}  # of a trimap
 
 
 def mask_of(outlined: Outlined) -> Mask:

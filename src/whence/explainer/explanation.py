@@ -71,10 +71,8 @@ class Explanation:
     item: Encoded | None = field(default=None, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {
-            **self.__dict__,
-            "explainer": None,
-        }  # a copy, or a pickle, does not take the model along
+        # A copy, or a pickle, does not take the model along.
+        return {**self.__dict__, "explainer": None}
 
     @property
     def word_scores(self) -> np.ndarray[Any, Any]:
