@@ -8,7 +8,7 @@ export OMP_NUM_THREADS ?= 1
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types imports page page-check unit browser bundle docs format bench science clean
+.PHONY: help setup demo test lint types imports page page-check unit kernels browser bundle docs format bench science clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -58,6 +58,15 @@ bundle: setup $(NODE) ## build the page into src/whence/web/static, and its type
 
 unit: setup browser ## run the tests alone
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
+
+# Tiles of one row of one head; Triton on CUDA or, slowly, in its interpreter.
+KERNELS := $(BIN)/python -m pytest tests/parity tests/contract -n $(WORKERS) --dist loadgroup
+kernels: setup ## run the golden and contract tests with the smallest tile, and with fused kernels where Triton is
+	WHENCE_TILE_BYTES=1 $(KERNELS)
+	@if $(BIN)/python -c "import triton" 2>/dev/null; then \
+	  $(BIN)/python -c "import sys, torch; sys.exit(not torch.cuda.is_available())" || export TRITON_INTERPRET=1; \
+	  WHENCE_KERNELS=fused $(KERNELS) tests/reference/test_kernel_twins.py; \
+	  else echo "no Triton: fused kernels are not tested"; fi
 
 browser: ## install Chromium from the system's packages, if it is missing and that is possible
 	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || { \

@@ -13,8 +13,8 @@ from explain import ROOT, median_seconds, provenance
 
 import whence
 from whence.capture import contract
-from whence.capture import layer as layers
 from whence.explainer import explainer as explaining
+from whence.kernels import tile_of
 
 SHARED = ROOT.parent / "shared"
 REVIEW = "this is a wonderful film , and so is that one . " * 40
@@ -26,9 +26,9 @@ def tiles() -> dict[str, float]:
     everyone = trace.real.float() / trace.real.sum()
 
     def run(size: int) -> None:
-        layers.TILE_BYTES["cpu"] = size
-        for layer in trace.layers:
-            contract(layer, everyone, "positive_gradient_x_attention")
+        with tile_of(size):
+            for layer in trace.layers:
+                contract(layer, everyone, "positive_gradient_x_attention")
 
     sizes = [1 << bits for bits in range(18, 28, 2)]
     return median_seconds(

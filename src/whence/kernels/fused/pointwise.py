@@ -1,0 +1,159 @@
+"""Number by number, in one pass over memory each: what relevance divides and adds up."""
+
+from collections.abc import Sequence
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from whence.kernels.fused.starting import start
+
+_BLOCK = 1024
+_FEW = 64  # sums of parts of a sample that are added up on the fly
+
+
+@triton.jit
+def divided(n, d, SIZE: tl.constexpr, SIGNED: tl.constexpr):
+    """Divide by what is moved away from zero on its own side, or up whatever its side; then over zero is zero."""
+    if SIGNED:
+        found = n / tl.where(d < 0, d - SIZE, d + SIZE)
+    else:
+        moved = d + SIZE
+        found = tl.where(d == 0, 0.0, n / tl.where(moved == 0, SIZE, moved))
+    return found
+
+
+@triton.jit
+def _divide_kernel(
+    first, second, third, denominator, result, total,
+    PARTS: tl.constexpr, SIZE: tl.constexpr, SIGNED: tl.constexpr, BACK: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    inside = at < total
+    n = tl.load(first + at, mask=inside, other=0.0)
+    if PARTS > 1:
+        n += tl.load(second + at, mask=inside, other=0.0)
+    if PARTS > 2:
+        n += tl.load(third + at, mask=inside, other=0.0)
+    d = tl.load(denominator + at, mask=inside, other=1.0).to(n.dtype)
+    made = divided(n, d, SIZE, SIGNED)
+    if BACK:
+        made = made * d
+    tl.store(result + at, made, mask=inside)
+
+
+@triton.jit
+def _summed_kernel(
+    u, v, y, relevance, partial, size, SIZE: tl.constexpr, SIGNED: tl.constexpr, LOOPS: tl.constexpr,
+    BLOCK: tl.constexpr,
+):  # fmt: skip
+    block, sample = tl.program_id(0), tl.program_id(1).to(tl.int64)
+    ups, downs, wholes = (
+        tl.zeros([BLOCK], tl.float32),
+        tl.zeros([BLOCK], tl.float32),
+        tl.zeros([BLOCK], tl.float32),
+    )
+    for loop in range(LOOPS):
+        inner = (block.to(tl.int64) * LOOPS + loop) * BLOCK + tl.arange(0, BLOCK)
+        inside, at = inner < size, sample * size + inner
+        r = tl.load(relevance + at, mask=inside, other=0.0)
+        q = divided(r, tl.load(y + at, mask=inside, other=1.0).to(r.dtype), SIZE, SIGNED)
+        ups += tl.load(u + at, mask=inside, other=0.0).to(r.dtype) * q
+        downs += tl.load(v + at, mask=inside, other=0.0).to(r.dtype) * q
+        wholes += r
+    at = (sample * tl.num_programs(0) + block) * 3
+    tl.store(partial + at, tl.sum(ups, 0))
+    tl.store(partial + at + 1, tl.sum(downs, 0))
+    tl.store(partial + at + 2, tl.sum(wholes, 0))
+
+
+@triton.jit
+def _normalised_kernel(
+    u, v, y, relevance, partial, to_u, to_v, size, count,
+    SIZE: tl.constexpr, SIGNED: tl.constexpr, MOST: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    sample = tl.program_id(1).to(tl.int64)
+    place = tl.arange(0, MOST)
+    sums, there = partial + (sample * count + place) * 3, place < count
+    a = tl.sum(tl.load(sums, mask=there, other=0.0), 0)
+    b = tl.sum(tl.load(sums + 1, mask=there, other=0.0), 0)
+    whole = tl.sum(tl.load(sums + 2, mask=there, other=0.0), 0)
+    both = tl.abs(a) + tl.abs(b)
+    for_u = divided(divided(tl.abs(a), both, SIZE, SIGNED) * whole, a, SIZE, SIGNED)
+    for_v = divided(divided(tl.abs(b), both, SIZE, SIGNED) * whole, b, SIZE, SIGNED)
+    inner = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    inside, at = inner < size, sample * size + inner
+    r = tl.load(relevance + at, mask=inside, other=0.0)
+    q = divided(r, tl.load(y + at, mask=inside, other=1.0).to(r.dtype), SIZE, SIGNED)
+    tl.store(
+        to_u + at, tl.load(u + at, mask=inside, other=0.0).to(r.dtype) * q * for_u, mask=inside
+    )
+    tl.store(
+        to_v + at, tl.load(v + at, mask=inside, other=0.0).to(r.dtype) * q * for_v, mask=inside
+    )
+
+
+def divide(
+    parts: Sequence[Tensor], denominator: Tensor, *, signed: bool, size: float, back: bool = False
+) -> Tensor:
+    """Divide the sum of up to three parts; `back` multiplies with what was divided by again."""
+    *terms, below = laid_alike(*parts, denominator)
+    first, second, third = (*terms, terms[0], terms[0])[:3]
+    result = torch.empty_like(first)
+    total = first.numel()
+    start(
+        _divide_kernel, (triton.cdiv(total, _BLOCK), 1, 1),
+        (first, second, third, below, result), (total,), (len(parts), size, signed, back, _BLOCK),
+    )  # fmt: skip
+    return result
+
+
+def normalised(
+    u: Tensor, v: Tensor, y: Tensor, relevance: Tensor, samples: int, *, signed: bool, size: float
+) -> tuple[Tensor, Tensor]:
+    """Share relevance of y = u + v between both, rescaled to totals that are positive, for each sample."""
+    if relevance.stride(0) * len(relevance) != relevance.numel():
+        relevance = relevance.contiguous()  # so that each sample has a place of its own
+    relevance, u, v, y = laid_alike(relevance, u, v, y)
+    each, loops = relevance.numel() // samples, 8
+    blocks = triton.cdiv(each, _BLOCK * loops)
+    partial = torch.empty(samples, blocks, 3, dtype=torch.float32, device=u.device)
+    given = (u, v, y, relevance)
+    start(
+        _summed_kernel, (blocks, samples, 1), (*given, partial), (each,), (size, signed, loops, _BLOCK)
+    )  # fmt: skip
+    if blocks > _FEW:
+        partial, blocks = partial.sum(1), 1
+    to_u, to_v = torch.empty_like(relevance), torch.empty_like(relevance)
+    start(
+        _normalised_kernel, (triton.cdiv(each, _BLOCK), samples, 1), (*given, partial, to_u, to_v),
+        (each, blocks), (size, signed, 1 if blocks == 1 else _FEW, _BLOCK),
+    )  # fmt: skip
+    return to_u, to_v
+
+
+def laid_alike(first: Tensor, *others: Tensor) -> list[Tensor]:
+    """Return tensors of one shape in one order and without holes, so that a kernel need not know the order."""
+    if not _dense(first):
+        first = first.contiguous()
+    order = first.stride()
+    return [
+        first,
+        *(
+            one if one.stride() == order else torch.empty_like(first, dtype=one.dtype).copy_(one)
+            for one in others
+        ),
+    ]
+
+
+def _dense(tensor: Tensor) -> bool:
+    """Say whether a tensor's numbers lie side by side, in whatever order of dimensions."""
+    if tensor.is_contiguous():
+        return True
+    expected = 1
+    for step, size in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
+        if size != 1 and step != expected:
+            return False
+        expected *= size
+    return True
