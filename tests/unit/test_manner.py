@@ -11,6 +11,7 @@ from whence.capture.layer import Computed
 from whence.capture.seam import attending, in_manner
 from whence.data import collate
 from whence.explainer.intake import take
+from whence.kernels import Visible
 
 ONE_STREAM = [name for name in zoo.ARCHITECTURES if name not in zoo.TWO_STREAMS]
 SPEC = TargetSpec("predicted", None, "logit")
@@ -111,7 +112,7 @@ def test_uniform_attention_knows_neither_biases_nor_sinks_nor_soft_masks(also):
     draw = torch.Generator().manual_seed(0)
     q, k, v = (torch.randn(1, 2, 4, 3, generator=draw) for _ in range(3))
     mask = torch.tensor([0.0, -1.5, torch.finfo(torch.float32).min, 0.0]).reshape(1, 1, 1, 4)
-    layer = Computed(q=q, k=k, v=v, mask=mask, **also)
+    layer = Computed(q=q, k=k, v=v, visible=Visible(dense=mask), **also)
     with attending("uniform"):
         found = in_manner(layer).weights()
     wanted = torch.tensor([1, 1, 0, 1]) / 3  # -1.5 makes a key less likely, and hides it not

@@ -1,5 +1,6 @@
 """What a language model goes on with, and what it thought of every other token on the way."""
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -8,6 +9,7 @@ from torch import Tensor
 from whence.capture.forward import forward
 from whence.capture.found import as_found
 from whence.capture.target import finite
+from whence.capture.unwatched import unmasked
 from whence.data import Encoded, collate
 
 
@@ -75,5 +77,6 @@ def foretold(
     """Return the logits before each of the last `count` tokens of an input, (count, vocabulary), in one pass."""
     batch = collate([item], pad_id=pad_id, device=device)
     with as_found(model), torch.inference_mode():
-        logits: Tensor = forward(model, batch).logits[0, -count - 1 : -1]
+        made = unmasked(model, partial(forward, model, batch))
+        logits: Tensor = made.logits[0, -count - 1 : -1]
     return finite(logits.clone(), "logits")

@@ -9,9 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from whence.capture.compiled import compiled
 from whence.capture.found import as_found
 from whence.capture.readout import beside, read, tail
 from whence.capture.target import finite
+from whence.capture.unwatched import unwatched
 from whence.data import Batch
 
 
@@ -36,8 +38,12 @@ def run(model: Any, batch: Batch) -> Tensor:
 @contextmanager
 def bare(model: Any) -> Iterator[Callable[[Batch], Tensor]]:
     """Yield a function that runs the model forward on a batch, and nothing else, (batch, labels)."""
-    with as_found(model), torch.inference_mode():
-        yield partial(run, model)
+    with as_found(model), torch.inference_mode(), compiled(model) as fast:
+        if fast:  # a compiler would stumble over the seam, and makes its own of masks
+            yield partial(run, model)
+            return
+        with unwatched(model) as do:
+            yield lambda batch: do(partial(run, model, batch))
 
 
 def bare_logits(model: Any, batch: Batch) -> Tensor:

@@ -2,17 +2,20 @@
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from whence.capture.fitting import fitting_batches
 from whence.capture.found import as_found
 from whence.capture.target import finite
+from whence.capture.unwatched import unmasked
 from whence.core.errors import NoHead, TooLong
 from whence.core.seed import generator
-from whence.data import Batch, Encoded, Policy, batches, collate
+from whence.data import Batch, Encoded, Policy, collate
 from whence.data.removal import DRAWS, questioned, without
 from whence.models import Infiller
 
@@ -52,14 +55,16 @@ class Infill:
                 self._known[name] = (item,) * DRAWS
         new = [name for name in wanted if name not in self._known]
         masked = [self._masked(*wanted[name]) for name in new]
-        for chosen in batches(masked, self._policy):
-            pad_id = self._loaded.pad_id
-            batch = collate([masked[i] for i in chosen], pad_id=pad_id, device=self._device)
-            for i, logits in zip(chosen, self._logits(batch), strict=True):
-                item, places = wanted[new[i]]
-                self._known[new[i]] = self._filled(item, places, logits[places])
-            self.forwards += len(chosen)
-            progress(len(chosen))
+        work = fitting_batches(self._loaded.model, "infill", masked, self._policy)
+        for chosen in work:
+            with work.trying(chosen):
+                pad_id = self._loaded.pad_id
+                batch = collate([masked[i] for i in chosen], pad_id=pad_id, device=self._device)
+                for i, logits in zip(chosen, self._logits(batch), strict=True):
+                    item, places = wanted[new[i]]
+                    self._known[new[i]] = self._filled(item, places, logits[places])
+                self.forwards += len(chosen)
+                progress(len(chosen))
         return [self._known[_key(item, hole)] for item, hole in holes]
 
     def forget(self) -> None:
@@ -81,7 +86,8 @@ class Infill:
         """Run the language model, (batch, tokens, vocabulary)."""
         model = self._loaded.model
         with as_found(model), torch.inference_mode():
-            logits: Any = getattr(model(**batch.inputs), "logits", None)
+            made = unmasked(model, partial(model, **batch.inputs))
+            logits: Any = getattr(made, "logits", None)
         words = int(self._words.max()) + 1
         shape = logits.shape if isinstance(logits, Tensor) else ()
         if len(shape) != 3 or shape[:2] != batch.real.shape or shape[2] < words:

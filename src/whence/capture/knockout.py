@@ -15,7 +15,7 @@ from whence.capture.forward import bare
 from whence.capture.found import altering
 from whence.capture.recognise import Recognise
 from whence.capture.seam import attention_seam, editing
-from whence.capture.trace import offers_seam
+from whence.capture.unwatched import offers_seam
 from whence.core.errors import NotCapturable
 from whence.data import Batch
 

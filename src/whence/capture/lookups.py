@@ -7,6 +7,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from whence.capture.layer import wide
 from whence.core.errors import NotCapturable
 from whence.data import Batch
 from whence.data.picture import as_patches
@@ -89,10 +90,17 @@ def per_token(batch: Batch, lookups: Sequence[Lookup], parts: Sequence[Tensor | 
         elif place == "later":
             part = torch.cat([part[:, 1:], torch.zeros_like(part[:, :1])], dim=1)
         side: Placement = "decoder" if place == "decoder" else "same"
-        found[side] = found[side] + part if side in found else part
+        found[side] = wide(found[side]) + part if side in found else part
     if not found:
         raise never()
     return joined(batch, found)
+
+
+def brought_down(grad: Tensor | None, lift: Tensor | None) -> Tensor | None:
+    """Return the gradient of a target from that of the same one lifted by powers of two, (batch,)."""
+    if grad is None or lift is None:
+        return grad
+    return wide(grad) / lift.reshape(-1, *[1] * (grad.dim() - 1))
 
 
 def by_patch(batch: Batch, pixels: Tensor) -> Tensor:

@@ -1,27 +1,54 @@
-"""What a model bears in one batch, found out by trying."""
+"""What a model bears in one batch, found out by trying, once for a model and a kind of input."""
 
+from collections.abc import Callable, Hashable
+from functools import partial
 from typing import Any, Literal
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
 
 from whence.capture.forward import bare_logits
-from whence.data import Encoded, collate
+from whence.data import Batch, Encoded, collate
 
 Capacity = Literal["mixed", "equal", "single"]
+Said = Callable[[Batch], Tensor]  # a batch to what is read of it, (batch, ...)
+
+_known: WeakKeyDictionary[torch.nn.Module, dict[Hashable, Capacity]] = WeakKeyDictionary()
 
 
 def capacity(
-    model: Any, item: Encoded, *, pad_id: int | None, device: torch.device, max_length: int | None
+    model: Any,
+    item: Encoded,
+    *,
+    pad_id: int | None,
+    device: torch.device,
+    max_length: int | None,
+    said: Said | None = None,
 ) -> Capacity:
     """Say whether inputs of different length may share a batch, only equal ones, or none.
 
     Padding is not neutral everywhere: FNet takes no mask, convolutions see it, XLNet reads the last place. And a
-    decoder without a padding token refuses more than one input.
+    decoder without a padding token refuses more than one input. `said` is what is compared; the logits unless given.
     """
-    alone = bare_logits(model, collate([item], pad_id=pad_id, device=device))
+    # What is read, and where, decides as much as the model: a head may read the last place, padding or not.
+    read = (type(item.reading).__name__, bool(item.answer), item.picture is None, said is None)
+    full = max_length is not None and len(item) >= max_length  # there is no room to try padding
+    own = getattr(model.config, "pad_token_id", None)
+    kind = (*sorted(item.features), *read, full, pad_id, own)
+    known = _known.setdefault(model, {})
+    if kind not in known:
+        tried = partial(bare_logits, model) if said is None else said
+        known[kind] = _tried(tried, item, pad_id, device, max_length)
+    return known[kind]
+
+
+def _tried(
+    said: Said, item: Encoded, pad_id: int | None, device: torch.device, max_length: int | None
+) -> Capacity:
+    alone = said(collate([item], pad_id=pad_id, device=device))
     try:
-        twice = bare_logits(model, collate([item, item], pad_id=pad_id, device=device))
+        twice = said(collate([item, item], pad_id=pad_id, device=device))
     except (ValueError, RuntimeError):
         return "single"
     if not _same(twice[:1], alone):
@@ -34,7 +61,7 @@ def capacity(
         return "equal"
     padded = collate([item], pad_id=pad_id, device=device, width=width)
     try:
-        return "mixed" if _same(bare_logits(model, padded), alone) else "equal"
+        return "mixed" if _same(said(padded), alone) else "equal"
     except (ValueError, RuntimeError, IndexError):
         return "equal"
 

@@ -69,7 +69,7 @@ def read(output: Any, batch: Batch, model: str) -> Tensor:
         return torch.stack([_named(row, [_column(item.reading)]) for row, item in own])
     # Where only the last places were asked for, those before them are missing.
     missing = batch.inputs["input_ids"].shape[1] - logits.shape[1] if tail(batch) else 0
-    lengths = (batch.answers - missing).tolist()
+    lengths = [(len(item.answer) or len(item)) - missing for item in batch.items]
     rows = [
         _row(logits[row, :length], item.reading)
         for row, (item, length) in enumerate(zip(batch.items, lengths, strict=True))
@@ -105,7 +105,7 @@ def _span(output: Any, batch: Batch, row: int) -> Tensor:
     """Return the logits of some answers' starts, ends or both, and that of all other places together."""
     reading = batch.items[row].reading
     assert isinstance(reading, Span)
-    length = int(batch.answers[row])
+    length = len(batch.items[row].answer) or len(batch.items[row])
     start, end = output.start_logits[row, :length], output.end_logits[row, :length]
     spans = [(reading.start, reading.end), *reading.others]
     if reading.part != "span":

@@ -15,6 +15,7 @@ from torch.overrides import TorchFunctionMode
 
 from whence.capture.layer import AttentionLayer, Computed, Stored
 from whence.capture.seam import attend, edit_weights, edited, in_manner, manner
+from whence.kernels import Visible
 
 _SOFTMAX = {torch.softmax, F.softmax, Tensor.softmax, torch.special.softmax}
 _SAME = {
@@ -123,4 +124,5 @@ def computed(
     enable_gqa: bool = False,
 ) -> Computed:
     """Return a call of PyTorch's attention function, with its own signature, as a layer."""
-    return Computed(q=query, k=key, v=value, scale=scale, mask=attn_mask, causal=is_causal)
+    visible = Visible(right=0 if is_causal else None, dense=attn_mask)
+    return Computed(q=query, k=key, v=value, scale=scale, visible=visible)

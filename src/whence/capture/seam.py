@@ -9,14 +9,22 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
+from functools import cache
+from operator import is_
+from threading import Lock
 from typing import Any, Literal, Protocol
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 from torch.overrides import handle_torch_function, has_torch_function
 
 from whence.capture.layer import Computed, by_head
+from whence.capture.logsumexp import logsumexp_of
+from whence.capture.masks import Band, Mask, unwritten
+from whence.capture.sdpa import attended
+from whence.kernels import Visible
+from whence.models.parts import parts
 
 NAME = "whence"
 
@@ -61,8 +69,7 @@ def _attend(
         k=key,
         v=value,
         scale=scaling,
-        mask=attention_mask,
-        causal=causal,
+        visible=_visible(attention_mask, causal),
         bias=position_bias,
         softcap=softcap,
         sink=s_aux,
@@ -71,6 +78,7 @@ def _attend(
     layer.out = edited(layer)
     if layer.out is None:
         layer.out = attend(layer.q, layer.k, value, layer)
+        layer.logsumexp = logsumexp_of(layer.out)
     sink = _sink.get()
     if sink is not None:
         sink.attention(layer)
@@ -100,10 +108,12 @@ def in_manner(layer: Computed) -> Computed:
     if manner() == "detached":
         return replace(layer, q=q, k=k)
     # Queries of zero are indifferent to keys; of the mask only stays which keys may be seen at all.
-    mask = layer.mask
+    visible, mask = layer.visible, layer.visible.dense
     if mask is not None and mask.dtype != torch.bool:
-        mask = mask > torch.finfo(mask.dtype).min / 2
-    return replace(layer, q=torch.zeros_like(q), k=k, mask=mask, bias=None, softcap=None, sink=None)
+        visible = replace(visible, dense=mask > torch.finfo(mask.dtype).min / 2)
+    return replace(
+        layer, q=torch.zeros_like(q), k=k, visible=visible, bias=None, softcap=None, sink=None
+    )
 
 
 @contextmanager
@@ -116,6 +126,17 @@ def editing(edit: Edit) -> Iterator[None]:
         _edit.reset(token)
 
 
+@contextmanager
+def untouched() -> Iterator[None]:
+    """Let a model attend by itself, whatever is done to another one meanwhile."""
+    own, unedited = _manner.set("own"), _edit.set(None)
+    try:
+        yield
+    finally:
+        _edit.reset(unedited)
+        _manner.reset(own)
+
+
 def edit_weights(weights: Callable[[], Tensor]) -> Tensor | None:
     """Return the weights to attend with instead of a call's own, if someone wants others."""
     edit = _edit.get()
@@ -125,7 +146,7 @@ def edit_weights(weights: Callable[[], Tensor]) -> Tensor | None:
 def edited(layer: Computed) -> Tensor | None:
     """Return what a call gives with edited weights; None where nobody edits it."""
     weights = edit_weights(layer.weights)
-    return None if weights is None else by_head(weights, layer.v, torch.matmul)
+    return None if weights is None else by_head(weights.to(layer.v.dtype), layer.v, torch.matmul)
 
 
 def attend(query: Tensor, key: Tensor, value: Tensor, layer: Computed) -> Tensor:
@@ -138,37 +159,51 @@ def attend(query: Tensor, key: Tensor, value: Tensor, layer: Computed) -> Tensor
             attend, (query, key, value), query, key, value, layer
         )
         return output
-    groups = query.shape[1] // key.shape[1]
-    if layer.softcap is not None or layer.sink is not None:
-        weights = replace(layer, q=query, k=key).weights()
-        return weights @ value.repeat_interleave(groups, dim=1)
-    mask = layer.mask
-    causal = layer.causal
-    if layer.bias is not None:
-        mask, causal = layer.additive(slice(None)), False
-    return F.scaled_dot_product_attention(
-        query,
-        key,
-        value,
-        attn_mask=mask,
-        is_causal=causal,
-        scale=layer.scale,
-        enable_gqa=groups > 1,
-    )
+    return attended(query, key, value, layer)
 
 
+def _visible(mask: Tensor | None, causal: bool) -> Visible:
+    """Return who sees what, from what transformers hands us in place of a mask."""
+    if isinstance(mask, Mask):
+        return mask.visible
+    return Visible(right=0 if causal else None, dense=mask)
+
+
+@cache
 def _register() -> None:
-    from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
+    from transformers.masking_utils import (
+        AttentionMaskInterface,
+        bidirectional_mask_function,
+        causal_mask_function,
+        sdpa_mask,
+    )
     from transformers.modeling_utils import AttentionInterface
 
     AttentionInterface.register(NAME, _attend)
-    AttentionMaskInterface.register(NAME, sdpa_mask)
+    bands: dict[Any, Band] = {
+        causal_mask_function: (None, 0),
+        bidirectional_mask_function: (None, None),
+    }
+    AttentionMaskInterface.register(NAME, unwritten(sdpa_mask, bands))
+
+
+# Of each configuration that is switched, what it was before, and how many have it switched: several models may share
+# one, and only those that share a model take turns.
+_held: dict[int, tuple[str | None, int]] = {}
+_holding = Lock()
+
+# Of each model, its configurations and those of them that change when it is switched to the seam.
+_switched: WeakKeyDictionary[Any, tuple[list[Any], list[Any]]] = WeakKeyDictionary()
 
 
 def _configs(model: Any) -> list[Any]:
     """Every configuration that says which attention a part of the model uses."""
     found: dict[int, Any] = {}
-    queue = [part.config for part in model.modules() if hasattr(part, "config")]
+    # Modules look for what they lack in several places, which takes long.
+    every = parts(model)
+    kinds = {kind for kind in {type(part) for part in every} if hasattr(kind, "config")}
+    has: list[Any] = [p for p in every if "config" in p.__dict__ or type(p) in kinds]
+    queue: list[Any] = [part.config for part in has]
     while queue:
         config = queue.pop()
         if id(config) not in found and hasattr(config, "_attn_implementation"):
@@ -177,8 +212,30 @@ def _configs(model: Any) -> list[Any]:
     return list(found.values())
 
 
-def _switch(model: Any) -> None:
-    """Let a model attend through the seam; a part that it lacks is no cause for a remark of transformers."""
+def implementations(model: Any) -> list[str | None]:
+    """Return how the parts of a model that allows the seam attend now; by NAME where it is open."""
+    return [config._attn_implementation for config in _configs(model)] if _allows(model) else []
+
+
+def _allows(model: Any) -> bool:
+    can = getattr(model, "_can_set_attn_implementation", None)
+    return can is not None and bool(can())
+
+
+def _switch(model: Any, configs: list[Any]) -> None:
+    """Let a model attend through the seam, and remember which of its configurations say so then."""
+    known = _switched.get(model)
+    if known is None or len(known[0]) != len(configs) or not all(map(is_, known[0], configs)):
+        _switch_anew(model)
+        switched = [config for config in configs if config._attn_implementation == NAME]
+        _switched[model] = (configs, switched)
+        return
+    for config in known[1]:
+        config._attn_implementation_internal = NAME
+
+
+def _switch_anew(model: Any) -> None:
+    """Let transformers switch; a part that the model lacks is no cause for a remark."""
     from transformers.utils import logging
 
     verbosity = logging.get_verbosity()
@@ -192,17 +249,35 @@ def _switch(model: Any) -> None:
 @contextmanager
 def attention_seam(model: Any, sink: Sink | None) -> Iterator[bool]:
     """Route the model's attention through whence; yields whether the model seems to allow it."""
-    can = getattr(model, "_can_set_attn_implementation", None)
-    if can is None or not can():
+    if not _allows(model):
         yield False
         return
     _register()
-    before = [(config, config._attn_implementation) for config in _configs(model)]
+    configs = _configs(model)
+    _hold(configs)
     token = _sink.set(sink)
     try:
-        _switch(model)
+        _switch(model, configs)
         yield True
     finally:
         _sink.reset(token)
-        for config, name in before:
-            config._attn_implementation_internal = name
+        _release(configs)
+
+
+def _hold(configs: list[Any]) -> None:
+    """Remember how configurations were found, unless somebody has switched them already."""
+    with _holding:
+        for config in configs:
+            name, holders = _held.get(id(config), (config._attn_implementation, 0))
+            _held[id(config)] = (name, holders + 1)
+
+
+def _release(configs: list[Any]) -> None:
+    """Leave configurations as they were found, once nobody needs them switched any more."""
+    with _holding:
+        for config in configs:
+            name, holders = _held.pop(id(config))
+            if holders > 1:
+                _held[id(config)] = (name, holders - 1)
+            else:
+                config._attn_implementation_internal = name

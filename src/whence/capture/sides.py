@@ -12,8 +12,9 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from whence.capture.layer import AttentionLayer, Combination, contract
+from whence.capture.layer import AttentionLayer
 from whence.core.errors import BadParameter, NotCapturable
+from whence.kernels import Combination, contract
 
 _Layer = TypeVar("_Layer")
 

@@ -3,17 +3,22 @@
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from threading import get_ident
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from whence.capture.backward import Unsuited
 from whence.capture.forward import run
 from whence.capture.found import as_found
-from whence.capture.lookups import Placement, never, no_way_back, placements
+from whence.capture.lookups import Placement, brought_down, never, no_way_back, placements
 from whence.capture.recorder import Recorder, side_table
+from whence.capture.rerun import Rerun
+from whence.capture.segments import Segments, cuts, leave_uncut
 from whence.capture.target import Targets
+from whence.capture.unwatched import unmasked
 from whence.core.errors import BadParameter
 from whence.core.types import Of
 from whence.data import Batch, Encoded, collate
@@ -21,6 +26,8 @@ from whence.data.picture import as_pixels
 from whence.models.table import token_table
 
 Embedded = tuple[int, Tensor]  # an input's number, and vectors in the place of its embeddings
+
+_EMBEDDINGS = frozenset({"embedding_grad"})
 
 # How many rows of the table are looked up at a time when all of them are.
 _ROWS = 4096
@@ -94,46 +101,83 @@ def at_embeddings(
     pad_id: int | None,
     of: Of | None = None,
     slope: bool,
+    checkpoint: bool = False,
 ) -> tuple[Tensor, list[Tensor]]:
     """Return the scalar at each of some points, (points,), and its slope at each, (tokens, features).
 
     Ids, masks and positions stay those of the input; where its tokens are looked up, the model gets the point's
-    vectors. The slope is zero if it is not asked for.
+    vectors. Without `slope` there are none. With `checkpoint` blocks are run again, not kept.
     """
+    asked = partial(
+        _at_embeddings,
+        inputs=inputs,
+        points=points,
+        targets=targets,
+        pad_id=pad_id,
+        of=of,
+        slope=slope,
+    )
+    return unmasked(model, partial(asked, model, checkpoint=checkpoint))
+
+
+def _at_embeddings(
+    model: Any,
+    *,
+    inputs: Sequence[Encoded],
+    points: Sequence[Embedded],
+    targets: Targets,
+    pad_id: int | None,
+    of: Of | None,
+    slope: bool,
+    checkpoint: bool,
+) -> tuple[Tensor, list[Tensor]]:
     # All tensors are made in here: the caller may sit in a mode in which none can be differentiated.
     with as_found(model) as stack:
-        first, device = points[0][1], points[0][1].device
+        stack.enter_context(torch.inference_mode(not slope))
+        device = points[0][1].device
         batch = collate([inputs[owner] for owner, _ in points], pad_id=pad_id, device=device)
-        leaf = first.new_zeros((*batch.real.shape, first.shape[-1]))
-        for row, (_, vectors) in enumerate(points):
-            leaf[row, batch.own[row]] = vectors
-        leaf.requires_grad_(slope)
-        targets = targets.at(torch.tensor([owner for owner, _ in points], device=device))
-        value = _value(model, batch, leaf, targets, of, stack)
-        if not slope:
-            return value.detach(), [torch.zeros_like(vectors) for _, vectors in points]
-        grad: Tensor | None = None
+        leaf = batch.spread([vectors for _, vectors in points]).requires_grad_(slope)
+        everyone, targets = (
+            targets,
+            targets.at(torch.tensor([owner for owner, _ in points], device=device)),
+        )
+        segments = Segments(Recorder(batch, cut=False), attends=False)
+        with ExitStack() as cut:
+            if slope and checkpoint and cuts(model):
+                segments.watch(model, cut)
+            logits = _logits(model, batch, leaf, stack)
+        value, grad = targets.value(logits, of), None
         if value.requires_grad:
-            (grad,) = torch.autograd.grad(value.sum(), leaf, allow_unused=True)
-        if grad is None:
+            lift = targets.lift(logits, of)
+            lifted = value if lift is None else value * lift
+            if segments.found:
+                back = Rerun(model, batch, segments.found, [], [leaf], lifted, _EMBEDDINGS)
+                try:
+                    (grad,) = back.run(0, None)
+                except Unsuited as error:
+                    leave_uncut(model, error)
+                    return at_embeddings(
+                        model, inputs, points, everyone, pad_id=pad_id, of=of, slope=True
+                    )
+            else:
+                (grad,) = torch.autograd.grad(lifted.sum(), leaf, allow_unused=True)
+            grad = brought_down(grad, lift)
+        if slope and grad is None:
             raise no_way_back()
-        return value.detach(), [part[own] for part, own in zip(grad, batch.own, strict=True)]
+    # Outside of the mode: who gets the value may want to differentiate with it.
+    return value.detach().clone(), [] if grad is None else batch.parts(grad)
 
 
-def _value(
-    model: Any, batch: Batch, leaf: Tensor, targets: Targets, of: Of | None, stack: ExitStack
-) -> Tensor:
+def _logits(model: Any, batch: Batch, leaf: Tensor, stack: ExitStack) -> Tensor:
     if batch.pictures:
-        with torch.set_grad_enabled(leaf.requires_grad):
-            return targets.value(run(model, _painted(batch, leaf)), of)
+        return run(model, _painted(batch, leaf))
     swap = _Swap(batch, leaf)
     swap.watch_embeddings(model, stack)
-    with torch.set_grad_enabled(leaf.requires_grad):
-        logits = run(model, batch)
+    logits = run(model, batch)
     missing = {"decoder", "same"} - swap.swapped if "decoder_input_ids" in batch.inputs else set()
     if missing or swap.swapped <= {"later"}:
         raise never()
-    return targets.value(logits, of)
+    return logits
 
 
 def _painted(batch: Batch, patches: Tensor) -> Batch:

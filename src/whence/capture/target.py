@@ -130,8 +130,8 @@ class Targets:
     task: Task
 
     def value(self, logits: Tensor, of: Of | None = None) -> Tensor:
-        """Return the explained scalar of each row, (batch,)."""
-        outputs = logits
+        """Return the explained scalar of each row, (batch,), in float32 at least: half precision ends near 1."""
+        outputs = logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
         if (of or self.spec.of) == "probability":
             outputs = probabilities(logits, self.task)
         value = outputs.gather(1, self.main[:, None]).squeeze(1)
@@ -139,18 +139,35 @@ class Targets:
             value = value - outputs.gather(1, self.against[:, None]).squeeze(1)
         return value
 
-    def slope(self, logits: Tensor) -> Tensor:
+    def slope(self, logits: Tensor, of: Of | None = None) -> Tensor:
         """Return the derivative of the explained scalar by the logits, (batch, labels), in float32 at least."""
         with torch.enable_grad():
             wide = logits.detach().to(torch.promote_types(logits.dtype, torch.float32))
             wide.requires_grad_()
-            (slope,) = torch.autograd.grad(self.value(wide).sum(), wide)
+            (slope,) = torch.autograd.grad(self.value(wide, of).sum(), wide)
         return slope
+
+    def lift(self, logits: Tensor, of: Of | None = None) -> Tensor | None:
+        """Return powers of two, (batch,), that bring the slope of a probability to about 1; None: nothing to lift.
+
+        A sure model has a slope of a thousandth and less, and what follows from it is lost to float16. So the target
+        is lifted before the backward pass, and its gradients are brought down in float32 afterwards, both exactly.
+        """
+        if logits.dtype != torch.float16 or (of or self.spec.of) == "logit":
+            return None
+        steepest = self.slope(logits, of).abs().amax(1)
+        exponent = torch.frexp(steepest).exponent.clamp(-100, 0)
+        return torch.ldexp(torch.ones_like(steepest), -exponent)
 
     def at(self, rows: Tensor) -> "Targets":
         """Return the targets of some rows, in their order and number."""
         against = None if self.against is None else self.against[rows]
         return Targets(self.main[rows], against, self.spec, self.task)
+
+    def cpu(self) -> "Targets":
+        """Return the same, to be described row by row without a wait for the device each time."""
+        against = None if self.against is None else self.against.cpu()
+        return Targets(self.main.cpu(), against, self.spec, self.task)
 
     def describe(self, row: int, labels: Sequence[str]) -> Target:
         """Return the target of one row in words."""
