@@ -3,17 +3,20 @@
 Two seams, both offered by transformers and PyTorch: attention goes through a function of ours while a trace is
 taken (`seam`), and models that do not offer that are read by recognising softmax-then-matmul (`recognise`).
 Attention maps are not stored: a trace keeps q, k, v and the gradient of the output, and methods contract
-them tile by tile (`layer`).
+them (`whence.kernels`).
 """
 
 from whence.capture.answers import Answers
 from whence.capture.ask import Ask
+from whence.capture.compiled import compile_forward
 from whence.capture.forward import bare_logits
-from whence.capture.layer import AttentionLayer, contract, contract_normalised, gather
+from whence.capture.layer import AttentionLayer
 from whence.capture.manner import attention_as, watching
 from whence.capture.sides import Sides
 from whence.capture.target import Targets, TargetSpec, probabilities
-from whence.capture.trace import GRADIENTS, NEEDS, Trace, trace
+from whence.capture.trace import GRADIENTS, NEEDS, Trace
+from whence.capture.tracing import trace
+from whence.kernels import contract, contract_normalised, gather
 
 __all__ = [
     "GRADIENTS",
@@ -27,6 +30,7 @@ __all__ = [
     "Trace",
     "attention_as",
     "bare_logits",
+    "compile_forward",
     "contract",
     "contract_normalised",
     "gather",

@@ -7,9 +7,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from whence.capture.fitting import fitting_batches
 from whence.capture.forward import bare
 from whence.capture.infill import Infill
-from whence.data import Encoded, Policy, batches, collate
+from whence.data import Encoded, Policy, collate
 from whence.models import Infiller
 
 Key = tuple[Hashable, ...]
@@ -56,14 +57,16 @@ class Answers:
     ) -> None:
         # One door for all batches: making a model ready and putting it back takes as long as a small batch.
         with bare(self._model) as logits_of:
-            for chosen in batches(items, self._policy):
-                some = [items[i] for i in chosen]
-                batch = collate(some, pad_id=self._pad_id, device=self._device)
-                # Rows by the thousand are cheaper to keep, and to put together again, on the CPU.
-                for i, row in zip(chosen, logits_of(batch).cpu(), strict=True):
-                    self._known[names[i]] = row
-                self._runs += len(chosen)
-                progress(len(chosen))
+            work = fitting_batches(self._model, "answers", items, self._policy)
+            for chosen in work:
+                with work.trying(chosen):
+                    some = [items[i] for i in chosen]
+                    batch = collate(some, pad_id=self._pad_id, device=self._device)
+                    # Rows by the thousand are cheaper to keep, and to put together again, on the CPU.
+                    for i, row in zip(chosen, logits_of(batch).cpu(), strict=True):
+                        self._known[names[i]] = row
+                    self._runs += len(chosen)
+                    progress(len(chosen))
 
     @property
     def forwards(self) -> int:

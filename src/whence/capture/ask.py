@@ -10,6 +10,7 @@ from torch import Tensor
 
 from whence.capture.answers import Answers, key
 from whence.capture.baseline import Baseline
+from whence.capture.fitting import Fitting
 from whence.capture.slopes import Embedded, at_embeddings, looked_up, mean_embedding
 from whence.capture.target import Targets, probabilities
 from whence.core.types import Of
@@ -18,8 +19,9 @@ from whence.data.picture import Fill, Picture, as_patches
 from whence.data.removal import DRAWS, Removal, suited, without
 from whence.models import Infiller
 
-# How many variants are held at a time: enough to sort by length, few enough for a long text.
+# How many variants are held at a time, and tokens of theirs: enough to sort by length, few enough for a long text.
 _AT_A_TIME = 2048
+_TOKENS_AT_A_TIME = 1 << 24
 
 
 class Ask:
@@ -38,6 +40,7 @@ class Ask:
         policy: Policy,
         answers: Answers | None = None,
         infiller: Infiller | None = None,
+        checkpoint: bool = False,
         progress: Callable[[int], None] = lambda _: None,
     ) -> None:
         """With `answers`, what others have asked is not asked again, and what is asked here is kept for them."""
@@ -53,6 +56,7 @@ class Ask:
         self._device = batch.real.device
         self._pad_id = pad_id
         self._policy = policy
+        self._checkpoint = checkpoint
         self._keep = answers is not None
         self._answers = answers or Answers(
             model, pad_id=pad_id, device=self._device, policy=policy, infiller=infiller
@@ -63,6 +67,11 @@ class Ask:
     def rest(self) -> bool:
         """Whether the last output is all that was not named: no label, and never predicted."""
         return self._batch.items[0].rest
+
+    @property
+    def _few(self) -> int:
+        longest = max(map(len, self._batch.items))
+        return max(1, min(_AT_A_TIME, _TOKENS_AT_A_TIME // max(1, longest)))
 
     @property
     def _pictures(self) -> list[Picture]:
@@ -84,7 +93,7 @@ class Ask:
         """
         variants = iter(variants)
         found = [self._logits.new_empty(0)]
-        while chunk := list(islice(variants, _AT_A_TIME)):
+        while chunk := list(islice(variants, self._few)):
             owners = torch.tensor([owner for owner, _ in chunk], device=self._device)
             found.append(self._targets.at(owners).value(self._logits_of(chunk), of))
         return torch.cat(found)
@@ -107,7 +116,7 @@ class Ask:
         """Return what every label gets from each (input's number, variant of it), (variants, labels)."""
         variants = iter(variants)
         found = [self._logits.new_empty((0, self._logits.shape[1])).double()]
-        while chunk := list(islice(variants, _AT_A_TIME)):
+        while chunk := list(islice(variants, self._few)):
             found.append(probabilities(self._logits_of(chunk).double(), self._targets.task))
         return torch.cat(found)
 
@@ -120,7 +129,7 @@ class Ask:
             for row, hole in holes:
                 yield row, without(items[row], hole, how, self.fillers)
             return
-        while chunk := list(islice(holes, _AT_A_TIME)):
+        while chunk := list(islice(holes, self._few)):
             for (row, _), fillings in zip(chunk, self._fillings(chunk), strict=True):
                 for filled in fillings:
                     yield row, filled
@@ -192,21 +201,25 @@ class Ask:
 
     def _run(
         self, points: Iterable[Embedded], of: Of | None, *, slope: bool
-    ) -> Iterator[tuple[list[Embedded], Tensor, list[Tensor]]]:
-        for chunk in self._chunks(points):
-            values, slopes = at_embeddings(
-                self._model,
-                self._batch.items,
-                chunk,
-                self._targets,
-                pad_id=self._pad_id,
-                of=of,
-                slope=slope,
-            )
-            for owner, _ in chunk:
-                self.forwards[owner] += 1
-            self._progress(len(chunk))
-            yield chunk, values, slopes
+    ) -> Iterator[tuple[Sequence[Embedded], Tensor, list[Tensor]]]:
+        kind = "slopes" if slope else "points"
+        work = Fitting(self._model, kind, self._chunks(points), _cells)
+        for chunk in work:
+            with work.trying(chunk):
+                values, slopes = at_embeddings(
+                    self._model,
+                    self._batch.items,
+                    chunk,
+                    self._targets,
+                    pad_id=self._pad_id,
+                    of=of,
+                    slope=slope,
+                    checkpoint=self._checkpoint,
+                )
+                for owner, _ in chunk:
+                    self.forwards[owner] += 1
+                self._progress(len(chunk))
+                yield chunk, values, slopes
 
     def _chunks(self, points: Iterable[Embedded]) -> Iterator[list[Embedded]]:
         """Cut into batches as they come: the inputs of one batch are of one kind and may share another."""
@@ -233,6 +246,10 @@ class Ask:
         if not self._keep:
             self._answers.forget()
         return found
+
+
+def _cells(points: Sequence[Embedded]) -> int:
+    return len(points) * max(len(vectors) for _, vectors in points)
 
 
 def _averaged(values: Tensor, how: Removal) -> Tensor:

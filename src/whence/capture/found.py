@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from threading import Lock, RLock
-from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
 
 from whence.models.fingerprint import altered_by
+from whence.models.parts import held, weights
 
 # Two threads on one model would undo each other's switches, so they take turns.
 _turns: WeakKeyDictionary[torch.nn.Module, RLock] = WeakKeyDictionary()
@@ -27,18 +27,21 @@ def as_found(model: torch.nn.Module) -> Iterator[ExitStack]:
 
     Yields a stack: whatever else is put on the model registers its removal there.
     """
-    with turn(model), ExitStack() as stack:
-        modes = [(module, module.training) for module in model.modules()]
-        frozen = [weight for weight in model.parameters() if weight.requires_grad]
-        devices = sorted({w.device.index for w in model.parameters() if w.device.type == "cuda"})
-        stack.enter_context(torch.random.fork_rng(devices=devices))
+    with turn(model), held(model) as modules, ExitStack() as stack:
+        training = [module for module in modules if module.training]
+        frozen, devices = [], set()
+        for weight in weights(modules):
+            if weight.requires_grad:
+                frozen.append(weight)
+            if weight.is_cuda:
+                devices.add(weight.get_device())
+        stack.enter_context(torch.random.fork_rng(devices=sorted(devices)))
         # The caller may sit in no_grad or inference_mode; a trace needs gradients all the same.
         stack.enter_context(torch.inference_mode(False))
         stack.enter_context(torch.enable_grad())
-        stack.callback(_restore, modes, frozen)
-        for module, training in modes:
-            if training:
-                module.training = False
+        stack.callback(_restore, modules, training, frozen)
+        for module in training:
+            module.training = False
         for weight in frozen:
             weight.requires_grad_(False)
         yield stack
@@ -54,9 +57,15 @@ def altering(model: torch.nn.Module, what: str) -> Iterator[ExitStack]:
         yield stack
 
 
-def _restore(modes: list[tuple[Any, bool]], frozen: list[torch.nn.Parameter]) -> None:
-    for module, training in modes:
-        if module.training is not training:
-            module.training = training
+def _restore(
+    modules: list[torch.nn.Module],
+    training: list[torch.nn.Module],
+    frozen: list[torch.nn.Parameter],
+) -> None:
+    for module in modules:
+        if module.training:  # somebody switched it meanwhile
+            module.training = False
+    for module in training:
+        module.training = True
     for weight in frozen:
         weight.requires_grad_(True)

@@ -10,9 +10,11 @@ from torch import Tensor, nn
 from whence.capture.layer import AttentionLayer, Places
 from whence.capture.lookups import Lookup
 from whence.capture.tape import Tape
+from whence.capture.watching import watch
 from whence.core.errors import NotCapturable
 from whence.data import Batch
 from whence.data.reading import Similarity
+from whence.models.parts import parts
 from whence.models.table import token_table
 
 
@@ -45,7 +47,7 @@ class Recorder:
 
     def attention(self, layer: AttentionLayer) -> None:
         """Take note of an attention call and of the block it happens in."""
-        if any(frame.beside for frame in self._open):
+        if self._compares and any(frame.beside for frame in self._open):
             return
         if self._open:
             layer.hidden = self._open[-1].hidden
@@ -58,18 +60,17 @@ class Recorder:
 
     def watch_blocks(self, model: nn.Module, stack: ExitStack) -> None:
         """Hook every member of a ModuleList: those that turn out to attend are the model's layers."""
-        lists = [part for part in model.modules() if isinstance(part, nn.ModuleList)]
-        for block in dict.fromkeys(member for part in lists for member in part):
-            entered = block.register_forward_pre_hook(self._enter, with_kwargs=True)
-            stack.callback(entered.remove)
-            left = block.register_forward_hook(self._leave)
-            stack.callback(left.remove)
+        lists = [part for part in parts(model) if isinstance(part, nn.ModuleList)]
+        blocks = dict.fromkeys(member for part in lists for member in part)
+        watch(blocks, self._enter, self._leave, stack)
 
     def _enter(self, _: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if get_ident() != self._thread:
             return
-        candidates = [*args, kwargs.get("hidden_states")]
-        hidden = next((x for x in candidates if _is_hidden(x)), None)
+        hidden = args[0] if args else None
+        if not _is_hidden(hidden):
+            candidates = [*args, kwargs.get("hidden_states")]
+            hidden = next((x for x in candidates if _is_hidden(x)), None)
         beside = self._compares and hidden is not None and not hidden.requires_grad
         self._open.append(_Frame(hidden, beside))
 
@@ -84,6 +85,8 @@ class Recorder:
         for layer in frame.layers:
             if layer.places is not None and self.tape is not None:
                 layer.places.block = self.tape.number(first)
+            if self._cut:
+                layer.let_go()
         if not self._cut:
             self.last_output = first
             return None
@@ -108,11 +111,12 @@ class Recorder:
         tables = [table, side_table(model, "encoder"), side_table(model, "decoder")]
         # BART and T5 keep one table and several modules around it.
         weights = [getattr(one, "weight", None) for one in tables]
+        named = {id(one) for one in tables}
         same = [
             part
-            for part in model.modules()
-            if any(part is one for one in tables)
-            or (isinstance(part, nn.Embedding) and any(part.weight is one for one in weights))
+            for part in parts(model)
+            if (isinstance(part, nn.Embedding) and any(part.weight is one for one in weights))
+            or id(part) in named
         ]
         for part in same:
             stack.callback(part.register_forward_hook(self._embed).remove)

@@ -13,12 +13,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from whence.capture.arguments import Slot
 from whence.capture.layer import AttentionLayer, Computed, by_head
 from whence.capture.narrow import narrow_values, narrowed
 from whence.capture.seam import attend
-from whence.capture.tape import Slot, Step, Tape
+from whence.capture.tape import Step, Tape
 from whence.capture.target import TargetSpec, finite
-from whence.capture.trace import Trace, trace
+from whence.capture.trace import Trace
+from whence.capture.tracing import trace
 from whence.core.errors import NotCapturable
 from whence.core.types import Task
 from whence.data import Batch
@@ -150,7 +152,7 @@ class Replay:
         out: Tensor = self._outputs[place] if place in self._outputs else step.run(given)
         value = _value(step, given, layer)
         value = value if len(some) == len(value) else value[some]
-        made = by_head(swap.weights, value, torch.matmul)
+        made = by_head(swap.weights.to(value.dtype), value, torch.matmul)
         by_token = layer.heads_first(out).transpose(1, 2).clone()
         are = rows.are_read[some]
         owners = some[:, None].expand_as(are)[are]
@@ -178,7 +180,8 @@ class Replay:
 
         def run(swaps: Mapping[int, Swap]) -> Tensor:
             (swap,) = swaps.values()
-            rows = by_head(swap.weights, _value(first, inputs, layer), torch.matmul)
+            value = _value(first, inputs, layer)
+            rows = by_head(swap.weights.to(value.dtype), value, torch.matmul)
             ended = self._run(short, {**known, place: rows.to(whole.dtype)}, {})[block]
             return self._run(outside, {**self._constants, block: self._among(whole, ended)}, {})[
                 self._outlet

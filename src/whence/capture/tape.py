@@ -7,26 +7,20 @@ depends on the token embeddings is kept; everything else (weights, masks, positi
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
-from functools import cache
+from dataclasses import dataclass
 from threading import get_ident
-from typing import Any, cast
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode, resolve_name
 
+from whence.capture.arguments import CASTS, FACTS, HALF, copying, each, filled, in_place, slot
+from whence.capture.watching import Place, places, watch
 from whence.core.errors import NotCapturable
 
 
-@dataclass(frozen=True)
-class Slot:
-    """The place of a value in the arguments of a step."""
-
-    index: int
-
-
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, slots=True)
 class Step:
     """One operation: arguments with slots for the values that depend on the input, and their numbers."""
 
@@ -47,9 +41,9 @@ class Step:
 
     def filled(self, values: Sequence[Tensor]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the arguments with other values; constants of half precision are widened to theirs."""
-        wide = values[0].dtype not in _HALF
-        args: tuple[Any, ...] = _filled(self.args, values, widen=wide)
-        kwargs: dict[str, Any] = _filled(self.kwargs, values, widen=wide)
+        wide = values[0].dtype not in HALF
+        args: tuple[Any, ...] = filled(self.args, values, widen=wide)
+        kwargs: dict[str, Any] = filled(self.kwargs, values, widen=wide)
         return args, kwargs
 
     def run(self, values: Sequence[Tensor]) -> Any:
@@ -57,15 +51,15 @@ class Step:
         assert self.func is not None
         args, kwargs = self.filled(values)
         kwargs.pop("inplace", None)
-        result = _copying(self.func)(*args, **kwargs)
+        result = copying(self.func)(*args, **kwargs)
         # A cast to half precision is the model's way to save memory: wide values stay wide, to the last digit.
-        if values[0].dtype in _HALF or not isinstance(result, Tensor) or result.dtype not in _HALF:
+        if values[0].dtype in HALF or not isinstance(result, Tensor) or result.dtype not in HALF:
             return result
-        cast_only = getattr(self.func, "__name__", "") in _CASTS
+        cast_only = getattr(self.func, "__name__", "") in CASTS
         return args[0] if cast_only else result.to(values[0].dtype)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, slots=True)
 class Call:
     """One call of a module: the steps inside it, and what went in and came out."""
 
@@ -83,17 +77,18 @@ class Call:
         return self.kind
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class _Value:
-    tensor: Tensor  # without its graph
+    tensor: Tensor | None  # without its graph; None: dropped, and made again when somebody asks
     version: int  # of the tensor, when it was noted
 
 
-@dataclass(eq=False)
-class _Entered:
+class _Entered(NamedTuple):
     path: tuple[str, ...]
+    kind: str
+    leaf: bool
     first: int
-    inputs: tuple[int, ...] = field(default=())
+    inputs: tuple[int, ...]
 
 
 class Tape(TorchFunctionMode):
@@ -104,22 +99,38 @@ class Tape(TorchFunctionMode):
         self.steps: list[Step] = []
         self.calls: list[Call] = []
         self._values: list[_Value] = []
+        self._dropped: dict[int, int] = {}  # values that were not kept: the steps that make them
         # By identity. The tensors are kept alive while the tape runs, so that no identity is used twice.
         self._numbers: dict[int, int] = {}
         self._alive: list[Tensor] = []
         self._open: list[_Entered] = []
+        self._places: dict[int, Place] = {}  # of modules, by identity
         self._running = True
         self._thread = get_ident()  # hooks are the model's, and another thread may use it meanwhile
 
     def value(self, number: int) -> Tensor:
         """Return a value as it was when it was noted."""
         value = self._values[number]
+        if value.tensor is None:
+            return self._made_again(number)
         if value.tensor._version != value.version:
             raise NotCapturable(
                 "The model overwrote a value in place after using it, through a view. Methods that follow every "
                 "operation (relevance, decompositions) do not work on it; gradient and attention methods do."
             )
         return value.tensor
+
+    def _made_again(self, number: int) -> Tensor:
+        """Run the step again that made a value which was not kept; nothing of that is kept either."""
+        step = self.steps[self._dropped[number]]
+        assert step.func is not None
+        values = [self.value(one) for one in step.inputs]
+        args, kwargs = (filled(tree, values, widen=False) for tree in (step.args, step.kwargs))
+        with torch.no_grad():
+            made = each(step.func(*args, **kwargs))
+        found = made[step.outputs.index(number)]
+        assert isinstance(found, Tensor)
+        return found
 
     def leaf(self, tensor: Tensor) -> int:
         """Note where the input enters."""
@@ -131,11 +142,9 @@ class Tape(TorchFunctionMode):
 
     def watch_modules(self, model: nn.Module, stack: ExitStack) -> None:
         """Hook every module, so that each step knows where it was called."""
-        for name, module in model.named_modules():
-            path = tuple(name.split(".")) if name else ()
-            entered = module.register_forward_pre_hook(self._enter(path), with_kwargs=True)
-            stack.callback(entered.remove)
-            stack.callback(module.register_forward_hook(self._leave).remove)
+        found = places(model)
+        self._places = {id(module): place for module, place in found}
+        watch([module for module, _ in found], self._enter, self._leave, stack)
 
     def finish(self, output: Tensor) -> int | None:
         """Stop, let go of the graph, and return the number of the model's output."""
@@ -145,30 +154,47 @@ class Tape(TorchFunctionMode):
         self._alive.clear()
         return number
 
-    def _enter(self, path: tuple[str, ...]) -> Callable[..., None]:
-        def enter(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-            if get_ident() != self._thread:
-                return
-            given = [self.number(x) for x in (*args, *kwargs.values()) if isinstance(x, Tensor)]
-            numbers = tuple(number for number in given if number is not None)
-            self._open.append(_Entered(path, len(self.steps), numbers))
-
-        return enter
+    def _enter(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if get_ident() != self._thread:
+            return
+        known = self._numbers
+        given = (*args, *kwargs.values()) if kwargs else args
+        numbers = tuple([known[id(x)] for x in given if id(x) in known])
+        self._open.append(_Entered(*self._places[id(module)], len(self.steps), numbers))
 
     def _leave(self, module: nn.Module, _: tuple[Any, ...], output: Any) -> None:
         if get_ident() != self._thread:
             return
         # What came out of something that PyTorch does not show is noted here, where it was made.
-        made = [x for x in _each(output) if isinstance(x, Tensor)]
         running = self._running and torch.is_grad_enabled()
-        outputs = tuple(self._known(x) if running and x.requires_grad else None for x in made)
-        entered = self._open.pop()
-        kind = f"{type(module).__module__}.{type(module).__qualname__}"
+        made = [x for x in each(output) if isinstance(x, Tensor)]
+        outputs = tuple([self._came_out(x) if running else None for x in made])
+        path, kind, leaf, first, inputs = self._open.pop()
         last = len(self.steps) - 1
-        leaf = next(module.children(), None) is None
-        self.calls.append(
-            Call(entered.path, kind, entered.first, last, entered.inputs, outputs, leaf)
-        )
+        if leaf and running and last > first:
+            self._drop_inside(first, last, outputs)
+        self.calls.append(Call(path, kind, first, last, inputs, outputs, leaf))
+
+    def _came_out(self, tensor: Tensor) -> int | None:
+        number = self._numbers.get(id(tensor))
+        if number is not None:
+            return number
+        with torch._C.DisableTorchFunctionSubclass(), torch._C.DisableTorchFunction():
+            return self._known(tensor) if tensor.requires_grad else None
+
+    def _drop_inside(self, first: int, last: int, outputs: Sequence[int | None]) -> None:
+        """Drop what a module without parts made on its way: a norm that is written out keeps five values of its own.
+
+        Most rules take such a module as one operation. For the others, its few steps run again.
+        """
+        inside = range(first, last + 1)
+        if any(in_place(self.steps[at].func) or self.steps[at].func is None for at in inside):
+            return
+        for at in inside:
+            for number in self.steps[at].outputs:
+                if number is not None and number not in outputs:
+                    self._values[number].tensor = None
+                    self._dropped[number] = at
 
     def _note(self, tensor: Tensor) -> int:
         number = len(self._values)
@@ -186,16 +212,17 @@ class Tape(TorchFunctionMode):
         kwargs: Any = None,
     ) -> Any:
         kwargs = kwargs or {}
-        if not self._running:
+        if func in FACTS or not self._running:
             return func(*args, **kwargs)
         before = None
-        if args and (_in_place(func) or kwargs.get("inplace")):
+        if args and (in_place(func) or kwargs.get("inplace")):
             before = args[0].detach().clone()
         result = func(*args, **kwargs)
         if before is None and args and result is args[0]:
             return result  # dropout that does nothing, a cast to what it is already
-        outputs = _each(result)
-        if not any(isinstance(one, Tensor) and one.requires_grad for one in outputs):
+        outputs = each(result)
+        depends = [isinstance(one, Tensor) and one.requires_grad for one in outputs]
+        if True not in depends:
             return result
         numbers: list[int] = []
         overwritten = None if before is None else self.number(args[0])
@@ -203,12 +230,10 @@ class Tape(TorchFunctionMode):
             self._values[overwritten] = _Value(before, before._version)
         elif before is not None:  # a constant until now
             args = (before, *args[1:])
-        slotted_args = self._slotted(tuple(args), numbers)
-        slotted_kwargs = self._slotted(dict(kwargs), numbers)
-        noted = tuple(
-            self._note(one) if isinstance(one, Tensor) and one.requires_grad else None
-            for one in outputs
-        )
+        slotted_args = tuple([self._slotted(one, numbers) for one in args])
+        slotted_kwargs = {key: self._slotted(one, numbers) for key, one in kwargs.items()}
+        pairs = zip(outputs, depends, strict=True)
+        noted = tuple([self._note(one) if counts else None for one, counts in pairs])
         self.steps.append(
             Step(func, slotted_args, slotted_kwargs, tuple(numbers), noted, self._path())
         )
@@ -223,9 +248,10 @@ class Tape(TorchFunctionMode):
             if not tree.requires_grad:
                 return tree
             numbers.append(self._known(tree))
-            return Slot(len(numbers) - 1)
-        if isinstance(tree, list | tuple) and type(tree) in (list, tuple):
-            return type(tree)(self._slotted(one, numbers) for one in tree)
+            return slot(len(numbers) - 1)
+        kind = type(tree)
+        if kind is tuple or kind is list:
+            return kind([self._slotted(one, numbers) for one in tree])
         if isinstance(tree, dict):
             return {key: self._slotted(one, numbers) for key, one in tree.items()}
         return tree
@@ -237,41 +263,3 @@ class Tape(TorchFunctionMode):
         number = self._note(tensor)
         self.steps.append(Step(None, (), {}, (), (number,), self._path()))
         return number
-
-
-def _each(result: Any) -> Sequence[Any]:
-    return result if isinstance(result, list | tuple) else (result,)
-
-
-@cache
-def _in_place(func: Any) -> bool:
-    name = getattr(func, "__name__", "")
-    if name.startswith("__"):
-        return name.startswith("__i") and name not in {"__index__", "__invert__", "__int__"}
-    return name.endswith("_")
-
-
-_HALF = (torch.float16, torch.bfloat16)
-_CASTS = {"to", "type", "type_as", "half", "bfloat16"}
-
-
-@cache
-def _copying(func: Any) -> Callable[..., Any]:
-    """Return the form of an operation that leaves its argument as it is."""
-    if not _in_place(func):
-        return cast(Callable[..., Any], func)
-    name = func.__name__
-    plain = getattr(Tensor, name.replace("__i", "__") if name.startswith("__") else name[:-1], None)
-    return plain or (lambda first, *args, **kwargs: func(first.clone(), *args, **kwargs))
-
-
-def _filled(tree: Any, values: Sequence[Tensor], *, widen: bool) -> Any:
-    if isinstance(tree, Slot):
-        return values[tree.index]
-    if isinstance(tree, Tensor):
-        return tree.to(values[0].dtype) if widen and tree.dtype in _HALF else tree
-    if isinstance(tree, list | tuple) and type(tree) in (list, tuple):
-        return type(tree)(_filled(one, values, widen=widen) for one in tree)
-    if isinstance(tree, dict):
-        return {key: _filled(one, values, widen=widen) for key, one in tree.items()}
-    return tree

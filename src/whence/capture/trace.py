@@ -1,45 +1,31 @@
 """One forward and at most one backward pass, and everything that readers may want to know about them."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
-from weakref import WeakSet
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
-from whence.capture.forward import forward
-from whence.capture.found import as_found
+from whence.capture.backward import Backward, Unsuited, Visit
 from whence.capture.heads import Head
-from whence.capture.layer import AttentionLayer, Combination, contract
-from whence.capture.lookups import Lookup, no_way_back, own, per_token
-from whence.capture.readout import outputs, read
-from whence.capture.recognise import Recognise
-from whence.capture.recorder import Recorder
-from whence.capture.refusal import pools, sides_of, why_not
-from whence.capture.rows import default_row, rows_read, summed
-from whence.capture.seam import attention_seam
+from whence.capture.layer import AttentionLayer, wide
+from whence.capture.lookups import Lookup, brought_down, per_token
 from whence.capture.sides import Sides, Stack, numbered
 from whence.capture.tape import Tape
-from whence.capture.target import Targets, TargetSpec, finite
+from whence.capture.target import Targets
 from whence.core.errors import BadMethod, NotCapturable
-from whence.core.types import Task
 from whence.data import Batch
-from whence.data.reading import Similarity
+from whence.kernels import Combination, contract
 
 # What a method may need: attention of the forward pass; gradients, which cost a backward pass; every step of the
 # forward pass, to follow it, and relevance, which is those steps walked backwards.
 GRADIENTS = frozenset({"attention_grad", "hidden_grad", "embedding_grad"})
-_FOLLOWED = frozenset({"steps", "relevance"})
-NEEDS = frozenset({"attention"}) | GRADIENTS | _FOLLOWED
+FOLLOWED = frozenset({"steps", "relevance"})
+NEEDS = frozenset({"attention"}) | GRADIENTS | FOLLOWED
 
-# Models that offer the seam and, as one forward pass showed, do not use it.
-_unrouted: WeakSet[Any] = WeakSet()
-
-
-def offers_seam(model: Any) -> bool:
-    """Say whether attention may go through the seam: true unless a trace found out that it does not."""
-    return model not in _unrouted
+State = TypeVar("State")
 
 
 @dataclass(eq=False)
@@ -67,18 +53,26 @@ class Trace:
     pooled: bool = False
     sides: Sides | None = None  # an encoder and a decoder, where that is why they are not one stack
     heads: dict[str, Head] = field(default_factory=dict)  # beside a tape: what was read
+    readers: int | None = None  # who will still read it; None: nobody knows
+    pending: Backward | None = None  # the backward pass, if it is not run before somebody reads
+    again: "Callable[[Unsuited], Trace] | None" = None  # takes everything at once, if it cannot be
+    lift: Tensor | None = None  # by which the target was multiplied on the way back, (batch,)
 
     @property
     def layers(self) -> list[AttentionLayer]:
         """The layers from the input to the output; refused where the model is not one stack of them."""
         if self.refusal is not None:
             raise self.refusal
+        self.settle()
         return self.attention
 
     @property
     def read_layers(self) -> list[AttentionLayer]:
         """The layers with the rows that the prediction reads: the stack of them, or the one that pools."""
-        return self.attention if self.pooled else self.layers
+        if not self.pooled:
+            return self.layers
+        self.settle()
+        return self.attention
 
     @property
     def stacks(self) -> list[Stack]:
@@ -94,26 +88,141 @@ class Trace:
         return numbered(self.read_layers, index)
 
     def read(
-        self, row: Tensor, layer: int | None, combination: Combination = "attention"
+        self, rows: Sequence[Tensor], layer: int | None, combination: Combination = "attention"
     ) -> list[Tensor]:
-        """Return what a row gives to every token in one of the layers whose rows are read, or in each of them."""
+        """Return what each row gives to every token, (rows, batch, tokens).
+
+        That is in one of the layers whose rows are read, or in each of them: a layer is there once, for all rows.
+        """
+
+        def every(one: AttentionLayer) -> Tensor:
+            return torch.stack([contract(one, row, combination) for row in rows])
+
+        if self.sides is None and layer is not None:
+            return [self.at(layer, every)]
         if self.sides is None:
-            layers = self.read_layers if layer is None else [self.read_layer(layer)]
-            return [contract(one, row, combination) for one in layers]
-        both = self.sides.decoder if layer is None else [numbered(self.sides.decoder, layer)]
-        return [self.sides.read(one, row, combination) for one in both]
+            none: list[Tensor] = []
+            return self.descend(0, none, lambda one, found: [every(one), *found], pooled=True)
+        sides = self.sides
+        both = sides.decoder if layer is None else [numbered(sides.decoder, layer)]
+        return [torch.stack([sides.read(one, row, combination) for row in rows]) for one in both]
 
     def from_layer(self, start: int) -> list[AttentionLayer]:
         """Return the layers from `start` to the output."""
-        return self.layers[self.layers.index(self.layer(start)) :]
+        return self.layers[self._number(start) :]
+
+    def descend(
+        self,
+        start: int,
+        state: State,
+        step: Callable[[AttentionLayer, State], State],
+        *,
+        pooled: bool = False,
+    ) -> State:
+        """Carry a state from the last layer down to `start`, and return it: each step gets a layer and the state.
+
+        Where nobody else will read the trace, a layer is let go of after its step. If the backward pass was not run
+        yet, it is run meanwhile, and no further down than to `start`. A single layer that pools is taken for a
+        stack if `pooled` says so.
+        """
+        first, done = self._number(start, pooled=pooled), state
+
+        def visit(layer: AttentionLayer) -> None:
+            nonlocal done
+            done = step(layer, done)
+            layer.forget()
+
+        if self.readers == 1 and self.pending is not None and self._run(first, visit):
+            return done
+        self.settle()
+        for layer in reversed(self.attention[first:]):
+            state = step(layer, state)
+            if self.readers == 1:
+                layer.forget()
+        return state
+
+    def at(self, index: int, read: Callable[[AttentionLayer], State]) -> State:
+        """Return what is read of one of the layers whose rows are read; no gradient is taken below it."""
+        one = self.attention[self._number(index, pooled=True)]
+        found: list[State] = []
+        found = self.descend(
+            index, found, lambda layer, _: [read(layer)] if layer is one else [], pooled=True
+        )
+        return found[0]
+
+    def summed(self, layer: int | None, part: Callable[[AttentionLayer, slice], Tensor]) -> Tensor:
+        """Add up what is read of every layer, or of one; `part` is given the places of the layer's tokens, too.
+
+        Each side of an encoder-decoder has its own layers.
+        """
+        if self.sides is not None:
+            sums = [
+                torch.stack([part(one, stack.places) for one in stack.chosen(layer)]).sum(0)
+                for stack in self.sides.stacks
+            ]
+            return torch.cat(sums, dim=1)
+        if layer is not None:
+            return self.at(layer, lambda one: part(one, slice(None)))
+        none: list[Tensor] = []
+        parts = self.descend(0, none, lambda one, found: [part(one, slice(None)), *found])
+        return torch.stack(parts).sum(0)
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Let one of the readers read; after the last one there is nothing left to read."""
+        try:
+            yield
+        finally:
+            if self.readers is not None:
+                self.readers -= 1
+                if not self.readers:
+                    self._let_go()
+
+    def _let_go(self) -> None:
+        for layer in self.attention:
+            layer.forget()
+        self.pending = self.again = self.tape = self.embedding = self.embedding_grad = None
+        self.lookups = []
+        self.memo.clear()
+
+    def _number(self, index: int, *, pooled: bool = False) -> int:
+        """Return a layer's number from the input; refuse where there is no stack of them, or none of that number."""
+        if self.refusal is not None and not (pooled and self.pooled):
+            raise self.refusal
+        return self.attention.index(numbered(self.attention, index))
+
+    def settle(self) -> None:
+        """Take what is still to be taken, for all layers at once."""
+        if self.pending is not None:
+            self._run(0, None)
+
+    def _run(self, first: int, visit: Visit | None) -> bool:
+        """Run the backward pass; say whether it went as it should, or took everything at once after all."""
+        pending, self.pending = self.pending, None
+        assert pending is not None
+        try:
+            grads = pending.run(first, visit)
+        except Unsuited as error:
+            assert self.again is not None
+            whole = self.again(error)
+            whole.settle()  # that one may wait for who reads it, too
+            for layer, same in zip(self.attention, whole.attention, strict=True):
+                layer.become(same)
+            self.embedding_grad = whole.embedding_grad
+            return False
+        if grads:
+            grad = per_token(self.batch, self.lookups, grads)
+            self.embedding_grad = brought_down(grad, self.lift)
+        return True
 
     def embeddings(self) -> tuple[Tensor, Tensor]:
-        """Return the token embeddings and their gradients, each (batch, tokens, features)."""
+        """Return the token embeddings and their gradients, in float32 at least, each (batch, tokens, features)."""
+        self.settle()
         if self.embedding is None or self.embedding_grad is None:
             raise BadMethod(
                 "A method reads embedding gradients without stating needs={'embedding_grad'}."
             )
-        return self.embedding, self.embedding_grad
+        return wide(self.embedding), wide(self.embedding_grad)
 
     @property
     def real(self) -> Tensor:
@@ -128,118 +237,3 @@ class Trace:
         queries = self.real.clone()
         queries[:, : self.sides.sources] = False
         return queries
-
-
-def trace(model: Any, batch: Batch, needs: Iterable[str], spec: TargetSpec, task: Task) -> Trace:
-    """Run the model once forward, once backward if a gradient is needed, and keep what `needs` names.
-
-    A model of task "none" has no logits to give. What the last block makes of one token stands for them, the last
-    token of a causal model and the first of any other: then `rows` is that token's, and a gradient means nothing.
-    """
-    needs = frozenset(needs)
-    attends = bool(needs - {"embedding_grad"})
-    gradients = needs & GRADIENTS
-    tape = Tape() if needs & _FOLLOWED else None
-    recorder = Recorder(batch, cut=not gradients and tape is None, tape=tape)
-    with as_found(model) as stack:
-        if tape is not None:
-            tape.watch_modules(model, stack)
-            stack.enter_context(tape)
-        compares = isinstance(batch.items[0].reading, Similarity)
-        if gradients or tape is not None or compares:
-            recorder.watch_embeddings(model, stack)
-        if attends:
-            recorder.watch_blocks(model, stack)
-            routed = offers_seam(model) and stack.enter_context(attention_seam(model, recorder))
-            if not routed:
-                stack.enter_context(Recognise(len(batch), recorder.attention))
-        given = recorder.batch  # with the pixels of pictures as a leaf
-        if task == "none":
-            logits = _headless(model, given, recorder)
-            made = {"logits": logits}
-        else:
-            output = forward(model, given)
-            logits = finite(read(output, given, type(model).__name__), "logits")
-            made = outputs(output, given)
-        outlet, heads = None, {}
-        if tape is not None:
-            heads = {name: Head(one.detach(), tape.number(one)) for name, one in made.items()}
-            outlet = tape.finish(logits)
-        if attends and routed and not recorder.layers:
-            _unrouted.add(model)
-            stack.close()
-            return trace(model, batch, needs, spec, task)
-        targets = Targets(*spec.resolve(logits.detach()), spec, task)
-        pooled = attends and pools(recorder, batch)
-        sides = sides_of(model, recorder, batch) if attends else None
-        if isinstance(sides, NotCapturable):
-            sides, refusal = None, sides
-        else:
-            refusal = why_not(model, recorder, batch, pooled, sides) if attends else None
-        rows = batch.real.new_zeros(batch.real.shape, dtype=logits.dtype)
-        if pooled:
-            rows = torch.ones(len(rows), 1, dtype=summed(logits), device=rows.device)
-        elif sides is not None:
-            rows = rows_read(logits, recorder, sides.sources)
-        elif attends and refusal is None:
-            rows = rows_read(logits, recorder)
-        found = _differentiate(recorder, targets.value(logits), needs)
-    lookups, embedding, embedding_grad = recorder.lookups, None, None
-    if "embedding_grad" in needs:
-        embedding = own(batch, lookups)
-        embedding_grad = per_token(batch, lookups, [found.get(id(one.leaf)) for one in lookups])
-    return Trace(
-        batch,
-        logits.detach(),
-        targets,
-        recorder.layers,
-        refusal,
-        rows,
-        embedding,
-        embedding_grad,
-        tape,
-        outlet,
-        lookups,
-        pooled=pooled,
-        sides=sides,
-        heads=heads,
-    )
-
-
-def _headless(model: Any, batch: Batch, recorder: Recorder) -> Tensor:
-    """Run a model without a classification head, and return what its last block makes of one token."""
-    forward(model, batch)
-    output = recorder.last_output
-    if output is None or not recorder.layers:
-        return torch.zeros(len(batch), 1, dtype=next(model.parameters()).dtype)
-    return output[torch.arange(len(batch), device=output.device), default_row(recorder)]
-
-
-def _differentiate(
-    recorder: Recorder, value: Tensor, needs: frozenset[str]
-) -> dict[int, Tensor | None]:
-    """Take all gradients in one backward pass; return them by the identity of what they belong to."""
-    wanted: list[Tensor] = []
-    if "embedding_grad" in needs:
-        wanted += [lookup.leaf for lookup in recorder.lookups]
-    if "attention_grad" in needs:
-        wanted += [layer.out for layer in recorder.layers if layer.out is not None]
-    if "hidden_grad" in needs:
-        wanted += [layer.hidden for layer in recorder.layers if layer.hidden is not None]
-    asked = len(wanted)
-    wanted = [tensor for tensor in wanted if tensor.requires_grad and value.requires_grad]
-    grads = torch.autograd.grad(value.sum(), wanted, allow_unused=True) if wanted else ()
-    found: dict[int, Tensor | None] = {}
-    if len(wanted) < asked or any(grad is None for grad in grads):
-        raise no_way_back()
-    found.update((id(tensor), grad) for tensor, grad in zip(wanted, grads, strict=True))
-    for layer in recorder.layers:
-        if "attention_grad" in needs:
-            layer.take_grad(found.get(id(layer.out)))
-        if "hidden_grad" not in needs:
-            layer.hidden = None
-        elif layer.hidden is not None:
-            grad = found.get(id(layer.hidden))
-            layer.hidden_grad = torch.zeros_like(layer.hidden) if grad is None else grad
-        layer.let_go()
-    return found

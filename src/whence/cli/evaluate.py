@@ -91,6 +91,8 @@ def evaluate(
     ] = None,
     device: asking.Device = None,
     dtype: asking.Dtype = None,
+    checkpoint: asking.Checkpoint = False,
+    compile: asking.Compile = False,
     revision: asking.Revision = None,
     truncate: Annotated[
         bool, typer.Option(help="Cut texts that are too long, or count them as not explained.")
@@ -131,7 +133,15 @@ def evaluate(
             examples = read(data, text=text, pair=pair, label=label)
             wanted = measures(metric, others, **of_examples(examples), from_text=True)
             drawing: dict[str, Any] = {} if mlm is None else {"mlm": mlm}
-            explainer = load(model, device=device, dtype=dtype, revision=revision, **drawing)
+            explainer = load(
+                model,
+                device=device,
+                dtype=dtype,
+                revision=revision,
+                checkpoint=checkpoint,
+                compile=compile,
+                **drawing,
+            )
         examples = examples if sample is None else draw(examples, sample, seed)
         asked = requests(methods, own, explainer.fillers, from_text=True)
         ways = possible(explainer.fillers) if remove == "all" else [remove]

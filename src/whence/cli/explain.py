@@ -43,6 +43,8 @@ def explain(
     ] = None,
     device: asking.Device = None,
     dtype: asking.Dtype = None,
+    checkpoint: asking.Checkpoint = False,
+    compile: asking.Compile = False,
     of: asking.Explained = "logit",
     revision: asking.Revision = None,
     truncate: asking.Truncate = False,
@@ -85,6 +87,7 @@ def explain(
             of=of,
             device=device,
             dtype=dtype,
+            checkpoint=checkpoint,
             revision=revision,
             truncate=truncate,
             html=html,
@@ -104,7 +107,14 @@ def explain(
             if method or not what.is_picture:  # of a picture, the method depends on the model
                 requests(method or DEFAULT, given, what.fillers, from_text=True)
             picture = what.opened()
-            explainer = load(what.model, device=device, dtype=dtype, revision=revision)
+            explainer = load(
+                what.model,
+                device=device,
+                dtype=dtype,
+                revision=revision,
+                checkpoint=checkpoint,
+                compile=compile,
+            )
         what.check(explainer)
         own, beside = what.given(picture)
         methods = method or [explainer.default_method(**beside)]

@@ -79,6 +79,7 @@ def generate(
     of: str,
     device: str | None,
     dtype: str | None,
+    checkpoint: bool,
     revision: str | None,
     truncate: bool,
     html: Path | None,
@@ -106,7 +107,9 @@ def generate(
             from whence.explainer.request import DEFAULT, requests
 
             requests(methods or DEFAULT, given, asking.ANY_FILLERS, from_text=True)
-            explainer = load(model, device=device, dtype=dtype, revision=revision)
+            explainer = load(
+                model, device=device, dtype=dtype, revision=revision, checkpoint=checkpoint
+            )
         methods = methods or [explainer.default_method()]
         (asked,) = requests(methods, given, explainer.fillers, from_text=True)
         found = explainer.generate(

@@ -25,6 +25,8 @@ def recommend(
     as_json: asking.AsJson = False,
     device: asking.Device = None,
     dtype: asking.Dtype = None,
+    checkpoint: asking.Checkpoint = False,
+    compile: asking.Compile = False,
     revision: asking.Revision = None,
 ) -> None:
     """Say which method to use on a model: tested on a sample, within a budget that is stated first.
@@ -53,7 +55,14 @@ def recommend(
             # What is wrong with the request is said before a model is loaded for it.
             requests(methods, given, asking.ANY_FILLERS, from_text=True)
             examples = read(data, text=text, pair=pair)
-            explainer = load(model, device=device, dtype=dtype, revision=revision)
+            explainer = load(
+                model,
+                device=device,
+                dtype=dtype,
+                revision=revision,
+                checkpoint=checkpoint,
+                compile=compile,
+            )
         asked = requests(methods, given, explainer.fillers, from_text=True)
         limit: dict[str, Any] = {} if budget is None else {"budget": budget}
         answer = run(

@@ -38,6 +38,8 @@ def trust(
     html: asking.Html = None,
     device: asking.Device = None,
     dtype: asking.Dtype = None,
+    checkpoint: asking.Checkpoint = False,
+    compile: asking.Compile = False,
     of: asking.Explained = "logit",
     revision: asking.Revision = None,
     truncate: asking.Truncate = False,
@@ -73,7 +75,15 @@ def trust(
                     f"--budget must be a number of model calls, at least 1. Got {budget}."
                 )
             picture = what.opened()
-            explainer = load(what.model, device=device, dtype=dtype, revision=revision, mlm=mlm)
+            explainer = load(
+                what.model,
+                device=device,
+                dtype=dtype,
+                revision=revision,
+                mlm=mlm,
+                checkpoint=checkpoint,
+                compile=compile,
+            )
         what.check(explainer)
         own, beside = what.given(picture)
         methods = method or [explainer.default_method(**beside)]

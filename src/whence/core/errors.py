@@ -21,7 +21,8 @@
     │   ├── NoHead             34      nothing to explain: no classification head
     │   ├── NotFinite          35      NaN or infinity in the logits or scores
     │   ├── NotCapturable      36      attention that cannot be read from this model
-    │   └── NoRule             37      an operation that relevance has no rule for
+    │   ├── NoRule             37      an operation that relevance has no rule for
+    │   └── OutOfMemory        38      an input that is larger than the memory
     ├── OutputError                    where the result was to go
     │   ├── CannotWrite        40      no permission, no folder, no space
     │   └── CannotRead         41      a saved explanation that is not one
@@ -138,6 +139,10 @@ class NotCapturable(ModelError):
 
 class NoRule(ModelError):
     code, exit_status = "no-rule", 37
+
+
+class OutOfMemory(ModelError):
+    code, exit_status = "out-of-memory", 38
 
 
 class OutputError(WhenceError):

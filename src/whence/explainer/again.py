@@ -13,8 +13,10 @@ from torch import Tensor
 
 from whence.capture import TargetSpec
 from whence.capture.altered import dropped_out, noisy, randomised, stages
+from whence.capture.fitting import Fitting
+from whence.capture.found import turn
 from whence.capture.target import ranking
-from whence.core.errors import WhenceError
+from whence.core.errors import OutOfMemory, WhenceError
 from whence.core.types import Of, Passes
 from whence.data import Batch, Encoded, Policy, collate
 from whence.explainer.request import Request
@@ -136,15 +138,30 @@ class Remaker:
         # Padding and neighbours are about the one input; all else is the same for every one of them.
         if not isinstance(change, Padded | Beside):
             together = [one for one in self._claims if _alike(one, claim, new)]
-        self._make(change, together, new)
+        model = self._loaded.model
+        work = Fitting(model, ", ".join(sorted(new)), [together], _cells)
+        for part in work:
+            before = [one.passes for one in part]
+            try:
+                with work.trying(part):
+                    self._make(change, part, new)
+                    before = [one.passes for one in part]
+            except OutOfMemory as error:
+                for name in new:
+                    part[0].made[change, name] = str(error)
+            for one, passes in zip(part, before, strict=True):
+                one.passes = passes  # what did not fit is made again, and counted then
 
     def _make(self, change: Change, claims: Sequence[Claim], names: Sequence[str]) -> None:
         """Make some explanations of some inputs; where that fails, one at a time, to see which it is."""
         requests = {name: one for name, one in claims[0].asked.items() if name in names}
         methods = [one for one in requests.values() if isinstance(one, Request)]
         try:
-            with self._changed(change, claims) as (batch, spec):
-                seen = traced(self._loaded, batch, methods, spec)
+            with turn(self._loaded.model), self._changed(change, claims) as (batch, spec):
+                # What is dropped out depends on how often a module ran: it cannot be run again.
+                runs_again = self._loaded.checkpoint and not isinstance(change, Dropout)
+                loaded = replace(self._loaded, checkpoint=runs_again)
+                seen = traced(loaded, batch, methods, spec)
                 ranked = ranking(seen.logits, claims[0].item.rest)
                 own = seen.batch.own.cpu().numpy()
                 for claim, best in zip(claims, ranked[:, 0].tolist(), strict=False):
@@ -152,7 +169,7 @@ class Remaker:
                     self._count(claim, 1, max((one.backwards for one in methods), default=0))
                 for request in methods:
                     scores, _, extra = scored(
-                        self._loaded, request, seen, self._policy, Tally(None, (), ())
+                        loaded, request, seen, self._policy, Tally(None, (), ())
                     )
                     for row, claim in enumerate(claims):
                         claim.made[change, request.name] = scores[row, own[row]].astype(np.float64)
@@ -231,6 +248,10 @@ class Remaker:
 def _shaken(item: Encoded, radius: float, seed: int) -> Encoded:
     assert item.picture is not None
     return replace(item, picture=item.picture.shaken(radius, seed))
+
+
+def _cells(claims: Sequence[Claim]) -> int:
+    return len(claims) * max(len(claim.item) for claim in claims)
 
 
 def _alike(one: Claim, other: Claim, names: Sequence[str]) -> bool:

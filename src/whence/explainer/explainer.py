@@ -1,11 +1,12 @@
 """The explainer: inputs to batches, one shared trace per batch, methods over it, results in order."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal, Unpack
 
 import torch
 
-from whence.capture import Trace, trace
+from whence.capture import Trace, compile_forward, trace
 from whence.core.errors import BadEncoding, EmptyText, NoHead
 from whence.core.types import Of
 from whence.data.pieces import Granularity
@@ -21,8 +22,9 @@ from whence.explainer.inside import Inside
 from whence.explainer.intake import take
 from whence.explainer.looking import again, look
 from whence.explainer.maker import Maker
+from whence.explainer.request import requests
 from whence.explainer.restored import item_of
-from whence.explainer.sharing import INPUTS
+from whence.explainer.sharing import INPUTS, Estimate
 from whence.explainer.testing import Known, Marks, Unit
 from whence.explainer.trials import trials
 from whence.explainer.trusting import trusted
@@ -30,6 +32,7 @@ from whence.explainer.work import Progress
 from whence.models import Loaded, with_infiller
 from whence.models import load as load_model
 from whence.trial import Trial
+from whence.trial.rehearsal import Part
 from whence.trust import Trust
 
 
@@ -42,6 +45,8 @@ def load(
     dtype: str | torch.dtype | None = None,
     revision: str | None = None,
     mlm: Any = None,
+    checkpoint: bool = False,
+    compile: bool = False,
 ) -> "Explainer":
     """Make an explainer of a built-in model, a folder, a Hub id or a model object.
 
@@ -52,6 +57,13 @@ def load(
 
     `mlm` is a masked language model with the same vocabulary: a built-in name ("reviews-base" for "reviews"), a
     folder, a Hub id or a model object. With it, tokens can be removed by drawing others instead: remove="draw".
+
+    `checkpoint` keeps only the input of each block of the model, and runs the block again when its gradient is taken:
+    a second forward pass for a fraction of the memory, and the same numbers.
+
+    `compile` lets `torch.compile` take the model's bare forward pass, for methods and tests that run it many times:
+    equal to rounding. The first pass takes a minute or several, again for inputs one at a time; where it cannot be
+    compiled, a warning says why, and it runs as it is. A model object is compiled for every explainer that has it.
     """
     loaded = load_model(
         what,
@@ -61,6 +73,9 @@ def load(
         dtype=dtype,
         revision=revision,
     )
+    loaded = replace(loaded, checkpoint=checkpoint)
+    if compile:
+        compile_forward(loaded.model)
     return Explainer(loaded if mlm is None else with_infiller(loaded, mlm))
 
 
@@ -154,6 +169,26 @@ class Explainer:
             progress=progress,
         )
 
+    def estimate(
+        self,
+        text: Any,
+        *,
+        method: str | Sequence[str] | None = None,
+        params: Mapping[str, Any] | None = None,
+        truncate: bool = False,
+        batch_size: int = INPUTS,
+    ) -> Estimate | None:
+        """Estimate the memory that explaining one input or several takes at its peak, beside the model's weights.
+
+        Something short is explained to find out. `explain` does so by itself where memory may be scarce, and sizes
+        its batches by it. None where it cannot be found out.
+        """
+        asked = requests(
+            self._maker.method(True) if method is None else method, params, self.fillers
+        )
+        items, _ = take(text, self._loaded, truncate=truncate)
+        return self._maker.sharing.estimate(items, batch_size, asked)
+
     def trials(
         self,
         texts: Any,
@@ -169,6 +204,7 @@ class Explainer:
         known: Sequence[Known] | None = None,
         seed: int = 0,
         failed: Failed | None = None,
+        parts: Sequence[Part] = (),
         progress: Progress | None = None,
     ) -> Iterator[tuple[int, Trial, dict[str, Explanation]]]:
         """Explain a list of inputs and put each on trial: yield its number, the `Trial` and the explanations.
@@ -177,7 +213,8 @@ class Explainer:
         the order given; a trial is to be used up before the next one is taken, for memory's sake. `marks` says which
         units a person called evidence, given an input's number, the input and its units; `known`, input by input,
         what else people said. With `failed`, what cannot be explained is reported there, with the input's number and
-        the method, and the rest goes on.
+        the method, and the rest goes on. `parts` are what will be done with a trial, such as running a metric: what
+        they will ask the model is asked of all inputs of a batch together, before the first trial comes.
         """
         yield from trials(
             self._maker,
@@ -191,6 +228,7 @@ class Explainer:
             known=known,
             seed=seed,
             failed=failed,
+            parts=parts,
             progress=progress,
         )
 

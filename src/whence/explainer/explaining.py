@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from whence.capture import trace
+from whence.capture.fitting import fitting_batches
 from whence.capture.target import predictions
 from whence.core.types import Prediction
 from whence.data import batches
@@ -65,10 +66,13 @@ def predicted(maker: Maker, given: Any, about: Asked) -> Any:
     items, single = take(given, loaded, truncate=about.truncate, reads=about.reads)
     aimed = aim(loaded, items, about)
     found: list[Prediction | None] = [None] * len(aimed.items)
-    for chosen in batches(aimed.items, maker.sharing.policy(aimed.items)):
-        batch = maker.collate([aimed.items[i] for i in chosen])
-        seen = trace(loaded.model, batch, (), aimed.spec, loaded.task)
-        said = predictions(seen.logits, loaded.task, loaded.labels, batch.items)
-        for i, one in zip(chosen, said, strict=True):
-            found[i] = one
+    policy = maker.sharing.policy(aimed.items)
+    work = fitting_batches(loaded.model, "predictions", aimed.items, policy)
+    for chosen in work:
+        with work.trying(chosen):
+            batch = maker.collate([aimed.items[i] for i in chosen])
+            seen = trace(loaded.model, batch, (), aimed.spec, loaded.task)
+            said = predictions(seen.logits, loaded.task, loaded.labels, batch.items)
+            for i, one in zip(chosen, said, strict=True):
+                found[i] = one
     return found[0] if single and aimed.owners is None else found

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from whence.capture import Answers, TargetSpec
+from whence.capture.fitting import Fitting
 from whence.core.errors import NoHead
 from whence.data import Batch, Encoded, Policy, collate
 from whence.data.removal import suited
@@ -42,17 +43,28 @@ class Maker:
 
         `facts` are those of `facts()`, which takes a while on a large model: once is enough for all batches.
         """
-        return explain_batch(
-            self.loaded,
-            self.collate(items),
-            asked,
-            spec=spec,
-            policy=policy,
-            facts=facts,
-            tally=tally,
-            answers=answers,
-            before=before,
+        found: list[dict[str, Explanation]] = []
+        work = Fitting(
+            self.loaded.model,
+            ", ".join(sorted(request.name for request in asked)),
+            [items],
+            lambda part: len(part) * max(len(item) for item in part),
+            lambda item: self.sharing.told(item, asked),
         )
+        for part in work:
+            with work.trying(part):
+                found += explain_batch(
+                    self.loaded,
+                    self.collate(part),
+                    asked,
+                    spec=spec,
+                    policy=policy,
+                    facts=facts,
+                    tally=tally,
+                    answers=answers,
+                    before=before,
+                )
+        return found
 
     def facts(self) -> dict[str, Any]:
         """Return what every explanation says of its origin; not kept, as the model may be trained on in between."""

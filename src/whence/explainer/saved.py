@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict
+from functools import cache
 from operator import index
 from types import UnionType
-from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, TypeVar, cast, get_args, get_type_hints
 
 import numpy as np
 
@@ -29,8 +30,8 @@ def to_dict(explanation: "Explanation") -> dict[str, Any]:
         "version": VERSION,
         "model": dict(own.model),
         "input": asdict(own.source),
-        "tokens": [asdict(token) for token in own.tokens],
-        "words": [{**asdict(word), "tokens": list(word.tokens)} for word in own.spans],
+        "tokens": [_facts(token) for token in own.tokens],
+        "words": [{**_facts(word), "tokens": list(word.tokens)} for word in own.spans],
         "prediction": prediction,
         "target": asdict(own.target),
         "read": list(own.read),
@@ -131,9 +132,19 @@ def _reading(explanation: "Explanation") -> dict[str, Any]:
     return {"reading": {**recorded(explanation.reading), "labels": labels}}
 
 
+@cache  # a file has thousands of records of one kind
+def _hints(kind: Any) -> dict[str, Any]:
+    return get_type_hints(kind)
+
+
+def _facts(record: Token | Word) -> dict[str, Any]:
+    """Return the fields of a record whose values are plain: `asdict` takes its time to copy them."""
+    return {name: getattr(record, name) for name in record.__dataclass_fields__}
+
+
 def _made(kind: type[T], facts: Mapping[str, Any]) -> T:
     """Make a record of what a file says: every type checked, unknown fields of a later version left out."""
-    known = get_type_hints(kind)
+    known = _hints(cast(Any, kind))
     for name in known.keys() & facts.keys():
         hint = known[name]
         allowed = get_args(hint) if isinstance(hint, UnionType) else (hint,)

@@ -80,6 +80,7 @@ def trial_of(
         policy=policy,
         answers=answers,
         infiller=loaded.infiller,
+        checkpoint=loaded.checkpoint,
         progress=progress,
     )
     units = units_of(item, unit, loaded)

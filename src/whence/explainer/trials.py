@@ -11,10 +11,12 @@ from whence.explainer.aims import Asked
 from whence.explainer.aims.each import Failed, aim_each
 from whence.explainer.explanation import Explanation
 from whence.explainer.maker import Maker
+from whence.explainer.rehearsing import rehearse
 from whence.explainer.request import requests
 from whence.explainer.testing import Known, Marks, Unit, explained, taken, trial_of
 from whence.explainer.work import Progress, Tally
 from whence.trial import Trial
+from whence.trial.rehearsal import Part
 
 
 def trials(
@@ -30,6 +32,7 @@ def trials(
     known: Sequence[Known] | None,
     seed: int,
     failed: Failed | None,
+    parts: Sequence[Part],
     progress: Progress | None,
 ) -> Iterator[tuple[int, Trial, dict[str, Explanation]]]:
     """Explain inputs and put each on trial; see `Explainer.trials`."""
@@ -47,7 +50,7 @@ def trials(
     tally = Tally(progress, items, asked)
     # Metrics ask about many variants of different lengths, whatever the methods do.
     policy = sharing.policy(items, tests=True)
-    asking = sharing.variants(policy)
+    asking = sharing.variants(policy, items)
     policy = sharing.small_enough(policy, items, asked)
     explain = partial(
         maker.explain,
@@ -80,5 +83,6 @@ def trials(
             )
             for i, item, found in tried
         ]
+        rehearse(loaded, ready, parts, answers)
         for trial, (i, _, found) in zip(ready, tried, strict=True):
             yield i, trial, found

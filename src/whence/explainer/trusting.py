@@ -51,7 +51,7 @@ def trusted(
         item = item_of(finished, loaded)
     ways = _ways(remove, item, loaded)
     policy = sharing.policy([item], tests=True)
-    answers = maker.answers(sharing.variants(policy))
+    answers = maker.answers(sharing.variants(policy, [item]))
     made = Passes(0, 0)
     with counted(loaded.model) as runs:
         if finished is None:

@@ -2,6 +2,7 @@
 
 import platform
 import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib.metadata import version
@@ -13,6 +14,7 @@ from torch import Tensor
 
 from whence._version import __version__
 from whence.capture import Answers, Ask, TargetSpec, Trace, trace
+from whence.capture.found import turn
 from whence.capture.target import predictions
 from whence.core.errors import BadMethod, NoRule, NotCapturable, NotFinite, WhenceError
 from whence.core.types import Passes
@@ -66,17 +68,25 @@ def explain_batch(
 
     `before` counts the forwards that each input took already.
     """
-    started = time.perf_counter()
-    seen = traced(loaded, batch, asked, spec)
-    shared = time.perf_counter() - started
-    tally.add(len(batch))
-    said = predictions(seen.logits, loaded.task, loaded.labels, batch.items)
-    own = batch.own.cpu().numpy()
+    # A trace may still have to run the model, or its backward pass, when it is read: nobody may change it before.
+    with turn(loaded.model):
+        started = time.perf_counter()
+        seen = traced(loaded, batch, asked, spec)
+        shared = time.perf_counter() - started
+        tally.add(len(batch))
+        read = {
+            request.name: _timed(loaded, request, seen, policy, tally)
+            for request in asked
+            if request.reads
+        }
+    # Each question to a device waits for it: all that is said of single inputs is said of copies.
+    said = predictions(seen.logits.cpu(), loaded.task, loaded.labels, batch.items)
+    own, targets = batch.own.cpu().numpy(), seen.targets.cpu()
     results: list[dict[str, Explanation]] = [{} for _ in batch.items]
     for request in asked:
-        started = time.perf_counter()
-        scores, axioms, extra = scored(loaded, request, seen, policy, tally, answers)
-        seconds = (shared + time.perf_counter() - started) / len(batch)
+        found = read.get(request.name) or _timed(loaded, request, seen, policy, tally, answers)
+        (scores, axioms, extra), seconds = found
+        seconds = (shared + seconds) / len(batch)
         backward = request.backwards
         finer = seen.fine.pop(request.name, None)
         fine = None if finer is None else _numpy(finer, loaded.dtype)
@@ -87,7 +97,7 @@ def explain_batch(
                 spans=item.words,
                 source=item.source,
                 prediction=said[row],
-                target=seen.targets.describe(row, item.labels or loaded.labels),
+                target=targets.describe(row, item.labels or loaded.labels),
                 method=request.name,
                 params=request.params,
                 signed=request.signed,
@@ -105,9 +115,33 @@ def explain_batch(
 
 
 def traced(loaded: Loaded, batch: Batch, asked: Sequence[Request], spec: TargetSpec) -> Trace:
-    """Run the model once, and take what any of the methods will read."""
+    """Run the model once, and take what any of the methods will read; each of them reads it once."""
     needs = frozenset[str]().union(*(request.needs for request in asked))
-    return trace(loaded.model, batch, needs, spec, loaded.task)
+    return trace(
+        loaded.model,
+        batch,
+        needs,
+        spec,
+        loaded.task,
+        readers=sum(request.reads for request in asked),
+        checkpoint=loaded.checkpoint,
+    )
+
+
+Scored = tuple[np.ndarray[Any, Any], Mapping[str, Tensor], list[Passes]]
+
+
+def _timed(
+    loaded: Loaded,
+    request: Request,
+    seen: Trace,
+    policy: Policy,
+    tally: Tally,
+    answers: Answers | None = None,
+) -> tuple[Scored, float]:
+    started = time.perf_counter()
+    found = scored(loaded, request, seen, policy, tally, answers)
+    return found, time.perf_counter() - started
 
 
 def scored(
@@ -117,14 +151,14 @@ def scored(
     policy: Policy,
     tally: Tally,
     answers: Answers | None = None,
-) -> tuple[np.ndarray[Any, Any], Mapping[str, Tensor], list[Passes]]:
+) -> Scored:
     """Run one method; return its scores, its axioms' residuals and the extra passes of each input."""
     batch = seen.batch
+    _warn_of_half(loaded, request)
     extra = [Passes(0, 0)] * len(batch)
     if request.reads:
-        with torch.inference_mode(
-            False
-        ):  # the caller may sit in it, and some readers differentiate
+        # The caller may sit in inference mode, and some readers differentiate.
+        with torch.inference_mode(False), seen.reading():
             try:
                 returned = request.entry.fn(seen, **request.params)
             except (NotCapturable, NoRule) as error:
@@ -144,6 +178,7 @@ def scored(
             policy=policy,
             answers=answers,
             infiller=loaded.infiller,
+            checkpoint=loaded.checkpoint,
             progress=tally.add,
         )
         returned = request.entry.fn(ask, batch, **request.params)
@@ -154,8 +189,8 @@ def scored(
     kept = _numpy(scores, loaded.dtype)
     if not np.isfinite(kept[batch.real.cpu().numpy()]).all():
         raise NotFinite(
-            f"The scores of {request.name!r}, up to {float(scores.abs().max()):.1e}, are too large for "
-            f"{str(loaded.dtype).removeprefix('torch.')}. Load the model with dtype='float32' or 'float64'."
+            f"The scores of {request.name!r}, up to {float(scores.abs().max()):.1e}, are too large for {kept.dtype}, "
+            "in which they are kept. Load the model with dtype='float64'."
         )
     return kept, axioms, extra
 
@@ -166,6 +201,17 @@ def unnamed(error: WhenceError) -> WhenceError:
     return cause if isinstance(cause, WhenceError) else error
 
 
+def _warn_of_half(loaded: Loaded, request: Request) -> None:
+    """Say so where half precision leaves nothing of what a method computes."""
+    if loaded.dtype.itemsize < 4 and request.entry.facts.get("unsure_in_half"):
+        warnings.warn(
+            f"{request.name} in {str(loaded.dtype).removeprefix('torch.')} is mostly rounding: it divides by sums "
+            "that nearly cancel. Load the model with dtype='float32' or, better, 'float64'.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+
+
 def _checked(name: str, returned: Any, batch: Batch) -> tuple[Tensor, Mapping[str, Tensor]]:
     """Hold a method to its word: one finite score per token, one residual per input."""
     pair = returned if isinstance(returned, tuple) else (returned, {})
@@ -173,7 +219,9 @@ def _checked(name: str, returned: Any, batch: Batch) -> tuple[Tensor, Mapping[st
         raise BadMethod(
             f"The method {name!r} must return scores, or scores and a mapping of axiom residuals."
         )
-    scores, axioms = pair
+    scores = pair[0].detach().cpu() if isinstance(pair[0], Tensor) else pair[0]
+    axioms = {n: one.cpu() if isinstance(one, Tensor) else one for n, one in pair[1].items()}
+    real = batch.real.cpu()
     for axiom, residual in axioms.items():
         if isinstance(residual, Tensor) and not residual.isfinite().all():
             raise NotFinite(
@@ -188,7 +236,7 @@ def _checked(name: str, returned: Any, batch: Batch) -> tuple[Tensor, Mapping[st
         raise BadMethod(
             f"The method {name!r} must return scores of {tuple(batch.real.shape)}; it gave {got}."
         )
-    if not torch.isfinite(scores[batch.real]).all():
+    if not torch.isfinite(scores[real]).all():
         raise NotFinite(
             f"The scores of {name!r} are not finite. Try another method, or dtype='float64'."
         )
@@ -235,6 +283,6 @@ def _software() -> dict[str, str]:
 
 
 def _numpy(scores: Tensor, dtype: torch.dtype) -> np.ndarray[Any, Any]:
-    """Bring scores to numpy in the dtype of the computation; bfloat16, which numpy lacks, becomes float32."""
-    kept = torch.float32 if dtype == torch.bfloat16 else dtype
+    """Bring scores to numpy in the dtype of the computation, or in float32, in which half precision is summed up."""
+    kept = torch.promote_types(dtype, torch.float32)
     return scores.detach().to(dtype=kept, device="cpu").numpy()

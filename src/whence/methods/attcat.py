@@ -1,8 +1,8 @@
 """Attentive class activation tokens, AttCAT (Qiang et al. 2022)."""
 
-import torch
+from torch import Tensor
 
-from whence.capture import Trace, contract
+from whence.capture import AttentionLayer, Trace, contract
 from whence.methods import Scores, method
 
 
@@ -29,11 +29,10 @@ def attcat(trace: Trace, *, layer: int | None = None, absolute: bool = False) ->
     token goes by the self attention of its own side. Cross attention has its say in the gradient alone: what it looks
     at is the encoder's output, which is the input of none of these layers.
     """
-    parts = []
-    for stack in trace.stacks:
-        real = trace.real[:, stack.places].to(trace.rows.dtype)
-        everyone = real / real.sum(1, keepdim=True)
-        layers = stack.chosen(layer)
-        parts.append(torch.stack([one.cat() * contract(one, everyone) for one in layers]).sum(0))
-    scores = torch.cat(parts, dim=1)
+
+    def part(one: AttentionLayer, places: slice) -> Tensor:
+        real = trace.real[:, places].to(trace.rows.dtype)
+        return one.cat() * contract(one, real / real.sum(1, keepdim=True))
+
+    scores = trace.summed(layer, part)
     return scores.abs() if absolute else scores

@@ -6,8 +6,10 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from whence.capture import Trace
+from whence.capture import AttentionLayer, Trace
 from whence.data.picture import FILLS
+from whence.kernels import row_tiles
+from whence.kernels.maps import gradient_of
 from whence.methods import Own, Scores, method, with_own
 
 Weights = Literal["map", "row"]
@@ -44,26 +46,56 @@ def attention_gradcam(
     largest value (of the map, or of the row without its own place) to 0 and 1; where both are the same, every
     score is 0.
     """
-    with torch.no_grad():
-        attention = trace.read_layer(-1).map().to(trace.rows.dtype)
-        grad = trace.read_layer(-1).map_grad().to(trace.rows.dtype)
     weights = weights or ("row" if trace.batch.pictures else "map")
-    rows, places = trace.rows, _counted(trace, weights)
-    share = places / places.sum((1, 2), keepdim=True)
-    weight = torch.einsum("bhqk,bqk->bh", grad, share)
-    cam = torch.einsum("bh,bhqk->bqk", weight, attention).div(attention.shape[1]).relu()
-    scores = torch.einsum("bq,bqk->bk", rows, cam)
-    if normalise:
-        low = cam.masked_fill(places == 0, torch.inf).amin((1, 2))[:, None]
-        high = cam.masked_fill(places == 0, -torch.inf).amax((1, 2))[:, None]
-        scores = torch.where(high > low, (scores - low) / (high - low), torch.zeros_like(scores))
+    scores = trace.at(-1, lambda layer: _cam(trace, layer, weights, normalise))
     # A row that pools the tokens is no token's, and has no entry of its own.
     own = "keep" if trace.pooled else own
-    return with_own(scores, rows, trace.real, own)
+    return with_own(scores, trace.rows, trace.real, own)
 
 
-def _counted(trace: Trace, weights: Weights) -> Tensor:
-    """Return the places of the map that count in means, smallest and largest: (batch, queries, keys), 0 or more.
+def _cam(trace: Trace, layer: AttentionLayer, weights: Weights, normalise: bool) -> Tensor:
+    """Return the row of the weighted map that is read, (batch, keys); a few rows of the map are made at a time."""
+    rows, weight = trace.rows, _of_heads(trace, layer, weights) / layer.heads
+    scores = torch.zeros_like(trace.real, dtype=rows.dtype)
+    low, high = rows.new_full((len(rows), 1), torch.inf), rows.new_full((len(rows), 1), -torch.inf)
+    for part in row_tiles(layer, rows):
+        if not normalise and not rows[:, part].any():
+            continue
+        cam = torch.einsum("bh,bhqk->bqk", weight, layer.weights(part).to(rows.dtype)).relu()
+        scores += torch.einsum("bq,bqk->bk", rows[:, part], cam)
+        if normalise:
+            out = _counted(trace, weights, part) == 0
+            low = low.minimum(cam.masked_fill(out, torch.inf).amin((1, 2))[:, None])
+            high = high.maximum(cam.masked_fill(out, -torch.inf).amax((1, 2))[:, None])
+    if not normalise:
+        return scores
+    return torch.where(high > low, (scores - low) / (high - low), torch.zeros_like(scores))
+
+
+def _of_heads(trace: Trace, layer: AttentionLayer, weights: Weights) -> Tensor:
+    """Return the mean gradient of each head's map over the places that count, (batch, heads).
+
+    The gradient of a map is dO Vᵀ, so that its sum over queries and keys is a product of two sums.
+    """
+    rows, real = trace.rows, trace.real.to(trace.rows.dtype)
+    grad, v = gradient_of(layer).to(rows.dtype), layer.v.to(rows.dtype)
+    queries = torch.ones_like(rows) if trace.pooled else real if weights == "map" else rows
+    received = torch.einsum("bk,bhkd->bhd", real, v).repeat_interleave(
+        layer.heads // v.shape[1], dim=1
+    )
+    total = (torch.einsum("bq,bhqd->bhd", queries, grad) * received).sum(-1)
+    count = queries.sum(1) * real.sum(1)
+    if weights == "row" and not trace.pooled:
+        several = real.sum(1) > 1  # a row of one token has no place but its own
+        each = v.repeat_interleave(layer.heads // v.shape[1], dim=1)
+        itself = torch.einsum("bq,bhqd,bhqd->bh", rows, grad, each)
+        total = torch.where(several[:, None], total - itself, total)
+        count = torch.where(several, count - rows.sum(1), count)
+    return total / count[:, None]
+
+
+def _counted(trace: Trace, weights: Weights, part: slice) -> Tensor:
+    """Return the places of some rows that count in means, smallest and largest: (batch, rows, keys), 0 or more.
 
     Padding never counts. In a row, its own place does not either, unless there is no other.
     """
@@ -71,7 +103,8 @@ def _counted(trace: Trace, weights: Weights) -> Tensor:
     if trace.pooled:
         return real[:, None, :]
     if weights == "map":
-        return real[:, :, None] * real[:, None, :]
-    places = trace.rows[:, :, None] * real[:, None, :]
-    others = places - torch.diag_embed(trace.rows)
-    return torch.where(others.sum((1, 2), keepdim=True) > 0, others, places)
+        return real[:, part, None] * real[:, None, :]
+    places = trace.rows[:, part, None] * real[:, None, :]
+    numbers = torch.arange(real.shape[1], device=real.device)
+    own = numbers[part, None] == numbers
+    return torch.where(own & (real.sum(1) > 1)[:, None, None], torch.zeros_like(places), places)

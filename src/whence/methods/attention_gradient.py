@@ -23,4 +23,4 @@ def attention_gradient(trace: Trace, *, layer: int | None = None) -> Scores:
     Of an encoder-decoder these are the decoder's layers: cross attention for the source, self attention for its own
     tokens. The authors' code ships something else under the name AttGrads: attention_gradcam, preset attcat.
     """
-    return torch.stack(trace.read(trace.rows, layer, "gradient_x_attention")).sum(0)
+    return torch.stack(trace.read([trace.rows], layer, "gradient_x_attention")).sum(0)[0]

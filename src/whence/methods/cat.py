@@ -1,7 +1,5 @@
 """Class activation tokens, CAT (Qiang et al. 2022)."""
 
-import torch
-
 from whence.capture import Trace
 from whence.methods import Scores, method
 
@@ -21,7 +19,4 @@ def cat(trace: Trace, *, layer: int | None = None) -> Scores:
 
     In an encoder-decoder a token goes by the layers of its own side.
     """
-    parts = [
-        torch.stack([one.cat() for one in stack.chosen(layer)]).sum(0) for stack in trace.stacks
-    ]
-    return torch.cat(parts, dim=1)
+    return trace.summed(layer, lambda one, _: one.cat())

@@ -14,6 +14,7 @@ from whence.methods import Own, Scores, method, with_own
     signed=True,
     presets={"chefer": {"own": "zero"}, "chefer_vit": {"positions": True}},
     notice=NOTICE,
+    unsure_in_half=True,
     cite="Bach et al. 2015, doi:10.1371/journal.pone.0130140; as in Chefer, Gur & Wolf 2021, arXiv:2012.09838",
     formula="s_j = Σ_d R(h_0)[j, d],  h_0 the input of the first layer, R propagated rule by rule from the logit",
     cost="1 forward, 1 relevance pass",

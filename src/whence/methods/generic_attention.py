@@ -31,10 +31,9 @@ def generic_attention(trace: Trace, *, start_layer: int = 0) -> Scores:
     """
     if trace.sides is not None:
         return _across(trace.sides.from_layer(start_layer), trace.rows)
-    row = trace.rows
-    for layer in reversed(trace.from_layer(start_layer)):
-        row = row + contract(layer, row, _KIND)
-    return row
+    return trace.descend(
+        start_layer, trace.rows, lambda layer, row: row + contract(layer, row, _KIND)
+    )
 
 
 def _across(sides: Sides, rows: Tensor) -> Tensor:

@@ -34,8 +34,7 @@ def raw_attention(
     attention, each as it is.
     """
     rows = query_rows(trace, query)
-    read = [torch.stack(trace.read(row, layer)).mean(0) for row in rows]
-    scores = torch.stack(read).amax(0)
+    scores = torch.stack(trace.read(rows, layer)).mean(0).amax(0)
     # The largest of several rows adds up to nothing in particular. In a decoder each of two maps adds up to one.
     maps = 1 if trace.sides is None else 2
     axioms = {} if query == "max" else {"sums_to_one": scores.sum(1) - maps}

@@ -47,8 +47,7 @@ def rollout(
     """
     rows = query_rows(trace, query)
     if trace.sides is None:
-        layers = trace.from_layer(start_layer)
-        rolled = [_rolled(layers, row, residual, every_layer) for row in rows]
+        rolled = _rolled(trace, start_layer, rows, residual, every_layer)
     else:
         sides = trace.sides.from_layer(start_layer)
         rolled = [_across(sides, row, residual, every_layer) for row in rows]
@@ -59,14 +58,17 @@ def rollout(
 
 
 def _rolled(
-    layers: list[AttentionLayer], start: Tensor, residual: float, every_layer: bool
-) -> Tensor:
-    row = start
-    for layer in reversed(layers):
-        row = (1 - residual) * contract(layer, row) + residual * row
-        if every_layer and layer is not layers[0]:
-            row = row + start  # one more rollout, which ends below this layer
-    return row / len(layers) if every_layer else row
+    trace: Trace, start_layer: int, rows: list[Tensor], residual: float, every_layer: bool
+) -> list[Tensor]:
+    def step(layer: AttentionLayer, above: tuple[int, list[Tensor]]) -> tuple[int, list[Tensor]]:
+        count, rolled = above
+        if every_layer and count:  # one more rollout, which starts at this layer
+            rolled = [row + start for row, start in zip(rolled, rows, strict=True)]
+        below = [(1 - residual) * contract(layer, row) + residual * row for row in rolled]
+        return count + 1, below
+
+    count, rolled = trace.descend(start_layer, (0, rows), step)
+    return [row / count for row in rolled] if every_layer else rolled
 
 
 def _across(sides: Sides, start: Tensor, residual: float, every_layer: bool) -> Tensor:

@@ -1,12 +1,16 @@
 """Transformer attribution (Chefer, Gur & Wolf 2021, CVPR): relevance times gradient, rolled out."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
-from whence.capture import Trace, contract, contract_normalised
+from torch import Tensor
+
+from whence.capture import AttentionLayer, Trace, contract, contract_normalised
 from whence.data.picture import FILLS
 from whence.lrp import NOTICE, Rules, Stabiliser, relevance
 from whence.methods import Own, Scores, method, with_own
+
+_KIND: Literal["positive_gradient_x_relevance"] = "positive_gradient_x_relevance"
 
 
 def _settle(parameters: dict[str, Any], fillers: Mapping[str, int]) -> dict[str, Any]:
@@ -51,13 +55,12 @@ def transformer_attribution(
     normalise = not trace.batch.pictures if row_normalise is None else row_normalise
     # Of a contrast, both classes have relevance, and the gradient says which of them it speaks for.
     found = relevance(trace, rules, stabiliser, unsigned=True)
-    row = trace.rows
-    for layer in reversed(trace.from_layer(start_layer)):
+
+    def step(layer: AttentionLayer, row: Tensor) -> Tensor:
         quotient = found.quotient(layer)
         if normalise:
-            row = contract_normalised(
-                layer, row, "positive_gradient_x_relevance", quotient=quotient
-            )
-        else:
-            row = row + contract(layer, row, "positive_gradient_x_relevance", quotient=quotient)
+            return contract_normalised(layer, row, _KIND, quotient=quotient)
+        return row + contract(layer, row, _KIND, quotient=quotient)
+
+    row = trace.descend(start_layer, trace.rows, step)
     return with_own(row, trace.rows, trace.real, own), found.conservation()

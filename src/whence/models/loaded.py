@@ -31,6 +31,7 @@ class Loaded:
     anchors: frozenset[int]  # ids without which the model is undefined: its head looks for them
     infiller: "Infiller | None" = None
     processor: Any | None = None  # what makes pixel values of a picture
+    checkpoint: bool = False  # whether its blocks are run again rather than kept, for less memory
 
     @property
     def classifies(self) -> bool:

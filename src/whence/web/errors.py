@@ -42,6 +42,7 @@ HINT: Mapping[str, str] = {
     "not-finite": "Start the app with --dtype float32 or float64.",
     "not-capturable": "Choose another method or edge weight, or another model.",
     "no-rule": "Choose another method or edge weight.",
+    "out-of-memory": "Shorten the text, or start the app with --dtype bfloat16 or on a device with more memory.",
     "cannot-write": "Make room, or start the app where it may write.",
     "cannot-read": "Give a file that whence wrote.",
     "not-allowed": "Open the address that `whence app` printed. For other models, start it with --model.",

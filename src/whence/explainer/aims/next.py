@@ -13,20 +13,22 @@ import torch
 from torch import Tensor
 
 from whence.capture import TargetSpec
+from whence.capture.fitting import fitting_batches
 from whence.capture.forward import bare
 from whence.core.errors import BadEncoding, BadParameter, NoTokenizer, TooLong, UnknownTarget
 from whence.core.types import Of, Token
-from whence.data import Encoded, Policy, batches, collate
+from whence.data import Encoded, collate
 from whence.data.continuation import continuation, grown, led_by, opening
 from whence.data.reading import NAMED, REST, AtPlace, Continuation
 from whence.data.shorten import shortened
 from whence.data.vocabulary import Vocabulary
 from whence.explainer.aims import Aimed, Asked
 from whence.explainer.aims.rather import rather
+from whence.explainer.sharing import Sharing
 from whence.models import Loaded
 
-# Inputs of one length at a time, few enough for the logits of a large vocabulary.
-_AT_A_TIME = Policy(size=16, cells=1024, mixed=False)
+# Inputs at a time, few enough for the logits of a large vocabulary.
+_AT_A_TIME = 16
 
 
 def following(loaded: Loaded, items: list[Encoded], asked: Asked) -> Aimed:
@@ -85,12 +87,15 @@ def foretell(loaded: Loaded, items: Sequence[Encoded]) -> list[Tensor]:
     """Return the logits of the whole vocabulary at the end of each input."""
     read = [replace(item, reading=AtPlace(-1), labels=None) for item in items]
     found: list[Tensor] = [torch.empty(0)] * len(items)
+    policy = Sharing(loaded).policy(read, _AT_A_TIME)
     with bare(loaded.model) as logits_of:
-        for chosen in batches(read, _AT_A_TIME):
-            some = [read[i] for i in chosen]
-            batch = collate(some, pad_id=loaded.pad_id, device=loaded.device)
-            for i, row in zip(chosen, logits_of(batch), strict=True):
-                found[i] = row
+        work = fitting_batches(loaded.model, "next", read, policy)
+        for chosen in work:
+            with work.trying(chosen):
+                some = [read[i] for i in chosen]
+                batch = collate(some, pad_id=loaded.pad_id, device=loaded.device)
+                for i, row in zip(chosen, logits_of(batch), strict=True):
+                    found[i] = row
     return found
 
 

@@ -1,0 +1,66 @@
+"""Hooks on every module at once: in the right places, in order, and gone afterwards."""
+
+from contextlib import ExitStack
+
+import pytest
+import torch
+from torch import nn
+
+from whence.capture.watching import places, watch
+
+
+class Twice(nn.Module):
+    """One module under two names, and a name without a module."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Sequential(nn.Linear(3, 3), nn.ReLU())
+        self.again = self.first
+        self.nothing = None
+        self.last = nn.Linear(3, 2)
+
+    def forward(self, x):
+        return self.last(input=self.again(self.first(x)))
+
+
+def test_places_are_those_of_named_modules():
+    model = Twice()
+    found = [(".".join(place.path), module) for module, place in places(model)]
+    assert found == list(model.named_modules())
+    assert [place.leaf for _, place in places(model)] == [False, False, True, True, True]
+    assert places(model)[0][1].kind.endswith("test_watching.Twice")
+
+
+def test_every_call_is_seen_with_what_was_given_by_name():
+    model, seen = Twice(), []
+    with ExitStack() as stack:
+        modules = [module for module, _ in places(model)]
+        watch(
+            modules,
+            lambda module, args, kwargs: seen.append((type(module).__name__, len(args), [*kwargs])),
+            lambda module, args, output: seen.append(type(module).__name__),
+            stack,
+        )
+        model(torch.ones(1, 3))
+    inner = [
+        ("Sequential", 1, []),
+        ("Linear", 1, []),
+        "Linear",
+        ("ReLU", 1, []),
+        "ReLU",
+        "Sequential",
+    ]
+    assert seen == [("Twice", 1, []), *inner, *inner, ("Linear", 0, ["input"]), "Linear", "Twice"]
+
+
+def test_afterwards_only_the_hooks_of_others_are_left():
+    model, others = Twice(), []
+    model.last.register_forward_hook(lambda *_: others.append(1))
+    with pytest.raises(RuntimeError, match="in the middle"), ExitStack() as stack:
+        watch(model.modules(), lambda *_: None, lambda *_: None, stack)
+        raise RuntimeError("in the middle")
+    for module in model.modules():
+        assert not module._forward_pre_hooks and not module._forward_pre_hooks_with_kwargs
+        assert len(module._forward_hooks) == (module is model.last)
+    model(torch.ones(1, 3))
+    assert others == [1]
