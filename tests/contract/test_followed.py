@@ -1,7 +1,6 @@
 """What follows every operation: the same function gives the same answer however it is written, or is refused."""
 
 import gc
-import sys
 import weakref
 
 import numpy as np
@@ -14,6 +13,7 @@ from torch.nn import functional as F
 import whence
 from tests import zoo
 from tests.tapes import Do, Hidden, carried_to_input
+from whence.capture.unwatched import leave_unrouted
 from whence.core.errors import NoRule, NotCapturable, NotFinite
 from whence.lrp import ATTN_LRP, CHEFER, CP_LRP, ORIGINAL_LRP, TABLES, relevance, rules
 from whence.methods import method
@@ -136,7 +136,7 @@ def test_capped_scores_are_an_activation_like_any_other():
     row = zoo.rows("llama")[0]
     seam = whence.load(model).explain(row, method="attn_lrp").scores
     model.set_attn_implementation("eager")
-    sys.modules["whence.capture.trace"]._unrouted.add(model)
+    leave_unrouted(model)
     written = whence.load(model).explain(row, method="attn_lrp").scores
     # Its eager attention and its norms run in float32.
     np.testing.assert_allclose(seam, written, rtol=0, atol=1e-5 * np.abs(written).max())
@@ -221,14 +221,13 @@ def test_a_trace_is_freed_at_once():
         gc.enable()
 
 
-def test_scores_that_overflow_are_refused():
-    """`original` rules grow by about ten a layer: past 65504 after a few."""
+def test_scores_of_a_model_in_half_precision_may_be_larger_than_that_holds():
+    """`original` rules grow by about ten a layer: past 65504 after a few. They are float32, and said to be unsure."""
     config = hf.BertConfig(**{**zoo._BERT, "num_hidden_layers": 7})
     model = zoo.seeded(lambda: hf.BertForSequenceClassification(config)).half().eval()
-    with pytest.raises(
-        NotFinite, match=r"too large for float16\. Load the model with dtype='float32'"
-    ):
-        whence.load(model).explain(zoo.rows("bert"), method="full_lrp")
+    with pytest.warns(RuntimeWarning, match=r"full_lrp in float16 is mostly rounding.*'float64'"):
+        found = whence.load(model).explain(zoo.rows("bert"), method="full_lrp")
+    assert max(abs(one.scores).max() for one in found) > torch.finfo(torch.float16).max
 
 
 def test_tables_are_found_by_the_name_that_an_error_gives():
@@ -249,3 +248,23 @@ def test_tokens_that_are_folded_into_the_batch_on_the_way_are_told_apart_again()
         for row, found in zip(rows, together, strict=True):
             alone = explainer.explain(row, method=name).scores
             np.testing.assert_allclose(found.scores, alone, rtol=0, atol=1e-9 * np.abs(alone).max())
+
+
+def test_scores_that_float32_cannot_hold_are_refused_and_not_infinite():
+    facts = {
+        "family": "test", "needs": frozenset(), "signed": True, "cite": "-", "formula": "-", "cost": "-",
+        "misleads_when": "-",
+    }  # fmt: skip
+
+    @method("huge", **facts)
+    def huge(trace):
+        """Score every token with a number that only float64 holds."""
+        return trace.real.double() * 1e300
+
+    try:
+        wide, narrow = zoo.make("bert"), zoo.make("bert").float()
+        assert whence.load(wide).explain(zoo.rows("bert")[0], method="huge").scores.max() == 1e300
+        with pytest.raises(NotFinite, match=r"'huge', up to 1\.0e\+300, .* float32.*'float64'"):
+            whence.load(narrow).explain(zoo.rows("bert")[0], method="huge")
+    finally:
+        method._entries.pop("huge")

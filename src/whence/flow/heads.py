@@ -7,9 +7,9 @@ import torch
 from numpy.typing import NDArray
 
 from whence.capture import Trace
-from whence.capture.layer import row_tiles
 from whence.flow.query import Bools
 from whence.flow.weights import Floats
+from whence.kernels import row_tiles
 
 
 def entropy(maps: Floats) -> Floats:

@@ -4,10 +4,9 @@ import torch
 from torch import Tensor
 
 from whence.capture import Trace
-from whence.capture.layer import AttentionLayer
+from whence.capture.layer import AttentionLayer, wide
 from whence.lrp import Block, block, decompose
 from whence.lrp.attention import per_query_head
-from whence.lrp.node import wide
 from whence.lrp.ops import operation
 
 # Operations that treat every place alike: behind them a vector is as long wherever it is sent to.

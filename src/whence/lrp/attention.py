@@ -4,16 +4,20 @@ With O = A V and S = R_O / O, the relevance of the map is R_A = A ∘ (S Vᵀ) /
 and on to queries and keys through the product of theirs.
 """
 
-from collections.abc import Iterator
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from whence.capture.layer import Computed, by_head, row_tiles
+from whence.capture.arguments import Slot
+from whence.capture.layer import Computed, wide
 from whence.capture.recognise import computed
-from whence.capture.tape import Slot, Step
+from whence.capture.sdpa import attended
+from whence.capture.tape import Step
 from whence.core.errors import NotCapturable
+from whence.kernels import row_tiles
+from whence.kernels.share import Shares, against, by_keys, share, to_keys
 from whence.lrp.node import Carried, Node
 
 _NAMES = ("query", "key", "value")
@@ -24,8 +28,9 @@ def attention_of(node: Node) -> Computed:
     assert isinstance(node.step, Step)
     if node.step.func is not F.scaled_dot_product_attention:
         layer: Computed = node.argument(3, "layer")
-        return layer
-    args, kwargs = node.step.filled(node.x)
+        q, k, v = _inputs(node)
+        return replace(layer, q=q, k=k, v=v)
+    args, kwargs = node.step.filled(node.given)
     layer = computed(*args, **kwargs)
     if layer.q.dim() != 4:
         raise NotCapturable(
@@ -36,28 +41,33 @@ def attention_of(node: Node) -> Computed:
 
 
 def _inputs(node: Node) -> tuple[Tensor, Tensor, Tensor]:
-    """Return queries, keys and values, constants among them, as wide as relevance is."""
+    """Return queries, keys and values, constants among them."""
     given = [node.argument(place, name) for place, name in enumerate(_NAMES)]
-    q, k, v = (node.x[one.index] if isinstance(one, Slot) else one.to(node.x[0]) for one in given)
+    q, k, v = (node.given[one.index] if isinstance(one, Slot) else one for one in given)
     return q, k, v
+
+
+def widened(layer: Computed) -> Computed:
+    """Return a layer as wide as relevance is."""
+    return replace(layer, q=wide(layer.q), k=wide(layer.k), v=wide(layer.v))
 
 
 def _handed(
     node: Node, q: Tensor | None, k: Tensor | None, v: Tensor | None
 ) -> list[Tensor | None]:
     """Put what queries, keys and values get into the order of the inputs, whichever way they were given."""
-    result: list[Tensor | None] = [None for _ in node.x]
-    for place, (name, share) in enumerate(zip(_NAMES, (q, k, v), strict=True)):
+    result: list[Tensor | None] = [None for _ in node.given]
+    for place, (name, part) in enumerate(zip(_NAMES, (q, k, v), strict=True)):
         slot = node.argument(place, name)
         if isinstance(slot, Slot):
-            result[slot.index] = share
+            result[slot.index] = part
     return result
 
 
 def shared(node: Node, carried: Carried) -> list[Tensor | None]:
     """Original LRP: half to the map and half to the values, then half to queries and half to keys."""
-    to_q, to_k, to_v, _ = _shared(node, carried)
-    return _handed(node, to_q, to_k, to_v)
+    shares = _shared(node, carried)
+    return _handed(node, shares.q, shares.k, shares.v)
 
 
 def shared_normalised(node: Node, carried: Carried) -> list[Tensor | None]:
@@ -65,101 +75,85 @@ def shared_normalised(node: Node, carried: Carried) -> list[Tensor | None]:
 
     That is the identity but for the authors' epsilon.
     """
-    to_q, to_k, to_v, factor = _shared(node, carried)
-    return _handed(node, to_q * factor, to_k * factor, to_v)
+    shares = _shared(node, carried)
+    if shares.before is None or shares.after is None:
+        return _handed(node, shares.q, shares.k, shares.v)
+    size = shares.after.abs()
+    factor = node.divide(node.divide(size, size) * shares.before, shares.after)
+    factor = factor[:, None, None, None]
+    return _handed(node, shares.q * factor, shares.k * factor, shares.v)
 
 
 def shared_unmasked(node: Node, carried: Carried) -> list[Tensor | None]:
     """Do it as the authors' ViT does, by either set of rules: it has no mask to add."""
-    to_q, to_k, to_v, _ = _shared(node, carried, masked=False)
-    return _handed(node, to_q, to_k, to_v)
+    shares = _shared(node, carried, masked=False)
+    return _handed(node, shares.q, shares.k, shares.v)
 
 
-def _shared(
-    node: Node, carried: Carried, *, masked: bool = True
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    layer, (relevance,), (output,) = attention_of(node), carried, node.y
+def _shared(node: Node, carried: Carried, *, masked: bool = True) -> Shares:
+    (relevance,), (output,) = carried, node.made
     assert relevance is not None
-    q, k, v = _inputs(node)
     quotient = node.divide(relevance, output)
-    to_q, to_k, to_v = torch.zeros_like(q), torch.zeros_like(k), torch.zeros_like(v)
-    before, after = q.new_zeros(len(q)), q.new_zeros(len(q))
-    for rows, attention in _tiles(layer, q):
-        s = quotient[:, :, rows]
-        to_v += _to_keys(attention, s, v)
-        to_map = attention * by_head(s, v, _against) / 2
-        scores = by_head(q[:, :, rows], k, _against)
-        to_scores = to_map
-        if masked:
-            to_scores = node.stabiliser.copied(to_map, scores * _scale(layer))
-        before += to_map.sum((1, 2, 3))
-        after += to_scores.sum((1, 2, 3))
-        s = node.divide(to_scores, scores)
-        to_q[:, :, rows] = by_head(s, k, torch.matmul)
-        to_k += _to_keys(s, q[:, :, rows], k)
-    factor = torch.ones_like(after)
-    if not node.stabiliser.exact:
-        factor = node.divide(node.divide(after.abs(), after.abs()) * before, after)
-    return q * to_q / 2, k * to_k / 2, v * to_v / 2, factor[:, None, None, None]
+    return share(attention_of(node), quotient, signed=node.stabiliser.exact, masked=masked)
 
 
 def _scale(layer: Computed) -> float:
     return layer.q.shape[-1] ** -0.5 if layer.scale is None else layer.scale
 
 
+def _plain(layer: Computed) -> bool:
+    """Say whether attention is a softmax of products and a mask, whose derivative PyTorch has without a map."""
+    return layer.softcap is None and layer.sink is None and layer.bias is None
+
+
+def _pulled(layer: Computed, quotient: Tensor, *, to_all: bool) -> tuple[Tensor, ...]:
+    """Pull a quotient back through attention: to queries, keys and values, or to the values alone."""
+    q, k, v = (one.detach() for one in (layer.q, layer.k, layer.v))
+    leaves = [one.requires_grad_() for one in ((q, k, v) if to_all else (v,))]
+    with torch.enable_grad():
+        output = attended(q, k, v, layer)
+    return torch.autograd.grad(output, leaves, quotient.to(output.dtype))
+
+
 def differentiated(node: Node, carried: Carried) -> list[Tensor | None]:
     """AttnLRP: quotients through the softmax's own derivative, halved at both products."""
-    layer, (quotient,), (output,) = attention_of(node), carried, node.y
+    layer, (quotient,) = widened(attention_of(node)), carried
     assert quotient is not None
-    q, k, v = _inputs(node)
+    if _plain(layer):
+        to_q, to_k, to_v = _pulled(layer, quotient, to_all=True)
+        return _handed(node, to_q / 4, to_k / 4, to_v / 2)
+    (output,), q, k, v = node.y, layer.q, layer.k, layer.v
     scale = _scale(layer)
     to_q, to_k, to_v = torch.zeros_like(q), torch.zeros_like(k), torch.zeros_like(v)
-    for rows, attention in _tiles(layer, q):
+    for rows in row_tiles(layer, q):
+        attention = layer.weights(rows)
         g = quotient[:, :, rows]
-        to_v += _to_keys(attention, g, v)
-        to_map = by_head(g, v, _against)
+        to_v += to_keys(attention, g, v)
+        to_map = against(g, v)
         to_scores = attention * (to_map - (g * output[:, :, rows]).sum(-1, keepdim=True))
         if layer.softcap is not None:  # an activation like any other
-            scores = by_head(q[:, :, rows], k, _against) * scale
+            scores = against(q[:, :, rows], k) * scale
             capped = layer.softcap * torch.tanh(scores / layer.softcap)
             to_scores = to_scores * torch.where(
                 scores == 0, torch.ones_like(scores), capped / scores
             )
-        to_q[:, :, rows] = by_head(to_scores, k, torch.matmul)
-        to_k += _to_keys(to_scores, q[:, :, rows], k)
+        to_q[:, :, rows] = by_keys(to_scores, k)
+        to_k += to_keys(to_scores, q[:, :, rows], k)
     return _handed(node, to_q * scale / 4, to_k * scale / 4, to_v / 2)
 
 
 def only_values(node: Node, carried: Carried) -> list[Tensor | None]:
     """CP-LRP: the map counts as a constant, and all goes to the values."""
-    layer, (quotient,) = attention_of(node), carried
+    layer, (quotient,) = widened(attention_of(node)), carried
     assert quotient is not None
-    q, _, v = _inputs(node)
-    to_v = torch.zeros_like(v)
-    for rows, attention in _tiles(layer, q):
-        to_v += _to_keys(attention, quotient[:, :, rows], v)
+    if _plain(layer):
+        return _handed(node, None, None, *_pulled(layer, quotient, to_all=False))
+    to_v = torch.zeros_like(layer.v)
+    for rows in row_tiles(layer, layer.q):
+        to_v += to_keys(layer.weights(rows), quotient[:, :, rows], layer.v)
     return _handed(node, None, None, to_v)
-
-
-def _tiles(layer: Computed, like: Tensor) -> Iterator[tuple[slice, Tensor]]:
-    for rows in row_tiles(layer, like):
-        yield rows, layer.weights(rows).to(like.dtype)
-
-
-def _against(many: Tensor, few: Tensor) -> Tensor:
-    return many @ few.transpose(-1, -2)
 
 
 def per_query_head(values: Tensor, heads: int) -> Tensor:
     """Repeat what keys share, (..., key heads, keys, width), for each of the query heads."""
     return values.repeat_interleave(heads // values.shape[-3], dim=-3)
-
-
-def _to_keys(tile: Tensor, rows: Tensor, like: Tensor) -> Tensor:
-    """Multiply a tile, transposed, with its rows; heads that share keys add up."""
-    product = tile.transpose(-1, -2) @ rows
-    groups = product.shape[1] // like.shape[1]
-    if groups == 1:
-        return product
-    batch, heads, keys, width = product.shape
-    return product.reshape(batch, heads // groups, groups, keys, width).sum(2)

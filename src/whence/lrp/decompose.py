@@ -12,11 +12,13 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from whence.capture.layer import row_tiles
-from whence.capture.tape import Call, Slot, Step, Tape
-from whence.lrp.attention import attention_of, per_query_head
-from whence.lrp.node import Node, wide
-from whence.lrp.rules import bias_of, weights
+from whence.capture.arguments import Slot
+from whence.capture.layer import wide
+from whence.capture.tape import Call, Step, Tape
+from whence.kernels import row_tiles
+from whence.lrp.attention import attention_of, per_query_head, widened
+from whence.lrp.linear import bias_of, weights
+from whence.lrp.node import Node
 from whence.lrp.stabiliser import STABILISERS
 from whence.lrp.tables import ACTIVATIONS, Table
 
@@ -144,7 +146,8 @@ def normalised(node: Node, parts: Tensor, value: Tensor) -> Tensor:
 def _attention(walk: _Walk, node: Node, parts: Parts) -> list[Tensor]:
     """Mix the values' parts by the attention weights."""
     slot = node.argument(2, "value")
-    layer, values = attention_of(node), parts[slot.index] if isinstance(slot, Slot) else None
+    layer = widened(attention_of(node))
+    values = parts[slot.index] if isinstance(slot, Slot) else None
     assert values is not None
     output = values.new_zeros(len(values), *node.y[0].shape)
     for rows in row_tiles(layer, node.x[0]):

@@ -92,6 +92,8 @@ def relevance(
     target (the second class of a contrast) relevance of its own, not negative relevance: for methods that take the
     sign from the gradient, which would otherwise count twice and cancel.
     """
+    # Where nothing speaks against the target, there is no sign to drop: both ways are one walk.
+    unsigned = unsigned and any(bool((seed < 0).any()) for seed in outlets(trace).values())
     key = (table, stabiliser, positions, unsigned)
     if key not in trace.memo:
         rules = RELEVANCE[table]
@@ -157,9 +159,12 @@ def walk_trace(
         )
         for number, one in found.items():
             arrived[number] = arrived[number] + one if number in arrived else one
+    each: dict[tuple[int, torch.dtype], Tensor] = {}
     for number, one in arrived.items():
-        each = size.to(one).repeat_interleave(len(one) // len(size))
-        arrived[number] = one * _beside(each, one)
+        like = (len(one), one.dtype)
+        if like not in each:
+            each[like] = size.to(one).repeat_interleave(len(one) // len(size))
+        arrived[number] = one * _beside(each[like], one)
     kept = table.carries == "quotient"
     given = {number: seed.abs() if unsigned else seed for number, seed in ends.items()}
     seeded = [

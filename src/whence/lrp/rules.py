@@ -12,7 +12,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from whence.capture.tape import Step
-from whence.core.errors import NotCapturable
+from whence.kernels import pointwise
+from whence.lrp.moves import is_part
 from whence.lrp.node import Carried, Node
 from whence.lrp.ops import operation
 
@@ -21,15 +22,15 @@ Rule = Callable[[Node, Carried], list[Tensor | None]]
 
 def cut(node: Node, carried: Carried) -> list[Tensor | None]:
     """Hand on nothing; whatever comes out of the operation counts as a constant from there on."""
-    return [None for _ in node.x]
+    return [None for _ in node.given]
 
 
 def unchanged(node: Node, carried: Carried) -> list[Tensor | None]:
     """Hand relevance on as it is: activations, norms, softmax, a factor that is a constant."""
     (relevance,) = (one for one in carried if one is not None)
     first = node.live.index(True)
-    result: list[Tensor | None] = [None for _ in node.x]
-    result[first] = relevance.sum_to_size(node.x[first].shape)
+    result: list[Tensor | None] = [None for _ in node.given]
+    result[first] = relevance.sum_to_size(node.given[first].shape)
     return result
 
 
@@ -40,7 +41,11 @@ def pulled(node: Node, carried: Carried) -> list[Tensor | None]:
 
 def copied(node: Node, carried: Carried) -> list[Tensor | None]:
     """Hand relevance back from a part or a joint of values to the values themselves."""
-    pairs = zip(carried, node.y, strict=True)
+    if isinstance(node.step, Step) and is_part(node.step):
+        # What is not in the part carries nothing, before and after; and a value lies as its other uses have it.
+        back = zip(node.pull(carried), node.given, strict=True)
+        return [None if r is None else node.stabiliser.copied(r, x) for r, x in back]
+    pairs = zip(carried, node.made, strict=True)
     return node.pull([None if r is None else node.stabiliser.copied(r, y) for r, y in pairs])
 
 
@@ -57,8 +62,19 @@ def in_proportion(node: Node, carried: Carried) -> list[Tensor | None]:
 
 def halves(node: Node, carried: Carried) -> list[Tensor | None]:
     """Give each factor of a product its proportional share, over the number of factors."""
+    assert isinstance(node.step, Step)
     factors = sum(node.live)
-    return [None if one is None else one / factors for one in in_proportion(node, carried)]
+    if operation(node.step) != "mul":
+        return [None if one is None else one / factors for one in in_proportion(node, carried)]
+    # What a factor adds to a product of numbers is the product, and so it is for the other one.
+    (relevance,), (y,) = carried, node.made
+    assert relevance is not None
+    share = node.stabiliser.restored(relevance, y)
+    share = share / factors if factors > 1 else share
+    return [
+        share.sum_to_size(x.shape) if live else None
+        for x, live in zip(node.given, node.live, strict=True)
+    ]
 
 
 def _terms(node: Node) -> list[Tensor]:
@@ -73,7 +89,7 @@ def sum_in_proportion(node: Node, carried: Carried) -> list[Tensor | None]:
     """Share relevance between two terms in proportion to them; a constant term gets nothing."""
     if sum(node.live) < 2:
         return unchanged(node, carried)
-    (relevance,), (y,) = carried, node.y
+    (relevance,), (y,) = carried, node.made
     assert relevance is not None
     quotient = node.divide(relevance, y)
     return [
@@ -88,8 +104,15 @@ def sum_normalised(node: Node, carried: Carried) -> list[Tensor | None]:
     """
     if sum(node.live) < 2:
         return unchanged(node, carried)
-    (relevance,), (y,) = carried, node.y
-    assert relevance is not None
+    (relevance,), (y,) = carried, node.made
+    assert relevance is not None and isinstance(node.step, Step)
+    if operation(node.step) == "add" and node.argument(2, "alpha", 1) == 1:
+        u, v = node.given
+        fused = pointwise.normalised(
+            u, v, y, relevance, node.samples, is_signed=node.stabiliser.exact
+        )
+        if fused is not None:
+            return list(fused)
     quotient, whole = node.divide(relevance, y), node.per_sample(relevance)
     shares = [term * quotient for term in _terms(node)]
     totals = [node.per_sample(share) for share in shares]
@@ -106,11 +129,11 @@ def with_positions(rule: Rule) -> Rule:
     def shared(node: Node, carried: Carried) -> list[Tensor | None]:
         terms = [node.argument(0, "input"), node.argument(1, "other")]
         added = [one for one in terms if isinstance(one, Tensor)]
-        if len(node.x) != 1 or len(added) != 1 or not _is_position(added[0], node.x[0]):
+        if len(node.given) != 1 or len(added) != 1 or not _is_position(added[0], node.given[0]):
             return rule(node, carried)
         (x,), fixed = node.x, added[0].to(node.x[0])
         both = [fixed if one is added[0] else x for one in terms]
-        wider = replace(node, x=both, live=[True, True], gates=[False, False])
+        wider = replace(node, given=both, live=[True, True], gates=[False, False])
         return [part for part, one in zip(rule(wider, carried), both, strict=True) if one is x]
 
     return shared
@@ -118,67 +141,6 @@ def with_positions(rule: Rule) -> Rule:
 
 def _is_position(added: Tensor, tokens: Tensor) -> bool:
     return tokens.dim() == 3 and added.dim() in (2, 3) and added.shape[-2:] == tokens.shape[-2:]
-
-
-def weights(node: Node) -> Tensor:
-    """Return the matrix of a linear layer, inputs x outputs, however it was called."""
-    assert isinstance(node.step, Step)
-    op = operation(node.step)
-    place, name = {"linear": (1, "weight"), "addmm": (2, "mat2")}.get(op or "", (1, "other"))
-    weight = node.constant(place, name)
-    if weight is None:
-        raise NotCapturable(
-            f"The weights of {node.step.name} in {'.'.join(node.step.module)} depend on the input themselves; there "
-            "is no rule for that. Use attcat or another gradient method."
-        )
-    scale = node.step.kwargs.get("alpha", 1) if op == "addmm" else 1
-    return weight.T if op == "linear" else weight * scale
-
-
-def bias_of(node: Node) -> Tensor | None:
-    """Return what a linear layer adds, however it was called."""
-    assert isinstance(node.step, Step)
-    if operation(node.step) == "linear":
-        return node.constant(2, "bias")
-    added = node.constant(0, "input")
-    return None if added is None else added * node.step.kwargs.get("beta", 1)
-
-
-def agreeing(node: Node, carried: Carried) -> list[Tensor | None]:
-    """z+: share among the products x·w that are positive, taken together; the bias gets nothing."""
-    (relevance,), (x,), weight = carried, node.x, weights(node)
-    assert relevance is not None
-    x_up, x_down, w_up, w_down = *_signs(x), *_signs(weight)
-    quotient = node.divide(relevance, x_up @ w_up + x_down @ w_down)
-    return [x_up * (quotient @ w_up.T) + x_down * (quotient @ w_down.T)]
-
-
-def agreeing_apart(node: Node, carried: Carried) -> list[Tensor | None]:
-    """z+ with positive and negative inputs each getting the whole: what the authors call original LRP.
-
-    Relevance doubles wherever both are there; this is the baseline as published, not a recommendation.
-    """
-    (relevance,), (x,), weight = carried, node.x, weights(node)
-    assert relevance is not None
-    total = torch.zeros_like(x)
-    for part, w in zip(_signs(x), _signs(weight), strict=True):
-        total += part * (node.divide(relevance, part @ w) @ w.T)
-    return [total]
-
-
-def halves_or_agreeing(node: Node, carried: Carried) -> list[Tensor | None]:
-    """Treat a product with a matrix of weights as the linear layer that it is, any other as a product."""
-    return agreeing(node, carried) if _is_linear(node) else halves(node, carried)
-
-
-def halves_or_agreeing_apart(node: Node, carried: Carried) -> list[Tensor | None]:
-    """Do the same, by the rule of original LRP."""
-    return agreeing_apart(node, carried) if _is_linear(node) else halves(node, carried)
-
-
-def _is_linear(node: Node) -> bool:
-    factor = node.argument(1, "other")
-    return isinstance(factor, Tensor) and factor.dim() == 2 and len(node.x) == 1
 
 
 def box(node: Node, carried: Carried) -> list[Tensor | None]:
@@ -203,22 +165,11 @@ def box(node: Node, carried: Carried) -> list[Tensor | None]:
     return [torch.stack([e.detach() * s for e, s in zip(edges, shares, strict=True)]).sum(0)]
 
 
-def _signs(tensor: Tensor) -> tuple[Tensor, Tensor]:
-    return tensor.clamp(min=0), tensor.clamp(max=0)
-
-
 def slope(node: Node, carried: Carried) -> list[Tensor | None]:
     """Quotients through an activation: relevance stays, so the quotient is multiplied by y / x."""
     (quotient,), (x,), (y,) = carried, node.x, node.y
     assert quotient is not None
     return [quotient * torch.where(x == 0, torch.zeros_like(x), y / x)]
-
-
-def weighted(node: Node, carried: Carried) -> list[Tensor | None]:
-    """Quotients through a linear layer: its derivative, without running it again."""
-    (quotient,) = carried
-    assert quotient is not None
-    return [quotient @ weights(node).T]
 
 
 def pulled_halves(node: Node, carried: Carried) -> list[Tensor | None]:

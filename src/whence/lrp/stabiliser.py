@@ -1,11 +1,12 @@
 """Division that does not blow up: relevance divides by sums that may be close to zero."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-import torch
 from torch import Tensor
+
+from whence.kernels import pointwise
 
 Choice = Literal["signed", "paper"]
 
@@ -15,25 +16,29 @@ class Stabiliser:
     """A way to divide, and what it makes of relevance that goes through a copy of a value and back."""
 
     divide: Callable[[Tensor, Tensor], Tensor]  # numerator, denominator
-    copied: Callable[[Tensor, Tensor], Tensor]  # relevance of the copies, value
+    restored: Callable[
+        [Tensor, Tensor], Tensor
+    ]  # the same, and multiplied with the denominator again
+    copied: Callable[[Tensor, Tensor], Tensor]  # relevance of a copy, value
+    joined: Callable[[Sequence[Tensor], Tensor], Tensor]  # relevance of several copies, value
     exact: bool  # copies hand back just what they were given
-
-
-def _signed(numerator: Tensor, denominator: Tensor) -> Tensor:
-    # Below eight units of its own rounding a sum of terms around one is noise.
-    size = 8 * torch.finfo(denominator.dtype).eps
-    return numerator / torch.where(denominator < 0, denominator - size, denominator + size)
-
-
-def _unsigned(numerator: Tensor, denominator: Tensor) -> Tensor:
-    moved = denominator + 1e-9
-    moved.masked_fill_(moved == 0, 1e-9)
-    return (numerator / moved).masked_fill_(denominator == 0, 0)
 
 
 STABILISERS: dict[Choice, Stabiliser] = {
     # Away from zero on the side where the denominator is, by as much as its dtype resolves; copies are exact.
-    "signed": Stabiliser(_signed, lambda relevance, value: relevance, exact=True),
+    "signed": Stabiliser(
+        pointwise.signed,
+        pointwise.signed_restored,
+        lambda relevance, value: relevance,
+        pointwise.plain_sum,
+        exact=True,
+    ),
     # What Chefer et al. compute: 1e-9 whatever the sign (a denominator of -1e-9 blows up), also for copies.
-    "paper": Stabiliser(_unsigned, lambda r, value: value * _unsigned(r, value), exact=False),
+    "paper": Stabiliser(
+        pointwise.unsigned,
+        pointwise.restored,
+        pointwise.restored,
+        pointwise.restored_sum,
+        exact=False,
+    ),
 }

@@ -10,7 +10,7 @@ from typing import Any, Generic, Literal, TypeVar
 
 from whence.capture.tape import Call, Step, Tape
 from whence.core.errors import NoRule
-from whence.lrp import attention, rules
+from whence.lrp import attention, linear, rules
 from whence.lrp.ops import operation
 from whence.lrp.rules import Rule
 
@@ -50,8 +50,12 @@ class Table(Generic[R]):
     def rows(self, tape: Tape) -> list[tuple[Step | Call, R | None]]:
         """Lay a tape out with its rules: a module with a rule of its own stands for all steps inside it."""
         whole: dict[int, tuple[Call, R]] = {}
+        known: dict[tuple[str, bool], R | None] = {}
         for call in tape.calls:
-            rule = self.module(call)
+            kind = (call.kind, call.leaf)
+            if kind not in known:
+                known[kind] = self.module(call)
+            rule = known[kind]
             if rule is not None and call.last >= call.first and call.inputs:
                 whole[call.first] = (call, rule)  # an outer call ends later, and wins
         laid: list[tuple[Step | Call, R | None]] = []
@@ -84,11 +88,11 @@ CHEFER: Table[Rule] = Table(
     "ours",
     "relevance",
     {
-        "linear": rules.agreeing,
-        "addmm": rules.agreeing,
+        "linear": linear.agreeing,
+        "addmm": linear.agreeing,
         "conv2d": rules.box,
         "attention": attention.shared_normalised,
-        "matmul": rules.halves_or_agreeing,
+        "matmul": linear.halves_or_agreeing,
         "einsum": rules.halves,
         "mul": rules.halves,
         "add": rules.sum_normalised,
@@ -118,10 +122,10 @@ ORIGINAL_LRP: Table[Rule] = Table(
     "relevance",
     CHEFER.ops
     | {
-        "linear": rules.agreeing_apart,
-        "addmm": rules.agreeing_apart,
+        "linear": linear.agreeing_apart,
+        "addmm": linear.agreeing_apart,
         "attention": attention.shared,
-        "matmul": rules.halves_or_agreeing_apart,
+        "matmul": linear.halves_or_agreeing_apart,
         "add": rules.sum_in_proportion,
         "sub": rules.sum_in_proportion,
         "rsub": rules.sum_in_proportion,
@@ -134,8 +138,8 @@ ATTN_LRP: Table[Rule] = Table(
     "attn_lrp",
     "quotient",
     {
-        "linear": rules.weighted,
-        "addmm": rules.weighted,
+        "linear": linear.weighted,
+        "addmm": linear.weighted,
         "conv2d": rules.pulled,
         "attention": attention.differentiated,
         "matmul": rules.pulled_halves,

@@ -6,13 +6,13 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from whence.capture.layer import AttentionLayer
+from whence.capture.layer import AttentionLayer, wide
 from whence.capture.tape import Step
 from whence.core.errors import NotCapturable
 from whence.lrp.attention import per_query_head
 from whence.lrp.block import Block
 from whence.lrp.decompose import DECOMPOSE, by_token, decompose, normalised
-from whence.lrp.node import Node, wide
+from whence.lrp.node import Node
 from whence.lrp.stabiliser import STABILISERS
 
 # How far vectors are followed: through the output matrix, then the skip connection and the norm after it, then the

@@ -5,8 +5,10 @@ from collections.abc import Callable, Iterable
 import torch
 from torch import Tensor
 
+from whence.capture.layer import widened
 from whence.capture.tape import Call, Step, Tape
-from whence.lrp.node import Carried, Node, wide
+from whence.kernels.products import Lately
+from whence.lrp.node import Carried, Node, Sparse
 from whence.lrp.rules import Rule, slope
 from whence.lrp.stabiliser import Stabiliser
 from whence.lrp.tables import Table
@@ -17,15 +19,14 @@ _Use = tuple[tuple[str, ...], Tensor]  # the module that used a value, and what 
 
 def _live(
     rows: list[tuple[Step | Call, Rule | None]], table: Table[Rule], leaves: Iterable[int]
-) -> tuple[set[int], set[int]]:
+) -> tuple[set[int | None], set[int | None]]:
     """Return the values that may take relevance, and those of them that came out of an activation."""
-    live, gates = set(leaves), set[int]()
+    live, gates = set[int | None](leaves), set[int | None]()
     for one, rule in rows:
-        made = {number for number in one.outputs if number is not None}
-        if rule is not table.cut and (live.intersection(one.inputs) or not one.inputs):
-            live |= made
+        if rule is not table.cut and (not one.inputs or not live.isdisjoint(one.inputs)):
+            live.update(one.outputs)
         if rule is slope:
-            gates |= made
+            gates.update(one.outputs)
     return live, gates
 
 
@@ -50,6 +51,7 @@ def walk(
     samples = len(next(iter(seeds.values())))
     waiting: dict[int, list[_Use]] = {number: [((), seed)] for number, seed in seeds.items()}
     arrived: dict[int, Tensor] = {}
+    sparse, lately = Sparse(), Lately()
 
     def take(number: int) -> Tensor | None:
         uses = waiting.pop(number, None)
@@ -62,16 +64,28 @@ def walk(
 
     for one, rule in reversed(rows):
         carried = [None if number is None else take(number) for number in one.outputs]
-        if all(part is None for part in carried) or rule is table.cut:
+        if rule is table.cut or all(part is None for part in carried):
             continue
         if rule is None:
             raise table.no_rule(one)
-        node = Node.at(tape, one, samples=samples, stabiliser=stabiliser, live=live, gates=gates)
+        node = Node.at(
+            tape,
+            one,
+            samples=samples,
+            stabiliser=stabiliser,
+            live=live,
+            gates=gates,
+            sparse=sparse,
+            lately=lately,
+        )
         handed = rule(node, carried)
         if watch is not None:
             watch(node, carried, handed)
-        for number, part in zip(one.inputs, handed, strict=True):
+        for number, value, part in zip(one.inputs, node.given, handed, strict=True):
             if part is not None and number in live:
+                carries = widened(value.dtype)
+                if part.dtype != carries:  # where the model casts its values
+                    part = part.to(carries)
                 waiting.setdefault(number, []).append((one.module, part))
     for number in list(waiting):
         take(number)
@@ -84,14 +98,16 @@ def _joined(uses: list[_Use], depth: int, stabiliser: Stabiliser, value: Tensor)
     A copy is made where the ways part: once inside a module for its own uses, and once more outside if there are
     others. With exact copies that is a plain sum; with the authors' epsilon the order of copies shows.
     """
+    shortest = min([len(path) for path, _ in uses])
+    first = uses[0][0]
+    while depth < shortest and all(path[depth] == first[depth] for path, _ in uses):
+        depth += 1
     groups: dict[str | int, list[_Use]] = {}
     for place, (path, part) in enumerate(uses):
         key: str | int = path[depth] if depth < len(path) else place
         groups.setdefault(key, []).append((path, part))
-    if len(groups) == 1:
-        return _joined(uses, depth + 1, stabiliser, value)
     parts = [
         _joined(group, depth + 1, stabiliser, value) if len(group) > 1 else group[0][1]
         for group in groups.values()
     ]
-    return stabiliser.copied(torch.stack(parts).sum(0), wide(value))
+    return stabiliser.joined(parts, value)
