@@ -15,4 +15,5 @@ def test_a_table_in_the_docs_is_up_to_date(name):
 
 @pytest.mark.parametrize("name", build_docs.DRAWINGS)
 def test_a_drawing_in_the_docs_is_up_to_date(name):
-    assert (build_docs.DOCS / name).read_text(encoding="utf-8") == build_docs.DRAWINGS[name]()
+    file, made = build_docs.DOCS / name, build_docs.DRAWINGS[name]()
+    assert (file.read_text(encoding="utf-8") if file.exists() else None) == made

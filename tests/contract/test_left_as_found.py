@@ -8,6 +8,7 @@ import torch
 import whence
 from tests import zoo
 from tests.contract.state import assert_unchanged, snapshot
+from whence.capture.seam import NAME, attention_seam
 from whence.methods import method
 
 # One of each way attention is captured: the seam, recognition, two streams, shared layers, sliding windows, one row.
@@ -117,6 +118,20 @@ def test_a_second_model_is_not_affected_while_the_first_is_explained():
     handle.remove()
     assert seen
     assert all((logits == wanted).all() and name == "sdpa" for logits, name in seen)
+
+
+def test_two_models_that_share_a_configuration_are_both_left_as_found():
+    """Each has turns of its own, so that one may be done while the other is still switched."""
+    first = zoo.make("bert")
+    second = type(first)(first.config)
+    assert second.config is first.config
+    one, other = attention_seam(first, None), attention_seam(second, None)
+    one.__enter__()
+    other.__enter__()
+    one.__exit__(None, None, None)
+    assert second.config._attn_implementation == NAME
+    other.__exit__(None, None, None)
+    assert first.config._attn_implementation == "sdpa"
 
 
 def test_training_goes_on_as_if_nothing_had_happened():

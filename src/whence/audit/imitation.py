@@ -77,12 +77,15 @@ class Imitation:
 def _rows_read(model: Subject) -> list[Tensor]:
     """Return the shares of the rows that the prediction reads, for each example: kin read the same ones."""
     found: list[Tensor] = [torch.empty(0)] * len(model)
-    for numbers, batch in model.batches():
+
+    def look(numbers: Sequence[int], batch: Batch) -> None:
         spec = TargetSpec("predicted", None, "logit")
         seen = trace(model.loaded.model, batch, {"attention"}, spec, model.loaded.task)
         for number, row in zip(numbers, seen.rows, strict=True):
             found[number] = row if seen.pooled else row[: len(model.items[number])]
         model.tick(len(numbers))
+
+    model.in_batches("attention", look)
     return found
 
 

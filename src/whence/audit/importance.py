@@ -4,6 +4,7 @@ All are sizes, without a sign, as attention is. Each is computed once for a subj
 more than the rounding of the model is made equal: it is no order of tokens.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from whence.audit.distance import tvd
 from whence.audit.subject import Subject
 from whence.capture import Answers, TargetSpec, attention_as, probabilities, trace
-from whence.data import Encoded
+from whence.data import Batch, Encoded
 from whence.data.removal import DRAWS, Removal, resolve, without
 from whence.explainer.request import requests
 from whence.explainer.sharing import Sharing
@@ -38,7 +39,8 @@ def gradient(subject: Subject, *, detached: bool = True) -> list[Numbers]:
     if key not in subject.memo:
         found: list[Numbers] = [np.empty(0)] * len(subject.items)
         loaded = subject.loaded
-        for numbers, batch in subject.batches():
+
+        def differentiate(numbers: Sequence[int], batch: Batch) -> None:
             with attention_as(loaded.model, "detached" if detached else "own"):
                 seen = trace(loaded.model, batch, {"embedding_grad"}, _PREDICTED, loaded.task)
             embedding, grad = seen.embeddings()
@@ -46,6 +48,8 @@ def gradient(subject: Subject, *, detached: bool = True) -> list[Numbers]:
             for number, row in zip(numbers, scores, strict=True):
                 found[number] = _sizes(row[subject.places[number]], loaded.dtype)
             subject.tick(3 * len(numbers))
+
+        subject.in_batches("gradient", differentiate)
         subject.memo[key] = found
     kept: list[Numbers] = subject.memo[key]
     return kept
@@ -73,13 +77,16 @@ def integrated_gradients(subject: Subject, **params: Any) -> list[Numbers]:
     if key not in subject.memo:
         found: list[Numbers] = [np.empty(0)] * len(subject.items)
         policy = Sharing(loaded).policy(subject.items, asks=True)
-        for numbers, batch in subject.batches():
+
+        def integrate(numbers: Sequence[int], batch: Batch) -> None:
             seen = traced(loaded, batch, [request], _PREDICTED)
             tally = Tally(None, batch.items, [request])
             scores, _, passes = scored(loaded, request, seen, policy, tally)
             for number, row in zip(numbers, scores, strict=True):
                 found[number] = _sizes(row[subject.places[number]], loaded.dtype)
             subject.tick(sum(1 + made.forward + 2 * made.backward for made in passes))
+
+        subject.in_batches("integrated gradients", integrate)
         subject.memo[key] = found
     kept: list[Numbers] = subject.memo[key]
     return kept
@@ -92,7 +99,7 @@ def _left_out(subject: Subject, how: Removal) -> list[Numbers]:
         loaded.model,
         pad_id=loaded.pad_id,
         device=loaded.device,
-        policy=sharing.variants(sharing.policy(subject.items, tests=True)),
+        policy=sharing.variants(sharing.policy(subject.items, tests=True), subject.items),
         infiller=loaded.infiller,
     )
     found = [np.full(len(places), np.nan) for places in subject.content]

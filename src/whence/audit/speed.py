@@ -1,7 +1,7 @@
 """How fast this model is on this machine, found out on a few of the examples."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +10,7 @@ import torch
 from whence.audit.site import Site
 from whence.audit.subject import Subject
 from whence.capture.forward import bare_logits
+from whence.data import Batch
 
 _TRIED = 32  # examples
 _COPIES = 5  # of each, as most experiments replay them
@@ -29,9 +30,13 @@ def speed(subject: Subject) -> tuple[float, float]:
         tick=lambda _: None,
         memo={},
     )
-    model, each = subject.loaded.model, [batch for _, batch in few.batches()]
-    with torch.no_grad():
-        forward = _timed(lambda: [bare_logits(model, batch) for batch in each])
+
+    def say(_: Sequence[int], batch: Batch) -> None:
+        bare_logits(
+            subject.loaded.model, batch
+        ).sum().item()  # an accelerator answers when it is asked
+
+    forward = _timed(lambda: few.in_batches("answers", say))
     return forward / len(few), _replay(few) / forward
 
 
@@ -52,7 +57,9 @@ def _replayed(few: Subject, site: Site) -> float:
     replays = list(few.replays([site], copies=_COPIES))
     weights = [one.own[:, None].expand(-1, _COPIES, -1, -1, -1) for one in replays]
     with torch.no_grad():
-        seconds = _timed(lambda: [one(own) for one, own in zip(replays, weights, strict=True)])
+        seconds = _timed(
+            lambda: [one(own).sum().item() for one, own in zip(replays, weights, strict=True)]
+        )
     return seconds / _COPIES
 
 
@@ -60,7 +67,6 @@ def _timed(work: Callable[[], Any]) -> float:
     """Return the seconds of the second time: the first one is for the machine to get ready."""
     for _ in range(2):
         started = time.perf_counter()
-        found = work()
-        _ = [one.sum().item() for one in found]  # an accelerator answers when it is asked
+        work()
         seconds = time.perf_counter() - started
     return seconds

@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from whence.audit.replayed import Replayed
 from whence.audit.site import Site, sites
 from whence.capture import TargetSpec, Trace, probabilities, trace
+from whence.capture.fitting import fitting_batches
 from whence.capture.replay import Replay, Rows
 from whence.core.errors import NoHead, NotCapturable
-from whence.data import Batch, Encoded, Policy, batches, collate
+from whence.data import Batch, Encoded, Policy, collate
 from whence.data.examples import Example
 from whence.explainer import Explainer
 from whence.explainer.sharing import Sharing
@@ -139,10 +140,15 @@ class Subject:
             for weights, places in zip(self._seen.attention, self.places, strict=True)
         ]
 
-    def batches(self) -> Iterator[tuple[list[int], Batch]]:
-        """Yield the examples in batches of like length, with their numbers."""
-        for chosen in batches(self.items, self.policy):
-            yield chosen, self.collated([self.items[i] for i in chosen])
+    def in_batches(self, kind: str, do: Callable[[Sequence[int], Batch], None]) -> None:
+        """Do something with the examples in batches of like length that fit into the memory, and their numbers.
+
+        `kind` names it: what does not fit in one kind may in another.
+        """
+        work = fitting_batches(self.loaded.model, kind, self.items, self.policy)
+        for chosen in work:
+            with work.trying(chosen):
+                do(chosen, self.collated([self.items[i] for i in chosen]))
 
     def collated(self, items: Sequence[Encoded]) -> Batch:
         """Make a batch of some inputs."""
@@ -177,8 +183,13 @@ class Subject:
             cells=max(1, cells // max(1, self._seen.reads // 8)),
         )
         items = [self.items[number] for number, _ in rows]
-        for some in batches(items, policy):
-            yield self._replayed([rows[i] for i in some], copies)
+        work = fitting_batches(self.loaded.model, f"replays of {copies}", items, policy)
+        for some in work:
+            made = None
+            with work.trying(some):
+                made = self._replayed([rows[i] for i in some], copies)
+            if made is not None:
+                yield made
 
     def _replayed(self, rows: Sequence[tuple[int, Site]], copies: int) -> Replayed:
         numbers = [number for number, _ in rows]
@@ -208,7 +219,9 @@ class Subject:
         said: list[Any] = [None] * len(self)
         looked: list[Any] = [None] * len(self)
         pooled, reads = False, 1
-        for chosen, batch in self.batches():
+
+        def look(chosen: Sequence[int], batch: Batch) -> None:
+            nonlocal pooled, reads
             seen = trace(
                 loaded.model,
                 batch,
@@ -229,6 +242,8 @@ class Subject:
                 said[number] = shares[row]
                 looked[number] = weights[row][:, :, real[row]]
             self.tick(len(chosen))
+
+        self.in_batches("attention", look)
         return _Seen(np.stack(said), looked, pooled, reads)
 
 

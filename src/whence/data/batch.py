@@ -43,18 +43,41 @@ class Batch:
         own[:, picture.lead + len(picture) :] = False
         return own
 
-    @property
-    def answers(self) -> Tensor:
-        """How many tokens each input's outputs stand at: the decoder's where there is one, (batch,)."""
-        lengths = [len(item.answer) or len(item) for item in self.items]
-        return torch.tensor(lengths, device=self.device)
-
     def spread(self, parts: Sequence[Tensor]) -> Tensor:
         """Put what belongs to each input's tokens at its places, (batch, places, ...); zero everywhere else."""
+        if self._even(parts):
+            return torch.stack([*parts])
         placed = parts[0].new_zeros((*self.real.shape, *parts[0].shape[1:]))
-        for row, (part, own) in enumerate(zip(parts, self.own, strict=True)):
-            placed[row, own] = part
+        for row, part in enumerate(parts):
+            done = 0
+            for place in self._places(row):
+                count = place.stop - place.start
+                placed[row, place] = part[done : done + count]
+                done += count
         return placed
+
+    def parts(self, placed: Tensor) -> list[Tensor]:
+        """Return what stands at each input's own places, (tokens, ...): what `spread` was given."""
+        found = []
+        for row, one in enumerate(placed.unbind(0)):
+            own = [one[place] for place in self._places(row)]
+            found.append(own[0] if len(own) == 1 else torch.cat(own))
+        return found
+
+    def _even(self, parts: Sequence[Tensor]) -> bool:
+        """Say whether there is no place but the inputs' own."""
+        return all(len(part) == self.real.shape[1] for part in parts)
+
+    def _places(self, row: int) -> list[slice]:
+        """Return where an input's own tokens stand: numbers that are known without asking a device."""
+        item = self.items[row]
+        if item.picture is not None:
+            return [slice(item.picture.lead, item.picture.lead + len(item.picture))]
+        sources, answer = len(item) - len(item.answer), len(item.answer)
+        if not answer:
+            return [slice(0, sources)]
+        width = self.inputs["input_ids"].shape[1]
+        return [slice(0, sources), slice(width, width + answer)]
 
 
 @dataclass(frozen=True)

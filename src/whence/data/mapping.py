@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
+from functools import lru_cache
 from itertools import groupby
 from operator import index
 from typing import Any
@@ -70,7 +71,7 @@ def _rows(name: str, value: Any) -> list[list[int]]:
         rows = [row.tolist() if hasattr(row, "tolist") else row for row in value]
         if rows and not isinstance(rows[0], list | tuple):
             rows = [rows]
-        return [[index(cell) for cell in row] for row in rows]
+        return [[*map(index, row)] for row in rows]
     except TypeError:
         raise BadEncoding(
             f"{name!r} must be one row or several rows of integers; got {str(value)[:60]!r}."
@@ -89,7 +90,7 @@ def _from_row(
     vocabulary: int | None,
 ) -> Encoded:
     ids, mask = row["input_ids"], row["attention_mask"]
-    if vocabulary is not None and not all(0 <= i < vocabulary for i in ids):
+    if vocabulary is not None and ids and not 0 <= min(ids) <= max(ids) < vocabulary:
         wrong = next(i for i in ids if not 0 <= i < vocabulary)
         raise BadEncoding(
             f"Token id {wrong} is not in the model's vocabulary of {vocabulary}. "
@@ -144,13 +145,15 @@ def _described(features: dict[str, tuple[int, ...]], tokenizer: Any) -> Encoded:
             return replace(again, features=features)
         pieces = tokenizer.convert_ids_to_tokens(list(ids))
     segments = features.get("token_type_ids", (0,) * len(ids))
-    tokens = tuple(
-        Token(str(piece), None, None, int(segment), bool(flag), i)
-        for piece, segment, flag, i in zip(pieces, segments, special, ids, strict=True)
-    )
-    words = tuple(
+    tokens = [*map(_token, pieces, segments, special, ids)]
+    words = [
         Word(token.text, None, None, token.segment, (i,))
         for i, token in enumerate(tokens)
         if not token.special
-    )
-    return Encoded(features, tokens, words, Source(None))
+    ]
+    return Encoded(features, tuple(tokens), tuple(words), Source(None))
+
+
+@lru_cache(1 << 16)  # about a vocabulary: to look a token up is quicker than to make it anew
+def _token(piece: Any, segment: int, special: bool, identity: int) -> Token:
+    return Token(str(piece), None, None, int(segment), bool(special), identity)

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from whence.explainer.work import unnamed
 from whence.metrics import Outcome
 from whence.stats.interval import Array
 from whence.trial import Trial
+from whence.trial.rehearsal import Part
 
 
 class Notes:
@@ -50,6 +52,18 @@ class Notes:
         for measure in self.measures:
             self._measure(example, columns, measure, trial)
 
+    @property
+    def steps(self) -> list[Part]:
+        """What is done with every trial: run a metric, and then on explanations that know nothing."""
+        return [partial(self._run, measure) for measure in self.measures]
+
+    def _run(self, measure: Measure, trial: Trial) -> tuple[Outcome, list[Outcome] | None]:
+        """Return what the explanations get by a metric, and others by chance; None where that need not be drawn."""
+        found = measure.of(trial)
+        if measure.constant is not None or np.isnan(found.values).all():
+            return found, None
+        return found, measure.nulls(trial, self.draws)
+
     def __len__(self) -> int:
         """How many examples at least one method explained."""
         return int((~np.isnan(self.seconds)).any(1).sum())
@@ -61,14 +75,13 @@ class Notes:
     def _measure(
         self, example: int, columns: Sequence[int], measure: Measure, trial: Trial
     ) -> None:
-        found = measure.of(trial)
+        found, nulls = self._run(measure, trial)
         self.values[measure.name][example, columns] = found.values
         for row, why in found.why_not.items():
             self.why_not[trial.names[row], measure.name].add(why, example)
         if measure.constant is not None:
             self.nulls[measure.name][example, columns] = measure.constant
-        elif not np.isnan(found.values).all():
-            nulls = measure.nulls(trial, self.draws)
+        elif nulls is not None:
             self.nulls[measure.name][example, columns] = [_mean(one.values) for one in nulls]
             if measure.aggregates and all(one.parts for one in nulls):
                 self._keep(self.null_parts, measure, example, columns, nulls, self.draws)

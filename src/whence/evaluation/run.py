@@ -101,6 +101,7 @@ def evaluate(
                 known=portion.known,
                 seed=seed,
                 failed=partial(_failed, notes, portion),
+                parts=notes.steps,
             )
             for place, trial, explanations in trials:
                 number = portion.numbers[place]

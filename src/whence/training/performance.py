@@ -8,8 +8,9 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike
 
+from whence.capture.fitting import fitting_batches
 from whence.capture.forward import bare
-from whence.data import Encoded, Policy, batches, collate
+from whence.data import Encoded, Policy, collate
 from whence.stats.rank import ranks
 
 _CELLS = 16384  # tokens of a batch: enough to be quick, little enough for long texts
@@ -59,10 +60,12 @@ def logits_of(
     device = next(model.parameters()).device
     found: dict[int, Any] = {}
     with bare(model) as logits:
-        for numbers in batches(items, Policy(batch_size, _CELLS)):
-            batch = collate([items[i] for i in numbers], pad_id=pad_id, device=device)
-            given = logits(batch).to("cpu", torch.float64).numpy()
-            found.update(zip(numbers, given, strict=True))
+        work = fitting_batches(model, "answers", items, Policy(batch_size, _CELLS))
+        for numbers in work:
+            with work.trying(numbers):
+                batch = collate([items[i] for i in numbers], pad_id=pad_id, device=device)
+                given = logits(batch).to("cpu", torch.float64).numpy()
+                found.update(zip(numbers, given, strict=True))
     return np.stack([found[i] for i in range(len(items))])
 
 

@@ -42,13 +42,21 @@ class Removed:
 
     def shares(self, holes: Sequence[Collection[int]]) -> Numbers:
         """Return what every label gets with the units in each hole removed, (holes, labels)."""
-        keys = [frozenset(hole) for hole in holes]
-        new = [hole for hole in dict.fromkeys(keys) if hole not in self._known]
-        if new:
-            places = [[p for unit in sorted(hole) for p in self._units[unit]] for hole in new]
+        if new := self.unknown(holes):
+            places = [self.places(hole) for hole in new]
             found = self._ask.shares_without(0, places, self.how).double().cpu().numpy()
             self._known.update(zip(new, found, strict=True))
-        return np.stack([self._known[hole] for hole in keys]) if keys else self._whole[None][:0]
+        if not len(holes):
+            return self._whole[None][:0]
+        return np.stack([self._known[frozenset(hole)] for hole in holes])
+
+    def unknown(self, holes: Sequence[Collection[int]]) -> list[frozenset[int]]:
+        """Return the different holes that the model must be asked about."""
+        return [one for one in dict.fromkeys(map(frozenset, holes)) if one not in self._known]
+
+    def places(self, hole: Collection[int]) -> list[int]:
+        """Return the tokens of the units in a hole."""
+        return [place for unit in sorted(hole) for place in self._units[unit]]
 
     def probability(self, holes: Sequence[Collection[int]]) -> Numbers:
         """Return the target's probability with the units in each hole removed, (holes,)."""
