@@ -23,6 +23,7 @@ import audit_tables
 import evaluation_tables
 import flow_table
 import metric_tables
+import speed_tables
 import truth_table
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
@@ -40,11 +41,15 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
         f"evaluation of {name}": ("evaluation.md", partial(evaluation_tables.markdown, name))
         for name in evaluation_tables.NAMES
     },
+    **speed_tables.TABLES,
 }
 # The files that are drawn, and the function that returns each; None as long as there is nothing to draw.
 DRAWINGS: dict[str, Callable[[], str | None]] = {
-    f"evaluation-{name}.svg": partial(evaluation_tables.drawing, name)
-    for name in evaluation_tables.NAMES
+    **{
+        f"evaluation-{name}.svg": partial(evaluation_tables.drawing, name)
+        for name in evaluation_tables.NAMES
+    },
+    **speed_tables.DRAWINGS,
 }
 
 

@@ -1,0 +1,182 @@
+"""How time and memory grow, drawn: log-log, one panel for each thing that grows, with the slope of each line.
+
+    python -m bench.speed.growth            # the CPU's rows, measured here: a small shape, 64 to 4,096 tokens
+
+What the drawings show is in bench/results/speed-gpu.jsonl and speed-cpu.jsonl; `make docs` draws them.
+"""
+
+import argparse
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from math import ceil, floor, log10
+from pathlib import Path
+from typing import Any
+
+from whence.report.scale import Scale
+
+Row = Mapping[str, Any]
+Line = list[tuple[float, float]]
+
+LINES = {
+    "bare forward + backward": "#5c6670",
+    "generic_attention": "#c0392b",
+    "transformer_attribution": "#1f6fb2",
+}
+AXES = {
+    "length": "tokens of one input",
+    "layers": "layers",
+    "heads": "heads, each 64 wide",
+    "batch": "inputs in a batch",
+}
+_WIDE, _TALL, _GAP, _LEFT, _HEAD, _FOOT = 250, 170, 62, 58, 34, 46
+_INK, _DIM, _RULE = "#1b1f24", "#5c6670", "#e3e7eb"
+
+
+def lines(rows: Iterable[Row], moves: str, value: str) -> dict[str, Line]:
+    """Return, by what was run, the points (x, value) of the rows in which one thing moves."""
+    found: dict[str, dict[float, float]] = {}
+    for row in rows:
+        if row.get("moves") == moves and row.get(value) is not None and row["what"] in LINES:
+            found.setdefault(row["what"], {})[row["x"]] = row[value]
+    return {name: sorted(found[name].items()) for name in LINES if name in found}
+
+
+def slope(points: Line) -> float | None:
+    """Return the slope of a line in log-log: of the last half of its points, where what grows fastest has won."""
+    last = points[len(points) // 2 - (len(points) > 2) :] if len(points) > 1 else []
+    if len(last) < 2:
+        return None
+    xs, ys = [log10(x) for x, _ in last], [log10(y) for _, y in last]
+    mean_x, mean_y = sum(xs) / len(xs), sum(ys) / len(ys)
+    over = sum((x - mean_x) * (y - mean_y) for x, y in zip(xs, ys, strict=True))
+    return over / sum((x - mean_x) ** 2 for x in xs)
+
+
+def drawing(rows: Sequence[Row], value: str, title: str, unit: str) -> str | None:
+    """Return the drawing in SVG; None where there is nothing to draw."""
+    panels = [(moves, lines(rows, moves, value)) for moves in AXES]
+    panels = [(moves, found) for moves, found in panels if found]
+    if not panels:
+        return None
+    across = min(2, len(panels))
+    down = ceil(len(panels) / across)
+    width = _LEFT + across * (_WIDE + _GAP)
+    height = 34 + down * (_HEAD + _TALL + _FOOT) + 40
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
+        'font-family="system-ui, -apple-system, Segoe UI, Roboto, sans-serif" font-size="12" role="img">'
+        f"<title>{escape(title)}</title>",
+        f'<rect width="{width}" height="{height}" fill="#fff"/>',
+        _text(10, 22, title, size=13, weight="600"),
+    ]
+    for place, (moves, found) in enumerate(panels):
+        left = _LEFT + (place % across) * (_WIDE + _GAP)
+        top = 34 + _HEAD + (place // across) * (_HEAD + _TALL + _FOOT)
+        parts.append(_panel(moves, found, left, top, unit))
+    for number, (name, colour) in enumerate(LINES.items()):
+        x, y = 10 + number * 190, height - 14
+        parts.append(
+            f'<line x1="{x}" y1="{y - 4}" x2="{x + 18}" y2="{y - 4}" stroke="{colour}" stroke-width="2"/>'
+        )
+        parts.append(_text(x + 24, y, name, size=11))
+    return "\n".join([*parts, "</svg>"]) + "\n"
+
+
+def _panel(moves: str, found: Mapping[str, Line], left: float, top: float, unit: str) -> str:
+    every = [point for points in found.values() for point in points]
+    across = _log_scale([x for x, _ in every], left, left + _WIDE)
+    upward = _log_scale([y for _, y in every], top + _TALL, top)
+    parts = [
+        f"<g><title>{escape(AXES[moves])}</title>",
+        _text(left, top - 12, unit, colour=_DIM, size=11),
+    ]
+    for power in range(ceil(upward.low - 1e-9), floor(upward.high + 1e-9) + 1):
+        y = upward.at(power)
+        parts.append(_rule(left, y, left + _WIDE, y))
+        parts.append(_text(left - 6, y + 4, f"{10.0**power:g}", anchor="end", colour=_DIM, size=10))
+    for x in sorted({x for x, _ in every}):
+        at = across.at(log10(x))
+        parts.append(_rule(at, top, at, top + _TALL))
+        parts.append(_text(at, top + _TALL + 14, f"{x:,g}", anchor="middle", colour=_DIM, size=9))
+    parts.append(_text(left + _WIDE / 2, top + _TALL + 32, AXES[moves], anchor="middle", size=11))
+    for number, (name, points) in enumerate(found.items()):
+        colour = LINES[name]
+        places = [(across.at(log10(x)), upward.at(log10(y))) for x, y in points]
+        path = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
+        grows = slope(points)
+        told = f"{name}: slope {grows:.2f}" if grows is not None else name
+        parts.append(
+            f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2">'
+            f"<title>{escape(told)}</title></polyline>"
+        )
+        parts += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="2.5" fill="{colour}"/>' for x, y in places]
+        if grows is not None:
+            parts.append(
+                _text(
+                    left + 8, top + 14 + 14 * number, f"slope {grows:.2f}", colour=colour, size=11
+                )
+            )
+    return "\n".join([*parts, "</g>"])
+
+
+def _log_scale(values: Sequence[float], start: float, end: float) -> Scale:
+    low, high = log10(min(values)), log10(max(values))
+    margin = 0.05 * (high - low) or 0.3
+    return Scale(low - margin, high + margin, start, end)
+
+
+def _rule(x1: float, y1: float, x2: float, y2: float) -> str:
+    return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="{_RULE}"/>'
+
+
+def _text(
+    x: float,
+    y: float,
+    text: str,
+    *,
+    anchor: str = "start",
+    colour: str = _INK,
+    size: int = 12,
+    weight: str = "400",
+) -> str:
+    return (
+        f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="{colour}" font-size="{size}" '
+        f'font-weight="{weight}">{escape(text)}</text>'
+    )
+
+
+def measure(file: Path, threads: int) -> None:
+    """Measure growth with the length on a CPU: BERT's shape, 4 layers, 256 wide, 4 heads. About two minutes."""
+    import torch
+    from bench.speed.measuring import Clock, Log
+    from bench.speed.passes import batch_of, reading
+    from bench.speed.shapes import bare, bert, encoded
+
+    torch.set_num_threads(threads)
+    model = bert(4, 256, 4, longest=4096)
+    clock, log = Clock(torch.device("cpu"), repeats=5), Log(file)
+    with log.named("growth"):
+        for tokens in (64, 128, 256, 512, 1024, 2048, 4096):
+            given = encoded(1, tokens)
+            batch = batch_of(model, given)
+            cases: dict[str, Any] = {"bare forward + backward": bare(model, given)}
+            cases |= {name: reading(model, batch, name) for name in LINES if name not in cases}
+            for name, timed in clock.medians(cases, share=4, warm=1).items():
+                about = {
+                    "model": "bert, 4 layers, 256 wide",
+                    "dtype": "float32",
+                    "inputs": 1,
+                    "tokens": tokens,
+                }
+                log.add(
+                    name, moves="length", x=tokens, **about, seconds=timed.seconds, n=timed.n, threads=threads
+                )  # fmt: skip
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--threads", type=int, default=1)
+    results = Path(__file__).resolve().parents[1] / "results" / "speed-cpu.jsonl"
+    parser.add_argument("--json", type=Path, default=results, help="append the rows to this file")
+    options = parser.parse_args()
+    measure(options.json, options.threads)

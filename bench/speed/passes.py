@@ -1,0 +1,75 @@
+"""What is timed: the model's own passes, and whence's from encoded ids on the device to scores."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from whence.capture import TargetSpec
+from whence.data import Batch, collate, from_mapping
+from whence.explainer.request import Request, requests
+from whence.explainer.work import traced
+from whence.kernels import Implementation, using
+from whence.models import load
+
+Given = Mapping[str, Any]
+PREDICTED = TargetSpec("predicted", None, "logit")
+# Nine readers that one forward and one gradient pass serve: all there are whose scores need no more than those.
+NINE = (
+    "raw_attention", "rollout", "attention_gradient", "attention_gradcam", "generic_attention",
+    "cat", "attcat", "gradient", "grad_x_input",
+)  # fmt: skip
+# A tenth of the same passes, rollout as AttCAT's authors ran it on SQuAD; and one that adds a relevance pass.
+TEN = (*NINE, "rollout:attcat_squad")
+TEN_WITH_RELEVANCE = (*NINE, "transformer_attribution")
+
+
+def batch_of(model: Any, given: Given) -> Batch:
+    """Return encoded inputs as a batch on the model's device."""
+    items = from_mapping(given, None, pad_ids=frozenset({0}), max_length=None, vocabulary=None)
+    return collate(items, pad_id=0, device=next(model.parameters()).device)
+
+
+def reading(
+    model: Any,
+    batch: Batch,
+    names: str | Sequence[str],
+    implementation: Implementation = "auto",
+    *,
+    checkpoint: bool = False,
+) -> Callable[[], dict[str, Tensor]]:
+    """Return a run from the batch to the scores of some readers: one trace, then each of them.
+
+    A reader's name may have a preset behind it, as in "rollout:attcat_squad".
+    """
+    asked = {name: _request(name) for name in ([names] if isinstance(names, str) else names)}
+    loaded = replace(load(model), checkpoint=checkpoint)
+
+    def run() -> dict[str, Tensor]:
+        with using(implementation):
+            seen = traced(loaded, batch, list(asked.values()), PREDICTED)
+            found = {}
+            for name, one in asked.items():
+                returned = one.entry.fn(seen, **one.params)
+                found[name] = returned[0] if isinstance(returned, tuple) else returned
+        return found
+
+    return run
+
+
+def forward_only(model: Any, inputs: Mapping[str, Tensor]) -> Callable[[], Tensor]:
+    """Return one bare forward of a batch, without a gradient."""
+
+    def run() -> Tensor:
+        with torch.inference_mode():
+            logits: Tensor = model(**inputs).logits
+        return logits
+
+    return run
+
+
+def _request(name: str) -> Request:
+    name, _, preset = name.partition(":")
+    return requests(name, {"preset": preset} if preset else None, {})[0]

@@ -1,0 +1,10 @@
+"""The tables and drawings of docs/speed.md, from the results of bench/speed."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from bench.speed.page import DRAWINGS, TABLES
+
+__all__ = ["DRAWINGS", "TABLES"]
