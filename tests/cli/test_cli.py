@@ -13,6 +13,7 @@ import pytest
 from tests import zoo
 from tests.cli.conftest import interrupted
 from whence import __version__
+from whence.cli.answer import answering
 from whence.core.errors import all_errors
 
 TEXT = "a gripping, beautifully acted film"
@@ -344,3 +345,14 @@ def test_a_real_interrupt_ends_in_one_line_and_leaves_nothing(tmp_path):
     found = interrupted("explain", TEXT, "--html", tmp_path / "why.html")
     assert found == (130, "", "whence: interrupted; nothing was left half-written.\n")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_memory_that_runs_out_outside_of_a_method_is_no_internal_error(capsys):
+    @answering
+    def hungry():
+        bytearray(1 << 62)  # more than any machine can address: Python itself refuses
+
+    with pytest.raises(SystemExit) as left:
+        hungry()
+    assert left.value.code == 38
+    assert "not enough memory" in capsys.readouterr().err

@@ -8,14 +8,13 @@ import transformers as hf
 
 import whence
 from tests import zoo
-from whence.capture import memory
 from whence.capture.meter import Meter
 from whence.data import Policy
 from whence.explainer import sharing
 from whence.explainer.footprint import Footprint, most
 from whence.explainer.request import requests
 from whence.explainer.sharing import Estimate, MemoryWarning
-from whence.kernels import tile_of
+from whence.kernels import memory, tile_of
 
 METHODS = ("generic_attention", "attcat", "rollout", "gradient", "transformer_attribution")
 

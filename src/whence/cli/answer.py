@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import NoReturn, ParamSpec
 
-from whence.core.errors import CannotWrite, WhenceError
+from whence.core.errors import CannotWrite, OutOfMemory, WhenceError
 
 P = ParamSpec("P")
 
@@ -31,6 +31,13 @@ def answering(command: Callable[P, None]) -> Callable[P, None]:
             _refuse(
                 CannotWrite(
                     f"Cannot write the answer: {error.strerror or error}. Make room for it."
+                )
+            )
+        except MemoryError as error:  # outside of a method: while a model is loaded, for instance
+            _refuse(
+                OutOfMemory(
+                    f"There is not enough memory: {error or 'nothing more can be taken'}. Close what else runs, "
+                    "or take a smaller model, or --dtype bfloat16."
                 )
             )
         except Exception as error:

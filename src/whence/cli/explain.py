@@ -88,6 +88,7 @@ def explain(
             device=device,
             dtype=dtype,
             checkpoint=checkpoint,
+            compile=compile,
             revision=revision,
             truncate=truncate,
             html=html,

@@ -80,6 +80,7 @@ def generate(
     device: str | None,
     dtype: str | None,
     checkpoint: bool,
+    compile: bool,
     revision: str | None,
     truncate: bool,
     html: Path | None,
@@ -108,7 +109,12 @@ def generate(
 
             requests(methods or DEFAULT, given, asking.ANY_FILLERS, from_text=True)
             explainer = load(
-                model, device=device, dtype=dtype, revision=revision, checkpoint=checkpoint
+                model,
+                device=device,
+                dtype=dtype,
+                revision=revision,
+                checkpoint=checkpoint,
+                compile=compile,
             )
         methods = methods or [explainer.default_method()]
         (asked,) = requests(methods, given, explainer.fillers, from_text=True)

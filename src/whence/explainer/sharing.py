@@ -4,11 +4,11 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from whence.capture.memory import free_bytes
 from whence.capture.probe import Capacity, capacity
 from whence.data import Encoded, Policy
 from whence.explainer.footprint import Footprint, measured, most
 from whence.explainer.request import Request
+from whence.kernels.memory import free_bytes
 from whence.models import Loaded
 
 # Cells (inputs x longest) of one batch, if the memory is large enough. On a CPU larger batches fall out of its cache

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from whence.core.errors import BadParameter
 from whence.kernels.maps import Maps
-from whence.kernels.memory import free_bytes
+from whence.kernels.memory import lately_free
 from whence.kernels.visible import Visible
 
 # Bytes of one tile of a map. On a CPU the tile should stay in its cache: from 1 to 4 MiB the time was the same within
@@ -93,7 +93,7 @@ def _bytes(device: torch.device) -> int:
     if _VARIABLE in os.environ:
         return _wanted(os.environ[_VARIABLE])
     good = _BYTES.get(device.type, _BYTES_ELSEWHERE)
-    free = free_bytes(device)
+    free = lately_free(device)
     return good if free is None else min(good, free // _SHARE_OF_FREE)
 
 
