@@ -6,7 +6,7 @@ What the drawings show is in bench/results/speed-gpu.jsonl and speed-cpu.jsonl; 
 """
 
 import argparse
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from math import ceil, floor, log10
 from pathlib import Path
@@ -90,10 +90,10 @@ def _panel(moves: str, found: Mapping[str, Line], left: float, top: float, unit:
         f"<g><title>{escape(AXES[moves])}</title>",
         _text(left, top - 12, unit, colour=_DIM, size=11),
     ]
-    for power in range(ceil(upward.low - 1e-9), floor(upward.high + 1e-9) + 1):
-        y = upward.at(power)
+    for value in _ticks(upward.low, upward.high):
+        y = upward.at(log10(value))
         parts.append(_rule(left, y, left + _WIDE, y))
-        parts.append(_text(left - 6, y + 4, f"{10.0**power:g}", anchor="end", colour=_DIM, size=10))
+        parts.append(_text(left - 6, y + 4, f"{value:g}", anchor="end", colour=_DIM, size=10))
     for x in sorted({x for x, _ in every}):
         at = across.at(log10(x))
         parts.append(_rule(at, top, at, top + _TALL))
@@ -111,12 +111,17 @@ def _panel(moves: str, found: Mapping[str, Line], left: float, top: float, unit:
         )
         parts += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="2.5" fill="{colour}"/>' for x, y in places]
         if grows is not None:
-            parts.append(
-                _text(
-                    left + 8, top + 14 + 14 * number, f"slope {grows:.2f}", colour=colour, size=11
-                )
-            )
+            at = left + 66 + 62 * number
+            parts.append(_text(at, top - 12, f"slope {grows:.2f}", colour=colour, size=11))
     return "\n".join([*parts, "</g>"])
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    """Return the powers of ten between two logarithms, and where these are few, twos and fives."""
+    powers = range(floor(low), ceil(high) + 1)
+    steps = (1, 2, 5) if high - low < 2 else (1,)
+    every = [step * 10.0**power for power in powers for step in steps]
+    return [value for value in every if low - 1e-9 <= log10(value) <= high + 1e-9]
 
 
 def _log_scale(values: Sequence[float], start: float, end: float) -> Scale:
@@ -146,31 +151,38 @@ def _text(
 
 
 def measure(file: Path, threads: int) -> None:
-    """Measure growth with the length on a CPU: BERT's shape, 4 layers, 256 wide, 4 heads. About two minutes."""
+    """Measure growth on a CPU: BERT's shape, small; memory is what tensors hold at the peak, weights aside."""
     import torch
     from bench.speed.measuring import Clock, Log
     from bench.speed.passes import batch_of, reading
     from bench.speed.shapes import bare, bert, encoded
 
+    from whence.capture.meter import Meter
+
     torch.set_num_threads(threads)
-    model = bert(4, 256, 4, longest=4096)
     clock, log = Clock(torch.device("cpu"), repeats=5), Log(file)
     with log.named("growth"):
-        for tokens in (64, 128, 256, 512, 1024, 2048, 4096):
-            given = encoded(1, tokens)
+        for moves, x, layers, heads, inputs, tokens in _points():
+            model = bert(layers, 64 * heads, heads, longest=4096)
+            given = encoded(inputs, tokens)
             batch = batch_of(model, given)
             cases: dict[str, Any] = {"bare forward + backward": bare(model, given)}
             cases |= {name: reading(model, batch, name) for name in LINES if name not in cases}
-            for name, timed in clock.medians(cases, share=4, warm=1).items():
-                about = {
-                    "model": "bert, 4 layers, 256 wide",
-                    "dtype": "float32",
-                    "inputs": 1,
-                    "tokens": tokens,
-                }
-                log.add(
-                    name, moves="length", x=tokens, **about, seconds=timed.seconds, n=timed.n, threads=threads
-                )  # fmt: skip
+            about = {"model": f"bert, {layers} layers, {64 * heads} wide", "dtype": "float32"}
+            about |= {"inputs": inputs, "tokens": tokens, "threads": threads}
+            for name, timed in clock.medians(cases, share=3, warm=1).items():
+                with Meter() as meter:
+                    cases[name]()
+                told = {"seconds": timed.seconds, "n": timed.n, "peak": meter.peak}
+                log.add(name, moves=moves, x=x, **about, **told)
+
+
+def _points() -> Iterator[tuple[str, int, int, int, int, int]]:
+    """Yield what moves, its value, layers, heads, inputs and tokens."""
+    yield from (("length", n, 4, 4, 1, n) for n in (64, 128, 256, 512, 1024, 2048, 4096))
+    yield from (("layers", n, n, 4, 1, 256) for n in (1, 2, 4, 8, 16))
+    yield from (("heads", n, 4, n, 1, 256) for n in (1, 2, 4, 8, 16))
+    yield from (("batch", n, 4, 4, n, 64) for n in (1, 2, 4, 8, 16, 32))
 
 
 if __name__ == "__main__":
