@@ -270,5 +270,5 @@ DRAWINGS: dict[str, Callable[[], str | None]] = {
 _PICTURES = {
     "speed-time.svg": "Time on a GPU, growing with length, layers, heads and batch",
     "speed-memory.svg": "Peak memory on a GPU, growing with length, layers, heads and batch",
-    "speed-cpu.svg": "Time on a CPU, growing with the length",
+    "speed-cpu.svg": "Time on a CPU, growing with length, layers, heads and batch",
 }
