@@ -82,7 +82,9 @@ class Fitting(Generic[T]):
         """Do the work on a part; if the memory does not suffice, its halves come next."""
         try:
             yield
-        except Exception as error:
+        except (
+            Exception
+        ) as error:  # memory runs out as a RuntimeError, too; all else goes on its way
             if not lacks_memory(error):
                 raise
             if len(part) == 1:

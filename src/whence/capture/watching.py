@@ -42,8 +42,8 @@ def watch(
 ) -> None:
     """Call `enter(module, args, kwargs)` before each of the modules and `leave(module, args, output)` after it.
 
-    PyTorch's own way makes a handle with three references for every hook of every module. On a small input those
-    handles took as long as a tenth of the passes; all hooks here are taken off together and share one number.
+    PyTorch's own way makes a handle with three references for every hook of every module. On a small input
+    that shows; all hooks here are taken off together and share one number.
     """
     number = RemovableHandle(OrderedDict()).id
     watched = list(modules)

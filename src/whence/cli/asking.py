@@ -96,7 +96,7 @@ Compile = Annotated[
     typer.Option(
         "--compile",
         help="Compile the model (torch.compile) for methods and tests that run it many times. The first pass takes "
-        "up to minutes, so only long runs gain: on a CPU about a tenth.",
+        "up to minutes, so only long runs gain.",
     ),
 ]
 Checkpoint = Annotated[

@@ -14,8 +14,8 @@ from whence.kernels.maps import Maps
 from whence.kernels.memory import lately_free
 from whence.kernels.visible import Visible
 
-# Bytes of one tile of a map. On a CPU the tile should stay in its cache: from 1 to 4 MiB the time was the same within
-# a tenth, with 16 it was a quarter longer, and so with 512 KiB (bench/tiles.py). An accelerator wants more at a time.
+# Bytes of one tile of a map. On a CPU the tile should stay in its cache: bench/tiles.py shows which sizes do.
+# An accelerator wants more at a time.
 _BYTES = {"cpu": 1 << 22}
 _BYTES_ELSEWHERE = 1 << 26
 # A few tiles stand side by side while they are combined, and others want memory, too.

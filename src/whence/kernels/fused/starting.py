@@ -1,7 +1,7 @@
 """Starting a kernel that is compiled already, without looking it up by all that it was compiled for.
 
-Triton binds every argument by name and asks what is special about it, each time: 40 to 70 microseconds for a kernel
-that runs for three. Here the few things that it asks for are the key, and a compiled kernel is called directly.
+Triton binds every argument by name and asks what is special about it, each time: tens of microseconds for a kernel
+that runs for a few. Here the few things that it asks for are the key, and a compiled kernel is called directly.
 """
 
 from collections.abc import Sequence
