@@ -109,3 +109,25 @@ def test_no_permission(tmp_path):
     finally:
         os.seteuid(mine)
     assert list((tmp_path / "closed").iterdir()) == []
+
+
+def test_a_folder_that_cannot_be_brought_to_the_disk_is_no_error_where_that_is_unknown(
+    tmp_path, monkeypatch
+):
+    import errno
+
+    from whence.core import io
+
+    def refused(reason):
+        def fsync(_):
+            raise OSError(reason, os.strerror(reason))
+
+        return fsync
+
+    monkeypatch.setattr(os, "fsync", refused(errno.EINVAL))
+    io.settle(tmp_path)
+    monkeypatch.setattr(os, "fsync", refused(errno.EIO))
+    with pytest.raises(OSError, match="Input/output error"):
+        io.settle(tmp_path)
+    monkeypatch.setattr(os, "name", "nt")
+    io.settle(tmp_path)

@@ -4,9 +4,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import whence
 from tests.unit.tokenizers import KINDS, TEXTS, byte_level, sentencepiece, wordpiece
 from whence.core.errors import BadEncoding, EmptyText, NoTokenizer, TooLong
 from whence.data import encode, from_mapping
+from whence.data.encode import tokenized
+from whence.explainer.intake import take_each
 
 
 def encoded(text, kind="wordpiece"):
@@ -272,3 +275,31 @@ def test_ids_as_a_list_of_tensors():
 
     found = taken({"input_ids": [torch.tensor([5, 6]), torch.tensor([7, 8])]})
     assert [item.ids for item in found] == [(5, 6), (7, 8)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_several_texts_at_once_are_what_each_is_alone(kind):
+    tokenizer = KINDS[kind]()
+    how = {"max_length": 6, "truncate": True}  # some are too long for that, and some are not
+    for inputs in (list(TEXTS), [(text, "and another") for text in TEXTS]):
+        ready = tokenized(inputs, tokenizer)
+        assert all(one is not None for one in ready) == bool(tokenizer.is_fast)
+        for one, known in zip(inputs, ready, strict=True):
+            assert encode(one, tokenizer, encoded=known, **how) == encode(one, tokenizer, **how)
+
+
+@pytest.mark.parametrize("other", ["a \ud800 surrogate", ("a", "pair"), 3])
+def test_what_cannot_be_tokenized_together_is_left_to_be_done_alone(other):
+    assert tokenized(["a film", other], wordpiece()) == [None, None]
+
+
+def test_an_input_that_cannot_be_taken_keeps_no_other_from_it():
+    loaded, refused = whence.load("reviews").loaded, {}
+    given = ["a good film", "", "a bad film", "\ud800", 3]
+    found = dict(take_each(given, loaded, truncate=False, refuse=refused.__setitem__))
+    assert list(found) == [0, 2]
+    assert [type(refused[number]) for number in (1, 3, 4)] == [EmptyText, BadEncoding, BadEncoding]
+    (alone,) = dict(take_each(given[2:3], loaded, truncate=False)).values()
+    assert found[2] == alone
+    with pytest.raises(EmptyText):
+        list(take_each(given, loaded, truncate=False))

@@ -12,7 +12,8 @@
     │   ├── UnknownTarget      21      no label or index of that name
     │   ├── BadParameter       22      a parameter that does not exist or a value it cannot take
     │   ├── UnknownMetric      23      no metric of that name
-    │   └── UnknownExperiment  24      no experiment of that name
+    │   ├── UnknownExperiment  24      no experiment of that name
+    │   └── BadPlan            25      a plan of a run that cannot be read, or that contradicts itself
     ├── ModelError                     the model that was to be explained
     │   ├── UnknownModel       30      neither built in, nor a folder, nor on the Hub
     │   ├── UnsafeWeights      31      weights in a pickle, or code of its own
@@ -25,9 +26,14 @@
     │   └── OutOfMemory        38      an input that is larger than the memory
     ├── OutputError                    where the result was to go
     │   ├── CannotWrite        40      no permission, no folder, no space
-    │   └── CannotRead         41      a saved explanation that is not one
+    │   ├── CannotRead         41      a saved explanation that is not one
+    │   ├── BadStore           42      a folder that holds no run, another run, or a damaged one
+    │   └── StoreInUse         43      a folder that another run is writing to
     ├── MethodError                    an extension that breaks the rules
     │   └── BadMethod          50      a method that states too little, clashes, or returns nonsense
+    ├── RunError                       a run over a data set, and who does its work
+    │   ├── WorkersFailed      70      workers that cannot be started, or that die again and again
+    │   └── NothingExplained   71      a run of which every explanation failed
     └── AppError                       the app, and what a browser asks of it
         ├── CannotServe        60      a port that is taken, a host that is not there, a page that was not built
         ├── NotAllowed         61      a stranger's page, a missing token, a model that is not on the list
@@ -105,6 +111,10 @@ class UnknownExperiment(RequestError):
     code, exit_status = "unknown-experiment", 24
 
 
+class BadPlan(RequestError):
+    code, exit_status = "bad-plan", 25
+
+
 class ModelError(WhenceError):
     """The model cannot be loaded or explained."""
 
@@ -157,12 +167,32 @@ class CannotRead(OutputError):
     code, exit_status = "cannot-read", 41
 
 
+class BadStore(OutputError):
+    code, exit_status = "bad-store", 42
+
+
+class StoreInUse(OutputError):
+    code, exit_status = "store-in-use", 43
+
+
 class MethodError(WhenceError):
     """An extension breaks the rules."""
 
 
 class BadMethod(MethodError):
     code, exit_status = "bad-method", 50
+
+
+class RunError(WhenceError):
+    """The work of a run cannot be done."""
+
+
+class WorkersFailed(RunError):
+    code, exit_status = "workers-failed", 70
+
+
+class NothingExplained(RunError):
+    code, exit_status = "nothing-explained", 71
 
 
 class AppError(WhenceError):

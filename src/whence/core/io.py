@@ -1,11 +1,14 @@
 """Files that are there whole or not at all."""
 
+import errno
 import json
 import os
 import stat
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, cast
 
 from whence.core.errors import CannotRead, CannotWrite
 
@@ -16,23 +19,31 @@ def write_text(path: str | Path, text: str) -> Path:
 
 
 def write_bytes(path: str | Path, data: bytes) -> Path:
-    """Write `data` to `path` atomically: a reader sees the old file or the new one, never a part.
+    """Write `data` to `path` atomically; see `writing`."""
+    with writing(path) as stream:
+        stream.write(data)
+    return Path(path)
+
+
+@contextmanager
+def writing(path: str | Path) -> Iterator[IO[bytes]]:
+    """Open `path` to be written atomically: a reader sees the old file or the new one, never a part.
 
     A link stays a link, a file keeps its mode, and a pipe or device is written to, not replaced.
     """
-    path = Path(path)
     try:
-        real = path.resolve()
+        real = Path(path).resolve()
         if real.exists() and not real.is_file():
-            real.write_bytes(data)
+            with real.open("wb") as stream:
+                yield stream
         else:
-            _replace(real, data)
+            with replacing(real) as stream:
+                yield stream
     except OSError as error:
         raise CannotWrite(
             f"Cannot write {str(path)!r}: {error.strerror or error}. Give a file in a folder that exists and that "
             "you may write to."
         ) from None
-    return path
 
 
 def written(text: str, path: str | Path | None) -> str:
@@ -42,21 +53,49 @@ def written(text: str, path: str | Path | None) -> str:
     return text
 
 
-def _replace(path: Path, data: bytes) -> None:
+def replace(path: Path, data: bytes, *, lasting: bool = True) -> None:
+    """Put a file in the place of another, so that it is there even after a power cut. OSErrors are the caller's.
+
+    If it need not be lasting, the disk may take its time: a kill loses nothing, a power cut what was written lately.
+    """
+    with replacing(path, lasting=lasting) as stream:
+        stream.write(data)
+
+
+@contextmanager
+def replacing(path: Path, *, lasting: bool = True) -> Iterator[IO[bytes]]:
+    """Open a file beside `path` that takes its place when the block ends, and vanishes if it ends in an error."""
     temporary = None
     try:
         with tempfile.NamedTemporaryFile(
             dir=path.parent, prefix=f".{path.name[:100]}.", delete=False
         ) as stream:
             temporary = Path(stream.name)
-            stream.write(data)
+            yield cast(IO[bytes], stream)
             stream.flush()
-            os.fsync(stream.fileno())
+            if lasting:
+                os.fsync(stream.fileno())
         temporary.chmod(_mode(path))
         temporary.replace(path)
+        if lasting:
+            settle(path.parent)
     finally:
         if temporary is not None:
             temporary.unlink(missing_ok=True)
+
+
+def settle(folder: Path) -> None:
+    """Have the disk keep what was renamed or removed in a folder."""
+    if os.name != "posix":
+        return  # a folder cannot be opened there, and need not be
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some file systems know no such thing
+            raise
+    finally:
+        os.close(handle)
 
 
 def _mode(path: Path) -> int:

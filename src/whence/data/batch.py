@@ -3,6 +3,7 @@
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -127,8 +128,9 @@ def collate(
 
 
 def _padded(rows: Sequence[Sequence[int]], width: int, fill: int, device: torch.device) -> Tensor:
-    cells = [[*row, *[fill] * (width - len(row))] for row in rows]
-    return torch.tensor(cells, dtype=torch.long, device=device)
+    cells = [row if len(row) == width else [*row, *[fill] * (width - len(row))] for row in rows]
+    # By way of numpy, which reads numbers faster.
+    return torch.from_numpy(np.array(cells, dtype=np.int64)).to(device)
 
 
 def _within(lengths: Sequence[int], width: int, device: torch.device) -> Tensor:

@@ -16,7 +16,13 @@ TWO = (
     ("question1", "question2"),
 )
 # Models with a query attend to the first text, so there the passage comes first.
-PASSAGE_FIRST = (("story", "question"), ("passage", "question"), ("context", "question"), *TWO)
+PASSAGE_FIRST = (
+    ("story", "question"),
+    ("passage", "question"),
+    ("context", "question"),
+    ("tokens", "query"),
+    *TWO,
+)
 LABELS = (
     "label",
     "labels",
@@ -43,7 +49,7 @@ def text_columns(
     """Name the columns that hold the text, or the two texts: those asked for, else the usual ones."""
     row = list(row)
     if pair is not None and text is None:
-        text = next((name for name in ONE if name in row and name != pair), "text")
+        text = next((name for name in (*ONE, "tokens") if name in row and name != pair), "text")
     if text is not None:
         asked = (text,) if pair is None else (text, pair)
         return tuple(known(row, name, file) for name in asked)

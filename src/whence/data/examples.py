@@ -7,10 +7,12 @@ from typing import Any
 
 from whence.core.errors import BadExamples, BadParameter
 from whence.core.seed import generator
-from whence.data import hub, pictures
-from whence.data.columns import PASSAGE_FIRST, known, label_column, label_of, text_columns
-from whence.data.rationale import Span, marked, rationale_of
-from whence.data.rows import Row, parsed, rows
+from whence.data import address, album, eraser, hub, pictures
+from whence.data.columns import known, text_columns
+from whence.data.example import Example
+from whence.data.rationale import Span, marked
+from whence.data.rows import Row, is_file, parsed, rows, whole
+from whence.data.table import built, pictured, settled
 
 __all__ = [
     "Example",
@@ -23,28 +25,6 @@ __all__ = [
     "sample",
     "shuffled",
 ]
-
-
-@dataclass(frozen=True, slots=True)
-class Example:
-    """One input, and what people said about it."""
-
-    given: str | tuple[str, str] | pictures.Stored
-    label: str | None = None
-    rationale: tuple[Span, ...] | None = None  # None: nobody was asked
-    mask: pictures.Outlined | None = None  # of a picture: what a person outlined
-
-    @property
-    def seen(self) -> bool:
-        """Whether it is a picture."""
-        return isinstance(self.given, pictures.Stored)
-
-    @property
-    def texts(self) -> tuple[str, ...]:
-        """Its text, or both of a pair; none of a picture."""
-        if isinstance(self.given, pictures.Stored):
-            return ()
-        return (self.given,) if isinstance(self.given, str) else self.given
 
 
 @dataclass(frozen=True)
@@ -82,12 +62,16 @@ def examples(
     `text`, `pair` and `label` name the columns, where they do not have one of the usual names. A picture in a list
     comes alone, as (picture, label), or as (picture, label, mask).
     """
-    if isinstance(given, str | Path) and Path(given).is_dir():
-        found = [_pictured(one) for one in pictures.in_folder(Path(given))]
+    if isinstance(given, str | Path) and (folder := _folder(given)) is not None:
+        found = [pictured(one) for one in album.pictures_in(folder)]
     elif isinstance(given, str | Path):
-        name, read_rows = Path(given).name, rows(given)
-        found = _seen(read_rows, text, label) or [
-            _example(where, row, text, pair, label, name) for where, row in read_rows
+        name, read_rows = address.file_name(given), rows(given)
+        seen = None if text else pictures.columns(read_rows[0][1], label or None)
+        found = [
+            _example(where, row, text, pair, label, name)
+            if seen is None
+            else pictured(seen.found(where, row))
+            for where, row in read_rows
         ]
     elif isinstance(given, Iterable) and not isinstance(given, bytes | Mapping | tuple):
         found = [
@@ -114,13 +98,8 @@ def read(
     """
     if isinstance(given, Read):
         return given
-    if isinstance(given, str | Path) and pictures.is_folder(Path(given)):
-        return Read(examples(given), Path(given).name)
-    if isinstance(given, str | Path) and hub.is_name(str(given)):
-        name, found, split_guessed = hub.rows(str(given))
-        return _read(name, found, text, pair, label, ("split",) if split_guessed else ())
     if isinstance(given, str | Path):
-        return _read(Path(given).name, rows(given), text, pair, label)
+        return _stored(given, text, pair, label)
     if isinstance(given, list | tuple) and given and all(isinstance(e, Mapping) for e in given):
         numbered = [(f"Example {number}", row) for number, row in enumerate(given)]
         return _read("the examples", numbered, text, pair, label)
@@ -139,6 +118,24 @@ def read_bytes(
     return _read(name, parsed(name, raw), text, pair, label)
 
 
+def _stored(given: str | Path, text: str | None, pair: str | None, label: str | None) -> Read:
+    if (annotated := eraser.table(given, pair)) is not None:
+        found = whole(annotated.name, annotated.rows())
+        return _read(annotated.name, found, text, pair, label, annotated.guessed)
+    if (folder := _folder(given)) is not None and album.holds_pictures(folder):
+        return Read(
+            [pictured(one) for one in album.pictures_in(folder)], folder.name, pictures=True
+        )
+    if hub.is_name(str(given)):
+        name, found, split_guessed = hub.rows(str(given))
+        return _read(name, found, text, pair, label, ("split",) if split_guessed else ())
+    return _read(address.file_name(given), rows(given), text, pair, label)
+
+
+def _folder(given: str | Path) -> address.Folder | None:
+    return None if is_file(given) else address.folder(given)
+
+
 def _read(
     name: str,
     found: Sequence[Row],
@@ -147,31 +144,17 @@ def _read(
     label: str | None,
     guessed: tuple[str, ...] = (),
 ) -> Read:
-    if seen := _seen(found, text, label):
-        column = pictures.picture_column(found[0][1])
-        said = pictures.label_column(found[0][1], label or None)
-        guessed += ("text",) if label or said is None else ("text", "label")
-        has = tuple(found[0][1])
-        return Read(seen, name, column, label=said, guessed=guessed, columns=has, pictures=True)
-    two = () if pair == "" else PASSAGE_FIRST
-    columns = text_columns(found[0][1], text or None, pair or None, name, two)
-    said = label or label_column([row for _, row in found], columns) if label != "" else None
-    if label:
-        known(dict.fromkeys(key for _, row in found for key in row), label, name)
-    taken = []
-    for where, row in found:
-        for column in columns:
-            known(row, column, where)
-        value = None if said is None else label_of(where, said, row.get(said))
-        taken.append(_built(where, row, columns, value))
-    roles = {
-        "text": (text, columns[0]),
-        "pair": (pair, columns[1] if len(columns) == 2 else None),
-        "label": (label, said),
-    }
-    guessed += tuple(role for role, (own, used) in roles.items() if own is None and used)
-    has = tuple(dict.fromkeys(str(key) for _, row in found for key in row))
-    return Read(taken, name, columns[0], roles["pair"][1], said, guessed, has)
+    columns = settled(name, found, text, pair, label)
+    return Read(
+        [columns.example(where, row) for where, row in found],
+        name,
+        columns.texts[0],
+        columns.pair,
+        columns.label,
+        guessed + columns.guessed,
+        columns.has,
+        columns.seen is not None,
+    )
 
 
 def shuffled(given: Sequence[Example], seed: int = 0) -> list[int]:
@@ -193,7 +176,7 @@ def _taken(where: str, one: Any, text: str | None, pair: str | None, label: str 
     if seen is None and isinstance(one, Mapping) and text is None:
         seen = pictures.from_mapping(where, one, label)
     if seen is not None:
-        return _pictured(seen)
+        return pictured(seen)
     if isinstance(one, Mapping):
         return _example(where, one, text, pair, label, where)
     if isinstance(one, str):
@@ -206,16 +189,6 @@ def _taken(where: str, one: Any, text: str | None, pair: str | None, label: str 
     )
 
 
-def _pictured(found: pictures.Found) -> Example:
-    return Example(found.picture, found.label, mask=found.mask)
-
-
-def _seen(found: Sequence[Row], text: str | None, label: str | None) -> list[Example] | None:
-    """Take the pictures of a table; None if it has none, or if a column of texts was named."""
-    seen = None if text else pictures.in_rows(found, label or None)
-    return None if seen is None else [_pictured(one) for one in seen]
-
-
 def _example(
     where: str,
     row: Mapping[str, Any],
@@ -226,25 +199,4 @@ def _example(
 ) -> Example:
     columns = text_columns(row, text, pair, file)
     said = row[known(row, label, file)] if label else row.get("label")
-    return _built(where, row, columns, None if said is None else str(said))
-
-
-def _built(
-    where: str, row: Mapping[str, Any], columns: tuple[str, ...], label: str | None
-) -> Example:
-    parts = [_part(where, name, row[name]) for name in columns]
-    return Example(
-        parts[0] if len(parts) == 1 else (parts[0], parts[1]),
-        label,
-        rationale_of(where, row, columns, parts),
-    )
-
-
-def _part(where: str, name: str, value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    if isinstance(value, list) and all(isinstance(token, str) for token in value):
-        return " ".join(value)
-    raise BadExamples(
-        f"{where}: {name!r} is {str(value)[:40]!r} ({type(value).__name__}). Allowed: a text, or a list of tokens."
-    )
+    return built(where, row, columns, None if said is None else str(said))

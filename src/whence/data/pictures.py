@@ -1,10 +1,9 @@
 """Pictures of a data set, each with its label and the mask of what is on it. None is unpacked before its turn.
 
-A folder has one folder for each class, or pictures alone. A mask lies beside its picture, as NAME_mask.png, or in a
-folder `masks` beside a folder `images`, under the same name. A Parquet file has a column of packed pictures.
+They come from a folder (whence.data.album), from a column of packed pictures in a table, or from a list.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -13,30 +12,31 @@ from typing import Any
 import numpy as np
 
 from whence.core.errors import BadExamples
+from whence.data.address import Far
 from whence.data.columns import LABELS, ONE, known, label_of
 from whence.data.image import is_picture
 
 ENDINGS = frozenset({".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".ppm"})
 COLUMNS = ("image", "picture", "img", "photo", "jpeg", "jpg", "png")
 _MASKS = ("mask", "trimap", "segmentation")
-_TRIMAP = "trimap"
+TRIMAP = "trimap"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Stored:
-    """One picture that can be read when it is wanted: a file, packed bytes, a PIL image or an array."""
+    """One picture that can be read when it is wanted: a file here or elsewhere, packed bytes, an image, an array."""
 
     source: Any
     name: str
 
     def read(self) -> Any:
         """Return the picture as it is kept; `whence.data.image.opened` makes pixels of it."""
-        return self.source
+        return self.source.read() if isinstance(self.source, Far) else self.source
 
     def __repr__(self) -> str:
         # The same pictures in another order are the same data set: this must not tell where it lies in memory.
         given = self.source
-        if isinstance(given, Path):
+        if isinstance(given, Path | Far):
             return f"<picture {self.name}>"
         raw = given if isinstance(given, bytes | bytearray) else np.asarray(given).tobytes()
         return f"<picture {self.name} {sha256(raw).hexdigest()[:16]}>"
@@ -63,63 +63,38 @@ class Found:
     mask: Outlined | None = None
 
 
-def is_folder(path: Path) -> bool:
-    """Say whether this is a folder that holds pictures, and no table of what else is to be read about them."""
-    if not path.is_dir():
-        return False
-    files = list(path.rglob("*"))
-    tables = any(one.stem == "metadata" for one in files)
-    return not tables and any(one.suffix.lower() in ENDINGS for one in files)
+@dataclass(frozen=True)
+class Columns:
+    """Which columns of a table hold the pictures, their labels and their masks."""
 
+    picture: str
+    label: str | None
+    mask: str | None
 
-def in_folder(folder: Path) -> list[Found]:
-    """Find the pictures of a folder, in the order of their names."""
-    root, masks = folder, None
-    if (folder / "images").is_dir():
-        root = folder / "images"
-        masks = folder / "masks" if (folder / "masks").is_dir() else None
-    files = [path for path in sorted(root.rglob("*")) if path.suffix.lower() in ENDINGS]
-    seen = set(files)
-    found = []
-    for path in files:
-        if _is_mask(path):
-            continue
-        inside = path.relative_to(root)
-        mask = _mask_beside(path, seen) if masks is None else _mask_among(masks / inside)
-        label = inside.parts[0] if len(inside.parts) > 1 else None
-        found.append(Found(Stored(path, str(inside)), label, mask))
-    if not found:
-        raise BadExamples(
-            f"The folder {str(folder)!r} has no pictures ({', '.join(sorted(ENDINGS))}). Give one with a folder of "
-            "pictures for each class, or with pictures alone."
-        )
-    return found
-
-
-def in_rows(rows: Sequence[tuple[str, Mapping[str, Any]]], label: str | None) -> list[Found] | None:
-    """Take the pictures of a table; None if no column holds any."""
-    first = next(iter(rows))[1]
-    column = picture_column(first)
-    if column is None:
-        return None
-    mask = next((n for n in first if n != column and _names_mask(n) and _raw(first[n])), None)
-    names = label_column(first, label)
-    found = []
-    for where, row in rows:
-        raw = _raw(row.get(column))
+    def found(self, where: str, row: Mapping[str, Any]) -> Found:
+        """Take the picture of one row."""
+        raw = _raw(row.get(self.picture))
         if raw is None:
-            raise BadExamples(f"{where}: there is no picture in {column!r}. Take the row out.")
-        said = None if names is None else label_of(where, names, row.get(names))
-        drawn = None if mask is None else _raw(row.get(mask))
+            raise BadExamples(
+                f"{where}: there is no picture in {self.picture!r}. Take the row out."
+            )
+        said = None if self.label is None else label_of(where, self.label, row.get(self.label))
+        drawn = None if self.mask is None else _raw(row.get(self.mask))
         own = row.get("name")
         name = own if isinstance(own, str) and own else where
-        outlined = (
-            None
-            if drawn is None
-            else Outlined(Stored(drawn, f"mask of {name}"), _TRIMAP in str(mask))
-        )
-        found.append(Found(Stored(raw, name), said, outlined))
-    return found
+        mask = None
+        if drawn is not None:
+            mask = Outlined(Stored(drawn, f"mask of {name}"), TRIMAP in str(self.mask))
+        return Found(Stored(raw, name), said, mask)
+
+
+def columns(first: Mapping[str, Any], label: str | None) -> Columns | None:
+    """Choose the columns by the first row of a table; None if none holds pictures."""
+    picture = picture_column(first)
+    if picture is None:
+        return None
+    mask = next((n for n in first if n != picture and _names_mask(n) and _raw(first[n])), None)
+    return Columns(picture, label_column(first, label), mask)
 
 
 def label_column(row: Mapping[str, Any], asked: str | None) -> str | None:
@@ -193,22 +168,3 @@ def _raw(value: Any) -> bytes | None:
 
 def _names_mask(name: str) -> bool:
     return any(word in name.lower() for word in _MASKS)
-
-
-def _is_mask(path: Path) -> bool:
-    return path.stem.endswith(("_mask", f"_{_TRIMAP}"))
-
-
-def _mask_beside(path: Path, seen: Iterable[Path]) -> Outlined | None:
-    for suffix in ("_mask", f"_{_TRIMAP}"):
-        mask = path.with_name(f"{path.stem}{suffix}.png")
-        if mask in seen:
-            return Outlined(Stored(mask, mask.name), _TRIMAP in suffix)
-    return None
-
-
-def _mask_among(path: Path) -> Outlined | None:
-    for mask in (path, path.with_suffix(".png"), path.with_name(f"{path.stem}_mask.png")):
-        if mask.is_file():
-            return Outlined(Stored(mask, mask.name))
-    return None

@@ -80,7 +80,7 @@ def _span(where: str, given: Any, parts: Sequence[str]) -> Span:
 
 
 def _of_tokens(where: str, row: Mapping[str, Any], columns: tuple[str, ...]) -> list[Span]:
-    if columns != ("tokens",) or not isinstance(row["tokens"], list):
+    if columns[0] != "tokens" or not isinstance(row["tokens"], list):
         raise BadExamples(
             f"{where}: 'rationale_spans' counts the entries of a list 'tokens', and the text is in {columns[0]!r}. "
             "Give the tokens, or 'rationale' in characters."

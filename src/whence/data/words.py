@@ -5,16 +5,16 @@ Tokenizers disagree on what a word is, and some have no idea (SentencePiece sees
 crosses. What remains is the finest division into words that the tokens allow.
 """
 
+import re
 import unicodedata
+from collections import defaultdict
 from collections.abc import Sequence
-from functools import cache
 from itertools import pairwise
 
 from whence.core.types import Token, Word
 
 _JOINERS = {"\u200c", "\u200d"}  # zero-width (non-)joiner: glue inside Indic words and emoji
 _APOSTROPHES = {"'", "’"}
-_LETTERS = {"word", "mark"}
 # Scripts written without spaces: each character is a word unless a token joins several.
 _UNSPACED = (
     ("\u0e00", "\u0eff"),  # Thai, Lao
@@ -29,53 +29,45 @@ _UNSPACED = (
     ("\uff66", "\uff9f"),
     ("\U00020000", "\U0003134f"),
 )
+# A text as the kinds of its characters, one letter each (see `_kind`), in the pieces that people would cut it into:
+# every space alone, and whatever belongs together. That is a letter after a letter or after the apostrophe of don't,
+# a mark or a joiner after anything, anything after a joiner, and the apostrophe between letters.
+_PIECE = re.compile(
+    r"s|(?:w+|[^s])(?:[mj]|(?<=j)[^s]|(?<=[wm])w+|(?<=[wm]a)w+|(?<=[wm])a(?=[wm]))*"
+)
 
 
-@cache
 def _kind(character: str) -> str:
     """Sort a character: space, mark, joiner, unspaced, word, apostrophe or other."""
     if character.isspace():
-        return "space"
+        return "s"
     if character in _JOINERS:
-        return "joiner"
+        return "j"
     if character in _APOSTROPHES:
-        return "apostrophe"
+        return "a"
     group = unicodedata.category(character)[0]
     if group == "M":
-        return "mark"
+        return "m"
     if any(low <= character <= high for low, high in _UNSPACED):
-        return "unspaced"
-    return "word" if group in "LN" or character == "_" else "other"
+        return "u"
+    return "w" if group in "LN" or character == "_" else "o"
 
 
-def _cuts(text: str) -> set[int]:
+class _Kinds(dict[int, str]):
+    """The kind of every character, by its number; found out when it is first met."""
+
+    def __missing__(self, number: int) -> str:
+        self[number] = kind = _kind(chr(number))
+        return kind
+
+
+_KINDS = _Kinds()
+
+
+def _cuts(text: str) -> list[int]:
     """Return where people would cut the text: around white space and between words."""
-    kinds = [_kind(character) for character in text]
-    cuts = {0, len(text)}
-    for i, here in enumerate(kinds):
-        if here == "space":
-            cuts |= {i, i + 1}
-        elif i and kinds[i - 1] != "space" and not _glued(kinds, i):
-            cuts.add(i)
-    return cuts
-
-
-def _glued(kinds: list[str], i: int) -> bool:
-    """Say whether character i belongs to the word of character i - 1."""
-    before, here = kinds[i - 1], kinds[i]
-    if here in ("mark", "joiner") or before == "joiner":
-        return True
-    if before == "unspaced" or here == "unspaced":
-        return False
-    if here == "word":
-        # A letter after a letter; or after the apostrophe of don't.
-        return before in _LETTERS or (before == "apostrophe" and i > 1 and kinds[i - 2] in _LETTERS)
-    return (
-        here == "apostrophe"
-        and before in _LETTERS
-        and i + 1 < len(kinds)
-        and kinds[i + 1] in _LETTERS
-    )
+    pieces = _PIECE.finditer(text.translate(_KINDS))
+    return [*(piece.start() for piece in pieces), len(text)]
 
 
 def trimmed(text: str, start: int, end: int) -> tuple[int, int]:
@@ -96,26 +88,29 @@ def words_of(text: str, segment: int, tokens: Sequence[tuple[int, Token]]) -> li
     Every token gets a word: one that covers no visible character ("▁", a newline) goes to the next word,
     or to the last one if none follows, so that the scores of the words add up to those of the tokens.
     """
-    cuts = _cuts(text)
-    for _, token in tokens:
-        if token.start is not None and token.end is not None and token.text.strip():
-            cuts -= set(range(token.start + 1, token.end))
+    cuts = set(_cuts(text))
+    visible = [not token.text.isspace() and token.text != "" for _, token in tokens]
+    for (_, token), seen in zip(tokens, visible, strict=True):
+        if seen and token.start is not None and token.end is not None:
+            cuts.difference_update(range(token.start + 1, token.end))
 
-    starts = sorted(cuts)
-    spans = [(a, b) for a, b in pairwise(starts) if text[a:b].strip()]
-    members: dict[int, list[int]] = {}
+    spans = [(a, b) for a, b in pairwise(sorted(cuts)) if not text[a:b].isspace()]
+    members: defaultdict[int, list[int]] = defaultdict(list)
     waiting: list[int] = []
-    current = -1
-    for index, token in tokens:
-        if token.start is None or not token.text.strip():
+    current, last, until = -1, len(spans) - 1, -1  # `until`: where the current word ends
+    for (index, token), seen in zip(tokens, visible, strict=True):
+        if token.start is None or not seen:
             waiting.append(index)
             continue
-        while current + 1 < len(spans) and (current < 0 or spans[current][1] <= token.start):
+        while current < last and until <= token.start:
             current += 1
-        members.setdefault(current, []).extend([*waiting, index])
-        waiting = []
+            until = spans[current][1]
+        if waiting:
+            members[current] += waiting
+            waiting = []
+        members[current].append(index)
     if waiting and spans:
-        members.setdefault(max(members, default=0), []).extend(waiting)
+        members[max(members, default=0)] += waiting
     return [
         Word(text[a:b], a, b, segment, tuple(members[i]))
         for i, (a, b) in enumerate(spans)
