@@ -45,7 +45,7 @@ def markdown(name: str) -> str:
             " ".join(line.format(best="Bold", chance="°") for line in LEGEND),
             _table([COSTS, *((f"`{who}`", *facts) for who, *facts in costs(found))]),
             _list([*_left_out(found), *(f"Agreement by {line}." for line in agreement(found))]),
-            _list([*notes(_without_left_out(found)), effort(found)]),
+            _list([*notes(_without_left_out(found)), *effort(found)]),
             _provenance(name, found),
         ]
     )

@@ -67,3 +67,9 @@ def test_many_examples_are_drawn():
         # Two estimates of one p from 10,000 draws each: five standard deviations of their difference.
         p = sign_flip(column, KEY)
         assert abs(found - p) < 5 * (2 * p * (1 - p) / 10_000) ** 0.5 + 1e-4
+
+
+def test_more_examples_than_a_float_has_powers_of_two_for():
+    # 2 ** 1500 is no float; all differences speak for the same side, so no draw of signs comes as far.
+    (p,) = sign_flips(np.ones((1500, 1)), ("many",), draws=50)
+    assert p == 1 / 51

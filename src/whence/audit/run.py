@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 
 from whence.audit.chosen import Chosen, choose
-from whence.audit.conclusion import conclude
-from whence.audit.experiments import experiment
+from whence.audit.composed import Parts, composed
 from whence.audit.intake import take
 from whence.audit.plan import Plan
-from whence.audit.result import VERSION, Audit
+from whence.audit.result import Audit
 from whence.audit.site import check_site
 from whence.audit.speed import speed
 from whence.audit.subject import Special, Subject
@@ -20,9 +19,7 @@ from whence.audit.tally import Tally
 from whence.audit.verdict import judged
 from whence.audit.workshop import Workshop
 from whence.capture.counted import counted
-from whence.core.errors import (
-    BadParameter,
-)
+from whence.core.errors import BadParameter, WhenceError
 from whence.data.examples import Read, read
 from whence.explainer import Explainer, load
 from whence.explainer.work import Progress, origin
@@ -49,6 +46,7 @@ def audit(
     seed: int = 0,
     progress: Progress | None = None,
     announce: Callable[[Plan], None] | None = None,
+    parts: Parts | None = None,
 ) -> Audit:
     """Test whether attention may be read as an explanation of a model's predictions, by several experiments.
 
@@ -59,8 +57,10 @@ def audit(
     model trained with other seeds. `site`: where attention is looked at and replaced: "last" (the last layer), "all"
     (all layers at once), "layers" or "heads" (each by itself), "3" or "3.0" (a layer, a head of it). `special`: the
     weights on special tokens stay as they are ("keep") or may be moved, too ("free"). `announce` is called with the
-    plan and its estimate before the work starts, `progress` with (done, in all), in forward passes.
+    plan and its estimate before the work starts, `progress` with (done, in all), in forward passes. `parts` has what
+    was found before, which is not done again, and gets what is found, experiment by experiment.
     """
+    parts = Parts() if parts is None else parts
     _check(limit, special)
     check_site(site)
     given = read(data, text=text, pair=pair, label=label)
@@ -99,48 +99,66 @@ def audit(
         subject.replay = plan.replay
         if announce is not None:
             announce(plan)
-        tally.expect(plan.total)
-        found = [_experiment(subject, one, plan, tally, seed) for one in chosen]
-    run = {one.name for one in chosen}
-    not_run = [entry for entry in experiment if entry.name not in run]
-    judged_by_labels = _performance(subject)
-    answer, conclusion = conclude(
-        found,
-        model=explainer.loaded.name,
-        data=given.name,
-        site=subject.sites[0].name,
-        rest=subject.sites[0].rest(plan.layers, plan.heads),
-        performance=judged_by_labels,
-        not_run=[entry.name for entry in not_run],
-    )
-    return Audit(
-        {
-            "version": VERSION,
-            "kind": "audit",
-            **origin(explainer.loaded),
-            "data": taken.facts(given, explainer.labels),
-            "setting": {
-                "site": site,
-                "sites": [one.name for one in subject.sites],
-                "special": special,
-                "truncate": truncate,
-                "limit": limit,
-                "seed": seed,
-                "train": None if training is None else training.name,
-                "epochs": epochs,
-            },
-            "performance": judged_by_labels,
-            "experiments": found,
-            "not_run": [
-                {"name": entry.name, "why": _why_not(entry.facts["trains"], can_train)}
-                for entry in not_run
-            ],
-            "answer": answer,
-            "conclusion": conclusion,
-            "calls": {"forward": runs.forward},
-            "seconds": time.perf_counter() - started,
+        about = _about(subject, plan, taken.facts(given, explainer.labels), _performance(subject))
+        about["setting"] |= {
+            "truncate": truncate,
+            "limit": limit,
+            "train": None if training is None else training.name,
+            "epochs": epochs,
         }
+        tally.expect(sum(plan.forwards(one) for one in chosen if one.name not in parts.known))
+        found = [_part(subject, one, plan, tally, parts, about) for one in chosen]
+    return Audit(
+        composed(
+            [one for one in found if one is not None],
+            about,
+            origin=origin(explainer.loaded),
+            why_not=parts.why_not,
+            calls={"forward": runs.forward},
+            seconds=time.perf_counter() - started,
+        )
     )
+
+
+def _about(
+    subject: Subject, plan: Plan, data: dict[str, Any], performance: dict[str, Any] | None
+) -> dict[str, Any]:
+    """Say what all experiments are about, as plain data."""
+    first = subject.sites[0]
+    return {
+        "data": data,
+        "setting": {
+            "site": subject.site,
+            "sites": [one.name for one in subject.sites],
+            "special": subject.special,
+            "seed": subject.seed,
+        },
+        "performance": performance,
+        "site": first.name,
+        "rest": first.rest(plan.layers, plan.heads),
+    }
+
+
+def _part(
+    subject: Subject,
+    one: Chosen,
+    plan: Plan,
+    tally: Tally,
+    parts: Parts,
+    about: Mapping[str, Any],
+) -> Mapping[str, Any] | None:
+    """Return what an experiment found, now or before; None where it failed, and that was heard."""
+    if one.name in parts.known:
+        return parts.known[one.name]
+    parts.begin(one.name)
+    try:
+        found = _experiment(subject, one, plan, tally, subject.seed)
+    except WhenceError as error:
+        parts.why_not[one.name] = str(error)
+        parts.failed(one.name, error)
+        return None
+    parts.keep(found, about)
+    return found
 
 
 def _check(limit: int | None, special: str) -> None:
@@ -217,9 +235,3 @@ def _performance(subject: Subject) -> dict[str, Any] | None:
         found = performance(np.log(subject.probabilities), subject.truth.tolist())
     most = Counter(subject.truth.tolist()).most_common(1)[0][1]
     return {**found.to_dict(), "majority": most / len(subject)}
-
-
-def _why_not(trains: bool, can_train: bool) -> str:
-    if trains and not can_train:
-        return "no training data was given: --train"
-    return "not asked for"

@@ -18,11 +18,11 @@ def costs(notes: Notes, place: int, order: Sequence[int], seed: int) -> dict[str
     seconds, forward, backward = (
         table[order, place] for table in (notes.seconds, notes.forward, notes.backward)
     )
-    known = ~np.isnan(seconds)
+    known, timed = ~np.isnan(forward), ~np.isnan(seconds)
     key = ("evaluate", "cost", seed)
     return {
         "explained": int(known.sum()),
-        "seconds": _told(seconds[known], _timed(seconds[known], key)),
+        "seconds": _told(seconds[timed], _timed(seconds[timed], key)),
         "forward": _told(forward[known], _counted(forward[known], key)),
         "backward": _told(backward[known], _counted(backward[known], key)),
     }
@@ -38,9 +38,14 @@ def _timed(seconds: Array, key: Key) -> Interval | None:
         return None
     _, first, examples = np.unique(seconds, return_index=True, return_counts=True)
     order = np.argsort(first)
-    times, counts = seconds[np.sort(first)], examples[order]
+    times, counts = seconds[np.sort(first)], examples[order].astype(np.float64)
+    return timed(times * counts, counts, key)
+
+
+def timed(seconds: Array, counts: Array, key: Key) -> Interval:
+    """Return the seconds per example of batches that took so long, of so many examples each."""
     return bootstrap(
-        np.stack([times * counts, counts], axis=1),
+        np.stack([seconds, counts], axis=1),
         key,
         statistic=lambda rows: float(rows[:, 0].sum() / rows[:, 1].sum()),
         draws=_DRAWS,

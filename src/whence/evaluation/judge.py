@@ -60,10 +60,10 @@ def judged(notes: Notes, measure: Measure, order: Sequence[int], seed: int) -> J
     key = ("evaluate", name, seed)
     # Holm multiplies the smallest p by their number: there must be draws enough for that to leave anything.
     draws = max(10_000, 100 * columns.shape[1])
-    p_values = _corrected(sign_flips(columns, key, draws))
+    p_values = corrected(sign_flips(columns, key, draws))
     # Holm's procedure is monotone: of the least p values it makes the least corrected ones that any data can have.
     counts = (~np.isnan(columns)).sum(0)
-    least = _corrected([least_p(int(n)) if n else None for n in counts])
+    least = corrected([least_p(int(n)) if n else None for n in counts])
     enough = [p is not None and p < LEVEL for p in least]
     differences = bootstraps(columns, key)
     of_values = bootstraps(values, key)
@@ -131,7 +131,8 @@ def _chance(
     return bootstraps(np.fmax.reduce(nulls, axis=1)[:, None], key)[0]
 
 
-def _corrected(p_values: Sequence[float | None]) -> list[float | None]:
+def corrected(p_values: Sequence[float | None]) -> list[float | None]:
+    """Correct p values by Holm's procedure; those that are not known stay so, and do not count."""
     known = [place for place, p in enumerate(p_values) if p is not None]
     found: list[float | None] = [None] * len(p_values)
     for place, p in zip(known, holm([p for p in p_values if p is not None]), strict=True):

@@ -1,7 +1,7 @@
 """The metrics that were asked for, with their parameters, checked before any work begins."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -58,7 +58,7 @@ class Measure:
         try:
             found: Outcome = self.entry.fn(trial, **self.params)
         except WhenceError as error:
-            return untestable(trial, str(error))
+            return replace(untestable(trial, str(error)), error=error.code)
         return found
 
     def nulls(self, trial: Trial, draws: int) -> list[Outcome]:

@@ -2,16 +2,15 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from functools import partial
 
 import numpy as np
 
 from whence.core.errors import WhenceError
 from whence.evaluation.measures import Measure
 from whence.evaluation.reasons import Reasons
+from whence.evaluation.tested import Numbers, Tested, steps, tested
 from whence.explainer import Explanation
 from whence.explainer.work import unnamed
-from whence.metrics import Outcome
 from whence.stats.interval import Array
 from whence.trial import Trial
 from whence.trial.rehearsal import Part
@@ -41,81 +40,87 @@ class Notes:
 
     def add(self, example: int, trial: Trial, explanations: Mapping[str, Explanation]) -> None:
         """Run all metrics on one trial and keep what they find."""
-        columns = [self.methods.index(name) for name in trial.names]
-        for name, explanation in explanations.items():
-            place = example, self.methods.index(name)
-            self.seconds[place] = explanation.seconds
-            self.forward[place] = explanation.passes.forward
-            self.backward[place] = explanation.passes.backward
-            if explanation.source.dropped:
-                self.cut.add(example)
+        for name, one in explanations.items():
+            self.took(
+                example,
+                name,
+                one.passes.forward,
+                one.passes.backward,
+                one.seconds,
+                one.source.dropped,
+            )
         for measure in self.measures:
-            self._measure(example, columns, measure, trial)
+            for name, found in zip(trial.names, tested(measure, trial, self.draws), strict=True):
+                self.take(example, name, measure, found)
 
     @property
     def steps(self) -> list[Part]:
         """What is done with every trial: run a metric, and then on explanations that know nothing."""
-        return [partial(self._run, measure) for measure in self.measures]
+        return steps(self.measures, self.draws)
 
-    def _run(self, measure: Measure, trial: Trial) -> tuple[Outcome, list[Outcome] | None]:
-        """Return what the explanations get by a metric, and others by chance; None where that need not be drawn."""
-        found = measure.of(trial)
-        if measure.constant is not None or np.isnan(found.values).all():
-            return found, None
-        return found, measure.nulls(trial, self.draws)
+    def took(
+        self,
+        example: int,
+        method: str,
+        forward: int,
+        backward: int,
+        seconds: float | None = None,
+        dropped: int = 0,
+    ) -> None:
+        """Note that a method explained an example, what that took, and how many tokens were cut off before."""
+        place = example, self.methods.index(method)
+        self.forward[place], self.backward[place] = forward, backward
+        self.seconds[place] = np.nan if seconds is None else seconds
+        if dropped:
+            self.cut.add(example)
+
+    def take(self, example: int, method: str, measure: Measure, found: Tested) -> None:
+        """Keep what an explanation gets by a metric, from a trial of now or of an earlier day."""
+        place = example, self.methods.index(method)
+        if found.value is not None:
+            self.values[measure.name][place] = found.value
+        if found.null is not None:
+            self.nulls[measure.name][place] = found.null
+        if found.why is not None:
+            self.why_not[method, measure.name].add(found.why, example)
+        if found.null_parts is not None:
+            self._keep(
+                self.null_parts, measure, place, found.part_names, found.null_parts, self.draws
+            )
+        if found.parts is not None:
+            self._keep(self.parts, measure, place, found.part_names, (found.parts,))
 
     def __len__(self) -> int:
         """How many examples at least one method explained."""
-        return int((~np.isnan(self.seconds)).any(1).sum())
+        return int((~np.isnan(self.forward)).any(1).sum())
 
     def failed(self, example: int, method: str | None, error: WhenceError) -> None:
         """Note that a method, or without a name any method, could not explain an example."""
-        (self.refused if method is None else self.failures[method]).add(unnamed(error), example)
+        own = unnamed(error)
+        self.failed_by(example, method, own.code, str(own))
 
-    def _measure(
-        self, example: int, columns: Sequence[int], measure: Measure, trial: Trial
-    ) -> None:
-        found, nulls = self._run(measure, trial)
-        self.values[measure.name][example, columns] = found.values
-        for row, why in found.why_not.items():
-            self.why_not[trial.names[row], measure.name].add(why, example)
-        if measure.constant is not None:
-            self.nulls[measure.name][example, columns] = measure.constant
-        elif nulls is not None:
-            self.nulls[measure.name][example, columns] = [_mean(one.values) for one in nulls]
-            if measure.aggregates and all(one.parts for one in nulls):
-                self._keep(self.null_parts, measure, example, columns, nulls, self.draws)
-        if measure.aggregates and found.parts:
-            rows = [
-                Outcome(found.values[[row]], parts={n: v[[row]] for n, v in found.parts.items()})
-                for row in range(len(columns))
-            ]
-            self._keep(self.parts, measure, example, columns, rows)
+    def failed_by(self, example: int, method: str | None, code: str, why: str) -> None:
+        """Note the same of an error that is known by its code and its words."""
+        (self.refused if method is None else self.failures[method]).add(why, example, code)
 
     def _keep(
         self,
         kept: dict[str, Array],
         measure: Measure,
-        example: int,
-        columns: Sequence[int],
-        found: Sequence[Outcome],
+        place: tuple[int, int],
+        names: Sequence[str],
+        found: Sequence[Numbers],
         draws: int = 1,
     ) -> None:
-        """Keep the parts of one outcome for all columns, or of one for each; a short text has fewer rankings."""
-        names = self.part_names.setdefault(measure.name, list(found[0].parts))
-        rows = np.stack([np.stack([one.parts[n] for n in names], -1) for one in found])
+        """Keep the parts of a value, or of what each draw gets; a short text has fewer rankings."""
+        self.part_names.setdefault(measure.name, list(names))
+        rows = np.array(found, dtype=np.float64)
         # Begun at another one each time, all of them count the same over the examples.
-        rows = rows[:, (np.arange(draws) + example) % rows.shape[1]]
+        rows = rows[(np.arange(draws) + place[0]) % len(rows)]
         if measure.name not in kept:
-            shape = (self.examples, len(self.methods), *rows.shape[1:])
+            shape = (self.examples, len(self.methods), *rows.shape)
             kept[measure.name] = np.full(shape, np.nan)
-        kept[measure.name][example, columns] = rows
+        kept[measure.name][place] = rows
 
     def _blank(self) -> Array:
         return np.full((self.examples, len(self.methods)), np.nan)
-
-
-def _mean(values: Array) -> float:
-    """Return the mean of what could be tested; NaN if nothing could."""
-    known = values[~np.isnan(values)]
-    return float(known.mean()) if len(known) else float("nan")

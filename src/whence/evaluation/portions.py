@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from whence.core.errors import BadExamples, BadPicture, WhenceError
+from whence.core.errors import BadExamples, BadPicture, WhenceError, short
 from whence.data.examples import Example
 from whence.data.labels import label_places
 from whence.data.masks import fitted
@@ -26,13 +26,27 @@ class Portion:
     known: list[Known]
 
 
+def is_gold(target: Any, loaded: Loaded) -> bool:
+    """Say whether this target is each example's own label, and none that the model calls so."""
+    return bool(target == GOLD and GOLD not in loaded.labels)
+
+
 def portions(
-    given: Sequence[Example], loaded: Loaded, target: Any, refuse: Refuse
+    given: Sequence[Example],
+    loaded: Loaded,
+    target: Any,
+    refuse: Refuse,
+    *,
+    alone: bool = False,
 ) -> Iterator[Portion]:
-    """Cut a data set: texts by target, pictures by target and a few at a time, as their pixels are large."""
-    gold = target == GOLD and GOLD not in loaded.labels
-    truths = _truths(given, loaded, must=gold)
-    for aim, numbers in _aims(truths, target, gold, refuse):
+    """Cut a data set: texts by target, pictures by target and a few at a time, as their pixels are large.
+
+    The labels of a data set are all written in the same way. With `alone`, each is read by itself: what becomes of an
+    example then depends on no other.
+    """
+    gold = is_gold(target, loaded)
+    truths = _each(given, loaded) if alone else _truths(given, loaded, must=gold)
+    for aim, numbers in _aims(given, truths, target, gold, refuse):
         seen = [number for number in numbers if given[number].seen]
         read = [number for number in numbers if not given[number].seen]
         if read:
@@ -42,7 +56,11 @@ def portions(
 
 
 def _aims(
-    truths: Sequence[int | None], target: Any, gold: bool, refuse: Refuse
+    given: Sequence[Example],
+    truths: Sequence[int | None],
+    target: Any,
+    gold: bool,
+    refuse: Refuse,
 ) -> Iterator[tuple[Any, list[int]]]:
     if not gold:
         yield target, list(range(len(truths)))
@@ -51,7 +69,13 @@ def _aims(
         yield label, [number for number, truth in enumerate(truths) if truth == label]
     for number, truth in enumerate(truths):
         if truth is None:
-            why = "The example has no label, and its own was to be explained. Give it one, or another target."
+            said = given[number].label
+            has = (
+                "no label"
+                if said is None
+                else f"the label {short(said)!r}, which is none of the model's"
+            )
+            why = f"The example has {has}, and its own was to be explained. Give it one, or another target."
             refuse(number, BadExamples(why))
 
 
@@ -64,6 +88,11 @@ def _truths(given: Sequence[Example], loaded: Loaded, *, must: bool) -> list[int
             raise
         return [None] * len(given)
     return [None if one.label is None else places[one.label] for one in given]
+
+
+def _each(given: Sequence[Example], loaded: Loaded) -> list[int | None]:
+    """Return the number of each example's label among the model's; none where it is not one of them."""
+    return [truth for one in given for truth in _truths([one], loaded, must=False)]
 
 
 def _outlined(

@@ -2,21 +2,20 @@
 
 from typing import Any
 
-from whence.core.errors import WhenceError
-
 _NAMED = 5
 
 
 class Reasons:
-    """Counted reasons, Errors of one kind are one reason, said in the words of the first."""
+    """Counted reasons. Errors of one kind are one reason, said in the words of the first example's."""
 
     def __init__(self) -> None:
         self._found: dict[str, dict[str, Any]] = {}
 
-    def add(self, why: str | WhenceError, example: int) -> None:
-        """Count one example."""
-        key = why if isinstance(why, str) else why.code
-        own = self._found.setdefault(key, {"why": str(why), "examples": []})
+    def add(self, why: str, example: int, code: str | None = None) -> None:
+        """Count one example; `code` is that of the error, if it is one."""
+        own = self._found.setdefault(code or why, {"why": why, "examples": []})
+        if example < min(own["examples"], default=example):
+            own["why"] = why
         own["examples"].append(example)
 
     def __len__(self) -> int:

@@ -7,28 +7,20 @@ from functools import partial
 from typing import Any
 
 from whence.capture.counted import counted
-from whence.core.errors import (
-    BadParameter,
-    InputError,
-    NoRule,
-    NotCapturable,
-    NotFinite,
-    WhenceError,
-)
-from whence.data import Encoded
-from whence.data.examples import Example, marked
+from whence.core.errors import BadParameter, WhenceError
+from whence.data.digest import example_digest
 from whence.data.examples import examples as read
 from whence.data.removal import Removal
 from whence.evaluation.agreement import Alike
-from whence.evaluation.cost import costs
-from whence.evaluation.evaluation import VERSION, Evaluation
-from whence.evaluation.judge import judged
+from whence.evaluation.evaluation import Evaluation
 from whence.evaluation.measures import measures, of_examples
 from whence.evaluation.notes import Notes
+from whence.evaluation.payload import payload
 from whence.evaluation.portions import GOLD, Portion, portions
+from whence.evaluation.tested import Unreadable, marks_of, tried
 from whence.explainer import Explainer, Explanation
 from whence.explainer.request import Request, requests
-from whence.explainer.testing import Marks, Unit
+from whence.explainer.testing import Unit
 from whence.explainer.work import Progress, origin
 from whence.methods import is_reader, method
 
@@ -97,7 +89,7 @@ def evaluate(
                 truncate=truncate,
                 remove=remove,
                 unit=unit,
-                marks=_marks(some),
+                marks=marks_of(some),
                 known=portion.known,
                 seed=seed,
                 failed=partial(_failed, notes, portion),
@@ -112,32 +104,18 @@ def evaluate(
                 backward += _backwards(usable, explanations) + trial.again.passes.backward
                 if progress is not None:
                     progress(len(notes) + len(notes.refused), len(given))
-    # The same examples in another order are the same data set.
-    order = sorted(range(len(given)), key=lambda i: repr(given[i]))
-    found = {measure.name: judged(notes, measure, order, seed) for measure in notes.measures}
     return Evaluation(
-        {
-            "version": VERSION,
-            "kind": "evaluation",
-            **origin(explainer.loaded),
-            "setting": {**setting, "rankings": rankings, "seed": seed},
-            "examples": {
-                "given": len(given),
-                "explained": len(notes),
-                "different": len({repr(one) for one in given}),
-                "cut": len(notes.cut),
-                "why_not": notes.refused.listed(),
-            },
-            "methods": _methods(notes, asked, order, seed),
-            "metrics": [
-                {**measure.facts(), **found[measure.name].facts()} for measure in notes.measures
-            ],
-            "cells": [cell for judgement in found.values() for cell in judgement.cells],
-            "pairs": [pair for judgement in found.values() for pair in judgement.pairs],
-            "agreement": alike.matrices(order, seed),
-            "calls": {"forward": sum(one.forward for one in runs), "backward": backward},
-            "seconds": time.perf_counter() - started,
-        }
+        payload(
+            notes,
+            alike,
+            methods={request.name: request.params for request in asked},
+            origin=origin(explainer.loaded),
+            setting={**setting, "rankings": rankings},
+            digests=[example_digest(one) for one in given],
+            seed=seed,
+            calls={"forward": sum(one.forward for one in runs), "backward": backward},
+            seconds=time.perf_counter() - started,
+        )
     )
 
 
@@ -169,47 +147,22 @@ def _usable(
     Tried together with the others it would make every batch fail. Returns the backward passes that took, too.
     """
     found, backward, at = [], 0, 0
-    tried = None if target == GOLD else target  # whichever class: the method can do it or not
+    aim = None if target == GOLD else target  # whichever class: the method can do it or not
     for request in asked:
         while at < len(texts):
             try:
-                made = explainer.explain(
-                    texts[at],
-                    method=request.name,
-                    params=request.params,
-                    target=tried,
-                    truncate=truncate,
-                )
-                backward += sum(one.passes.backward for one in _listed(made))
-            except InputError:
-                at += 1  # no method can read this one
+                why_not, made = tried(explainer, texts[at], request, aim, truncate)
+            except Unreadable:
+                at += 1
                 continue
-            except (NotCapturable, NoRule) as error:
+            backward += made
+            if why_not is None:
+                found.append(request)
+            else:
                 for number in range(len(texts)):
-                    notes.failed(number, request.name, error)
-                break
-            except (NotFinite, BadParameter):
-                pass  # of this example (it may be too short to remove anything); the others may be well
-            found.append(request)
+                    notes.failed(number, request.name, why_not)
             break
     return found, backward
-
-
-def _listed(made: Explanation | list[Explanation]) -> list[Explanation]:
-    """Return the explanations of one input: a tagger has one for each entity."""
-    return made if isinstance(made, list) else [made]
-
-
-def _marks(given: Sequence[Example]) -> Marks | None:
-    """Return the function that says which units of an example its rationale marks."""
-    if all(example.rationale is None for example in given):
-        return None
-
-    def marks(number: int, item: Encoded, units: Sequence[tuple[int, ...]]) -> list[bool] | None:
-        spans = given[number].rationale
-        return None if spans is None else marked(units, item.tokens, spans)
-
-    return marks
 
 
 def _backwards(asked: Sequence[Request], explanations: Mapping[str, Explanation]) -> int:
@@ -218,21 +171,6 @@ def _backwards(asked: Sequence[Request], explanations: Mapping[str, Explanation]
     made = {name: one.passes.backward for name, one in explanations.items()}
     shared = max((count for name, count in made.items() if name in reads), default=0)
     return shared + sum(count for name, count in made.items() if name not in reads)
-
-
-def _methods(
-    notes: Notes, asked: Sequence[Request], order: Sequence[int], seed: int
-) -> list[dict[str, Any]]:
-    """Return what each method took per example, and what it could not explain."""
-    return [
-        {
-            "method": request.name,
-            "params": dict(request.params),
-            **costs(notes, place, order, seed),
-            "why_not": notes.failures[request.name].listed(),
-        }
-        for place, request in enumerate(asked)
-    ]
 
 
 def _told(target: Any) -> Any:

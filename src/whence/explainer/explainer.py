@@ -1,12 +1,9 @@
 """The explainer: inputs to batches, one shared trace per batch, methods over it, results in order."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Literal, Unpack
 
-import torch
-
-from whence.capture import Trace, compile_forward, trace
+from whence.capture import Trace, trace
 from whence.core.errors import BadEncoding, EmptyText, NoHead
 from whence.core.types import Of
 from whence.data.pieces import Granularity
@@ -14,7 +11,7 @@ from whence.data.removal import Removal
 from whence.explainer.aims import About, Asked, aim
 from whence.explainer.aims.each import Failed
 from whence.explainer.examine import SHORT, examined
-from whence.explainer.explaining import explanations, predicted
+from whence.explainer.explaining import explained_each, explanations, predicted
 from whence.explainer.explanation import Explanation
 from whence.explainer.generate import Wanted, generated
 from whence.explainer.generation import Generation
@@ -29,54 +26,10 @@ from whence.explainer.testing import Known, Marks, Unit
 from whence.explainer.trials import trials
 from whence.explainer.trusting import trusted
 from whence.explainer.work import Progress
-from whence.models import Loaded, with_infiller
-from whence.models import load as load_model
+from whence.models import Loaded
 from whence.trial import Trial
 from whence.trial.rehearsal import Part
 from whence.trust import Trust
-
-
-def load(
-    what: Any,
-    *,
-    tokenizer: Any = None,
-    processor: Any = None,
-    device: str | torch.device | None = None,
-    dtype: str | torch.dtype | None = None,
-    revision: str | None = None,
-    mlm: Any = None,
-    checkpoint: bool = False,
-    compile: bool = False,
-) -> "Explainer":
-    """Make an explainer of a built-in model, a folder, a Hub id or a model object.
-
-    `dtype` is a torch dtype or its name. None keeps the checkpoint's, except that half precision is
-    computed in float32 on a CPU. `device` None takes the GPU if there is one. A model object stays where and
-    as it is: another device or dtype means a copy. A picture model comes with its image `processor`; to a model
-    object, give its own, or a folder or Hub id that has it.
-
-    `mlm` is a masked language model with the same vocabulary: a built-in name ("reviews-base" for "reviews"), a
-    folder, a Hub id or a model object. With it, tokens can be removed by drawing others instead: remove="draw".
-
-    `checkpoint` keeps only the input of each block of the model, and runs the block again when its gradient is taken:
-    a second forward pass for a fraction of the memory, and the same numbers.
-
-    `compile` lets `torch.compile` take the model's bare forward pass, for methods and tests that run it many times:
-    equal to rounding. The first pass takes a minute or several, again for inputs one at a time; where it cannot be
-    compiled, a warning says why, and it runs as it is. A model object is compiled for every explainer that has it.
-    """
-    loaded = load_model(
-        what,
-        tokenizer=tokenizer,
-        processor=processor,
-        device=device,
-        dtype=dtype,
-        revision=revision,
-    )
-    loaded = replace(loaded, checkpoint=checkpoint)
-    if compile:
-        compile_forward(loaded.model)
-    return Explainer(loaded if mlm is None else with_infiller(loaded, mlm))
 
 
 class Explainer:
@@ -205,6 +158,7 @@ class Explainer:
         seed: int = 0,
         failed: Failed | None = None,
         parts: Sequence[Part] = (),
+        batch_size: int = INPUTS,
         progress: Progress | None = None,
     ) -> Iterator[tuple[int, Trial, dict[str, Explanation]]]:
         """Explain a list of inputs and put each on trial: yield its number, the `Trial` and the explanations.
@@ -229,7 +183,34 @@ class Explainer:
             seed=seed,
             failed=failed,
             parts=parts,
+            batch_size=batch_size,
             progress=progress,
+        )
+
+    def explain_each(
+        self,
+        texts: Any,
+        *,
+        method: str | Sequence[str],
+        failed: Failed,
+        params: Mapping[str, Any] | None = None,
+        target: Any = None,
+        truncate: bool = False,
+        batch_size: int = INPUTS,
+    ) -> Iterator[tuple[int, dict[str, Explanation]]]:
+        """Explain a list of inputs as `trials` does, and test nothing: yield the number of each and its explanations.
+
+        One thing is explained of each input. What cannot be explained is reported to `failed`, with the input's
+        number and the method, and the rest goes on.
+        """
+        yield from explained_each(
+            self._maker,
+            texts,
+            Asked(target, "logit", truncate),
+            method=method,
+            params=params,
+            failed=failed,
+            batch_size=batch_size,
         )
 
     def trust(

@@ -1,6 +1,7 @@
 """Explaining inputs: taken in, aimed at, in batches, and returned in the shape in which they were asked for."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from whence.capture import trace
@@ -9,10 +10,12 @@ from whence.capture.target import predictions
 from whence.core.types import Prediction
 from whence.data import batches
 from whence.explainer.aims import Asked, aim, shaped
+from whence.explainer.aims.each import Failed, aim_each
 from whence.explainer.explanation import Explanation
 from whence.explainer.intake import take
 from whence.explainer.maker import Maker
 from whence.explainer.request import requests
+from whence.explainer.testing import explained, taken
 from whence.explainer.work import Progress, Tally
 
 
@@ -57,6 +60,43 @@ def explanations(
     if isinstance(method, str):
         every = [by_name[asked[0].name] for by_name in results]
     return every[0] if single else every
+
+
+def explained_each(
+    maker: Maker,
+    given: Any,
+    about: Asked,
+    *,
+    method: str | Sequence[str],
+    params: Mapping[str, Any] | None,
+    failed: Failed,
+    batch_size: int,
+) -> Iterator[tuple[int, dict[str, Explanation]]]:
+    """Explain one thing of each input; see `Explainer.explain_each`."""
+    maker.require_head()
+    asked = requests(method, params, maker.loaded.fillers)
+    numbers, items = taken(given, maker.loaded, about.truncate, failed)
+    if not items:
+        return
+    numbers, aimed = aim_each(maker.loaded, items, numbers, about, failed)
+    if aimed is None:
+        return
+    items = aimed.items
+    sharing = maker.sharing
+    policy = sharing.policy(items, batch_size, asks=not all(one.reads for one in asked))
+    policy = sharing.small_enough(policy, items, asked)
+    explain = partial(
+        maker.explain,
+        spec=aimed.spec,
+        policy=policy,
+        facts=maker.facts(),
+        tally=Tally(None, items, asked),
+        before=aimed.forwards,
+    )
+    for chosen in batches(items, policy):
+        own, some = [numbers[i] for i in chosen], [items[i] for i in chosen]
+        every = explained(explain, some, own, asked, failed)
+        yield from ((number, found) for number, found in zip(own, every, strict=True) if found)
 
 
 def predicted(maker: Maker, given: Any, about: Asked) -> Any:

@@ -1,15 +1,20 @@
 """From whatever was given to encoded inputs that fit the model."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 from whence.core.errors import BadEncoding, BadTokenizer, WhenceError
 from whence.data import Encoded, encode, from_mapping, is_mapping
-from whence.data.encode import Cut
+from whence.data.encode import Cut, tokenized
 from whence.data.shorten import shortened, unended
 from whence.explainer.pictures import refuse_pictures, take_pictures
 from whence.models import Loaded
+
+_AT_A_TIME = 64  # texts that are tokenized at once
+
+Refuse = Callable[[int, WhenceError], None]  # an input's number, and why it cannot be taken
 
 
 def take(
@@ -29,21 +34,48 @@ def take(
     if isinstance(given, str) or _is_pair(given):
         return _encode(given, loaded, truncate), True
     if isinstance(given, Iterable) and not isinstance(given, bytes | tuple):
-        items: list[Encoded] = []
-        for number, one in enumerate(given):
-            refuse_pictures(one, loaded)
-            one = tuple(one) if isinstance(one, list) and _is_pair(tuple(one)) else one
-            rows = _encode(one, loaded, truncate)
-            if len(rows) != 1:
-                raise BadEncoding(
-                    f"Input {number} of the list is an encoded mapping of {len(rows)} rows; give one row each."
-                )
-            items += rows
-        return items, False
+        return [item for _, item in take_each(given, loaded, truncate=truncate)], False
     raise BadEncoding(
         f"Cannot explain {str(given)[:40]!r} ({type(given).__name__}): give a text, a pair (a, b) of texts, "
         "an encoded mapping, or a list of these."
     )
+
+
+def take_each(
+    given: Iterable[Any], loaded: Loaded, *, truncate: bool, refuse: Refuse | None = None
+) -> Iterator[tuple[int, Encoded]]:
+    """Encode texts, pairs and encoded mappings, one each, and yield them with their numbers.
+
+    `refuse` is told of those that cannot be taken; without it, the first of them is an error.
+    """
+    rest = enumerate(given)
+    while some := list(islice(rest, _AT_A_TIME)):
+        inputs = [_paired(one) for _, one in some]
+        ready = tokenized(inputs, loaded.tokenizer)
+        for (number, _), one, encoded in zip(some, inputs, ready, strict=True):
+            try:
+                item = _take_one(number, one, encoded, loaded, truncate)
+            except WhenceError as error:
+                if refuse is None:
+                    raise
+                refuse(number, error)
+            else:
+                yield number, item
+
+
+def _take_one(number: int, one: Any, encoded: Any, loaded: Loaded, truncate: bool) -> Encoded:
+    refuse_pictures(one, loaded)
+    rows = _encode(one, loaded, truncate, encoded=encoded)
+    if len(rows) != 1:
+        raise BadEncoding(
+            f"Input {number} of the list is an encoded mapping of {len(rows)} rows; give one row each."
+        )
+    return rows[0]
+
+
+def _paired(one: Any) -> Any:
+    """Return two texts in a list as a pair of them, and all else as it is."""
+    return tuple(one) if isinstance(one, list) and _is_pair(tuple(one)) else one
 
 
 def takes_pairs(loaded: Loaded) -> bool:
@@ -74,7 +106,11 @@ def _question(row: Any) -> tuple[str, str]:
 
 
 def _encode(
-    given: Any, loaded: Loaded, truncate: bool, cut: Cut = "longest_first"
+    given: Any,
+    loaded: Loaded,
+    truncate: bool,
+    cut: Cut = "longest_first",
+    encoded: Any = None,
 ) -> list[Encoded]:
     if loaded.task == "answer":
         # A question is never cut: what it asks would be another thing.
@@ -93,7 +129,14 @@ def _encode(
         # A prompt gives way at its beginning, not at the end that the model goes on from.
         goes_on = loaded.task == "next"
         longest = None if goes_on and truncate else loaded.max_length
-        item = encode(given, loaded.tokenizer, max_length=longest, truncate=truncate, cut=cut)
+        item = encode(
+            given,
+            loaded.tokenizer,
+            max_length=longest,
+            truncate=truncate,
+            cut=cut,
+            encoded=encoded,
+        )
         if goes_on:
             item = shortened(unended(item), loaded.max_length)
         size = loaded.vocabulary

@@ -15,7 +15,7 @@ from whence.data.removal import Removal, players
 from whence.explainer.again import Claim, Remaker
 from whence.explainer.aims.each import Failed
 from whence.explainer.explanation import Explanation
-from whence.explainer.intake import take
+from whence.explainer.intake import take, take_each
 from whence.explainer.request import Request, requests
 from whence.models import Loaded
 from whence.trial import Removed, Trial
@@ -121,7 +121,18 @@ def taken(
     if failed is None:
         items, _ = take(texts, loaded, truncate=truncate)
         return list(range(len(items))), items
-    numbers, items = [], []
+    numbers, items = list[int](), list[Encoded]()
+    if not loaded.sees:
+        told = take_each(
+            texts,
+            loaded,
+            truncate=truncate,
+            refuse=lambda number, error: failed(number, None, error),
+        )
+        for number, item in told:
+            numbers.append(number)
+            items.append(item)
+        return numbers, items
     for number, text in enumerate(texts):
         try:
             (item,), _ = take([text], loaded, truncate=truncate)

@@ -1,6 +1,7 @@
 """Putting a whole data set on trial: what a method asks and what a metric asks is asked once."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -13,6 +14,7 @@ from whence.explainer.explanation import Explanation
 from whence.explainer.maker import Maker
 from whence.explainer.rehearsing import rehearse
 from whence.explainer.request import requests
+from whence.explainer.sharing import INPUTS
 from whence.explainer.testing import Known, Marks, Unit, explained, taken, trial_of
 from whence.explainer.work import Progress, Tally
 from whence.trial import Trial
@@ -33,6 +35,7 @@ def trials(
     seed: int,
     failed: Failed | None,
     parts: Sequence[Part],
+    batch_size: int,
     progress: Progress | None,
 ) -> Iterator[tuple[int, Trial, dict[str, Explanation]]]:
     """Explain inputs and put each on trial; see `Explainer.trials`."""
@@ -49,8 +52,10 @@ def trials(
     items = aimed.items
     tally = Tally(progress, items, asked)
     # Metrics ask about many variants of different lengths, whatever the methods do.
-    policy = sharing.policy(items, tests=True)
+    policy = sharing.policy(items, batch_size, tests=True)
     asking = sharing.variants(policy, items)
+    if batch_size < INPUTS:
+        asking = replace(asking, size=min(asking.size, batch_size))
     policy = sharing.small_enough(policy, items, asked)
     explain = partial(
         maker.explain,

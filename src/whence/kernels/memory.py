@@ -1,7 +1,11 @@
-"""How much memory is free."""
+"""How much memory is free, and giving back what is not needed."""
 
+import ctypes
+import sys
 import time
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -36,6 +40,20 @@ def free_bytes(device: torch.device) -> int | None:
         return None
     known = [one for one in (_available(), _allowed(), _addressable()) if one is not None]
     return min(known, default=None)
+
+
+def trim() -> None:
+    """Give back to the system what was freed. glibc keeps it, and after batches of many shapes more and more."""
+    if (free := _trimmer()) is not None:
+        free(0)
+
+
+@cache
+def _trimmer() -> Any | None:
+    """Return glibc's function for it; other systems have none, and need none."""
+    if not sys.platform.startswith("linux"):
+        return None
+    return getattr(ctypes.CDLL(None), "malloc_trim", None)
 
 
 def _available() -> int | None:

@@ -39,6 +39,7 @@ class Outcome:
     curves: Numbers | None = None  # of a curve: (explanations, shares)
     parts: Mapping[str, Numbers] = field(default_factory=dict)  # what the value is made of
     pairs: Numbers | None = None  # of agreement: (explanations, explanations)
+    error: str | None = None  # the code of the error, where one is why nothing could be tested
 
 
 def untestable(trial: Trial, why: str) -> Outcome:

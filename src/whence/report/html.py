@@ -68,10 +68,15 @@ def _explanation(payload: dict[str, Any], explanation: dict[str, Any]) -> str:
             f"<details><summary>{summary}</summary>",
             *tables,
             f'<p class="dim">{escape(chosen) or "no parameters"}; forward passes {passes["forward"]:d}, '
-            f"backward passes {passes['backward']:d}, {explanation['seconds']:.3f} s</p>",
+            f"backward passes {passes['backward']:d}{_seconds(explanation)}</p>",
             "</details>",
         ]
     )
+
+
+def _seconds(explanation: dict[str, Any]) -> str:
+    """Say what it took, unless nobody knows: a run keeps no times with its results."""
+    return "" if explanation["seconds"] is None else f", {explanation['seconds']:.3f} s"
 
 
 _Told = tuple[list[str], str, list[str]]  # what is shown, and what is folded away under which name

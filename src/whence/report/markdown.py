@@ -15,3 +15,9 @@ def escaped(text: str) -> str:
     for sign in "\\`*_[]<>|$":
         text = text.replace(sign, "\\" + sign)
     return text
+
+
+def plain_table(rows: Sequence[Sequence[str]]) -> str:
+    """Return a table of texts in which no sign means anything but itself."""
+    # The table escapes the sign between its cells itself.
+    return table([[escaped(cell).replace("\\|", "|") for cell in cells] for cells in rows])

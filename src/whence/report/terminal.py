@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rich.console import Group, RenderableType
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -13,6 +14,7 @@ from whence.report.text import cut, headline, notes, ranked, visible
 from whence.view.shade import colour, shades
 
 _BAR = 16
+_NARROW = 50  # columns; in fewer, nothing stands side by side
 # What an encoding without these signs would show as numbers.
 _ASCII = str.maketrans(
     {"↑": "^", "↓": "v", "°": "~", "✓": "+", "✗": "x", "–": "-", "�": "?", "…": "~"}
@@ -113,3 +115,43 @@ def tone(tint: float) -> str:
     if abs(tint) < 0.1:
         return ""
     return "rgb(0,0,0) on rgb({},{},{})".format(*colour(tint * 0.7 + (0.3 if tint > 0 else -0.3)))
+
+
+def named(pairs: Sequence[tuple[str, str]], write: Writer, width: int) -> RenderableType:
+    """Lay facts out beside their names, or where there is no room for that, after them."""
+    if width < _NARROW:
+        return Group(*(Text.assemble(write(f"{n}: ", "dim"), write(t)) for n, t in pairs))
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, text in pairs:
+        table.add_row(write(name, "dim"), write(text))
+    return table
+
+
+def rowed(
+    heads: Sequence[str], rows: Sequence[Sequence[str]], write: Writer, width: int
+) -> RenderableType:
+    """Lay rows out one a line, or where there is no room for that, one below the other."""
+    needed = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
+    if sum(needed) + 2 * (len(needed) - 1) > width:
+        return Group(*(_stacked(heads, cells, write) for cells in rows))
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for head in heads:
+        table.add_column(head, overflow="fold")
+    for name, *cells in rows:
+        table.add_row(write(name, "bold"), *map(write, cells))
+    return table
+
+
+def _stacked(heads: Sequence[str], cells: Sequence[str], write: Writer) -> RenderableType:
+    name, *found = cells
+    told = write("; ".join(f"{head} {text}" for head, text in zip(heads[1:], found, strict=True)))
+    head = Text.assemble(write(f"{heads[0]} ", "dim"), write(name, "bold"))
+    return Group(head, indented(told))
+
+
+def indented(line: Text) -> RenderableType:
+    """Put a line a little to the right, broken wherever it must be."""
+    line.overflow = "fold"
+    return Padding.indent(line, 2)

@@ -64,7 +64,8 @@ def sign_flips(columns: Array, key: Key, draws: int = 10_000) -> list[float | No
     found: list[float | None] = [None] * columns.shape[1]
     many = []
     for place in np.flatnonzero(~np.isnan(columns).all(0)):
-        if 2.0 ** np.count_nonzero(kept[:, place]) <= draws:
+        # Beyond 64 there are more ways than any draws, and a power that no float holds.
+        if 2 ** min(64, int(np.count_nonzero(kept[:, place]))) <= draws:
             found[place] = sign_flip(kept[:, place], key, draws)
         else:
             many.append(place)

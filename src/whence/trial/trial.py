@@ -45,6 +45,9 @@ class Trial:
 
     def by_unit(self, scores: Numbers) -> Numbers:
         """Add up the scores of each unit's tokens, (explanations, units)."""
+        if all(len(unit) == 1 for unit in self.units):
+            # A sum of one, to the last bit: it has no -0.0.
+            return np.ascontiguousarray(scores[:, [place for (place,) in self.units]]) + 0.0
         sums = [scores[:, list(unit)].sum(1) for unit in self.units]
         return np.stack(sums, axis=1) if sums else np.empty((len(scores), 0))
 

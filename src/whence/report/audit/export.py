@@ -1,6 +1,6 @@
 """An audit in Markdown: for a report, or a page of documentation."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from whence.report.audit.wording import (
@@ -17,7 +17,7 @@ from whence.report.audit.wording import (
     row,
     rule,
 )
-from whence.report.markdown import escaped, table
+from whence.report.markdown import escaped, plain_table
 
 
 def markdown(payload: Mapping[str, Any]) -> str:
@@ -28,7 +28,7 @@ def markdown(payload: Mapping[str, Any]) -> str:
         "\n".join(f"- {name}: {escaped(text)}" for name, text in facts(payload)),
     ]
     if payload["experiments"]:
-        blocks.append(_table([HEADS, *(row(one) for one in payload["experiments"])]))
+        blocks.append(plain_table([HEADS, *(row(one) for one in payload["experiments"])]))
         blocks.append(LEGEND)
     for one in payload["experiments"]:
         blocks += _experiment(one)
@@ -50,10 +50,5 @@ def _experiment(one: Mapping[str, Any]) -> list[str]:
     ]
     for which in ("class", "site"):
         if rows := parts(one, which):
-            blocks.append(_table([(which, "effect", "n"), *rows]))
+            blocks.append(plain_table([(which, "effect", "n"), *rows]))
     return blocks
-
-
-def _table(rows: Sequence[Sequence[str]]) -> str:
-    # The table escapes the sign between its cells itself.
-    return table([[escaped(cell).replace("\\|", "|") for cell in cells] for cells in rows])

@@ -48,14 +48,23 @@ def fragment(payload: Mapping[str, Any]) -> str:
 
 
 def _body(payload: Mapping[str, Any], *, linked: bool) -> str:
-    experiments = list(enumerate(payload["experiments"]))
     return "\n".join(
         [
             '<div class="audit">',
-            _overall(payload, linked=linked),
-            *(_experiment(one, _place(number) if linked else "") for number, one in experiments),
+            sections(payload, linked=linked),
             f"<section>{provenance(dict(payload))}</section>",
             "</div>",
+        ]
+    )
+
+
+def sections(payload: Mapping[str, Any], *, linked: bool) -> str:
+    """Return the answer and the experiments, each in a section of its own."""
+    experiments = list(enumerate(payload["experiments"]))
+    return "\n".join(
+        [
+            _overall(payload, linked=linked),
+            *(_experiment(one, _place(number) if linked else "") for number, one in experiments),
         ]
     )
 

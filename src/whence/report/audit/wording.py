@@ -224,6 +224,8 @@ def effort(payload: Mapping[str, Any]) -> str:
     """Say what it took."""
     calls = payload.get("calls") or {}
     passes = [f"{calls[what]:,.0f} {what}" for what in ("forward", "backward") if calls.get(what)]
+    if payload["seconds"] is None:
+        return "What it took is in the journal of the run."
     told = f"{' and '.join(passes)} passes of the model, " if passes else ""
     return f"{told}{payload['seconds']:,.1f} s."
 

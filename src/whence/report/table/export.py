@@ -6,7 +6,10 @@ from dataclasses import replace
 from io import StringIO
 from typing import Any
 
+from whence.report.latex import escaped as latex_escaped
+from whence.report.latex import table as latex_table
 from whence.report.markdown import escaped, table
+from whence.report.spreadsheet import harmless
 from whence.report.table.grid import (
     CHANCE,
     COSTS,
@@ -37,7 +40,7 @@ def markdown(payload: Mapping[str, Any]) -> str:
     legend = [line.format(**_MARKS) for line in LEGEND]
     parts.append(" ".join([*legend, *([PAIRS_LEGEND] if pairs else []), COSTS_LEGEND]))
     said = [f"Agreement by {line}." for line in agreement(payload)]
-    said += [*notes(payload), *elsewhere(payload), effort(payload)]
+    said += [*notes(payload), *elsewhere(payload), *effort(payload)]
     parts.append("\n".join(f"- {escaped(line)}" for line in said))
     return "\n\n".join(parts) + "\n"
 
@@ -71,72 +74,31 @@ def latex(payload: Mapping[str, Any]) -> str:
     """Write an evaluation in LaTeX, with the rules of booktabs."""
     parts = ["% " + " ".join(headline(payload).split()), "% \\usepackage{booktabs}"]
     for grid in grids(payload, _ACROSS):
-        parts += _latex_table([grid.kind, *_heads(grid)], _latex_rows(grid))
+        parts += latex_table([grid.kind, *_heads(grid)], _latex_rows(grid), {CHANCE})
     pairs = list(pair_grids(payload, _ACROSS))
     for grid in pairs:
-        parts += _latex_table([grid.kind, *_heads(grid)], _latex_rows(grid))
+        parts += latex_table([grid.kind, *_heads(grid)], _latex_rows(grid), {CHANCE})
     cost = [
-        [_latex(name), *(f"{{{_latex(fact)}}}" for fact in facts)]
+        [latex_escaped(name), *(f"{{{latex_escaped(fact)}}}" for fact in facts)]
         for name, *facts in costs(payload)
     ]
-    parts += _latex_table(COSTS, cost)
+    parts += latex_table(COSTS, cost)
     said = [line.format(**_MARKS) for line in LEGEND]
     said += [*([PAIRS_LEGEND] if pairs else []), COSTS_LEGEND]
     said += [f"Agreement by {line}." for line in agreement(payload)]
-    said += [*notes(payload), *elsewhere(payload), effort(payload)]
+    said += [*notes(payload), *elsewhere(payload), *effort(payload)]
     parts += [f"% {' '.join(line.split())}" for line in said]
     return "\n".join(parts) + "\n"
 
 
-def _latex_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return the lines of a table; the row of random explanations stands below a rule."""
-    lines = []
-    for row in rows:
-        lines += ["\\midrule"] if row[0] == CHANCE else []
-        lines.append(_latex_row(row))
-    return [
-        f"\\begin{{tabular}}{{{'l' * len(heads)}}}",
-        "\\toprule",
-        _latex_row([_latex(head) for head in heads]),
-        "\\midrule",
-        *lines,
-        "\\bottomrule",
-        "\\end{tabular}",
-        "",
-    ]
-
-
-def _latex_row(cells: Sequence[str]) -> str:
-    return " & ".join(cells) + " \\\\"
-
-
 def _latex_rows(grid: Grid) -> list[list[str]]:
-    return [[_latex(name), *map(_latex_cell, cells)] for name, cells in grid.rows]
+    return [[latex_escaped(name), *map(_latex_cell, cells)] for name, cells in grid.rows]
 
 
 def _latex_cell(cell: Cell) -> str:
     # A bracket that follows a line break or a macro would be taken for its argument.
-    safe = replace(cell, own=f"{{{_latex(cell.own)}}}", null=_latex(cell.null))
+    safe = replace(cell, own=f"{{{latex_escaped(cell.own)}}}", null=latex_escaped(cell.null))
     return _marked(safe, "\\textbf{}".format, "$^\\circ$")
-
-
-_LATEX = {
-    "\\": "\\textbackslash{}",
-    "~": "\\textasciitilde{}",
-    "^": "\\textasciicircum{}",
-    "↑": "$\\uparrow$",
-    "↓": "$\\downarrow$",
-    "°": "$^\\circ$",
-    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
-}
-
-
-def _latex(text: str) -> str:
-    """Escape what LaTeX would read as something else; a minus becomes a real one."""
-    return "".join(
-        "$-$" if sign == "-" and text[i + 1 : i + 2].isdigit() else _LATEX.get(sign, sign)
-        for i, sign in enumerate(text)
-    )
 
 
 _CELLS = (
@@ -205,10 +167,5 @@ def _separated(heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     stream = StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(heads)
-    writer.writerows([_harmless(value) for value in row] for row in rows)
+    writer.writerows([harmless(value) for value in row] for row in rows)
     return stream.getvalue()
-
-
-def _harmless(value: Any) -> Any:
-    """Keep a spreadsheet from running a text as a formula; numbers stay as they are."""
-    return f"'{value}" if isinstance(value, str) and value[:1] in "=+-@\t\r\n" and value else value

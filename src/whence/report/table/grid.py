@@ -123,11 +123,12 @@ def costs(payload: Mapping[str, Any]) -> list[tuple[str, str, str, str, str]]:
     rows = []
     for one in payload["methods"]:
         explained = f"{one['explained']} of {payload['examples']['given']}"
-        if one["seconds"] is None:
-            rows.append((one["method"], "-", "-", "-", explained))
-            continue
-        passes = [_passes(one[what], one["explained"]) for what in ("forward", "backward")]
-        rows.append((one["method"], _seconds(one["seconds"]), *passes, explained))
+        passes = [
+            _passes(one[what], one["explained"]) if one[what] else "-"
+            for what in ("forward", "backward")
+        ]
+        seconds = _seconds(one["seconds"]) if one["seconds"] else "-"
+        rows.append((one["method"], seconds, *passes, explained))
     return rows
 
 
@@ -222,13 +223,16 @@ def headline(payload: Mapping[str, Any]) -> str:
     )
 
 
-def effort(payload: Mapping[str, Any]) -> str:
-    """Say what it took."""
-    calls = payload["calls"]
-    return (
-        f"{calls['forward']:,} forward and {calls['backward']:,} backward passes of the model in all, "
-        f"{payload['seconds']:.1f} s."
-    )
+def effort(payload: Mapping[str, Any]) -> list[str]:
+    """Say what it took, where that is known."""
+    calls, seconds = payload["calls"], payload["seconds"]
+    took = [] if seconds is None else [f"{seconds:,.1f} s"]
+    if calls is not None:
+        took.insert(
+            0,
+            f"{calls['forward']:,} forward and {calls['backward']:,} backward passes of the model in all",
+        )
+    return [", ".join(took) + "."] if took else []
 
 
 def agreement(payload: Mapping[str, Any]) -> list[str]:

@@ -1,6 +1,6 @@
 """The table of an evaluation for a notebook and as a page: every piece of text escaped."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
@@ -24,9 +24,9 @@ from whence.report.table.pairs import PAIRS_LEGEND, elsewhere, pair_grids
 from whence.report.table.plot import plot
 
 _ACROSS = 4
-_STYLE = """.whence td.chance, .whence tr.chance td { color: var(--dim); }
+STYLE = """.whence td.chance, .whence tr.chance td { color: var(--dim); }
 .whence .wide { overflow-x: auto; }
-.whence svg { max-width: 100%; min-width: 40rem; height: auto; }"""
+.whence svg { max-width: max(100%, 40rem); height: auto; }"""
 
 
 def page(*payloads: dict[str, Any]) -> str:
@@ -36,26 +36,31 @@ def page(*payloads: dict[str, Any]) -> str:
 
 def fragment(payload: dict[str, Any], answer: str = "", plan: str = "") -> str:
     """Return a piece of HTML for a notebook cell, below an answer that stands on it and its plan, if there are."""
+    above = [
+        f"<p><strong>{escape(answer)}</strong></p>" if answer else "",
+        f'<p class="dim">{escape(plan)}</p>' if plan else "",
+        f"<h2>{escape(headline(payload))}</h2>",
+    ]
+    inside = "\n".join([*above, body(payload), provenance(payload)])
+    return notebook(f"<section>{inside}</section>", STYLE)
+
+
+def body(payload: Mapping[str, Any]) -> str:
+    """Return the drawing, the tables and all that is said about them, to stand below a heading."""
     legend = [line.format(best="Bold", chance="°") for line in LEGEND]
     pairs = list(pair_grids(payload, _ACROSS))
     legend += [*([PAIRS_LEGEND] if pairs else []), COSTS_LEGEND]
     said = [f"Agreement by {line}." for line in agreement(payload)]
-    body = [
-        "<section>",
-        f"<p><strong>{escape(answer)}</strong></p>" if answer else "",
-        f'<p class="dim">{escape(plan)}</p>' if plan else "",
-        f"<h2>{escape(headline(payload))}</h2>",
+    parts = [
         f'<div class="wide">{plot(payload, titled=False)}</div>',
         *(_table(grid) for grid in grids(payload, _ACROSS)),
         *(_table(grid) for grid in pairs),
         _rows([COSTS], costs(payload)),
         *(f'<p class="dim">{escape(line)}</p>' for line in [*legend, *said]),
         *(f"<p>{escape(line)}</p>" for line in notes(payload)),
-        *(f'<p class="dim">{escape(line)}</p>' for line in [*elsewhere(payload), effort(payload)]),
-        provenance(payload),
-        "</section>",
+        *(f'<p class="dim">{escape(line)}</p>' for line in [*elsewhere(payload), *effort(payload)]),
     ]
-    return notebook("\n".join(body), _STYLE)
+    return "\n".join(parts)
 
 
 def _table(grid: Grid) -> str:

@@ -64,7 +64,7 @@ class Sheet:
             yield write(f"Agreement by {line}.", "dim")
         for line in notes(payload):
             yield write(line, "yellow")
-        for line in [*elsewhere(payload), effort(payload)]:
+        for line in [*elsewhere(payload), *effort(payload)]:
             yield write(line, "dim")
 
 

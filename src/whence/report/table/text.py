@@ -33,7 +33,7 @@ def plain(payload: Mapping[str, Any], across: int = 3) -> str:
     lines += [COSTS_LEGEND]
     lines += [f"Agreement by {line}." for line in agreement(payload)]
     lines += [*notes(payload), *elsewhere(payload)]
-    return "\n".join([*lines, effort(payload)])
+    return "\n".join([*lines, *effort(payload)])
 
 
 def _table(grid: Grid) -> list[str]:
