@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from whence.core.errors import WhenceError
     from whence.evaluation import evaluate, recommend
     from whence.explainer import Explainer, Explanation, Generation, load
+    from whence.run.call import run
+    from whence.run.plan import Plan
+    from whence.run.results import Run
     from whence.training import train_attention
     from whence.widget import workbench
 
@@ -28,6 +31,8 @@ __all__ = [
     "Explainer",
     "Explanation",
     "Generation",
+    "Plan",
+    "Run",
     "WhenceError",
     "__version__",
     "audit",
@@ -35,6 +40,7 @@ __all__ = [
     "evaluate",
     "load",
     "recommend",
+    "run",
     "train_attention",
     "workbench",
 ]
@@ -45,12 +51,15 @@ _HOME = {
     "Explainer": "whence.explainer",
     "Explanation": "whence.explainer",
     "Generation": "whence.explainer",
+    "Plan": "whence.run.plan",
+    "Run": "whence.run.results",
     "WhenceError": "whence.core.errors",
     "audit": "whence.audit",
     "compare": "whence.comparison",
     "evaluate": "whence.evaluation",
     "load": "whence.explainer",
     "recommend": "whence.evaluation",
+    "run": "whence.run.call",
     "train_attention": "whence.training",
     "workbench": "whence.widget",
 }

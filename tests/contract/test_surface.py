@@ -53,6 +53,14 @@ def test_the_room_of_audits_can_be_called_whoever_imported_it():
         whence.audit("reviews", ["a film", "another film"], site="nowhere")
 
 
+def test_a_run_can_be_called_whatever_was_imported():
+    import whence.run.plan
+
+    assert "retry_failed" in inspect.signature(whence.run).parameters
+    with pytest.raises(whence.WhenceError, match="There is no folder for the results"):
+        whence.run(whence.run.plan.Plan("reviews", "reviews.tsv"))
+
+
 def test_the_public_names():
     assert whence.__all__ == [
         "Audit",
@@ -60,6 +68,8 @@ def test_the_public_names():
         "Explainer",
         "Explanation",
         "Generation",
+        "Plan",
+        "Run",
         "WhenceError",
         "__version__",
         "audit",
@@ -67,6 +77,7 @@ def test_the_public_names():
         "evaluate",
         "load",
         "recommend",
+        "run",
         "train_attention",
         "workbench",
     ]

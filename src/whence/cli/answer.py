@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import NoReturn, ParamSpec
 
+from whence.cli.interrupt import Terminated
 from whence.core.errors import CannotWrite, OutOfMemory, WhenceError
 
 P = ParamSpec("P")
@@ -22,7 +23,8 @@ def answering(command: Callable[P, None]) -> Callable[P, None]:
         except WhenceError as error:
             _refuse(error)
         except KeyboardInterrupt as interrupt:
-            _leave(str(interrupt) or "interrupted; nothing was left half-written.", 130)
+            status = 143 if isinstance(interrupt, Terminated) else 130
+            _leave(str(interrupt) or "interrupted; nothing was left half-written.", status)
         except BrokenPipeError:
             raise
         except OSError as error:

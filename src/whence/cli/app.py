@@ -67,6 +67,12 @@ Results = Annotated[
         "times.",
     ),
 ]
+Runs = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR", help="A run, or a folder of runs, to read; also while they are written."
+    ),
+]
 Seconds = Annotated[float, typer.Option(min=1, help="How long a question may wait for its answer.")]
 
 
@@ -79,6 +85,7 @@ def app(
     host: Host = "127.0.0.1",
     allow_load: AllowLoad = False,
     results: Results = None,
+    runs: Runs = None,
     device: asking.Device = None,
     dtype: asking.Dtype = None,
     seconds: Seconds = 120,
@@ -94,6 +101,8 @@ def app(
         whence app --model path/to/model --data reviews.tsv
 
         whence app --compare reviews-base reviews
+
+        whence app --runs runs
     """
     with _listen(host, port) as listening:
         with importing():
@@ -108,6 +117,7 @@ def app(
                 compare=pair,
                 data=tuple(data or ()),
                 results=tuple(results or ()),
+                runs=runs,
                 host=host,
                 port=listening.getsockname()[1],
                 token=None if host in LOOPBACK else secrets.token_urlsafe(24),

@@ -18,10 +18,14 @@ from whence.cli import (
     explain,
     listing,
     recommend,
+    report,
+    runs,
     train_attention,
     trust,
 )
+from whence.cli import run as work
 from whence.cli.answer import answering
+from whence.cli.store import store
 
 _INTRO = """Why did the model say that, and can I believe the answer?
 
@@ -63,6 +67,12 @@ See what fine-tuning changed:
 
     whence compare path/to/pre-trained path/to/fine-tuned --data reviews.tsv --html changed.html
 
+Explain and test a whole data set, on one machine or many, in a folder that survives anything:
+
+    whence run --model path/to/model --data reviews.tsv --methods attcat,rollout --metrics faithfulness --out results
+
+    whence report results --html report.html
+
 See what there is, and what works on your model:
 
     whence list methods
@@ -86,12 +96,16 @@ app.command("recommend")(answering(recommend.recommend))
 app.command("audit")(answering(audit.audit))
 app.command("compare")(answering(compare.compare))
 app.command("train-attention")(answering(train_attention.train_attention))
+app.command("run")(answering(work.run))
+app.command("runs")(answering(runs.runs))
+app.command("report")(answering(report.report))
 listed = typer.Typer(help="List methods, metrics, experiments and models.", no_args_is_help=True)
 listed.command("methods")(answering(listing.methods))
 listed.command("metrics")(answering(listing.metrics))
 listed.command("experiments")(answering(listing.experiments))
 listed.command("models")(answering(listing.models))
 app.add_typer(listed, name="list")
+app.add_typer(store, name="store")
 app.command("doctor")(answering(doctor.doctor))
 
 

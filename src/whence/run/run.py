@@ -1,0 +1,234 @@
+"""Explain, test and audit a data set, so that nothing is lost whatever happens.
+
+The order of events: the plan is checked without loading anything; the folder is locked; the workers load the model;
+the folder is asked whether it belongs to this plan; the cost is estimated; then windows are opened one by one, what
+is missing of them goes to the workers as tasks, and what comes back is written at once; at last attention is audited.
+"""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from whence.core.errors import BadPlan, CannotWrite, NoHead
+from whence.data.source import Source, source
+from whence.run.backends import Backend
+from whence.run.backends import backend as chosen_backend
+from whence.run.choice import chosen, elsewhere
+from whence.run.chunks import Window, windows
+from whence.run.cost import Estimate, estimated
+from whence.run.plan import Manner, Plan
+from whence.run.plan.settle import settled, unreadable
+from whence.run.results import Run
+from whence.run.store import Held, Store
+from whence.run.task import Done, Identity, Item, Task
+from whence.run.watch import Opened, Silent, Watch
+
+
+def run(
+    plan: Plan,
+    out: str | Path,
+    manner: Manner = Manner(),  # noqa: B008 - it cannot be changed
+    *,
+    retry_failed: bool = False,
+    watch: Watch | None = None,
+) -> Run:
+    """Do what a plan says and is not yet done in the folder `out`, and return what is there in the end."""
+    watch = Silent() if watch is None else watch
+    data, plan = checked(plan)
+    check_folder(out)
+    with Store.locked(out) as store:
+        try:
+            with chosen_backend(plan, manner) as workers:
+                _worked(plan, data, manner, store, workers, retry_failed, watch)
+            if plan.audit and (plan.shard is None or plan.shard[0] == 1):
+                from whence.run.audits import audited  # few runs have one, and it brings a lot
+
+                audited(plan, manner, data, store, watch, retry_failed)
+            store.finish()
+        except KeyboardInterrupt:
+            watch.interrupted()
+            raise
+    return Run(out)
+
+
+def _worked(
+    plan: Plan,
+    data: Source,
+    manner: Manner,
+    store: Store,
+    workers: Backend,
+    retry_failed: bool,
+    watch: Watch,
+) -> None:
+    """Explain and test everything that is missing."""
+    identity = workers.identity
+    check_fits(identity, data)
+    store.begin(plan, identity, data.facts())
+    watch.start(plan, told(data), identity, workers.size)
+    cost = estimated(plan, data, workers, store)
+    store.journal("start", {**_session(manner, workers), "rows": cost.rows, "examples": cost.own})
+    watch.estimate(cost)
+    work = _Work(plan, data, store, identity, retry_failed, watch)
+    try:
+        for done in workers.map(work.tasks()):
+            store.add(done)
+            watch.done(done)
+            work.finished(done)
+    except KeyboardInterrupt:
+        watch.interrupted()  # before the workers are ended, which another one must not disturb
+        raise
+
+
+def estimate(
+    plan: Plan,
+    out: str | Path | None = None,
+    manner: Manner = Manner(),  # noqa: B008 - it cannot be changed
+    watch: Watch | None = None,
+) -> Estimate:
+    """Say what a run would take, and write nothing at all."""
+    watch = Silent() if watch is None else watch
+    data, plan = checked(plan)
+    if out is not None:
+        check_folder(out)
+    store = None if out is None else Store.reading(out)
+    with chosen_backend(plan, manner) as workers:
+        check_fits(workers.identity, data)
+        watch.start(plan, told(data), workers.identity, workers.size)
+        found = estimated(plan, data, workers, store)
+    watch.estimate(found)
+    return found
+
+
+def checked(plan: Plan) -> tuple[Source, Plan]:
+    """Open the data and settle the plan: whatever is wrong with them is said before a model is loaded."""
+    data = source(plan.data, text=plan.text, pair=plan.pair, label=plan.label)
+    return data, settled(plan, data)
+
+
+def told(data: Source) -> str:
+    """Say in one line what is read, and what of it was guessed."""
+    facts = data.facts()
+    seen = {"text": "picture"} if facts["pictures"] else {}
+    taken = [f"{seen.get(role, role)} from {name!r}" for role, name in facts["columns"].items()]
+    guessed = ", ".join(map(str, facts["guessed"]))
+    return ", ".join([data.name, *taken]) + (f" (guessed: {guessed})" if guessed else "")
+
+
+def check_folder(out: str | Path) -> None:
+    """Find out before the work that results cannot be written there."""
+    out = Path(out)
+    if out.exists() and not out.is_dir():
+        raise CannotWrite(f"Cannot write to {str(out)!r}: it is a file. Give a folder: --out DIR.")
+    there = next(one for one in (out.absolute(), *out.absolute().parents) if one.exists())
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise CannotWrite(
+            f"Cannot write to {str(out)!r}: no permission. Give a folder that you may write to: --out DIR."
+        )
+
+
+def check_fits(identity: Identity, data: Source) -> None:
+    """Refuse data that the model cannot take: every row would fail, and texts be taken for names of pictures."""
+    name, takes = identity.model.get("name"), identity.model.get("modality", "both")
+    if identity.model.get("task") == "none":
+        raise NoHead(
+            f"{name!r} is a {identity.model.get('class')}: it has no head that whence knows, so there is no "
+            "prediction to explain. Give a model for a task, such as one that classifies."
+        )
+    given = "picture" if data.facts()["pictures"] else "text"
+    if takes not in ("both", given):
+        raise BadPlan(
+            f"{data.name} has {given}s, and {name!r} takes {takes}s. Give another model, or other data."
+        )
+
+
+def _session(manner: Manner, workers: Backend) -> dict[str, Any]:
+    return {
+        "backend": manner.backend,
+        "device": manner.device,
+        "workers": workers.size,
+        "batch_size": manner.batch_size,
+    }
+
+
+class _Work:
+    """What is left to do: windows are opened as workers need them, and closed when their last chunk is in."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        data: Source,
+        store: Store,
+        identity: Identity,
+        retry_failed: bool,
+        watch: Watch,
+    ) -> None:
+        self._plan, self._data, self._store = plan, data, store
+        self._identity, self._retry, self._watch = identity, retry_failed, watch
+        self._open: dict[int, tuple[Window, set[int]]] = {}  # by number, with the chunks to come
+
+    def tasks(self) -> Iterator[Task]:
+        """Yield what is missing; a window of which nothing is missing is closed at once."""
+        for window in windows(chosen(self._data, self._plan), tested=bool(self._plan.metrics)):
+            if window.bad and self._plan.bad_rows == "fail":
+                raise unreadable(window.bad[0])
+            held = self._store.held(window)
+            opened = self._opened(window, held)
+            self._watch.window(opened)
+            self._open[window.number] = (window, {task.chunk for task in opened.missing})
+            if not opened.missing:
+                self._close(window)
+            yield from opened.missing
+
+    def finished(self, done: Done) -> None:
+        """Count a chunk of a window, and close the window after the last."""
+        window, left = self._open[done.window]
+        left.remove(done.chunk)
+        if not left:
+            self._close(window)
+
+    def _close(self, window: Window) -> None:
+        self._store.commit(window)
+        del self._open[window.number]
+
+    def _opened(self, window: Window, held: Held) -> Opened:
+        """Find out what is missing of a window: a task for each chunk of it that lacks something."""
+        own = [
+            (n, items)
+            for n, items in enumerate(window.chunks)
+            if not elsewhere(self._plan, window.number, n)
+        ]
+        here, failed = (
+            dict.fromkeys(self._identity.explained, 0),
+            dict.fromkeys(self._identity.explained, 0),
+        )
+        missing: list[Task] = []
+        empty = not held  # as of most windows of a new run, and then no key need be computed
+        for number, items in own:
+            lacks = {
+                name: [i for i in items if empty or self._lacks(i, name, held)] for name in here
+            }
+            methods = tuple(name for name, some in lacks.items() if some)
+            rows = {item.row: item for some in lacks.values() for item in some}
+            if methods:
+                task = Task(
+                    window.number, number, tuple(rows[row] for row in sorted(rows)), methods
+                )
+                missing.append(task)
+            for name in here:
+                kept = [item for item in items if name not in methods or item.row not in rows]
+                here[name] += len(kept)
+                failed[name] += sum(self._failed(item, name, held) for item in kept)
+        examples = sum(len(items) for _, items in own)
+        return Opened(window.number, examples, len(window.bad), here, failed, missing)
+
+    def _lacks(self, item: Item, method: str, held: Held) -> bool:
+        settings = (self._identity.explained[method], *self._identity.tested[method].values())
+        return any(
+            held.lacks(item.row, self._identity.key(one, item), self._retry) for one in settings
+        )
+
+    def _failed(self, item: Item, method: str, held: Held) -> bool:
+        """Say whether there is an explanation, and it is a failure: one to be had again, if that were asked for."""
+        key = self._identity.key(self._identity.explained[method], item)
+        return held.lacks(item.row, key, True) and not held.lacks(item.row, key, False)

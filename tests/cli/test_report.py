@@ -1,0 +1,90 @@
+"""`whence report` as a stranger meets it."""
+
+import json
+
+import pytest
+
+import whence
+from tests import reports, stores
+from whence.run.results.summary import RunReport
+
+
+@pytest.fixture(autouse=True)
+def wide(monkeypatch):
+    """Nothing is folded where a test looks for it."""
+    monkeypatch.setenv("COLUMNS", "400")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Return a folder with two runs over the same data, and one over other data."""
+    found, explainer = tmp_path_factory.mktemp("runs"), whence.load("reviews")
+    data = reports.written(found)
+    other = reports.written(found, [("something else", "1")], "other.tsv")
+    few = {"methods": ("attcat", "rollout"), "metrics": ("sufficiency",)}
+    reports.made(found / "one", data, explainer, **few)
+    reports.made(found / "two", data, explainer, **few, params={"rollout.residual": 0.9})
+    reports.made(found / "other", other, explainer, **few)
+    return found
+
+
+def test_a_run(run, folder, tmp_path):
+    files = [tmp_path / name for name in ("r.html", "r.md", "r.tex")]
+    status, out, err = run(
+        "report", folder / "one", "--html", files[0], "--md", files[1], "--latex", files[2]
+    )
+    assert status == 0
+    for said in (
+        "reviews on reviews.tsv",
+        "sufficiency",
+        "chance",
+        "[",
+        "Fared worst",
+        "whence run --model reviews",
+    ):
+        assert said in out
+    assert [line.split()[-1] for line in err.splitlines()] == [str(path) for path in files]
+    html, markdown, latex = (path.read_text() for path in files)
+    assert html.startswith("<!doctype html>")
+    assert "<script" not in html
+    assert "| `attcat` |" in markdown
+    assert "\\toprule" in latex
+
+
+def test_json(run, folder):
+    status, out, err = run("report", folder / "one", "--json")
+    assert (status, err) == (0, "")
+    payload = json.loads(out)
+    assert (payload["kind"], payload["version"], payload["state"]) == ("run", 1, "complete")
+    assert RunReport.from_dict(payload).evaluation.cell("attcat", "sufficiency").value.n == 8
+
+
+def test_two_runs(run, folder, tmp_path):
+    status, out, _ = run("report", folder / "one", folder / "two", "--html", tmp_path / "two.html")
+    assert status == 0
+    assert "one and two" in out
+    assert "rollout.residual" in out
+    assert "two runs compared" in (tmp_path / "two.html").read_text()
+
+
+def test_bad_folders(run, folder, tmp_path):
+    for where, said in ((tmp_path / "nowhere", "is no folder"), (tmp_path, "holds no run")):
+        status, out, err = run("report", where)
+        assert (status, out) == (42, "")
+        assert said in err
+        assert "bad-store" in err
+    status, _, err = run("report", folder / "one", folder / "other")
+    assert status == 13
+    assert "no example in common" in err
+    status, _, err = run("report", folder / "one", "--html", tmp_path / "no" / "r.html")
+    assert status == 40
+    assert "no folder" in err
+
+
+def test_an_empty_run(run, tmp_path):
+    out = stores.filled(tmp_path / "out", windows=())
+    status, said, err = run("report", out)
+    assert (status, err) == (0, "")
+    assert "0 examples" in said
+    assert "No example is explained" in said
+    assert "the plan has no metrics" not in said

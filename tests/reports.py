@@ -1,0 +1,351 @@
+"""Runs for tests of what is said about them: small real ones, and reports made by hand with every case at once."""
+
+import copy
+from dataclasses import replace
+from pathlib import Path
+
+from tests import audits
+from whence.data.source import source
+from whence.run.chunks import windows
+from whence.run.plan import Manner, Plan
+from whence.run.results import Run
+from whence.run.store import Store
+from whence.run.task import Task
+from whence.run.worker import Worker
+
+# In the order of their lengths, so that a run puts them into batches as `evaluate` does, to the bit.
+ROWS = [
+    ("a gripping film", "1"),
+    ("a dull and slow film", "0"),
+    ("not a bad film at all", "1"),
+    ("the plot is thin and slow", "0"),
+    ("a warm and funny story to see", "1"),
+    ("the jokes are worse than the plot", "0"),
+    ("beautifully acted and never too long", "1"),
+    ("far too long, and the actors are tired", "0"),
+]
+METHODS = ("attcat", "rollout", "gradient")
+METRICS = ("comprehensiveness", "sufficiency", "loo_correlation")
+
+
+def written(folder, rows=ROWS, name="reviews.tsv"):
+    """Write a data set."""
+    path = Path(folder) / name
+    path.write_text("sentence\tlabel\n" + "".join(f"{text}\t{label}\n" for text, label in rows))
+    return path
+
+
+def made(out, data, explainer, commit=True, spoil=None, **asked):
+    """Do a run on a model that is loaded already. `spoil` may change what the worker gives."""
+    plan = Plan(
+        **{"model": "reviews", "data": str(data), "methods": METHODS, "metrics": METRICS, **asked}
+    )
+    worker, rows = Worker(plan, Manner(), explainer), source(str(data))
+    with Store.locked(out) as store:
+        store.begin(plan, worker.identity, rows.facts())
+        for window in windows(rows):
+            for chunk, items in enumerate(window.chunks):
+                done = worker.do(Task(window.number, chunk, items, plan.methods))
+                store.add(done if spoil is None else replace(done, records=spoil(done.records)))
+            if commit:
+                store.commit(window)
+        if commit:
+            store.finish()
+    return Run(out)
+
+
+EVIL = "<img src=x onerror=alert(1)>"
+LEFT_TO_RIGHT = "‮abc"
+
+
+def interval(mean, low=None, high=None, n=40):
+    return {"mean": mean, "low": low, "high": high, "n": n}
+
+
+def explained(
+    method="attcat", words=("a", "dull", "film"), scores=(0.1, -0.9, 0.2), label="negative"
+):
+    """Return the payload of an explanation, as a run keeps it."""
+    text = " ".join(words)
+    tokens, spans, at = [_token("[CLS]", None)], [], 0
+    for place, word in enumerate(words):
+        tokens.append(_token(word, at))
+        spans.append(
+            {"text": word, "start": at, "end": at + len(word), "segment": 0, "tokens": [place + 1]}
+        )
+        at += len(word) + 1
+    return {
+        "version": 1,
+        "model": {"name": "reviews", "class": "BertForSequenceClassification"},
+        "input": {"text": text, "pair": None, "dropped": 0},
+        "tokens": tokens,
+        "words": spans,
+        "prediction": {
+            "label": label,
+            "index": 0,
+            "probability": 0.93,
+            "probabilities": {label: 0.93},
+            "logits": [],
+        },
+        "target": {"label": label, "index": 0, "against": None, "of": "logit"},
+        "read": [],
+        "explanations": [
+            {
+                "method": method,
+                "params": {},
+                "signed": True,
+                "scores": [0.0, *scores],
+                "word_scores": list(scores),
+                "axioms": {},
+                "passes": {"forward": 1, "backward": 1},
+                "seconds": None,
+                "dtype": "float64",
+            }
+        ],
+        "provenance": {},
+    }
+
+
+def _token(text, start):
+    end = None if start is None else start + len(text)
+    return {
+        "text": text,
+        "start": start,
+        "end": end,
+        "segment": 0,
+        "special": start is None,
+        "id": 7,
+    }
+
+
+def extreme(which="best", method="attcat", **facts):
+    return {
+        "which": which,
+        "method": method,
+        "metric": "comprehensiveness",
+        "value": 0.81,
+        "null": 0.22,
+        "direction": "higher",
+        "row": 3,
+        "id": "line 5",
+        "label": "0",
+        "says": [],
+        "explained": explained(method),
+        **facts,
+    }
+
+
+def run(evaluation=None, **changes):
+    """Return the payload of a report; `evaluation` is one of whence.evaluate."""
+    found = {
+        "version": 1,
+        "kind": "run",
+        "name": "out",
+        "state": "complete",
+        "examples": 40,
+        "total": 40,
+        "advice": "Use attcat: on 40 examples it beats random explanations.",
+        "damage": [],
+        "model": {
+            "name": "reviews",
+            "revision": None,
+            "class": "BertForSequenceClassification",
+            "fingerprint": "f00d",
+            "labels": ["negative", "positive"],
+            "dtype": "float32",
+            "tokenizer": "beef",
+        },
+        "data": {
+            "name": "reviews.tsv",
+            "kind": "tsv",
+            "columns": {"text": "sentence", "label": "label"},
+            "guessed": ["text"],
+            "bad": {
+                "count": 2,
+                "first": [{"row": 7, "where": "line 9", "why": "It has 1 field, not 2."}],
+            },
+        },
+        "setting": {
+            "remove": "mask",
+            "unit": "token",
+            "rankings": 5,
+            "seed": 0,
+            "target": None,
+            "truncate": True,
+        },
+        "methods": ["attcat", "rollout"],
+        "metrics": ["comprehensiveness", "sufficiency"],
+        "predictions": {
+            "classes": {"negative": 22, "positive": 18},
+            "accuracy": interval(0.925, 0.825, 1.0),
+            "majority": 0.55,
+        },
+        "evaluation": evaluation,
+        "plots": [
+            {
+                "kind": "histogram",
+                "title": "Gain over random explanations by comprehensiveness",
+                "x": "gain",
+                "edges": [-0.5, 0.0, 0.5, 1.0],
+                "threshold": 0.0,
+                "series": [
+                    {"name": "attcat", "counts": [4, 16, 20], "n": 40},
+                    {"name": "rollout", "counts": [20, 18, 2], "n": 40},
+                ],
+            }
+        ],
+        "extremes": [
+            extreme(),
+            extreme("worst", value=-0.1),
+            extreme("disagreed", says=["By Kendall's tau-b -0.4."]),
+        ],
+        "failures": [
+            {
+                "method": "rollout",
+                "error": "not-finite",
+                "why": "The scores are not finite.",
+                "count": 1,
+                "first": ["line 12"],
+            }
+        ],
+        "audit": audits.audit(),
+        "not_audited": [{"name": "adversarial", "why": "It was not made yet."}],
+        "provenance": {"whence": "0.1", "torch": "2.13", "code": "c0de"},
+        "settings": {
+            "00112233aabbccdd": {
+                "kind": "explanation",
+                "method": "attcat",
+                "params": {},
+                "code": "c0de",
+            },
+            "99112233aabbccdd": {
+                "kind": "test",
+                "method": "attcat",
+                "metric": "comprehensiveness",
+                "seed": 0,
+            },
+        },
+        "sessions": [
+            {
+                "began": "2026-01-01 10:00",
+                "seconds": 12.5,
+                "workers": "2 processes",
+                "tasks": 3,
+                "with": {"device": "cpu"},
+            }
+        ],
+        "reproduce": {
+            "plan": 'model = "reviews"\ndata = "reviews.tsv"\n',
+            "command": "whence run --model reviews --data reviews.tsv --out out",
+        },
+    }
+    return {**found, **changes}
+
+
+def runs(**changes):
+    """Return the payload of two runs compared."""
+    side = {
+        "name": "first",
+        "state": "complete",
+        "examples": 40,
+        "total": 40,
+        "damage": [],
+        "data": "reviews.tsv",
+        "model": {"name": "reviews", "class": "BertForSequenceClassification", "dtype": "float32"},
+    }
+    found = {
+        "version": 1,
+        "kind": "runs",
+        "sentence": "On 38 examples of both, the second run is better in 1 of 2 comparisons, and worse in none.",
+        "a": side,
+        "b": {
+            **side,
+            "name": "second",
+            "state": "running",
+            "examples": 38,
+            "total": 40,
+            "damage": ["1 file is damaged."],
+        },
+        "data": {"shared": 38, "only_a": 2, "only_b": 0},
+        "only": {"a": [], "b": ["lime"]},
+        "differences": [{"what": "model.fingerprint", "a": "f00d", "b": "feed"}],
+        "gains": [
+            {
+                "method": "attcat",
+                "metric": "comprehensiveness",
+                "direction": "higher",
+                "a": interval(0.5, 0.4, 0.6, 38),
+                "b": interval(0.7, 0.6, 0.8, 38),
+                "gain": interval(0.2, 0.1, 0.3, 38),
+                "null_a": interval(0.2, 0.1, 0.25, 38),
+                "null_b": interval(0.22, 0.1, 0.25, 38),
+                "p": 0.0004,
+                "enough": True,
+                "verdict": "better",
+            },
+            {
+                "method": "rollout",
+                "metric": "sufficiency",
+                "direction": "lower",
+                "a": None,
+                "b": None,
+                "gain": None,
+                "null_a": None,
+                "null_b": None,
+                "p": None,
+                "enough": False,
+                "verdict": "not tested in both",
+            },
+        ],
+        "comparisons": 1,
+        "needed": 6,
+        "agreement": [
+            {
+                "method": "attcat",
+                "tau": interval(0.31, 0.2, 0.4, 38),
+                "null": interval(0.01, -0.05, 0.05, 38),
+                "equal": 0,
+                "why": None,
+            },
+            {
+                "method": "rollout",
+                "tau": None,
+                "null": None,
+                "equal": 0,
+                "why": "No example has the same tokens in both.",
+            },
+        ],
+        "predictions": {
+            "same": interval(0.95, 0.87, 1.0, 38),
+            "changed": 2,
+            "accuracy_a": interval(0.9, 0.8, 1.0, 38),
+            "accuracy_b": None,
+            "first": [
+                {
+                    "id": "line 4",
+                    "a": "negative",
+                    "b": "positive",
+                    "label": "1",
+                    "text": "not a bad film",
+                }
+            ],
+        },
+        "apart": [{"method": "attcat", "tau": -0.6, "a": extreme(), "b": extreme(which="worst")}],
+    }
+    return {**found, **changes}
+
+
+def hostile(payload, evil=EVIL):
+    """Return a payload with something evil in every text that comes from outside."""
+
+    def spoiled(value, key=""):
+        if isinstance(value, dict):
+            return {name: spoiled(one, name) for name, one in value.items()}
+        if isinstance(value, list):
+            return [spoiled(one, key) for one in value]
+        return evil if isinstance(value, str) and key not in _KEPT else value
+
+    return spoiled(copy.deepcopy(payload))
+
+
+_KEPT = {"kind", "state", "which", "direction", "verdict", "answer", "of"}

@@ -1,0 +1,54 @@
+"""Tasks for workers: examples numbered as rows of a data set, and what a worker makes of them."""
+
+from whence.data.examples import examples
+from whence.run.keys import example_digest
+from whence.run.plan import Manner, Plan
+from whence.run.task import Item, Task
+from whence.run.worker import Worker
+
+TEXTS = [
+    "a gripping, beautifully acted film",
+    "the plot is thin and the jokes are worse",
+    "not a bad film at all",
+    "dull, slow and far too long",
+    "a warm and funny story that never tires",
+    "i wanted to like it and could not",
+    "good",
+    "one of the best films of the year",
+]
+
+
+def items(given=TEXTS, first=0):
+    """Number examples from `first` on."""
+    return tuple(
+        Item(row, str(row), one, example_digest(one))
+        for row, one in enumerate(examples(given), first)
+    )
+
+
+def plan(**changed):
+    """Make a plan for a model that is given to the worker."""
+    return Plan(
+        **{
+            "model": "reviews",
+            "data": "some.tsv",
+            "methods": ("attcat", "leave_one_out"),
+            **changed,
+        }
+    )
+
+
+def done(explainer, given=TEXTS, manner=Manner(), **changed):  # noqa: B008 - it cannot be changed
+    """Let a worker do all examples as one task."""
+    worker = Worker(plan(**changed), manner, explainer)
+    some = given if given and isinstance(given[0], Item) else items(given)
+    return worker.do(Task(0, 0, tuple(some), tuple(worker.identity.explained)))
+
+
+def table(found, name):
+    """Return the rows of a table, by row of the data, method and metric."""
+    return {
+        (row["row"], row["method"], row.get("metric")): row
+        for row in found.records
+        if row["table"] == name
+    }

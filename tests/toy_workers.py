@@ -1,0 +1,102 @@
+"""Workers without a model, which do what their task says: work, wait, raise or die."""
+
+import faulthandler
+import os
+import signal
+import time
+from pathlib import Path
+
+from whence.core.errors import UnknownModel
+from whence.data.examples import Example
+from whence.run.plan import Manner, Plan
+from whence.run.task import Done, Identity, Item, Task
+
+SETTING = "0123456789abcdef"
+
+
+def identity(code: str = "c0de") -> Identity:
+    """Return who the workers here are."""
+    return Identity(
+        model={"name": "toy", "fingerprint": "f00d"},
+        code=code,
+        settings={SETTING: {"method": "toy"}},
+        explained={"toy": SETTING},
+        tested={"toy": {}},
+    )
+
+
+class Toy:
+    """Does what the first word of a text says; any other word is done at once."""
+
+    def __init__(self, plan: Plan, manner: Manner) -> None:
+        self.identity = identity()
+
+    def do(self, task: Task) -> Done:
+        """Do what the texts say, one after the other."""
+        records = []
+        for item in task.items:
+            word, _, rest = item.example.texts[0].partition(" ")
+            if word == "die" or (word == "once" and not Path(rest).exists()):
+                Path(rest or os.devnull).touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+            if word == "lost" and not Path(rest).exists():
+                Path(rest).touch()
+                raise RuntimeError("CUDA error: an illegal memory access was encountered")
+            if word == "raise":
+                raise ValueError("as it was told")
+            time.sleep({"slow": 0.1, "forever": 600}.get(word, 0))
+            records.append(
+                {
+                    "row": item.row,
+                    "alone": len(task.items) == 1,
+                    "pid": os.getpid(),
+                    "threads": os.environ.get("OMP_NUM_THREADS"),
+                }
+            )
+        costs = {"toy": {"seconds": 1.0, "forward": float(len(task.items))}}
+        return Done(task.window, task.chunk, records, 1.0, costs, memory={"host": 7, "device": 0})
+
+
+def unloadable(plan: Plan, manner: Manner) -> Toy:
+    """Find no model."""
+    raise UnknownModel(f"There is no model {plan.model!r}.")
+
+
+def broken(plan: Plan, manner: Manner) -> Toy:
+    """Raise what nobody expected."""
+    raise ZeroDivisionError("division by zero")
+
+
+def stillborn(plan: Plan, manner: Manner) -> Toy:
+    """Die while the model is loaded."""
+    faulthandler.disable()  # pytest's, which would tell where
+    os.kill(os.getpid(), signal.SIGSEGV)
+    raise AssertionError
+
+
+class Changeling(Toy):
+    """Every worker but the first has other code: a file named by the plan says who is the first."""
+
+    def __init__(self, plan: Plan, manner: Manner) -> None:
+        first = not Path(plan.model).exists()
+        Path(plan.model).touch()
+        self.identity = identity("c0de" if first else "0ther")
+
+
+class Lonely(Toy):
+    """No worker but the first can be started: a file named by the plan says who is the first."""
+
+    def __init__(self, plan: Plan, manner: Manner) -> None:
+        if Path(plan.model).exists():
+            raise UnknownModel("There is no memory for a second one.")
+        Path(plan.model).touch()
+        super().__init__(plan, manner)
+
+
+def tasks(*texts: str, size: int = 1) -> list[Task]:
+    """Make tasks of `size` texts each."""
+    items = [Item(row, f"row {row}", Example(text), f"{row:064}") for row, text in enumerate(texts)]
+    return [
+        Task(0, number, tuple(items[start : start + size]), ("toy",))
+        for number, start in enumerate(range(0, len(items), size))
+    ]

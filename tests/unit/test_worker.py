@@ -1,0 +1,334 @@
+"""Workers: the numbers of `whence.evaluate`, and what fails is a row that says so and harms no other."""
+
+import json
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+import torch
+
+import whence
+from tests.heads import TAGS
+from tests.heads import explainer as tiny
+from tests.runs import TEXTS, done, items, plan, table
+from whence.core.errors import (
+    BadParameter,
+    NotCapturable,
+    OutOfMemory,
+    UnknownMethod,
+    UnknownTarget,
+)
+from whence.data.examples import Example, Span, examples
+from whence.data.shapes import named
+from whence.evaluation import evaluate
+from whence.evaluation.agreement import Alike
+from whence.evaluation.measures import measures
+from whence.evaluation.notes import Notes
+from whence.evaluation.payload import payload
+from whence.evaluation.stored import Setting, take, units
+from whence.explainer.request import requests
+from whence.explainer.work import origin
+from whence.methods import method
+from whence.run.plan import Manner
+from whence.run.records import Failure
+from whence.run.store.schema import COLUMNS
+from whence.run.task import Task
+from whence.run.worker import Worker, device_lost, failures
+
+TRAP = "worse"  # one text of all has this word: row 1
+MARKED = [
+    Example(text, ("negative", "positive")[n % 2], (Span(0, 0, 6),)) for n, text in enumerate(TEXTS)
+]
+
+
+@cache
+def reviews():
+    return whence.load("reviews", dtype="float64")
+
+
+@pytest.fixture
+def trapped():
+    """Return a model that does something bad with a text that has the trap, until the test is over."""
+    explainer = whence.load("reviews", dtype="float64")
+    trap = explainer.tokenizer.convert_tokens_to_ids(TRAP)
+    mask = explainer.tokenizer.mask_token_id
+    hooks = []
+
+    def set_trap(how, variants=False):
+        def before(_, args, named):
+            ids = named["input_ids"]
+            here = (ids == trap).any(1) & ((ids == mask).any(1) if variants else True)
+            if here.any() and isinstance(how, BaseException):
+                raise how
+
+        def after(_, args, named, out):
+            here = (named["input_ids"] == trap).any(1)
+            if here.any() and how == "nan":
+                out.logits[here] = float("nan")
+            return out
+
+        hooks.append(explainer.model.register_forward_pre_hook(before, with_kwargs=True))
+        hooks.append(explainer.model.register_forward_hook(after, with_kwargs=True))
+        return explainer
+
+    yield set_trap
+    for hook in hooks:
+        hook.remove()
+
+
+def again(explainer, given, methods, metrics, **asked):
+    """Return the evaluation that is made of a worker's rows, as they come back from a file."""
+    given = examples(given)
+    found = done(explainer, given, methods=methods, metrics=metrics, **asked)
+    rows = json.loads(json.dumps(found.records))
+    chosen, wanted = requests(list(methods), None, explainer.fillers), measures(list(metrics))
+    params = {one.name: one.params for one in chosen}
+    notes = Notes(list(params), [m for m in wanted if m.kind != "agreement"], len(given), 5)
+    alike = Alike([m for m in wanted if m.kind == "agreement"], notes.methods, len(given), 5)
+    setting = Setting(params, asked.get("unit", "token"), 0, explainer.loaded.task)
+    for number in range(len(given)):
+        own = [row for row in rows if row["row"] == number]
+        kinds = [
+            [row for row in own if row["table"] == name] for name in ("explanations", "metrics")
+        ]
+        take(notes, alike, number, *kinds, setting)
+    digests = [item.digest for item in items(given)]
+    return payload(
+        notes, alike, methods=params, origin=origin(explainer.loaded), setting={}, digests=digests, seed=0,
+        calls=None, seconds=None,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("given", "methods", "metrics", "asked"),
+    [
+        (
+            [*TEXTS[:4], "", "good film " * 300],
+            ("rollout", "attcat"),
+            ("comprehensiveness", "tau_b"),
+            {},
+        ),
+        (TEXTS[:3], ("attcat", "leave_one_out"), ("infidelity", "pearson"), {}),
+        (
+            MARKED,
+            ("rollout", "attcat"),
+            ("iou_f1", "top_k_overlap"),
+            {"target": "gold", "unit": "word"},
+        ),
+    ],
+    ids=["bad and long texts", "its own null for each", "rationales, words, gold"],
+)
+def test_rows_make_the_evaluation_that_evaluate_makes(given, methods, metrics, asked):
+    expected = evaluate(reviews(), given, list(methods), list(metrics), **asked).to_dict()
+    found = again(reviews(), given, methods, metrics, **asked)
+    for name in ("examples", "metrics", "cells", "pairs", "agreement"):
+        assert found[name] == expected[name], name
+    for own, other in zip(found["methods"], expected["methods"], strict=True):
+        assert {**own, "seconds": None} == {**other, "seconds": None}
+
+
+def test_pictures_and_their_masks():
+    explainer = whence.load("shapes")
+    scenes = [named(f"shapes:{number}") for number in range(2)]
+    data = [(one.pixels, one.labels[0], one.masks[one.labels[0]]) for one in scenes]
+    methods, metrics = (
+        ("generic_attention", "gradient"),
+        ("pointing_game", "segmentation_iou", "tau_b"),
+    )
+    expected = evaluate(explainer, data, list(methods), list(metrics), target="gold").to_dict()
+    found = again(explainer, data, methods, metrics, target="gold")
+    for name in ("cells", "agreement"):
+        assert found[name] == expected[name]
+
+
+def test_rows_have_the_columns_of_the_store():
+    found = done(reviews(), ["a film", ""], metrics=("comprehensiveness",))
+    for name, columns in COLUMNS.items():
+        rows = table(found, name).values()
+        assert len(rows) == 4
+        for row in rows:
+            assert row.keys() == {"table", *(column.name for column in columns)}
+            for column in columns:
+                assert column.nullable or row[column.name] is not None
+    json.dumps(found.records, allow_nan=False)
+
+
+def test_a_row_by_hand():
+    pair = Example(("a dull-ish plot", "bad"), "negative")
+    found = done(reviews(), [pair], methods=("gradient",))
+    (row,) = found.records  # no metric was asked for
+    one = reviews().explain(pair.given, method="gradient")
+    assert row["scores"] == one.scores.tolist()
+    assert row["tokens"] == [token.text for token in one.tokens]
+    assert (row["text"], row["pair"], row["label"]) == ("a dull-ish plot", "bad", "negative")
+    assert row["predicted"] == row["target"] == one.prediction.label
+    assert row["probability"] == one.prediction.probability
+    assert row["segments"][-2:] == [1, 1]
+    for place, token in enumerate(one.tokens):
+        if token.special:
+            assert row["starts"][place] is row["ends"][place] is row["words"][place] is None
+        else:
+            text = pair.given[token.segment]
+            assert text[row["starts"][place] : row["ends"][place]].lower() == token.text.lower()
+    assert units(row["words"], "word") == tuple(word.tokens for word in one.spans)
+    assert units([None, 0, 0, -1, 1, None], "word") == ((1, 2), (4,))
+    assert units([None, 0, 0, -1, 1, None], "token") == ((1,), (2,), (3,), (4,))
+    assert (row["forward"], row["backward"], row["dropped"]) == (1, 1, 0)
+    costs = found.costs["gradient"]
+    assert (costs["examples"], costs["forward"], costs["backward"]) == (1, 1, 1)
+    assert 0 < costs["seconds"] <= found.seconds
+    assert "" not in found.costs
+
+
+def close(found, expected, but):
+    """Rows are as undisturbed, to rounding (see tests/contract/test_run_keys.py), but for those of one example."""
+    assert found.keys() == expected.keys()
+    for at, row in expected.items():
+        if at[0] != but:
+            for name in ("scores", "value", "null"):
+                if row.get(name) is not None:
+                    np.testing.assert_allclose(found[at][name], row[name], rtol=1e-9, atol=1e-9)
+            assert (found[at]["error"], found[at]["why"]) == (row["error"], row["why"])
+
+
+@pytest.mark.parametrize(
+    ("how", "code", "why"),
+    [
+        (
+            RuntimeError("bad luck at 0x7f3a\nand more"),
+            "RuntimeError",
+            "The model failed: bad luck at 0x...",
+        ),
+        ("nan", "not-finite", None),
+        (torch.OutOfMemoryError("CUDA out of memory. 3.21 GiB is free."), "out-of-memory", None),
+        (MemoryError(), "out-of-memory", None),
+    ],
+    ids=["raises", "nan", "accelerator's memory", "memory"],
+)
+@pytest.mark.filterwarnings("ignore:The memory is too small")
+def test_an_example_that_fails_is_a_row_and_harms_no_other(trapped, how, code, why):
+    metrics = ("comprehensiveness",)
+    expected = done(reviews(), TEXTS[:3], metrics=metrics)
+    found = done(trapped(how), TEXTS[:3], metrics=metrics)
+    for name in ("explanations", "metrics"):
+        rows = table(found, name)
+        close(rows, table(expected, name), but=1)
+        for (number, *_), row in rows.items():
+            assert (row["error"] == code) == (number == 1), row
+            if number == 1:
+                assert row["why"] == why if why else row["why"]
+                assert "GiB" not in row["why"] and "0x7" not in row["why"]
+                assert not row.get("refused")
+    assert {
+        row["scores"] is None for row in table(found, "explanations").values() if row["error"]
+    } == {True}
+
+
+def test_where_only_a_test_fails_the_explanation_stays(trapped):
+    metrics = ("comprehensiveness", "conservation")
+    expected = done(reviews(), methods=("attcat",), metrics=metrics)
+    found = done(trapped(ValueError("no"), variants=True), methods=("attcat",), metrics=metrics)
+    close(table(found, "explanations"), table(expected, "explanations"), but=None)
+    rows = table(found, "metrics")
+    close(rows, table(expected, "metrics"), but=1)
+    assert rows[1, "attcat", "comprehensiveness"]["error"] == "ValueError"
+    # What does not ask the model is as it ever was.
+    other = table(expected, "metrics")[1, "attcat", "conservation"]
+    assert rows[1, "attcat", "conservation"]["why"] == other["why"]
+
+
+def test_what_a_kind_of_model_cannot_do_fails_alone_and_is_tried_once(monkeypatch):
+    calls = []
+
+    def refuse(trace, **params):
+        """Refuse."""
+        calls.append(1)
+        raise NotCapturable("Not this model.")
+
+    entry = method.get("rollout")
+    monkeypatch.setitem(method._entries, "rollout", replace(entry, fn=refuse))
+    worker = Worker(
+        plan(methods=("attcat", "rollout"), metrics=("comprehensiveness",)), Manner(), reviews()
+    )
+    expected = done(reviews(), methods=("attcat",), metrics=("comprehensiveness",))
+    for _ in range(2):
+        found = worker.do(Task(0, 0, items(), ("attcat", "rollout")))
+        rows = table(found, "explanations")
+        for number in range(len(TEXTS)):
+            assert rows[number, "rollout", None]["error"] == "not-capturable"
+            assert "Not this model." in rows[number, "rollout", None]["why"]
+            # In one batch with the others it would have made all of them be done one by one: to the bit.
+            own = table(expected, "explanations")[number, "attcat", None]
+            assert rows[number, "attcat", None]["scores"] == own["scores"]
+    assert len(calls) == 1
+
+
+def test_ctrl_c_is_no_result(trapped):
+    with pytest.raises(KeyboardInterrupt):
+        done(trapped(KeyboardInterrupt()))
+
+
+def test_a_lost_device_is_no_result(trapped):
+    lost = RuntimeError("CUDA error: device-side assert triggered")
+    with pytest.raises(RuntimeError, match="device-side"):
+        done(trapped(lost))
+    assert device_lost(lost)
+    assert not device_lost(RuntimeError("CUDA out of memory: CUDA error: out of memory"))
+
+
+def test_what_the_model_cannot_do_at_all_is_refused_before_any_work():
+    for error, changed in (
+        (UnknownTarget, {"target": "neutral"}),
+        (UnknownMethod, {"methods": ("attcatt",)}),
+        (BadParameter, {"remove": "blur"}),
+        (BadParameter, {"unit": "sentence", "metrics": ("comprehensiveness",)}),
+        (BadParameter, {"rankings": 0}),
+    ):
+        with pytest.raises(error):
+            Worker(plan(**changed), Manner(), reviews())
+
+
+def test_labels_are_read_one_by_one():
+    given = [
+        Example("a good film", "positive"),
+        Example("a good film", "1"),
+        Example("a bad film", "so-so"),
+    ]
+    given.append(Example("a film"))
+    rows = table(done(reviews(), given, methods=("gradient",), target="gold"), "explanations")
+    # A name and a number: what one of them means does not depend on the other.
+    assert [rows[n, "gradient", None]["target"] for n in range(2)] == ["positive"] * 2
+    for number, why in ((2, "'so-so'"), (3, "no label")):
+        row = rows[number, "gradient", None]
+        assert (row["error"], row["refused"]) == ("bad-examples", True)
+        assert why in row["why"]
+
+
+def test_of_a_tagger_it_is_the_first_entity():
+    explainer = tiny("bert", "TokenClassification", TAGS)
+    text = "a gripping film, well-made but thin: the plot, and nothing else in it is good"
+    first, *_ = explainer.explain(text, method="gradient")
+    (row,) = done(explainer, [text], methods=("gradient",)).records
+    assert row["scores"] == first.scores.tolist()
+    (row,) = done(tiny("bert", "MaskedLM"), ["no mask"], methods=("gradient",)).records
+    assert row["refused"] and row["error"]
+
+
+def test_rows_for_what_nobody_could_do():
+    worker = Worker(plan(metrics=("comprehensiveness",)), Manner(), reviews())
+    task = Task(3, 4, items(TEXTS[:2]), ("attcat",))
+    rows = failures(worker.identity, task, "worker-died", "Workers die of it.")
+    real = worker.do(task).records
+    assert [row["key"] for row in rows] == [row["key"] for row in real]
+    assert [row.keys() for row in rows] == [row.keys() for row in real]
+    assert {(row["error"], row["why"]) for row in rows} == {("worker-died", "Workers die of it.")}
+
+
+def test_words_of_a_failure_are_the_same_each_time():
+    assert Failure.of(ValueError()).why == "The model failed: no reason given"
+    assert len(Failure.of(ValueError("x" * 1000)).why) < 350
+    said = "One input of 900 tokens is too large for the memory. It takes 3.1 GiB, and 2.2 GiB are free. Try another."
+    assert (
+        Failure.of(OutOfMemory(said)).why == "One input of 900 tokens is too large for the memory."
+    )
