@@ -15,7 +15,9 @@ from urllib.request import urlopen
 import pytest
 from playwright.sync_api import expect
 
+from tests import stores
 from tests.conftest import ROOT
+from whence.run.store import Store
 
 # One server serves one worker: all tests of the app run on the same.
 APP = [
@@ -42,6 +44,7 @@ ROWS = [
     ("boring and lifeless from start to finish", "negative"),
     (f"a good film {EVIL}", "positive"),
 ]
+RUN = "first <b>run"
 WRONG = "a wonderful, moving film"
 
 
@@ -69,9 +72,27 @@ def folder_model(path: Path) -> Path:
     return path
 
 
+def stored_runs(path: Path) -> Path:
+    """Write some runs: one whole, with a hostile row and a failure, another, one unfinished, one damaged."""
+    who = stores.identity()
+    items = [stores.item(0, f"a good film {EVIL}"), *(stores.item(row) for row in range(1, 70))]
+    with Store.locked(path / RUN) as store:
+        store.begin(stores.plan(), who, stores.DATA)
+        stores.work(store, who, stores.window(items=items), failing=(2,))
+        store.finish()
+    stores.filled(path / "second")
+    with Store.locked(path / "unfinished") as store:
+        store.begin(stores.plan(limit=40), who, stores.DATA)
+        store.add(stores.done(who, stores.window(), 0))
+    stores.filled(path / "torn")
+    (path / "torn" / "manifest.json").write_text("{")
+    return path
+
+
 # What pages say while they wait for the server.
 _WAITING = re.compile(
-    "being asked …|Tracing …|Running both|Asking the server|Fetching the cards|Looking for stored"
+    "being asked …|Tracing …|Running both|Asking the server|Fetching the cards|Looking for (?:stored|runs)"
+    "|Making the report|Reading rows"
 )
 
 

@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from tests.browser.app import App, Visitor, folder_model, table
+from tests.browser.app import App, Visitor, folder_model, stored_runs, table
 
 FLAGS = [
     "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update",
@@ -30,12 +30,13 @@ def browser():
 
 @pytest.fixture(scope="session")
 def app(tmp_path_factory):
-    """Return the app with built-in models, one in a folder, two to compare, and a small data set."""
+    """Return the app with built-in models, one in a folder, two to compare, a small data set, and runs."""
     folder = tmp_path_factory.mktemp("app")
     rows = table(folder / "rows.tsv")
     own = folder_model(folder / "own-reviews")
     running = App(folder, "--model", "reviews", "--model", "decoy", "--model", str(own),
-                  "--compare", "reviews-base", "reviews", "--data", str(rows))  # fmt: skip
+                  "--compare", "reviews-base", "reviews", "--data", str(rows),
+                  "--runs", str(stored_runs(folder / "runs")))  # fmt: skip
     yield running
     running.kill()
 

@@ -17,6 +17,8 @@ PAGES = {
     "data": "#/data?model=reviews",
     "data-words": "#/data?model=reviews&tab=words",
     "results": "#/results",
+    "runs": "#/runs",
+    "runs-rows": "#/runs?run=second&tab=rows&found=metric%3Dsufficiency%26at%3D3",
     "help": "#/help",
     "help-card": "#/help?card=attcat",
 }
@@ -66,7 +68,7 @@ def test_every_picture_has_a_name_and_a_table(tour, which):
 
 @pytest.mark.parametrize("width", [380, 1000])
 def test_a_narrow_page_does_not_scroll_sideways(tour, width):
-    for which in ("explain", "compare", "data", "help"):
+    for which in ("explain", "compare", "data", "runs", "runs-rows", "help"):
         page = tour(PAGES[which])
         page.set_viewport_size({"width": width, "height": 800})
         assert page.evaluate("document.documentElement.scrollWidth") <= width, which

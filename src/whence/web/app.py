@@ -10,7 +10,7 @@ from whence._version import __version__
 from whence.web import errors
 from whence.web.desk import Desk, Failed
 from whence.web.guards import Guard
-from whence.web.routes import data, explain, jobs, page, pictures, results, session
+from whence.web.routes import data, explain, jobs, page, pictures, results, runs, session
 from whence.web.schema.common import Failure
 from whence.web.settings import Settings
 
@@ -59,7 +59,7 @@ def described(lifespan: Any = None) -> FastAPI:
         lifespan=lifespan,
         telemetry=_SILENT,
     )
-    for room in (session, explain, jobs, data, pictures, results):
+    for room in (session, explain, jobs, data, pictures, results, runs):
         app.include_router(room.router, prefix="/api")
     app.include_router(page.router)
     errors.install(app)

@@ -19,6 +19,7 @@ from whence.web.jobs import Cancelled, Jobs, Progress, Task
 from whence.web.models import Model, Models
 from whence.web.pictures import Pictures
 from whence.web.results import StoredResults
+from whence.web.runs import StoredRuns
 from whence.web.settings import OTHERS, Settings
 from whence.web.uploads import DataSets
 
@@ -31,7 +32,7 @@ Failed = Callable[[Exception], None]
 
 
 class Desk:
-    """Models, data, results and jobs of one server."""
+    """Models, data, results, runs and jobs of one server."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -42,6 +43,7 @@ class Desk:
         self.models = Models(settings, self.pictures)
         self.data = DataSets(settings)
         self.results = StoredResults(settings)
+        self.runs = StoredRuns(settings.runs)
         self.jobs = Jobs(settings.kept)
         self.help = cards()  # also fills the registries, before threads do
 

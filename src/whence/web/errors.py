@@ -45,6 +45,7 @@ HINT: Mapping[str, str] = {
     "out-of-memory": "Shorten the text, or start the app with --dtype bfloat16 or on a device with more memory.",
     "cannot-write": "Make room, or start the app where it may write.",
     "cannot-read": "Give a file that whence wrote.",
+    "bad-store": "Run the same command again, which mends what it can; `whence store verify` says what is damaged.",
     "not-allowed": "Open the address that `whence app` printed. For other models, start it with --model.",
     "not-found": "Reload the page, and ask again.",
     "too-large": "Give less at a time; the command line has no such limit.",

@@ -144,6 +144,14 @@ class Models:
             )
         return found
 
+    def named(self, name: str) -> str | None:
+        """Return the id of the model that was given by this name or folder, if one was."""
+        if not name:
+            return None
+        where = Path(name).absolute()
+        same = (one for one in self if one.given == name or Path(one.given).absolute() == where)
+        return next((one.id for one in same), None)
+
     def allowed(self, name: str) -> Model:
         """Return a model of the list, or put it there if that is allowed."""
         with self._lock:

@@ -31,12 +31,13 @@ OTHERS: tuple[tuple[str, str, str | None], ...] = (
 
 @dataclass(frozen=True)
 class Settings:
-    """Models, data and results to serve, who may ask, and how much."""
+    """Models, data, results and runs to serve, who may ask, and how much."""
 
     models: tuple[str, ...] = ("reviews",)
     compare: tuple[str, str] | None = None
     data: tuple[Path, ...] = ()
     results: tuple[Path, ...] = ()
+    runs: Path | None = None
     host: str = "127.0.0.1"
     port: int = 8765
     token: str | None = None  # asked for where the server can be reached from other machines

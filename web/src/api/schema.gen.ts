@@ -472,6 +472,106 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/runs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Runs
+         * @description List the runs that are in the folder now, also those that are being written.
+         */
+        get: operations["runs_api_runs_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/runs/{id}/page": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Page
+         * @description Give whence's report of a run, or of two side by side; no script runs in it.
+         */
+        get: operations["page_api_runs__id__page_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/runs/{id}/report": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Report
+         * @description Give the report as a file to keep: HTML, Markdown, LaTeX or JSON.
+         */
+        get: operations["report_api_runs__id__report_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/runs/{id}/rows": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Rows
+         * @description Give a page of rows that are written, out of the files; by a metric's value, the best or the worst first.
+         */
+        get: operations["rows_api_runs__id__rows_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/runs/{id}/rows/{row}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Example
+         * @description Give one row of the data as a method explained it, word by word.
+         */
+        get: operations["example_api_runs__id__rows__row__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/session": {
         parameters: {
             query?: never;
@@ -1833,6 +1933,119 @@ export interface components {
             text: string;
         };
         /**
+         * RunExample
+         * @description One row by one method, word by word.
+         */
+        RunExample: {
+            input: components["schemas"]["Source"];
+            /** Label */
+            label: string | null;
+            /** Method */
+            method: string;
+            /** Methods */
+            methods: string[];
+            /** Predicted */
+            predicted: string | null;
+            /** Probability */
+            probability: number | null;
+            /** Row */
+            row: number;
+            /** Signed */
+            signed: boolean;
+            /** Target */
+            target: string | null;
+            /** Tests */
+            tests: components["schemas"]["RunTest"][];
+            /** Why */
+            why: string | null;
+            /** Words */
+            words: components["schemas"]["RunWord"][];
+        };
+        /**
+         * RunRow
+         * @description An explanation of one row of the data by one method.
+         */
+        RunRow: {
+            /** Error */
+            error: string | null;
+            /** Id */
+            id: string;
+            /** Label */
+            label: string | null;
+            /** Method */
+            method: string;
+            /** Pair */
+            pair: string | null;
+            /** Predicted */
+            predicted: string | null;
+            /** Probability */
+            probability: number | null;
+            /** Row */
+            row: number;
+            /** Target */
+            target: string | null;
+            /** Text */
+            text: string | null;
+            /** Value */
+            value: number | null;
+            /** Why */
+            why: string | null;
+        };
+        /**
+         * RunRows
+         * @description Some rows of a run.
+         */
+        RunRows: {
+            /** First */
+            first: number;
+            /** Found */
+            found: number;
+            /** Problems */
+            problems: string[];
+            /** Rows */
+            rows: components["schemas"]["RunRow"][];
+        };
+        /**
+         * RunTest
+         * @description What a metric says of an explanation.
+         */
+        RunTest: {
+            /** Metric */
+            metric: string;
+            /** Null */
+            null: number | null;
+            /** Value */
+            value: number | null;
+            /** Why */
+            why: string | null;
+        };
+        /**
+         * RunWord
+         * @description A word, what stands before it, and what a method says of it.
+         */
+        RunWord: {
+            /** Before */
+            before: string;
+            /** Score */
+            score: number;
+            /** Segment */
+            segment: number;
+            /** Text */
+            text: string;
+        };
+        /**
+         * Runs
+         * @description What the folder holds.
+         */
+        Runs: {
+            /** Folder */
+            folder: string | null;
+            /** Left Out */
+            left_out: number;
+            /** Runs */
+            runs: components["schemas"]["StoredRun"][];
+        };
+        /**
          * SampleText
          * @description A text to begin with.
          */
@@ -1916,6 +2129,49 @@ export interface components {
             name: string;
             /** Summary */
             summary: string;
+        };
+        /**
+         * StoredRun
+         * @description A run in the folder that was given at the start, finished or not.
+         */
+        StoredRun: {
+            /** Asks */
+            asks: string | null;
+            /** Audit */
+            audit: string[];
+            /** Bad */
+            bad: number;
+            /** Changed */
+            changed: string | null;
+            /** Data */
+            data: string;
+            /** Done */
+            done: number;
+            /** Failed */
+            failed: number;
+            /** Id */
+            id: string;
+            /** Methods */
+            methods: string[];
+            /** Metrics */
+            metrics: string[];
+            /** Model */
+            model: string;
+            /** Name */
+            name: string;
+            /** Problem */
+            problem: string | null;
+            /** Quiet */
+            quiet: number | null;
+            /**
+             * State
+             * @enum {string}
+             */
+            state: "running" | "complete" | "damaged";
+            /** Total */
+            total: number | null;
+            /** Version */
+            version: string;
         };
         /**
          * Target
@@ -3216,6 +3472,224 @@ export interface operations {
                 };
                 content: {
                     "text/html": string;
+                };
+            };
+            /** @description What was asked cannot be done. */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description The server could not do it, or not now. */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+        };
+    };
+    runs_api_runs_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Runs"];
+                };
+            };
+            /** @description What was asked cannot be done. */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description The server could not do it, or not now. */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+        };
+    };
+    page_api_runs__id__page_get: {
+        parameters: {
+            query?: {
+                /** @description The id of a second run, to compare it with. */
+                other?: string | null;
+            };
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page without script. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/html": string;
+                };
+            };
+            /** @description What was asked cannot be done. */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description The server could not do it, or not now. */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+        };
+    };
+    report_api_runs__id__report_get: {
+        parameters: {
+            query?: {
+                format?: "html" | "md" | "tex" | "json";
+                /** @description The id of a second run, to compare it with. */
+                other?: string | null;
+            };
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The report as a file. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                    "application/x-tex": unknown;
+                    "text/html": unknown;
+                    "text/markdown": unknown;
+                };
+            };
+            /** @description What was asked cannot be done. */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description The server could not do it, or not now. */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+        };
+    };
+    rows_api_runs__id__rows_get: {
+        parameters: {
+            query?: {
+                method?: string | null;
+                failed?: boolean | null;
+                search?: string;
+                metric?: string | null;
+                order?: "data" | "best" | "worst";
+                page?: number;
+            };
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunRows"];
+                };
+            };
+            /** @description What was asked cannot be done. */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description The server could not do it, or not now. */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+        };
+    };
+    example_api_runs__id__rows__row__get: {
+        parameters: {
+            query?: {
+                method?: string | null;
+            };
+            header?: never;
+            path: {
+                id: string;
+                row: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunExample"];
                 };
             };
             /** @description What was asked cannot be done. */

@@ -1,12 +1,12 @@
 /** What the colours of one strip mean, with their ends: every method has its own scale. */
 
-import type { OneExplanation, Explanations } from "../api/types";
+import type { Explanations } from "../api/types";
 import { endsOf, rampOf } from "../render/strip";
 import type { Theme } from "../render/scene";
-import { scaleOf, tint } from "../render/tint";
+import { type Scored, scaleOf, tint } from "../render/tint";
 
 interface Props {
-  readonly one: OneExplanation;
+  readonly one: Scored;
   readonly target: Explanations["target"];
   readonly theme: Theme;
   readonly underlined?: boolean; // say what the underline is

@@ -1,4 +1,4 @@
-/** The frame around the five pages. */
+/** The frame around the six pages. */
 
 import { type ReactElement, useEffect, useMemo, useState, useSyncExternalStore } from "react";
 
@@ -8,6 +8,7 @@ import { DataPage } from "../data/DataPage";
 import { Workbench } from "../explain/Workbench";
 import { HelpPage } from "../help/HelpPage";
 import { ResultsPage } from "../results/ResultsPage";
+import { RunsPage } from "../runs/RunsPage";
 import type { Http } from "../source/http";
 import { PAGES, namesOf } from "../state/choices";
 import type { PageName, ViewState } from "../state/state";
@@ -28,6 +29,7 @@ const ROUTES: Readonly<Record<PageName, () => ReactElement>> = {
   compare: () => <ComparePage />,
   data: () => <DataPage />,
   results: () => <ResultsPage />,
+  runs: () => <RunsPage />,
   help: () => <HelpPage />,
 };
 

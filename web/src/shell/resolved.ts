@@ -3,17 +3,18 @@
 import type { Session } from "../api/types";
 import { modelsOf } from "../compare/models";
 import { inputOf } from "../explain/asked";
-import type { ViewState } from "../state/state";
+import type { PageName, ViewState } from "../state/state";
 
 /** The state with the methods that are shown: where none was chosen, the usual one of the model. */
 export function withMethods(state: ViewState, session: Session): ViewState {
-  if (state.methods.length > 0 || state.page === "help" || state.page === "results") return state;
+  if (state.methods.length > 0 || UNASKED.includes(state.page)) return state;
   const { model } = inputOf(state, session);
   const usual = session.models.find(({ id }) => id === model)?.method ?? USUAL;
   return { ...state, methods: [usual] };
 }
 
 const USUAL = "attcat";
+const UNASKED: readonly PageName[] = ["help", "results", "runs"]; // where no model is asked
 
 export function resolved(state: ViewState, session: Session): Partial<ViewState> {
   const { model, text, pair = null, picture = null } = inputOf(state, session);

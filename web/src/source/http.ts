@@ -62,6 +62,15 @@ export function http(base = "", wait: (milliseconds: number) => Promise<void> = 
     columns: (data, asked, asking) => post(`/api/data/${encodeURIComponent(data)}/columns`, asked, asking),
     results: (asking) => line.json("/api/results", {}, asking),
     addResult: (file, asking) => put("/api/results", file, asking),
+    runs: (asking) => line.json("/api/runs", {}, asking),
+    runPage: async (id, query, asking) => {
+      await line.ask(`/api/runs/${encodeURIComponent(id)}/page${query}`, {}, asking);
+    },
+    runRows: (id, query, asking) => line.json(`/api/runs/${encodeURIComponent(id)}/rows${query}`, {}, asking),
+    runExample: (id, row, method, asking) => {
+      const query = method === null ? "" : `?method=${encodeURIComponent(method)}`;
+      return line.json(`/api/runs/${encodeURIComponent(id)}/rows/${row}${query}`, {}, asking);
+    },
   };
 }
 

@@ -75,6 +75,11 @@ export interface Server extends Source {
   habits(data: string, asked: S["HabitsAsked"], asking?: Asking): Promise<S["Habits"]>;
   results(asking?: Asking): Promise<S["Results"]>;
   addResult(file: File, asking?: Asking): Promise<S["StoredResult"]>;
+  runs(asking?: Asking): Promise<S["Runs"]>;
+  /** Has a report made, so that whatever is wrong with it is known before it is shown; `query` begins with "?". */
+  runPage(id: string, query: string, asking?: Asking): Promise<void>;
+  runRows(id: string, query: string, asking?: Asking): Promise<S["RunRows"]>;
+  runExample(id: string, row: number, method: string | null, asking?: Asking): Promise<S["RunExample"]>;
 }
 
 /** What every refusal is, wherever it came from. */

@@ -8,6 +8,7 @@ export const PAGES: Readonly<Record<PageName, string>> = {
   compare: "Compare",
   data: "Data set",
   results: "Results",
+  runs: "Runs",
   help: "Help",
 };
 

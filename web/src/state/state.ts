@@ -2,7 +2,7 @@
 
 import type { Direction, Granularity, SegmentPair, Statistic, WeightName } from "../api/types";
 
-export type PageName = "explain" | "compare" | "data" | "results" | "help";
+export type PageName = "explain" | "compare" | "data" | "results" | "runs" | "help";
 export type ViewName = "ladder" | "rings" | "sankey" | "heatmap" | "network";
 export type Specials = "gutter" | "show" | "hide";
 export type HeadId = readonly [layer: number, head: number];
@@ -53,6 +53,9 @@ export interface ViewState {
   readonly rows: string; // which rows of a data set, in which order: see data/rows.ts
   readonly data: string | null;
   readonly result: string | null;
+  readonly run: string | null;
+  readonly against: string | null; // a second run, beside that one
+  readonly found: string; // which rows of a run: see runs/rowlink.ts
   readonly card: string | null;
 }
 
@@ -98,5 +101,8 @@ export const DEFAULT: ViewState = {
   rows: "",
   data: null,
   result: null,
+  run: null,
+  against: null,
+  found: "",
   card: null,
 };

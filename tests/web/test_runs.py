@@ -1,0 +1,306 @@
+"""Stored runs in the app: the list, rows out of the files, one row word by word, reports; and what is refused."""
+
+import json
+import os
+from urllib.parse import quote
+
+import pytest
+
+from tests import stores
+from tests.web.serving import ask, refused
+from whence.core.errors import CannotRead
+from whence.run.store import Store
+from whence.web.app import create_app
+from whence.web.settings import Settings
+
+EVIL = "<script>alert(1)</script> fine"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder with a finished run in a folder of its own, one that is being written, and what is no run."""
+    runs = tmp_path_factory.mktemp("runs")
+    stores.filled(runs / "films" / "first <b>", failing=(2,))
+    with Store.locked(runs / "live") as store:
+        who = stores.identity(methods=("attcat",), metrics=())
+        store.begin(stores.plan(), who, stores.DATA)
+        stores.work(store, who, stores.window(0))
+        store.add(stores.done(who, stores.window(1), 0))
+    (runs / "notes").mkdir()
+    (runs / "notes" / "read.me").write_text("no run")
+    return runs
+
+
+@pytest.fixture(scope="module")
+def app(folder):
+    app = create_app(Settings(runs=folder))
+    yield app
+    assert app.state.desk.close(10)
+
+
+def listed(app):
+    answer = ask(app, "GET", "/api/runs")
+    assert answer.status_code == 200, answer.text
+    return {entry["name"]: entry for entry in answer.json()["runs"]}
+
+
+@pytest.fixture(scope="module")
+def first(app):
+    return listed(app)["films/first <b>"]["id"]
+
+
+def rows(app, run, **query):
+    answer = ask(app, "GET", f"/api/runs/{run}/rows", params=query)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def test_runs_are_listed_with_what_they_hold(app, folder):
+    entries = listed(app)
+    assert entries.keys() == {"films/first <b>", "live"}
+    one = entries["films/first <b>"]
+    assert one["state"] == "complete"
+    # Two windows of six examples, by two methods: row 2 failed by both.
+    assert (one["done"], one["total"], one["failed"]) == (12, 12, 2)
+    assert one["methods"] == ["attcat", "rollout"]
+    assert one["metrics"] == ["sufficiency"]
+    assert (one["model"], one["data"], one["asks"]) == ("reviews", "reviews.tsv", "reviews")
+    live = entries["live"]
+    # A window of six, and a chunk of two of the next.
+    assert (live["state"], live["done"]) == ("running", 8)
+    assert live["quiet"] < 600
+
+
+def test_a_run_that_is_written_to_shows_it(folder, app):
+    before = listed(app)["live"]
+    with Store.locked(folder / "live") as store:
+        who = stores.identity(methods=("attcat",), metrics=())
+        store.begin(stores.plan(), who, stores.DATA)
+        store.add(stores.done(who, stores.window(1), 1))
+        # The writer holds its lock all the while, and whoever looks does not wait for it.
+        after = listed(app)["live"]
+    assert after["done"] == before["done"] + 2
+    assert after["version"] != before["version"]
+    assert rows(app, "live")["found"] == after["done"]
+
+
+def test_one_run_may_be_given_itself(folder):
+    app = create_app(Settings(runs=folder / "live"))
+    assert list(listed(app)) == ["live"]
+    app.state.desk.close(10)
+
+
+def test_a_server_without_runs_says_so(tmp_path):
+    app = create_app(Settings())
+    assert ask(app, "GET", "/api/runs").json() == {"folder": None, "runs": [], "left_out": 0}
+    refused(ask(app, "GET", "/api/runs/live/page"), 404, "not-found")
+    app.state.desk.close(10)
+
+
+def test_a_folder_that_is_not_there_is_refused_at_the_start(tmp_path):
+    with pytest.raises(CannotRead, match="--runs takes a run"):
+        create_app(Settings(runs=tmp_path / "nowhere"))
+
+
+def test_rows_come_in_the_order_of_the_data(app, first):
+    found = rows(app, first)
+    assert found["found"] == 24
+    assert [(one["row"], one["method"]) for one in found["rows"][:3]] == [
+        (0, "attcat"),
+        (0, "rollout"),
+        (1, "attcat"),
+    ]
+    assert found["rows"][0]["text"] == "review number 0"
+    assert found["rows"][0]["value"] is None
+
+
+def test_rows_are_chosen_by_method_failure_and_text(app, first):
+    failed = rows(app, first, failed=True)["rows"]
+    assert [(one["row"], one["error"]) for one in failed] == [(2, "not-finite")] * 2
+    made = rows(app, first, method="rollout", failed=False)
+    assert made["found"] == 11
+    assert {one["method"] for one in made["rows"]} == {"rollout"}
+    # "number 1", "number 10" and "number 11", by two methods; letters count whatever their case.
+    assert rows(app, first, search="NUMBER 1")["found"] == 6
+    assert rows(app, first, search="[.*")["found"] == 0
+
+
+@pytest.mark.parametrize(("order", "sign"), [("best", -1), ("worst", 1)])
+def test_the_best_by_a_metric_come_first_and_what_has_no_value_last(app, first, order, sign):
+    # Of sufficiency less is better.
+    found = rows(app, first, metric="sufficiency", order=order, method="attcat")["rows"]
+    values = [one["value"] for one in found]
+    assert values[-1] is None
+    assert values[:-1] == sorted(values[:-1], reverse=sign > 0)
+    assert found[-1]["row"] == 2
+
+
+def test_an_order_needs_a_metric(app, first):
+    answer = ask(app, "GET", f"/api/runs/{first}/rows", params={"order": "best"})
+    refused(answer, 422, "bad-request")
+
+
+def test_pages_follow_each_other_over_windows(tmp_path):
+    stores.filled(tmp_path / "long", windows=range(5), size=24)
+    app = create_app(Settings(runs=tmp_path))
+    pages = [rows(app, "long", page=number, metric="sufficiency") for number in range(6)]
+    seen = [(one["row"], one["method"]) for page in pages for one in page["rows"]]
+    assert seen == [(row, method) for row in range(120) for method in ("attcat", "rollout")]
+    assert [page["first"] for page in pages] == [0, 50, 100, 150, 200, 250]
+    ordered = [
+        rows(app, "long", page=number, metric="sufficiency", order="best") for number in range(5)
+    ]
+    values = [one["value"] for page in ordered for one in page["rows"]]
+    # The value of a row is that row's, on whatever page and in whatever order it stands.
+    by_row = {one["row"]: one["value"] for page in pages for one in page["rows"]}
+    assert values == sorted(by_row[row] for row in range(120) for _ in range(2))
+    app.state.desk.close(10)
+
+
+def test_a_row_opens_word_by_word(app, first):
+    one = ask(app, "GET", f"/api/runs/{first}/rows/3", params={"method": "rollout"}).json()
+    assert one["methods"] == ["attcat", "rollout"]
+    assert one["input"]["text"] == "review number 3"
+    assert [word["text"] for word in one["words"]] == ["review", "number", "3"]
+    assert one["tests"][0]["metric"] == "sufficiency"
+    assert one["tests"][0]["value"] is not None
+    failed = ask(app, "GET", f"/api/runs/{first}/rows/2").json()
+    assert failed["words"] == []
+    assert failed["why"] == "It did not work."
+    refused(ask(app, "GET", f"/api/runs/{first}/rows/99"), 404, "not-found")
+    refused(ask(app, "GET", f"/api/runs/{first}/rows/3?method=lime"), 404, "not-found")
+
+
+def test_the_report_is_a_page_in_which_nothing_runs(app, first):
+    answer = ask(app, "GET", f"/api/runs/{first}/page")
+    assert answer.status_code == 200, answer.text
+    assert "sandbox" in answer.headers["content-security-policy"]
+    assert answer.headers["x-frame-options"] == "SAMEORIGIN"
+    assert "<script" not in answer.text
+    assert "first &lt;b&gt;" in answer.text
+
+
+@pytest.mark.parametrize("other", [False, True])
+@pytest.mark.parametrize("format", ["html", "md", "tex", "json"])
+def test_reports_are_kept_as_files(app, first, format, other):
+    query = {"format": format, **({"other": "live"} if other else {})}
+    answer = ask(app, "GET", f"/api/runs/{first}/report", params=query)
+    assert answer.status_code == 200, answer.text
+    kept = answer.headers["content-disposition"]
+    assert kept.startswith("attachment;")
+    assert kept.endswith(f'.{format}"')
+    if format == "json":
+        assert json.loads(answer.text)["version"]
+
+
+def test_two_runs_are_compared(app, first):
+    answer = ask(app, "GET", f"/api/runs/{first}/page", params={"other": "live"})
+    assert answer.status_code == 200, answer.text
+    assert "live" in answer.text
+    refused(ask(app, "GET", f"/api/runs/{first}/page?other=nowhere"), 404, "not-found")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "..",
+        "../live",
+        "%2e%2e%2flive",
+        "/etc",
+        "live/../live",
+        "films/first <b>",
+        "~",
+        "live\0",
+        "",
+    ],
+)
+def test_no_path_is_made_of_what_is_asked(app, name):
+    for part in ("page", "rows", "report", "rows/0"):
+        answer = ask(app, "GET", f"/api/runs/{quote(name, safe='')}/{part}")
+        refused(answer, 404, "not-found")
+    answer = ask(app, "GET", "/api/runs/live/page", params={"other": name})
+    refused(answer, 404, "not-found")
+
+
+def test_links_that_lead_out_are_not_followed(tmp_path):
+    outside = stores.filled(tmp_path / "outside")
+    inside = tmp_path / "inside"
+    stores.filled(inside / "own")
+    (inside / "link").symlink_to(outside)
+    part = inside / "own" / "explanations" / "part-000000.parquet"
+    part.unlink()
+    part.symlink_to(outside / "explanations" / "part-000000.parquet")
+    app = create_app(Settings(runs=inside))
+    entries = listed(app)
+    assert entries.keys() == {"own"}
+    assert entries["own"]["state"] == "damaged"
+    assert "is a link" in entries["own"]["problem"]
+    refused(ask(app, "GET", "/api/runs/link/page"), 404, "not-found")
+    refused(ask(app, "GET", "/api/runs/own/rows"), 422, "bad-store")
+    app.state.desk.close(10)
+
+
+@pytest.mark.parametrize(
+    "manifest", [b"", b"{", b"[1]", b'{"format": "whence run"}', b"\xff\xfe", b'{"a": ' * 5000]
+)
+def test_a_damaged_run_is_listed_with_what_is_wrong(tmp_path, manifest):
+    stores.filled(tmp_path / "torn")
+    stores.filled(tmp_path / "whole")
+    (tmp_path / "torn" / "manifest.json").write_bytes(manifest)
+    app = create_app(Settings(runs=tmp_path))
+    entries = listed(app)
+    assert entries["whole"]["state"] == "complete"
+    assert entries["torn"]["state"] == "damaged"
+    assert "manifest" in entries["torn"]["problem"]
+    for part in ("page", "rows", "rows/0", "report"):
+        refused(ask(app, "GET", f"/api/runs/torn/{part}"), 422, "bad-store")
+    app.state.desk.close(10)
+
+
+def test_rows_of_a_torn_file_are_passed_over_and_named(tmp_path):
+    stores.filled(tmp_path / "torn")
+    part = tmp_path / "torn" / "explanations" / "part-000000.parquet"
+    part.write_bytes(part.read_bytes()[:-100])
+    app = create_app(Settings(runs=tmp_path))
+    found = rows(app, "torn", metric="sufficiency", order="best")
+    assert {one["row"] for one in found["rows"]} == set(range(6, 12))
+    assert "000000" in found["problems"][0]
+    refused(ask(app, "GET", "/api/runs/torn/rows/0"), 422, "bad-store")
+    assert ask(app, "GET", "/api/runs/torn/page").status_code == 200
+    app.state.desk.close(10)
+
+
+def test_looking_changes_nothing(folder, app, first):
+    def seen():
+        return {path: path.stat().st_mtime_ns for path in sorted(folder.rglob("*"))}
+
+    before = seen()
+    for part in ("page", "rows?metric=sufficiency&order=best", "rows/0", "report?format=json"):
+        assert ask(app, "GET", f"/api/runs/{first}/{part}").status_code == 200
+    assert seen() == before
+
+
+def test_a_name_of_any_bytes_is_listed(tmp_path):
+    stores.filled(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9"))
+    app = create_app(Settings(runs=tmp_path))
+    ((name, entry),) = listed(app).items()
+    assert name == "caf\ufffd"
+    assert rows(app, entry["id"])["found"] == 24
+    app.state.desk.close(10)
+
+
+def test_strangers_are_refused(app):
+    for headers in ({"host": "evil.example"}, {"origin": "http://evil.example"}):
+        refused(ask(app, "GET", "/api/runs", headers=headers), 403, "not-allowed")
+
+
+def test_hostile_texts_are_text(tmp_path):
+    who = stores.identity()
+    with Store.locked(tmp_path / "evil") as store:
+        store.begin(stores.plan(), who, stores.DATA)
+        stores.work(store, who, stores.window(items=[stores.item(0, EVIL), stores.item(1)]))
+        store.finish()
+    app = create_app(Settings(runs=tmp_path))
+    assert rows(app, "evil", search="<script>")["rows"][0]["text"] == EVIL
+    assert "<script" not in ask(app, "GET", "/api/runs/evil/page").text
+    app.state.desk.close(10)

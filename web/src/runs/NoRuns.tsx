@@ -1,0 +1,34 @@
+/** Nothing to list, and how to make something. */
+
+export function NoRuns({ folder }: { readonly folder: string | null }) {
+  return (
+    <div className="empty large">
+      <h1>No runs yet</h1>
+      <p>
+        {folder === null
+          ? "The server was started without a folder of runs."
+          : `There is none in ${folder}; one that is begun there appears here by itself.`}
+      </p>
+      <p>A run explains, tests and audits a whole data set, and can be interrupted and resumed:</p>
+      <dl className="commands">
+        <div>
+          <dt>Make one</dt>
+          <dd>
+            <code>
+              whence run --model reviews --data reviews.tsv --methods attcat,rollout --metrics
+              comprehensiveness --out runs/first
+            </code>
+          </dd>
+        </div>
+        {folder === null && (
+          <div>
+            <dt>See it here, also while it is at work</dt>
+            <dd>
+              <code>whence app --runs runs</code>
+            </dd>
+          </div>
+        )}
+      </dl>
+    </div>
+  );
+}

@@ -1,0 +1,155 @@
+/** The runs of the folder; a click opens one, two that are ticked are compared. */
+
+import { useState } from "react";
+
+import type { Runs, StoredRun } from "../api/types";
+import { count, grouped } from "../shell/figures";
+import { NoRuns } from "./NoRuns";
+import { agoOf, fewOf, progressOf, stateOf } from "./told";
+
+interface Props {
+  readonly found: Runs;
+  readonly onOpen: (run: string, against: string | null) => void;
+}
+
+export function RunList({ found, onOpen }: Props) {
+  const [ticked, setTicked] = useState<readonly string[]>([]);
+  const { runs } = found;
+  const chosen = ticked.filter((id) => runs.some((each) => each.id === id && each.state !== "damaged"));
+  const [first, second] = chosen;
+  if (runs.length === 0) return <NoRuns folder={found.folder} />;
+  return (
+    <>
+      <header className="runs-head">
+        <h1>Runs</h1>
+        <p className="dim">
+          {count(runs.length, "run")} in <code>{found.folder}</code>
+          {found.left_out > 0 && `, and ${grouped(found.left_out)} more that are not listed`}
+        </p>
+        <button
+          type="button"
+          disabled={chosen.length !== 2}
+          onClick={() => first !== undefined && second !== undefined && onOpen(first, second)}
+        >
+          Compare the two
+        </button>
+        <span className="dim" role="status">
+          {chosen.length === 2 ? "" : "Tick two runs to compare them."}
+        </span>
+      </header>
+      {/* What scrolls must be reachable by keyboard. */}
+      {/* eslint-disable-next-line jsx-a11y/no-noninteractive-tabindex */}
+      <div className="table rows" role="region" aria-label="Runs" tabIndex={0}>
+        <table>
+          <caption className="unseen">Stored runs, the latest first</caption>
+          <thead>
+            <tr>
+              <th scope="col">
+                <span className="unseen">compare</span>
+              </th>
+              {COLUMNS.map(([name, kind]) => (
+                <th key={name} scope="col" className={kind}>
+                  {name}
+                </th>
+              ))}
+            </tr>
+          </thead>
+          <tbody>
+            {runs.map((run) => (
+              <Row
+                key={run.id}
+                run={run}
+                ticked={chosen.includes(run.id)}
+                full={chosen.length === 2}
+                onTick={(on) =>
+                  setTicked(on ? [...chosen, run.id] : chosen.filter((each) => each !== run.id))
+                }
+                onOpen={() => onOpen(run.id, null)}
+              />
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </>
+  );
+}
+
+const COLUMNS: readonly (readonly [string, string])[] = [
+  ["name", ""],
+  ["model", "wide"],
+  ["data", "wide"],
+  ["methods", "wide"],
+  ["metrics", "wide"],
+  ["examples", "number"],
+  ["failed", "number"],
+  ["bad rows", "number wide"],
+  ["state", ""],
+  ["last written", "wide"],
+];
+
+interface RowProps {
+  readonly run: StoredRun;
+  readonly ticked: boolean;
+  readonly full: boolean;
+  readonly onTick: (on: boolean) => void;
+  readonly onOpen: () => void;
+}
+
+function Row({ run, ticked, full, onTick, onOpen }: RowProps) {
+  const damaged = run.state === "damaged";
+  return (
+    <>
+      <tr className={damaged ? "wrong" : undefined}>
+        <td>
+          <input
+            type="checkbox"
+            aria-label={`Compare ${run.name}`}
+            checked={ticked}
+            disabled={damaged || (full && !ticked)}
+            onChange={({ target }) => onTick(target.checked)}
+          />
+        </td>
+        <td className="name">
+          <button type="button" className="plain link" onClick={onOpen}>
+            {run.name}
+          </button>
+        </td>
+        <td className="wide">{damaged ? "–" : run.model}</td>
+        <td className="wide">{damaged ? "–" : run.data}</td>
+        <td className="wide" title={run.methods.join(", ")}>
+          {fewOf(run.methods)}
+        </td>
+        <td className="wide" title={run.metrics.join(", ")}>
+          {fewOf(run.metrics)}
+        </td>
+        <td className="number">{damaged ? "–" : <Progress run={run} />}</td>
+        <td className="number">{damaged ? "–" : grouped(run.failed)}</td>
+        <td className="number wide">{damaged ? "–" : grouped(run.bad)}</td>
+        <td className={`state ${stateOf(run)}`}>{stateOf(run)}</td>
+        <td className="wide" title={run.changed ?? undefined}>
+          {agoOf(run.quiet)}
+        </td>
+      </tr>
+      {damaged && (
+        <tr className="wrong">
+          <td />
+          <td className="problem dim" colSpan={COLUMNS.length}>
+            {run.problem}
+          </td>
+        </tr>
+      )}
+    </>
+  );
+}
+
+function Progress({ run }: { readonly run: StoredRun }) {
+  const { done, total } = run;
+  return (
+    <>
+      {total !== null && done < total && (
+        <progress value={done} max={total} aria-label={`Progress of ${run.name}`} />
+      )}{" "}
+      {progressOf(run)}
+    </>
+  );
+}

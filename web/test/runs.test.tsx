@@ -1,0 +1,196 @@
+// @vitest-environment jsdom
+import { cleanup, fireEvent, screen, waitFor, within } from "@testing-library/react";
+import { afterEach, describe, expect, it, vi } from "vitest";
+
+import type { RunExample, RunRow, RunRows, Runs, StoredRun } from "../src/api/types";
+import { RunsPage } from "../src/runs/RunsPage";
+import type { Server } from "../src/source/source";
+import { REFUSED, show } from "./page";
+
+afterEach(() => {
+  cleanup();
+  vi.useRealTimers();
+});
+
+const run = (id: string, more: Partial<StoredRun> = {}): StoredRun => ({
+  id,
+  name: id,
+  model: "/models/tuned",
+  data: "sst2.tsv",
+  methods: ["attcat", "rollout"],
+  metrics: ["aopc"],
+  audit: [],
+  done: 10,
+  total: 10,
+  failed: 1,
+  bad: 2,
+  state: "complete",
+  problem: null,
+  changed: "2026-01-01T00:00:00+00:00",
+  quiet: 400,
+  version: "1",
+  asks: "tuned",
+  ...more,
+});
+const found = (...runs: StoredRun[]): Runs => ({ folder: "/runs", runs, left_out: 0 });
+const row = (number: number, more: Partial<RunRow> = {}): RunRow => ({
+  row: number,
+  id: `line ${number}`,
+  method: "attcat",
+  text: `text ${number} <b>`,
+  pair: null,
+  label: "pos",
+  target: "pos",
+  predicted: "pos",
+  probability: 0.9,
+  value: null,
+  error: null,
+  why: null,
+  ...more,
+});
+const rows = (...some: RunRow[]): RunRows => ({ rows: some, found: some.length, first: 0, problems: [] });
+const EXAMPLE: RunExample = {
+  row: 3,
+  method: "attcat",
+  methods: ["attcat", "rollout"],
+  input: { text: "not bad", pair: null, dropped: 0 },
+  label: "neg",
+  target: "neg",
+  predicted: "pos",
+  probability: 0.75,
+  signed: true,
+  words: [
+    { text: "not", before: "", segment: 0, score: -1 },
+    { text: "bad", before: " ", segment: 0, score: 0.5 },
+  ],
+  tests: [{ metric: "aopc", value: 0.25, null: 0.1, why: null }],
+  why: null,
+};
+
+describe("the runs page", () => {
+  it("says how to make a run where there is none", async () => {
+    show(<RunsPage />, { runs: () => Promise.resolve({ folder: null, runs: [], left_out: 0 }) });
+    expect(await screen.findByText("No runs yet")).toBeTruthy();
+    expect(screen.getByText("whence app --runs runs")).toBeTruthy();
+    expect(screen.getByText(/^whence run --model/)).toBeTruthy();
+  });
+
+  it("lists what is there, with what is wrong with it", async () => {
+    const damaged = run("torn", { state: "damaged", problem: "torn: manifest.json is damaged.", model: "" });
+    show(<RunsPage />, {
+      runs: () => Promise.resolve(found(run("sst2", { done: 3, state: "running" }), damaged)),
+    });
+    const [, first, , third] = within(await screen.findByRole("table")).getAllByRole("row");
+    expect(within(first as HTMLElement).getByText(/3 of 10/)).toBeTruthy();
+    expect(within(first as HTMLElement).getByText("unfinished")).toBeTruthy();
+    expect(within(third as HTMLElement).getByText("torn: manifest.json is damaged.")).toBeTruthy();
+    expect(screen.getByLabelText<HTMLInputElement>("Compare torn").disabled).toBe(true);
+  });
+
+  it("looks again while a run is at work", async () => {
+    vi.useFakeTimers({ shouldAdvanceTime: true });
+    const asked = vi
+      .fn<() => Promise<Runs>>()
+      .mockResolvedValueOnce(found(run("sst2", { done: 3, state: "running", quiet: 1 })))
+      .mockResolvedValue(found(run("sst2", { done: 7, state: "running", quiet: 1 })));
+    show(<RunsPage />, { runs: asked });
+    await screen.findByText(/3 of 10/);
+    await vi.advanceTimersByTimeAsync(3100);
+    expect(await screen.findByText(/7 of 10/)).toBeTruthy();
+  });
+
+  it("opens one, and compares two that are ticked", async () => {
+    const { state } = show(<RunsPage />, {
+      runs: () => Promise.resolve(found(run("a"), run("b"), run("c"))),
+      runPage: () => Promise.resolve(),
+    });
+    const compare = await screen.findByRole<HTMLButtonElement>("button", { name: "Compare the two" });
+    expect(compare.disabled).toBe(true);
+    fireEvent.click(screen.getByLabelText("Compare c"));
+    fireEvent.click(screen.getByLabelText("Compare a"));
+    expect(screen.getByLabelText<HTMLInputElement>("Compare b").disabled).toBe(true);
+    fireEvent.click(compare);
+    expect(state()).toMatchObject({ run: "c", against: "a" });
+    const frame = await screen.findByTitle("c and a compared");
+    expect(frame.getAttribute("src")).toBe("/api/runs/c/page?other=a");
+    expect(frame.getAttribute("sandbox")).toBe("");
+    expect(screen.getByRole("link", { name: "LaTeX" }).getAttribute("href")).toBe(
+      "/api/runs/c/report?format=tex&other=a",
+    );
+    fireEvent.click(screen.getByRole("button", { name: "All runs" }));
+    expect(state()).toMatchObject({ run: null, against: null });
+  });
+
+  it("says what is wrong instead of showing a frame", async () => {
+    show(<RunsPage />, { runs: () => Promise.resolve(found(run("a"))) }, { run: "a" });
+    expect((await screen.findByRole("alert")).textContent).toContain(REFUSED.fault.message);
+    expect(document.querySelector("iframe")).toBeNull();
+  });
+
+  it("says when a link names a run that is not here", async () => {
+    show(<RunsPage />, { runs: () => Promise.resolve(found(run("a"))) }, { run: "gone" });
+    expect(await screen.findByText("There is no run “gone” in the folder of this server.")).toBeTruthy();
+    expect(screen.getByRole("table")).toBeTruthy();
+  });
+
+  it("keeps what is read until newer results are asked for", async () => {
+    vi.useFakeTimers({ shouldAdvanceTime: true });
+    const asked = vi
+      .fn<() => Promise<Runs>>()
+      .mockResolvedValueOnce(found(run("a", { state: "running", quiet: 1 })))
+      .mockResolvedValue(found(run("a", { state: "running", quiet: 1, version: "2" })));
+    const runPage = vi.fn(() => Promise.resolve());
+    show(<RunsPage />, { runs: asked, runPage }, { run: "a" });
+    await screen.findByTitle("Report of a");
+    await vi.advanceTimersByTimeAsync(3100);
+    fireEvent.click(await screen.findByRole("button", { name: "Show it" }));
+    await waitFor(() => expect(runPage).toHaveBeenCalledTimes(2));
+  });
+});
+
+describe("the rows of a run", () => {
+  const page = { run: "a", tab: "rows" };
+  const answers = {
+    runs: () => Promise.resolve(found(run("a"))),
+    runRows: () => Promise.resolve(rows(row(3), row(4, { error: "not-finite", why: "It is NaN." }))),
+    runExample: () => Promise.resolve(EXAMPLE),
+  };
+
+  it("asks the server for those that are wanted", async () => {
+    const runRows = vi.fn<Server["runRows"]>(() => Promise.resolve(rows(row(3))));
+    const { state } = show(<RunsPage />, { ...answers, runRows }, page);
+    fireEvent.change(await screen.findByLabelText("Metric"), { target: { value: "aopc" } });
+    fireEvent.change(await screen.findByLabelText("Order"), { target: { value: "worst" } });
+    fireEvent.change(screen.getByLabelText("Explanations"), { target: { value: "false" } });
+    await waitFor(() =>
+      expect(runRows.mock.lastCall?.slice(0, 2)).toEqual(["a", "?failed=false&metric=aopc&order=worst"]),
+    );
+    expect(state().found).toBe("failed=false&metric=aopc&order=worst");
+  });
+
+  it("shows failures with their reason", async () => {
+    show(<RunsPage />, answers, page);
+    expect(await screen.findByText("text 3 <b>")).toBeTruthy();
+    expect(screen.getByText("not-finite: It is NaN.")).toBeTruthy();
+  });
+
+  it("opens a row word by word, with the way to the workbench", async () => {
+    const { state } = show(<RunsPage />, answers, page);
+    fireEvent.click(await screen.findByText("text 3 <b>"));
+    expect(state().found).toBe("at=3&by=attcat");
+    const panel = await screen.findByRole("region", { name: "Row 3" });
+    const word = await within(panel).findByTitle("−1");
+    expect(word.textContent).toBe("not");
+    expect(word.style.background).not.toBe("");
+    expect(panel.textContent).toContain("predicted pos (75.0%) · labelled neg · explained for neg");
+    const link = within(panel).getByRole("link", { name: "Explain this in the workbench" });
+    expect(link.getAttribute("href")).toContain("#/explain?model=tuned&text=not+bad&m=attcat&target=neg");
+  });
+
+  it("says what to do where the model is not here", async () => {
+    const runs = () => Promise.resolve(found(run("a", { asks: null })));
+    show(<RunsPage />, { ...answers, runs }, { ...page, found: "at=3" });
+    expect(await screen.findByText("--model /models/tuned")).toBeTruthy();
+    expect(screen.queryByRole("link", { name: "Explain this in the workbench" })).toBeNull();
+  });
+});
