@@ -91,6 +91,8 @@ bench: setup ## measure: explain against the bare forward + backward, and the co
 	$(BIN)/python bench/tiles.py
 	$(BIN)/python bench/cold_start.py
 	$(BIN)/python bench/app.py
+	$(BIN)/python -m bench.run.throughput
+	$(BIN)/python -m bench.run.wire
 
 # SCIENCE narrows the run, and leaves Transformers out, such as: make science SCIENCE="--only 'sst-*' --seeds 1 --device cpu"
 science: setup ## make the table of Jain & Wallace, and that of Transformers; it wants a GPU, see the README

@@ -23,7 +23,10 @@ import audit_tables
 import evaluation_tables
 import flow_table
 import metric_tables
+import run_measured
+import run_tables
 import speed_tables
+import store_tables
 import truth_table
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
@@ -41,6 +44,12 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
         f"evaluation of {name}": ("evaluation.md", partial(evaluation_tables.markdown, name))
         for name in evaluation_tables.NAMES
     },
+    **{
+        f"columns of {name}": ("store.md", partial(store_tables.markdown, name))
+        for name in store_tables.COLUMNS
+    },
+    **run_measured.TABLES,
+    **run_tables.TABLES,
     **speed_tables.TABLES,
 }
 # The files that are drawn, and the function that returns each; None as long as there is nothing to draw.
