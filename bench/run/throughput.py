@@ -122,7 +122,7 @@ def cases(options: argparse.Namespace, here: Path) -> dict[str, tuple[int, Calla
         ),
         f"{FEW}one method at a time": (few, lambda: one_method_at_a_time(explainer, texts[:few])),
     }
-    return {name: every[name] for name in options.only.split(",")} if options.only else every
+    return {name: every[name] for name in options.only.split(";")} if options.only else every
 
 
 def busy() -> float:
@@ -155,7 +155,7 @@ def main() -> None:
     parser.add_argument("--few", type=int, default=4, help="sentences of the slowest loop")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--only", help="cases, by name")
+    parser.add_argument("--only", help="cases, by name; several with ; between them")
     parser.add_argument("--json", type=Path, help="append the rows to this file")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
