@@ -53,12 +53,15 @@ DEFAULT: Mapping[str, Any] = {
     "card": None,
     "tab": "",
     "rows": "",
+    "run": None,
+    "against": None,
+    "found": "",
 }
 NOTHING: Mapping[str, Any] = {"tokens": [], "edges": [], "head": None}
 
 
 _CHOICES: Mapping[str, tuple[str, ...]] = {
-    "page": ("explain", "compare", "data", "results", "help"),
+    "page": ("explain", "compare", "data", "results", "runs", "help"),
     "of": ("logit", "probability"),
     "granularity": ("token", "word", "sentence", "paragraph", "passage"),
     "weight": NAMES,
@@ -99,7 +102,18 @@ _KINDS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     **dict.fromkeys(
         (
             *("model", "other", "text", "pair", "picture", "at", "answer", "rather", "labels"),
-            *("template", "target", "tab", "rows", "data", "result", "card"),
+            *(
+                "template",
+                "target",
+                "tab",
+                "rows",
+                "data",
+                "result",
+                "card",
+                "run",
+                "against",
+                "found",
+            ),
         ),
         (_is_text, "a text"),
     ),
