@@ -2,6 +2,19 @@
 
 import re
 
+# Nothing sticks out of its section, except what is scrolled and headings that a phone does not show.
+STICKS_OUT = """[...document.querySelectorAll('section *')].filter(e => !e.closest('.wide, svg, .summary thead')
+    && e.getBoundingClientRect().right > e.closest('section').getBoundingClientRect().right + 0.5)
+    .map(e => e.outerHTML.slice(0, 80))"""
+# Nothing in a drawing is cut off by its frame.
+CUT_OFF = """[...document.querySelectorAll('svg')].flatMap(svg => {
+    const frame = svg.getBoundingClientRect();
+    return [...svg.querySelectorAll('text, polyline, polygon, circle, rect, line')].filter(e => {
+        const box = e.getBoundingClientRect();
+        return box.left < frame.left - 1.5 || box.right > frame.right + 1.5 || box.top < frame.top - 1.5
+            || box.bottom > frame.bottom + 1.5;
+    }).map(e => e.outerHTML.slice(0, 120))})"""
+
 
 def opened(browser, path, scripts=True):
     """Open a file offline; collect everything the page asks for, says and complains about."""
@@ -21,3 +34,17 @@ def opened(browser, path, scripts=True):
 def word(page, text):
     """Find a word of the tinted text; of several methods, of the first."""
     return page.get_by_role("button", name=re.compile(f"^{re.escape(text)}: ")).first
+
+
+def check_quiet_and_fitting(opening, seen, path):
+    """Unfold all of a report, wide and narrow: nothing sticks out or is cut off, runs, or asks for anything."""
+    for summary in opening.locator("summary").all():
+        summary.click()
+    for width in (360, 1200):
+        opening.set_viewport_size({"width": width, "height": 800})
+        assert opening.evaluate("document.documentElement.scrollWidth") <= width
+        assert opening.evaluate(STICKS_OUT) == []
+        assert opening.evaluate(CUT_OFF) == []
+    opening.wait_for_timeout(100)
+    assert seen == {"requests": [path.as_uri()], "dialogs": [], "errors": []}
+    assert opening.locator("script, img").count() == 0

@@ -3,7 +3,7 @@
 import pytest
 
 from tests import audits
-from tests.browser.pages import opened
+from tests.browser.pages import check_quiet_and_fitting, opened
 from tests.browser.test_card import contrast
 from whence.report.audit import fragment, page
 
@@ -19,18 +19,6 @@ AUDITS = {
     "forty sites": lambda: audits.many_sites(40),
     "long and hostile": lambda: audits.hostile(pad=150),
 }
-# Nothing sticks out of its section, except what is scrolled and headings that a phone does not show.
-STICKS_OUT = """[...document.querySelectorAll('section *')].filter(e => !e.closest('.wide, svg, .summary thead')
-    && e.getBoundingClientRect().right > e.closest('section').getBoundingClientRect().right + 0.5)
-    .map(e => e.outerHTML.slice(0, 80))"""
-# Nothing in a drawing is cut off by its frame.
-CUT_OFF = """[...document.querySelectorAll('svg')].flatMap(svg => {
-    const frame = svg.getBoundingClientRect();
-    return [...svg.querySelectorAll('text, polyline, polygon, circle, rect, line')].filter(e => {
-        const box = e.getBoundingClientRect();
-        return box.left < frame.left - 1.5 || box.right > frame.right + 1.5 || box.top < frame.top - 1.5
-            || box.bottom > frame.bottom + 1.5;
-    }).map(e => e.outerHTML.slice(0, 120))})"""
 
 
 def written(tmp_path, text):
@@ -43,16 +31,7 @@ def written(tmp_path, text):
 def test_an_audit_is_offline_silent_and_fits(browser, tmp_path, which):
     path = written(tmp_path, page(AUDITS[which]()))
     opening, seen = opened(browser, path)
-    for summary in opening.locator("summary").all():
-        summary.click()
-    for width in (360, 1200):
-        opening.set_viewport_size({"width": width, "height": 800})
-        assert opening.evaluate("document.documentElement.scrollWidth") <= width
-        assert opening.evaluate(STICKS_OUT) == []
-        assert opening.evaluate(CUT_OFF) == []
-    opening.wait_for_timeout(100)
-    assert seen == {"requests": [path.as_uri()], "dialogs": [], "errors": []}
-    assert opening.locator("script, img").count() == 0
+    check_quiet_and_fitting(opening, seen, path)
     opening.context.close()
 
 

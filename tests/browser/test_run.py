@@ -4,8 +4,7 @@ import pytest
 
 import whence
 from tests import reports
-from tests.browser.pages import opened
-from tests.browser.test_audit import CUT_OFF, STICKS_OUT
+from tests.browser.pages import check_quiet_and_fitting, opened
 from tests.browser.test_card import contrast
 from whence.report.run import page
 
@@ -36,16 +35,7 @@ def test_a_report_is_offline_silent_and_fits(browser, tmp_path, evaluation, kind
     payload = reports.run(evaluation) if kind == "run" else reports.runs()
     path = written(tmp_path, reports.hostile(payload) if evil else payload)
     opening, seen = opened(browser, path)
-    for summary in opening.locator("summary").all():
-        summary.click()
-    for width in (360, 1200):
-        opening.set_viewport_size({"width": width, "height": 800})
-        assert opening.evaluate("document.documentElement.scrollWidth") <= width
-        assert opening.evaluate(STICKS_OUT) == []
-        assert opening.evaluate(CUT_OFF) == []
-    opening.wait_for_timeout(100)
-    assert seen == {"requests": [path.as_uri()], "dialogs": [], "errors": []}
-    assert opening.locator("script, img").count() == 0
+    check_quiet_and_fitting(opening, seen, path)
     if evil:
         assert opening.locator("mark").first.inner_text() == reports.EVIL
     opening.context.close()

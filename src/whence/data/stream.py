@@ -40,7 +40,7 @@ def unpacked(name: str, file: IO[bytes]) -> Iterator[IO[bytes]]:
         return
     try:
         with gzip.GzipFile(fileobj=file) as plain:
-            yield plain  # type: ignore[misc]
+            yield plain  # type: ignore[misc]  # a file in all but its declared type
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise BadExamples(
             f"{name} is not a whole gzip file ({error}). Compress it again."
