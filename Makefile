@@ -8,7 +8,7 @@ export OMP_NUM_THREADS ?= 1
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types imports page page-check unit kernels browser bundle docs format bench science clean
+.PHONY: help setup demo test lint types imports page page-check unit kernels browser bundle docs site format bench science clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -18,7 +18,7 @@ setup: $(STAMP) ## make .venv with everything; quick when nothing changed
 $(STAMP): pyproject.toml constraints.txt src/whence/_version.py
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt pip
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable . --group dev --group science
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable . --group dev --group docs --group science
 	@touch $@
 
 demo: setup ## explain texts and a picture with the built-in models, test one, and write whence-demo*
@@ -76,6 +76,9 @@ browser: ## install Chromium from the system's packages, if it is missing and th
 
 docs: setup ## write the tables of docs/ that are computed
 	$(BIN)/python scripts/build_docs.py
+
+site: setup ## build the documentation into build/site
+	$(BIN)/mkdocs build --quiet
 
 format: setup ## write the code the way the checks want it
 	$(BIN)/ruff check --fix

@@ -1,4 +1,4 @@
-"""The parts of docs/audit.md that are made from the registered experiments."""
+"""The parts of docs/reference/audit.md that are made from the registered experiments."""
 
 from inspect import cleandoc
 

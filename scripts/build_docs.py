@@ -33,19 +33,22 @@ DOCS = Path(__file__).resolve().parents[1] / "docs"
 
 # The page of each table, and the function that returns it as Markdown.
 TABLES: dict[str, tuple[str, Callable[[], str]]] = {
-    "architectures": ("architectures.md", architecture_table.markdown),
-    "experiments": ("audit.md", audit_tables.experiments),
-    "reasons": ("audit.md", audit_tables.reasons),
-    "metrics": ("metrics.md", metric_tables.metrics),
-    "rules": ("trust.md", metric_tables.rules),
-    "truth": ("truth.md", truth_table.markdown),
-    "weights": ("flow.md", flow_table.markdown),
+    "architectures": ("reference/architectures.md", architecture_table.markdown),
+    "experiments": ("reference/audit.md", audit_tables.experiments),
+    "reasons": ("reference/audit.md", audit_tables.reasons),
+    "metrics": ("metrics/README.md", metric_tables.metrics),
+    "rules": ("reference/trust.md", metric_tables.rules),
+    "truth": ("science/truth.md", truth_table.markdown),
+    "weights": ("reference/flow.md", flow_table.markdown),
     **{
-        f"evaluation of {name}": ("evaluation.md", partial(evaluation_tables.markdown, name))
+        f"evaluation of {name}": (
+            "science/evaluation.md",
+            partial(evaluation_tables.markdown, name),
+        )
         for name in evaluation_tables.NAMES
     },
     **{
-        f"columns of {name}": ("store.md", partial(store_tables.markdown, name))
+        f"columns of {name}": ("reference/store.md", partial(store_tables.markdown, name))
         for name in store_tables.COLUMNS
     },
     **run_measured.TABLES,
@@ -55,7 +58,7 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
 # The files that are drawn, and the function that returns each; None as long as there is nothing to draw.
 DRAWINGS: dict[str, Callable[[], str | None]] = {
     **{
-        f"evaluation-{name}.svg": partial(evaluation_tables.drawing, name)
+        f"science/evaluation-{name}.svg": partial(evaluation_tables.drawing, name)
         for name in evaluation_tables.NAMES
     },
     **speed_tables.DRAWINGS,

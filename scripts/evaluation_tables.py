@@ -1,4 +1,4 @@
-"""The tables and drawings of docs/evaluation.md, made from what bench/tables.py found."""
+"""The tables and drawings of docs/science/evaluation.md, made from what bench/tables.py found."""
 
 from __future__ import annotations
 

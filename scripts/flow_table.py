@@ -1,4 +1,4 @@
-"""The table of edge weights for docs/flow.md, made from their cards."""
+"""The table of edge weights for docs/reference/flow.md, made from their cards."""
 
 from __future__ import annotations
 

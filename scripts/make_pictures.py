@@ -1,4 +1,4 @@
-"""Draw docs/pictures.png: two classes of one picture, explained by several methods with the built-in model."""
+"""Draw docs/images/pictures.png: two classes of one picture, explained by several methods with the built-in model."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from whence.core.io import write_bytes
 from whence.report.picture.drawing import sheet
 from whence.view import merge
 
-PLACE = Path(__file__).resolve().parents[1] / "docs" / "pictures.png"
+PLACE = Path(__file__).resolve().parents[1] / "docs" / "images" / "pictures.png"
 PICTURE, CLASSES = "shapes:7", ("ring", "square")
 METHODS = ["generic_attention", "transformer_attribution", "rollout", "leave_one_out"]
 

@@ -1,4 +1,4 @@
-"""The tables of docs/metrics.md and docs/trust.md, made from what is registered."""
+"""The tables of docs/metrics/README.md and docs/reference/trust.md, made from what is registered."""
 
 from whence.metrics import KINDS, metric
 from whence.trust.rules import RULES

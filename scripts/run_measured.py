@@ -1,4 +1,4 @@
-"""The tables of docs/run.md, from what was measured: what a run gets done beside plain loops, and its memory."""
+"""The measured tables of docs/reference/run.md: what a run gets done beside plain loops, and its memory."""
 
 import json
 from pathlib import Path
@@ -79,7 +79,7 @@ def whole() -> str:
 
 
 TABLES = {
-    "run throughput": ("run.md", throughput),
-    "run whole": ("run.md", whole),
-    "run memory": ("run.md", memory),
+    "run throughput": ("reference/run.md", throughput),
+    "run whole": ("reference/run.md", whole),
+    "run memory": ("reference/run.md", memory),
 }

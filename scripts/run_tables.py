@@ -1,4 +1,4 @@
-"""The tables of docs/cluster.md, from what was measured: bytes on the network, and what a million documents cost."""
+"""The measured tables of docs/guides/cluster.md: bytes on the network, and what a million documents cost."""
 
 import json
 from math import ceil
@@ -77,4 +77,4 @@ def _short(hours: float) -> str:
     return f"{hours:,.0f}" if hours >= 100 else f"{hours:.2g}"
 
 
-TABLES = {"run bytes": ("cluster.md", sizes), "run cost": ("cluster.md", cost)}
+TABLES = {"run bytes": ("guides/cluster.md", sizes), "run cost": ("guides/cluster.md", cost)}

@@ -1,4 +1,4 @@
-"""The tables and drawings of docs/speed.md, from the results of bench/speed."""
+"""The tables and drawings of docs/reference/speed.md, from the results of bench/speed."""
 
 import sys
 from pathlib import Path

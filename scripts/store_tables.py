@@ -1,4 +1,4 @@
-"""The tables of docs/store.md: the columns of a run's tables, made from the schema that writes them."""
+"""The tables of docs/reference/store.md: the columns of a run's tables, made from the schema that writes them."""
 
 from whence.run.store.schema import COLUMNS
 

@@ -134,7 +134,7 @@ def counted(counts: list[tuple[int, int]]) -> list[str]:
 
 
 def tables(verdicts: Verdicts) -> str:
-    """The two tables of docs/truth.md: by family, and what knows nothing last."""
+    """The two tables of docs/science/truth.md: by family, and what knows nothing last."""
     entries = sorted(
         method,
         key=lambda entry: (entry.facts["family"] == "baseline", entry.facts["family"], entry.name),

@@ -33,8 +33,8 @@ DRAWN = 200
 INTRO = """# What fine-tuning changed
 
 A pre-trained model and the same one fine-tuned, head by head, over a sample of SST-2 that neither was trained on.
-Every figure is a mean over the inputs with its 95% bootstrap interval; [compare.md](../compare.md) says what the
-figures are. Written by `make science` from `bench/results/compare-sst2.json`.
+Every figure is a mean over the inputs with its 95% bootstrap interval; [compare](../reference/compare.md) says
+what the figures are. Written by `make science` from `bench/results/compare-sst2.json`.
 """
 
 Facts = Mapping[str, Any]

@@ -50,7 +50,7 @@ DIFFERENT = """
 - A map that is the same all over (attention grad-CAM, where the rectifier leaves nothing) is not tested here, and
   lowers n; scaled as the authors scale it, it is 0 / 0 all over.
 - `full_lrp` and `partial_lrp` divide by sums that nearly cancel, and are computed in float32 here;
-  [conventions](../conventions.md) says how far that carries.
+  [conventions](../concepts/conventions.md) says how far that carries.
 {LRP}- `max_flow` is left out: n maximum flows over 8 layers of 257 tokens take minutes for each photograph.
 """
 

@@ -1,4 +1,4 @@
-"""The tables of docs/speed.md, from what was measured; `make docs` puts them there.
+"""The tables of docs/reference/speed.md, from what was measured; `make docs` puts them there.
 
 A number on the page is one of bench/results/speed-gpu.jsonl or speed-cpu.jsonl. What is not there says so.
 """
@@ -211,7 +211,11 @@ def growth() -> str:
             )
     if len(written) == 2:
         return f"Growth: {MISSING}."
-    drawn = [f"![{alt}]({name})" for name, alt in _PICTURES.items() if DRAWINGS[name]() is not None]
+    drawn = [
+        f"![{alt}]({name})"
+        for name, alt in _PICTURES.items()
+        if DRAWINGS[f"reference/{name}"]() is not None
+    ]
     return "\n".join([*written, "", *drawn])
 
 
@@ -247,21 +251,23 @@ def _in_gibibytes(row: Row) -> Row:
 
 
 TABLES: dict[str, tuple[str, Callable[[], str]]] = {
-    "speed targets": ("speed.md", targets),
-    "speed on a CPU": ("speed.md", cpu),
-    "speed maps": ("speed.md", maps),
-    "speed others": ("speed.md", others),
-    "speed numbers": ("speed.md", numbers),
-    "speed precision": ("speed.md", precision),
-    "speed growth": ("speed.md", growth),
-    "speed origin": ("speed.md", origin),
+    "speed targets": ("reference/speed.md", targets),
+    "speed on a CPU": ("reference/speed.md", cpu),
+    "speed maps": ("reference/speed.md", maps),
+    "speed others": ("reference/speed.md", others),
+    "speed numbers": ("reference/speed.md", numbers),
+    "speed precision": ("reference/speed.md", precision),
+    "speed growth": ("reference/speed.md", growth),
+    "speed origin": ("reference/speed.md", origin),
 }
 DRAWINGS: dict[str, Callable[[], str | None]] = {
-    "speed-time.svg": partial(picture, "gpu", "seconds", "Time on a GPU, bfloat16", "seconds"),
-    "speed-memory.svg": partial(
+    "reference/speed-time.svg": partial(
+        picture, "gpu", "seconds", "Time on a GPU, bfloat16", "seconds"
+    ),
+    "reference/speed-memory.svg": partial(
         picture, "gpu", "peak", "Peak memory on a GPU, weights included, bfloat16", "GiB"
     ),
-    "speed-cpu.svg": partial(
+    "reference/speed-cpu.svg": partial(
         picture, "cpu", "seconds", "Time on a CPU, one thread, float32", "seconds"
     ),
 }

@@ -304,7 +304,7 @@ def test_a_folder_of_another_run(run, data, tmp_path):
 
 
 def test_the_plan_of_the_documentation(run, data, tmp_path, monkeypatch):
-    text = (ROOT / "docs" / "run.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "reference" / "run.md").read_text(encoding="utf-8")
     (tmp_path / "plan.toml").write_text(text.split("```toml\n")[1].split("```")[0])
     monkeypatch.chdir("/")
     asked = ("run", tmp_path / "plan.toml", "--limit", "3", "--backend", "in-process")

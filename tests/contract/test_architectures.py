@@ -126,7 +126,7 @@ def test_row_that_the_prediction_reads(name, model):
 
 def test_every_method_works_or_refuses_and_the_docs_say_so():
     """The table is computed here: what neither works nor refuses for a stated reason raises."""
-    page = (build_docs.DOCS / "architectures.md").read_text(encoding="utf-8")
+    page = (build_docs.DOCS / "reference" / "architectures.md").read_text(encoding="utf-8")
     table = architecture_table.markdown()
     assert build_docs.with_table(page, "architectures", table) == page, (
         "out of date: run `make docs`"

@@ -107,7 +107,7 @@ def check(card: Trust) -> None:
 
 
 def judged(test, units):
-    """Judge a test again, from the numbers on the card and what docs/trust.md says."""
+    """Judge a test again, from the numbers on the card and what docs/reference/trust.md says."""
     value, null, name = test["value"], test["null"], test["name"]
     if value is None:
         return "not tested"
@@ -133,7 +133,7 @@ def judged(test, units):
 
 
 def judged_overall(verdicts):
-    """A method holds, fails, is weak or not tested as docs/trust.md says; axioms are not held against it."""
+    """Holds, fails, weak or not tested, as docs/reference/trust.md says; axioms are not held against it."""
     faithful = [verdicts["deletion"], verdicts["sufficiency"]]
     if faithful == ["fails", "fails"] or verdicts["randomisation"] == "fails":
         return "fails"

@@ -1,6 +1,6 @@
 """Which method recovers the truth: every method on every model whose answer is known.
 
-The verdicts themselves stand in docs/truth.md, which must say what the methods do today.
+The verdicts themselves stand in docs/science/truth.md, which must say what the methods do today.
 """
 
 from dataclasses import replace
@@ -21,9 +21,11 @@ def verdicts():
 
 
 def test_the_table_in_the_docs_is_what_the_methods_do(verdicts):
-    page = (build_docs.DOCS / "truth.md").read_text(encoding="utf-8")
+    page = (build_docs.DOCS / "science" / "truth.md").read_text(encoding="utf-8")
     today = build_docs.with_table(page, "truth", truth_table.tables(verdicts))
-    assert today == page, "docs/truth.md is out of date: run `make docs` and read what has changed"
+    assert today == page, (
+        "docs/science/truth.md is out of date: run `make docs` and read what has changed"
+    )
 
 
 def test_every_method_is_judged_on_every_model(verdicts):

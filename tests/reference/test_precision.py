@@ -1,4 +1,4 @@
-"""How far ranks in half precision agree with float32, on a trained model (docs/precision.md, bench/precision.py)."""
+"""Ranks in half precision beside float32, on a trained model (docs/reference/precision.md, bench/precision.py)."""
 
 import csv
 

@@ -125,7 +125,7 @@ def test_growth_is_drawn_with_its_slopes(stored):
             for x in (512, 1024, 2048)
         )
     )
-    drawn = page.DRAWINGS["speed-time.svg"]()
+    drawn = page.DRAWINGS["reference/speed-time.svg"]()
     assert drawn is not None and drawn.count("slope 1.00</text>") == 3
-    assert page.DRAWINGS["speed-memory.svg"]() is None
+    assert page.DRAWINGS["reference/speed-memory.svg"]() is None
     assert "tokens of one input, 512 to 2,048 | 1.00 | 1.00 | 1.00 |" in page.growth()

@@ -252,7 +252,7 @@ def test_the_first_rows_are_read(tmp_path):
 
 
 def test_the_plan_in_the_documentation_is_one(tmp_path, data):
-    text = (ROOT / "docs" / "run.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "reference" / "run.md").read_text(encoding="utf-8")
     file = tmp_path / "plan.toml"
     file.write_text(text.split("```toml\n")[1].split("```")[0])
     found = read_plan(file)

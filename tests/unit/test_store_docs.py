@@ -1,4 +1,4 @@
-"""The examples of docs/store.md, run as they stand there, on a store."""
+"""The examples of docs/reference/store.md, run as they stand there, on a store."""
 
 import os
 import re
@@ -10,7 +10,7 @@ import pytest
 from tests import stores
 from tests.conftest import ROOT
 
-PAGE = (ROOT / "docs" / "store.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "reference" / "store.md").read_text(encoding="utf-8")
 FIRST = stores.records(stores.identity(), stores.item(0), "attcat")[0]
 # Which reader each block is for, in this order, what else is asked of it, and what it must print.
 READERS = {

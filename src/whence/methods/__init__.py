@@ -86,7 +86,7 @@ def _check(entry: Entry) -> None:
 # Optional: presets maps the name of a paper's or its code's setting to parameters and their values;
 # settle(parameters, fillers) fills in what depends on the model; calls(n, parameters) is the
 # number of extra forward passes an asker makes for an input of n tokens, or a little more than that;
-# unsure_in_half says that the scores of a model in half precision are mostly rounding (docs/precision.md);
+# unsure_in_half says that the scores of a model in half precision are mostly rounding (docs/reference/precision.md);
 # signed_when(parameters) says whether scores are signed where that depends on them; notice is something that users
 # must know before they use it.
 method = Registry(

@@ -1,4 +1,4 @@
-"""The rows of a store, made of what a worker found. What each column means is said in docs/store.md."""
+"""The rows of a store, made of what a worker found. What each column means is said in docs/reference/store.md."""
 
 import re
 from collections.abc import Collection

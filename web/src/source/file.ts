@@ -46,7 +46,7 @@ function refusal(message: string, command: string): SourceError {
     code: "not-in-file",
     message,
     hint: `This can: ${command}`,
-    see: "docs/notebook.md",
+    see: "docs/reference/notebook.md",
   });
 }
 
@@ -126,7 +126,7 @@ function flowOf(payload: Payload, entry: CarriedInput, asked: S["FlowAsked"]): F
       code: "not-capturable",
       message: why,
       hint: "Choose another edge weight.",
-      see: "docs/architectures.md",
+      see: "docs/reference/architectures.md",
     });
   if ((asked.classic ?? null) !== null || (asked.residual ?? null) !== null) {
     throw refusal("A file carries no other thresholds or residual shares than the usual.", app(entry));

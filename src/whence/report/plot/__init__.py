@@ -1,7 +1,7 @@
 """Drawings from plain data: SVG and tinted tables, offline, every piece of text escaped.
 
-A plot is a dict with a `kind`; its fields are in docs/json.md. Colours come from the classes of `STYLE`, so that a
-page can be light or dark.
+A plot is a dict with a `kind`; its fields are in docs/reference/json.md. Colours come from the classes of `STYLE`,
+so that a page can be light or dark.
 """
 
 from collections.abc import Callable, Mapping

@@ -60,7 +60,7 @@ class Told:
 
     title: str
     says: Sequence[str]
-    payload: Payload  # as of an explanation (docs/json.md), of one method
+    payload: Payload  # as of an explanation (docs/reference/json.md), of one method
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,9 @@ def read_plan(path: str | Path) -> dict[str, Any]:
             "--model, --data, --methods."
         ) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise BadPlan(f"{str(path)!r} is not TOML: {error}. docs/run.md has an example.") from None
+        raise BadPlan(
+            f"{str(path)!r} is not TOML: {error}. docs/reference/run.md has an example."
+        ) from None
     home = path.parent
     for name in ("model", "mlm"):
         if isinstance(found.get(name), str):

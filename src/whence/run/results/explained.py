@@ -1,4 +1,4 @@
-"""A stored explanation as the documented JSON object of one (docs/json.md), so that everything that shows one can."""
+"""A stored explanation as the JSON object of one (docs/reference/json.md), so that everything that shows one can."""
 
 import re
 from collections.abc import Mapping, Sequence

@@ -76,7 +76,7 @@ class Run:
         """Return a table, "explanations" or "metrics", as a `pyarrow.dataset.Dataset`: nothing is read until asked.
 
         `.to_table()` reads it, `.to_table().to_pandas()` makes a data frame. What windows hold that are not complete
-        is in it, too. docs/store.md describes the columns.
+        is in it, too. docs/reference/store.md describes the columns.
         """
         if name not in TABLES:
             raise BadStore(f"A run has the tables {' and '.join(TABLES)}. Got {name!r}.")
@@ -131,7 +131,7 @@ class Run:
         return audit_of(self.store)
 
     def explanation(self, row: int, method: str) -> dict[str, Any]:
-        """Return one explanation as the documented JSON object (docs/json.md), as far as a run keeps it.
+        """Return one explanation as the documented JSON object (docs/reference/json.md), as far as a run keeps it.
 
         `row` is the example's place in the data, counted from 0.
         """

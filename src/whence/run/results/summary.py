@@ -1,4 +1,4 @@
-"""The report of a run: everything that was found, as one documented JSON object (docs/json.md)."""
+"""The report of a run: everything that was found, as one documented JSON object (docs/reference/json.md)."""
 
 import shlex
 from collections.abc import Mapping

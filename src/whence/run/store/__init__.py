@@ -1,4 +1,4 @@
-"""The results of a run on disk: Parquet tables, an index of checksums, a manifest. docs/store.md describes them."""
+"""The results of a run on disk: Parquet tables, an index of checksums, a manifest (docs/reference/store.md)."""
 
 from whence.run.store.held import Held
 from whence.run.store.store import Store

@@ -1,0 +1,59 @@
+"""Hooks of mkdocs: folders in the navigation become lists of their pages, links out of docs/ become names.
+
+The pages are read on GitHub, too, where a link to a source file works; in the site there is no such file.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+LINK = re.compile(r"(?<!!)\[([^\]\[]+)\]\(([^)\s]+)\)")
+
+
+def on_config(config: Any) -> Any:
+    """Replace each folder of the navigation by its pages that are not listed by name."""
+    named = set(_pages(config["nav"]))
+    config["nav"] = _listed(config["nav"], Path(config["docs_dir"]), named)
+    return config
+
+
+def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
+    """Turn links that leave the documentation into plain names."""
+    here, docs = Path(page.file.src_uri).parent, Path(config["docs_dir"])
+
+    def outside(match: re.Match[str]) -> str:
+        text, target = match.groups()
+        path = target.partition("#")[0]
+        if not path or ":" in target:
+            return match.group(0)
+        leaves = os.path.normpath(here / path).startswith("..") or (docs / here / path).is_dir()
+        return text if leaves else match.group(0)
+
+    return LINK.sub(outside, markdown)
+
+
+def _pages(nav: Any) -> list[str]:
+    if isinstance(nav, str):
+        return [] if nav.endswith("/") else [nav]
+    parts = nav.values() if isinstance(nav, dict) else nav
+    return [page for part in parts for page in _pages(part)]
+
+
+def _listed(nav: Any, docs: Path, named: set[str]) -> Any:
+    if isinstance(nav, dict):
+        return {title: _listed(part, docs, named) for title, part in nav.items()}
+    if isinstance(nav, list):
+        done = []
+        for part in nav:
+            made = _listed(part, docs, named)
+            done += made if isinstance(part, str) and part.endswith("/") else [made]
+        return done
+    if not nav.endswith("/"):
+        return nav
+    found = sorted(path.relative_to(docs).as_posix() for path in (docs / nav).glob("*.md"))
+    # The page of the folder itself comes first.
+    found.sort(key=lambda page: not page.endswith("README.md"))
+    return [page for page in found if page not in named]
