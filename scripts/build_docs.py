@@ -1,13 +1,13 @@
-"""Write the tables of the documentation that are computed, each into its place in a page.
+"""Write what is computed in the documentation: tables in pages that people write, and whole files.
 
 A page holds a pair of markers, ``<!-- begin: NAME -->`` and ``<!-- end: NAME -->``; what stands between
-them is written here, the rest by people.
+them is written here, the rest by people. Other files, drawings and pages, are written whole.
 
 Usage::
 
-    python scripts/build_docs.py              # write all tables
-    python scripts/build_docs.py truth        # write some of them
-    python scripts/build_docs.py --check      # write nothing, and fail if one is out of date
+    python scripts/build_docs.py                    # write everything
+    python scripts/build_docs.py truth methods/     # write a table, and the files of a folder
+    python scripts/build_docs.py --check            # write nothing, and fail if something is out of date
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from pathlib import Path
 
 import architecture_table
 import audit_tables
+import command_reference
 import evaluation_tables
 import flow_table
 import metric_tables
@@ -30,8 +31,10 @@ import store_tables
 import truth_table
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
+# Stands in every page that is written whole, so that one that nobody writes any more is found.
+MARK = "<!-- Written by `make docs`; do not edit. -->"
 
-# The page of each table, and the function that returns it as Markdown.
+# The page of each table (a path from docs/, "../README.md" too), and the function that returns it as Markdown.
 TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "architectures": ("reference/architectures.md", architecture_table.markdown),
     "experiments": ("reference/audit.md", audit_tables.experiments),
@@ -55,8 +58,9 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     **run_tables.TABLES,
     **speed_tables.TABLES,
 }
-# The files that are drawn, and the function that returns each; None as long as there is nothing to draw.
-DRAWINGS: dict[str, Callable[[], str | None]] = {
+# The files that are written whole, and the function that returns each; None as long as there is nothing to write.
+FILES: dict[str, Callable[[], str | None]] = {
+    "reference/commands.md": command_reference.markdown,
     **{
         f"science/evaluation-{name}.svg": partial(evaluation_tables.drawing, name)
         for name in evaluation_tables.NAMES
@@ -75,29 +79,61 @@ def with_table(page: str, name: str, table: str) -> str:
     return f"{before}{begin}\n{table}\n\n{end}{after}"
 
 
-def main() -> None:
-    """Write or check the tables and drawings that are named, or all."""
-    known = [*TABLES, *DRAWINGS]
+def today(name: str) -> tuple[Path, str | None]:
+    """Return the file of a table or the file itself, and what it should hold; None where there is nothing to say."""
+    if name in TABLES:
+        page, make = TABLES[name]
+        return DOCS / page, with_table((DOCS / page).read_text(encoding="utf-8"), name, make())
+    text = FILES[name]()
+    if text is not None and name.endswith(".md"):
+        text = f"{text.rstrip()}\n\n{MARK}\n"
+    return DOCS / name, text
+
+
+def up_to_date(name: str) -> bool:
+    """Say whether the table or the file holds what it should."""
+    file, text = today(name)
+    return text is None or (file.is_file() and file.read_text(encoding="utf-8") == text)
+
+
+def orphans() -> list[Path]:
+    """Return the pages that were written whole and that nothing writes any more."""
+    ours = {DOCS / name for name in FILES}
+    pages = sorted(set(DOCS.rglob("*.md")) - ours)
+    return [page for page in pages if page.read_text(encoding="utf-8").rstrip().endswith(MARK)]
+
+
+def main(given: list[str] | None = None) -> None:
+    """Write or check the tables and files that are named, or all."""
+    known = [*TABLES, *FILES]
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"out of {', '.join(known)}")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="a table, a file, or a folder/")
     parser.add_argument("--check", action="store_true", help="fail if one is out of date")
-    options = parser.parse_args()
-    if unknown := sorted(set(options.names) - set(known)):
+    options = parser.parse_args(given)
+    names = [name for name in known if not options.names or _asked(name, options.names)]
+    if unknown := [one for one in options.names if not any(_asked(name, [one]) for name in known)]:
         parser.error(f"there is no {', '.join(unknown)}; there are {', '.join(known)}")
-    stale = []
-    for name in options.names or known:
-        page = TABLES[name][0] if name in TABLES else name
-        file = DOCS / page
-        old = file.read_text(encoding="utf-8") if file.is_file() else None
-        new = with_table(old or "", name, TABLES[name][1]()) if name in TABLES else DRAWINGS[name]()
-        if new is None or new == old:
-            continue
-        if options.check:
-            stale.append(page)
-        else:
-            file.write_text(new, encoding="utf-8")
-    if stale:
-        sys.exit(f"Out of date: docs/{', docs/'.join(dict.fromkeys(stale))}. Run `make docs`.")
+    gone = [] if options.names else orphans()
+    if options.check:
+        stale = [today(name)[0] for name in names if not up_to_date(name)]
+        if stale := [_shown(file) for file in dict.fromkeys([*stale, *gone])]:
+            sys.exit(f"Out of date: {', '.join(stale)}. Run `make docs`.")
+        return
+    for name in names:
+        file, text = today(name)
+        if text is not None:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8")
+    for page in gone:
+        page.unlink()
+
+
+def _asked(name: str, asked: list[str]) -> bool:
+    return any(name == one or (one.endswith("/") and name.startswith(one)) for one in asked)
+
+
+def _shown(file: Path) -> str:
+    return file.resolve().relative_to(DOCS.parent).as_posix()
 
 
 if __name__ == "__main__":

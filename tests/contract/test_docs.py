@@ -1,19 +1,66 @@
-"""The pages with computed tables say what the registries and the stored results say today."""
+"""What is computed in the documentation says what the registries, the commands and the stored results say today."""
+
+import re
 
 import build_docs
+import command_reference
 import pytest
 
-QUICK = [name for name in build_docs.TABLES if name not in {"truth", "architectures"}]
+# Each of these has a test of its own, beside what it shows: test_truth.py and test_architectures.py.
+SLOW = {"truth", "architectures"}
+MADE = [name for name in (*build_docs.TABLES, *build_docs.FILES) if name not in SLOW]
 
 
-@pytest.mark.parametrize("name", QUICK)
-def test_a_table_in_the_docs_is_up_to_date(name):
-    page, make = build_docs.TABLES[name]
-    old = (build_docs.DOCS / page).read_text(encoding="utf-8")
-    assert build_docs.with_table(old, name, make()) == old, f"docs/{page}: run `make docs`"
+@pytest.mark.parametrize("name", MADE)
+def test_a_table_or_file_of_the_docs_is_up_to_date(name):
+    assert build_docs.up_to_date(name), f"{build_docs.today(name)[0]}: run `make docs`"
 
 
-@pytest.mark.parametrize("name", build_docs.DRAWINGS)
-def test_a_drawing_in_the_docs_is_up_to_date(name):
-    file, made = build_docs.DOCS / name, build_docs.DRAWINGS[name]()
-    assert (file.read_text(encoding="utf-8") if file.exists() else None) == made
+def test_no_page_stays_behind_that_nothing_writes_any_more():
+    assert build_docs.orphans() == []
+
+
+def test_every_marker_has_a_table_and_every_table_one_place():
+    written = [
+        (name, page.resolve())
+        for page in (*build_docs.DOCS.rglob("*.md"), *build_docs.DOCS.parent.glob("*.md"))
+        for name in re.findall(r"^<!-- begin: (.+) -->$", page.read_text(encoding="utf-8"), re.M)
+    ]
+    known = [
+        (name, (build_docs.DOCS / page).resolve()) for name, (page, _) in build_docs.TABLES.items()
+    ]
+    assert sorted(written) == sorted(known)
+
+
+def test_a_page_that_is_stale_or_missing_or_left_over_is_noticed(tmp_path, monkeypatch):
+    monkeypatch.setattr(build_docs, "DOCS", docs := tmp_path / "docs")
+    docs.mkdir()
+    monkeypatch.setattr(build_docs, "TABLES", {"a": ("page.md", lambda: "| new |")})
+    monkeypatch.setattr(
+        build_docs, "FILES", {"whole.md": lambda: "# Whole", "none.svg": lambda: None}
+    )
+    (docs / "page.md").write_text("<!-- begin: a -->\n| old |\n<!-- end: a -->\n")
+    (docs / "old.md").write_text(f"# Old\n\n{build_docs.MARK}\n")
+    assert not build_docs.up_to_date("a") and not build_docs.up_to_date("whole.md")
+    assert build_docs.up_to_date("none.svg")
+    assert build_docs.orphans() == [docs / "old.md"]
+    with pytest.raises(
+        SystemExit, match=r"Out of date: docs/page.md, docs/whole.md, docs/old.md\. Run `make docs`"
+    ):
+        build_docs.main(["--check"])
+    build_docs.main([])
+    build_docs.main(["--check"])
+    assert (docs / "whole.md").read_text() == f"# Whole\n\n{build_docs.MARK}\n"
+    assert not (docs / "old.md").exists()
+
+
+def test_every_command_and_option_is_on_the_page_of_commands():
+    page = command_reference.markdown()
+    for name, command in command_reference.commands():
+        assert f"\n## {name}\n" in page
+        section = page.partition(f"\n## {name}\n")[2].partition("\n## ")[0]
+        assert command.help.strip(), f"{name} says nothing"
+        for one in command.params:
+            if not one.name.endswith("_completion"):
+                assert one.help, f"{name}: {one.name} says nothing"
+                assert all(f"`{spelling}" in section for spelling in one.opts if "-" in spelling)
