@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-import truth_table
-from truth_table import MODELS, Case
+from bench.science import truth
+from bench.science.truth import MODELS, Case
 
 import whence
 from whence.methods import method
@@ -66,7 +66,7 @@ def claim(trial: Trial, scores: Any, signed: bool = True) -> Trial:
 def known() -> list[Known]:
     found = []
     for model in MODELS:
-        cases = truth_table.cases(model)
+        cases = truth.cases(model)
         explainer = whence.load(model, dtype="float64")
         texts = [case.text for case in cases]
         for number, trial, by_name in explainer.trials(texts, method=method.names()):

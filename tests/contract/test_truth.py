@@ -1,6 +1,7 @@
 """Which method recovers the truth: every method on every model whose answer is known.
 
-The verdicts themselves stand in docs/science/truth.md, which must say what the methods do today.
+The verdicts themselves stand in bench/results/truth.json, which must say what the methods do today; the page
+docs/science/truth.md and the methods' cards are made of it.
 """
 
 from dataclasses import replace
@@ -8,8 +9,8 @@ from dataclasses import replace
 import build_docs
 import numpy as np
 import pytest
-import truth_table
-from truth_table import MODELS, Case, recovers, right_signs
+from bench.science import truth
+from bench.science.truth import MODELS, Case, recovers, right_signs
 
 import whence
 from whence.methods import method
@@ -17,22 +18,24 @@ from whence.methods import method
 
 @pytest.fixture(scope="module")
 def verdicts():
-    return truth_table.judgements()
+    return truth.judgements()
 
 
-def test_the_table_in_the_docs_is_what_the_methods_do(verdicts):
-    page = (build_docs.DOCS / "science" / "truth.md").read_text(encoding="utf-8")
-    today = build_docs.with_table(page, "truth", truth_table.tables(verdicts))
-    assert today == page, (
-        "docs/science/truth.md is out of date: run `make docs` and read what has changed"
+def test_what_is_kept_is_what_the_methods_do(verdicts):
+    kept, today = truth.stored(), truth.to_dict(verdicts)
+    assert kept["methods"] == today["methods"], (
+        "bench/results/truth.json is out of date: run `python -m bench.science.truth` and `make docs`, and read "
+        "what has changed"
     )
+    # Sums of fractions: the last digit is the order's.
+    assert kept["chance"] == pytest.approx(today["chance"], rel=1e-12)
 
 
 def test_every_method_is_judged_on_every_model(verdicts):
     assert set(verdicts) == set(method.names())
     for entry in method:
-        assert tuple(verdicts[entry.name]) == MODELS
-        for verdict in verdicts[entry.name].values():
+        assert tuple(verdicts[entry.name].models) == MODELS
+        for verdict in verdicts[entry.name].models.values():
             assert 0 <= verdict.recovered <= verdict.sentences == 6
             assert 0 <= verdict.right_signs <= verdict.signs
             assert bool(verdict.signs) == entry.facts["signed"]
@@ -41,7 +44,7 @@ def test_every_method_is_judged_on_every_model(verdicts):
 def test_every_model_fools_somebody_and_nobody_is_fooled_by_all(verdicts):
     """A model that everybody gets right, or everybody wrong, would test nothing."""
     for model in MODELS:
-        found = [verdicts[name][model] for name in verdicts if name != "random"]
+        found = [verdicts[name].models[model] for name in verdicts if name != "random"]
         assert any(one.recovered < one.sentences for one in found)
         assert any(one.recovered == one.sentences for one in found)
 
@@ -50,7 +53,7 @@ def test_what_asks_about_all_selections_of_words_gives_the_others_nothing():
     """Shapley values of words that never change anything are zero; the texts are short enough to ask about all."""
     for model in MODELS[1:]:
         explainer = whence.load(model, dtype="float64")
-        for case in truth_table.cases(model):
+        for case in truth.cases(model):
             found = explainer.explain(case.text, method="kernel_shap")
             for word in found.words():
                 if word.text not in case.evidence:
@@ -59,7 +62,7 @@ def test_what_asks_about_all_selections_of_words_gives_the_others_nothing():
 
 def test_leave_one_out_cannot_see_what_can_be_spared():
     explainer = whence.load("redundancy", dtype="float64")
-    for case in truth_table.cases("redundancy"):
+    for case in truth.cases("redundancy"):
         found = explainer.explain(case.text, method="leave_one_out")
         counts = [word for word in found.words() if word.text in case.evidence]
         assert all((abs(word.score) < 1e-9) == (len(counts) > 1) for word in counts)

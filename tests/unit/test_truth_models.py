@@ -17,7 +17,7 @@ from typing import Any
 import build_truth
 import pytest
 import torch
-import truth_table
+from bench.science.truth import cases
 from transformers import (
     AutoModelForSequenceClassification,
     AutoTokenizer,
@@ -155,7 +155,7 @@ def effects(name: str, words: list[str], filler: tuple[str, ...]) -> list[list[f
 @pytest.mark.parametrize("filler", FILLERS, ids=["delete", "mask", "pad", "unk"])
 @pytest.mark.parametrize("name", ["decoy", *NAMES])
 def test_sentences_say_which_words_count(name: str, filler: tuple[str, ...]) -> None:
-    for case in truth_table.cases(name):
+    for case in cases(name):
         words = case.text.split()
         found: dict[str, int] = {}
         for word, added in zip(words, effects(name, words, filler), strict=True):
