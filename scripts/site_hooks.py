@@ -5,12 +5,13 @@ The pages are read on GitHub, too, where a link to a source file works; in the s
 
 from __future__ import annotations
 
-import os
-import re
+import sys
 from pathlib import Path
 from typing import Any
 
-LINK = re.compile(r"(?<!!)\[([^\]\[]+)\]\(([^)\s]+)\)")
+sys.path.insert(0, str(Path(__file__).parent))  # mkdocs loads this file alone
+
+from markdown_links import Link, rewritten
 
 
 def on_config(config: Any) -> Any:
@@ -21,18 +22,20 @@ def on_config(config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
-    """Turn links that leave the documentation into plain names."""
-    here, docs = Path(page.file.src_uri).parent, Path(config["docs_dir"])
+    """Turn links that leave the documentation into names, and those to a folder into links to its page."""
+    docs = Path(config["docs_dir"]).resolve()
+    here = (docs / page.file.src_uri).parent
 
-    def outside(match: re.Match[str]) -> str:
-        text, target = match.groups()
-        path = target.partition("#")[0]
-        if not path or ":" in target:
-            return match.group(0)
-        leaves = os.path.normpath(here / path).startswith("..") or (docs / here / path).is_dir()
-        return text if leaves else match.group(0)
+    def inside(link: Link) -> str | None:
+        target = (here / link.path).resolve()
+        if link.picture or link.away or not link.path or not target.exists():
+            return None  # mkdocs complains about what is not there
+        if not target.is_relative_to(docs):
+            return link.text
+        page = (target / "README.md").is_file()
+        return f"[{link.text}]({link.path.rstrip('/')}/README.md)" if page else None
 
-    return LINK.sub(outside, markdown)
+    return rewritten(markdown, inside)
 
 
 def _pages(nav: Any) -> list[str]:
