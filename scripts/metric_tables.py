@@ -14,8 +14,9 @@ def metrics() -> str:
         facts = entry.facts
         low, high = (f"{end:g}".replace("inf", "∞") for end in facts["range"])
         null = facts["null"] if isinstance(facts["null"], str) else f"{facts['null']:g}"
+        name = f"[`{entry.name}`]({entry.name}.md)"
         lines.append(
-            f"| `{entry.name}` | {facts['kind']} | {facts['direction']} | {low} to {high} | {null} "
+            f"| {name} | {facts['kind']} | {facts['direction']} | {low} to {high} | {null} "
             f"| {entry.summary} | {facts['cite']} |"
         )
     return "\n".join(lines)

@@ -1,0 +1,112 @@
+"""The card of each method, docs/methods/NAME.md, made from the registry and stored results."""
+
+from __future__ import annotations
+
+import card_parts as parts
+import method_results
+import method_tables
+from card_parts import block, facts, page
+
+from whence.core.registry import Entry
+from whence.lrp import NOTICE
+from whence.methods import is_reader, method
+
+NEEDS = {
+    "attention": "attention weights",
+    "attention_grad": "the gradient of attention weights",
+    "embedding_grad": "the gradient of embeddings",
+    "hidden_grad": "the gradient of hidden states",
+    "relevance": "every operation of the forward pass, on a tape",
+    "steps": "every operation of the layers, on a tape",
+}
+
+
+def card(name: str) -> str:
+    """Return the card of a method."""
+    entry = method.get(name)
+    first, *more = parts.said(entry).split("\n\n")
+    notice = entry.facts.get("notice")
+    half = (
+        "In half precision its scores are mostly rounding ([precision](../reference/precision.md)); "
+        'load the model with `dtype="float64"`.'
+    )
+    return page(
+        f"# {name}",
+        first,
+        facts(
+            {
+                "family": f"[{entry.facts['family']}](README.md): {method_tables.FAMILIES[entry.facts['family']]}",
+                "works by": _way(entry),
+                "signs": _signs(entry),
+                "passes": entry.facts["cost"] + _measured(name),
+            }
+        ),
+        block("text", entry.facts["formula"]),
+        *more,
+        "## When it misleads",
+        parts.misleads(entry),
+        half if entry.facts.get("unsure_in_half") else "",
+        f"**A note on a patent.** {NOTICE.partition(': ')[0]}. whence grants no licence to it; see the last "
+        f"section of the "
+        "[README](../../README.md)." if notice else "",
+        *parts.settings(entry),
+        *_called(entry),
+        "## What it promises",
+        *method_results.promised(name),
+        "## Where the truth is known",
+        *method_results.truth(entry),
+        "## On trained models",
+        *method_results.evaluated(name),
+        *method_results.pictured(name),
+        "## Which models",
+        method_results.architectures(name),
+        *parts.source(entry),
+    )  # fmt: skip
+
+
+def _way(entry: Entry) -> str:
+    if is_reader(entry):
+        needs = parts.listed(NEEDS[need] for need in sorted(entry.facts["needs"]))
+        return f"reading a trace of the model: {needs}"
+    return (
+        "asking the model again about changed inputs"
+        if entry.name != "random"
+        else "drawing numbers"
+    )
+
+
+def _signs(entry: Entry) -> str:
+    if "signed_when" in entry.facts:
+        return "yes, unless a parameter takes them away: what speaks against the target is negative"
+    if entry.facts["signed"]:
+        return "yes: what speaks against the target is negative"
+    return "no: it does not tell what speaks for the target from what speaks against it"
+
+
+def _measured(name: str) -> str:
+    """Return what it cost when it was measured, beside the bare passes."""
+    for row in parts.rows("methods"):
+        if (row["model"], row["batch"], row["what"]) == ("minilm", 1, name):
+            return (
+                f"; measured: {row['ratio']:.2g} times a bare forward and backward pass ({row['model']}, a text of "
+                f"{row['tokens']} tokens, {row['machine']}, {row['threads']} thread)"
+            )
+    return ""
+
+
+def _called(entry: Entry) -> list[str]:
+    preset = next(iter(entry.presets), None)
+    given = f', params={{"preset": "{preset}"}}' if preset else ""
+    option = f" --param preset={preset}" if preset else ""
+    return [
+        "## Call it",
+        block(
+            "python",
+            "import whence\n\n"
+            'explainer = whence.load("reviews")  # or a folder, a Hub id, or model + tokenizer\n'
+            f'why = explainer.explain("{parts.TEXT}", method="{entry.name}")\n'
+            "print(why.top(3))"
+            + (f'\n\nas_there = explainer.explain("{parts.TEXT}", method="{entry.name}"{given})' if preset else ""),
+        ),
+        block("sh", f'whence explain "{parts.TEXT}" --method {entry.name}{option}'),
+    ]  # fmt: skip
