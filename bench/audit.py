@@ -25,7 +25,7 @@ import whence
 from whence.audit.adversary import Search, adversaries
 from whence.audit.importance import loo
 from whence.audit.subject import Subject
-from whence.data.examples import examples, sample
+from whence.data.sets.examples import examples, sample
 from whence.explainer.intake import take
 from whence.models.attentive import AttentiveConfig, fresh, word_tokenizer
 

@@ -19,7 +19,7 @@ import transformers as hf
 from explain import ROOT, median_seconds, provenance
 
 import whence
-from whence.capture.counted import counted
+from whence.capture.asking.counted import counted
 
 STORIES = ROOT.parent / "shared" / "models" / "stories260K"
 PROMPT = (

@@ -30,9 +30,9 @@ from explain import MODELS, ROOT, median_seconds, provenance
 from plain import FAITHFULNESS, Ids, Plain, drawn_sets, needed
 
 import whence
-from whence.data.examples import examples, sample
-from whence.explainer.again import Remaker
-from whence.explainer.testing import trial_of
+from whence.data.sets.examples import examples, sample
+from whence.explainer.verify.again import Remaker
+from whence.explainer.verify.testing import trial_of
 from whence.methods import method
 from whence.metrics import metric
 from whence.trial import Trial

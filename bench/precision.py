@@ -29,7 +29,7 @@ import torch
 from explain import ROOT, provenance
 
 import whence
-from whence.data.examples import examples, sample
+from whence.data.sets.examples import examples, sample
 from whence.methods import is_reader, method
 from whence.stats.interval import bootstrap
 from whence.stats.rank import spearman, top_k_overlap

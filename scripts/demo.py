@@ -5,8 +5,8 @@ from rich.rule import Rule
 
 import whence
 from whence.core.io import write_bytes, write_text
-from whence.data.shapes import named
-from whence.explainer.page import offline
+from whence.data.vision.shapes import named
+from whence.explainer.kept.page import offline
 from whence.report.picture.drawing import sheet
 from whence.report.terminal import render
 from whence.view import merge

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from whence.data.shapes import CLASSES, SIDE, draw
+from whence.data.vision.shapes import CLASSES, SIDE, draw
 
 PATCH = 8
 GRID = SIDE // PATCH

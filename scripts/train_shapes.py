@@ -1,4 +1,4 @@
-"""Make the built-in picture model ``shapes``: a small ViT, trained on pictures that ``whence.data.shapes`` draws.
+"""Make the built-in picture model ``shapes``: a small ViT, trained on what ``whence.data.vision.shapes`` draws.
 
 The task is multi-label, "which classes are on the picture?": eight questions, one for each class, each with a sigmoid
 of its own. A softmax over classes would make the two objects of a picture compete, so that the map of one class could
@@ -31,7 +31,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from transformers import ViTConfig, ViTForImageClassification
 
-from whence.data.shapes import CLASSES, SIDE
+from whence.data.vision.shapes import CLASSES, SIDE
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "src" / "whence" / "models" / "builtin" / "shapes"

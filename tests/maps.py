@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from whence.capture import Targets, TargetSpec, Trace
-from whence.capture.layer import Stored
+from whence.capture.attention.layer import Stored
 from whence.data import Batch
 
 

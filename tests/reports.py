@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from tests import audits
-from whence.data.source import source
+from whence.data.sets.source import source
 from whence.run.chunks import windows
 from whence.run.plan import Manner, Plan
 from whence.run.results import Run

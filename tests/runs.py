@@ -1,6 +1,6 @@
 """Tasks for workers: examples numbered as rows of a data set, and what a worker makes of them."""
 
-from whence.data.examples import examples
+from whence.data.sets.examples import examples
 from whence.run.keys import example_digest
 from whence.run.plan import Manner, Plan
 from whence.run.task import Item, Task

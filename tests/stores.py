@@ -3,8 +3,8 @@
 import re
 from pathlib import Path
 
-from whence.data.examples import Example
-from whence.data.source import Bad
+from whence.data.sets.examples import Example
+from whence.data.sets.source import Bad
 from whence.run.chunks import Window, chunks
 from whence.run.keys import example_digest, setting_digest
 from whence.run.plan import Plan

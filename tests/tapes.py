@@ -5,7 +5,7 @@ from contextlib import ExitStack
 import torch
 from torch import nn
 
-from whence.capture.tape import Tape
+from whence.capture.tape.tape import Tape
 from whence.lrp.stabiliser import STABILISERS
 from whence.lrp.walk import walk
 

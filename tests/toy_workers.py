@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from whence.core.errors import UnknownModel
-from whence.data.examples import Example
+from whence.data.sets.examples import Example
 from whence.run.plan import Manner, Plan
 from whence.run.task import Done, Identity, Item, Task
 

@@ -218,7 +218,7 @@ def _bytes(done: Done) -> dict[str, float]:
 
 def _whole(log: Log, clock: Clock, model: str, data: str, tiny: bool) -> None:
     """Explain and test a data set as a whole: all readers, all metrics of faithfulness."""
-    from whence.data.source import Entry, source
+    from whence.data.sets.source import Entry, source
 
     plan = Plan(model, data, methods=tuple(readers()), metrics=FAITHFULNESS)
     worker = Worker(plan, Manner(device=str(clock.device)))

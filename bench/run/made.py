@@ -13,8 +13,8 @@ import torch
 from bench.speed.shapes import bert
 
 from whence.core.seed import generator
-from whence.data.examples import Example
-from whence.data.source import Entry
+from whence.data.sets.examples import Example
+from whence.data.sets.source import Entry
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 VOCABULARY = 30522

@@ -34,7 +34,7 @@ import torch
 from bench.speed.measuring import ROOT, Log
 
 import whence
-from whence.data.examples import Example, examples, sample
+from whence.data.sets.examples import Example, examples, sample
 from whence.evaluation.measures import measures
 from whence.evaluation.run import RANKINGS, default_methods
 from whence.run.plan import Manner, Plan

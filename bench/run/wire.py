@@ -23,7 +23,7 @@ from bench.run.gpu import LENGTHS, WORK
 from bench.run.made import documents, folder
 from bench.speed.measuring import ROOT, Log
 
-from whence.data.source import source
+from whence.data.sets.source import source
 from whence.run.backends.answer import Packing
 from whence.run.chunks import windows
 from whence.run.plan import Manner, Plan

@@ -1,190 +1,169 @@
 """The two tables of Chefer et al. (CVPR 2021), perturbation and segmentation, on photographs of cats and dogs.
 
-    python -m bench.science.pets [PART ...] [--model DIR] [--data FILE] [--device D] [--limit N] [--out DIR]
-    python -m bench.science.pets --page [--join FILE ...]
+    python -m bench.science.pets [PART ...] [--shared DIR] [--device D] [--workers N] [--limit N] [--page]
 
-The parts are `readers` and `askers` (methods that read one pass, and methods that ask the model again), `gold` (the
-readers, for the class that people named), and `squeezed` and `collages`, two ways to put a cat beside a dog.
-All are kept in bench/results/pets.json; with --out each is kept as DIR/pets-PART.json, so that several
-machines or processes can share the work, and --join takes such files in.
---page makes nothing and writes docs/science/pets.md from what is there. Runs from the source: PYTHONPATH=src:.
+The parts are `predicted` (every method, for the predicted class), `gold` (for the class that people named, where
+it is another one: elsewhere the map is the same), and `squeezed` and `collages`, two ways to put a cat beside a dog.
+All are kept in bench/results/pets.json and shown in docs/science/pets.md. What is made is not made again
+(build/science). `--photographs DIR` takes them from a folder that `--unpack DIR` wrote, where Parquet cannot be read.
+Runs from the source: PYTHONPATH=src:.
 """
 
 import argparse
-import hashlib
 import json
-import os
-import platform
-import time
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
+from bench.science.many import RESULTS, Job, askers, loaded, ordered, parser, presets, readers, run
 from bench.science.pets_collages import collages
-from bench.science.pets_page import markdown
-from bench.science.transformers import RESULTS, ROOT, SHARED, rounded
+from bench.science.pets_page import PAGE, markdown
+from bench.science.rows import evaluated, made_by, read, rounded, sha256
 
-import whence
 from whence.core.io import write_text
-from whence.data.examples import Example, examples, sample
-from whence.explainer import Explainer
-from whence.methods import is_reader, method
+from whence.data.sets.examples import Example, examples
 
 MODEL, DATA = "models/vit-pets", "data/oxford_pets/pets_heldout_a.parquet"
-RESULT = RESULTS / "pets.json"
-PAGE = ROOT / "docs" / "science" / "pets.md"
-PARTS = ("readers", "askers", "gold", "squeezed", "collages")
+RESULT = "pets.json"
+COLLAGES = ("squeezed", "collages")
+PARTS = ("predicted", "gold", *COLLAGES)
 # n maximum flows over a graph of 8 layers of 257 x 257 edges take minutes for each photograph.
 LEFT_OUT = ("max_flow", "random")
 # Up to 2,048 forward passes for each map, and every collage has two.
 DEAR = ("kernel_shap", "lime")
-COLLAGES = ("squeezed", "collages")
 FEW = 150  # photographs for methods that ask the model hundreds of times about each
 PAIRS = 100
-PERTURBATION = ["positive_perturbation", "negative_perturbation"]
-EVERY = [*PERTURBATION, "segmentation", "pointing_game", "insertion", "deletion"]
+PERTURBATION = ("positive_perturbation", "negative_perturbation")
+EVERY = (*PERTURBATION, "segmentation", "pointing_game", "insertion", "deletion")
+SETTINGS = presets("chefer_vit", "chefer")  # the authors', for the methods that have some
 
 
-def settings() -> dict[str, dict[str, str]]:
-    """Return the authors' settings for pictures, for the methods that have them."""
-    found = {}
-    for entry in method:
-        preset = next((name for name in ("chefer_vit", "chefer") if name in entry.presets), None)
-        if preset is not None:
-            found[entry.name] = {"preset": preset}
-    return found
+def photographs(options: argparse.Namespace) -> list[Example]:
+    """Read all photographs, in the order drawn by the seed."""
+    found = examples(options.photographs or options.shared / DATA, label=None)
+    return ordered(found)[: options.limit]
 
 
-def chosen(part: str, only: Sequence[str] = ()) -> list[str]:
-    """Name the methods of a part, or those of them that are made anew."""
-    every = [entry for entry in method if entry.name not in LEFT_OUT]
-    if part in COLLAGES:
-        return [entry.name for entry in every if entry.name not in DEAR]
-    named = [entry for entry in every if not only or entry.name in only]
-    return [entry.name for entry in named if is_reader(entry) == (part != "askers")]
-
-
-def evaluated(
-    explainer: Explainer, data: Sequence[Example], part: str, only: Sequence[str]
-) -> dict[str, Any]:
-    """Evaluate, and keep what the page needs: not the comparisons of each two methods."""
-    names, started, said = chosen(part, only), time.monotonic(), 0.0
-
-    def progress(done: int, total: int) -> None:
-        nonlocal said
-        now = time.monotonic() - started
-        if now - said > 15:
-            said = now
-            print(f"{part} {now:5.0f} s  {done} of {total}", flush=True)
-
-    found = whence.evaluate(
-        explainer,
-        data,
-        names,
-        PERTURBATION if part == "gold" else EVERY,
-        params={name: own for name, own in settings().items() if name in names},
-        target="gold" if part == "gold" else None,
-        progress=progress,
-    ).to_dict()
-    for name in ("version", "kind", "pairs", "agreement"):
-        del found[name]
-    return found
-
-
-def made(part: str, options: argparse.Namespace) -> dict[str, Any]:
-    """Make one part."""
-    loaded = whence.load(options.model, device=options.device, dtype="float32").loaded
-    explainer = Explainer(replace(loaded, name=Path(MODEL).name))
-    every = examples(options.data, label=None)
-    limit = options.limit or (FEW if part == "askers" else len(every))
-    data = sample(every, limit, seed=0)
-    if part in COLLAGES:
-        pairs = min(options.limit or PAIRS, PAIRS)
-        names = [name for name in chosen(part) if name not in options.without]
-        found = collages(explainer, every, names, settings(), pairs, part == "squeezed")
-        found["left_out"] = sorted({*DEAR, *options.without})
-    else:
-        found = evaluated(explainer, data, part, options.only)
-    on = torch.cuda.get_device_name() if torch.cuda.is_available() else platform.machine()
-    found["provenance"] = {**found["provenance"], "machine": f"{on}, {os.cpu_count()} cores"}
-    counts = {"photographs": len(every), "used": len(data)}
-    found["data"] = {"name": DATA, **counts, "sha256": options.sha256}
-    return found
-
-
-def digest(path: Path) -> str:
-    """Return the digest of the data set's file, or of a folder's files in the order of their names."""
-    files = [path] if path.is_file() else sorted(one for one in path.rglob("*") if one.is_file())
-    found = hashlib.sha256()
-    for file in files:
-        found.update(file.read_bytes())
-    return found.hexdigest()
-
-
-def keep(parts: Mapping[str, Any]) -> None:
-    """Put parts beside those that are there, and write the page."""
-    known = json.loads(RESULT.read_text("utf-8")) if RESULT.is_file() else {}
-    parts = {part: _renewed(known.get(part), one) for part, one in parts.items()}
-    kept = {part: one for part in PARTS if (one := parts.get(part, known.get(part))) is not None}
-    write_text(RESULT, json.dumps(kept, ensure_ascii=False, separators=(",", ":")) + "\n")
-    PAGE.parent.mkdir(parents=True, exist_ok=True)
-    write_text(PAGE, markdown(kept))
-
-
-def _renewed(known: Any, part: Any) -> Any:
-    """Put methods that were made anew, on the same photographs, into what is kept; it says which, and by what."""
-    if known is None or "cells" not in part or len(part["methods"]) == len(known["methods"]):
-        return part
-    assert part["data"] == known["data"], "not the same photographs"
-    anew = {one["method"] for one in part["methods"]}
-    for name in ("methods", "cells"):
-        kept = [one for one in known[name] if one["method"] not in anew]
-        known[name] = sorted(kept + part[name], key=lambda one: one["method"])
-    made = dict.fromkeys(sorted(anew), part["provenance"])
-    return {**known, "anew": {**known.get("anew", {}), **made}}
-
-
-def joined(files: Sequence[Path]) -> dict[str, Any]:
-    """Read parts that were kept apart; the name of a file says which it is."""
+def jobs(options: argparse.Namespace) -> dict[str, Job]:
+    """Return the protocols that test maps photograph by photograph."""
+    methods: dict[str, int | None] = dict.fromkeys(readers(LEFT_OUT))
+    shared: dict[str, Any] = {"params": SETTINGS, "at_a_time": 5, "device": options.device}
+    model = str(options.shared / MODEL)
+    asked = {**methods, **dict.fromkeys(askers(LEFT_OUT), options.few)}
     return {
-        part: json.loads(file.read_text("utf-8"))
-        for file in files
-        for part in PARTS
-        if file.name.startswith(f"pets-{part}")
-    }
+        "predicted": Job("pets", model, asked, EVERY, **shared),
+        "gold": Job("pets-gold", model, methods, PERTURBATION, target="gold", only_wrong=True, **shared),
+    }  # fmt: skip
+
+
+def gathered(given: Sequence[Example], options: argparse.Namespace) -> dict[str, Any]:
+    """Make parts of the rows that are there."""
+    found: dict[str, Any] = {}
+    known: dict[str, Any] = {}
+    for part, own in jobs(options).items():
+        file = options.rows / f"{own.name}.jsonl"
+        if not file.is_file():
+            continue
+        header, lines = read(file)
+        if (
+            part == "gold"
+        ):  # where the predicted class is the one that people named, both maps are one
+            _, first = known["predicted"]
+            lines += [one for one in first if one["number"] not in set(header["wrong"])]
+        known[part] = header, lines
+        table = evaluated(own, given, header, lines)
+        for one in ("version", "kind", "pairs", "agreement", "calls"):
+            del table[one]
+        table["wrong"] = len(header["wrong"])
+        found[part] = {**table, "data": facts(options, len(given), table["examples"]["explained"])}
+    return dict(rounded(found))
+
+
+def facts(options: argparse.Namespace, photographs: int, used: int) -> dict[str, Any]:
+    """Say which data it is."""
+    file = options.shared / DATA
+    digest = sha256([file]) if file.is_file() else None  # elsewhere the photographs are unpacked
+    return {"name": DATA, "photographs": photographs, "used": used, "sha256": digest}
+
+
+def paired(part: str, given: Sequence[Example], options: argparse.Namespace) -> dict[str, Any]:
+    """Make collages of one kind."""
+    own = jobs(options)["predicted"]
+    explainer = loaded(own)
+    names = [one for one in own.methods if one not in (*DEAR, *options.without)]
+    pairs = min(options.limit or PAIRS, PAIRS)
+    found = collages(explainer, given, names, SETTINGS, pairs, part == "squeezed")
+    found["provenance"] = {**found["provenance"], **made_by()}
+    found["left_out"] = sorted({*DEAR, *options.without})
+    found["data"] = facts(options, len(given), 2 * found["pairs"])
+    return dict(rounded(found))
+
+
+def unpack(options: argparse.Namespace) -> None:
+    """Write the photographs and their masks into a folder, for a machine that cannot read Parquet."""
+    for one in examples(options.shared / DATA, label=None):
+        folder = options.unpack / ("cat", "dog")[int(one.label or 0)]
+        folder.mkdir(parents=True, exist_ok=True)
+        assert one.seen
+        assert one.mask is not None
+        (folder / f"{one.given.name}.jpg").write_bytes(one.given.read())  # type: ignore[union-attr]
+        (folder / f"{one.given.name}_trimap.png").write_bytes(one.mask.picture.read())  # type: ignore[union-attr]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Make what is named, or all, and write the page."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("parts", nargs="*", metavar="PART", help=", ".join(PARTS))
-    parser.add_argument("--model", type=Path, default=SHARED / MODEL)
-    parser.add_argument("--data", type=Path, default=SHARED / DATA)
-    parser.add_argument("--device")
-    parser.add_argument("--limit", type=int)
-    parser.add_argument("--out", type=Path)
-    parser.add_argument("--only", nargs="+", default=[], metavar="METHOD", help="make these anew")
-    parser.add_argument("--without", nargs="+", default=[], metavar="METHOD", help="in collages")
-    parser.add_argument("--join", type=Path, nargs="+", default=[], metavar="FILE")
-    parser.add_argument("--page", action="store_true", help="write the page, and make nothing")
-    options = parser.parse_args(arguments)
-    if unknown := [name for name in options.parts if name not in PARTS]:
-        parser.error(f"no {unknown[0]!r}; there are {', '.join(PARTS)}")
+    known = parser(__doc__, PARTS)
+    known.add_argument(
+        "--few", type=int, default=FEW, help="photographs for methods that ask again"
+    )
+    known.add_argument("--without", nargs="+", default=[], metavar="METHOD", help="in collages")
+    known.add_argument("--photographs", type=Path, metavar="DIR", help="unpacked ones")
+    known.add_argument(
+        "--unpack", type=Path, metavar="DIR", help="unpack them, and do nothing else"
+    )
+    options = known.parse_args(arguments)
+    if unknown := [name for name in options.names if name not in PARTS]:
+        known.error(f"no {unknown[0]!r}; there are {', '.join(PARTS)}")
+    if options.unpack:
+        unpack(options)
+        return
     torch.backends.cudnn.allow_tf32 = False  # the same numbers as anywhere, to rounding
-    found = joined(options.join)
     if not options.page:
-        options.sha256 = digest(options.data)
-    for part in () if options.page else options.parts or PARTS:
-        started = time.monotonic()
-        found[part] = rounded(made(part, options))
-        print(f"{part}: {time.monotonic() - started:.0f} s", flush=True)
-        if options.out is not None:
-            options.out.mkdir(parents=True, exist_ok=True)
-            write_text(options.out / f"pets-{part}.json", json.dumps(found[part]) + "\n")
-    if options.out is None:
-        keep(found)
+        given = photographs(options)
+        for part in () if options.gather else options.names or PARTS:
+            if part in COLLAGES:
+                text = json.dumps(paired(part, given, options))
+                options.rows.mkdir(parents=True, exist_ok=True)
+                write_text(options.rows / f"pets-{part}.json", text + "\n")
+            else:
+                own = jobs(options)[part]
+                file = options.rows / f"{own.name}.jsonl"
+                run(own, given, file, workers=options.workers, seconds=options.seconds)
+        if not options.rows_only:
+            keep(given, options)
+    if options.out == RESULTS and not options.rows_only:
+        write_text(PAGE, markdown(kept()))
+
+
+def keep(given: Sequence[Example], options: argparse.Namespace) -> None:
+    """Put what is there now beside what was kept before."""
+    parts = {**kept(options.out), **gathered(given, options)}
+    for part in COLLAGES:
+        file = options.rows / f"pets-{part}.json"
+        if file.is_file():
+            parts[part] = json.loads(file.read_text("utf-8"))
+            parts[part]["data"] = facts(options, len(given), parts[part]["data"]["used"])
+    one = {part: parts[part] for part in PARTS if part in parts}
+    options.out.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(one, ensure_ascii=False, separators=(",", ":")) + "\n"
+    write_text(options.out / RESULT, text)
+
+
+def kept(folder: Path = RESULTS) -> dict[str, Any]:
+    """Read the parts that are there."""
+    file = folder / RESULT
+    return dict(json.loads(file.read_text("utf-8"))) if file.is_file() else {}
 
 
 if __name__ == "__main__":

@@ -9,9 +9,9 @@ from PIL import Image
 
 from whence.core.errors import WhenceError
 from whence.core.seed import generator
-from whence.data.examples import Example
-from whence.data.image import opened
-from whence.data.masks import mask_of
+from whence.data.sets.examples import Example
+from whence.data.vision.image import opened
+from whence.data.vision.masks import mask_of
 from whence.evaluation.judge import plain
 from whence.explainer import Explainer
 from whence.explainer.work import origin

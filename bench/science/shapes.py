@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 import whence
 from whence.core.errors import WhenceError
 from whence.core.io import write_text
-from whence.data.shapes import CLASSES, SIDE, Scene, draw
+from whence.data.vision.shapes import CLASSES, SIDE, Scene, draw
 from whence.explainer import Explainer
 from whence.methods import method
 from whence.stats.interval import bootstrap

@@ -12,12 +12,16 @@ PAGE = ROOT / "docs" / "science" / "shapes.md"
 INTRO = """# Does the map of a class fall on its object?
 
 `shapes` is a small ViT, built in, that says which of eight shapes are on a picture ([how it was
-trained](../../src/whence/models/builtin/shapes/README.md)). The pictures are drawn by `whence.data.shapes`: two
+trained](../../src/whence/models/builtin/shapes/README.md)). They are drawn by `whence.data.vision.shapes`: two
 objects of different classes on textured ground, never overlapping, with the exact mask of each. So it is known where
 the map of a class belongs, and anyone can check it offline:
 
 ```sh
 whence explain --image shapes:7 --model shapes --target ring --out ring.png
+```
+
+<!-- not run: takes long -->
+```sh
 python -m bench.science.shapes      # this page
 ```
 

@@ -35,7 +35,7 @@ from bench.science.transformers import RESULTS, ROOT, SHARED, rounded
 
 import whence
 from whence.core.io import write_text
-from whence.data.examples import Example, Span, marked, sample
+from whence.data.sets.examples import Example, Span, marked, sample
 from whence.explainer import Explainer
 from whence.stats import bootstrap
 

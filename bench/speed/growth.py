@@ -157,7 +157,7 @@ def measure(file: Path, threads: int) -> None:
     from bench.speed.passes import batch_of, reading
     from bench.speed.shapes import bare, bert, encoded
 
-    from whence.capture.meter import Meter
+    from whence.capture.memory.meter import Meter
 
     torch.set_num_threads(threads)
     clock, log = Clock(torch.device("cpu"), repeats=5), Log(file)

@@ -22,7 +22,7 @@ from tests.browser.app import (
 )
 from tests.browser.test_app_access import axe, findings  # noqa: F401
 from whence import load
-from whence.data.shapes import draw
+from whence.data.vision.shapes import draw
 from whence.report.picture.overlay import overlay
 
 pytestmark = APP

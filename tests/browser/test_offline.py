@@ -7,7 +7,7 @@ import pytest
 
 import whence
 from tests.browser.pages import opened, word
-from whence.explainer.page import offline
+from whence.explainer.kept.page import offline
 
 EVIL = "</script><img src=x onerror=alert(1)>"
 TEXT = "the plot is thin, but the actors are wonderful"

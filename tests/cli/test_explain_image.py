@@ -18,7 +18,7 @@ SHAPES = ("explain", "--image", "shapes:7")
 @pytest.fixture
 def photograph(tmp_path):
     """A file with a picture of our own, and a name that would be dangerous on a page."""
-    from whence.data.shapes import draw
+    from whence.data.vision.shapes import draw
 
     path = tmp_path / "<b>ring.png"
     Image.fromarray(draw(7).pixels).save(path)
@@ -77,7 +77,7 @@ def test_several_classes_side_by_side_everywhere(run, tmp_path, photograph):
 
 
 def test_the_map_of_a_class_lies_on_its_object(run, tmp_path):
-    from whence.data.shapes import draw
+    from whence.data.vision.shapes import draw
 
     scene, sheet = draw(7), tmp_path / "maps.png"
     asked = ("--method", "transformer_attribution", "--target", "ring", "--target", "square")

@@ -179,7 +179,7 @@ def told(payload: dict[str, Any]) -> list[float]:
 
 def test_metrics_ask_about_all_inputs_together(monkeypatch):
     together, batches = evaluated(TEXTS)
-    monkeypatch.setattr("whence.explainer.trials.rehearse", lambda *_: None)
+    monkeypatch.setattr("whence.explainer.verify.trials.rehearse", lambda *_: None)
     apart, many = evaluated(TEXTS)
     # Other neighbours in a batch, another order of summation.
     np.testing.assert_allclose(told(together), told(apart), rtol=0, atol=1e-12)

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 import whence
 from tests import zoo
 from tests.tapes import Do, Hidden, carried_to_input
-from whence.capture.unwatched import leave_unrouted
+from whence.capture.attention.unwatched import leave_unrouted
 from whence.core.errors import NoRule, NotCapturable, NotFinite
 from whence.lrp import ATTN_LRP, CHEFER, CP_LRP, ORIGINAL_LRP, TABLES, relevance, rules
 from whence.methods import method

@@ -9,7 +9,7 @@ import torch
 import whence
 from tests import languages
 from tests.contract.state import assert_unchanged, snapshot
-from whence.capture.counted import counted
+from whence.capture.asking.counted import counted
 from whence.core.errors import WhenceError
 from whence.data.reading import REST
 

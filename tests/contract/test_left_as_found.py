@@ -8,7 +8,7 @@ import torch
 import whence
 from tests import zoo
 from tests.contract.state import assert_unchanged, snapshot
-from whence.capture.seam import NAME, attention_seam
+from whence.capture.attention.seam import NAME, attention_seam
 from whence.methods import method
 
 # One of each way attention is captured: the seam, recognition, two streams, shared layers, sliding windows, one row.

@@ -11,8 +11,8 @@ from transformers.modeling_utils import AttentionInterface
 from tests import zoo
 from tests.unit.test_masks import Largest
 from tests.unit.test_sdpa import in_small_blocks
-from whence.capture.masks import Mask
-from whence.capture.seam import attention_seam
+from whence.capture.attention.masks import Mask
+from whence.capture.attention.seam import attention_seam
 
 _DECODER = zoo._DECODER
 _MORE = {

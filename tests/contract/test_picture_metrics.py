@@ -13,9 +13,9 @@ import whence
 from whence.core.errors import BadExamples
 from whence.core.params import checked
 from whence.core.seed import generator
-from whence.data.examples import Example, examples
-from whence.data.masks import fitted
-from whence.explainer.testing import Known
+from whence.data.sets.examples import Example, examples
+from whence.data.vision.masks import fitted
+from whence.explainer.verify.testing import Known
 from whence.metrics import metric, null_of
 from whence.trial.pixels import maps
 

@@ -10,9 +10,9 @@ import torch
 import whence
 from tests import galleries
 from tests.contract.state import assert_unchanged, snapshot
-from whence.capture.patches import layout
+from whence.capture.anatomy.patches import layout
 from whence.core.errors import BadPicture, NotCapturable
-from whence.data.picture import as_patches
+from whence.data.vision.picture import as_patches
 from whence.methods import method
 
 # Enough for a contract; what comes out of many samples is tested on texts.

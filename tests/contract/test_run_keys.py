@@ -8,7 +8,7 @@ import torch
 
 import whence
 from tests.runs import TEXTS, done, items, plan, table
-from whence.data.examples import Example, Span
+from whence.data.sets.examples import Example, Span
 from whence.methods import method
 from whence.run import code, settings
 from whence.run.plan import Manner

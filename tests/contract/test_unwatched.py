@@ -13,10 +13,10 @@ from tests import zoo
 from tests.contract.test_masks import LENGTHS, WINDOWS, made, padded
 from tests.unit.test_masks import Largest
 from whence.capture import bare_logits
-from whence.capture.counted import counted
-from whence.capture.manner import attention_as
-from whence.capture.seam import NAME, implementations
-from whence.capture.unwatched import offers_seam, unmasked, unwatched
+from whence.capture.asking.counted import counted
+from whence.capture.attention.manner import attention_as
+from whence.capture.attention.seam import NAME, implementations
+from whence.capture.attention.unwatched import offers_seam, unmasked, unwatched
 from whence.data import collate
 from whence.explainer.intake import take
 
@@ -86,7 +86,7 @@ def test_methods_say_what_they_say_on_its_own(method, checkpoint, monkeypatch):
     rows = zoo.rows("llama", (19, 6))
     explainer = whence.load(made("mistral"), checkpoint=checkpoint)
     found = explainer.explain(rows, method=method, params=params)
-    monkeypatch.setattr("whence.capture.unwatched.offers_seam", lambda _: False)
+    monkeypatch.setattr("whence.capture.attention.unwatched.offers_seam", lambda _: False)
     wanted = explainer.explain(rows, method=method, params=params)
     for one, other in zip(found, wanted, strict=True):
         size = abs(other.scores).max()
@@ -168,7 +168,7 @@ def test_what_is_done_to_one_model_is_not_done_to_another():
 
 
 def test_who_watches_goes_on_watching():
-    from whence.capture.manner import watching
+    from whence.capture.attention.manner import watching
 
     model = zoo.make("bert")
     batch = batch_of(model, ids(9))

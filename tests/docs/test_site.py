@@ -169,7 +169,7 @@ def test_the_api_reference_shows_signatures_texts_and_fields(site):
         assert " ".join(first.replace("`", "").split()) in text, path
     for parameter in inspect.signature(whence.Explainer.explain).parameters:
         assert parameter in text.partition("explain(")[2][:2000]
-    assert 'id="whence.explainer.generation.Generation.to_html"' in page  # of its base
+    assert 'id="whence.explainer.generation.generation.Generation.to_html"' in page  # of its base
     # What is said about a field stands in a comment.
     assert "One number per token, special ones included, nothing rescaled" in text
 

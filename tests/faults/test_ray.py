@@ -14,7 +14,7 @@ from ray.cluster_utils import Cluster
 
 from tests import toy_workers as toy
 from whence.core.errors import UnknownModel, WorkersFailed
-from whence.data.examples import Example
+from whence.data.sets.examples import Example
 from whence.run.backends import backend
 from whence.run.backends.pool import Pool
 from whence.run.backends.ray import Actors, _share

@@ -17,7 +17,7 @@ from scipy import stats
 import whence
 from tests.conftest import ROOT
 from whence.capture import attention_as
-from whence.capture.replay import Replay, Swap
+from whence.capture.changed.replay import Replay, Swap
 from whence.models.attentive import AttentiveConfig, fresh
 
 ROUNDED = {"rtol": 0, "atol": 5e-7}

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.reference.twins_kernels import contracted, contracted_normalised, gathered, written
-from whence.capture.layer import Computed
+from whence.capture.attention.layer import Computed
 from whence.kernels import (
     Combination,
     Visible,

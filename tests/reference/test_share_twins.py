@@ -5,7 +5,7 @@ import torch
 
 from tests.reference.test_kernel_twins import DEVICE, IMPLEMENTATIONS
 from tests.reference.twins_share import shared
-from whence.capture.layer import Computed
+from whence.capture.attention.layer import Computed
 from whence.kernels import Visible, tile_of, using
 from whence.kernels.pointwise import size
 from whence.kernels.share import share

@@ -9,7 +9,7 @@ import pytest
 import whence
 from tests.asked import listening
 from tests.contract.state import assert_unchanged, snapshot
-from whence.capture.counted import counted
+from whence.capture.asking.counted import counted
 from whence.trial import Beside, Dropout, Noise, OtherClass, Padded, Randomised
 
 TEXTS = [

@@ -8,8 +8,8 @@ import torch
 from tests import zoo
 from tests.contract.state import assert_unchanged, snapshot
 from tests.unit.test_streaming import BOTH, READERS, batch_of, rolled, traced
-from whence.capture import alongside
-from whence.capture.alongside import Alongside
+from whence.capture.memory import alongside
+from whence.capture.memory.alongside import Alongside
 from whence.kernels import using
 from whence.kernels.choice import chosen
 from whence.methods import method

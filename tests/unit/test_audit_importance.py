@@ -7,7 +7,7 @@ import torch
 from tests.subjects import TEXTS, attentive, reviews, subject_of
 from whence.audit.importance import gradient, integrated_gradients, loo
 from whence.capture import attention_as
-from whence.capture.counted import counted
+from whence.capture.asking.counted import counted
 from whence.core.errors import BadParameter
 
 # Models in float64 on other batches: the order of summation alone, some hundred roundings of 1e-16 of numbers of 1.

@@ -11,7 +11,7 @@ from tests.runs import TEXTS
 from whence.audit.composed import Parts
 from whence.audit.experiments import experiment
 from whence.core.errors import NotCapturable
-from whence.data.source import source
+from whence.data.sets.source import source
 from whence.run import audits
 from whence.run.audits import audit_of, audited
 from whence.run.plan import Manner, Plan

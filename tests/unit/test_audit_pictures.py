@@ -8,8 +8,8 @@ import whence
 from whence.audit.importance import gradient, loo
 from whence.audit.subject import Subject
 from whence.core.errors import NoHead
-from whence.data.examples import examples
-from whence.data.shapes import draw
+from whence.data.sets.examples import examples
+from whence.data.vision.shapes import draw
 from whence.explainer.intake import take
 
 SCENES = [draw(number) for number in range(3)]

@@ -17,8 +17,8 @@ import pytest
 
 from tests import toy_workers as toy
 from whence.core.errors import BadPlan, UnknownModel, WorkersFailed
-from whence.data.examples import Example
-from whence.data.pictures import Outlined, Stored
+from whence.data.sets.examples import Example
+from whence.data.sets.pictures import Outlined, Stored
 from whence.run.backends import backend
 from whence.run.backends.answer import loaded
 from whence.run.backends.in_process import InProcess

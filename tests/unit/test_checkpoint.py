@@ -13,7 +13,7 @@ import whence
 from tests import sides, zoo
 from tests.contract.state import assert_unchanged, snapshot
 from whence.capture import Ask, TargetSpec, trace
-from whence.capture.meter import Meter
+from whence.capture.memory.meter import Meter
 from whence.data import Policy, collate
 from whence.trial import Dropout
 

@@ -5,9 +5,9 @@ import sys
 import pytest
 
 from tests import stores
-from whence.data.examples import Example
-from whence.data.pictures import Stored
-from whence.data.source import Bad, Entry
+from whence.data.sets.examples import Example
+from whence.data.sets.pictures import Stored
+from whence.data.sets.source import Bad, Entry
 from whence.run.choice import chosen
 from whence.run.chunks import CHARACTERS, CHUNK, PICTURE, chunks, length, windows
 from whence.run.run import _Work

@@ -8,9 +8,10 @@ import transformers as hf
 
 import whence
 from tests import zoo
-from whence.capture import bare_logits, compile_forward, compiled
-from whence.capture.counted import counted
+from whence.capture import bare_logits, compile_forward
+from whence.capture.asking.counted import counted
 from whence.capture.found import altering
+from whence.capture.memory import compiled
 from whence.data import collate
 from whence.explainer.intake import take
 

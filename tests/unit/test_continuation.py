@@ -6,9 +6,9 @@ from tokenizers import Tokenizer, normalizers
 from tests.unit.tokenizers import byte_level, sentencepiece
 from whence.core.errors import EmptyText, UnknownTarget
 from whence.data import encode
-from whence.data.continuation import continuation, grown, opening
-from whence.data.spoken import spoken
-from whence.data.vocabulary import Vocabulary
+from whence.data.text.continuation import continuation, grown, opening
+from whence.data.text.spoken import spoken
+from whence.data.text.vocabulary import Vocabulary
 
 ANSWERS = (" film", "film", "ly acted 👍🏽!", " café naïve", "42", ".", " ", "我们")
 

@@ -11,7 +11,7 @@ import transformers as hf
 import whence
 from tests import zoo
 from tests.contract.state import assert_unchanged, snapshot
-from whence.capture.infill import Infill
+from whence.capture.asking.infill import Infill
 from whence.core.errors import (
     BadParameter,
     BadTokenizer,

@@ -8,7 +8,7 @@ import whence
 from tests.unit.tokenizers import KINDS, TEXTS, byte_level, sentencepiece, wordpiece
 from whence.core.errors import BadEncoding, EmptyText, NoTokenizer, TooLong
 from whence.data import encode, from_mapping
-from whence.data.encode import tokenized
+from whence.data.text.encode import tokenized
 from whence.explainer.intake import take_each
 
 

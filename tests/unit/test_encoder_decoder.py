@@ -10,9 +10,9 @@ from tests import sides
 from tests.contract.state import assert_unchanged, snapshot
 from tests.reference.twins_sides import TWINS, TwoSided
 from whence.capture import Ask, Sides, Targets, TargetSpec, Trace, trace
+from whence.capture.anatomy.sides import DecoderLayer
+from whence.capture.attention.layer import Stored
 from whence.capture.forward import bare_logits
-from whence.capture.layer import Stored
-from whence.capture.sides import DecoderLayer
 from whence.core.errors import BadParameter, NotCapturable
 from whence.data import Batch, Policy, collate
 from whence.data.reading import AtPlace, Continuation

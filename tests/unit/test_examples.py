@@ -8,7 +8,7 @@ import pytest
 import whence
 from whence.core.errors import BadExamples, BadParameter
 from whence.core.types import Token, Word
-from whence.data.examples import Example, Span, examples, marked, read, sample
+from whence.data.sets.examples import Example, Span, examples, marked, read, sample
 
 
 def write(tmp_path, name, text):

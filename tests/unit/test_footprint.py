@@ -8,7 +8,7 @@ import transformers as hf
 
 import whence
 from tests import zoo
-from whence.capture.meter import Meter
+from whence.capture.memory.meter import Meter
 from whence.data import Policy
 from whence.explainer import sharing
 from whence.explainer.footprint import Footprint, most

@@ -6,7 +6,7 @@ import transformers as hf
 
 from tests import zoo
 from whence.capture import TargetSpec, trace
-from whence.capture.heads import slopes
+from whence.capture.anatomy.heads import slopes
 from whence.core.types import Source
 from whence.data import Encoded, collate
 from whence.data.reading import AtPlace, Continuation, Span

@@ -7,8 +7,8 @@ import datasets
 import pytest
 
 from whence.core.errors import BadExamples
-from whence.data import hub
-from whence.data.examples import Example, read
+from whence.data.sets import hub
+from whence.data.sets.examples import Example, read
 
 
 @pytest.fixture(autouse=True)
@@ -162,7 +162,7 @@ def test_names_and_files_are_told_apart(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("prepared", "said"),
     [
-        ("sys.modules['datasets'] = None", "pip install 'datasets>=4'"),
+        ("sys.modules['datasets'] = None", "pip install 'whence[hub]'"),
         (
             "sys.modules['datasets'] = types.SimpleNamespace(__version__='3.6.0')",
             "3.6.0 can run code",
@@ -172,7 +172,7 @@ def test_names_and_files_are_told_apart(tmp_path, monkeypatch):
 def test_without_the_package_the_error_says_how_to_get_it(prepared, said):
     program = (
         f"import sys, types; {prepared}\n"
-        "from whence.data.examples import read\n"
+        "from whence.data.sets.examples import read\n"
         "try: read('imdb')\n"
         "except Exception as error: print(type(error).__name__, error)"
     )

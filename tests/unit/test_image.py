@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from whence.core.errors import BadPicture
-from whence.data import image
+from whence.data.vision import image
 
 
 def drawn(width=20, height=12):

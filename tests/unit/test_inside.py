@@ -114,7 +114,7 @@ def test_the_classic_definition_goes_back_along_attention_alone(reviews):
 
 
 def test_maps_that_would_fill_the_memory_are_refused(reviews, monkeypatch):
-    monkeypatch.setattr("whence.explainer.inside._MOST_BYTES", 1000)
+    monkeypatch.setattr("whence.explainer.inside.inside._MOST_BYTES", 1000)
     inside = reviews.inside(TEXT)
     with pytest.raises(TooLong, match="maps of 4 layers and 4 heads"):
         inside.flow()

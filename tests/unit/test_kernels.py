@@ -14,7 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import whence
 from tests import zoo
 from tests.reference.test_kernel_twins import layer_of
-from whence.capture.layer import Stored
+from whence.capture.attention.layer import Stored
 from whence.core.errors import BadMethod, BadParameter
 from whence.kernels import (
     Visible,

@@ -9,8 +9,8 @@ from PIL import Image
 
 import whence
 from whence.core.registry import Entry
-from whence.data.examples import Example, Span
-from whence.data.pictures import Outlined, Stored
+from whence.data.sets.examples import Example, Span
+from whence.data.sets.pictures import Outlined, Stored
 from whence.methods import method
 from whence.models.catalogue import builtin_folder
 from whence.run.code import _AUDITS, _PACKAGE, _digest, source_of

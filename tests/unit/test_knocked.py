@@ -8,9 +8,9 @@ import pytest
 import whence
 from tests import zoo
 from tests.unit.test_knockout import by_hand
-from whence.capture.knockout import cut_logits
-from whence.explainer import knocked
-from whence.explainer.knocked import Value, _both_ways, _cuts, _random_sets, _signed
+from whence.capture.changed.knockout import cut_logits
+from whence.explainer.inside import knocked
+from whence.explainer.inside.knocked import Value, _both_ways, _cuts, _random_sets, _signed
 
 TEXT = "a gripping and beautifully acted film"
 DRAWS = 7

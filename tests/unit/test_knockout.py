@@ -10,9 +10,9 @@ import whence
 from tests import zoo
 from tests.contract.state import assert_unchanged, snapshot
 from whence.capture import bare_logits
-from whence.capture.knockout import _Scissors, cut_logits
+from whence.capture.changed.knockout import _Scissors, cut_logits
 from whence.core.errors import BadParameter, NoHead, NotCapturable
-from whence.explainer.knocked import _random_sets
+from whence.explainer.inside.knocked import _random_sets
 
 SEAMED = tuple(
     n for n in zoo.ARCHITECTURES if n not in zoo.TWO_STREAMS and n not in {"deberta-v2", "mpnet"}

@@ -3,8 +3,8 @@
 import pytest
 
 from whence.core.errors import BadExamples
-from whence.data.examples import Example
-from whence.data.labels import label_indices
+from whence.data.sets.examples import Example
+from whence.data.sets.labels import label_indices
 
 TWO = ("negative", "positive")
 

@@ -7,7 +7,7 @@ from torch.nn import functional as F
 from tests import zoo
 from tests.unit.test_manner import batch_of
 from whence.capture import watching
-from whence.capture.logsumexp import logsumexp_of
+from whence.capture.attention.logsumexp import logsumexp_of
 
 KEYS = 9
 

@@ -7,8 +7,8 @@ import whence
 from tests import zoo
 from tests.contract.state import assert_unchanged, snapshot
 from whence.capture import TargetSpec, attention_as, bare_logits, trace, watching
-from whence.capture.layer import Computed
-from whence.capture.seam import attending, in_manner
+from whence.capture.attention.layer import Computed
+from whence.capture.attention.seam import attending, in_manner
 from whence.data import collate
 from whence.explainer.intake import take
 from whence.kernels import Visible

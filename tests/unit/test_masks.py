@@ -6,7 +6,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from transformers import masking_utils as theirs
 
-from whence.capture.masks import Mask, unwritten
+from whence.capture.attention.masks import Mask, unwritten
 
 KNOWN = {
     theirs.causal_mask_function: (None, 0),
@@ -224,7 +224,9 @@ def test_a_window_is_looked_at_once(monkeypatch):
     assert not unwritten_mask(**asked).visible.banded
 
     seen = []
-    monkeypatch.setattr("whence.capture.masks._is_band", lambda *given: seen.append(given) or True)
+    monkeypatch.setattr(
+        "whence.capture.attention.masks._is_band", lambda *given: seen.append(given) or True
+    )
     asked["mask_function"] = theirs.sliding_window_causal_mask_function(11)
     asked["local_size"] = 11
     for _ in range(3):

@@ -10,7 +10,7 @@ import pytest
 
 import whence
 from whence.explainer import Explanation
-from whence.explainer.page import offline, picture
+from whence.explainer.kept.page import offline, picture
 from whence.flow import NAMES, Query
 from whence.report.embed import built, embedded, in_script
 from whence.web.schema.explain import Explanations

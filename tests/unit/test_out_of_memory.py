@@ -10,7 +10,7 @@ import torch
 
 import whence
 from tests import zoo
-from whence.capture.fitting import Fitting, lacks_memory
+from whence.capture.memory.fitting import Fitting, lacks_memory
 from whence.core.errors import OutOfMemory
 from whence.explainer.aims.outputs import logits
 from whence.explainer.intake import take

@@ -10,8 +10,8 @@ import pyarrow.parquet
 import pytest
 
 from whence.core.errors import BadExamples
-from whence.data.examples import Example, examples, read
-from whence.data.rows import rows
+from whence.data.sets.examples import Example, examples, read
+from whence.data.sets.rows import rows
 
 
 def write(path, columns, metadata=None):
@@ -114,7 +114,7 @@ def test_without_the_package_the_error_says_how_to_get_it(tmp_path):
     path = write(tmp_path / "a.parquet", {"text": ["a"]})
     program = (
         "import sys; sys.modules['pyarrow'] = None\n"
-        "from whence.data.examples import examples\n"
+        "from whence.data.sets.examples import examples\n"
         f"try: examples({str(path)!r})\n"
         "except Exception as error: print(type(error).__name__, error)"
     )
@@ -127,7 +127,7 @@ def test_without_the_package_the_error_says_how_to_get_it(tmp_path):
 
 def test_a_text_file_does_not_need_the_package():
     program = (
-        "import sys, whence.data.examples as e; e.read(['a']); print('pyarrow' in sys.modules)"
+        "import sys, whence.data.sets.examples as e; e.read(['a']); print('pyarrow' in sys.modules)"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True

@@ -6,9 +6,10 @@ import transformers as hf
 
 import whence
 from tests import zoo
-from whence.capture import bare_logits, seam
+from whence.capture import bare_logits
+from whence.capture.anatomy.rows import waited_for
+from whence.capture.attention import seam
 from whence.capture.found import as_found
-from whence.capture.rows import waited_for
 from whence.models import fingerprint
 from whence.models.parts import held, parts, weights
 

@@ -7,10 +7,10 @@ import pytest
 from PIL import Image
 
 from whence.core.errors import BadExamples, BadPicture
-from whence.data.examples import examples, read
-from whence.data.image import opened
-from whence.data.masks import fitted, mask_of
-from whence.data.pictures import Outlined, Stored
+from whence.data.sets.examples import examples, read
+from whence.data.sets.pictures import Outlined, Stored
+from whence.data.vision.image import opened
+from whence.data.vision.masks import fitted, mask_of
 
 
 def picture(level=7, size=(6, 4)):

@@ -5,7 +5,7 @@ import pytest
 from tests.unit.tokenizers import byte_level, sentencepiece, wordpiece
 from whence.core.errors import BadEncoding, BadParameter
 from whence.data import encode
-from whence.data.pieces import check, paragraphs, pieces, sentences, unmarked
+from whence.data.text.pieces import check, paragraphs, pieces, sentences, unmarked
 
 KINDS = ("token", "word", "sentence", "paragraph", "passage")
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.conftest import ROOT
 from whence.core.errors import BadExamples, BadParameter, BadPlan, UnknownMethod, UnknownMetric
-from whence.data.source import source
+from whence.data.sets.source import source
 from whence.metrics import metric
 from whence.run.plan import Manner, Plan, told
 from whence.run.plan.fields import FORMS, MANNER, PLAN, over, planned

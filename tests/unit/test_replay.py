@@ -10,7 +10,7 @@ from tests import zoo
 from tests.contract.state import assert_unchanged, snapshot
 from tests.subjects import subject_of
 from whence.capture import bare_logits
-from whence.capture.replay import Replay, Rows, Swap
+from whence.capture.changed.replay import Replay, Rows, Swap
 from whence.data import collate
 from whence.explainer.intake import take
 

@@ -10,7 +10,7 @@ from scipy.stats import spearmanr
 import whence
 from tests.contract.state import assert_unchanged, snapshot
 from tests.remade import PREDICTED, outcome, remade
-from whence.capture.altered import dropped_out, noisy
+from whence.capture.changed.altered import dropped_out, noisy
 from whence.core.errors import BadParameter
 from whence.core.params import checked
 from whence.core.seed import generator

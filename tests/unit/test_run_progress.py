@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import pytest
 
 from whence.core.errors import BadExamples
-from whence.data.examples import Example, sample
-from whence.data.source import Bad, Entry
+from whence.data.sets.examples import Example, sample
+from whence.data.sets.source import Bad, Entry
 from whence.run.choice import chosen, elsewhere, rows_chosen
 from whence.run.chunks import BYTES, windows
 from whence.run.cost import Estimate, Span, estimated

@@ -8,7 +8,7 @@ from scipy.stats import spearmanr
 import whence
 from tests.contract.state import assert_unchanged, snapshot
 from tests.remade import PREDICTED, outcome, remade
-from whence.capture.altered import randomised, stages
+from whence.capture.changed.altered import randomised, stages
 from whence.core.errors import BadParameter
 from whence.core.params import checked
 from whence.metrics import metric

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from tests.unit.test_masks import Largest
-from whence.capture import sdpa
-from whence.capture.layer import Computed
+from whence.capture.attention import sdpa
+from whence.capture.attention.layer import Computed
 from whence.kernels import Visible
 
 QUERIES, HEADS, KEY_HEADS, WIDTH = 37, 4, 2, 5

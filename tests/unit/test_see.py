@@ -19,9 +19,9 @@ from tests import galleries, zoo
 from tests.unit import tokenizers
 from tests.unit.test_image import drawn
 from whence.core.errors import BadParameter, BadPicture, WhenceError
-from whence.data.picture import FILLS, Picture, as_patches, as_pixels
-from whence.data.pictures import Stored
-from whence.data.see import Colours
+from whence.data.sets.pictures import Stored
+from whence.data.vision.picture import FILLS, Picture, as_patches, as_pixels
+from whence.data.vision.see import Colours
 from whence.explainer.explanation import Explanation
 
 MEAN, DEVIATION = [0.5, 0.4, 0.3], [0.5, 0.25, 0.2]

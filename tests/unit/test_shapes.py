@@ -13,7 +13,7 @@ from train_shapes import MIX
 
 import whence
 from whence.core.errors import BadParameter
-from whence.data.shapes import (
+from whence.data.vision.shapes import (
     CLASSES,
     GAP,
     OUTLINES,
@@ -25,7 +25,7 @@ from whence.data.shapes import (
     named,
     place,
 )
-from whence.data.texture import TEXTURES
+from whence.data.vision.texture import TEXTURES
 from whence.models import builtin_folder
 
 ROOT = Path(__file__).resolve().parents[2]

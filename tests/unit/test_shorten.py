@@ -5,7 +5,7 @@ import pytest
 from tests.unit.tokenizers import byte_level, sentencepiece
 from whence.core.errors import TooLong
 from whence.data import encode
-from whence.data.shorten import shortened, unended
+from whence.data.text.shorten import shortened, unended
 
 TEXT = "don't watch it: the plot is well-made but thin"
 

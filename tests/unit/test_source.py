@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from whence.core.errors import BadExamples
-from whence.data.examples import Example, read
-from whence.data.source import Bad, Entry, source
+from whence.data.sets.examples import Example, read
+from whence.data.sets.source import Bad, Entry, source
 
 TEXTS = ["a fine film", "naïve “quotes”, and\u2028more", 'say "hi", twice', "日本"]
 

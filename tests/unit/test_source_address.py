@@ -14,10 +14,10 @@ import pytest
 from PIL import Image
 
 from whence.core.errors import BadExamples, BadPicture
-from whence.data.examples import Example, read
-from whence.data.image import opened
-from whence.data.masks import mask_of
-from whence.data.source import Bad, source
+from whence.data.sets.examples import Example, read
+from whence.data.sets.source import Bad, source
+from whence.data.vision.image import opened
+from whence.data.vision.masks import mask_of
 
 LINES = b'{"text": "a", "label": 1}\n{"text": \n{"text": "b", "label": 0}\n'
 
@@ -91,7 +91,7 @@ def test_a_package_that_is_missing_is_named_and_a_key_is_not(monkeypatch, packag
 
 
 def test_the_name_of_an_address_says_nothing_of_who_may_read_it():
-    from whence.data.address import file_name
+    from whence.data.sets.address import file_name
 
     for address, name in (
         ("https://u:secret@host/d/a.csv?token=secret#x", "a.csv"),

@@ -6,8 +6,8 @@ import json
 import pytest
 
 from whence.core.errors import BadExamples
-from whence.data.examples import Example, Span, read
-from whence.data.source import Bad, source
+from whence.data.sets.examples import Example, Span, read
+from whence.data.sets.source import Bad, source
 
 QUERY = "What is the sentiment of this review?"
 

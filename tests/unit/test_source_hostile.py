@@ -13,9 +13,9 @@ import pyarrow.parquet
 import pytest
 
 from whence.core.errors import BadExamples
-from whence.data import stream
-from whence.data.parquet import _bytes
-from whence.data.source import source
+from whence.data.sets import stream
+from whence.data.sets.parquet import _bytes
+from whence.data.sets.source import source
 
 pytestmark = pytest.mark.xdist_group("hostile")  # so that one process reads the files once
 
@@ -29,7 +29,7 @@ PROGRAM = """
 import json, resource, sys
 import pyarrow.compute, pyarrow.parquet
 from whence.core.errors import BadExamples
-from whence.data.source import Bad, source
+from whence.data.sets.source import Bad, source
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 before, found = peak(), {}

@@ -11,7 +11,7 @@ import whence
 from tests import zoo
 from tests.contract.state import assert_unchanged, snapshot
 from whence.capture import TargetSpec, contract, contract_normalised, trace
-from whence.capture.meter import Meter
+from whence.capture.memory.meter import Meter
 from whence.core.errors import BadMethod, BadParameter
 from whence.data import collate
 from whence.explainer.intake import take

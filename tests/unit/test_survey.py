@@ -13,7 +13,7 @@ import whence
 from tests import zoo
 from tests.contract.state import assert_unchanged, snapshot
 from whence.core.errors import BadParameter, BadPicture, EmptyText, NoHead, UnknownMethod
-from whence.data.shapes import draw
+from whence.data.vision.shapes import draw
 from whence.flow import KINDS, special_mass
 from whence.stats import Interval
 from whence.stats.together import bootstraps

@@ -3,7 +3,7 @@
 import pytest
 
 import whence
-from whence.explainer.told import agreement, told
+from whence.explainer.kept.told import agreement, told
 from whence.web.schema.explain import Explanations
 
 

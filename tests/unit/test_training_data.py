@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 import whence
 from whence.core.errors import BadExamples, BadParameter, CannotWrite
 from whence.core.seed import generator
-from whence.data.examples import Example
+from whence.data.sets.examples import Example
 from whence.training import Recipe, train_attention
 from whence.training.corpus import Columns, Lengths, gathered
 from whence.training.vectors import vectors_for

@@ -10,10 +10,10 @@ import whence
 from tests import zoo
 from tests.remade import PREDICTED, remade
 from whence.capture import Answers
-from whence.capture.altered import randomised, stages
+from whence.capture.changed.altered import randomised, stages
 from whence.core.types import Source
 from whence.data import Encoded, Policy
-from whence.explainer.again import Remaker
+from whence.explainer.verify.again import Remaker
 from whence.stats.interval import Percentile
 from whence.stats.together import sign_flips
 from whence.trial import OtherClass, Randomised

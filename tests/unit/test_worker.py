@@ -19,8 +19,8 @@ from whence.core.errors import (
     UnknownMethod,
     UnknownTarget,
 )
-from whence.data.examples import Example, Span, examples
-from whence.data.shapes import named
+from whence.data.sets.examples import Example, Span, examples
+from whence.data.vision.shapes import named
 from whence.evaluation import evaluate
 from whence.evaluation.agreement import Alike
 from whence.evaluation.measures import measures

@@ -11,7 +11,7 @@ from PIL import Image
 
 from tests.web.serving import ask, begun, ended, refused
 from whence.core.errors import NotFound
-from whence.data.shapes import draw
+from whence.data.vision.shapes import draw
 from whence.web.app import create_app
 from whence.web.pictures import Pictures
 from whence.web.settings import Settings

@@ -25,8 +25,8 @@ from bench.science.jain_wallace.measures import measured, rounded, subject
 
 import whence
 from whence.core.io import write_text
-from whence.data.examples import Example, examples
-from whence.data.labels import label_indices
+from whence.data.sets.examples import Example, examples
+from whence.data.sets.labels import label_indices
 from whence.models.attentive import AttentiveConfig, fresh, word_tokenizer
 from whence.training import RECIPES, fit
 from whence.training.corpus import Part

@@ -11,10 +11,10 @@ from whence.audit import importance
 from whence.audit.experiments.adversarial import adversarial
 from whence.audit.experiments.permutation import permutation
 from whence.audit.subject import Subject
-from whence.data.examples import Example
-from whence.data.labels import label_indices
+from whence.data.sets.examples import Example
+from whence.data.sets.labels import label_indices
 from whence.explainer import Explainer
-from whence.explainer.testing import taken
+from whence.explainer.verify.testing import taken
 from whence.stats import kendall, kendall_p
 from whence.training.performance import performance
 

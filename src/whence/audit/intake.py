@@ -12,10 +12,10 @@ from whence.audit.chosen import Chosen
 from whence.audit.experiments import experiment
 from whence.core.errors import BadExamples, InputError, NoHead, WhenceError
 from whence.data import Encoded
-from whence.data.examples import Example, Read, shuffled
-from whence.data.labels import label_indices
+from whence.data.sets.examples import Example, Read, shuffled
+from whence.data.sets.labels import label_indices
 from whence.explainer import Explainer
-from whence.explainer.testing import taken
+from whence.explainer.verify.testing import taken
 
 FEWEST_TOKENS = 2  # of a text whose words attention can tell apart
 

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from whence.audit.site import Site
 from whence.capture import probabilities
-from whence.capture.replay import Replay, Swap
+from whence.capture.changed.replay import Replay, Swap
 from whence.core.errors import NotCapturable
 from whence.core.types import Task
 from whence.data import Batch

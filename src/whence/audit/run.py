@@ -18,9 +18,9 @@ from whence.audit.subject import Special, Subject
 from whence.audit.tally import Tally
 from whence.audit.verdict import judged
 from whence.audit.workshop import Workshop
-from whence.capture.counted import counted
+from whence.capture.asking.counted import counted
 from whence.core.errors import BadParameter, WhenceError
-from whence.data.examples import Read, read
+from whence.data.sets.examples import Read, read
 from whence.explainer import Explainer, load
 from whence.explainer.work import Progress, origin
 from whence.training.performance import performance

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from whence.audit.replayed import Replayed
 from whence.audit.site import Site, sites
 from whence.capture import TargetSpec, Trace, probabilities, trace
-from whence.capture.fitting import fitting_batches
-from whence.capture.replay import Replay, Rows
+from whence.capture.changed.replay import Replay, Rows
+from whence.capture.memory.fitting import fitting_batches
 from whence.core.errors import NoHead, NotCapturable
 from whence.data import Batch, Encoded, Policy, collate
-from whence.data.examples import Example
+from whence.data.sets.examples import Example
 from whence.explainer import Explainer
 from whence.explainer.sharing import Sharing
 from whence.models import Loaded

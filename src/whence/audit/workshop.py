@@ -19,11 +19,11 @@ from torch import nn
 
 from whence.audit.subject import Subject
 from whence.capture import attention_as
-from whence.capture.altered import randomised, stages
+from whence.capture.changed.altered import randomised, stages
 from whence.core.errors import BadExamples, BadParameter, InputError, NoHead
 from whence.data import Encoded
-from whence.data.examples import Example
-from whence.data.labels import label_indices
+from whence.data.sets.examples import Example
+from whence.data.sets.labels import label_indices
 from whence.explainer import Explainer
 from whence.explainer.intake import take
 from whence.models import Loaded, load

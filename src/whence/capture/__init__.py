@@ -6,13 +6,13 @@ Attention maps are not stored: a trace keeps q, k, v and the gradient of the out
 them (`whence.kernels`).
 """
 
-from whence.capture.answers import Answers
-from whence.capture.ask import Ask
-from whence.capture.compiled import compile_forward
+from whence.capture.anatomy.sides import Sides
+from whence.capture.asking.answers import Answers
+from whence.capture.asking.ask import Ask
+from whence.capture.attention.layer import AttentionLayer
+from whence.capture.attention.manner import attention_as, watching
 from whence.capture.forward import bare_logits
-from whence.capture.layer import AttentionLayer
-from whence.capture.manner import attention_as, watching
-from whence.capture.sides import Sides
+from whence.capture.memory.compiled import compile_forward
 from whence.capture.target import Targets, TargetSpec, probabilities
 from whence.capture.trace import GRADIENTS, NEEDS, Trace
 from whence.capture.tracing import trace

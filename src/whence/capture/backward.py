@@ -13,9 +13,9 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from whence.capture.alongside import Alongside, Step, place
-from whence.capture.layer import AttentionLayer
-from whence.capture.lookups import Lookup, brought_down, no_way_back
+from whence.capture.anatomy.lookups import Lookup, brought_down, no_way_back
+from whence.capture.attention.layer import AttentionLayer
+from whence.capture.memory.alongside import Alongside, Step, place
 
 Visit = Callable[[AttentionLayer], None]
 

@@ -9,11 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from whence.capture.compiled import compiled
+from whence.capture.attention.unwatched import unwatched
 from whence.capture.found import as_found
+from whence.capture.memory.compiled import compiled
 from whence.capture.readout import beside, read, tail
 from whence.capture.target import finite
-from whence.capture.unwatched import unwatched
 from whence.data import Batch
 
 

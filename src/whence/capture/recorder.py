@@ -7,9 +7,9 @@ from typing import Any, Literal
 
 from torch import Tensor, nn
 
-from whence.capture.layer import AttentionLayer, Places
-from whence.capture.lookups import Lookup
-from whence.capture.tape import Tape
+from whence.capture.anatomy.lookups import Lookup
+from whence.capture.attention.layer import AttentionLayer, Places
+from whence.capture.tape.tape import Tape
 from whence.capture.watching import watch
 from whence.core.errors import NotCapturable
 from whence.data import Batch

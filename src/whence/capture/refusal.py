@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from whence.capture.anatomy.sides import UNATTENDING, Sides, two_sides
 from whence.capture.recorder import Recorder
-from whence.capture.sides import UNATTENDING, Sides, two_sides
 from whence.core.errors import NotCapturable
 from whence.data import Batch
 

@@ -8,12 +8,12 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
+from whence.capture.anatomy.heads import Head
+from whence.capture.anatomy.lookups import Lookup, brought_down, per_token
+from whence.capture.anatomy.sides import Sides, Stack, numbered
+from whence.capture.attention.layer import AttentionLayer, wide
 from whence.capture.backward import Backward, Unsuited, Visit
-from whence.capture.heads import Head
-from whence.capture.layer import AttentionLayer, wide
-from whence.capture.lookups import Lookup, brought_down, per_token
-from whence.capture.sides import Sides, Stack, numbered
-from whence.capture.tape import Tape
+from whence.capture.tape.tape import Tape
 from whence.capture.target import Targets
 from whence.core.errors import BadMethod, NotCapturable
 from whence.data import Batch

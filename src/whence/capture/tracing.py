@@ -9,23 +9,23 @@ from weakref import WeakSet
 import torch
 from torch import Tensor
 
+from whence.capture.anatomy.heads import Head
+from whence.capture.anatomy.lookups import brought_down, own, per_token
+from whence.capture.anatomy.rows import default_row, row_weights, rows_read, summed, waited_for
+from whence.capture.attention.recognise import Recognise
+from whence.capture.attention.seam import attention_seam
+from whence.capture.attention.unwatched import leave_unrouted, offers_seam, unmasked, unwatched
 from whence.capture.backward import Backward, Unsuited, Whole
 from whence.capture.forward import forward
 from whence.capture.found import as_found
-from whence.capture.heads import Head
-from whence.capture.lookups import brought_down, own, per_token
+from whence.capture.memory.rerun import Rerun
+from whence.capture.memory.segments import Segments, cuts, leave_uncut
 from whence.capture.readout import outputs, read
-from whence.capture.recognise import Recognise
 from whence.capture.recorder import Recorder
 from whence.capture.refusal import pools, sides_of, why_not
-from whence.capture.rerun import Rerun
-from whence.capture.rows import default_row, row_weights, rows_read, summed, waited_for
-from whence.capture.seam import attention_seam
-from whence.capture.segments import Segments, cuts, leave_uncut
-from whence.capture.tape import Tape
+from whence.capture.tape.tape import Tape
 from whence.capture.target import Targets, TargetSpec, finite
 from whence.capture.trace import FOLLOWED, GRADIENTS, Trace
-from whence.capture.unwatched import leave_unrouted, offers_seam, unmasked, unwatched
 from whence.core.errors import NotCapturable
 from whence.core.types import Task
 from whence.data import Batch

@@ -164,7 +164,7 @@ def label_set(given: str | None) -> list[str] | None:
 def check_removal(remove: str | None, unit: str) -> None:
     """Find out before a model is loaded that tokens cannot be removed as asked."""
     from whence.data.removal import Removal
-    from whence.explainer.testing import Unit
+    from whence.explainer.verify.testing import Unit
 
     ways = (*get_args(Removal), "all")
     for name, value, allowed in (("remove", remove, ways), ("unit", unit, get_args(Unit))):

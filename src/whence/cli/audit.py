@@ -115,7 +115,7 @@ def audit(
             from whence.audit.run import audit as run
             from whence.audit.run import require_training
             from whence.audit.site import check_site
-            from whence.data.examples import read
+            from whence.data.sets.examples import read
             from whence.explainer import load
 
             # What is wrong with the request is said before a model is loaded for it.

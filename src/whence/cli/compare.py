@@ -92,7 +92,7 @@ def compare(
         with importing():
             from whence.comparison.run import check
             from whence.comparison.run import compare as run
-            from whence.data.examples import read
+            from whence.data.sets.examples import read
             from whence.explainer.request import DEFAULT
 
             # What is wrong with the request is said before a model is loaded for it.

@@ -116,9 +116,9 @@ def evaluate(
             check_writable(path)
     with working(f"loading {model}") as (console, report):
         with importing():
-            from whence.data.examples import examples as read
-            from whence.data.examples import sample as draw
             from whence.data.removal import possible
+            from whence.data.sets.examples import examples as read
+            from whence.data.sets.examples import sample as draw
             from whence.evaluation import evaluate as run
             from whence.evaluation.measures import measures, of_examples
             from whence.evaluation.run import default_methods

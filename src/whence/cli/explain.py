@@ -136,7 +136,7 @@ def explain(
             **beside,
         )
         if html is not None:
-            from whence.explainer.page import offline
+            from whence.explainer.kept.page import offline
 
             write_text(html, offline([list(one.values()) for one in every]))
     payloads = [merge([explanation.to_dict() for explanation in one.values()]) for one in every]

@@ -87,7 +87,10 @@ def generate(
     as_json: bool,
 ) -> None:
     """Generate, explain and show."""
-    from whence.data.pieces import check, unmarked  # what is wrong is said before a model is loaded
+    from whence.data.text.pieces import (  # what is wrong is said before a model is loaded
+        check,
+        unmarked,
+    )
 
     pieces = check(granularity or "token")
     if pieces == "passage":

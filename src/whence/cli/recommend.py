@@ -45,7 +45,7 @@ def recommend(
         raise BadParameter(f"--budget must be a number of model calls, at least 1. Got {budget}.")
     with working(f"loading {model}") as (console, report):
         with importing():
-            from whence.data.examples import examples as read
+            from whence.data.sets.examples import examples as read
             from whence.evaluation import recommend as run
             from whence.explainer import load
             from whence.explainer.request import requests

@@ -61,8 +61,8 @@ class Subject:
         """Read the picture, if there is one: what is wrong with it is said before a model is loaded."""
         if self.image is None:
             return {}
-        from whence.data.image import name_of, opened
-        from whence.data.pictures import Stored
+        from whence.data.sets.pictures import Stored
+        from whence.data.vision.image import name_of, opened
 
         return {"image": Stored(opened(self.image), name_of(self.image))}
 

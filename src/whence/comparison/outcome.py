@@ -8,8 +8,8 @@ import numpy as np
 from whence.comparison.summary import Facts, Summary
 from whence.core.errors import BadExamples
 from whence.core.types import Prediction
-from whence.data.examples import Example
-from whence.data.labels import label_places
+from whence.data.sets.examples import Example
+from whence.data.sets.labels import label_places
 from whence.explainer import Explainer
 
 Array = np.ndarray[Any, np.dtype[np.float64]]

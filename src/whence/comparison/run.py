@@ -4,7 +4,7 @@ import time
 from contextlib import ExitStack
 from typing import Any
 
-from whence.capture.counted import counted
+from whence.capture.asking.counted import counted
 from whence.comparison.figures import figures
 from whence.comparison.match import check_vocabulary, of_one_length
 from whence.comparison.outcome import outcomes
@@ -14,7 +14,7 @@ from whence.comparison.sentence import sentence
 from whence.comparison.summary import Facts, Summary
 from whence.comparison.words import TOP, agree, why_not
 from whence.core.errors import BadParameter, NoHead, did_you_mean
-from whence.data.examples import Read, read, shuffled
+from whence.data.sets.examples import Read, read, shuffled
 from whence.explainer import Explainer, load
 from whence.explainer.request import DEFAULT, requests
 from whence.explainer.work import Progress, origin

@@ -13,9 +13,9 @@ from whence.comparison.views import View, policy, views
 from whence.core.errors import BadExamples, InputError, WhenceError
 from whence.core.types import Prediction
 from whence.data import Encoded, batches
-from whence.data.examples import Example, Read
+from whence.data.sets.examples import Example, Read
 from whence.explainer import Explainer
-from whence.explainer.testing import taken
+from whence.explainer.verify.testing import taken
 from whence.flow import Name
 
 

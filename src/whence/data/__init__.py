@@ -1,8 +1,8 @@
 """From what a user gives to what a model takes: encoding, words, batches, removal."""
 
 from whence.data.batch import Batch, Policy, batches, collate
-from whence.data.encode import Encoded, encode
-from whence.data.mapping import from_mapping, is_mapping
+from whence.data.text.encode import Encoded, encode
+from whence.data.text.mapping import from_mapping, is_mapping
 
 __all__ = [
     "Batch",

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from whence.core.errors import BadEncoding
-from whence.data.encode import Encoded
+from whence.data.text.encode import Encoded
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from dataclasses import replace
 from typing import Literal, cast, get_args
 
 from whence.core.errors import BadParameter
-from whence.data.encode import Encoded
-from whence.data.picture import FILLS, Fill
 from whence.data.reading import AtPlace
+from whence.data.text.encode import Encoded
+from whence.data.vision.picture import FILLS, Fill
 
 Removal = Literal["mask", "delete", "pad", "unk", "draw", "black", "mean", "blur"]
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from whence.core.errors import CannotRead
 from whence.core.io import read_json, write_text
-from whence.data.examples import examples as read
+from whence.data.sets.examples import examples as read
 from whence.evaluation.evaluation import VERSION, Evaluation
 from whence.evaluation.judge import LEVEL
 from whence.evaluation.plan import BUDGET, DECIDING, Plan, plan

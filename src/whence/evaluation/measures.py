@@ -9,7 +9,7 @@ import numpy as np
 from whence.core.errors import BadParameter, UnknownMetric, WhenceError, did_you_mean
 from whence.core.params import checked
 from whence.core.registry import Entry
-from whence.data.examples import Example
+from whence.data.sets.examples import Example
 from whence.metrics import Outcome, metric, null_of, untestable
 from whence.stats.interval import Array
 from whence.trial import Trial

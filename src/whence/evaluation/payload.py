@@ -25,7 +25,7 @@ def payload(
     """Judge what was noted, and return the documented JSON object.
 
     `methods`: their parameters, in the order of the notes. `origin`: model and provenance. `digests`: of all
-    examples, also of those that could not be explained (whence.data.digest); examples are put in order by them,
+    examples, also of those that could not be explained (whence.data.sets.digest); examples are put in order by them,
     because the same ones in another order are the same data set.
     """
     order = sorted(range(len(digests)), key=lambda i: digests[i])

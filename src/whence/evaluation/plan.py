@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from whence.core.errors import BadParameter, InputError
-from whence.data.examples import Example, shuffled
+from whence.data.sets.examples import Example, shuffled
 from whence.evaluation.run import RANKINGS
 from whence.explainer import Explainer
 from whence.explainer.intake import take

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from whence.core.errors import BadExamples, BadPicture, WhenceError, short
-from whence.data.examples import Example
-from whence.data.labels import label_places
-from whence.data.masks import fitted
-from whence.explainer.testing import Known
+from whence.data.sets.examples import Example
+from whence.data.sets.labels import label_places
+from whence.data.vision.masks import fitted
+from whence.explainer.verify.testing import Known
 from whence.models import Loaded
 
 GOLD = "gold"  # the target that is each example's own label

@@ -6,11 +6,11 @@ from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
-from whence.capture.counted import counted
+from whence.capture.asking.counted import counted
 from whence.core.errors import BadParameter, WhenceError
-from whence.data.digest import example_digest
-from whence.data.examples import examples as read
 from whence.data.removal import Removal
+from whence.data.sets.digest import example_digest
+from whence.data.sets.examples import examples as read
 from whence.evaluation.agreement import Alike
 from whence.evaluation.evaluation import Evaluation
 from whence.evaluation.measures import measures, of_examples
@@ -20,7 +20,7 @@ from whence.evaluation.portions import GOLD, Portion, portions
 from whence.evaluation.tested import Unreadable, marks_of, tried
 from whence.explainer import Explainer, Explanation
 from whence.explainer.request import Request, requests
-from whence.explainer.testing import Unit
+from whence.explainer.verify.testing import Unit
 from whence.explainer.work import Progress, origin
 from whence.methods import is_reader, method
 

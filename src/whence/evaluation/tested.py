@@ -9,11 +9,11 @@ import numpy as np
 
 from whence.core.errors import BadParameter, InputError, NoRule, NotCapturable, NotFinite
 from whence.data import Encoded
-from whence.data.examples import Example, marked
+from whence.data.sets.examples import Example, marked
 from whence.evaluation.measures import Measure
 from whence.explainer import Explainer, Explanation
 from whence.explainer.request import Request
-from whence.explainer.testing import Marks
+from whence.explainer.verify.testing import Marks
 from whence.metrics import Outcome
 from whence.trial import Trial
 from whence.trial.rehearsal import Part

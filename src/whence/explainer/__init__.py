@@ -2,8 +2,8 @@
 
 from whence.explainer.explainer import Explainer
 from whence.explainer.explanation import Explanation, WordScore
-from whence.explainer.generation import Generation
-from whence.explainer.inside import Inside
+from whence.explainer.generation.generation import Generation
+from whence.explainer.inside.inside import Inside
 from whence.explainer.loading import load
 
 __all__ = ["Explainer", "Explanation", "Generation", "Inside", "WordScore", "load"]

@@ -6,25 +6,25 @@ from typing import Any, Literal, Unpack
 from whence.capture import Trace, trace
 from whence.core.errors import BadEncoding, EmptyText, NoHead
 from whence.core.types import Of
-from whence.data.pieces import Granularity
 from whence.data.removal import Removal
+from whence.data.text.pieces import Granularity
 from whence.explainer.aims import About, Asked, aim
 from whence.explainer.aims.each import Failed
 from whence.explainer.examine import SHORT, examined
 from whence.explainer.explaining import explained_each, explanations, predicted
 from whence.explainer.explanation import Explanation
-from whence.explainer.generate import Wanted, generated
-from whence.explainer.generation import Generation
-from whence.explainer.inside import Inside
+from whence.explainer.generation.generate import Wanted, generated
+from whence.explainer.generation.generation import Generation
+from whence.explainer.inside.inside import Inside
+from whence.explainer.inside.looking import again, look
 from whence.explainer.intake import take
-from whence.explainer.looking import again, look
 from whence.explainer.maker import Maker
 from whence.explainer.request import requests
-from whence.explainer.restored import item_of
 from whence.explainer.sharing import INPUTS, Estimate
-from whence.explainer.testing import Known, Marks, Unit
-from whence.explainer.trials import trials
-from whence.explainer.trusting import trusted
+from whence.explainer.verify.restored import item_of
+from whence.explainer.verify.testing import Known, Marks, Unit
+from whence.explainer.verify.trials import trials
+from whence.explainer.verify.trusting import trusted
 from whence.explainer.work import Progress
 from whence.models import Loaded
 from whence.trial import Trial

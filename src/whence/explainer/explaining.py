@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 from whence.capture import trace
-from whence.capture.fitting import fitting_batches
+from whence.capture.memory.fitting import fitting_batches
 from whence.capture.target import predictions
 from whence.core.types import Prediction
 from whence.data import batches
@@ -15,7 +15,7 @@ from whence.explainer.explanation import Explanation
 from whence.explainer.intake import take
 from whence.explainer.maker import Maker
 from whence.explainer.request import requests
-from whence.explainer.testing import explained, taken
+from whence.explainer.verify.testing import explained, taken
 from whence.explainer.work import Progress, Tally
 
 

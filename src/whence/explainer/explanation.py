@@ -12,11 +12,11 @@ from whence.core.errors import BadParameter, CannotRead
 from whence.core.io import read_json, write_text, written
 from whence.core.types import Passes, Prediction, Source, Target, Token, Word
 from whence.data import Encoded
-from whence.data.pieces import Granularity, check, pieces, unmarked
 from whence.data.reading import Reading
 from whence.data.removal import Removal
-from whence.explainer import saved
-from whence.explainer.shown import Shown, checked_size
+from whence.data.text.pieces import Granularity, check, pieces, unmarked
+from whence.explainer.kept import saved
+from whence.explainer.kept.shown import Shown, checked_size
 from whence.report import fragment, plain
 from whence.trust import Trust
 from whence.view.heat import heatmap
@@ -205,7 +205,7 @@ class Explanation:
         Through its script the page shows how information flowed, for which the model is run a few times more;
         `flows=False` leaves that out. Without scripts it shows text and tables.
         """
-        from whence.explainer.page import offline
+        from whence.explainer.kept.page import offline
 
         return written(offline([[self]], flows=flows), path)
 

@@ -12,10 +12,10 @@ from functools import partial
 import torch
 
 from whence.capture import TargetSpec, trace
+from whence.capture.attention.unwatched import unmasked
 from whence.capture.forward import forward
 from whence.capture.found import as_found
-from whence.capture.meter import Meter
-from whence.capture.unwatched import unmasked
+from whence.capture.memory.meter import Meter
 from whence.core.errors import WhenceError
 from whence.data import Encoded, collate
 from whence.explainer.request import Request

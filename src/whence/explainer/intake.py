@@ -7,8 +7,8 @@ from typing import Any
 
 from whence.core.errors import BadEncoding, BadTokenizer, WhenceError
 from whence.data import Encoded, encode, from_mapping, is_mapping
-from whence.data.encode import Cut, tokenized
-from whence.data.shorten import shortened, unended
+from whence.data.text.encode import Cut, tokenized
+from whence.data.text.shorten import shortened, unended
 from whence.explainer.pictures import refuse_pictures, take_pictures
 from whence.models import Loaded
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from whence.capture import Answers, TargetSpec
-from whence.capture.fitting import Fitting
+from whence.capture.memory.fitting import Fitting
 from whence.core.errors import NoHead
 from whence.data import Batch, Encoded, Policy, collate
 from whence.data.removal import suited

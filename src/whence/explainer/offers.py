@@ -6,7 +6,7 @@ import numpy as np
 
 from whence.core.errors import WhenceError
 from whence.explainer.aims.zero_shot import can_zero_shot
-from whence.explainer.inside import PATCHES
+from whence.explainer.inside.inside import PATCHES
 from whence.explainer.intake import takes_pairs
 from whence.models import Loaded
 

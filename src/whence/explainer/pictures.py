@@ -5,12 +5,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from whence.capture.patches import layout
+from whence.capture.anatomy.patches import layout
 from whence.core.errors import BadPicture, short
 from whence.data import Encoded, is_mapping
-from whence.data.image import holds_picture, is_picture
-from whence.data.pictures import Stored
-from whence.data.see import see
+from whence.data.sets.pictures import Stored
+from whence.data.vision.image import holds_picture, is_picture
+from whence.data.vision.see import see
 from whence.models import Loaded
 
 

@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from whence.capture.probe import Capacity, capacity
+from whence.capture.memory.probe import Capacity, capacity
 from whence.data import Encoded, Policy
 from whence.explainer.footprint import Footprint, measured, most
 from whence.explainer.request import Request

@@ -20,8 +20,8 @@ from whence.core.errors import BadMethod, NoRule, NotCapturable, NotFinite, When
 from whence.core.types import Passes
 from whence.data import Batch, Encoded, Policy
 from whence.explainer.explanation import Explanation
+from whence.explainer.kept.shown import Shown
 from whence.explainer.request import Request, default
-from whence.explainer.shown import Shown
 from whence.models import Loaded, fingerprint
 
 Progress = Callable[[int, int], None]

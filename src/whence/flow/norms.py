@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from whence.capture import Trace
-from whence.capture.layer import AttentionLayer, wide
+from whence.capture.attention.layer import AttentionLayer, wide
 from whence.lrp import Block, block, decompose
 from whence.lrp.attention import per_query_head
 from whence.lrp.ops import operation

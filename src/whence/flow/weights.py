@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from whence.capture import Trace
-from whence.capture.layer import AttentionLayer
+from whence.capture.attention.layer import AttentionLayer
 from whence.core.errors import BadParameter, NotFinite
 from whence.flow.cards import CARDS
 from whence.flow.norms import norms, skip_norms

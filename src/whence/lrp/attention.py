@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from whence.capture.arguments import Slot
-from whence.capture.layer import Computed, wide
-from whence.capture.recognise import computed
-from whence.capture.sdpa import attended
-from whence.capture.tape import Step
+from whence.capture.attention.layer import Computed, wide
+from whence.capture.attention.recognise import computed
+from whence.capture.attention.sdpa import attended
+from whence.capture.tape.arguments import Slot
+from whence.capture.tape.tape import Step
 from whence.core.errors import NotCapturable
 from whence.kernels import row_tiles
 from whence.kernels.share import Shares, against, by_keys, share, to_keys

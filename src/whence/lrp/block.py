@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from whence.capture import Trace
-from whence.capture.layer import AttentionLayer
-from whence.capture.tape import Step, Tape
+from whence.capture.attention.layer import AttentionLayer
+from whence.capture.tape.tape import Step, Tape
 from whence.core.errors import BadMethod, NotCapturable
 from whence.lrp.ops import operation
 

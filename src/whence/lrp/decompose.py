@@ -12,9 +12,9 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from whence.capture.arguments import Slot
-from whence.capture.layer import wide
-from whence.capture.tape import Call, Step, Tape
+from whence.capture.attention.layer import wide
+from whence.capture.tape.arguments import Slot
+from whence.capture.tape.tape import Call, Step, Tape
 from whence.kernels import row_tiles
 from whence.lrp.attention import attention_of, per_query_head, widened
 from whence.lrp.linear import bias_of, weights

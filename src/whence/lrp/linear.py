@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor
 
-from whence.capture.layer import wide
-from whence.capture.tape import Step
+from whence.capture.attention.layer import wide
+from whence.capture.tape.tape import Step
 from whence.core.errors import NotCapturable
 from whence.kernels import products
 from whence.lrp.node import Carried, Node

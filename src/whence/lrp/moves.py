@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from whence.capture.arguments import Slot
-from whence.capture.tape import Step
+from whence.capture.tape.arguments import Slot
+from whence.capture.tape.tape import Step
 
 # Operations that leave numbers in the order in which they are, whatever the shape.
 _IN_ORDER = frozenset(

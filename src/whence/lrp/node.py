@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from whence.capture.layer import wide, widened
-from whence.capture.tape import Call, Step, Tape
+from whence.capture.attention.layer import wide, widened
+from whence.capture.tape.tape import Call, Step, Tape
 from whence.kernels.products import Lately
 from whence.lrp.moves import put_back
 from whence.lrp.stabiliser import Stabiliser

@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from whence.capture.arguments import Slot
-from whence.capture.seam import attend
-from whence.capture.tape import Step
+from whence.capture.attention.seam import attend
+from whence.capture.tape.arguments import Slot
+from whence.capture.tape.tape import Step
 
 # Every spelling of an operation; each is looked up in every one of the homes below.
 SPELLINGS = {

@@ -6,10 +6,10 @@ import torch
 from torch import Tensor
 
 from whence.capture import Trace
-from whence.capture.heads import slopes
-from whence.capture.layer import AttentionLayer
-from whence.capture.lookups import Lookup, per_token, placements
-from whence.capture.tape import Tape
+from whence.capture.anatomy.heads import slopes
+from whence.capture.anatomy.lookups import Lookup, per_token, placements
+from whence.capture.attention.layer import AttentionLayer
+from whence.capture.tape.tape import Tape
 from whence.core.errors import BadMethod, NotCapturable
 from whence.data import Batch
 from whence.lrp.attention import shared, shared_normalised, shared_unmasked

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from whence.capture.tape import Step
+from whence.capture.tape.tape import Step
 from whence.kernels import pointwise
 from whence.lrp.moves import is_part
 from whence.lrp.node import Carried, Node

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any, Generic, Literal, TypeVar
 
-from whence.capture.tape import Call, Step, Tape
+from whence.capture.tape.tape import Call, Step, Tape
 from whence.core.errors import NoRule
 from whence.lrp import attention, linear, rules
 from whence.lrp.ops import operation

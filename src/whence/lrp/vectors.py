@@ -6,8 +6,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from whence.capture.layer import AttentionLayer, wide
-from whence.capture.tape import Step
+from whence.capture.attention.layer import AttentionLayer, wide
+from whence.capture.tape.tape import Step
 from whence.core.errors import NotCapturable
 from whence.lrp.attention import per_query_head
 from whence.lrp.block import Block

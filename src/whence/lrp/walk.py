@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable
 import torch
 from torch import Tensor
 
-from whence.capture.layer import widened
-from whence.capture.tape import Call, Step, Tape
+from whence.capture.attention.layer import widened
+from whence.capture.tape.tape import Call, Step, Tape
 from whence.kernels.products import Lately
 from whence.lrp.node import Carried, Node, Sparse
 from whence.lrp.rules import Rule, slope

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from whence.capture import AttentionLayer, Trace
-from whence.data.picture import FILLS
+from whence.data.vision.picture import FILLS
 from whence.kernels import row_tiles
 from whence.kernels.maps import gradient_of
 from whence.methods import Own, Scores, method, with_own

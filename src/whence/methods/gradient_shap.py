@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from whence.capture import Ask
-from whence.capture.baseline import Baseline, resolve_baseline
+from whence.capture.asking.baseline import Baseline, resolve_baseline
 from whence.core.params import Range
 from whence.core.seed import generator
 from whence.data import Batch

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from whence.capture import Ask
-from whence.capture.baseline import Baseline, resolve_baseline
+from whence.capture.asking.baseline import Baseline, resolve_baseline
 from whence.core.errors import BadParameter
 from whence.core.params import Range
 from whence.data import Batch

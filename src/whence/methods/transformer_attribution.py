@@ -6,7 +6,7 @@ from typing import Any, Literal
 from torch import Tensor
 
 from whence.capture import AttentionLayer, Trace, contract, contract_normalised
-from whence.data.picture import FILLS
+from whence.data.vision.picture import FILLS
 from whence.lrp import NOTICE, Rules, Stabiliser, relevance
 from whence.methods import Own, Scores, method, with_own
 

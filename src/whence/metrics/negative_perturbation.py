@@ -1,6 +1,6 @@
 """Negative perturbation: the lowest pixels go first, and a good explanation lets the model do without them."""
 
-from whence.data.picture import Fill
+from whence.data.vision.picture import Fill
 from whence.metrics import Outcome, metric, ranked, untestable
 from whence.trial import Trial
 from whence.trial.perturbation import AT, Of, curves, unperturbable

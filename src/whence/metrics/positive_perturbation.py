@@ -1,6 +1,6 @@
 """Positive perturbation: the highest pixels go first, and a good explanation makes the model fail soon."""
 
-from whence.data.picture import Fill
+from whence.data.vision.picture import Fill
 from whence.metrics import Outcome, metric, ranked, untestable
 from whence.trial import Trial
 from whence.trial.perturbation import AT, Of, curves, unperturbable

@@ -9,9 +9,9 @@ from whence.audit.result import Audit
 from whence.audit.run import audit
 from whence.audit.subject import Special
 from whence.core.errors import WhenceError
-from whence.data.digest import example_digest
-from whence.data.examples import Example, Read
-from whence.data.source import Bad, Source
+from whence.data.sets.digest import example_digest
+from whence.data.sets.examples import Example, Read
+from whence.data.sets.source import Bad, Source
 from whence.explainer import load
 from whence.run.choice import chosen as rows_of
 from whence.run.code import code_of_audits, source_of

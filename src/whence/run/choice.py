@@ -6,7 +6,7 @@ from itertools import islice
 
 from whence.core.errors import BadExamples
 from whence.core.seed import generator
-from whence.data.source import Bad, Entry, Source
+from whence.data.sets.source import Bad, Entry, Source
 from whence.run.plan import Plan
 
 
@@ -14,7 +14,7 @@ def chosen(data: Source, plan: Plan) -> Iterator[Entry | Bad]:
     """Take the rows that the plan asks for: a sample, drawn by its seed, or all; of these the first so many."""
     entries: Iterator[Entry | Bad] = iter(data)
     if plan.sample is not None:
-        # As whence.data.examples.sample draws them.
+        # As whence.data.sets.examples.sample draws them.
         order = generator("sample of examples", plan.seed).permutation(_counted(data))
         drawn = set(order[: plan.sample].tolist())
         entries = (one for one in entries if one.row in drawn)

@@ -9,8 +9,8 @@ interrupted, or that others do a part of, computes every example among the same 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from whence.data.pictures import Stored
-from whence.data.source import Bad, Entry
+from whence.data.sets.pictures import Stored
+from whence.data.sets.source import Bad, Entry
 from whence.run.keys import example_digest, given_digest
 from whence.run.task import Item
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from whence.data.source import Source
+from whence.data.sets.source import Source
 from whence.methods import is_reader, method
 from whence.run.backends import Backend
 from whence.run.choice import chosen, elsewhere, rows_chosen

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Literal
 
-from whence.data.digest import digest, example_digest, given_digest
+from whence.data.sets.digest import digest, example_digest, given_digest
 
 if TYPE_CHECKING:
     from whence.run.task import Item

@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from whence.capture.fitting import lacks_memory
+from whence.capture.memory.fitting import lacks_memory
 from whence.core.errors import OutOfMemory, WhenceError
 from whence.data import Encoded
 from whence.data.removal import players

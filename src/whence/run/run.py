@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from whence.core.errors import BadPlan, CannotWrite, NoHead
-from whence.data.source import Source, source
+from whence.data.sets.source import Source, source
 from whence.run.backends import Backend
 from whence.run.backends import backend as chosen_backend
 from whence.run.choice import chosen, elsewhere

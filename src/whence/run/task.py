@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from whence.data.examples import Example
+from whence.data.sets.examples import Example
 from whence.run.keys import given_digest, key_for
 
 # A row of one of the store's tables, by the names of its columns (whence.run.store.schema), and the name of the table

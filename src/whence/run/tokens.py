@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from whence.data.digest import digest
+from whence.data.sets.digest import digest
 from whence.models import Loaded
 
 # What a tokenizer was told when it was called last, or where it lies: no two calls agree on it.

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 
 import torch
 
-from whence.capture.counted import counted
-from whence.capture.fitting import lacks_memory
+from whence.capture.asking.counted import counted
+from whence.capture.memory.fitting import lacks_memory
 from whence.data import Encoded
 from whence.evaluation.portions import is_gold
 from whence.evaluation.tested import Unreadable, tried

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whence.core.errors import NotFinite
-from whence.data.examples import read
+from whence.data.sets.examples import read
 from whence.explainer import Explainer
-from whence.explainer.inside import Inside
+from whence.explainer.inside.inside import Inside
 from whence.explainer.work import Progress
 from whence.flow import KINDS, entropy, open_keys
 from whence.flow import habits as sorted_by_kind

@@ -6,10 +6,10 @@ from typing import Any
 
 from whence.core.errors import BadExamples, BadParameter, BadPicture, InputError, WhenceError
 from whence.data import Encoded
-from whence.data.examples import Example, Read, shuffled
+from whence.data.sets.examples import Example, Read, shuffled
 from whence.explainer import Explainer
 from whence.explainer.aims.each import Failed
-from whence.explainer.testing import taken
+from whence.explainer.verify.testing import taken
 from whence.explainer.work import Progress
 
 _AT_ONCE = 64  # inputs between two looks at whether anybody wants to go on

@@ -6,9 +6,9 @@ import numpy as np
 
 from whence.core.errors import BadExamples
 from whence.core.types import Prediction, Task
-from whence.data.examples import Example, Read, read
-from whence.data.labels import label_places
-from whence.data.pictures import Stored
+from whence.data.sets.examples import Example, Read, read
+from whence.data.sets.labels import label_places
+from whence.data.sets.pictures import Stored
 from whence.explainer import Explainer
 from whence.explainer.work import Progress
 from whence.stats import FEWEST, proportion
@@ -26,7 +26,7 @@ def predictions(
 ) -> dict[str, Any]:
     """Predict the first `limit` rows of a data set.
 
-    `examples`: a file, the name of a data set, or a list, as `whence.data.examples.read` takes them. Texts that are
+    `examples`: a file, the name of a data set, or a list, as `whence.data.sets.examples.read` takes. Texts that are
     too long are cut, and counted; what cannot be read is left out, and counted. Surprise is -log2 of the true
     label's probability; where the data have no labels of this model, the entropy of its prediction.
     `progress` is called with (rows done, rows in all).

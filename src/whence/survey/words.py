@@ -4,7 +4,7 @@ from collections import defaultdict
 from typing import Any
 
 from whence.core.errors import BadParameter, NotFinite
-from whence.data.examples import read
+from whence.data.sets.examples import read
 from whence.explainer import Explainer, Explanation
 from whence.explainer.request import DEFAULT, requests
 from whence.explainer.work import Progress

@@ -10,8 +10,8 @@ from whence.core.errors import BadExamples
 from whence.core.seed import generator
 from whence.core.types import Source
 from whence.data import Encoded
-from whence.data.examples import Example, Read, read
-from whence.data.labels import label_indices
+from whence.data.sets.examples import Example, Read, read
+from whence.data.sets.labels import label_indices
 from whence.training.performance import Row
 
 _DEV = 0.15  # of the training examples, where no others were given

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike
 
-from whence.capture.fitting import fitting_batches
 from whence.capture.forward import bare
+from whence.capture.memory.fitting import fitting_batches
 from whence.data import Encoded, Policy, collate
 from whence.stats.rank import ranks
 

@@ -4,7 +4,7 @@ from typing import Literal
 
 import numpy as np
 
-from whence.data.picture import Fill
+from whence.data.vision.picture import Fill
 from whence.trial.pixels import TENTHS, no_picture, perturbed
 from whence.trial.removed import Numbers
 from whence.trial.trial import Trial

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from whence.core.seed import generator
-from whence.data.picture import Fill
+from whence.data.vision.picture import Fill
 from whence.stats.segmentation import GROUND, OBJECT
 from whence.trial.removed import Numbers
 from whence.trial.trial import Trial

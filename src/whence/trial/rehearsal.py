@@ -8,8 +8,8 @@ import numpy as np
 
 from whence.core.types import Passes
 from whence.data import Encoded
-from whence.data.picture import Fill
 from whence.data.removal import Removal
+from whence.data.vision.picture import Fill
 from whence.trial.changes import Again, Anew, Change
 from whence.trial.removed import Numbers, Removed
 from whence.trial.trial import Trial

@@ -10,8 +10,8 @@ import numpy as np
 from whence.capture import Ask
 from whence.core.types import Target, Task
 from whence.data import Encoded
-from whence.data.picture import Fill
 from whence.data.removal import Removal
+from whence.data.vision.picture import Fill
 from whence.stats.rank import levelled
 
 ROUNDINGS = 64  # units of rounding that the numbers of a deep model may be off by

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 def explained(model: Model, asked: told.ExplainAsked, progress: Progress) -> told.Explanations:
     """Explain one input by all methods that can; if none can, say why the first cannot."""
-    from whence.explainer.told import told as tell
+    from whence.explainer.kept.told import told as tell
 
     every, failed = _tried(model, asked.input, list(dict.fromkeys(asked.methods)), progress)
     own = list(found.numbered(asked.input, every).values())

@@ -5,7 +5,7 @@ from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from whence.explainer.inside import Inside
+    from whence.explainer.inside.inside import Inside
 
 # Of each edge four numbers, as wide as the model computes: its attention and what it weighs in the flow that was
 # asked for last, and of both what they were made from.

@@ -82,7 +82,7 @@ def _explanation(payload: Payload) -> str:
 
 
 def _generation(payload: Payload) -> str:
-    from whence.explainer.generation import Generation
+    from whence.explainer.generation.generation import Generation
 
     return Generation.from_dict(payload).to_html()
 

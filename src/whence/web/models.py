@@ -16,7 +16,7 @@ from whence.web.settings import Settings
 
 if TYPE_CHECKING:
     from whence.explainer import Explainer
-    from whence.explainer.inside import Inside
+    from whence.explainer.inside.inside import Inside
 
 # Loading imports: two threads at once would see half-made modules.
 _LOADING = threading.Lock()

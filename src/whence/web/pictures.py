@@ -11,7 +11,7 @@ from whence.web.uploads import free_id, plain_name
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-    from whence.data.pictures import Stored
+    from whence.data.sets.pictures import Stored
 
 _DRAWN = re.compile(r"shapes:[0-9]{1,9}")
 _BYTES = 256 * 10**6  # of all pictures together
@@ -56,13 +56,13 @@ class Pictures:
 
 
 def _named(given: bytes | str, name: str) -> "Stored":
-    from whence.data.pictures import Stored
+    from whence.data.sets.pictures import Stored
 
     return Stored(_read(given, name), name)
 
 
 def _read(given: bytes | str, name: str) -> "Image":
     """Decode a file by the one door that all pictures come through; what its name says of it does not count."""
-    from whence.data.image import opened
+    from whence.data.vision.image import opened
 
     return opened(given, name)

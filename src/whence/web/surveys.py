@@ -15,7 +15,7 @@ from whence.web.schema.data import (
 )
 
 if TYPE_CHECKING:
-    from whence.data.examples import Read
+    from whence.data.sets.examples import Read
 
 
 def predicted(model: Model, data: "Read", asked: PredictAsked, progress: Progress) -> Predicted:

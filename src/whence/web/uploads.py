@@ -12,7 +12,7 @@ from whence.core.errors import BadExamples, NotFound, TooLarge
 from whence.web.settings import Settings
 
 if TYPE_CHECKING:
-    from whence.data.examples import Read
+    from whence.data.sets.examples import Read
 
 Columns = dict[str, str | None]  # text, pair, label
 
@@ -47,7 +47,7 @@ class DataSets:
     """The data sets of a server. Files that are brought in stay in memory, and nowhere else."""
 
     def __init__(self, settings: Settings) -> None:
-        from whence.data.examples import read
+        from whence.data.sets.examples import read
 
         self._settings = settings
         self._lock = threading.Lock()
@@ -67,7 +67,7 @@ class DataSets:
 
     def bring(self, name: str, raw: bytes, columns: Columns | None = None) -> dict[str, Any]:
         """Read a file that was brought in, and keep it; the oldest of too many goes."""
-        from whence.data.examples import read_bytes
+        from whence.data.sets.examples import read_bytes
 
         name = plain_name(name)
         _check_unpacked(name, raw, self._settings.upload * _UNPACKED)
@@ -115,8 +115,8 @@ def _entry(key: str, found: "Read") -> dict[str, Any]:
 
 def _check_unpacked(name: str, raw: bytes, limit: int) -> None:
     """Refuse a small file that holds a very large one, before it is unpacked."""
-    from whence.data.parquet import holds_more
-    from whence.data.rows import ending_of, is_packed
+    from whence.data.sets.parquet import holds_more
+    from whence.data.sets.rows import ending_of, is_packed
 
     ending = ending_of(name)
     plain = _gunzipped(name, raw, limit) if is_packed(name) else raw

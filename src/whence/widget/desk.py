@@ -8,9 +8,9 @@ from typing import Any
 from whence._version import __version__
 from whence.core.errors import BadParameter, UnknownModel, WhenceError, short
 from whence.explainer import Explainer, Explanation, Inside
+from whence.explainer.kept.told import told
 from whence.explainer.offers import offers
 from whence.explainer.request import DEFAULT
-from whence.explainer.told import told
 from whence.report import fragment
 from whence.report.comparison.one import one_fragment
 from whence.view import merge

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from whence.core.errors import BadParameter, did_you_mean
-from whence.explainer.statistics import STATISTICS
+from whence.explainer.inside.statistics import STATISTICS
 from whence.flow import DIRECTIONS, NAMES
 from whence.flow.query import PAIRS
 

@@ -13,15 +13,15 @@ import torch
 from torch import Tensor
 
 from whence.capture import TargetSpec
-from whence.capture.fitting import fitting_batches
 from whence.capture.forward import bare
+from whence.capture.memory.fitting import fitting_batches
 from whence.core.errors import BadEncoding, BadParameter, NoTokenizer, TooLong, UnknownTarget
 from whence.core.types import Of, Token
 from whence.data import Encoded, collate
-from whence.data.continuation import continuation, grown, led_by, opening
 from whence.data.reading import NAMED, REST, AtPlace, Continuation
-from whence.data.shorten import shortened
-from whence.data.vocabulary import Vocabulary
+from whence.data.text.continuation import continuation, grown, led_by, opening
+from whence.data.text.shorten import shortened
+from whence.data.text.vocabulary import Vocabulary
 from whence.explainer.aims import Aimed, Asked
 from whence.explainer.aims.rather import rather
 from whence.explainer.sharing import Sharing

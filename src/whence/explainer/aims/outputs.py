@@ -6,12 +6,12 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from whence.capture.fitting import fitting_batches
+from whence.capture.attention.unwatched import unmasked
 from whence.capture.forward import bare_logits, forward
 from whence.capture.found import as_found
-from whence.capture.probe import Said, capacity
+from whence.capture.memory.fitting import fitting_batches
+from whence.capture.memory.probe import Said, capacity
 from whence.capture.target import finite
-from whence.capture.unwatched import unmasked
 from whence.core.errors import NoHead
 from whence.data import Batch, Encoded, Policy, collate
 from whence.models import Loaded

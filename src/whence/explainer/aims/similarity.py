@@ -10,8 +10,8 @@ from torch import Tensor
 from whence.capture import TargetSpec
 from whence.core.errors import BadParameter, NoTokenizer, TooLong
 from whence.data import Encoded
-from whence.data.image import holds_picture, name_of
 from whence.data.reading import Similarity
+from whence.data.vision.image import holds_picture, name_of
 from whence.explainer.aims import Aimed, Asked
 from whence.explainer.pictures import take_pictures
 from whence.models import Loaded

@@ -3,8 +3,8 @@
 from dataclasses import replace
 from pathlib import Path
 
-from whence.data.examples import Example
-from whence.data.pictures import Outlined, Stored
+from whence.data.sets.examples import Example
+from whence.data.sets.pictures import Outlined, Stored
 from whence.run.task import Task
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from whence.core.errors import BadPlan
-from whence.data.hub import is_name
+from whence.data.sets.hub import is_name
 from whence.models.catalogue import BUILTIN
 
 OUT = "out"

@@ -19,7 +19,7 @@ class Plan:
     """A model, a data set, and what to find out about them."""
 
     model: str  # a built-in name, a folder or a Hub id
-    data: str  # an address, see whence.data.source
+    data: str  # an address, see whence.data.sets.source
     methods: tuple[str, ...] = ()  # none: those that read one forward and backward pass
     metrics: tuple[str, ...] = ()  # none: explanations are made and not tested
     audit: tuple[str, ...] = ()  # experiments; none: attention is not audited

@@ -10,8 +10,8 @@ from whence.audit.chosen import choose, names
 from whence.audit.experiments import experiment
 from whence.core.errors import BadExamples, BadPlan
 from whence.core.registry import Entry
-from whence.data.examples import Example
-from whence.data.source import Bad, Source
+from whence.data.sets.examples import Example
+from whence.data.sets.source import Bad, Source
 from whence.evaluation.measures import measures, of_examples
 from whence.evaluation.run import default_methods
 from whence.explainer.request import requests

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from whence.core.errors import BadExamples
-from whence.data.labels import label_places
+from whence.data.sets.labels import label_places
 from whence.run.results.extremes import deciding, gains_of
 from whence.run.results.noted import Noted
 from whence.stats import proportion

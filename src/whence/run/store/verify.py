@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from whence.core.errors import BadStore
-from whence.data.examples import Example
+from whence.data.sets.examples import Example
 from whence.run.keys import digest, given_digest, key, setting_digest
 from whence.run.store import commit, rows
 from whence.run.store.layout import Layout

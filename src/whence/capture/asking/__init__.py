@@ -1,0 +1,1 @@
+"""Asking the model again, counted and in batches."""

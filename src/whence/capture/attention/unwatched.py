@@ -1,0 +1,94 @@
+"""Models that attend through the seam though nobody watches: then no mask of queries x keys is written out.
+
+Left to themselves, models write one for every batch with padding and for every window, also where they never attend
+by it. What they say is the same up to rounding, and the same as in a trace, which watches.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any, Protocol, TypeVar
+from weakref import WeakSet
+
+from whence.capture.attention.layer import AttentionLayer
+from whence.capture.attention.seam import attention_seam, implementations, untouched
+from whence.capture.found import turn
+from whence.capture.memory.fitting import lacks_memory
+from whence.models.parts import held
+
+# Models that offer the seam and, as one forward pass showed, do not use it.
+_unrouted: WeakSet[Any] = WeakSet()
+# Attention that takes a mask of queries x keys. Any other has none, or is somebody's own and stays.
+_MASKED = frozenset({"sdpa", "eager", None})
+
+Result = TypeVar("Result")
+
+
+class Do(Protocol):
+    """Does a piece of work, and returns what it gives."""
+
+    def __call__(self, work: Callable[[], Result]) -> Result: ...
+
+
+def offers_seam(model: Any) -> bool:
+    """Say whether attention may go through the seam: true unless a pass found out that it does not."""
+    return model not in _unrouted
+
+
+def leave_unrouted(model: Any) -> None:
+    """Remember that a model does not use the seam that it offers."""
+    _unrouted.add(model)
+
+
+class _Unwatched:
+    """Does work on a model while its attention goes through the seam, as long as that turns out to be so."""
+
+    def __init__(self, model: Any, open_seam: ExitStack, *, adds: bool) -> None:
+        """`adds`: by itself the model would be given masks to add to scores, and no booleans."""
+        self._model = model
+        self._open = open_seam
+        self._adds = adds
+        self._used = False
+
+    def attention(self, _: AttentionLayer) -> None:
+        """Note that there was attention, and nothing of it."""
+        self._used = True
+
+    def __call__(self, work: Callable[[], Result]) -> Result:
+        """Do some work in which the model runs at least once."""
+        try:
+            found = work()
+        except (RuntimeError, TypeError) as error:
+            if self._used or not self._adds or lacks_memory(error):
+                raise
+        else:
+            if self._used:
+                return found
+        # It went past the seam, and its masks may not have been what it takes.
+        leave_unrouted(self._model)
+        self._open.close()
+        self._used = True
+        return work()
+
+
+@contextmanager
+def unwatched(model: Any) -> Iterator[Do]:
+    """Yield what does work with a model's attention going through the seam, where it can and does not already."""
+    with turn(model), held(model), ExitStack() as stack:
+        own = implementations(model) if offers_seam(model) else []
+        if not own or not _MASKED.issuperset(own):
+            yield _call
+            return
+        do = _Unwatched(model, stack, adds="eager" in own)
+        stack.enter_context(untouched())
+        stack.enter_context(attention_seam(model, do))
+        yield do
+
+
+def unmasked(model: Any, work: Callable[[], Result]) -> Result:
+    """Do some work in which the model runs at least once, without masks written out where that can be."""
+    with unwatched(model) as do:
+        return do(work)
+
+
+def _call(work: Callable[[], Result]) -> Result:
+    return work()

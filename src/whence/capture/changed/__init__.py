@@ -1,0 +1,1 @@
+"""A model changed for the length of a `with` block, and what it says then."""

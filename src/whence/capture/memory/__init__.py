@@ -1,0 +1,1 @@
+"""Passes that fit into memory: in parts, run again instead of kept, compiled."""

@@ -1,0 +1,1 @@
+"""Every operation of a forward pass, noted in order."""

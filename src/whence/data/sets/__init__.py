@@ -1,0 +1,1 @@
+"""Data sets: where they are, how they are read, and what an example is."""

@@ -1,0 +1,232 @@
+"""Text to tokens with exact offsets."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from whence.core.errors import BadEncoding, BadTokenizer, EmptyText, NoTokenizer, TooLong, short
+from whence.core.types import Source, Token, Word
+from whence.data.reading import Reading, Span
+from whence.data.text.align import aligned
+from whence.data.text.words import trimmed, words_of
+from whence.data.vision.picture import Picture
+
+# What gives way where a pair is too long: the longer of both, or always the one of them.
+Cut = Literal["longest_first", "only_first", "only_second"]
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """One input, ready for a model: per-token features without padding, and what they mean to a person."""
+
+    features: Mapping[str, tuple[int, ...]]  # input_ids, attention_mask, token_type_ids, ...
+    tokens: tuple[Token, ...]
+    words: tuple[Word, ...]
+    source: Source
+    picture: Picture | None = None  # then there are no features, and the tokens are its patches
+    answer: tuple[int, ...] = ()  # what a decoder is given: tokens of their own, after the others
+    reading: Reading | None = None  # None: the model gives one row of logits
+    labels: tuple[str, ...] | None = None  # None: the outputs are the model's labels
+
+    @property
+    def ids(self) -> tuple[int, ...]:
+        """The token ids; a picture's patches have numbers."""
+        if self.picture is not None:
+            return self.picture.ids
+        return self.features["input_ids"] + self.answer
+
+    @property
+    def key(self) -> tuple[int, ...]:
+        """Numbers that tell this input from others, for what is drawn at random."""
+        return self.ids if self.picture is None else (self.picture.digest, *self.ids[-1:])
+
+    @property
+    def rest(self) -> bool:
+        """Whether the last output is all that was not named."""
+        return self.reading is not None and self.reading.rest
+
+    @property
+    def read(self) -> tuple[int, ...]:
+        """The tokens at which the model is read, counted from 0; none where it is read as a whole."""
+        if self.reading is None:
+            return ()
+        places = self.reading.places[:2] if isinstance(self.reading, Span) else self.reading.places
+        # A decoder's tokens stand after the others, and are what a reading counts.
+        length = len(self.answer) or len(self)
+        return tuple(len(self) - length + place % length for place in places)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+def encode(
+    given: str | tuple[str, str],
+    tokenizer: Any,
+    *,
+    max_length: int | None,
+    truncate: bool,
+    special: bool = True,
+    cut: Cut = "longest_first",
+    said: bool = False,
+    encoded: Any = None,
+) -> Encoded:
+    """Tokenize a text or a pair of texts; `special` adds the tokenizer's special tokens.
+
+    `said` is for what a decoder says: some translators write otherwise than they read. `encoded` is what the
+    tokenizer made of it, where that is known (see `tokenized`).
+    `truncate` allows it to be cut where it is too long, and `cut` says which text of a pair gives way.
+    """
+    text, pair = given if isinstance(given, tuple) and len(given) == 2 else (given, None)
+    for part in (text,) if pair is None else (text, pair):
+        _check_text(part)
+    if tokenizer is None:
+        raise NoTokenizer(
+            f"The text {short(text)!r} cannot be explained: the model has no tokenizer. Pass one "
+            "(whence.load(model, tokenizer=...)), or give encoded input: a mapping with 'input_ids'."
+        )
+    if encoded is None:
+        encoded = _encode(tokenizer, text, pair, None, special, said=said)
+    length, dropped = len(encoded["input_ids"]), 0
+    if max_length is not None and length > max_length:
+        if not truncate:
+            raise TooLong(
+                f"The text has {length} tokens and the model takes at most {max_length}. "
+                "Shorten it, or let whence cut it: truncate=True, --truncate."
+            )
+        if pair is not None and cut != "longest_first":
+            _check_cut(_tokens(encoded, tokenizer, text, pair), cut, length - max_length)
+        encoded = _encode(tokenizer, text, pair, max_length, special, cut)
+        dropped = length - len(encoded["input_ids"])
+    features = {
+        name: tuple(map(int, encoded[name]))
+        for name in encoded
+        if name not in {"offset_mapping", "special_tokens_mask"}
+    }
+    tokens = _tokens(encoded, tokenizer, text, pair)
+    if all(token.special for token in tokens):
+        raise EmptyText(
+            f"The tokenizer makes nothing of {short(text)!r}: only special tokens are left. Give other text."
+        )
+    words = [
+        word
+        for segment, part in enumerate((text, pair))
+        if part is not None
+        for word in words_of(part, segment, _content(tokens, segment))
+    ]
+    return Encoded(features, tuple(tokens), tuple(words), Source(text, pair, dropped))
+
+
+def tokenized(given: Sequence[Any], tokenizer: Any) -> list[Any]:
+    """Let a tokenizer make what it can of several texts, or pairs of texts, at once, for `encode` to go on from.
+
+    That is quicker than one at a time, as some of them use all cores. None stands for what `encode` is to see to.
+    """
+    nothing: list[Any] = [None] * len(given)
+    texts, pairs = given, None
+    if all(isinstance(one, tuple) and len(one) == 2 for one in given):
+        texts, pairs = [one[0] for one in given], [one[1] for one in given]
+    if not getattr(tokenizer, "is_fast", False) or not all(
+        isinstance(one, str) for one in (*texts, *(pairs or ()))
+    ):
+        return nothing
+    try:
+        batch = _encode(tokenizer, texts, pairs, None, True)
+    except (
+        Exception
+    ):  # whatever a tokenizer raises is about one of the texts: `encode` finds out which
+        return nothing
+    parts = batch.encodings
+    if parts is None or len(parts) != len(given):
+        return nothing
+    return [
+        type(batch)({name: batch[name][row] for name in batch}, part)
+        for row, part in enumerate(parts)
+    ]
+
+
+def _check_cut(tokens: Sequence[Token], cut: Cut, excess: int) -> None:
+    """Refuse to cut a text that would be gone, because the other one fills the model."""
+    segment = 1 if cut == "only_second" else 0
+    own, other = len(_content(tokens, segment)), len(_content(tokens, 1 - segment))
+    if own <= excess:
+        raise TooLong(
+            f"The {'first' if segment else 'second'} text has {other} tokens, and no place is left for the {own} of "
+            f"the {'second' if segment else 'first'}, which alone may be cut. Shorten it."
+        )
+
+
+def _content(tokens: Sequence[Token], segment: int) -> list[tuple[int, Token]]:
+    return [(i, t) for i, t in enumerate(tokens) if t.segment == segment and not t.special]
+
+
+def _check_text(text: Any) -> None:
+    if not isinstance(text, str):
+        raise BadEncoding(
+            f"Cannot explain a {type(text).__name__}: give a text, a pair (a, b) of texts, an encoded "
+            "mapping, or a list of these."
+        )
+    if not text.strip():
+        raise EmptyText(f"The text {text!r} is empty. Give at least one word.")
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise BadEncoding(
+            f"The text has a character that is no Unicode text ({text[error.start]!r} at {error.start}). Remove it."
+        ) from None
+
+
+def _encode(
+    tokenizer: Any,
+    text: str | Sequence[str],
+    pair: str | Sequence[str] | None,
+    max_length: int | None,
+    special: bool,
+    cut: Cut = "longest_first",
+    said: bool = False,
+) -> Any:
+    fast = bool(getattr(tokenizer, "is_fast", False))
+    return tokenizer(
+        *(() if said else (text, pair)),
+        **({"text_target": text} if said else {}),
+        truncation=False if max_length is None else cut if pair is not None else True,
+        max_length=max_length,
+        return_offsets_mapping=fast,
+        return_attention_mask=True,
+        add_special_tokens=special,
+        # Its own "longer than the model" log line would only repeat our error.
+        verbose=False,
+    )
+
+
+def _tokens(encoded: Any, tokenizer: Any, text: str, pair: str | None) -> list[Token]:
+    ids = list(encoded["input_ids"])
+    if "offset_mapping" in encoded:
+        owners, spans = encoded.sequence_ids(0), encoded["offset_mapping"]
+    else:
+        pieces = tokenizer.convert_ids_to_tokens(ids)
+        owners, spans = aligned(tokenizer, ids, pieces, text, pair)
+    tokens: list[Token] = []
+    segment = 0
+    for identity, owner, (start, end) in zip(ids, owners, spans, strict=True):
+        if owner is None:
+            piece = _piece(tokenizer, identity)
+            tokens.append(Token(piece, None, None, segment, True, int(identity)))
+            continue
+        segment = int(owner)
+        source = text if segment == 0 else pair
+        if source is None or not 0 <= start <= end <= len(source):
+            raise BadTokenizer(
+                f"The tokenizer places {_piece(tokenizer, identity)!r} at {start}:{end}, outside of its text. "
+                "Give the tokenizer that belongs to the model."
+            )
+        own = source[start:end]
+        if own != own.strip():
+            start, end = trimmed(source, start, end)
+            own = source[start:end]
+        tokens.append(Token(own, start, end, segment, False, int(identity)))
+    return tokens
+
+
+def _piece(tokenizer: Any, identity: int) -> str:
+    """Return what the tokenizer calls a token."""
+    return str(tokenizer.convert_ids_to_tokens([identity])[0])

@@ -1,0 +1,1 @@
+"""Pictures to pixels and patches, and pictures drawn by ourselves."""

@@ -1,0 +1,210 @@
+"""One picture, from whatever was given: a file, its bytes, a PIL image or an array. What is dangerous is refused.
+
+A small file can hold a picture that fills all memory once it is unpacked. Its size stands at its beginning, so it is
+known, and checked, before a pixel is read.
+"""
+
+import warnings
+from io import BytesIO
+from pathlib import Path
+from stat import S_ISDIR, S_ISREG
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from whence.core.errors import BadPicture, short
+from whence.data.vision.shapes import named
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+LIMIT = 64 * 2**20  # pixels: some 200 MB once unpacked
+_BYTES = 256 * 2**20  # of a file
+FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "PPM")
+ALLOWED = "PNG, JPEG, WebP, GIF, BMP, TIFF or PPM"
+
+
+def is_picture(given: Any) -> bool:
+    """Say whether this can be nothing but a picture: an image, or an array of numbers."""
+    array = isinstance(given, np.ndarray) and given.ndim in (2, 3) and given.dtype.kind in "buif"
+    return array or _is_image(given)
+
+
+def holds_picture(given: Any) -> bool:
+    """Say whether this is a picture or what one can be read from, other than the path of a file."""
+    return is_picture(given) or isinstance(given, bytes | bytearray) or _is_stored(given)
+
+
+def opened(given: Any, name: str | None = None) -> "Image":
+    """Return a picture in RGB, upright and in memory; `name` is what an error calls it."""
+    name = name or name_of(given)
+    if _is_stored(given):
+        given = given.read()
+        if isinstance(given, str):
+            raise BadPicture(f"{name!r} holds text. Open the file in binary: open(path, 'rb').")
+    if isinstance(given, str) and (scene := named(given)) is not None:
+        given = scene.pixels
+    if isinstance(given, np.ndarray):
+        given = _from_array(given, name)
+    if isinstance(given, str | Path):
+        given = _bytes_of(Path(given), name)
+    if isinstance(given, bytes | bytearray):
+        return _read(bytes(given), name)
+    if not _is_image(given):
+        raise BadPicture(
+            f"Cannot take a {type(given).__name__} for a picture. Give a file ({ALLOWED}), a PIL image, an array of "
+            "(height, width, 3), or a mapping with 'pixel_values'."
+        )
+    _check_size(given.size, name)
+    return _upright(given, name)
+
+
+def name_of(given: Any) -> str:
+    """Return what to call a picture."""
+    if isinstance(given, str | Path):
+        return Path(given).name
+    own = getattr(given, "name", None) or getattr(given, "filename", None)
+    return Path(own).name if isinstance(own, str) and own else "the picture"
+
+
+def _is_image(given: Any) -> bool:
+    # By its class, not by an import: whoever gives one has imported PIL, nobody else need pay for it.
+    return any(kind.__module__ == "PIL.Image" for kind in type(given).__mro__)
+
+
+def _is_stored(given: Any) -> bool:
+    return callable(getattr(given, "read", None)) and not _is_image(given)
+
+
+def _bytes_of(path: Path, name: str) -> bytes:
+    try:
+        found = path.stat()
+        if found.st_size > _BYTES:
+            raise BadPicture(
+                f"{name!r} has {found.st_size / 2**20:.0f} MB; files of at most {_BYTES >> 20} MB are read as "
+                "pictures. Make it smaller."
+            )
+        # A pipe would be waited for without end, and a device has no end.
+        if not (S_ISREG(found.st_mode) or S_ISDIR(found.st_mode)):
+            raise BadPicture(
+                f"{name!r} is no ordinary file. Give the path of a picture: {ALLOWED}."
+            )
+        return path.read_bytes()
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        if str(path).startswith(("http:", "https:")):
+            why = "whence fetches nothing from the network; save the picture first"
+        raise BadPicture(
+            f"Cannot read {short(name, 60)!r}: {why}. Give the path of a picture: {ALLOWED}."
+        ) from None
+
+
+def _read(raw: bytes, name: str) -> "Image":
+    from PIL import Image, UnidentifiedImageError
+
+    try:
+        # Our own limit comes first. PIL's, which some formats check while they unpack, is a warning at first.
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # what a camera wrote may be broken
+            warnings.simplefilter("error", Image.DecompressionBombWarning)
+            with Image.open(BytesIO(raw), formats=FORMATS) as found:
+                _check_size(found.size, name)
+                found.load()  # of several pictures (an animation), the first
+                return _upright(found, name)
+    except UnidentifiedImageError:
+        raise BadPicture(f"{name!r} is not a picture that can be read here: {ALLOWED}.") from None
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning):
+        raise _too_large(name, "more pixels than can be unpacked safely") from None
+    # What a broken file can set off in two dozen decoders: each ends here, with one question: what now?
+    except (
+        OSError,
+        ValueError,
+        SyntaxError,
+        EOFError,
+        ArithmeticError,
+        LookupError,
+        TypeError,
+    ) as error:
+        raise BadPicture(
+            f"{name!r} is cut off or broken: {error}. Save the picture once more."
+        ) from None
+
+
+def _check_size(size: tuple[int, int], name: str) -> None:
+    width, height = size
+    if not width or not height:
+        raise BadPicture(f"{name!r} is empty: {width} x {height} pixels. Give another.")
+    if width * height > LIMIT:
+        raise _too_large(name, f"{width} x {height} pixels")
+
+
+def _too_large(name: str, what: str) -> BadPicture:
+    return BadPicture(
+        f"{name!r} has {what}; at most {LIMIT / 1e6:.0f} million are read, for memory's sake. "
+        "Make it smaller: models see a few hundred pixels across."
+    )
+
+
+def _upright(picture: "Image", name: str) -> "Image":
+    """Turn a picture as its camera says, and bring every kind of colour to RGB; what is transparent becomes white."""
+    from PIL import Image, ImageOps
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            picture = ImageOps.exif_transpose(picture)
+        if picture.mode in ("I", "I;16", "I;16B", "I;16L", "F"):
+            return _grey(np.asarray(picture, dtype=np.float64), picture.mode)
+        if picture.has_transparency_data:
+            picture = picture.convert("RGBA")
+            ground = Image.new("RGBA", picture.size, "white")
+            picture = Image.alpha_composite(ground, picture)
+        return picture.convert("RGB")
+    except (OSError, ValueError, SyntaxError) as error:
+        raise BadPicture(
+            f"{name!r} is cut off or broken: {error}. Save the picture once more."
+        ) from None
+
+
+def _grey(values: np.ndarray[Any, Any], mode: str) -> "Image":
+    """Return a picture of deep greys in eight bits: sixteen are cut down, numbers from 0 to 1 are shares of white.
+
+    Any other range is stretched.
+    """
+    from PIL import Image
+
+    if not np.isfinite(values).all():
+        raise ValueError("some of its pixels are NaN or infinite")
+    smallest, largest = float(values.min()), float(values.max())
+    low, high = 0.0, 255.0
+    if mode.startswith("I;16") or (mode == "I" and largest > 255):
+        high = 65535.0
+    elif mode == "F" and largest <= 1:
+        high = 1.0
+    if smallest < low or largest > high:
+        low, high = smallest, largest if largest > smallest else smallest + 1
+    eight = np.round((values - low) / (high - low) * 255).astype(np.uint8)
+    return Image.fromarray(eight).convert("RGB")
+
+
+def _from_array(values: np.ndarray[Any, Any], name: str) -> "Image":
+    from PIL import Image
+
+    if values.ndim == 3 and values.shape[2] == 1:
+        values = values[:, :, 0]
+    fits = values.ndim == 2 or (values.ndim == 3 and values.shape[2] in (3, 4))
+    if not fits:
+        raise BadPicture(
+            f"An array of {values.shape} is no picture: give (height, width), (height, width, 3) or "
+            "(height, width, 4)."
+        )
+    _check_size((values.shape[1], values.shape[0]), name)
+    if values.dtype.kind == "f":
+        if not (np.isfinite(values).all() and values.min() >= 0 and values.max() <= 1):
+            raise BadPicture("An array of real numbers is a picture only if all lie from 0 to 1.")
+        values = np.round(values * 255).astype(np.uint8)
+    if values.dtype != np.uint8:
+        raise BadPicture(
+            f"An array of {values.dtype} is no picture: give uint8 (0 to 255), or real numbers from 0 to 1."
+        )
+    return Image.fromarray(np.ascontiguousarray(values))

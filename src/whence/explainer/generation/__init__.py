@@ -1,0 +1,1 @@
+"""What a language model goes on with, and why."""

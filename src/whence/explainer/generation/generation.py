@@ -1,0 +1,251 @@
+"""What generating returns: an answer, and for each part of it how much each piece of the prompt counted."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from whence.core.errors import BadParameter
+from whence.core.types import Token, Word
+from whence.data import Encoded
+from whence.data.text.pieces import Granularity, Piece, Span, check, pieces
+from whence.data.text.words import words_of
+from whence.explainer.explanation import Explanation
+from whence.report.shown import VERSION, Stored
+
+Numbers = np.ndarray[Any, np.dtype[np.float64]]
+
+
+@dataclass(frozen=True, eq=False)
+class Generation(Stored):
+    """An answer, token by token, and what each of them came from."""
+
+    _made: tuple[Explanation, ...] = field(default=(), repr=False)
+
+    _report: ClassVar[str] = "generation"
+    _kind: ClassVar[str] = "generation"
+
+    @property
+    def text(self) -> str | None:
+        """What the model said; None where there is no tokenizer to write it."""
+        said = self.payload["text"]
+        return None if said is None else str(said)
+
+    @property
+    def prompt_tokens(self) -> tuple[Token, ...]:
+        """The tokens of the prompt, special ones included."""
+        return tuple(Token(**token) for token in self.payload["tokens"])
+
+    @property
+    def output_tokens(self) -> tuple[Token, ...]:
+        """The tokens of the answer, with the one that ended it."""
+        return tuple(Token(**token) for token in self.payload["output_tokens"])
+
+    @property
+    def pieces(self) -> list[dict[str, Any]]:
+        """The pieces of the prompt, with the sum of their scores, the share of all that is, and what chance gives."""
+        return [dict(piece) for piece in self.payload["pieces"]]
+
+    @property
+    def outputs(self) -> list[dict[str, Any]]:
+        """The parts of the answer: its tokens, or its words at that granularity."""
+        return [dict(output) for output in self.payload["outputs"]]
+
+    @property
+    def matrix(self) -> Numbers:
+        """The score of each piece of the prompt for each part of the answer, (outputs, pieces)."""
+        return np.array(self.payload["matrix"], dtype=np.float64)
+
+    @property
+    def earlier(self) -> Numbers:
+        """The score of what was said before for each part of the answer, (outputs, outputs)."""
+        return np.array(self.payload["earlier"], dtype=np.float64)
+
+    @property
+    def total(self) -> Numbers:
+        """The sum over the answer, for each piece of the prompt."""
+        return np.array(self.payload["total"], dtype=np.float64)
+
+    @property
+    def explanations(self) -> tuple[Explanation, ...]:
+        """One explanation for each token of the answer, of all that came before it."""
+        count = len(self.payload["explanations"])
+        return self._made or tuple(_explanation(self.payload, k) for k in range(count))
+
+    def by(self, granularity: Granularity) -> "Generation":
+        """Return the same by other pieces; passages only where the prompt had some marked."""
+        return Generation(pieced(self.payload, granularity), self._made)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read what `save` wrote as JSON."""
+        return cls.read(path)
+
+    def __repr__(self) -> str:
+        setting = f"{self.payload['method']} by {self.payload['granularity']}"
+        return f"<Generation {self.text!r}, {len(self.payload['output_tokens'])} tokens, {setting}>"
+
+
+def laid_out(
+    explanations: Sequence[Explanation],
+    start: Encoded,
+    outputs: Sequence[Token],
+    text: str | None,
+    *,
+    granularity: Granularity,
+    marks: Sequence[Span],
+    steps: int,
+    contrast: bool,
+) -> dict[str, Any]:
+    """Return the documented JSON object; `steps` is how often the model was run to know its answer."""
+    first = explanations[0]
+    base = first.to_dict()
+    passes = [one.passes for one in explanations]
+    payload = {
+        "version": VERSION,
+        "kind": "generation",
+        "model": base["model"],
+        "input": asdict(start.source),
+        "tokens": [asdict(token) for token in start.tokens],
+        "words": [{**asdict(word), "tokens": list(word.tokens)} for word in start.words],
+        "passages": [list(span) for span in marks],
+        "text": text,
+        "output_tokens": [asdict(token) for token in outputs],
+        "method": first.method,
+        "params": dict(first.params),
+        "signed": first.signed,
+        "of": first.target.of,
+        "contrast": contrast,
+        "explanations": [_entry(one) for one in explanations],
+        "dtype": str(first.scores.dtype),
+        "passes": {
+            "decode": steps,
+            "forward": sum(one.forward for one in passes),
+            "backward": sum(one.backward for one in passes),
+        },
+        "seconds": sum(one.seconds for one in explanations),
+        "provenance": base["provenance"],
+    }
+    return pieced(payload, granularity)
+
+
+def pieced(payload: Mapping[str, Any], granularity: Granularity) -> dict[str, Any]:
+    """Return the object with the scores of its tokens added up by piece and by part of the answer."""
+    check(granularity)
+    if granularity == "passage" and not payload["passages"]:
+        raise BadParameter(
+            "No passages were marked in this prompt. Mark them as [[...]] and generate with granularity='passage', "
+            "or take sentence or paragraph."
+        )
+    tokens = [Token(**token) for token in payload["tokens"]]
+    outputs = [Token(**token) for token in payload["output_tokens"]]
+    words = [Word(**{**word, "tokens": tuple(word["tokens"])}) for word in payload["words"]]
+    texts = (payload["input"]["text"], None)
+    found = pieces(tokens, words, texts, granularity, [(a, b) for a, b in payload["passages"]])
+    parts = _parts(outputs, payload["text"], granularity)
+    every = np.zeros((len(outputs), len(tokens) + len(outputs)))
+    for row, one in enumerate(payload["explanations"]):
+        every[row, : len(one["scores"])] = one["scores"]
+    by_part = np.array([every[list(part.tokens)].sum(0) for part in parts])
+    matrix = np.stack([by_part[:, list(piece.tokens)].sum(1) for piece in found], axis=1)
+    before = [[len(tokens) + token for token in part.tokens] for part in parts]
+    earlier = np.stack([by_part[:, columns].sum(1) for columns in before], axis=1)
+    chosen = [_probability(one) for one in payload["explanations"]]
+    return {
+        **payload,
+        "granularity": granularity,
+        "pieces": _weighed(found, every, matrix.sum(0)),
+        "outputs": [
+            {
+                "text": part.text,
+                "special": part.special,
+                "tokens": list(part.tokens),
+                "probability": float(np.prod([chosen[token] for token in part.tokens])),
+            }
+            for part in parts
+        ],
+        "matrix": matrix.tolist(),
+        "earlier": earlier.tolist(),
+        "total": matrix.sum(0).tolist(),
+    }
+
+
+def _weighed(found: Sequence[Piece], every: Numbers, total: Numbers) -> list[dict[str, Any]]:
+    """Describe the pieces: which part of the size of all scores fell on each, and which would by its length alone."""
+    sizes = np.abs(every).sum(0)
+    inner = [token for piece in found if not piece.special for token in piece.tokens]
+    whole = float(sizes[inner].sum())
+    described = []
+    for piece, summed in zip(found, total, strict=True):
+        share = chance = None
+        if not piece.special:
+            share = float(sizes[list(piece.tokens)].sum()) / whole if whole else None
+            chance = len(piece.tokens) / len(inner)
+        facts = {**asdict(piece), "tokens": list(piece.tokens)}
+        described.append({**facts, "total": float(summed), "share": share, "chance": chance})
+    return described
+
+
+def _parts(outputs: Sequence[Token], text: str | None, granularity: Granularity) -> list[Piece]:
+    """Return the parts of the answer: its tokens, or its words where the prompt goes by words."""
+    words = words_of(text, 1, _said(outputs)) if granularity == "word" and text is not None else []
+    parts = [Piece(word.text, word.start, word.end, 1, word.tokens) for word in words]
+    joined = {token for part in parts for token in part.tokens}
+    parts += [
+        Piece(token.text, token.start, token.end, 1, (i,), token.special)
+        for i, token in enumerate(outputs)
+        if i not in joined
+    ]
+    return sorted(parts, key=lambda part: part.tokens)
+
+
+def _said(outputs: Sequence[Token], shift: int = 0) -> list[tuple[int, Token]]:
+    return [(i + shift, token) for i, token in enumerate(outputs) if not token.special]
+
+
+def _entry(explanation: Explanation) -> dict[str, Any]:
+    """Describe one explanation, without the tokens: they are those of the prompt and the answer."""
+    said = explanation.prediction
+    return {
+        "target": asdict(explanation.target),
+        "prediction": {**asdict(said), "logits": list(said.logits)},
+        "scores": explanation.scores.tolist(),
+        "axioms": dict(explanation.axioms),
+        "passes": asdict(explanation.passes),
+        "seconds": explanation.seconds,
+    }
+
+
+def _probability(entry: Mapping[str, Any]) -> float:
+    """Return the probability that the model gave to the token it said, the first of its columns."""
+    return float(entry["prediction"]["probabilities"][entry["target"]["label"]])
+
+
+def _explanation(payload: Mapping[str, Any], row: int) -> Explanation:
+    """Make the explanation of one output token again, from a file."""
+    entry, text = payload["explanations"][row], payload["text"]
+    before = payload["output_tokens"][:row]
+    said = [Token(**token) for token in before]
+    pair = text[: max(token.end or 0 for token in said)] if before and text is not None else None
+    shift = len(payload["tokens"])
+    words = [] if pair is None else words_of(pair, 1, _said(said, shift))
+    own = {
+        **{name: entry[name] for name in ("scores", "axioms", "passes", "seconds")},
+        **{name: payload[name] for name in ("method", "params", "signed", "dtype")},
+    }
+    return Explanation.from_dict(
+        {
+            "version": payload["version"],
+            "model": payload["model"],
+            "input": {**payload["input"], "pair": pair},
+            "tokens": [*payload["tokens"], *before],
+            "words": [*payload["words"], *({**asdict(w), "tokens": list(w.tokens)} for w in words)],
+            "prediction": entry["prediction"],
+            "target": entry["target"],
+            "read": [shift + row - 1],
+            "explanations": [own],
+            "provenance": payload["provenance"],
+        }
+    )

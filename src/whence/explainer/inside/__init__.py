@@ -1,0 +1,1 @@
+"""One input, seen from inside the model."""

@@ -1,0 +1,1 @@
+"""Explanations as files and pages keep them."""

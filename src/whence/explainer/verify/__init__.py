@@ -1,0 +1,1 @@
+"""Explanations put to the test, and inputs explained again for it."""
