@@ -22,23 +22,32 @@ import architecture_table
 import audit_tables
 import command_reference
 import evaluation_tables
+import figures
 import flow_table
+import method_tables
 import metric_tables
+import precision_tables
 import run_measured
 import run_tables
+import science_pages
 import speed_tables
 import store_tables
 import truth_table
 
+import cards
+
 DOCS = Path(__file__).resolve().parents[1] / "docs"
-# Stands in every page that is written whole, so that one that nobody writes any more is found.
+# Stands in every page that is written whole, so that one that nobody writes any more is found. Those of science are
+# also written by their own commands, and say so.
 MARK = "<!-- Written by `make docs`; do not edit. -->"
 
 # The page of each table (a path from docs/, "../README.md" too), and the function that returns it as Markdown.
 TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "architectures": ("reference/architectures.md", architecture_table.markdown),
     "experiments": ("reference/audit.md", audit_tables.experiments),
+    "precision": ("reference/precision.md", precision_tables.markdown),
     "reasons": ("reference/audit.md", audit_tables.reasons),
+    "methods": ("../README.md", method_tables.readme),
     "metrics": ("metrics/README.md", metric_tables.metrics),
     "rules": ("reference/trust.md", metric_tables.rules),
     "truth": ("science/truth.md", truth_table.markdown),
@@ -61,12 +70,16 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
 # The files that are written whole, and the function that returns each; None as long as there is nothing to write.
 FILES: dict[str, Callable[[], str | None]] = {
     "reference/commands.md": command_reference.markdown,
+    **cards.PAGES,
+    **science_pages.PAGES,
     **{
         f"science/evaluation-{name}.svg": partial(evaluation_tables.drawing, name)
         for name in evaluation_tables.NAMES
     },
     **speed_tables.DRAWINGS,
 }
+# Pages with measured numbers in their sentences.
+FIGURES = {f"figures of {page}": page for page in figures.marked()}
 
 
 def with_table(page: str, name: str, table: str) -> str:
@@ -84,8 +97,11 @@ def today(name: str) -> tuple[Path, str | None]:
     if name in TABLES:
         page, make = TABLES[name]
         return DOCS / page, with_table((DOCS / page).read_text(encoding="utf-8"), name, make())
+    if name in FIGURES:
+        file = DOCS.parent / FIGURES[name]
+        return file, figures.filled(file.read_text(encoding="utf-8"))
     text = FILES[name]()
-    if text is not None and name.endswith(".md"):
+    if text is not None and name.endswith(".md") and name not in science_pages.PAGES:
         text = f"{text.rstrip()}\n\n{MARK}\n"
     return DOCS / name, text
 
@@ -105,7 +121,7 @@ def orphans() -> list[Path]:
 
 def main(given: list[str] | None = None) -> None:
     """Write or check the tables and files that are named, or all."""
-    known = [*TABLES, *FILES]
+    known = [*TABLES, *FILES, *FIGURES]
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help="a table, a file, or a folder/")
     parser.add_argument("--check", action="store_true", help="fail if one is out of date")
