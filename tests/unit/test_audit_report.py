@@ -1,7 +1,6 @@
 """An audit as text, in a terminal, in Markdown and on a page, from audits made by hand; and what it comes to."""
 
 import io
-import json
 import re
 from html.parser import HTMLParser
 
@@ -10,11 +9,7 @@ import pytest
 from rich.console import Console
 
 from tests import audits
-from whence.audit.conclusion import DECISIVE, NEEDED, conclude
-from whence.audit.result import Audit
-from whence.audit.site import sites
-from whence.core.errors import BadParameter, CannotRead, CannotWrite, UnknownExperiment
-from whence.report.audit import fragment, markdown, page, plain, wording
+from whence.report.audit import fragment, markdown, page, plain
 from whence.report.audit.sketch import ASCII, LINES, sketch, strip
 from whence.report.audit.terminal import render
 from whence.report.plot import draw
@@ -325,138 +320,6 @@ def test_a_scale_and_its_ticks():
     assert [shown for _, shown in ticks(-30.0, 50.0, 4)] == ["-20", "0", "20", "40"]
 
 
-def held(*names):
-    return [audits.holding(name) for name in names]
-
-
-def test_yes_needs_all_of_the_needed_and_nothing_that_fails():
-    assert conclude(held(*NEEDED))[0] == "yes"
-    assert conclude([*held(*NEEDED), audits.holding("seeds")])[0] == "yes"
-    for name in NEEDED:
-        assert conclude(held(*(other for other in NEEDED if other != name)))[0] == "undecided"
-    for name in ("diversity", "seeds", "guides", "trained_adversary"):
-        failing = {**audits.holding(name), "verdict": "fails"}
-        assert conclude([*held(*NEEDED), failing])[0] == "undecided"
-        open_ = {**audits.holding(name), "verdict": "undecided"}
-        assert conclude([*held(*NEEDED), open_])[0] == "yes"
-
-
-def test_one_decisive_failure_is_a_no_and_correlation_is_not_decisive():
-    for name in DECISIVE:
-        rest = held(*(other for other in NEEDED if other != name))
-        assert conclude([*rest, {**audits.holding(name), "verdict": "fails"}])[0] == "no"
-        assert conclude([{**audits.holding(name), "verdict": "fails"}])[0] == "no"
-    low = {**audits.holding("correlation"), "verdict": "fails"}
-    answer, said = conclude([low, *held("permutation", "replacement", "adversarial")])
-    assert answer == "undecided"
-    assert "which alone is no evidence against attention" in said
-    assert conclude([])[0] == "undecided"
-
-
-@pytest.mark.parametrize("which", ["yes", "no", "undecided", "one", "none"])
-def test_the_paragraph_says_question_figures_gaps_and_limits_in_few_sentences(which):
-    made = {
-        "yes": held(*NEEDED),
-        "no": [audits.experiment(name) for name in audits.NAMES],
-        "undecided": [*held(*NEEDED[:3]), audits.experiment("adversarial", interval=[0.39, 0.5])],
-        "one": [audits.experiment("permutation")],
-        "none": [],
-    }[which]
-    answer, said = conclude(
-        made, model="reviews", data="sst.tsv", site="layer 5", not_run=["guides"]
-    )
-    assert said.startswith(
-        "The question is whether the attention of layer 5 may be read as an explanation of what reviews predicts on "
-        f"sst.tsv; the answer, from {made[0]['n'] if made else 0} examples, is {answer}."
-    )
-    sentences = re.split(r"(?<=\.) (?=[A-Z])", said)
-    assert 3 <= len(sentences) <= 6
-    for one in made:
-        if one["verdict"] != "undecided" or (one["name"] in NEEDED and answer == "undecided"):
-            low, high = one["interval"]
-            assert re.search(r"\[-?[\d.]+, -?[\d.]+\]", said[said.index(one["name"]) :])
-            assert low < high
-    missing = [
-        n for n in (*NEEDED, "uniform_training", "guides") if n not in {o["name"] for o in made}
-    ]
-    for name in missing:
-        assert re.search(rf"{name}.* not tested\.", said, re.IGNORECASE)
-    assert "it is no statement about attention in general" in said
-    assert "the attention may be read" in conclude(made, site="the attention")[1]
-
-
-def test_a_model_that_knows_nothing_never_gets_a_yes_and_is_called_so():
-    poor, good = (
-        {"accuracy": 0.5, "majority": 0.5, "n": 30},
-        {"accuracy": 0.6, "majority": 0.5, "n": 30},
-    )
-    said = "right in 50.0% of 30 examples, no better than always saying the most frequent class (50.0%)"
-    answer, paragraph = conclude(held(*NEEDED), performance=poor)
-    assert answer == "undecided"
-    assert f"It is undecided because the model is {said}" in paragraph
-    answer, paragraph = conclude([audits.experiment("permutation")], performance=poor)
-    assert answer == "no"
-    assert f"The model is {said}" in paragraph
-    for known in (good, None):
-        answer, paragraph = conclude(held(*NEEDED), performance=known)
-        assert answer == "yes"
-        assert "most frequent" not in paragraph
-
-
-def test_the_paragraph_says_what_attention_went_on_as_ever():
-    made = [audits.experiment("permutation")]
-    head, layer, every = (sites(asked, 6, 12, pooled=False)[0] for asked in ("3.0", "last", "all"))
-    assert head.rest(6, 12) == "the other 71 heads"  # 6 layers of 12 heads, less one
-    assert layer.rest(6, 12) == "the other 5 layers"
-    assert layer.rest(2, 12) == "the other layer"
-    assert layer.rest(1, 12) == every.rest(6, 12) == ""
-    assert sites("last", 1, 1, pooled=True)[0].rest(1, 1) == ""
-    said = conclude(made, rest="the other 71 heads")[1]
-    assert "Only these weights were exchanged, while the other 71 heads went on as ever" in said
-    for nothing in (
-        conclude(made),
-        conclude([audits.experiment("correlation")], rest="the other 5 layers"),
-    ):
-        assert "exchanged" not in nothing[1]
-
-
-def test_what_speaks_for_it_and_against_it_is_kept_apart():
-    said = conclude(
-        [
-            audits.experiment("permutation"),
-            audits.experiment("diversity"),
-            *held("trained_adversary"),
-        ]
-    )[1]
-    assert re.search(
-        r"For such a reading speaks that trained_adversary holds \([^;]*; asked for: below 0.4\); against such a "
-        r"reading speaks that diversity fails \(", said
-    )  # fmt: skip
-    low = audits.experiment("correlation")  # fails, which is no evidence against attention
-    said = conclude([audits.experiment("permutation"), low])[1]
-    assert "Besides, the weights agree" in said
-    assert "speaks that" not in said
-    # A name at the beginning of a sentence would be another name.
-    assert "What is left open: uniform_training was not tested." in conclude(held(*NEEDED))[1]
-
-
-@pytest.mark.parametrize(
-    ("effect", "interval", "threshold", "said"),
-    [
-        (0.48123, [0.47961, 0.48284], 0.4, "0.481 [0.480, 0.483]"),  # three figures
-        (0.0334, [0.0297, 0.0372], 0.1, "0.0334 [0.0297, 0.0372]"),
-        (1.02e-07, [9.5e-08, 1.1e-07], 0.1, "within 0.0001 of 0"),  # a thousandth of the threshold is enough
-        (0.000133, [0.0001, 0.0002], 0.1, "0.0001 [0.0001, 0.0002]"),
-        (0.0621, [0.0291, 0.1003], 0.1, "0.0621 [0.0291, 0.1003]"),  # not on the threshold
-        (0.0, [0.0, 0.0], 0.1, "0.000 in every example"),
-        (-2.1e-07, [-3.2e-07, -1.1e-07], 0.0, "-2.1e-07 [-3.2e-07, -1.1e-07]"),  # of which side of 0, is to be seen
-    ],
-)  # fmt: skip
-def test_figures_beside_a_threshold_have_the_places_that_matter(effect, interval, threshold, said):
-    one = audits.experiment("permutation", effect=effect, interval=interval, threshold=threshold)
-    assert wording.effect(one) == said
-
-
 def test_a_terminal_has_the_figures_of_the_paper():
     for text in (shown(audits.audit(), 200), plain(audits.audit())):
         assert (
@@ -471,61 +334,6 @@ def test_why_there_are_no_labels_and_what_was_not_run():
     text = " ".join(shown(payload, 200).split())
     assert "not known: The label 'x' is not one of the model's." in text
     assert "trained_adversary, guides (not asked for)." in text
-
-
-def test_an_audit_gives_its_parts():
-    found = Audit(audits.audit())
-    assert found.answer == "no"
-    assert found.conclusion == audits.audit()["conclusion"]
-    assert [one["name"] for one in found.experiments] == list(audits.NAMES)
-    assert found.verdicts["seeds"] == "undecided"
-    assert found.experiment("adversarial")["effect"] == 0.481
-    assert repr(found).startswith("<Audit no; correlation: fails, ")
-    with pytest.raises(
-        UnknownExperiment, match=r"no experiment 'permutatio'.* Did you mean 'permutation'\?"
-    ):
-        found.experiment("permutatio")
-    part = Audit(audits.audit(audits.experiment("permutation")))
-    with pytest.raises(UnknownExperiment, match=r"'seeds' was not run: not asked for"):
-        part.experiment("seeds")
-
-
-def test_an_audit_comes_back_bit_for_bit(tmp_path):
-    found = Audit(audits.audit())
-    path = found.save(tmp_path / "audit.json")
-    again = Audit.read(path)
-    assert again.to_dict() == found.to_dict()
-    assert json.loads(found.to_json()) == found.to_dict()
-    assert str(again) == str(found)
-    assert again.to_html() == found.to_html()
-    assert found.save(tmp_path / "audit.HTML").read_text(encoding="utf-8") == found.to_html()
-    found.to_markdown(tmp_path / "audit.md")
-    assert (tmp_path / "audit.md").read_text(encoding="utf-8") == found.to_markdown()
-    assert "<section" in found._repr_html_()
-
-
-def test_what_cannot_be_saved_or_read_is_said(tmp_path):
-    found = Audit(audits.audit())
-    with pytest.raises(BadParameter, match=r"saved as \.json or \.html\. Got '.*audit\.pdf'"):
-        found.save(tmp_path / "audit.pdf")
-    with pytest.raises(CannotWrite):
-        found.save(tmp_path / "nowhere" / "audit.json")
-    for payload, why in (
-        ([], "not a saved audit"),
-        ({"kind": "evaluation"}, "not a saved audit"),
-        ({**audits.audit(), "version": 2}, "version 2"),
-        ({**audits.audit(), "experiments": [{"name": "x"}]}, "KeyError"),
-        ({**audits.audit(), "experiments": None}, "TypeError"),
-    ):
-        path = tmp_path / "bad.json"
-        path.write_text(json.dumps(payload), encoding="utf-8")
-        with pytest.raises(CannotRead, match=why):
-            Audit.read(path)
-    path.write_text("{", encoding="utf-8")
-    with pytest.raises(CannotRead, match=r"is not JSON .* Give a file that save\(\) wrote"):
-        Audit.read(path)
-    with pytest.raises(CannotRead, match=r"Give the path of a saved audit"):
-        Audit.read(tmp_path / "nowhere.json")
 
 
 def test_a_number_that_is_none_is_never_shown_as_one():

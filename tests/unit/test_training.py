@@ -1,4 +1,4 @@
-"""Training: the optimiser and the loss against their formulas, the choice of an epoch, and going on after a stop."""
+"""Training: recipes, batches, loss and optimiser by hand; seeds matter and nothing else does."""
 
 import copy
 import json
@@ -10,65 +10,17 @@ import pytest
 import torch
 from sklearn import metrics
 
-from tests import zoo
+from tests.trainings import QUICK, WORD, attentive, bert, row, same, texts, weights
 from whence.capture.forward import run
-from whence.core.errors import BadExamples, BadParameter, CannotRead, NoHead, NotFinite
+from whence.core.errors import BadExamples, BadParameter, NoHead, NotFinite
 from whence.core.seed import generator
-from whence.core.types import Source
-from whence.data import Encoded, collate
-from whence.models.attentive import AttentiveConfig, fresh
-from whence.training import RECIPES, Recipe, Row, fit, judged, performance, roc_auc
+from whence.data import collate
+from whence.training import RECIPES, Recipe, fit, judged, performance, roc_auc
 from whence.training.order import ordered
 from whence.training.performance import logits_of
 from whence.training.recipe import usual
 
 CPU = torch.device("cpu")
-WORD = 5  # tells the label: it stands in every text of the second one
-
-
-def row(ids, label):
-    ids = tuple(ids)
-    return Row(
-        Encoded({"input_ids": ids, "attention_mask": (1,) * len(ids)}, (), (), Source(None)), label
-    )
-
-
-def texts(n=24, seed=0, vocabulary=20):
-    """Make texts of which every second one has the word that counts."""
-    rng = generator("texts", seed)
-    rows = []
-    for number in range(n):
-        words = [int(w) for w in rng.integers(6, vocabulary, int(rng.integers(2, 8)))]
-        if number % 2:
-            words[int(rng.integers(len(words)))] = WORD
-        rows.append(row([2, *words, 3], number % 2))
-    return rows
-
-
-def attentive(seed=0, encoder="average", labels=2, **others):
-    config = AttentiveConfig(
-        vocab_size=20, embedding_size=4, hidden_size=6, encoder=encoder, num_labels=labels, **others
-    )
-    return fresh(config, seed)
-
-
-def bert():
-    """Build a Transformer with dropout."""
-    model = zoo.make("bert", dtype=torch.float32)
-    model.config.num_labels = 3
-    assert any(isinstance(m, torch.nn.Dropout) and m.p > 0 for m in model.modules())
-    return model
-
-
-def weights(model):
-    return {name: value.clone() for name, value in model.state_dict().items()}
-
-
-def same(one, two):
-    return one.keys() == two.keys() and all(torch.equal(one[name], two[name]) for name in one)
-
-
-QUICK = Recipe(epochs=4, batch_size=5, learning_rate=0.05)
 
 
 # --- the recipe ---
@@ -288,172 +240,6 @@ def test_modes_and_gradients_are_left_as_found(fails):
     assert [module.training for module in model.modules()] == modes
     assert all(weight.grad is None for weight in model.parameters())
     assert torch.equal(model.classifier.weight, frozen)
-
-
-# --- which epoch ---
-
-
-def fitted(scores, patience=None):
-    """Train with given scores; return the result, the model's weights and those after each epoch."""
-    model, after, given = attentive(), [], iter(scores)
-    recipe = replace(QUICK, epochs=len(scores), patience=patience)
-    found = fit(
-        model, texts(), recipe, pad_id=0,
-        select=lambda model, loss: next(given), each=lambda _: after.append(weights(model)),
-    )  # fmt: skip
-    return found, weights(model), after
-
-
-@pytest.mark.parametrize(
-    ("scores", "best"),
-    [
-        ((9, 1, 3, 2), 3),  # the first epoch is never chosen
-        ((9, 3, 3, 2), 2),  # of equals the earlier
-        ((1, 2, 3, 4), 4),
-        ((5,), 1),  # unless there is no other
-        ((0.0, -3.0, -2.0), 3),
-    ],
-)
-def test_the_model_ends_with_the_weights_of_its_best_epoch(scores, best):
-    found, ended, after = fitted(scores)
-    assert found.best_epoch == best
-    assert [epoch.score for epoch in found.history] == list(scores)
-    assert same(ended, after[best - 1])
-    assert not any(same(ended, other) for n, other in enumerate(after, 1) if n != best)
-
-
-def test_patience_ends_a_training():
-    found, ended, after = fitted((1, 5, 4, 3, 9, 9), patience=2)
-    assert len(found.history) == 4
-    assert found.best_epoch == 2
-    assert same(ended, after[1])
-
-
-def test_epochs_are_chosen_by_the_area_under_the_curve_then_by_accuracy():
-    rows, dev = texts(40), texts(20, seed=1)
-    model = attentive()
-    found = fit(model, rows, replace(QUICK, epochs=6), pad_id=0, dev=dev)
-    for epoch in found.history:
-        assert epoch.score == epoch.dev.roc_auc
-    merits = [(epoch.dev.roc_auc, epoch.dev.accuracy) for epoch in found.history[1:]]
-    assert found.best_epoch == 2 + merits.index(max(merits))
-    assert judged(model, dev, pad_id=0) == found.best.dev
-    # With one label on the other side there is no curve.
-    alone = [one for one in dev if one.label]
-    found = fit(attentive(), rows, replace(QUICK, epochs=2), pad_id=0, dev=alone)
-    assert found.history[0].score == found.history[0].dev.accuracy
-
-
-# --- going on ---
-
-
-class Killed(BaseException):
-    """Whatever ends a process."""
-
-
-def stopped_after(examples):
-    """Stop a training from within after so many examples."""
-
-    def progress(done, total):
-        if done >= examples:
-            raise Killed
-
-    return progress
-
-
-MODELS = {
-    "bilstm": (lambda: attentive(encoder="bilstm"), QUICK, 20),
-    "bert": (bert, replace(RECIPES["transformer"], epochs=3, batch_size=5, learning_rate=1e-3), 60),
-}
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_a_training_that_is_stopped_again_and_again_ends_with_the_same_bytes(tmp_path, name):
-    maker, recipe, vocabulary = MODELS[name]
-    rows, dev = texts(12, vocabulary=vocabulary), texts(6, seed=1, vocabulary=vocabulary)
-    straight = maker()
-    whole = fit(straight, rows, recipe, pad_id=0, dev=dev)
-    # Within the first epoch, at the end of the first, within the second, and at once.
-    for examples in (3, 12, 20, 0):
-        with pytest.raises(Killed):
-            fit(
-                maker(), rows, recipe, pad_id=0, dev=dev, keep=tmp_path / "kept",
-                progress=stopped_after(examples),
-            )  # fmt: skip
-    seen = []
-    model = maker()
-    found = fit(model, rows, recipe, pad_id=0, dev=dev, keep=tmp_path / "kept", each=seen.append)
-    assert [epoch.number for epoch in seen] == list(range(2, recipe.epochs + 1))
-    assert same(weights(model), weights(straight))
-    assert found.best_epoch == whole.best_epoch
-    assert [replace(e, seconds=0) for e in found.history] == [
-        replace(e, seconds=0) for e in whole.history
-    ]
-    # Once more: nothing is left to do, and the weights are there.
-    again = maker()
-    assert fit(again, rows, recipe, pad_id=0, dev=dev, keep=tmp_path / "kept") == found
-    assert same(weights(again), weights(straight))
-    kept = sorted(path.name for path in (tmp_path / "kept").iterdir())
-    assert kept == [
-        f"best-{found.best_epoch}.safetensors",
-        f"last-{recipe.epochs}.safetensors",
-        "state.json",
-    ]
-
-
-def test_what_a_killed_run_left_half_written_does_not_matter(tmp_path):
-    keep, rows = tmp_path / "kept", texts()
-    straight = attentive()
-    fit(straight, rows, QUICK, pad_id=0)
-    with pytest.raises(Killed):
-        fit(attentive(), rows, QUICK, pad_id=0, keep=keep, progress=stopped_after(50))
-    # Killed while it wrote, or between the weights and the state that names them.
-    (keep / "last-3.safetensors.part").write_bytes(b"half")
-    (keep / "best-3.safetensors").write_bytes(b"half")
-    model = attentive()
-    fit(model, rows, QUICK, pad_id=0, keep=keep)
-    assert same(weights(model), weights(straight))
-    assert not list(keep.glob("*.part"))
-
-
-def other(**changes):
-    given = {"model": attentive(), "rows": texts(), "recipe": QUICK, "dev": None, "about": {}}
-    return {**given, **changes}
-
-
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        (other(recipe=replace(QUICK, epochs=5, learning_rate=0.1)), "epochs was 4, now 5; learning_rate was 0.05"),
-        (other(rows=texts(22)), "training: training examples was '24', now '22'\\."),
-        (other(rows=[*texts()[1:], row([2, 7, 3], 0)]), "training: other training examples\\."),
-        (other(dev=texts(2)), "development examples was '0', now '2'\\."),
-        (other(model=attentive(seed=1)), "training: other first weights\\."),
-        (other(about={"lambda": 0.1}), "lambda was None, now 0.1"),
-    ],
-)  # fmt: skip
-def test_another_training_is_not_gone_on_with(tmp_path, given, said):
-    fit(**other(), pad_id=0, keep=tmp_path)
-    with pytest.raises(BadParameter, match=said) as refused:
-        fit(**given, pad_id=0, keep=tmp_path)
-    assert "keeps another training" in str(refused.value)
-    assert "delete the folder to start anew" in str(refused.value)
-    if "first weights" not in said:
-        assert "first weights" not in str(refused.value)
-
-
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"version": 99}', '{"version": 1, "about": {}}'])
-def test_a_broken_state_says_how_to_start_anew(tmp_path, text):
-    (tmp_path / "state.json").write_text(text)
-    with pytest.raises(CannotRead, match=r"is not the state of a training .* to start anew"):
-        fit(**other(), pad_id=0, keep=tmp_path)
-
-
-def test_broken_weights_say_how_to_start_anew(tmp_path):
-    fit(**other(), pad_id=0, keep=tmp_path)
-    (tmp_path / "last-4.safetensors").write_bytes(b"broken")
-    with pytest.raises(CannotRead, match=r"last-4.safetensors.* to start anew"):
-        fit(**other(), pad_id=0, keep=tmp_path)
 
 
 # --- what cannot be trained ---

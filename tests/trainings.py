@@ -1,0 +1,57 @@
+"""Small texts and small models to be trained, and what two trainings have in common."""
+
+import torch
+
+from tests import zoo
+from whence.core.seed import generator
+from whence.core.types import Source
+from whence.data import Encoded
+from whence.models.attentive import AttentiveConfig, fresh
+from whence.training import Recipe, Row
+
+WORD = 5  # tells the label: it stands in every text of the second one
+
+
+def row(ids, label):
+    ids = tuple(ids)
+    return Row(
+        Encoded({"input_ids": ids, "attention_mask": (1,) * len(ids)}, (), (), Source(None)), label
+    )
+
+
+def texts(n=24, seed=0, vocabulary=20):
+    """Make texts of which every second one has the word that counts."""
+    rng = generator("texts", seed)
+    rows = []
+    for number in range(n):
+        words = [int(w) for w in rng.integers(6, vocabulary, int(rng.integers(2, 8)))]
+        if number % 2:
+            words[int(rng.integers(len(words)))] = WORD
+        rows.append(row([2, *words, 3], number % 2))
+    return rows
+
+
+def attentive(seed=0, encoder="average", labels=2, **others):
+    config = AttentiveConfig(
+        vocab_size=20, embedding_size=4, hidden_size=6, encoder=encoder, num_labels=labels, **others
+    )
+    return fresh(config, seed)
+
+
+def bert():
+    """Build a Transformer with dropout."""
+    model = zoo.make("bert", dtype=torch.float32)
+    model.config.num_labels = 3
+    assert any(isinstance(m, torch.nn.Dropout) and m.p > 0 for m in model.modules())
+    return model
+
+
+def weights(model):
+    return {name: value.clone() for name, value in model.state_dict().items()}
+
+
+def same(one, two):
+    return one.keys() == two.keys() and all(torch.equal(one[name], two[name]) for name in one)
+
+
+QUICK = Recipe(epochs=4, batch_size=5, learning_rate=0.05)

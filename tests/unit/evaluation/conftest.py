@@ -1,0 +1,55 @@
+"""A small evaluation for the tests of evaluations, and numbers judged without any model."""
+
+import json
+from io import StringIO
+
+import pytest
+
+import whence
+
+TEXTS = [
+    "a gripping, beautifully acted film",
+    "the plot is thin and the jokes are worse",
+    "not a bad film at all",
+    "dull, slow and far too long",
+    "a warm and funny story that never tires",
+    "i wanted to like it and could not",
+    "one of the best films of the year",
+    "the actors do what they can with a poor script",
+]
+METHODS = ["attcat", "grad_x_input"]
+
+
+@pytest.fixture(scope="session")
+def explainer():
+    return whence.load("reviews", dtype="float64")
+
+
+@pytest.fixture(scope="session")
+def table(explainer):
+    return whence.evaluate(explainer, TEXTS, METHODS, ["comprehensiveness", "infidelity", "tau_b"])
+
+
+def everything(found):
+    """Return an evaluation on every surface."""
+    from rich.console import Console
+
+    out = Console(width=100, file=StringIO())
+    out.print(found)
+    return {
+        "plain": str(found),
+        "rich": out.file.getvalue(),
+        "markdown": found.to_markdown(),
+        "latex": found.to_latex(),
+        "csv": found.to_csv(),
+        "svg": found.plot(),
+        "html": found._repr_html_(),
+        "json": json.dumps(found.to_dict(), allow_nan=False),
+    }
+
+
+def everywhere(found, said):
+    """Assert that every surface with words says something."""
+    shown = {name: " ".join(text.split()) for name, text in everything(found).items()}
+    for name in ("plain", "rich", "markdown", "latex", "html"):
+        assert said in shown[name].replace("\\_", "_").replace("$-$", "-")

@@ -1,0 +1,132 @@
+"""An evaluation on every surface, in every format, saved and read back."""
+
+import csv
+import xml.etree.ElementTree as ElementTree
+from io import StringIO
+
+import pytest
+
+import whence
+from tests.unit.evaluation.conftest import METHODS, TEXTS, everything, everywhere
+from whence.core.errors import (
+    BadParameter,
+    CannotRead,
+)
+from whence.evaluation import Evaluation
+from whence.report.figures import digits_of, interval
+
+
+def test_pairs_are_written_and_shown(table, explainer, tmp_path):
+    path = tmp_path / "pairs.csv"
+    rows = list(csv.DictReader(StringIO(table.to_csv(path, what="pairs"))))
+    assert path.read_text() == table.to_csv(what="pairs")
+    assert [row["metric"] for row in rows] == table.metrics
+    for row, pair in zip(rows, table.payload["pairs"], strict=True):
+        assert (row["a"], row["b"], row["n"]) == ("attcat", "grad_x_input", "8")
+        assert float(row["gain"]) == pair["gain"]["mean"]
+        assert float(row["low"]) == pair["gain"]["low"]
+        assert float(row["p"]) == pair["p"]
+    with pytest.raises(BadParameter, match="what must be 'cells' or 'pairs'"):
+        table.to_csv(what="rows")
+    pair = table.pairs("comprehensiveness")[0]
+    digits = digits_of([pair["gain"]])
+    everywhere(table, f"{interval(pair['gain'], digits, 8)} p={pair['p']:.3f}")
+    many = [*METHODS, "gradient", "rollout", "raw_attention", "random", "norm"]
+    found = whence.evaluate(explainer, TEXTS[:2], many, "comprehensiveness")
+    assert "attcat over" not in str(found)
+    # Seven methods have 21 pairs.
+    assert "The 21 comparisons of each two methods are in the JSON object" in str(found)
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 120])
+def test_names_stay_whole(explainer, width):
+    from rich.console import Console
+
+    methods = ["attcat", "transformer_attribution", "leave_one_out"]
+    found = whence.evaluate(explainer, TEXTS, methods, ["comprehensiveness", "infidelity"])
+    out = Console(width=width, file=StringIO())
+    out.print(found)
+    shown = out.file.getvalue()
+    # In each of the grids, beside two others, and with its costs.
+    grids = shown.count("faithfulness ")
+    differences = shown.count("difference ")
+    assert shown.count("transformer_attribution") == grids + 2 * differences + 1
+    assert "…" not in shown
+    assert all(len(line) <= width for line in shown.splitlines())
+    for word in ("forwards", "backwards", "explained", "8 of 8"):
+        assert word in shown
+
+
+def test_an_encoding_without_arrows(table):
+    from io import BytesIO, TextIOWrapper
+
+    from rich.console import Console
+
+    raw = BytesIO()
+    out = TextIOWrapper(raw, "ascii", write_through=True)
+    Console(width=100, file=out).print(table)
+    assert b"comprehensiveness ^ n=8" in raw.getvalue()
+    assert b"v less is better" in raw.getvalue()
+
+
+@pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t"])
+def test_a_name_is_no_formula(table, start):
+    model = {**table.payload["model"], "name": f"{start}1+1"}
+    found = Evaluation({**table.payload, "model": model})
+    for what in ("cells", "pairs"):
+        for row in csv.DictReader(StringIO(found.to_csv(what=what))):
+            assert row["model"] == f"'{start}1+1"
+            # A number may be negative and stays one.
+            assert float(row["gain"]) in [
+                one["gain"]["mean"] for one in (*found.payload["cells"], *found.payload["pairs"])
+            ]
+
+
+def test_exports_parse_back(table):
+    rows = list(csv.DictReader(StringIO(table.to_csv())))
+    assert [(row["method"], row["metric"]) for row in rows] == [
+        (cell.method, cell.metric) for cell in table.cells
+    ]
+    for row, cell in zip(rows, table.cells, strict=True):
+        assert float(row["mean"]) == cell.value.mean
+        assert float(row["random_low"]) == cell.null.low
+        assert float(row["p"]) == cell.p
+        assert row["best"] == str(cell.best)
+    lines = table.to_markdown().splitlines()
+    grid = [line for line in lines if line.startswith("|")]
+    assert {line.count(" | ") for line in grid[:5]} == {2}
+    assert grid[0].startswith("| faithfulness | comprehensiveness ↑ (n=8) | infidelity ↓ (n=8)")
+    latex = table.to_latex()
+    # The means, the differences of two methods, the costs.
+    assert latex.count("\\toprule") == latex.count("\\bottomrule") == 3
+    body = latex[latex.index("\\midrule") : latex.index("\\bottomrule")]
+    assert "grad\\_x\\_input" in body
+    assert all(line.count("&") == 2 for line in body.splitlines() if line.endswith("\\\\"))
+    assert latex.count("{") == latex.count("}")
+    root = ElementTree.fromstring(table.plot())
+    circles = root.iter("{http://www.w3.org/2000/svg}circle")
+    assert len(list(circles)) == len(table.cells)
+    texts = [node.text for node in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert {"attcat", "comprehensiveness ↑", "infidelity ↓"} <= set(texts)
+
+
+def test_saved_and_read_back(table, tmp_path):
+    found = Evaluation.load(table.save(tmp_path / "table.json"))
+    assert found.to_dict() == table.to_dict()
+    assert str(found) == str(table)
+    (tmp_path / "other.json").write_text('{"version": 1}')
+    with pytest.raises(CannotRead, match="not a saved evaluation"):
+        Evaluation.load(tmp_path / "other.json")
+    with pytest.raises(CannotRead, match="version 2"):
+        Evaluation.from_dict({**table.to_dict(), "version": 2})
+    with pytest.raises(CannotRead, match="KeyError"):
+        Evaluation.from_dict({**table.to_dict(), "cells": [{}]})
+
+
+def test_text_from_outside_is_escaped(table):
+    model = {**table.payload["model"], "name": "<b>&_%$\x1b[31m|"}
+    found = Evaluation({**table.payload, "model": model})
+    shown = everything(found)
+    assert "<b>" not in shown["html"] + shown["svg"]
+    ElementTree.fromstring(shown["svg"])  # control characters are not XML
+    assert not any("\x1b" in shown[name] for name in ("plain", "rich", "markdown", "latex"))

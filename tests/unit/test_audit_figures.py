@@ -1,0 +1,60 @@
+"""The figures of experiments: F1, intervals of falls, summaries, histograms and quantiles."""
+
+import numpy as np
+import pytest
+import sklearn.metrics
+
+from tests.subjects import reviews, subject_of
+from whence.audit.experiments.replacement import _f1, replacement
+from whence.audit.figures import histogram, quantiles, summary
+
+
+def test_f1_is_scikit_learn_s():
+    draw = np.random.default_rng(0)
+    for labels in (2, 3, 5):
+        rows = draw.integers(labels, size=(20, 4)).astype(float)
+        columns = rows[:, 1:].T
+        wanted = [sklearn.metrics.f1_score(rows[:, 0], one, average="macro") for one in columns]
+        assert _f1(rows, labels, None) == pytest.approx(np.mean(wanted))
+        if labels == 2:
+            wanted = [sklearn.metrics.f1_score(rows[:, 0], one) for one in columns]
+            assert _f1(rows, 2, 1) == pytest.approx(np.mean(wanted))
+    # A label that occurs nowhere does not count: of labels 0 and 1, all right.
+    assert _f1(np.array([[0.0, 0.0], [1.0, 1.0]]), 5, None) == 1
+
+
+def test_the_interval_of_a_fall_is_paired():
+    """Two models that are wrong in the same places differ by nothing, for sure, though each is uncertain."""
+    finding = replacement(subject_of(reviews()), draws=2)
+    found = finding.detail["uniform"]
+    assert found["changed"]["mean"] == 0
+    assert found["falls"]["accuracy"]["interval"] == [0, 0]
+    low, high = found["accuracy"]["interval"]
+    assert low < high
+
+
+# Figures
+
+
+def test_summary_by_hand():
+    found = summary(np.array([1.0, np.nan, 3.0]), "some")
+    assert found == {"mean": 2.0, "interval": None, "std": 1.0, "n": 2}  # too few for an interval
+    assert summary(np.array([np.nan]), "none") == {
+        "mean": None, "interval": None, "std": None, "n": 0,
+    }  # fmt: skip
+    values = np.random.default_rng(0).random(30)
+    assert summary(values, "all") == summary(values[::-1], "all")  # the order is not the data
+
+
+def test_histograms_keep_everyone():
+    plot = histogram(
+        "t", "x", {"a": np.array([-1e-17, 0, 0.35, 0.7 + 1e-9, np.nan])}, low=0, high=0.7, bins=2
+    )
+    assert plot["series"] == [{"name": "a", "counts": [2, 2], "n": 4}]
+
+
+def test_quantiles():
+    assert quantiles(np.array([])) == []
+    assert quantiles(np.array([3.0, 1.0])) == [1.0, 3.0]
+    assert quantiles(np.arange(1000.0))[50] == pytest.approx(499.5)
+    assert len(quantiles(np.arange(1000.0))) == 101

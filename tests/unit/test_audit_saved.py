@@ -1,0 +1,64 @@
+"""An audit gives its parts, and comes back from a file bit for bit."""
+
+import json
+
+import pytest
+
+from tests import audits
+from whence.audit.result import Audit
+from whence.core.errors import BadParameter, CannotRead, CannotWrite, UnknownExperiment
+
+
+def test_an_audit_gives_its_parts():
+    found = Audit(audits.audit())
+    assert found.answer == "no"
+    assert found.conclusion == audits.audit()["conclusion"]
+    assert [one["name"] for one in found.experiments] == list(audits.NAMES)
+    assert found.verdicts["seeds"] == "undecided"
+    assert found.experiment("adversarial")["effect"] == 0.481
+    assert repr(found).startswith("<Audit no; correlation: fails, ")
+    with pytest.raises(
+        UnknownExperiment, match=r"no experiment 'permutatio'.* Did you mean 'permutation'\?"
+    ):
+        found.experiment("permutatio")
+    part = Audit(audits.audit(audits.experiment("permutation")))
+    with pytest.raises(UnknownExperiment, match=r"'seeds' was not run: not asked for"):
+        part.experiment("seeds")
+
+
+def test_an_audit_comes_back_bit_for_bit(tmp_path):
+    found = Audit(audits.audit())
+    path = found.save(tmp_path / "audit.json")
+    again = Audit.read(path)
+    assert again.to_dict() == found.to_dict()
+    assert json.loads(found.to_json()) == found.to_dict()
+    assert str(again) == str(found)
+    assert again.to_html() == found.to_html()
+    assert found.save(tmp_path / "audit.HTML").read_text(encoding="utf-8") == found.to_html()
+    found.to_markdown(tmp_path / "audit.md")
+    assert (tmp_path / "audit.md").read_text(encoding="utf-8") == found.to_markdown()
+    assert "<section" in found._repr_html_()
+
+
+def test_what_cannot_be_saved_or_read_is_said(tmp_path):
+    found = Audit(audits.audit())
+    with pytest.raises(BadParameter, match=r"saved as \.json or \.html\. Got '.*audit\.pdf'"):
+        found.save(tmp_path / "audit.pdf")
+    with pytest.raises(CannotWrite):
+        found.save(tmp_path / "nowhere" / "audit.json")
+    for payload, why in (
+        ([], "not a saved audit"),
+        ({"kind": "evaluation"}, "not a saved audit"),
+        ({**audits.audit(), "version": 2}, "version 2"),
+        ({**audits.audit(), "experiments": [{"name": "x"}]}, "KeyError"),
+        ({**audits.audit(), "experiments": None}, "TypeError"),
+    ):
+        path = tmp_path / "bad.json"
+        path.write_text(json.dumps(payload), encoding="utf-8")
+        with pytest.raises(CannotRead, match=why):
+            Audit.read(path)
+    path.write_text("{", encoding="utf-8")
+    with pytest.raises(CannotRead, match=r"is not JSON .* Give a file that save\(\) wrote"):
+        Audit.read(path)
+    with pytest.raises(CannotRead, match=r"Give the path of a saved audit"):
+        Audit.read(tmp_path / "nowhere.json")

@@ -1,0 +1,192 @@
+"""Metrics of agreement with removal, and what holds for all metrics of faithfulness, on a model that is a formula."""
+
+import numpy as np
+import pytest
+
+from tests.formulas import DOWN, FALLS, UP, close, falling, outcome, trial_of
+from whence.metrics import metric
+
+FAITHFULNESS = [
+    entry.name
+    for entry in metric
+    if entry.facts["kind"] == "faithfulness" and entry.facts.get("takes") != "picture"
+]
+
+
+# --- agreement with leave-one-out ---
+
+
+def test_loo_correlation():
+    # Of 6 pairs: all agree; none does; [4, 3, 1, 2] has one turned round: 5 - 1.
+    found = outcome("loo_correlation", [DOWN, UP, [4, 3, 1, 2]])
+    close(found.values, [1, -1, 4 / 6])
+    # One tie among the scores: 5 agree; 5 pairs differ in the scores, 6 in the falls.
+    close(outcome("loo_correlation", [2, 2, 1, 0]).values, [5 / (5 * 6) ** 0.5])
+
+
+def test_like_is_held_against_like():
+    # Magnitudes 0.4 0.5 0.1 0 rank as the scores do; with signs, the second is lowest and loses its 3 pairs.
+    falls = falling((0.4, -0.5, 0.1, 0.0), start=0.5)
+    found = outcome("loo_correlation", [[3, 4, 2, 1]] * 2, falls, signed=(False, True))
+    close(found.values, [1, (3 - 3) / 6])
+
+
+def test_nothing_to_agree_with():
+    why = "Removing any one token changes the model's answer by as much: there is nothing to agree with."
+    found = outcome("loo_correlation", [DOWN, [1, 1, 1, 1]], falling((0.1,) * 4))
+    assert found.why_not == {0: why, 1: "All scores are equal: there is no ranking to test."}
+    # Magnitudes that are all the same, of falls that are not.
+    mixed = falling((0.25, -0.25, 0.25, -0.25), start=0.5)
+    found = outcome("loo_correlation", [DOWN, DOWN], mixed, signed=(False, True))
+    assert found.why_not == {0: why}
+    assert np.isnan(found.values).tolist() == [True, False]
+
+
+# --- infidelity ---
+
+
+# Two units that cost 0.4 and 0.2: the sets {0}, {1} and {0, 1} cost 0.4, 0.2 and 0.6. Both sizes weigh a half.
+TWO = falling((0.4, 0.2))
+
+
+def test_infidelity():
+    # (2, 1) is right up to β = 0.2, in any unit. (1, 0) sums to 1, 0, 1: β = (0.4/4 + 0.6/2) / (1/4 + 1/2) = 8/15,
+    # and (8/15 - 6/15)²/4 + 0.2²/4 + (8/15 - 9/15)²/2 = 1/225 + 1/100 + 1/450 = 1/60.
+    found = outcome("infidelity", [[2, 1], [2000, 1000], [1, 0]], TWO)
+    close(found.values, [0, 0, 1 / 60])
+
+
+def test_infidelity_does_not_turn_a_claim_round():
+    # The best β is negative, so 0: what is left is 0.4²/4 + 0.2²/4 + 0.6²/2.
+    close(outcome("infidelity", [-2, -1], TWO).values, [0.04 + 0.01 + 0.18])
+
+
+def test_infidelity_as_the_scores_are():
+    # (0.4 - 1)²/4 + 0.2²/4 + (0.6 - 1)²/2
+    found = outcome("infidelity", [1, 0], TWO, params={"normalise": False})
+    close(found.values, [0.09 + 0.01 + 0.08])
+
+
+def test_infidelity_draws_the_same_sets_for_all():
+    rows = np.random.default_rng(0).normal(size=(5, 12))
+    trial, model = trial_of(rows, falling([0.01 * u for u in range(12)]))
+    together = metric.get("infidelity").fn(trial, samples=100).values
+    ((*asked,),) = model.asked
+    assert len(asked) == len(set(asked)) == 100
+    # 12 sizes share 100 sets; of the largest there are only 1 and 12, which all are there, and no set is empty.
+    sizes = np.bincount([len(one) for one in asked], minlength=13)
+    assert sizes[[0, 12]].tolist() == [0, 1]
+    assert sizes[1:12].min() >= 8
+    for row, value in zip(rows, together, strict=True):
+        alone, _ = trial_of(row, falling([0.01 * u for u in range(12)]))
+        close(metric.get("infidelity").fn(alone, samples=100).values, [value])
+
+
+def test_infidelity_of_ties():
+    found = outcome("infidelity", [[1, 1], [2, 1]], TWO)
+    assert list(found.why_not) == [0]
+    assert found.why_not[0].startswith("All scores are equal: dealt out anew they are the same")
+
+
+# --- precision at k ---
+
+
+@pytest.mark.parametrize(
+    ("k", "of", "wanted"),
+    [
+        # Units 0 and 2 are marked; DOWN ranks 0 1 2 3.
+        (2, "precision", 1 / 2), (2, "count", 1), (2, "recall", 1 / 2),
+        (3, "precision", 2 / 3), (3, "count", 2), (3, "recall", 1),
+        (20, "precision", 2 / 4), (20, "count", 2), (20, "recall", 1),
+    ],
+)  # fmt: skip
+def test_precision_at_k(k, of, wanted):
+    marked = (True, False, True, False)
+    found = outcome("precision_at_k", DOWN, marked=marked, params={"k": k, "of": of})
+    close(found.values, [wanted])
+
+
+@pytest.mark.parametrize("marked", [None, (False,) * 4, (True,) * 4])
+def test_no_precision_without_an_answer(marked):
+    assert "human rationale" in outcome("precision_at_k", DOWN, marked=marked).why_not[0]
+
+
+# --- all of them ---
+
+
+@pytest.mark.parametrize("name", FAITHFULNESS)
+@pytest.mark.parametrize(
+    ("scores", "why"),
+    [
+        (np.empty((2, 0)), "The input has no token that can be removed."),
+        ([[1.0], [2.0]], "The input has only one token that can be removed: there is nothing to rank."),
+        ([[3.0] * 4, [0.0] * 4], "All scores are equal"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_tested_is_said(name, scores, why):
+    rows = np.asarray(scores)
+    marked = (True, False, True, False)[: rows.shape[1]]
+    found = outcome(name, rows, falling([0.1] * rows.shape[1]), marked=marked)
+    assert np.isnan(found.values).all()
+    assert set(found.why_not) == {0, 1}
+    assert all(sentence.startswith(why) for sentence in found.why_not.values())
+
+
+@pytest.mark.parametrize("name", sorted({*FAITHFULNESS} - {"infidelity", "loo_correlation"}))
+def test_nothing_is_asked_for_ties(name):
+    """Those two ask what has nothing to do with the ranking."""
+    trial, model = trial_of([[3.0] * 4], marked=(True, False, True, False))
+    metric.get(name).fn(trial)
+    assert not model.asked
+
+
+@pytest.mark.parametrize("name", FAITHFULNESS)
+def test_a_tie_is_no_neighbours_business(name):
+    marked = (True, False, True, False)
+    alone = outcome(name, [DOWN], marked=marked)
+    found = outcome(name, [[0.0] * 4, DOWN], marked=marked)
+    assert list(found.why_not) == [0]
+    assert found.values[1] == alone.values[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("flip", "A regression predicts no label that could change."),
+        ("log_odds", "A regression has no probability to take the logarithm of."),
+    ],
+)
+def test_regressions(name, why):
+    found = outcome(name, [DOWN, UP], lambda gone: [5.0 - len(gone)], task="regression")
+    assert dict(found.why_not) == {0: why, 1: why}
+
+
+def test_contrasts():
+    # p - (1 - p) = 2 p - 1 falls twice as fast.
+    close(outcome("comprehensiveness", DOWN, against=1).values, [2 * (4 * 0.4 + 0.6) / 5])
+    why = "A difference of two labels is no probability to take the logarithm of."
+    assert outcome("log_odds", DOWN, against=1).why_not == {0: why}
+
+
+@pytest.mark.parametrize("name", sorted({*FAITHFULNESS} - {"flip", "precision_at_k"}))
+def test_a_thousand_rankings_are_asked_about_at_once(name):
+    trial, model = trial_of(np.arange(50), falling([0.01] * 50))
+    found = metric.get(name).fn(trial.null(1000))
+    assert found.values.shape == (1000,)
+    assert len(model.asked) == 1
+    assert len(model.asked[0]) == len(set(model.asked[0]))
+
+
+def test_deleting_leaves_a_token():
+    """Where there are no special tokens, the last of the ranking stays: nothing at all cannot be asked about."""
+
+    def shares(gone):
+        assert len(gone) < 4
+        return falling(FALLS)(gone)
+
+    trial, model = trial_of(DOWN, shares, how="delete", special=())
+    close(metric.get("deletion").fn(trial).curves, [[0.9, 0.5, 0.3, 0.2, 0.2]])
+    close(metric.get("insertion").fn(trial).curves, [[0.6, 0.6, 0.8, 0.9, 0.9]])
+    for name in ("comprehensiveness", "sufficiency", "aopc", "log_odds", "flip", "infidelity"):
+        assert np.isfinite(metric.get(name).fn(trial).values).all()
+    assert max(len(gone) for some in model.asked for gone in some) == 3
