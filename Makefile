@@ -8,7 +8,7 @@ export OMP_NUM_THREADS ?= 1
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types imports page page-check unit kernels browser bundle docs site format bench science clean
+.PHONY: help setup demo test lint types imports page page-check unit kernels browser bundle docs site format bench science release oldest newest clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -26,9 +26,12 @@ demo: setup ## explain texts and a picture with the built-in models, test one, a
 
 test: lint page unit ## check the style, the types, the house, and run all tests
 
+SPELT := $(wildcard *.md *.cff Makefile *.yml) docs src tests scripts bench web/src $(wildcard notebooks)
+
 lint: setup types imports ## what pre-commit runs, too
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
+	$(BIN)/codespell $(SPELT)
 
 types: setup
 	$(BIN)/mypy
@@ -77,8 +80,9 @@ browser: ## install Chromium from the system's packages, if it is missing and th
 docs: setup ## write the tables of docs/ that are computed
 	$(BIN)/python scripts/build_docs.py
 
-site: setup ## build the documentation into build/site
-	$(BIN)/mkdocs build --quiet
+# Not --quiet, which would swallow the warnings that a strict build is to fail for.
+site: setup ## build the documentation into build/site, with every warning an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 format: setup ## write the code the way the checks want it
 	$(BIN)/ruff check --fix
@@ -107,6 +111,15 @@ science: setup ## make the table of Jain & Wallace, and that of Transformers; it
 	$(if $(SCIENCE),,$(BIN)/python -m bench.science.tasks)
 	$(if $(SCIENCE),,$(BIN)/python -m bench.science.shapes)
 	$(if $(SCIENCE),,$(BIN)/python -m bench.science.pets)
+
+release: setup ## build wheel and source distribution into dist/, and use them in clean environments: minutes, and the network
+	$(BIN)/python scripts/release_check.py
+
+oldest: setup ## run a selection of the tests with the oldest dependencies that pyproject.toml allows: gigabytes, once
+	$(BIN)/python scripts/versions_check.py oldest
+
+newest: setup ## run the same with the newest there are
+	$(BIN)/python scripts/versions_check.py newest
 
 clean: ## remove what was made here
 	rm -rf .venv build dist web/node_modules whence-demo*.html whence-demo*.png .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,0 +1,122 @@
+"""Build the wheel and the source distribution, and look into them: is all there, and nothing else?"""
+
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "src" / "whence"
+# A source distribution holds the package, and what it takes to test it, to document it and to build its page.
+SOURCES = (
+    "CHANGELOG.md",
+    "CITATION.cff",
+    "CONTRIBUTING.md",
+    "LICENSE",
+    "Makefile",
+    "README.md",
+    "constraints.txt",
+    "mkdocs.yml",
+    "pyproject.toml",
+    "bench/",
+    "docs/",
+    "notebooks/",
+    "scripts/",
+    "src/whence/",
+    "tests/",
+    "web/package.json",
+    "web/package-lock.json",
+    "web/src/",
+)
+# Built here, installed here, or left over: nothing of it is ours to send.
+LEFTOVERS = (
+    "__pycache__",
+    ".pyc",
+    "node_modules",
+    "/build/",
+    "/dist/",
+    ".venv",
+    ".hypothesis",
+    ".egg-info",
+)
+MOST_WHEEL, MOST_SDIST = 25 * 2**20, 40 * 2**20  # bytes; the built-in models are 18 MiB of each
+
+
+def build(out: Path, *targets: str) -> list[Path]:
+    """Build into a folder with the build backend that is installed here; no network is needed."""
+    wanted = [argument for target in targets for argument in ("-t", target)]
+    command = [sys.executable, "-m", "hatchling", "build", "-d", str(out), *wanted]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"the build failed:\n{done.stdout}{done.stderr}")
+    return sorted(out.iterdir())
+
+
+def package_files() -> set[str]:
+    """Return the files of the package as git knows them, by the names that they have in a wheel."""
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z", "src/whence"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    names = [name for name in listed.stdout.split("\0") if name and (ROOT / name).is_file()]
+    if (
+        listed.returncode or not names
+    ):  # not a clone: an unpacked source distribution, which has nothing else
+        names = [str(path.relative_to(ROOT)) for path in PACKAGE.rglob("*") if path.is_file()]
+    kept = [name for name in names if not any(left in f"/{name}" for left in LEFTOVERS)]
+    return {name.removeprefix("src/") for name in kept}
+
+
+def wheel_files(wheel: Path) -> dict[str, bytes]:
+    """Return what a wheel holds."""
+    with zipfile.ZipFile(wheel) as opened:
+        return {name: opened.read(name) for name in opened.namelist()}
+
+
+def wheel_problems(wheel: Path, version: str) -> list[str]:
+    """Compare a wheel with the package; return what is wrong, in sentences."""
+    held, expected = wheel_files(wheel), package_files()
+    info = f"whence-{version}.dist-info"
+    about = {
+        f"{info}/{name}"
+        for name in ("METADATA", "WHEEL", "RECORD", "entry_points.txt", "licenses/LICENSE")
+    }
+    wrong = [f"the wheel lacks {name}" for name in sorted((expected | about) - set(held))]
+    wrong += [f"the wheel should not hold {name}" for name in sorted(set(held) - expected - about)]
+    wrong += _leftovers(held, "wheel")
+    if f"\nVersion: {version}\n" not in held.get(f"{info}/METADATA", b"").decode():
+        wrong.append(f"the wheel's metadata do not say version {version}")
+    if wheel.stat().st_size > MOST_WHEEL:
+        wrong.append(f"the wheel has {wheel.stat().st_size} bytes, more than {MOST_WHEEL}")
+    return wrong
+
+
+def sdist_problems(sdist: Path, version: str) -> list[str]:
+    """Compare a source distribution with the tree; return what it lacks and what it should not hold."""
+    with tarfile.open(sdist) as opened:
+        names = {member.name.partition("/")[2] for member in opened if member.isfile()}
+    wrong = [
+        f"the source distribution lacks src/{name}"
+        for name in sorted(package_files())
+        if f"src/{name}" not in names
+    ]
+    for source in SOURCES:
+        if not any(
+            name.startswith(source) if source.endswith("/") else name == source for name in names
+        ):
+            wrong.append(f"the source distribution lacks {source}")
+    wrong += _leftovers(names, "source distribution")
+    if sdist.name != f"whence-{version}.tar.gz":
+        wrong.append(f"{sdist.name} is not named for version {version}")
+    if sdist.stat().st_size > MOST_SDIST:
+        wrong.append(
+            f"the source distribution has {sdist.stat().st_size} bytes, more than {MOST_SDIST}"
+        )
+    return wrong
+
+
+def _leftovers(names: "set[str] | dict[str, bytes]", where: str) -> list[str]:
+    return [
+        f"the {where} holds a leftover: {name}"
+        for name in sorted(names)
+        if any(left in f"/{name}" for left in LEFTOVERS)
+    ]

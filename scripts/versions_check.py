@@ -1,0 +1,156 @@
+"""Run a selection of the tests with the oldest versions that pyproject.toml allows, or with the newest there are.
+
+    python scripts/versions_check.py oldest    # every dependency at its lower bound, no higher
+    python scripts/versions_check.py newest    # every dependency at the newest version on the index
+
+Each time in an environment of its own under build/versions, which is removed again (--keep leaves it). A plain torch
+brings gigabytes of CUDA on Linux, so "newest" takes the version of constraints.txt; --torch newest takes the newest.
+"""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import time
+import tomllib
+from pathlib import Path
+
+from packaging.requirements import Requirement
+
+ROOT = Path(__file__).resolve().parents[1]
+PLACE = ROOT / "build" / "versions"
+
+# What the selection imports beside whence; at its lower bound, too.
+TOOLS = ("httpx", "hypothesis", "pytest", "pytest-xdist")
+# One row for what may break: each dependency is used by at least one of them as users would use it.
+SELECTION = (
+    "tests/parity/test_golden.py",  # torch, transformers: the authors' own figures
+    "tests/parity/test_relevance.py",
+    "tests/contract/test_methods.py",  # every method on several architectures
+    "tests/contract/test_surface.py",
+    "tests/cli/test_cli.py",  # typer, rich
+    "tests/cli/test_explain_image.py",  # pillow
+    "tests/cli/test_run.py",
+    "tests/web/test_routes.py",  # fastapi, pydantic, uvicorn
+    "tests/web/test_guards.py",
+    "tests/unit/test_load.py",  # transformers, safetensors
+    "tests/unit/test_recognise.py",
+    "tests/unit/test_stats.py",  # numpy, scipy
+    "tests/unit/test_parquet.py",  # pyarrow
+    "tests/unit/test_store.py",
+    "tests/unit/test_source_address.py",  # fsspec
+    "tests/unit/test_hub.py",  # datasets
+    "tests/unit/test_widget.py",  # anywidget
+    "tests/faults/test_ray.py",  # ray
+)
+
+
+def main() -> int:
+    """Make the environment, say what is in it, run the selection, and tidy up."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("which", choices=["oldest", "newest"])
+    parser.add_argument("--torch", default=held("torch"), metavar="VERSION", help="or newest")
+    parser.add_argument(
+        "--keep", action="store_true", help="leave the environment for another look"
+    )
+    parser.add_argument("--python", default=sys.executable, help="the Python to make it with")
+    parser.add_argument("tests", nargs="*", help="other tests than the selection")
+    asked = parser.parse_args()
+
+    place, began = PLACE / asked.which, time.monotonic()
+    wanted = lowest() if asked.which == "oldest" else newest(asked.torch)
+    python = place / "bin" / "python"
+    if not python.exists():
+        subprocess.run([asked.python, "-m", "venv", str(place)], check=True)
+    print(f"{asked.which}: installing {', '.join(wanted)}", flush=True)
+    install = [
+        str(python),
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--upgrade",
+        "--upgrade-strategy",
+        "eager",
+    ]
+    subprocess.run([*install, *wanted], check=True)
+    # The code as it stands in this folder, and nothing that its metadata would change about the versions.
+    subprocess.run([*install, "--no-deps", "--editable", str(ROOT)], check=True)
+    print(f"installed after {time.monotonic() - began:.0f} s:", flush=True)
+    subprocess.run([str(python), "-m", "pip", "list", "--format=freeze"], check=True)
+    rc = tests(python, asked.tests or list(SELECTION))
+    print(
+        f"{asked.which}: {'passed' if rc == 0 else 'FAILED'} after {time.monotonic() - began:.0f} s"
+    )
+    if not asked.keep:
+        shutil.rmtree(place)
+    return rc
+
+
+def required() -> list[Requirement]:
+    """Return what pyproject.toml requires: the dependencies, those of every extra, and the tests' tools."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    own = project["project"]
+    lines = [
+        *own["dependencies"],
+        *(x for extra in own["optional-dependencies"].values() for x in extra),
+    ]
+    found = [Requirement(line) for line in lines]
+    tools = [Requirement(line) for line in project["dependency-groups"]["dev"]]
+    return [r for r in found if r.name != own["name"]] + [r for r in tools if r.name in TOOLS]
+
+
+def lowest() -> list[str]:
+    """Return every requirement at its lower bound; one that has none, or another bound, is a mistake."""
+    pins = []
+    for requirement in required():
+        (bound,) = requirement.specifier
+        if bound.operator != ">=":
+            raise SystemExit(f"{requirement}: a requirement has one lower bound here, and no other")
+        pins.append(f"{requirement.name}=={bound.version}")
+    return pins
+
+
+def newest(torch: str) -> list[str]:
+    """Return every requirement as it stands, but for torch, of which a version may be asked for."""
+    named = {} if torch == "newest" else {"torch": f"torch=={torch}"}
+    return [named.get(requirement.name, str(requirement)) for requirement in required()]
+
+
+def held(name: str) -> str:
+    """Return the version of a package in constraints.txt."""
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    return next(line for line in lines if line.startswith(f"{name}==")).partition("==")[2]
+
+
+def tests(python: Path, selected: list[str]) -> int:
+    """Run the tests in that environment; what an old or a new package deprecates is no failure here."""
+    env = {**os.environ, "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")}
+    # Found before this environment's own: the commands that tests start.
+    env["PATH"] = f"{python.parent}{os.pathsep}{env['PATH']}"
+    command = [
+        str(python),
+        "-m",
+        "pytest",
+        "-q",
+        "-o",
+        "filterwarnings=default",
+        "--disable-warnings",
+    ]
+    command += [
+        "-n",
+        os.environ.get("WORKERS", "2"),
+        "--dist",
+        "loadgroup",
+        "-p",
+        "no:cacheprovider",
+        *selected,
+    ]
+    return subprocess.run(command, cwd=ROOT, env=env, check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())
