@@ -42,7 +42,7 @@ def answering(command: Callable[P, None]) -> Callable[P, None]:
                     "or take a smaller model, or --dtype bfloat16."
                 )
             )
-        except Exception as error:
+        except Exception as error:  # whatever it is, the user reads one line
             if os.environ.get("WHENCE_DEBUG"):
                 raise
             line = " ".join(f"{type(error).__name__}: {error}".split())[:300]

@@ -111,6 +111,9 @@ Revision = Annotated[str | None, typer.Option(help="A revision of the Hugging Fa
 Truncate = Annotated[
     bool, typer.Option("--truncate", help="Cut a text that is too long instead of refusing it.")
 ]
+Truncated = Annotated[
+    bool, typer.Option(help="Cut texts that are too long, or count them as not used.")
+]
 Remove = Annotated[
     str | None,
     typer.Option(

@@ -87,9 +87,7 @@ def audit(
     device: asking.Device = None,
     dtype: asking.Dtype = None,
     revision: asking.Revision = None,
-    truncate: Annotated[
-        bool, typer.Option(help="Cut texts that are too long, or count them as not used.")
-    ] = True,
+    truncate: asking.Truncated = True,
 ) -> None:
     """Test whether attention may be read as an explanation of a model's predictions.
 

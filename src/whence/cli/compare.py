@@ -71,9 +71,7 @@ def compare(
     html: asking.Html = None,
     device: asking.Device = None,
     dtype: asking.Dtype = None,
-    truncate: Annotated[
-        bool, typer.Option(help="Cut texts that are too long, or count them as not used.")
-    ] = True,
+    truncate: asking.Truncated = True,
 ) -> None:
     """Compare two models of one tokenizer over a data set: what did fine-tuning change?
 

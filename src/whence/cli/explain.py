@@ -103,10 +103,8 @@ def explain(
     with working(f"loading {what.model}") as (console, report):
         with importing():
             from whence.explainer import load
-            from whence.explainer.request import DEFAULT, requests
 
-            if method or not what.is_picture:  # of a picture, the method depends on the model
-                requests(method or DEFAULT, given, what.fillers, from_text=True)
+            what.check_methods(method, given)
             picture = what.opened()
             explainer = load(
                 what.model,
@@ -116,16 +114,11 @@ def explain(
                 checkpoint=checkpoint,
                 compile=compile,
             )
-        what.check(explainer)
-        own, beside = what.given(picture)
-        methods = method or [explainer.default_method(**beside)]
-        asked = requests(methods, given, explainer.fillers, from_text=True)
+        own, beside = what.asked(explainer, picture, method, given)
         every, kind = _by_target(
             explainer,
             own,
             target,
-            method=[request.name for request in asked],
-            params={request.name: request.params for request in asked},
             of=cast(Of, of),  # checked, with an error of its own, by TargetSpec
             truncate=truncate,
             at=at,

@@ -66,7 +66,34 @@ class Subject:
 
         return {"image": Stored(opened(self.image), name_of(self.image))}
 
-    def check(self, explainer: "Explainer") -> None:
+    def check_methods(self, names: list[str] | None, given: dict[str, str]) -> None:
+        """Refuse methods and parameters that cannot be before a model is loaded."""
+        from whence.explainer.request import DEFAULT, requests
+
+        if names or not self.is_picture:  # of a picture, the method depends on the model
+            requests(names or DEFAULT, given, self.fillers, from_text=True)
+
+    def asked(
+        self,
+        explainer: "Explainer",
+        picture: dict[str, Any],
+        names: list[str] | None,
+        given: dict[str, str],
+    ) -> tuple[Any, dict[str, Any]]:
+        """Return the input, and by name what else `explain` and `trust` take: methods, parameters, a picture."""
+        from whence.explainer.request import requests
+
+        self._check(explainer)
+        own, beside = self._given(picture)
+        methods = names or [explainer.default_method(**beside)]
+        asked = requests(methods, given, explainer.fillers, from_text=True)
+        return own, {
+            "method": [request.name for request in asked],
+            "params": {request.name: request.params for request in asked},
+            **beside,
+        }
+
+    def _check(self, explainer: "Explainer") -> None:
         """Refuse a picture beside a text where the model takes only one of them."""
         loaded = explainer.loaded
         if self.text is not None and self.image is not None and loaded.task != "similarity":
@@ -75,7 +102,7 @@ class Subject:
                 "such as CLIP do."
             )
 
-    def given(self, picture: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    def _given(self, picture: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         """Return the input, and what stands beside it."""
         if self.text is None:
             return picture["image"], {}

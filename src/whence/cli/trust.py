@@ -65,10 +65,8 @@ def trust(
     with working(f"loading {what.model}") as (console, report):
         with importing():
             from whence.explainer import load
-            from whence.explainer.request import DEFAULT, requests
 
-            if method or not what.is_picture:  # of a picture, the method depends on the model
-                requests(method or DEFAULT, given, what.fillers, from_text=True)
+            what.check_methods(method, given)
             asking.check_removal(remove, unit)
             if budget is not None and budget < 1:
                 raise BadParameter(
@@ -84,15 +82,10 @@ def trust(
                 checkpoint=checkpoint,
                 compile=compile,
             )
-        what.check(explainer)
-        own, beside = what.given(picture)
-        methods = method or [explainer.default_method(**beside)]
-        asked = requests(methods, given, explainer.fillers, from_text=True)
+        own, beside = what.asked(explainer, picture, method, given)
         limit: dict[str, Any] = {} if budget is None else {"budget": budget}
         card = explainer.trust(
             own,
-            method=[request.name for request in asked],
-            params={request.name: request.params for request in asked},
             target=target,
             of=cast(Of, of),  # checked, with an error of its own, by TargetSpec
             truncate=truncate,

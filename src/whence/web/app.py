@@ -11,7 +11,7 @@ from whence.web import errors
 from whence.web.desk import Desk, Failed
 from whence.web.guards import Guard
 from whence.web.routes import data, explain, jobs, page, pictures, results, runs, session
-from whence.web.schema.common import Failure
+from whence.web.schema.base import Failure
 from whence.web.settings import Settings
 
 _FAILS: dict[int | str, dict[str, Any]] = {

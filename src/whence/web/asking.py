@@ -13,7 +13,7 @@ from whence.web import found
 from whence.web.jobs import Progress
 from whence.web.models import Model
 from whence.web.schema import explain as told
-from whence.web.schema.common import Input
+from whence.web.schema.base import Input
 from whence.web.schema.compare import CompareAsked, Compared
 from whence.web.schema.flow import Flow, FlowAsked, Heads, HeadsAsked, Verified, VerifyAsked
 from whence.web.schema.flow import Query as Wanted

@@ -6,7 +6,7 @@ from whence.core.errors import BadParameter
 
 if TYPE_CHECKING:
     from whence.web.models import Model
-    from whence.web.schema.common import Input
+    from whence.web.schema.base import Input
 
 
 def is_every(model: "Model", asked: "Input") -> bool:

@@ -11,7 +11,7 @@ from whence.web.errors import fault
 from whence.web.inputs import Inputs
 from whence.web.jobs import Worker
 from whence.web.pictures import Pictures
-from whence.web.schema.common import Input
+from whence.web.schema.base import Input
 from whence.web.settings import Settings
 
 if TYPE_CHECKING:

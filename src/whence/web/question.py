@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from whence.core.errors import BadParameter
 from whence.web.pictures import Pictures
-from whence.web.schema.common import Input
+from whence.web.schema.base import Input
 
 if TYPE_CHECKING:
     from whence.models import Loaded

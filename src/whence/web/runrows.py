@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from whence.core.errors import NotFound, WhenceError
-from whence.web.schema.common import Source
+from whence.web.schema.base import Source
 from whence.web.schema.runs import RunExample, RunRow, RunRows, RunTest, RunWord
 
 if TYPE_CHECKING:

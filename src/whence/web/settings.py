@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from whence.web.schema.common import TEXT
+from whence.web.schema.base import TEXT
 from whence.web.schema.generate import TOKENS
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})

@@ -53,7 +53,7 @@ class Store(Reading):
             how = "done"
             try:
                 yield store
-            except BaseException as error:
+            except BaseException as error:  # whatever ended the run, the journal says so
                 how = type(error).__name__
                 raise
             finally:

@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from whence.web.schema.common import Asked, Given, Interval
+from whence.web.schema.base import Asked, Given, Interval
 
 
 class DataSet(Given):

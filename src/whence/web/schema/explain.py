@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from whence.web.schema.common import (
+from whence.web.schema.base import (
     Asked,
     Given,
     Input,

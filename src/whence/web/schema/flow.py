@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from whence.web.schema.common import Asked, Given, Grid, Input, Target, Token, Warned
+from whence.web.schema.base import Asked, Given, Grid, Input, Target, Token, Warned
 
 WeightName = Literal["attention", "norm", "value_zeroing", "gradient_x_attention", "relevance"]
 Direction = Literal["back", "forward", "through"]

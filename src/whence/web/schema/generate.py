@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import ConfigDict, Field
 
-from whence.web.schema.common import Asked, Given, Input, ModelFacts, Source
+from whence.web.schema.base import Asked, Given, Input, ModelFacts, Source
 
 TOKENS = 200  # that may be generated at a time
 

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from whence.web.schema.common import Given, Source
+from whence.web.schema.base import Given, Source
 
 
 class RunFacts(Given):

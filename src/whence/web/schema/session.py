@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from whence.web.schema.common import Asked, Fault, Given
+from whence.web.schema.base import Asked, Fault, Given
 from whence.web.schema.compare import Comparison
 from whence.web.schema.data import DataSet, Habits, Leaning, Predicted
 from whence.web.schema.explain import TrustCard
