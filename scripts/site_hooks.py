@@ -5,6 +5,7 @@ The pages are read on GitHub, too, where a link to a source file works; in the s
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent))  # mkdocs loads this file alone
 
 from markdown_links import Link, rewritten
+
+SENTENCE = re.compile(r"<td>(?=[^\n]{60,}</td>\n)")
 
 
 def on_config(config: Any) -> Any:
@@ -36,6 +39,14 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
         return f"[{link.text}]({link.path.rstrip('/')}/README.md)" if page else None
 
     return rewritten(markdown, inside)
+
+
+def on_page_content(html: str, page: Any, config: Any, files: Any) -> str:
+    """Tell the style sheet which cells of a table are sentences, and which pages show messages of one long line."""
+    html = SENTENCE.sub('<td class="sentence">', html)
+    return (
+        f'<div class="messages">{html}</div>' if page.file.src_uri.startswith("errors/") else html
+    )
 
 
 def _pages(nav: Any) -> list[str]:
