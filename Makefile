@@ -77,7 +77,7 @@ browser: ## install Chromium from the system's packages, if it is missing and th
 	  apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium >/dev/null; } || \
 	  echo "no Chromium: the browser tests will be skipped"
 
-docs: setup ## write the tables of docs/ that are computed
+docs: setup ## write the tables and pages that are computed: commands, cards, results
 	$(BIN)/python scripts/build_docs.py
 
 # Not --quiet, which would swallow the warnings that a strict build is to fail for.
