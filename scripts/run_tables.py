@@ -39,7 +39,11 @@ def sizes() -> str:
             f"| {what} | {tokens} | {row['sent']:,.0f} | {row['received']:,.0f} | {1000 * row['driver']:.2f} "
             f"| {1 / row['driver']:,.0f} | {row['stored']:,.0f} |"
         )
-    return "\n".join(written) if wire() else MISSING
+    if not wire():
+        return MISSING
+    most = max((row["sent"] + row["received"]) / row["driver"] for row in wire().values())
+    told = f"At the rate that a driver can take, no row is more than {most / 1e6:.0f} MB a second on the network."
+    return "\n".join([*written, "", told])
 
 
 def cost() -> str:

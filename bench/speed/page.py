@@ -97,6 +97,25 @@ def cpu() -> str:
     return "\n".join(written)
 
 
+def device() -> str:
+    """Return the table of the time on the device alone, and what an explanation adds to it."""
+    if not (own := [row for row in kept("gpu") if row["section"] == "device"]):
+        return MISSING
+    sizes = list(dict.fromkeys((row["inputs"], row["tokens"]) for row in own))
+    cells = {(row["what"], row["inputs"], row["tokens"]): row for row in own}
+    added = [cells["generic_attention", *size]["ratio"] * 100 - 100 for size in sizes]
+    written = [
+        f"`generic_attention` adds {min(added):.0f} to {max(added):.0f} in 100 there (rows of the section `device`: "
+        f"{own[0]['how']}, n {own[0]['n']}).\n",
+        f"| on the device, ms | {' | '.join(f'{inputs} x {tokens}' for inputs, tokens in sizes)} |",
+        "|---" * (1 + len(sizes)) + "|",
+    ]
+    for what in dict.fromkeys(row["what"] for row in own):
+        times = " | ".join(f"{1e3 * cells[what, *size]['seconds']:.3g}" for size in sizes)
+        written.append(f"| {code(what)} | {times} |")
+    return "\n".join(written)
+
+
 def maps() -> str:
     """Return the table of maps written out, and of the same scores without them."""
     rows = kept("gpu")
@@ -253,6 +272,7 @@ def _in_gibibytes(row: Row) -> Row:
 TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "speed targets": ("reference/speed.md", targets),
     "speed on a CPU": ("reference/speed.md", cpu),
+    "speed device": ("reference/speed.md", device),
     "speed maps": ("reference/speed.md", maps),
     "speed others": ("reference/speed.md", others),
     "speed numbers": ("reference/speed.md", numbers),

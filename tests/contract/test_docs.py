@@ -9,7 +9,11 @@ import pytest
 SLOW = {
     "architectures"
 }  # it has a test of its own, which makes it by trying: test_architectures.py
-MADE = [name for name in (*build_docs.TABLES, *build_docs.FILES) if name not in SLOW]
+MADE = [
+    name
+    for name in (*build_docs.TABLES, *build_docs.FILES, *build_docs.FIGURES)
+    if name not in SLOW
+]
 
 
 @pytest.mark.parametrize("name", MADE)
@@ -36,6 +40,7 @@ def test_every_marker_has_a_table_and_every_table_one_place():
 def test_a_page_that_is_stale_or_missing_or_left_over_is_noticed(tmp_path, monkeypatch):
     monkeypatch.setattr(build_docs, "DOCS", docs := tmp_path / "docs")
     docs.mkdir()
+    monkeypatch.setattr(build_docs, "FIGURES", {})
     monkeypatch.setattr(build_docs, "TABLES", {"a": ("page.md", lambda: "| new |")})
     monkeypatch.setattr(
         build_docs, "FILES", {"whole.md": lambda: "# Whole", "none.svg": lambda: None}
