@@ -25,7 +25,7 @@ from whence.evaluation.evaluation import VERSION, Evaluation
 from whence.evaluation.judge import LEVEL
 from whence.evaluation.plan import BUDGET, DECIDING, Plan, plan
 from whence.evaluation.run import evaluate
-from whence.explainer import Explainer
+from whence.explainer import Explainer, load
 from whence.explainer.work import Progress
 from whence.report.table.power import too_few
 
@@ -111,7 +111,7 @@ class Recommendation:
 
 
 def recommend(
-    explainer: Explainer,
+    explainer: Any,
     examples: Any,
     *,
     budget: int = BUDGET,
@@ -123,9 +123,10 @@ def recommend(
 ) -> Recommendation:
     """Hold methods against each other on a sample, within a budget of forward passes, and say which one to use.
 
-    `announce` gets the plan before anything is run.
+    `explainer`: an `Explainer`, or what `whence.load` takes. `announce` gets the plan before anything is run.
     """
     given = read(examples)
+    explainer = explainer if isinstance(explainer, Explainer) else load(explainer)
     planned = plan(explainer, given, budget=budget, methods=methods, params=params, seed=seed)
     if announce is not None:
         announce(planned)

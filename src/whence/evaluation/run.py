@@ -18,7 +18,7 @@ from whence.evaluation.notes import Notes
 from whence.evaluation.payload import payload
 from whence.evaluation.portions import GOLD, Portion, portions
 from whence.evaluation.tested import Unreadable, marks_of, tried
-from whence.explainer import Explainer, Explanation
+from whence.explainer import Explainer, Explanation, load
 from whence.explainer.request import Request, requests
 from whence.explainer.verify.testing import Unit
 from whence.explainer.work import Progress, origin
@@ -28,7 +28,7 @@ RANKINGS = 5
 
 
 def evaluate(
-    explainer: Explainer,
+    explainer: Any,
     examples: Any,
     methods: str | Sequence[str] | None = None,
     metrics: str | Sequence[str] | None = None,
@@ -45,6 +45,7 @@ def evaluate(
 ) -> Evaluation:
     """Explain examples by several methods, test every explanation, and say what can be told apart.
 
+    `explainer`: an `Explainer`, or what `whence.load` takes.
     `examples`: a file, a folder of pictures, or a list of texts, pairs, pictures, mappings or `Example`s. `methods`:
     by default all that read one forward and backward pass. `metrics`: by default those of faithfulness and agreement,
     and of plausibility where the examples have rationales or masks. `target`: as `explain` takes it, or "gold", each
@@ -55,6 +56,7 @@ def evaluate(
     if isinstance(rankings, bool) or not isinstance(rankings, int) or rankings < 1:
         raise BadParameter(f"rankings must be a whole number, at least 1. Got {rankings!r}.")
     given = read(examples)
+    explainer = explainer if isinstance(explainer, Explainer) else load(explainer)
     asked = requests(default_methods() if methods is None else methods, params, explainer.fillers)
     wanted = measures(metrics, metric_params, **of_examples(given))
     started = time.perf_counter()

@@ -300,3 +300,11 @@ def test_texts_so_short_that_they_have_fewer_rankings_than_were_asked_for(explai
         cell = next(cell for cell in table.to_dict()["cells"] if cell["method"] == "attcat")
         assert cell["n"] == 6
         assert 0 <= cell["null"]["mean"] <= 1
+
+
+def test_a_model_may_come_by_name():
+    by_name = whence.evaluate("reviews", TEXTS[:2], "gradient", "comprehensiveness")
+    loaded = whence.evaluate(whence.load("reviews"), TEXTS[:2], "gradient", "comprehensiveness")
+    assert by_name.cells == loaded.cells
+    advice = whence.recommend("reviews", TEXTS[:2], budget=200, methods=["gradient"])
+    assert advice.to_dict()["plan"]["given"] == 2
