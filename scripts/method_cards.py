@@ -5,6 +5,7 @@ from __future__ import annotations
 import card_parts as parts
 import method_results
 import method_tables
+import references
 from card_parts import block, facts, page
 
 from whence.core.registry import Entry
@@ -95,18 +96,19 @@ def _measured(name: str) -> str:
 
 
 def _called(entry: Entry) -> list[str]:
-    preset = next(iter(entry.presets), None)
-    given = f', params={{"preset": "{preset}"}}' if preset else ""
-    option = f" --param preset={preset}" if preset else ""
-    return [
-        "## Call it",
-        block(
-            "python",
-            "import whence\n\n"
-            'explainer = whence.load("reviews")  # or a folder, a Hub id, or model + tokenizer\n'
-            f'why = explainer.explain("{parts.TEXT}", method="{entry.name}")\n'
-            "print(why.top(3))"
-            + (f'\n\nas_there = explainer.explain("{parts.TEXT}", method="{entry.name}"{given})' if preset else ""),
-        ),
-        block("sh", f'whence explain "{parts.TEXT}" --method {entry.name}{option}'),
-    ]  # fmt: skip
+    python = (
+        "import whence\n\n"
+        'explainer = whence.load("reviews")  # or a folder, a Hub id, or model + tokenizer\n'
+        f'why = explainer.explain("{parts.TEXT}", method="{entry.name}")\n'
+        "print(why.top(3))"
+    )
+    option = ""
+    if preset := next(iter(entry.presets), None):
+        python += (
+            f"\n\n# As in {references.preset(entry.name, preset)}.\n"
+            f'why = explainer.explain(\n    "{parts.TEXT}",\n    method="{entry.name}",\n'
+            f'    params={{"preset": "{preset}"}},\n)'
+        )
+        option = f" --param preset={preset}"
+    command = f'whence explain "{parts.TEXT}" --method {entry.name}{option}'
+    return ["## Call it", block("python", python), block("sh", command)]

@@ -45,10 +45,13 @@ def index() -> str:
                 [
                     f"[`{entry.name}`]({entry.name}.md)",
                     entry.summary,
-                    entry.facts["cost"],
+                    _passes(entry),
                     "yes" if entry.facts["signed"] else "no",
                     f"{judged['recovered']}/{judged['sentences']}" if judged else "–",
-                    *(method_results.cell(data, entry.name, name) for data, name in columns),
+                    *(
+                        method_results.cell(data, entry.name, name).replace(" [", "<br>[")
+                        for data, name in columns
+                    ),
                 ]
             )
         sections += [f"## {family.capitalize()}", f"{what.capitalize()}.", table(head, body)]
