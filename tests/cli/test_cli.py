@@ -245,6 +245,7 @@ def test_list(run):
     facts = json.loads(out)
     assert {f["name"] for f in facts} >= {"attcat", "rollout", "random"}
     _, out, _ = run("list", "models")
+    assert "whence doctor --model M" in out  # any kind of model, not text classifiers alone
     assert "decoy" in out
 
 

@@ -125,7 +125,9 @@ def models() -> None:
         table.add_row(f"[bold]{name}", what)
     console = Console()
     console.print(table)
-    console.print("\n[dim]Any folder or Hugging Face id of a text classifier can be used as well.")
+    console.print(
+        "\n[dim]A folder or a Hugging Face id can be given as well; whence doctor --model M tries it."
+    )
 
 
 def _facts(entry: Any) -> dict[str, Any]:

@@ -280,9 +280,10 @@ def _nobody(table: Evaluation, n: int) -> str:
         return f"No method can be recommended: {few} Give more examples, or compare fewer methods."
     count = len(table.methods)
     who = f"{table.methods[0]} cannot" if count == 1 else f"None of the {count} methods can"
+    them = "it" if count == 1 else "any of them"
     return (
         f"{who} be told from random explanations in both {both} on these {n} examples: do not rely "
-        "on any of them here, or test on more examples."
+        f"on {them} here, or test on more examples."
     )
 
 

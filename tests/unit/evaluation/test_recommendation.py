@@ -144,6 +144,14 @@ def test_the_rule_of_a_recommendation(p, dear, cheap, method, said):
     assert said in found["sentence"]
 
 
+def test_of_a_single_method_that_fails_the_answer_speaks_of_it_alone():
+    table = table_of({"a": "x", "b": "y", "gain": None, "p": None}, {"only": (1.0, False, 1)})
+    assert decided(table)["sentence"] == (
+        "only cannot be told from random explanations in both comprehensiveness and sufficiency on these 9 examples: "
+        "do not rely on it here, or test on more examples."
+    )
+
+
 def test_each_is_better_by_one_metric():
     gain = {"mean": 0.1, "low": 0.0, "high": 0.2, "n": 9}
     pair = {"a": "dear", "b": "cheap", "gain": gain, "p": 0.01}
