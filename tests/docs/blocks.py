@@ -81,7 +81,9 @@ def commands(block: Block) -> list[Command]:
             number += 1
             text += "\n" + lines[number]
         number += 1
-        text = re.sub(r"\\\n\s*", " ", without_comment(text)).strip()
+        if not _HEREDOC.search(text):
+            text = re.sub(r"\\\n\s*", " ", without_comment(text))
+        text = text.strip()
         if text:
             found.append(Command(text, block.line + first))
     return found
