@@ -8,7 +8,7 @@ export OMP_NUM_THREADS ?= 1
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types imports page page-check unit kernels browser bundle docs site format bench science release oldest newest clean
+.PHONY: help setup demo test lint types imports page page-check unit kernels browser bundle docs site pictures format bench science peers release oldest newest clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -84,6 +84,10 @@ docs: setup ## write the tables and pages that are computed: commands, cards, re
 site: setup ## build the documentation into build/site, with every warning an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
+pictures: setup browser ## photograph the app and draw the maps that docs/ shows
+	$(BIN)/python scripts/screenshots.py
+	$(BIN)/python scripts/make_pictures.py
+
 format: setup ## write the code the way the checks want it
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
@@ -111,6 +115,9 @@ science: setup ## make the table of Jain & Wallace, and that of Transformers; it
 	$(if $(SCIENCE),,$(BIN)/python -m bench.science.tasks)
 	$(if $(SCIENCE),,$(BIN)/python -m bench.science.shapes)
 	$(if $(SCIENCE),,$(BIN)/python -m bench.science.pets)
+
+peers: setup ## hold whence and the libraries like it against one ruler, each in an environment of its own: an hour, and the network
+	$(BIN)/python -m bench.peers $(PEERS)
 
 release: setup ## build wheel and source distribution into dist/, and use them in clean environments: minutes, and the network
 	$(BIN)/python scripts/release_check.py

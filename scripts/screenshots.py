@@ -1,0 +1,95 @@
+"""Photograph the app for docs/images: a real server, a real browser, the built-in models.
+
+    make pictures     # needs Chromium (make browser)
+"""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.error import URLError
+from urllib.parse import quote
+from urllib.request import urlopen
+
+from playwright.sync_api import Page, expect, sync_playwright
+
+PLACE = Path(__file__).resolve().parents[1] / "docs" / "images"
+MODELS = ("reviews", "shapes")
+TEXT = quote("the plot is thin, but the actors are wonderful")
+# Name of the file, link, height: what is photographed after its trust card was asked for.
+SHOTS = (
+    ("app", f"#/explain?model=reviews&text={TEXT}&m=attcat,transformer_attribution", 1010),
+    ("app-picture", "#/explain?model=shapes&picture=shapes:7&target=ring&beside=square&m=generic_attention,transformer_attribution", 1300),
+)  # fmt: skip
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+PATIENCE = 300  # seconds for a start or for a card
+
+
+@contextmanager
+def served() -> Iterator[str]:
+    """Start the app on a free port, and return its address."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    models = [word for name in MODELS for word in ("--model", name)]
+    command = [sys.executable, "-m", "whence", "app", "--no-open", "--port", str(port), *models]
+    address = f"http://127.0.0.1:{port}/"
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+        try:
+            until = time.monotonic() + PATIENCE
+            while not _answers(address):
+                if process.poll() is not None or time.monotonic() > until:
+                    raise SystemExit("whence app did not start.")
+                time.sleep(0.2)
+            yield address
+        finally:
+            process.terminate()
+
+
+def _answers(address: str) -> bool:
+    try:
+        with urlopen(f"{address}api/health", timeout=5):
+            return True
+    except (URLError, ConnectionError, TimeoutError):
+        return False
+
+
+def settled(page: Page) -> None:
+    """Wait until nothing that was asked for is on its way."""
+    expect(page.get_by_role("main").locator(":is(h1, h2)").first).to_be_attached()
+    expect(page.locator("[aria-busy='true']")).to_have_count(0)
+    expect(page.locator("progress")).to_have_count(0)
+
+
+def main() -> None:
+    """Take all pictures."""
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    if chromium is None:
+        raise SystemExit("There is no Chromium: `make browser` installs it.")
+    expect.set_options(timeout=PATIENCE * 1000)
+    with served() as address, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
+        for name, link, height in SHOTS:
+            page = browser.new_page(
+                viewport={"width": 1360, "height": height}, color_scheme="light"
+            )
+            page.goto(address + link)
+            page.get_by_role("button", name="Test it").click()
+            expect(page.get_by_text("Nobody has asked yet")).to_have_count(0)
+            settled(page)
+            page.evaluate("document.activeElement?.blur()")
+            file = PLACE / f"{name}.png"
+            page.screenshot(path=file)
+            print(f"wrote {file}")
+            page.close()
+        browser.close()
+
+
+if __name__ == "__main__":
+    main()
