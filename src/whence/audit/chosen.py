@@ -36,13 +36,18 @@ class Chosen:
         return self.entry.name
 
 
+def place(name: str) -> tuple[int, str]:
+    """Return what experiments are sorted by; those of other people come last."""
+    return ORDER.index(name) if name in ORDER else len(ORDER), name
+
+
 def names(asked: str | Sequence[str] | None, *, can_train: bool, others: bool = False) -> list[str]:
     """Name the experiments that were asked for: by default those that train nothing; with data to train on, all.
 
     With `others`, ready models from other seeds, `seeds` need not train any.
     """
     known = experiment.names()
-    every = sorted(known, key=lambda name: (ORDER.index(name) if name in ORDER else 99, name))
+    every = sorted(known, key=place)
     if asked is None:
         ready = {"seeds"} if others else set()
         return [

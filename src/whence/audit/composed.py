@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from whence.audit.chosen import ORDER
+from whence.audit.chosen import place
 from whence.audit.conclusion import conclude
 from whence.audit.experiments import experiment
 from whence.audit.result import VERSION
@@ -46,7 +46,7 @@ def composed(
     `about`: data, setting, performance, and the site as the conclusion names it, with the rest of the model.
     `why_not`: experiments that failed, and why; of all others it is said that nobody asked for them.
     """
-    found = sorted(experiments, key=lambda one: _place(one["name"]))
+    found = sorted(experiments, key=lambda one: place(one["name"]))
     ran = {one["name"] for one in found}
     not_run = [entry for entry in experiment if entry.name not in ran]
     answer, conclusion = conclude(
@@ -79,10 +79,6 @@ def composed(
         "calls": calls,
         "seconds": seconds,
     }
-
-
-def _place(name: str) -> tuple[int, str]:
-    return ORDER.index(name) if name in ORDER else 99, name
 
 
 def _why_not(trains: bool, can_train: bool) -> str:
