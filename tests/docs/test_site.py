@@ -180,7 +180,7 @@ def test_the_site_opens_and_is_searched_from_disk_without_a_network(site, browse
     page = browser.new_page()
     asked, failed = [], []
     page.on("request", lambda request: asked.append(request.url))
-    page.on("pageerror", failed.append)
+    page.on("pageerror", lambda error: failed.append(str(error)))
     page.goto((site / "reference" / "api.html").as_uri())
     page.locator("input.md-search__input").fill("rollout")
     page.locator(".md-search-result__item").first.wait_for(timeout=20_000)
