@@ -14,6 +14,7 @@ from whence.methods import method
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from tests import galleries, zoo
+from tests.few import FEW
 
 WORKS = "✓"
 TITLES = {
@@ -74,11 +75,13 @@ def cell(architecture: str, entry: Entry) -> str:
 
 
 def _explained(architecture: str, entry: Entry) -> list[whence.Explanation]:
-    explainer = _explainer(architecture)
+    explainer, params = _explainer(architecture), FEW.get(entry.name, {})
     if architecture not in galleries.PICTURES:
-        return explainer.explain(zoo.rows(architecture, lengths=(7, 5)), method=entry.name)
+        rows = zoo.rows(architecture, lengths=(7, 5))
+        return explainer.explain(rows, method=entry.name, params=params)
     pixels = {"pixel_values": galleries.pixels(architecture, 1)}
-    return explainer.explain([pixels], method=entry.name, **galleries.asked(architecture))
+    asked = galleries.asked(architecture)
+    return explainer.explain([pixels], method=entry.name, params=params, **asked)
 
 
 _made: dict[str, whence.Explainer] = {}

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 import whence
 from tests import zoo
+from tests.few import FEW
 from whence.capture import GRADIENTS, NEEDS
 from whence.core.errors import BadMethod, BadParameter
 from whence.methods import is_reader, method
@@ -25,6 +26,13 @@ def case(request):
     return request.param, whence.load(zoo.make(request.param))
 
 
+@pytest.fixture(scope="module")
+def together(case):
+    """Return all methods' explanations that were made in one go, once for each model."""
+    architecture, explainer = case
+    return explainer.explain(zoo.rows(architecture), method=METHODS, params=FEW)
+
+
 def scores(explanations):
     return [explanation.scores for explanation in explanations]
 
@@ -38,10 +46,11 @@ def same(found, wanted):
 def test_batch_equals_singles_in_any_order(case, name):
     architecture, explainer = case
     rows = zoo.rows(architecture, lengths=(9, 4, 6, 9, 5))
-    singles = [explainer.explain(row, method=name).scores for row in rows]
-    same(scores(explainer.explain(rows, method=name)), singles)
-    same(scores(explainer.explain(rows[::-1], method=name)), singles[::-1])
-    same(scores(explainer.explain(rows, method=name, batch_size=2)), singles)
+    how = {"method": name, "params": FEW.get(name, {})}
+    singles = [explainer.explain(row, **how).scores for row in rows]
+    same(scores(explainer.explain(rows, **how)), singles)
+    same(scores(explainer.explain(rows[::-1], **how)), singles[::-1])
+    same(scores(explainer.explain(rows, batch_size=2, **how)), singles)
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -53,9 +62,10 @@ def test_padding_changes_nothing(case, name):
         "input_ids": torch.tensor([row + [pad] * 4]),
         "attention_mask": torch.tensor([[1] * 6 + [0] * 4]),
     }
-    alone = explainer.explain({"input_ids": row}, method=name)
-    same([explainer.explain(padded, method=name).scores], [alone.scores])
-    together = explainer.explain([{"input_ids": row}, *zoo.rows(architecture, (12,))], method=name)
+    how = {"method": name, "params": FEW.get(name, {})}
+    alone = explainer.explain({"input_ids": row}, **how)
+    same([explainer.explain(padded, **how).scores], [alone.scores])
+    together = explainer.explain([{"input_ids": row}, *zoo.rows(architecture, (12,))], **how)
     same([together[0].scores], [alone.scores])
 
 
@@ -68,11 +78,9 @@ def test_deterministic(case, name):
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_sharing_a_trace_changes_nothing(case, name):
+def test_sharing_a_trace_changes_nothing(case, together, name):
     architecture, explainer = case
-    rows = zoo.rows(architecture)
-    together = explainer.explain(rows, method=METHODS)
-    alone = explainer.explain(rows, method=name)
+    alone = explainer.explain(zoo.rows(architecture), method=name, params=FEW.get(name, {}))
     same([one[name].scores for one in together], scores(alone))
 
 

@@ -10,19 +10,12 @@ import torch
 import whence
 from tests import galleries
 from tests.contract.state import assert_unchanged, snapshot
+from tests.few import FEW
 from whence.capture.anatomy.patches import layout
 from whence.core.errors import BadPicture, NotCapturable
 from whence.data.vision.picture import as_patches
 from whence.methods import method
 
-# Enough for a contract; what comes out of many samples is tested on texts.
-FEW = {
-    "lime": {"samples": 40},
-    "kernel_shap": {"samples": 160},
-    "gradient_shap": {"samples": 8},
-    "smoothgrad": {"samples": 8},
-    "integrated_gradients": {"steps": 8},
-}
 NO_MAPS = frozenset({
     "attn_lrp", "cp_lrp", "full_lrp", "grad_x_input", "gradient", "gradient_shap", "integrated_gradients",
     "kernel_shap", "leave_one_out", "lime", "occlusion", "random", "smoothgrad",

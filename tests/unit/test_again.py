@@ -13,11 +13,12 @@ from whence.capture.asking.counted import counted
 from whence.trial import Beside, Dropout, Noise, OtherClass, Padded, Randomised
 
 TEXTS = [
-    "a gripping, beautifully acted film that never quite finds its ending",
+    "a gripping film that never ends",
     "the plot is thin",
-    "I laughed once, and then I looked at my watch for an hour",
+    "I laughed once, and then I left",
 ]
 METHODS = ["attcat", "transformer_attribution", "leave_one_out", "integrated_gradients"]
+FEW = {"integrated_gradients": {"steps": 4}}
 TOGETHER = [Noise(0.05, 3), Randomised(2, 1), Dropout(4), OtherClass()]
 ALONE = [Padded(3), Beside()]
 
@@ -30,7 +31,7 @@ def explainer():
 
 
 def trials(explainer, texts, **options):
-    found = explainer.trials(texts, method=METHODS, **options)
+    found = explainer.trials(texts, method=METHODS, params=FEW, **options)
     return {number: trial for number, trial, _ in found}
 
 
