@@ -22,6 +22,7 @@ from whence.cli import main
 # Never run: they change the machine, ask the network, or are about a checkout (.venv/bin/...).
 LEFT_ALONE = ("git", "make", "npm", "pip", "hf")
 SECONDS = 120  # for a command in a shell
+_REDIRECTED = re.compile(r"([^<>]*[^<>\s]) *([<>]) *([\w./-]+)")
 
 
 def run(text: str) -> tuple[int, str]:
@@ -29,13 +30,18 @@ def run(text: str) -> tuple[int, str]:
     assert not text.startswith("whence app"), (
         "`whence app` stays running: say `<!-- not run: ... -->`"
     )
-    words = _expanded(text)
+    # A command that reads one file or writes one, as most of those with a < or > do, needs no shell for that either.
+    redirected = _REDIRECTED.fullmatch(text)
+    command, way, path = redirected.groups() if redirected else (text, "", "")
+    words = _expanded(command)
     if words[:1] != ["whence"]:
         return _in_bash(text)
     out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in "oe")
+    given = io.StringIO(Path(path).read_text(encoding="utf-8") if way == "<" else "")
     status: object = 0
     with (
         mock.patch.object(sys, "argv", words),
+        mock.patch.object(sys, "stdin", given),
         mock.patch.object(warnings, "showwarning"),
         redirect_stdout(out),
         redirect_stderr(err),
@@ -44,12 +50,18 @@ def run(text: str) -> tuple[int, str]:
             main.run()
         except SystemExit as leave:
             status = leave.code or 0
-    printed = ""
-    for stream in (out, err):
-        stream.flush()
-        printed += stream.buffer.getvalue().decode("utf-8")  # type: ignore[attr-defined]
     assert isinstance(status, int)
-    return status, printed
+    if way == ">":
+        Path(path).write_text(_held(out), encoding="utf-8")
+        return status, _held(err)
+    return status, _held(out) + _held(err)
+
+
+def _held(stream: io.TextIOWrapper) -> str:
+    stream.flush()
+    held = stream.buffer
+    assert isinstance(held, io.BytesIO)
+    return held.getvalue().decode("utf-8")
 
 
 def _expanded(text: str) -> list[str]:

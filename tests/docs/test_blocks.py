@@ -47,6 +47,8 @@ def alone(everything, tmp_path, monkeypatch):
     for name, value in {"COLUMNS": "80", "NO_COLOR": "1", "TERM": "dumb"}.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path / ".cache"))
+    if "datasets" in sys.modules:  # it read the variable when it was imported
+        monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", str(tmp_path / ".cache"))
     connect = socket.socket.connect
 
     def only_here(own, address):
@@ -142,8 +144,11 @@ class Page:
 @pytest.mark.parametrize("name", PAGES)
 def test_the_code_of_a_page_runs(name, alone):
     page = Page(name)
-    for block in blocks(PAGES[name].read_text(encoding="utf-8")):
-        page.do(block)
+    try:
+        for block in blocks(PAGES[name].read_text(encoding="utf-8")):
+            page.do(block)
+    finally:
+        page.names.clear()  # models, tables and what else it holds
 
 
 def test_what_is_not_run_has_a_good_reason():
