@@ -37,8 +37,11 @@ class Command:
 
 
 def pages() -> list[Path]:
-    """Return every page of the documentation that has code blocks."""
-    found = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    """Return every page of the documentation that has code blocks; those of notebooks run as notebooks."""
+    docs = [
+        page for page in sorted((ROOT / "docs").rglob("*.md")) if page.parent.name != "notebooks"
+    ]
+    found = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *docs]
     return [page for page in found if blocks(page.read_text(encoding="utf-8"))]
 
 

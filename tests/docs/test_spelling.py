@@ -38,7 +38,8 @@ def american():
 
 
 def prose(text: str) -> str:
-    """Return a page's text without code, addresses and titles."""
+    """Return a page's text without code, style sheets, addresses and titles."""
+    text = re.sub(r"<style>.*?</style>", "", text, flags=re.S)
     return WRITTEN.sub(lambda match: match["text"] or "", TITLE.sub("", text))
 
 
