@@ -26,6 +26,7 @@ import figures
 import flow_table
 import method_tables
 import metric_tables
+import notebooks
 import precision_tables
 import run_measured
 import run_tables
@@ -71,6 +72,7 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
 FILES: dict[str, Callable[[], str | None]] = {
     "reference/commands.md": command_reference.markdown,
     **cards.PAGES,
+    **notebooks.PAGES,
     **science_pages.PAGES,
     **{
         f"science/evaluation-{name}.svg": partial(evaluation_tables.drawing, name)
