@@ -105,16 +105,18 @@ bench: setup ## measure: explain against the bare forward + backward, and the co
 	$(BIN)/python -m bench.run.throughput
 	$(BIN)/python -m bench.run.wire
 
-# SCIENCE narrows the run, and leaves Transformers out, such as: make science SCIENCE="--only 'sst-*' --seeds 1 --device cpu"
-science: setup ## make the table of Jain & Wallace, and that of Transformers; it wants a GPU, see the README
+# One by one: make science-attcat, science-pets, ... SCIENCE holds options, such as SCIENCE="--limit 2 --device cpu", or for
+# Jain & Wallace: make science-jain_wallace SCIENCE="--only 'sst-*' --seeds 1 --device cpu"
+SCIENCES := truth shapes evaluation attcat eraser pets compare transformers tasks
+science: science-jain_wallace $(SCIENCES:%=science-%) docs ## make all results of docs/science again; it wants a GPU, and hours
+
+science-jain_wallace: setup
 	$(BIN)/python -m bench.science.jain_wallace.prepare
 	$(BIN)/python -m bench.science.jain_wallace.run $(SCIENCE)
 	$(BIN)/python -m bench.science.jain_wallace.table --cells build/science/jain_wallace/cells
-	$(if $(SCIENCE),,$(BIN)/python -m bench.science.transformers)
-	$(if $(SCIENCE),,$(BIN)/python -m bench.science.compare)
-	$(if $(SCIENCE),,$(BIN)/python -m bench.science.tasks)
-	$(if $(SCIENCE),,$(BIN)/python -m bench.science.shapes)
-	$(if $(SCIENCE),,$(BIN)/python -m bench.science.pets)
+
+$(SCIENCES:%=science-%): science-%: setup
+	$(BIN)/python -m bench.science.$* $(SCIENCE)
 
 peers: setup ## hold whence and the libraries like it against one ruler, each in an environment of its own: an hour, and the network
 	$(BIN)/python -m bench.peers $(PEERS)

@@ -1,4 +1,4 @@
-"""The tables and drawings of docs/science/evaluation.md, made from what bench/tables.py found."""
+"""The tables and drawings of docs/science/evaluation.md, made from what bench.science.evaluation found."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from whence.report.table.plot import plot
 
 RESULTS = Path(__file__).resolve().parents[1] / "bench" / "results"
 NAMES = ("sst2", "movies")
-LEFT_OUT = "left out: "  # as bench/tables.py begins the reason
+LEFT_OUT = "left out: "  # as bench.science.evaluation begins the reason
 # One panel for each kind of question; all of them together would fill a wall.
 DRAWN = (
     *("comprehensiveness", "sufficiency", "loo_correlation", "auprc"),
@@ -36,7 +36,7 @@ def markdown(name: str) -> str:
     """Return everything that the page says about one table."""
     found = _result(name)
     if found is None:
-        return f"*Not computed yet: run `python bench/tables.py {name}`.*"
+        return f"*Not computed yet: run `python -m bench.science.evaluation {name}`.*"
     return "\n\n".join(
         [
             _headline(found),
@@ -135,9 +135,11 @@ def _without_left_out(found: Mapping[str, Any]) -> dict[str, Any]:
 
 def _provenance(name: str, found: Mapping[str, Any]) -> str:
     made, data, model = found["provenance"], found["data"], found["model"]
+    # Those without a commit were made before there was one command for all tables.
+    earlier = "" if "commit" in made else "an earlier form of "
     return (
-        f"Made by `python bench/tables.py {name}`, seed {found['setting']['seed']}, with whence {made['whence']} "
-        f"(source {made['source']}), torch {made['torch']}, transformers {made['transformers']}, "
+        f"Made by {earlier}`python -m bench.science.evaluation {name}`, seed {found['setting']['seed']}, with whence "
+        f"{made['whence']} (source {made['source']}), torch {made['torch']}, transformers {made['transformers']}, "
         f"numpy {made['numpy']}, {made['dtype']} on {made['device']} ({made['machine']}). "
         f"Model {model['fingerprint']}; data `{data['file']}`, SHA-256 {data['sha256']}, {data['sample']}. "
         f"All figures in full: `bench/results/table-{name}.json`."

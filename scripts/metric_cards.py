@@ -27,7 +27,7 @@ NULLS = {
 FOUND = (
     ("table-sst2", None, "SST-2"),
     ("table-movies", None, "Movies"),
-    ("pets", "readers", "photographs of cats and dogs"),
+    ("pets", "predicted", "photographs of cats and dogs"),
 )
 PAGES = {
     "SST-2": "../science/evaluation.md",

@@ -32,7 +32,7 @@ PARTS = ("predicted", "gold", *COLLAGES)
 LEFT_OUT = ("max_flow", "random")
 # Up to 2,048 forward passes for each map, and every collage has two.
 DEAR = ("kernel_shap", "lime")
-FEW = 150  # photographs for methods that ask the model hundreds of times about each
+FEW = 250  # photographs for methods that ask the model hundreds of times about each
 PAIRS = 100
 PERTURBATION = ("positive_perturbation", "negative_perturbation")
 EVERY = (*PERTURBATION, "segmentation", "pointing_game", "insertion", "deletion")

@@ -1,9 +1,11 @@
 """docs/science/pets.md, from what bench.science.pets kept."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
-Facts = Mapping[str, Any]
+from bench.science.rows import ROOT, Facts
+from bench.science.shown import made, named, table
+
+PAGE = ROOT / "docs" / "science" / "pets.md"
 
 INTRO = """# Cats and dogs
 
@@ -11,7 +13,8 @@ The two tables of Chefer, Gur & Wolf ([CVPR 2021](https://arxiv.org/abs/2012.098
 segmentation, on photographs with masks (Oxford-IIIT Pet) and a small ViT that tells cats from dogs; then collages
 of one cat and one dog, where the map of each class must fall on its own animal. Figures are percentages with their
 95% bootstrap interval over the photographs; `random` is what random rankings of the patches get on the same
-photographs. Written by `python -m bench.science.pets` from `bench/results/pets.json`.
+photographs. Written by `python -m bench.science.pets`
+(`make science-pets`) from `bench/results/pets.json`; it wants a GPU.
 """
 
 # Table 1 and Table 2 of the paper, in percent: ViT-B/16 on ImageNet.
@@ -51,7 +54,7 @@ DIFFERENT = """
   lowers n; scaled as the authors scale it, it is 0 / 0 all over.
 - `full_lrp` and `partial_lrp` divide by sums that nearly cancel, and are computed in float32 here;
   [conventions](../concepts/conventions.md) says how far that carries.
-{LRP}- `max_flow` is left out: n maximum flows over 8 layers of 257 tokens take minutes for each photograph.
+- `max_flow` is left out: n maximum flows over 8 layers of 257 tokens take minutes for each photograph.
 """
 
 
@@ -59,8 +62,9 @@ COLLAGES = """A cat beside a dog, from photographs that the model is right about
 the share on the right animal among what falls on either, how often it is more than half, and the
 share of the whole map. A method that knows no class gets 50% over both. There are two ways to make
 such a picture. Squeezing was tried first; as it deforms the animals and the model then takes most
-pictures for dogs, cutting was tried next, with higher shares. It was chosen after its results were
-seen, on some of the same photographs: neither table is a test of a choice made beforehand."""
+pictures for dogs, cutting was tried next, and gave higher shares to methods that tell the classes apart. It
+was chosen after its results were seen, on some of the same photographs: neither table is a test of a choice
+made beforehand. Both were since made again, on more pictures."""
 MANNERS = {
     "squeezed": "Squeezed to half of the width.",
     "collages": "Cut: of each photograph the half with most of the animal.",
@@ -76,12 +80,6 @@ def percent(one: Facts | None, n: int | None = None) -> str:
     return f"{100 * one['mean']:.1f}{ends}{own}"
 
 
-def table(heads: Sequence[str], rows: Iterator[Sequence[str]]) -> list[str]:
-    """Write a table."""
-    lines = [f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}"]
-    return [*lines, *(f"| {' | '.join(row)} |" for row in rows), ""]
-
-
 def cells(part: Facts, metric: str) -> dict[str, Facts]:
     """Return the cells of one metric by method, what random explanations get among them."""
     found = {one["method"]: one for one in part["cells"] if one["metric"] == metric}
@@ -95,7 +93,7 @@ def perturbation(part: Facts, gold: Facts | None) -> Iterator[Sequence[str]]:
     columns = [cells(one, name) for name in names for one in (part, gold) if one is not None]
     n = part["examples"]["explained"]
     for method in columns[0]:
-        own = [percent(column.get(method), n) for column in columns]
+        own = [percent(column[method], n) if method in column else "–" for column in columns]
         paper = PAPER.get(method, (None,) * 7)[: 4 if gold else 3 : 1 if gold else 2]
         theirs = ["–" if one is None else f"{one:g}" for one in paper]
         yield [_code(method), *(_beside(*both) for both in zip(own, theirs, strict=True))]
@@ -135,76 +133,52 @@ def collaged(part: Facts) -> Iterator[Sequence[str]]:
         yield [_code(method), *(percent(own[name], part["pairs"]) for name in shown)]
 
 
-def about(part: Facts, what: str) -> str:
-    """Say what a part was made of and with."""
-    data, made = part["data"], part["provenance"]
-    later = [
-        f" `{name}` was made anew on {how['machine']}, with torch {how['torch']}."
-        for name, how in part.get("anew", {}).items()
-    ]
-    return (
-        f"{what}: {part['examples']['explained']} of {data['photographs']} photographs, drawn with seed 0; "
-        f"{part['calls']['forward']:,} forward passes, {part['seconds']:.0f} s on {made['machine']}, {made['dtype']}."
-        + "".join(later)
-    )
-
-
-def _about_lrp(readers: Facts) -> str:
-    """Say so where full LRP was measured by its default, and not by the authors' setting for pictures."""
-    own = next(one for one in readers["methods"] if one["method"] == "full_lrp")
-    if own["params"].get("positions"):
-        return ""
-    return (
-        "- `full_lrp` has the default setting in the first two tables, in which what is added to patches for their "
-        "place\n  takes no share of the relevance; the authors' setting (`preset=chefer_vit`), which the cut "
-        "collages have, lets it.\n"
-    )
+def about(part: Facts) -> str:
+    """Say of what a part was made, and with how much."""
+    counts = {one["method"]: one["explained"] for one in part["methods"]}
+    most = max(counts.values())
+    fewer = sorted({n for n in counts.values() if n < most}, reverse=True)
+    said = f"{most} of {part['data']['photographs']} photographs"
+    for n in fewer:
+        names = named(name for name, own in counts.items() if own == n)
+        said += f"; {names}, which ask the model again and again, on {n}, drawn with seed 0"
+    return f"{said}. The model is wrong about {part['wrong']} of them."
 
 
 def markdown(kept: Facts) -> str:
     """Return the page."""
-    if "readers" not in kept:
+    if "predicted" not in kept:
         return f"{INTRO}\nNo results yet.\n"
-    readers, gold, askers = (kept.get(name) for name in ("readers", "gold", "askers"))
-    model, software = readers["model"], readers["provenance"]
+    found, gold = kept["predicted"], kept.get("gold")
     heads = HEADS if gold else HEADS[::2]
+    removed = found["setting"]["remove"]
     lines = [
         INTRO,
-        f"{model['name']}, a {model['class']} ({model['fingerprint']}); whence {software['whence']}, "
-        f"torch {software['torch']}, transformers {software['transformers']}.",
+        about(found),
+        "",
+        f"Made with {made(found)}",
         "",
         "## Perturbation: area under the accuracy",
         "",
         "Black pixels, the lowest first (neg.) or the highest first (pos.); the map explains the predicted class, or "
-        "the one that people named (target).",
+        "the one that people named (target), which was tested for methods that read one pass.",
         "",
-        about(readers, "Methods that read one pass"),
+        *table(["method", *heads], perturbation(found, gold)),
+        "## Segmentation",
         "",
-        *table(["method", *heads], perturbation(readers, gold)),
+        *table(["method", *(name for _, name in SEGMENTED)], plain(found, SEGMENTED, 4)),
+        "## Pointing, insertion, deletion",
+        "",
+        f"Insertion and deletion take patches away, not pixels, and put the photograph's {removed} colour in their "
+        "place; the area under the predicted class's probability.",
+        "",
+        *table(["method", *(name for _, name in POINTED)], plain(found, POINTED, 0)),
+        *("## Collages", "", COLLAGES, ""),
     ]
-    if askers:
-        lines += [about(askers, "Methods that ask the model again"), ""]
-        lines += table(["method", *HEADS[::2]], perturbation(askers, None))
-    lines += ["## Segmentation", ""]
-    names = [name for _, name in SEGMENTED]
-    lines += table(["method", *names], plain(readers, SEGMENTED, 4))
-    if askers:
-        lines += table(["method", *names], plain(askers, SEGMENTED, 4))
-    lines += ["## Pointing, insertion, deletion", ""]
-    lines += [
-        "Insertion and deletion take patches away, not pixels, and put the photograph's "
-        f"{readers['setting']['remove']} colour in their place; the area under the predicted class's probability.",
-        "",
-    ]
-    names = [name for _, name in POINTED]
-    lines += table(["method", *names], plain(readers, POINTED, 0))
-    if askers:
-        lines += table(["method", *names], plain(askers, POINTED, 0))
-    lines += ["## Collages", "", COLLAGES, ""]
     for name, manner in MANNERS.items():
         if name in kept:
             lines += _collages(kept[name], manner)
-    return "\n".join(lines).rstrip() + "\n" + DIFFERENT.replace("{LRP}", _about_lrp(readers))
+    return "\n".join(lines).rstrip() + "\n" + DIFFERENT
 
 
 def _collages(part: Facts, manner: str) -> list[str]:
@@ -215,7 +189,7 @@ def _collages(part: Facts, manner: str) -> list[str]:
     return [
         f"**{manner}** {part['pairs']} pictures, of which the model calls {part['said_cat']} a cat. Left out: "
         f"{without}. The masks cover {100 * area['cat']:.0f}% (cat) and {100 * area['dog']:.0f}% (dog) of a picture. "
-        f"{part['seconds']:.0f} s on {part['provenance']['machine']}, torch {part['provenance']['torch']}.",
+        f"Made on {part['provenance']['machine']}, torch {part['provenance']['torch']}.",
         "",
         *table(["method", *heads], collaged(part)),
     ]

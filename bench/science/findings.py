@@ -1,0 +1,218 @@
+"""docs/science/README.md, and the table of the README: what all results together say, by rule.
+
+No figure and no name of a method is typed here: both come out of bench/results, so that other results make other
+sentences. `make docs` writes both.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from statistics import mean
+from typing import Any
+
+from bench.science.arenas import (
+    PEOPLE,
+    PIXELS,
+    REMOVE,
+    RESULTS,
+    TESTS,
+    alike,
+    failed,
+    family,
+    kept,
+    orders,
+    overall,
+    ranks,
+    sentences,
+    there,
+    truth,
+)
+from bench.science.shown import cells, chance, figure, leaders, led, named, table
+from bench.science.sources import CANNOT, INTRO, PAGES, SURE, sources
+
+from whence.methods import is_reader, method
+
+WEAK = 0.5  # a rank correlation below this says little about the other order
+
+
+def statements() -> list[str]:
+    """Say what the results say, by rule."""
+    places, every = overall(), orders()
+    best = list(places)[:3]
+    passes = [name for name in places if is_reader(method.get(name))]
+    always = [name for name in places if not failed(name)]
+    lost = {name: own for name in places if (own := failed(name))}
+    lines = [
+        "**Who leads.** "
+        + " ".join(
+            f"On {name}, by {one.metric}, {led(one.found, one.metric)}."
+            for name, one in REMOVE.items()
+        )
+        + f" Over the four columns below, {named(best)} have the best mean rank of {len(places)} methods "
+        f"({', '.join(f'{places[name]:.1f}' for name in best)}); of those that read one pass, {named(passes[:3])}.",
+        f"**Against chance.** {len(always)} of {len(places)} methods beat random rankings in each of {len(TESTS)} "
+        f"tests ({', '.join(f'{one.metric} on {one.data}' for one in TESTS)}): {named(always)}. The others could not "
+        "be told from them at least once: "
+        + "; ".join(f"`{name}` by {', '.join(own)}" for name, own in lost.items()) + ".",
+        "**Families.** Mean ranks, by family: " + ", ".join(
+            f"{name} {own:.1f}" for name, own in sorted(_families(places).items(), key=lambda item: item[1])
+        ) + ". Attention alone: " + _attention() + ".",
+    ]  # fmt: skip
+    texts, pets = every["SST-2"], every["photographs"]
+    pairs = {
+        "SST-2 and Movies": alike(texts, every["Movies"]),
+        "SST-2 and photographs": alike(texts, pets),
+        "Movies and photographs": alike(every["Movies"], pets),
+        "truth and SST-2": alike(every["truth"], texts),
+    }
+    said = ", ".join(f"{name} {rho:.2f}" for name, (rho, _) in pairs.items())
+    lines.append(
+        f"**Does it carry over?** Spearman's correlation between the orders of the {len(places)} methods: {said}. "
+        "What is faithful for one model is a good guess for another, and no more: "
+        "`whence recommend` tests it on yours."
+    )
+    people = {name: alike(REMOVE[name].gains, one.gains) for name, one in PEOPLE.items()}
+    first = {
+        name: max(one.gains, key=lambda who, own=one.gains: own[who])
+        for name, one in PEOPLE.items()
+    }  # type: ignore[misc]
+    where = {name: ranks(REMOVE[name].gains) for name in PEOPLE}
+    lines.append(
+        f"**{_people(rho for rho, _ in people.values())}** "
+        + " ".join(
+            f"On {name} `{first[name]}` agrees best with people ({PEOPLE[name].metric}) and is number "
+            f"{where[name][first[name]]:.0f} of {people[name][1]} by {REMOVE[name].metric}; the two orders of "
+            f"methods correlate by {people[name][0]:.2f}."
+            for name in PEOPLE
+        )
+    )
+    patches = REMOVE["photographs"]
+    rho, count = alike(patches.gains, PIXELS.gains)
+    surprise = (
+        "What surprised us: the way of removal decides" if rho < WEAK else "The way of removal"
+    )
+    lines.append(
+        f"**{surprise}.** On the same photographs, {patches.metric} (patches, replaced by the mean colour; "
+        f"probability) and {PIXELS.metric} (pixels, black; accuracy) put {count} methods into orders that correlate "
+        f"by {rho:.2f}: by the one {led(patches.found, patches.metric)}, by the other "
+        f"{led(PIXELS.found, PIXELS.metric)}."
+    )
+    return lines
+
+
+def _people(found: Iterable[float]) -> str:
+    weak = all(rho < WEAK for rho in found)
+    return "What people like is not what the model used." if weak else "Agreement with people."
+
+
+def _families(places: Mapping[str, float]) -> dict[str, float]:
+    own: dict[str, list[float]] = {}
+    for name, place in places.items():
+        own.setdefault(family(name), []).append(place)
+    return {name: mean(each) for name, each in own.items()}
+
+
+def _attention() -> str:
+    """Say how far the attention of the last layer beats chance."""
+    said = []
+    for name, one in REMOVE.items():
+        cell, null = cells(one.found, one.metric)["raw_attention"], chance(one.found, one.metric)
+        said.append(f"{figure(cell)} on {name}, chance {figure(null)}")
+    removed, deleted = REMOVE["SST-2"].metric, REMOVE["photographs"].metric
+    return f"`raw_attention` gets {removed} {said[0]}; {said[1]}; and {deleted} {said[2]}"
+
+
+def _row(name: str, places: Mapping[str, float] | None) -> list[str]:
+    found = [f"`{name}`", family(name)]
+    for one in REMOVE.values():
+        cell = cells(one.found, one.metric).get(name)
+        most = max(own["n"] for own in cells(one.found, one.metric).values())
+        if not cell or cell["mean"] is None:
+            found.append("not tested")
+            continue
+        said = figure(cell["gain"], most)
+        said = f"**{said}**" if name in leaders(one.found, one.metric) else said
+        found.append(said if cell["beats_random"] else f"{said} °")
+    found.append(f"{truth()[name]} of {sentences()}")
+    if places is not None:
+        found.append(f"{places[name]:.1f}" if name in places else "–")
+    return found
+
+
+def _heads() -> list[str]:
+    said = [
+        f"{name}<br>{one.metric}, n = {max(c['n'] for c in cells(one.found, one.metric).values())}"
+        for name, one in REMOVE.items()
+    ]
+    return ["method", "family", *said, "[truth](truth.md)<br>recovered"]
+
+
+def markdown() -> str | None:
+    """Return the page."""
+    if not there():
+        return None
+    places = overall()
+    rest = [name for name in truth() if name not in places]
+    by_chance = sum(kept("truth.json")["chance"].values())
+    return "\n".join(
+        [
+            INTRO,
+            *(f"- {line}" for line in statements()),
+            "",
+            "## The methods, side by side",
+            "",
+            "Gain over random rankings of the same examples, with its 95% interval: more is better in every column, "
+            "and 0 is chance. **Bold**: not to be told from the best, of methods with at least a third of the "
+            "examples. °: not to be told from chance. The last column is the mean of a method's four ranks, a "
+            "summary and no test. Random scores would recover "
+            f"{by_chance:.1f} of {sentences()} sentences.",
+            "",
+            *table([*_heads(), "mean rank"], (_row(name, places) for name in (*places, *rest))),
+            SURE,
+            CANNOT,
+            "## Every result, and its command",
+            "",
+            PAGES,
+            *table(["page", "command", "examples", "made with"], sources(RESULTS)),
+        ]
+    ).rstrip() + "\n"  # fmt: skip
+
+
+def readme() -> str:
+    """Return the table of the README: the best of each family, attention alone, and chance."""
+    if not there():
+        return "*Not computed yet: run `make science`.*"
+    places = overall()
+    best: dict[str, str] = {}
+    for name in places:
+        best.setdefault(family(name), name)
+    chosen = sorted({*best.values(), "raw_attention"}, key=lambda name: places[name])
+    heads: Sequence[Any] = [
+        "the best of each family, and attention alone",
+        *(f"{name}, {one.metric} {'↓' if one.metric == 'deletion' else '↑'}" for name, one in REMOVE.items()),
+        "truth ↑",
+    ]  # fmt: skip
+    rows = []
+    most = [max(c["n"] for c in cells(one.found, one.metric).values()) for one in REMOVE.values()]
+    for name in chosen:
+        own = [cells(one.found, one.metric)[name] for one in REMOVE.values()]
+        marks = [name in leaders(one.found, one.metric) for one in REMOVE.values()]
+        said = [figure(cell, most[at], 2) for at, cell in enumerate(own)]
+        bold = [f"**{text}**" if best else text for text, best in zip(said, marks, strict=True)]
+        rows.append([f"`{name}`, {family(name)}", *bold, f"{truth()[name]} of {sentences()}"])
+    nulls = [chance(one.found, one.metric) for one in REMOVE.values()]
+    by_chance = sum(kept("truth.json")["chance"].values())
+    rows.append(
+        [
+            "*random rankings*",
+            *(figure(one, digits=2) for one in nulls),
+            f"{by_chance:.1f} of {sentences()}",
+        ]
+    )
+    always = [name for name in places if not failed(name)]
+    return "\n".join(
+        [
+            *table(heads, rows),
+            f"**Bold**: not to be told from the best of all {len(places)}. {len(always)} of them beat random "
+            f"rankings in each of {len(TESTS)} tests of faithfulness. Small models, two kinds of text and one of "
+            "picture.",
+        ]
+    )
