@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bench.science.attcat_page import PAGE, markdown
-from bench.science.many import RESULTS, Job, askers, ordered, parser, presets, readers, run
+from bench.science.many import Job, askers, ordered, presets, readers, run
+from bench.science.options import RESULTS, parser
 from bench.science.rows import evaluated, read, rounded, sha256
 
 from whence.core.io import write_text

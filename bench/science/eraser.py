@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 from bench.science.eraser_page import PAGE, markdown
-from bench.science.many import RESULTS, Job, askers, ordered, parser, presets, readers, run
+from bench.science.many import Job, askers, ordered, presets, readers, run
+from bench.science.options import RESULTS, parser
 from bench.science.rows import Row, evaluated, read, rounded, sha256
 
 from whence.core.io import write_text

@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bench.science.many import Job, ordered, parser, run
+from bench.science.many import Job, ordered, run
+from bench.science.options import parser
 from bench.science.rows import Facts, evaluated, read, sha256
 
 from whence.core.io import write_text

@@ -6,11 +6,9 @@ it is done; the same command goes on where the last one stopped, with the same c
 of the lines what `whence.evaluate` makes of trials, by the same functions.
 """
 
-import argparse
 import hashlib
 import json
 import multiprocessing
-import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from bench.science.rows import ROOT, SEED, Facts, Row, made_by, read
+from bench.science.rows import SEED, Facts, Row, made_by, read
 
 import whence
 from whence.data.sets.digest import given_digest
@@ -35,10 +33,6 @@ from whence.run.plan import Manner, Plan
 from whence.run.settings import settled
 from whence.run.task import Item, Task
 from whence.run.worker import Worker
-
-SHARED = Path(os.environ.get("WHENCE_SHARED", ROOT.parent / "shared"))
-RESULTS = ROOT / "bench" / "results"
-WORK = ROOT / "build" / "science"  # where rows are kept; outside of git
 
 # What else is kept of an example's explanations, made of their rows.
 Hook = Callable[[Example, Sequence[Row]], Any]
@@ -279,26 +273,3 @@ def _compared(job: Job, made: Sequence[Row]) -> dict[str, Any] | None:
     found = {name: each[0].tolist() for name, each in alike._found.items()}
     random = {name: float(each[0]) for name, each in alike._random.items()}
     return {"names": names, "found": found, "random": random}
-
-
-def parser(doc: str | None, names: Sequence[str]) -> argparse.ArgumentParser:
-    """Return the options that all protocols have."""
-    found = argparse.ArgumentParser(description=(doc or "").splitlines()[0])
-    found.add_argument("names", nargs="*", metavar="NAME", help=", ".join(names))
-    found.add_argument("--shared", type=Path, default=SHARED, help="the folder of models and data")
-    found.add_argument(
-        "--rows", type=Path, default=WORK, help="the folder of rows, which is gone on with"
-    )
-    found.add_argument("--out", type=Path, default=RESULTS, help="the folder of results")
-    found.add_argument("--device")
-    found.add_argument("--workers", type=int, default=1, help="processes that share the device")
-    found.add_argument("--seconds", type=float, default=float("inf"), help="for each job")
-    found.add_argument("--limit", type=int, help="examples, at most")
-    found.add_argument(
-        "--rows-only", action="store_true", help="make rows, and nothing of them yet"
-    )
-    found.add_argument(
-        "--gather", action="store_true", help="make results of the rows that are there"
-    )
-    found.add_argument("--page", action="store_true", help="write the page alone")
-    return found

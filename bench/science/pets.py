@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from bench.science.many import RESULTS, Job, askers, loaded, ordered, parser, presets, readers, run
+from bench.science.many import Job, askers, loaded, ordered, presets, readers, run
+from bench.science.options import RESULTS, parser
 from bench.science.pets_collages import collages
 from bench.science.pets_page import PAGE, markdown
 from bench.science.rows import evaluated, made_by, read, rounded, sha256
