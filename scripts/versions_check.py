@@ -42,7 +42,10 @@ SELECTION = (
     "tests/unit/test_source_address.py",  # fsspec
     "tests/unit/test_hub.py",  # datasets
     "tests/unit/test_widget.py",  # anywidget
-    "tests/faults/test_ray.py",  # ray
+    # ray; but for the test in which a node is lost: with two nodes on one machine, the driver may belong to that one.
+    "tests/faults/test_ray.py::test_serial_processes_and_ray_give_the_same_rows",
+    "tests/faults/test_ray.py::test_a_model_that_cannot_be_loaded_on_a_node_is_the_workers_own_error",
+    "tests/faults/test_ray.py::test_a_cluster_that_is_not_there_is_said_at_once",
 )
 
 

@@ -27,3 +27,13 @@ def shared() -> Path:
 def golden() -> Path:
     """Return the folder of the authors' own figures."""
     return ROOT / "tests" / "parity" / "golden"
+
+
+@pytest.fixture(scope="session")
+def warm():
+    """Return what starts real processes of whence at once; tests that use it are of the group "app", and share one."""
+    from tests.warm import Warm
+
+    found = Warm()
+    yield found
+    found.close()

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager
+from functools import partial
 
 import httpx
 import pytest
@@ -14,16 +15,26 @@ import pytest
 from whence.cli import app
 from whence.models.catalogue import BUILTIN
 
+pytestmark = pytest.mark.xdist_group("app")
 TEXT = "the plot is thin, but the actors are wonderful"
 
 
+def cold(*arguments):
+    """Start a process as a shell would, with all that Python takes to start."""
+    command = [sys.executable, "-m", "whence", *map(str, arguments)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+@pytest.fixture
+def running(warm):
+    """Return a function that starts the app at once."""
+    return partial(_running, warm.start)
+
+
 @contextmanager
-def running(*arguments):
+def _running(start, *arguments):
     """Start the app and wait until it answers; yields the process, the address it printed and a client."""
-    command = [sys.executable, "-m", "whence", "app", "--no-open", *map(str, arguments)]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
+    with start("app", "--no-open", *arguments) as process:
         try:
             line = process.stdout.readline()
             found = re.fullmatch(r"whence is at (http://\S+)\n", line)
@@ -55,7 +66,7 @@ def stopped(process):
 
 
 def test_without_arguments_it_opens_on_an_example():
-    with running("--port", 0) as (process, address, client):
+    with _running(cold, "--port", 0) as (process, address, client):
         assert re.fullmatch(r"http://127\.0\.0\.1:\d+/", address)
         session = client.get("/api/session").json()
         assert [model["id"] for model in session["models"]] == list(BUILTIN)
@@ -71,7 +82,7 @@ def test_without_arguments_it_opens_on_an_example():
     assert seconds < 10
 
 
-def test_ctrl_c_ends_it_also_while_a_job_runs_and_is_watched():
+def test_ctrl_c_ends_it_also_while_a_job_runs_and_is_watched(running):
     with running("--port", 0, "--model", "reviews") as (process, _, client):
         body = {
             "input": {"model": "reviews", "text": f"{TEXT} " * 5},
@@ -89,7 +100,7 @@ def test_ctrl_c_ends_it_also_while_a_job_runs_and_is_watched():
     assert seconds < 10  # one second for connections, one for the thread, and a slow machine
 
 
-def test_after_a_kill_a_new_start_is_told_from_the_old_one():
+def test_after_a_kill_a_new_start_is_told_from_the_old_one(running):
     with running("--model", "reviews") as (process, address, client):
         before = client.get("/api/health").json()["started"]
         process.kill()
@@ -130,7 +141,7 @@ def test_a_host_that_is_not_there(run):
     assert "There is no host 'no.such.host.invalid'" in err
 
 
-def test_beyond_this_machine_a_token_is_asked_for():
+def test_beyond_this_machine_a_token_is_asked_for(running):
     with running("--port", 0, "--host", "0.0.0.0", "--model", "reviews") as (process, address, _):
         token = re.fullmatch(r"http://[^/]+/\?token=([\w-]{32})", address)[1]
         port = address.split("/")[2].rpartition(":")[2]
@@ -153,7 +164,7 @@ def test_what_cannot_be_read_is_said_before_anything_is_served(run, tmp_path):
     assert (status, out) == (41, "")
 
 
-def test_two_models_open_the_comparison():
+def test_two_models_open_the_comparison(running):
     with running("--port", 0, "--compare", "reviews-base", "reviews") as (_, address, client):
         assert re.fullmatch(r"http://127\.0\.0\.1:\d+/#/compare", address)
         assert client.get("/api/session").json()["compare"] == ["reviews-base", "reviews"]
@@ -166,27 +177,17 @@ def test_an_option_is_no_model(run, asked):
     assert "'--no-open' is an option and no model" in err
 
 
-def test_a_model_that_cannot_be_loaded_ends_it(tmp_path):
-    command = [
-        sys.executable,
-        "-m",
-        "whence",
-        "app",
-        "--no-open",
-        "--port",
-        "0",
-        "--model",
-        tmp_path,
-    ]
-    found = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+def test_a_model_that_cannot_be_loaded_ends_it(warm, tmp_path):
+    with warm.start("app", "--no-open", "--port", 0, "--model", tmp_path) as found:
+        out, err = found.communicate()
     assert found.returncode == 30
-    assert found.stderr.count("\n") == 1
-    assert found.stderr.startswith("whence: ")
-    assert str(tmp_path) in found.stderr
-    assert "has stopped" not in found.stdout
+    assert err.count("\n") == 1
+    assert err.startswith("whence: ")
+    assert str(tmp_path) in err
+    assert "has stopped" not in out
 
 
-def test_a_model_that_cannot_be_loaded_is_named_where_there_are_others(tmp_path):
+def test_a_model_that_cannot_be_loaded_is_named_where_there_are_others(running, tmp_path):
     both = ("--model", tmp_path, "--model", "reviews")
     with running("--port", 0, *both) as (process, _, client):
         line = process.stderr.readline()  # as soon as it fails, while the others are served

@@ -12,23 +12,34 @@ import pytest
 
 from tests import zoo
 from tests.cli.conftest import interrupted
+from tests.warm import CLOSED
 from whence import __version__
 from whence.cli.answer import answering
 from whence.core.errors import all_errors
 
 TEXT = "a gripping, beautifully acted film"
+real = pytest.mark.xdist_group("app")  # those that start processes share one that starts them
 
 
-def process(*arguments, stdin=None, **environment):
-    """Run `python -m whence` as a shell would."""
-    return subprocess.run(
-        [sys.executable, "-m", "whence", *arguments],
-        input=stdin, capture_output=True, text=True, check=False, env={**os.environ, **environment}, timeout=120,
-    )  # fmt: skip
+def ended(process):
+    """Return the status of a process, and what it said."""
+    with process:
+        out, err = process.communicate()
+    return process.returncode, out, err
+
+
+def piped(given):
+    """Return a stream that bytes can be read from."""
+    read, write = os.pipe()
+    os.write(write, given)
+    os.close(write)
+    return read
 
 
 def test_explain_in_a_real_process():
-    done = process("explain", TEXT)
+    """As a shell would start it; the others below are forks of a process that has imported everything."""
+    command = [sys.executable, "-m", "whence", "explain", TEXT]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stderr
     assert "positive" in done.stdout
     assert "beautifully" in done.stdout
@@ -69,9 +80,11 @@ def test_json(run):
     assert loo["passes"] == {"forward": 1 + len(payload["tokens"]), "backward": 0}
 
 
-def test_standard_input():
-    done = process("explain", "-", "--json", stdin=TEXT + "\n")
-    assert json.loads(done.stdout)["input"]["text"] == TEXT
+@real
+def test_standard_input(warm):
+    started = warm.start("explain", "-", "--json", stdin=piped(f"{TEXT}\n".encode()))
+    _, out, _ = ended(started)
+    assert json.loads(out)["input"]["text"] == TEXT
 
 
 def test_pair_target_param_top(run):
@@ -177,10 +190,11 @@ def test_bad_input_is_one_line_with_its_own_status(
     assert f"docs/errors/{code}.md" in err
 
 
-def test_bad_input_in_a_real_process_leaves_nothing(tmp_path):
-    done = process("explain", "  ", "--html", str(tmp_path / "why.html"))
-    assert done.returncode == 10
-    assert done.stderr.count("\n") == 1
+@real
+def test_bad_input_in_a_real_process_leaves_nothing(warm, tmp_path):
+    status, _, err = ended(warm.start("explain", "  ", "--html", tmp_path / "why.html"))
+    assert status == 10
+    assert err.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
 
 
@@ -224,10 +238,12 @@ def test_an_internal_error_is_one_line_and_asks_to_be_reported(run, monkeypatch)
         run("explain", TEXT)
 
 
-def test_a_reader_that_goes_away_is_no_error():
-    command = f"{sys.executable} -m whence explain '{TEXT}' --json | head -c 10"
-    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
-    assert done.stderr == ""
+@real
+def test_a_reader_that_goes_away_is_no_error(warm):
+    read, write = os.pipe()
+    os.close(read)
+    _, _, err = ended(warm.start("explain", TEXT, "--json", stdout=write))
+    assert err == ""
 
 
 def test_list(run):
@@ -299,35 +315,31 @@ def test_completion_knows_methods_and_metrics_without_importing_torch():
     assert shown.stdout.split() == ["rollout"]
 
 
-def shell(command, **environment):
-    done = subprocess.run(
-        ["bash", "-c", command.replace("whence", f"{sys.executable} -m whence")],
-        capture_output=True, check=False, env={**os.environ, **environment}, timeout=120,
-    )  # fmt: skip
-    return done.returncode, done.stdout, done.stderr.decode()
-
-
-def test_a_full_disk_behind_standard_output():
-    status, _, err = shell(f"whence explain '{TEXT}' --json > /dev/full")
+@real
+def test_a_full_disk_behind_standard_output(warm):
+    full = os.open("/dev/full", os.O_WRONLY)
+    status, _, err = ended(warm.start("explain", TEXT, "--json", stdout=full))
     assert status == 40
     assert err.count("\n") == 1
     assert "No space left" in err
 
 
-def test_standard_input_that_is_closed_or_no_text():
-    status, _, err = shell("whence explain - <&-")
+@real
+def test_standard_input_that_is_closed_or_no_text(warm):
+    status, _, err = ended(warm.start("explain", "-", stdin=CLOSED))
     assert (status, err.count("\n")) == (10, 1)
-    status, _, err = shell(
-        "printf '\\xff\\xfe' | whence explain -", PYTHONIOENCODING="utf-8:strict"
-    )
+    started = warm.start("explain", "-", stdin=piped(b"\xff\xfe"), PYTHONIOENCODING="utf-8:strict")
+    status, _, err = ended(started)
     assert (status, err.count("\n")) == (12, 1)
 
 
-def test_a_terminal_that_knows_ascii_only():
-    status, out, err = shell("whence explain 'ein schöner Film' --json", PYTHONIOENCODING="ascii")
+@real
+def test_a_terminal_that_knows_ascii_only(warm):
+    text = "ein schöner Film"
+    status, out, err = ended(warm.start("explain", text, "--json", PYTHONIOENCODING="ascii"))
     assert (status, err) == (0, "")
-    assert json.loads(out)["input"]["text"] == "ein schöner Film"
-    status, _, err = shell("whence explain 'ein schöner Film'", PYTHONIOENCODING="ascii")
+    assert json.loads(out)["input"]["text"] == text
+    status, _, err = ended(warm.start("explain", text, PYTHONIOENCODING="ascii"))
     assert (status, err) == (0, "")
 
 

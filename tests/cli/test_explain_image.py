@@ -4,8 +4,6 @@ import io
 import json
 import re
 import struct
-import subprocess
-import sys
 import zlib
 
 import numpy as np
@@ -121,14 +119,14 @@ def test_what_is_piped_has_no_codes_and_what_a_terminal_gets_has_a_picture(run, 
     assert "38;2;" not in plain and "▀" not in plain
 
 
-def test_a_terminal_that_knows_ascii_only():
-    done = subprocess.run(
-        [sys.executable, "-X", "utf8=0", "-m", "whence", *SHAPES],
-        capture_output=True, check=False, env={"PYTHONIOENCODING": "ascii", "PATH": ""}, timeout=120,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert b"Each figure is a patch" in done.stdout
-    assert b"\x1b" not in done.stdout
+@pytest.mark.xdist_group("app")
+def test_a_terminal_that_knows_ascii_only(warm):
+    with warm.start(*SHAPES, PYTHONIOENCODING="ascii") as process:
+        out, err = process.communicate()
+    assert process.returncode == 0, err
+    assert out.isascii()
+    assert "Each figure is a patch" in out
+    assert "\x1b" not in out
 
 
 def bomb(path, side=60_000):

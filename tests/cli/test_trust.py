@@ -1,8 +1,6 @@
 """`whence trust` as a user runs it, on the built-in models."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 
@@ -57,13 +55,12 @@ def test_the_terminal_shows_the_sentence_the_tests_and_the_curves(run, monkeypat
     assert max(map(len, out.splitlines())) <= 80
 
 
-def test_a_terminal_that_knows_ascii_only():
-    done = subprocess.run(
-        [sys.executable, "-X", "utf8=0", "-m", "whence", "trust", TEXT, *BUDGET],
-        capture_output=True, check=False, env={"PYTHONIOENCODING": "ascii", "PATH": ""}, timeout=240,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    text = done.stdout.decode("ascii")
+@pytest.mark.xdist_group("app")
+def test_a_terminal_that_knows_ascii_only(warm):
+    with warm.start("trust", TEXT, *BUDGET, PYTHONIOENCODING="ascii") as process:
+        text, err = process.communicate()
+    assert process.returncode == 0, err
+    assert text.isascii()
     assert "\\u" not in text
     assert "::: " in text
 

@@ -129,4 +129,4 @@ def test_every_requirement_has_a_lower_bound_that_is_tried():
     pins = lowest()
     assert len(pins) > len(PROJECT["dependencies"])
     assert all(re.fullmatch(r"[\w-]+==\d[\d.]*", pin) for pin in pins)
-    assert all((ROOT / path).is_file() for path in SELECTION)
+    assert all((ROOT / path.partition("::")[0]).is_file() for path in SELECTION)

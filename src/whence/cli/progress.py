@@ -1,7 +1,7 @@
 """Showing that something is going on, to whoever is watching."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 
@@ -18,9 +18,11 @@ def working(
 
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
-    with Progress(
-        *columns, console=console, transient=True, disable=not console.is_terminal
-    ) as bar:
+    shown = console.is_terminal
+    bar = Progress(*columns, console=console, transient=True, disable=not shown)
+    with (
+        bar if shown else nullcontext()
+    ):  # an older rich ends also what it does not show with a line
         task = bar.add_task(what, total=None)
         yield (
             console,
