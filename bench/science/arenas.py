@@ -13,6 +13,8 @@ from whence.methods import method
 from whence.stats.rank import spearman
 
 RESULTS = ROOT / "bench" / "results"
+UNITS = {"token": "tokens", "word": "words", "patch": "patches"}
+REMOVALS = {"mask": "masked", "delete": "deleted", "mean": "by the mean colour"}
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,12 @@ class Test:
         for name in self.path:
             found = found[name]
         return found
+
+    @property
+    def removal(self) -> str:
+        """What is removed, and how."""
+        setting = self.found["setting"]
+        return f"{UNITS[setting['unit']]} {REMOVALS[setting['remove']]}"
 
     @property
     def gains(self) -> dict[str, float]:

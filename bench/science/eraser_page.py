@@ -30,20 +30,15 @@ METRICS = (
     ("comprehensiveness", "comprehensiveness ↑"),
     ("sufficiency", "sufficiency ↓"),
 )
-# The rerun: https://github.com/successar/Eraser-Benchmark-Baseline-Models/issues/1. The paper's by memory: see †.
+# https://github.com/successar/Eraser-Benchmark-Baseline-Models/issues/1
 PUBLISHED = (
-    ("BERT-LSTM + attention", "paper †", "0.417", "0.129", "0.097"),
-    ("BERT-LSTM + gradient", "paper †", "0.385", "0.142", "0.112"),
-    ("BERT-LSTM + LIME", "paper †", "0.280", "0.187", "0.093"),
-    ("BERT-LSTM, random", "paper †", "0.259", "0.058", "0.330"),
     ("BERT-LSTM + attention", "rerun by a reader", "0.463", "0.223", "0.141"),
     ("BERT-LSTM + gradient", "rerun by a reader", "0.469", "0.222", "0.141"),
 )
 DIFFERENT = """
-† Noted from memory of the paper's table, and not checked against it here: look it up before you quote it. The
-rerun is that of a reader who could not reproduce the table ([their
-report](https://github.com/successar/Eraser-Benchmark-Baseline-Models/issues/1)): the published figures are
-themselves uncertain by as much as the methods differ.
+The rerun is that of a reader who could not reproduce the table of the paper ([their
+report](https://github.com/successar/Eraser-Benchmark-Baseline-Models/issues/1)). The paper's own figures are not
+quoted: the table was not at hand, and a figure from memory is none.
 
 Why ours differ:
 

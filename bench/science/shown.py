@@ -6,8 +6,8 @@ from bench.science.rows import Facts
 
 LEGEND = (
     "Means with their 95% bootstrap interval. **Bold**: no other method is better by more than chance (paired "
-    "sign-flip tests on the examples that both have, corrected by Holm for all comparisons of the column); of few "
-    "examples little can be told, so that a method with a smaller n is bold more easily. °: not better than random "
+    "sign-flip tests on the examples that both have, corrected by Holm for all comparisons of the column), of the "
+    "methods with at least a third of the examples: of few, little can be told. °: not better than random "
     "rankings of the same examples by more than chance."
 )
 
@@ -30,8 +30,10 @@ def marked(cell: Facts | None, n: int | None = None, digits: int = 3) -> str:
     said = figure(cell, n, digits)
     if not cell or cell["mean"] is None:
         return said
-    said = f"**{said}**" if cell["best"] else said
-    return said if cell["beats_random"] else f"{said} °"
+    if not cell["beats_random"]:
+        return f"{said} °"
+    enough = n is None or 3 * cell["n"] >= n
+    return f"**{said}**" if cell["best"] and enough else said
 
 
 def cells(found: Facts, metric: str) -> dict[str, Facts]:
