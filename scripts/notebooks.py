@@ -32,6 +32,7 @@ METADATA = {
     "language_info": {"name": "python"},
 }
 SECONDS = 300  # for a cell, on a busy machine
+STYLE = re.compile(r"<style>(.*?)</style>", re.S)
 KEPT = ("text/plain", "text/html", "image/png")
 # What an explanation's page says about the moment it was made: how long it took, and with which versions.
 PASSING = re.compile(
@@ -152,8 +153,8 @@ def _shown(output: dict[str, Any]) -> str:
     """Return what a cell gave, as Markdown: the page of an explanation as it is, anything else as text."""
     data = output.get("data", {})
     if "text/html" in data:
-        # A blank line would end the piece of HTML within Markdown.
-        return re.sub(r"\n\s*\n", "\n", text(data["text/html"])).strip()
+        # GitHub would show a style sheet as text, and a blank line would end the piece of HTML within Markdown.
+        return re.sub(r"\n\s*\n", "\n", STYLE.sub("", text(data["text/html"]))).strip()
     if "image/png" in data:
         picture = base64.b64encode(base64.b64decode(text(data["image/png"]))).decode()
         return f'<img alt="what the cell shows" src="data:image/png;base64,{picture}">'
@@ -179,9 +180,23 @@ def contents() -> str:
     return "\n".join(lines) + "\n"
 
 
+def sheet() -> str:
+    """Return the style sheet of explanations, which pages have from the site and notebooks within them."""
+    shown = (text(data["text/html"]) for data in _html())
+    (one,) = {match[1].strip() for html in shown for match in STYLE.finditer(html)}
+    return one + "\n"
+
+
+def _html() -> list[dict[str, Any]]:
+    cells = [cell for name in ORDER for cell in read(name)["cells"]]
+    found = [one.get("data", {}) for cell in cells for one in cell.get("outputs", ())]
+    return [data for data in found if "text/html" in data]
+
+
 # For scripts/build_docs.py.
 PAGES: dict[str, Callable[[], str | None]] = {
     "notebooks/README.md": contents,
+    "style/explanation.css": sheet,
     **{f"notebooks/{name}.md": partial(page, name) for name in ORDER},
 }
 
