@@ -90,6 +90,14 @@ def _in_bash(text: str) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
+def python(code: str) -> tuple[int, str]:
+    """Run Python in a process of its own, warnings as errors."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=SECONDS
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
 def is_left_alone(text: str) -> bool:
     """Say whether a command is one that is never run."""
     first = _words(text)[0]
