@@ -6,6 +6,7 @@ import torch
 
 import whence
 from tests import zoo
+from tests.few import FEW
 from whence.core.errors import BadParameter
 
 SLOPES = ["integrated_gradients", "smoothgrad", "gradient_shap"]
@@ -258,12 +259,13 @@ def test_as_few_samples_as_can_be(bert):
 def test_a_model_without_padding(name):
     explainer = no_padding(name)
     rows = zoo.rows(name)
-    found = explainer.explain(rows, method=[*SLOPES, "occlusion"])
+    few = {name: FEW[name] for name in SLOPES}
+    found = explainer.explain(rows, method=[*SLOPES, "occlusion"], params=few)
     assert {one["integrated_gradients"].params["baseline"] for one in found} == {"zero"}
     assert {one["occlusion"].params["remove"] for one in found} == {"delete"}
     for method in ("lime", "kernel_shap"):
         with pytest.raises(BadParameter, match=r"would leave nothing .* Give a longer text"):
-            explainer.explain(rows, method=method)
+            explainer.explain(rows, method=method, params=FEW[method])
 
 
 def test_deleting_where_something_stays(reviews):

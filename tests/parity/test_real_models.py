@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import whence
+from tests.few import FEW
 from whence.methods import is_reader, method
 
 
@@ -35,9 +36,10 @@ def test_predictions_are_those_of_the_plain_model(explainer, sentences):
 
 
 def _same_in_a_batch(explainer, texts, names):
-    together = explainer.explain(texts, method=names)
+    few = {name: given for name, given in FEW.items() if name in names}
+    together = explainer.explain(texts, method=names, params=few)
     for text, found in zip(texts, together, strict=True):
-        for name, alone in explainer.explain(text, method=names).items():
+        for name, alone in explainer.explain(text, method=names, params=few).items():
             largest = np.abs(alone.scores).max()
             # Measured: at most 3e-5 of the largest score; probabilities (leave_one_out) are rounded at about 1e-7.
             # Relevance by Chefer's rules divides by small sums: measured up to 3.4e-2 (partial_lrp).

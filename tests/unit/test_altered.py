@@ -10,6 +10,7 @@ import whence
 from tests import zoo
 from tests.alterations import EVERY, WITH_DROPOUT, logits_of, make, weights_of
 from tests.contract.state import assert_unchanged, snapshot
+from tests.few import FEW
 from whence.capture.changed.altered import dropped_out, noisy, randomised, stages
 from whence.core.errors import BadParameter, NotCapturable
 from whence.methods import method
@@ -212,21 +213,22 @@ def reviews():
 
 def test_every_method_works_on_a_changed_model(reviews):
     names = method.names()
-    plain = reviews.explain(TEXT, method=names)
+    how = {"method": names, "params": FEW}
+    plain = reviews.explain(TEXT, **how)
     ids = {token.id for token in plain["random"].tokens} | set(reviews.fillers.values())
     last = len(stages(reviews.model)) - 1
     for change in (
         noisy(reviews.model, ids, 0.1, 0), randomised(reviews.model, last, 0), dropped_out(reviews.model, 0),
     ):  # fmt: skip
         with change:
-            found = reviews.explain(TEXT, method=names)
+            found = reviews.explain(TEXT, **how)
         for name in names:
             same = (found[name].scores == plain[name].scores).all()
             assert same == (name == "random"), name
             assert found[name].model["fingerprint"] != plain[name].model["fingerprint"]
         # What is exact stays exact: these methods account for all of the logit, whatever the weights.
         assert abs(found["decompx"].axioms["completeness"]) < 1e-9
-    after = reviews.explain(TEXT, method=names)
+    after = reviews.explain(TEXT, **how)
     for name in names:
         assert (after[name].scores == plain[name].scores).all()
         assert after[name].model == plain[name].model

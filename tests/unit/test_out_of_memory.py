@@ -19,6 +19,10 @@ from whence.trial import Noise
 MOST = 60  # cells
 READERS = ["generic_attention", "attcat", "transformer_attribution"]
 ASKERS = ["leave_one_out", "integrated_gradients", "kernel_shap"]
+FEW = {
+    "integrated_gradients": {"steps": 16},
+    "kernel_shap": {"samples": 160},
+}  # still more than MOST
 
 
 def small(model, most=MOST):
@@ -44,7 +48,8 @@ def same(one, other):
 @pytest.mark.parametrize("methods", [READERS, ASKERS])
 def test_halved_until_it_fits_said_once_and_remembered(methods):
     given = zoo.rows("bert", (9, 5, 7, 9, 8, 9, 6))
-    expected = whence.load(zoo.make("bert")).explain(given, method=methods)
+    how = {"method": methods, "params": FEW if methods is ASKERS else {}}
+    expected = whence.load(zoo.make("bert")).explain(given, **how)
     model = small(zoo.make("bert"))
     explainer = whence.load(model)
     runs = []
@@ -52,14 +57,14 @@ def test_halved_until_it_fits_said_once_and_remembered(methods):
         lambda _, __, named, ___: runs.append(named["input_ids"].shape), with_kwargs=True
     )
     with pytest.warns(UserWarning, match="The memory is too small for .* inputs at a time") as said:
-        same(expected, explainer.explain(given, method=methods))
+        same(expected, explainer.explain(given, **how))
     assert len(said) == 1
     assert all(inputs * tokens <= MOST for inputs, tokens in runs)
     # Nothing is said, tried or lost the second time (a warning is an error here).
     failed = []
     hook = model.register_forward_pre_hook(lambda *_: failed.append(1))
     runs.clear()
-    same(expected, explainer.explain(given, method=methods))
+    same(expected, explainer.explain(given, **how))
     hook.remove()
     assert len(failed) == len(runs)
 
