@@ -27,6 +27,7 @@ import flow_table
 import method_tables
 import metric_tables
 import notebooks
+import peers_table
 import precision_tables
 import run_measured
 import run_tables
@@ -46,11 +47,13 @@ MARK = "<!-- Written by `make docs`; do not edit. -->"
 TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "architectures": ("reference/architectures.md", architecture_table.markdown),
     "experiments": ("reference/audit.md", audit_tables.experiments),
+    "peers": ("../README.md", peers_table.readme),
     "precision": ("reference/precision.md", precision_tables.markdown),
     "reasons": ("reference/audit.md", audit_tables.reasons),
     "methods": ("../README.md", method_tables.readme),
     "metrics": ("metrics/README.md", metric_tables.metrics),
     "rules": ("reference/trust.md", metric_tables.rules),
+    "science": ("../README.md", science_pages.readme),
     "truth": ("science/truth.md", truth_table.markdown),
     "weights": ("reference/flow.md", flow_table.markdown),
     **{

@@ -41,11 +41,24 @@ def jain_wallace() -> str:
     return str(table.markdown(table.results()))
 
 
+def findings() -> str | None:
+    """Return the page that says what all results together say."""
+    found: str | None = import_module("bench.science.findings").markdown()
+    return found
+
+
+def readme() -> str:
+    """Return the same in the few lines of the README."""
+    return str(import_module("bench.science.findings").readme())
+
+
 PAGES: dict[str, Callable[[], str | None]] = {
+    "science/README.md": findings,
     "science/attcat.md": partial(of_kept, "bench.science.attcat_page", "bench.science.attcat"),
     "science/compare.md": partial(of_file, "bench.science.compare", "compare-sst2.json"),
     "science/eraser.md": partial(of_kept, "bench.science.eraser_page", "bench.science.eraser"),
     "science/jain_wallace.md": jain_wallace,
+    "science/peers.md": partial(of_kept, "bench.peers.page", "bench.peers.__main__"),
     "science/pets.md": partial(of_kept, "bench.science.pets_page", "bench.science.pets"),
     "science/shapes.md": partial(of_file, "bench.science.shapes_page", "shapes.json"),
     "science/tasks.md": partial(of_file, "bench.science.tasks_page", "tasks.json"),

@@ -1,6 +1,6 @@
 """Photograph the app for docs/images: a real server, a real browser, the built-in models.
 
-    make pictures     # needs Chromium (make browser)
+make pictures     # needs Chromium (make browser)
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ from playwright.sync_api import Page, expect, sync_playwright
 PLACE = Path(__file__).resolve().parents[1] / "docs" / "images"
 MODELS = ("reviews", "shapes")
 TEXT = quote("the plot is thin, but the actors are wonderful")
+MAPS = "generic_attention,transformer_attribution"
 # Name of the file, link, height: what is photographed after its trust card was asked for.
 SHOTS = (
     ("app", f"#/explain?model=reviews&text={TEXT}&m=attcat,transformer_attribution", 1010),
-    ("app-picture", "#/explain?model=shapes&picture=shapes:7&target=ring&beside=square&m=generic_attention,transformer_attribution", 1300),
+    ("app-picture", f"#/explain?model=shapes&picture=shapes:7&target=ring&beside=square&m={MAPS}", 1300),
 )  # fmt: skip
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 PATIENCE = 300  # seconds for a start or for a card

@@ -31,7 +31,7 @@ def golden() -> Path:
 
 @pytest.fixture(scope="session")
 def warm():
-    """Return what starts real processes of whence at once; tests that use it are of the group "app", and share one."""
+    """Return what starts real processes of whence at once; tests that use it are of the group "app", to share one."""
     from tests.warm import Warm
 
     found = Warm()

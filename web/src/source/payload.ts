@@ -1,4 +1,4 @@
-/** What an offline file carries: the shapes that `whence.explainer.page.picture` writes. */
+/** What an offline file carries: the shapes that `whence.explainer.kept.page.picture` writes. */
 
 import type { Compared, Explanations, Flow, Heads } from "../api/types";
 

@@ -1,0 +1,65 @@
+"""inseq: it explains generated text, so it gets a language model, and the prompts with the token that comes next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import inseq
+import torch
+from bench.peers.adapter import Adapter, Given
+
+
+class Own(Adapter):
+    """The raw attributions are summed over the width of the embeddings; what inseq shows by itself is their norm."""
+
+    causal = True
+    takes_lists = True
+    explains = "probability"  # its default
+    baseline = "unknown"
+    called = (
+        '`inseq.load_model(model, "integrated_gradients", tokenizer=...).attribute(prompts, texts)`, '
+        "the texts being the prompts and one token more"
+    )
+    names = {  # noqa: RUF012
+        "gradient": "input_x_gradient",
+        "integrated": "integrated_gradients",
+        "perturbation": "occlusion",
+    }
+
+    def _continued(self, text: str) -> str:
+        # Left to generate by itself, inseq decodes this model's text with its <s>, and then misses the prompt in it.
+        ids = self.tokenizer(text, return_tensors="pt")["input_ids"]
+        with torch.no_grad():
+            token = self.model(ids).logits[0, -1].argmax()
+        return str(self.tokenizer.decode([*ids[0].tolist(), int(token)], skip_special_tokens=True))
+
+    def _explain(self, method: str, texts: Sequence[str], **more: Any) -> list[Given]:
+        loaded = inseq.load_model(self.model, method, tokenizer=self.tokenizer)
+        whole = [self._continued(text) for text in texts]
+        found = loaded.attribute(list(texts), whole, show_progress=False, **more)
+        return [self._given(one) for one in found.sequence_attributions]
+
+    @staticmethod
+    def _given(one: Any) -> Given:
+        scores = one.target_attributions
+        scores = scores.sum(-1) if scores.ndim == 3 else scores  # perturbation has no width
+        prompt = one.attr_pos_start
+        tokens = [token.token for token in one.target[:prompt]]
+        return Given(tokens, scores[:prompt, 0].double().tolist())
+
+    def methods(self, text: str) -> dict[str, Callable[[], Any]]:
+        return {
+            name: lambda name=name: self._explain(name, [text])
+            for name in inseq.list_feature_attribution_methods()
+            if name != "dummy"
+        }
+
+    def gradient(self, texts: Sequence[str]) -> list[Given]:
+        return self._explain("input_x_gradient", texts)
+
+    def integrated(self, texts: Sequence[str], steps: int | None = None) -> list[Given]:
+        return self._explain("integrated_gradients", texts, **({"n_steps": steps} if steps else {}))
+
+    def perturbation(self, texts: Sequence[str]) -> list[Given]:
+        return self._explain("occlusion", texts)

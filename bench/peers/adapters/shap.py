@@ -1,0 +1,62 @@
+"""shap: a transformers pipeline handed to `shap.Explainer`, as in its README."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import shap
+import torch
+import transformers
+from bench.peers.adapter import Adapter, Given
+
+
+class Own(Adapter):
+    """The pipeline's probabilities are explained; the partition algorithm is the default for texts."""
+
+    takes_lists = True
+    explains = "probability"
+    called = '`shap.Explainer(pipeline("text-classification", top_k=None))(texts)`'
+    names = {"perturbation": "Partition"}  # noqa: RUF012
+
+    def __init__(self, model: Any, tokenizer: Any, target: int) -> None:
+        super().__init__(model, tokenizer, target)
+        self._pipeline = transformers.pipeline(
+            "text-classification", model=model, tokenizer=tokenizer, top_k=None
+        )
+        self._label = model.config.id2label[target]
+        self._explainer = shap.Explainer(self._pipeline)
+
+    def _explain(self, explainer: Any, texts: Any) -> list[Given]:
+        found = explainer(list(texts), silent=True)
+        column = list(found.output_names).index(self._label)
+        return [
+            Given([str(one) for one in tokens], np.asarray(values)[:, column].tolist())
+            for tokens, values in zip(found.data, found.values, strict=True)
+        ]
+
+    def methods(self, text: str) -> dict[str, Callable[[], Any]]:
+        def by(algorithm: str) -> Callable[[], Any]:
+            return lambda: self._explain(
+                shap.Explainer(self._pipeline, algorithm=algorithm), [text]
+            )
+
+        return {"Partition": by("partition"), "Permutation": by("permutation")}
+
+    def perturbation(self, texts: Sequence[str]) -> list[Given]:
+        return self._explain(self._explainer, texts)
+
+    def rise(self, text: str) -> float | None:
+        found = self._explainer([text], silent=True)
+        column = list(found.output_names).index(self._label)
+        with torch.no_grad():
+            logits = self.model(**self.tokenizer(text, return_tensors="pt")).logits
+        start = float(np.asarray(found.base_values).reshape(-1, len(found.output_names))[0, column])
+        return float(logits.softmax(-1)[0, self.target]) - start
+
+    def pair(self, first: str, second: str) -> Given:
+        found = self._explainer([(first, second)], silent=True)
+        return Given(
+            [str(one) for one in found.data[0]], np.asarray(found.values[0])[:, 0].tolist()
+        )

@@ -1,0 +1,66 @@
+"""whence, as its README says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from bench.peers.adapter import Adapter, Given
+
+import whence
+
+
+def given(why: Any) -> Given:
+    """Return an explanation's tokens and scores."""
+    segments = [token.segment for token in why.tokens]
+    return Given([token.text for token in why.tokens], [float(s) for s in why.scores], segments)
+
+
+class Own(Adapter):
+    """Any list goes into one call."""
+
+    takes_lists = True
+    baseline = "padding"
+    called = "`whence.load(model, tokenizer=tokenizer).explain(texts, method=..., target=...)`"
+    names = {  # noqa: RUF012
+        "gradient": "grad_x_input",
+        "integrated": "integrated_gradients",
+        "perturbation": "leave_one_out",
+    }
+
+    def __init__(self, model: Any, tokenizer: Any, target: int) -> None:
+        super().__init__(model, tokenizer, target)
+        self._explainer = whence.load(model, tokenizer=tokenizer)
+
+    def _explain(self, texts: Any, method: str, **more: Any) -> list[Given]:
+        whys = self._explainer.explain(
+            list(texts), **({"method": method, "target": self.target} | more)
+        )
+        return [given(why) for why in whys]
+
+    def methods(self, text: str) -> dict[str, Callable[[], Any]]:
+        from whence.methods import method
+
+        return {name: partial(self._explain, [text], name) for name in method.names()}
+
+    def gradient(self, texts: Sequence[str]) -> list[Given]:
+        return self._explain(texts, "grad_x_input")
+
+    def integrated(self, texts: Sequence[str], steps: int | None = None) -> list[Given]:
+        params = {} if steps is None else {"params": {"steps": steps}}
+        return self._explain(texts, "integrated_gradients", **params)
+
+    def perturbation(self, texts: Sequence[str]) -> list[Given]:
+        return self._explain(texts, "leave_one_out")
+
+    def pair(self, first: str, second: str) -> Given:
+        return self._explain([(first, second)], "integrated_gradients")[0]
+
+    def wrong(self, text: str) -> Any:
+        return self._explain([text], "grad_x_input", target=99)
+
+    def offered(self) -> list[str]:
+        from whence.metrics import metric
+
+        return [entry.name for entry in metric if entry.facts["kind"] == "faithfulness"]

@@ -1,0 +1,65 @@
+"""Is a model as it was found? Everything that a library could have changed, before and after."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+import torch
+
+HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+
+
+def _digest(named: Any) -> str:
+    total = hashlib.sha256()
+    for name, tensor in named:
+        total.update(name.encode())
+        total.update(tensor.detach().contiguous().numpy().tobytes())
+    return total.hexdigest()
+
+
+def state(model: Any, tokenizer: Any, text: str) -> dict[str, Any]:
+    """Return what is compared, by the name under which a difference is reported."""
+    modules = list(model.modules())
+    config = model.config.to_dict()
+    inputs = tokenizer(text, return_tensors="pt")
+    seen = {
+        "parameters": _digest(model.named_parameters()),
+        "buffers": _digest(model.named_buffers()),
+        "hooks": sum(len(getattr(module, name)) for module in modules for name in HOOKS),
+        "methods of modules": sum("forward" in vars(module) for module in modules),
+        "gradients kept": sum(one.grad is not None for one in model.parameters()),
+        "requires_grad": [one.requires_grad for one in model.parameters()],
+        "training flag": [module.training for module in modules],
+        "attention implementation": model.config._attn_implementation,
+        "config": json.dumps(config, sort_keys=True, default=str),
+        "dtype and device": [(str(one.dtype), str(one.device)) for one in model.parameters()],
+        "vocabulary": len(tokenizer),
+    }
+    try:
+        with torch.no_grad():
+            logits = model(input_ids=inputs["input_ids"]).logits
+        seen["logits"] = _digest([("logits", logits)])
+    except Exception as failure:
+        seen["logits"] = f"{type(failure).__name__}: {failure}"
+    return seen
+
+
+def changed(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
+    """Return the names of what is different."""
+    return [name for name in before if before[name] != after[name]]
+
+
+class Injected(RuntimeError):
+    """The failure that the ruler puts into a model."""
+
+
+def failing(model: Any) -> Any:
+    """Make the last module of the model raise, until the handle that is returned is removed."""
+    last = list(model.modules())[-1]
+
+    def stop(*_: Any) -> None:
+        raise Injected("injected by the ruler")
+
+    return last.register_forward_pre_hook(stop)
