@@ -1,6 +1,6 @@
 """Run a selection of the tests with the oldest versions that pyproject.toml allows, or with the newest there are.
 
-    python scripts/versions_check.py oldest    # every dependency at its lower bound, no higher
+    python scripts/versions_check.py oldest    # every dependency at its lower bound, then every extra at its own
     python scripts/versions_check.py newest    # every dependency at the newest version on the index
 
 Each time in an environment of its own under build/versions, which is removed again (--keep leaves it). A plain torch
@@ -14,7 +14,9 @@ import subprocess
 import sys
 import time
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from packaging.requirements import Requirement
 
@@ -22,8 +24,8 @@ ROOT = Path(__file__).resolve().parents[1]
 PLACE = ROOT / "build" / "versions"
 
 # What the selection imports beside whence; at its lower bound, too.
-TOOLS = ("httpx", "hypothesis", "pytest", "pytest-xdist")
-# One row for what may break: each dependency is used by at least one of them as users would use it.
+TOOLS = ("httpx", "hypothesis", "pytest", "pytest-xdist", "scikit-learn")
+# What may break: each dependency is used by at least one of them as users would use it.
 SELECTION = (
     "tests/parity/test_golden.py",  # torch, transformers: the authors' own figures
     "tests/parity/test_relevance.py",
@@ -37,10 +39,13 @@ SELECTION = (
     "tests/unit/test_load.py",  # transformers, safetensors
     "tests/unit/test_recognise.py",
     "tests/unit/test_stats.py",  # numpy, scipy
+    "tests/unit/test_intervals.py",
     "tests/unit/test_parquet.py",  # pyarrow
     "tests/unit/test_store.py",
-    "tests/unit/test_source_address.py",  # fsspec
+)
+EXTRAS = (
     "tests/unit/test_hub.py",  # datasets
+    "tests/unit/test_source_address.py",  # and fsspec
     "tests/unit/test_widget.py",  # anywidget
     # ray; but for the test in which a node is lost: with two nodes on one machine, the driver may belong to that one.
     "tests/faults/test_ray.py::test_serial_processes_and_ray_give_the_same_rows",
@@ -56,60 +61,55 @@ def main() -> int:
     )
     parser.add_argument("which", choices=["oldest", "newest"])
     parser.add_argument("--torch", default=held("torch"), metavar="VERSION", help="or newest")
-    parser.add_argument(
-        "--keep", action="store_true", help="leave the environment for another look"
-    )
+    parser.add_argument("--keep", action="store_true", help="leave the environment there")
     parser.add_argument("--python", default=sys.executable, help="the Python to make it with")
-    parser.add_argument("tests", nargs="*", help="other tests than the selection")
     asked = parser.parse_args()
 
     place, began = PLACE / asked.which, time.monotonic()
-    wanted = lowest() if asked.which == "oldest" else newest(asked.torch)
     python = place / "bin" / "python"
     if not python.exists():
         subprocess.run([asked.python, "-m", "venv", str(place)], check=True)
-    print(f"{asked.which}: installing {', '.join(wanted)}", flush=True)
-    install = [
-        str(python),
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--upgrade",
-        "--upgrade-strategy",
-        "eager",
-    ]
-    subprocess.run([*install, *wanted], check=True)
-    # The code as it stands in this folder, and nothing that its metadata would change about the versions.
-    subprocess.run([*install, "--no-deps", "--editable", str(ROOT)], check=True)
-    print(f"installed after {time.monotonic() - began:.0f} s:", flush=True)
-    subprocess.run([str(python), "-m", "pip", "list", "--format=freeze"], check=True)
-    rc = tests(python, asked.tests or list(SELECTION))
-    print(
-        f"{asked.which}: {'passed' if rc == 0 else 'FAILED'} after {time.monotonic() - began:.0f} s"
-    )
+    if asked.which == "oldest":
+        steps = [(lowest(core()), SELECTION), (lowest(extras()), EXTRAS)]
+    else:
+        steps = [(newest(core() + extras(), asked.torch), SELECTION + EXTRAS)]
+    failed = 0
+    for wanted, tests in steps:
+        print(f"{asked.which}: installing {', '.join(wanted)}", flush=True)
+        install(python, wanted)
+        print(f"installed after {time.monotonic() - began:.0f} s:", flush=True)
+        subprocess.run([str(python), "-m", "pip", "list", "--format=freeze"], check=True)
+        failed |= run(python, tests)
+    said = "FAILED" if failed else "passed"
+    print(f"{asked.which}: {said} after {time.monotonic() - began:.0f} s")
     if not asked.keep:
         shutil.rmtree(place)
-    return rc
+    return failed
 
 
-def required() -> list[Requirement]:
-    """Return what pyproject.toml requires: the dependencies, those of every extra, and the tests' tools."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    own = project["project"]
-    lines = [
-        *own["dependencies"],
-        *(x for extra in own["optional-dependencies"].values() for x in extra),
-    ]
-    found = [Requirement(line) for line in lines]
+def core() -> list[Requirement]:
+    """Return what pyproject.toml requires, and the tests' own tools."""
+    project = _project()
     tools = [Requirement(line) for line in project["dependency-groups"]["dev"]]
-    return [r for r in found if r.name != own["name"]] + [r for r in tools if r.name in TOOLS]
+    own = [Requirement(line) for line in project["project"]["dependencies"]]
+    return own + [one for one in tools if one.name in TOOLS]
 
 
-def lowest() -> list[str]:
+def extras() -> list[Requirement]:
+    """Return what the extras require."""
+    own = _project()["project"]
+    lines = [line for extra in own["optional-dependencies"].values() for line in extra]
+    return [one for one in map(Requirement, lines) if one.name != own["name"]]
+
+
+def _project() -> dict[str, Any]:
+    return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+
+
+def lowest(requirements: list[Requirement]) -> list[str]:
     """Return every requirement at its lower bound; one that has none, or another bound, is a mistake."""
     pins = []
-    for requirement in required():
+    for requirement in requirements:
         (bound,) = requirement.specifier
         if bound.operator != ">=":
             raise SystemExit(f"{requirement}: a requirement has one lower bound here, and no other")
@@ -117,10 +117,10 @@ def lowest() -> list[str]:
     return pins
 
 
-def newest(torch: str) -> list[str]:
+def newest(requirements: list[Requirement], torch: str) -> list[str]:
     """Return every requirement as it stands, but for torch, of which a version may be asked for."""
     named = {} if torch == "newest" else {"torch": f"torch=={torch}"}
-    return [named.get(requirement.name, str(requirement)) for requirement in required()]
+    return [named.get(one.name, str(one)) for one in requirements]
 
 
 def held(name: str) -> str:
@@ -129,29 +129,21 @@ def held(name: str) -> str:
     return next(line for line in lines if line.startswith(f"{name}==")).partition("==")[2]
 
 
-def tests(python: Path, selected: list[str]) -> int:
-    """Run the tests in that environment; what an old or a new package deprecates is no failure here."""
+def install(python: Path, wanted: list[str]) -> None:
+    """Install packages, and the code as it stands in this folder, whose metadata have no say about versions."""
+    pip = [str(python), "-m", "pip", "install", "--quiet", "--upgrade"]
+    subprocess.run([*pip, *wanted], check=True)
+    subprocess.run([*pip, "--no-deps", "--editable", str(ROOT)], check=True)
+
+
+def run(python: Path, selected: Sequence[str]) -> int:
+    """Run tests in that environment; what an old or a new package deprecates is no failure here."""
     env = {**os.environ, "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")}
     # Found before this environment's own: the commands that tests start.
     env["PATH"] = f"{python.parent}{os.pathsep}{env['PATH']}"
-    command = [
-        str(python),
-        "-m",
-        "pytest",
-        "-q",
-        "-o",
-        "filterwarnings=default",
-        "--disable-warnings",
-    ]
-    command += [
-        "-n",
-        os.environ.get("WORKERS", "2"),
-        "--dist",
-        "loadgroup",
-        "-p",
-        "no:cacheprovider",
-        *selected,
-    ]
+    options = ["-q", "-o", "filterwarnings=default", "--disable-warnings", "-p", "no:cacheprovider"]
+    options += ["-n", os.environ.get("WORKERS", "2"), "--dist", "loadgroup"]
+    command = [str(python), "-m", "pytest", *options, *selected]
     return subprocess.run(command, cwd=ROOT, env=env, check=False).returncode
 
 

@@ -6,7 +6,6 @@ The fused kernels are judged where Triton is, on a GPU or, with TRITON_INTERPRET
 import os
 import warnings
 from contextlib import contextmanager, nullcontext
-from importlib.util import find_spec
 from typing import get_args
 
 import pytest
@@ -25,11 +24,10 @@ from whence.kernels import (
     tile_of,
     using,
 )
+from whence.kernels.choice import has_triton
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-_FUSED = find_spec("triton") is not None and (
-    DEVICE == "cuda" or os.environ.get("TRITON_INTERPRET") == "1"
-)
+_FUSED = has_triton() and (DEVICE == "cuda" or os.environ.get("TRITON_INTERPRET") == "1")
 IMPLEMENTATIONS = [
     "tiled",
     pytest.param(

@@ -165,7 +165,11 @@ def test_names_and_files_are_told_apart(tmp_path, monkeypatch):
         ("sys.modules['datasets'] = None", "pip install 'whence[hub]'"),
         (
             "sys.modules['datasets'] = types.SimpleNamespace(__version__='3.6.0')",
-            "3.6.0 can run code",
+            "3.6.0 can be made to run code",
+        ),
+        (
+            "sys.modules['datasets'] = types.SimpleNamespace(__version__='5.0.0')",
+            "or to open files that are none of the data set's",
         ),
     ],
 )

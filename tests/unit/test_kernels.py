@@ -222,6 +222,18 @@ print([name for name in sys.modules if name.startswith(("triton", "whence.kernel
 """
 
 
+def test_a_triton_that_is_too_old_is_none(monkeypatch, tmp_path):
+    """One without its knobs could not be used: tiles are taken."""
+    package = tmp_path / "triton"
+    package.mkdir()
+    (package / "__init__.py").write_text("raise ImportError('whence must not even look')")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "triton", raising=False)
+    assert not choice.has_triton.__wrapped__()
+    (package / "knobs.py").touch()
+    assert choice.has_triton.__wrapped__()
+
+
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is CUDA")
 def test_triton_is_not_imported_without_cuda():
     environment = {name: one for name, one in os.environ.items() if name != "TRITON_INTERPRET"}

@@ -210,7 +210,6 @@ def test_metadata_that_names_files_outside(tmp_path, monkeypatch):
     picture().save(folder / "a.png")
     rows = [{"file_name": "a.png", "text": "in"}, {"file_name": "../../secret.png", "text": "out"}]
     (folder / "metadata.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    # The package datasets refuses them; older ones look names up among the files of the folder, and find none.
     with pytest.raises(BadExamples, match=r"cannot be (read on|loaded): .*secret\.png"):
         list(source(str(tmp_path / "set")))
 

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Literal, get_args
 
 import torch
@@ -124,8 +125,10 @@ def _known(name: str) -> Implementation:
 
 @cache
 def has_triton() -> bool:
-    """Say whether Triton is there, without importing it."""
-    return find_spec("triton") is not None
+    """Say whether Triton is there, without importing it; one without its `knobs` (before 3.4) is none."""
+    found = find_spec("triton")
+    places = (found and found.submodule_search_locations) or ()
+    return any(Path(place, "knobs.py").is_file() for place in places)
 
 
 def _interpreted() -> bool:
