@@ -8,27 +8,6 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "src" / "whence"
-# A source distribution holds the package, and what it takes to test it, to document it and to build its page.
-SOURCES = (
-    "CHANGELOG.md",
-    "CITATION.cff",
-    "CONTRIBUTING.md",
-    "LICENSE",
-    "Makefile",
-    "README.md",
-    "constraints.txt",
-    "mkdocs.yml",
-    "pyproject.toml",
-    "bench/",
-    "docs/",
-    "notebooks/",
-    "scripts/",
-    "src/whence/",
-    "tests/",
-    "web/package.json",
-    "web/package-lock.json",
-    "web/src/",
-)
 # Built here, installed here, or left over: nothing of it is ours to send.
 LEFTOVERS = (
     "__pycache__",
@@ -53,15 +32,19 @@ def build(out: Path, *targets: str) -> list[Path]:
     return sorted(out.iterdir())
 
 
-def package_files() -> set[str]:
-    """Return the files of the package as git knows them, by the names that they have in a wheel."""
-    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z", "src/whence"]
+def tracked(folder: str = ".") -> list[str]:
+    """Return the files under a folder as git knows them, new ones included; none where this is not a clone."""
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z", folder]
     listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    names = [name for name in listed.stdout.split("\0") if name and (ROOT / name).is_file()]
-    if (
-        listed.returncode or not names
-    ):  # not a clone: an unpacked source distribution, which has nothing else
-        names = [str(path.relative_to(ROOT)) for path in PACKAGE.rglob("*") if path.is_file()]
+    names = [] if listed.returncode else listed.stdout.split("\0")
+    return [name for name in names if name and (ROOT / name).is_file()]
+
+
+def package_files() -> set[str]:
+    """Return the files of the package, by the names that they have in a wheel."""
+    names = tracked("src/whence")
+    # An unpacked source distribution has nothing else.
+    names = names or [str(path.relative_to(ROOT)) for path in PACKAGE.rglob("*") if path.is_file()]
     kept = [name for name in names if not any(left in f"/{name}" for left in LEFTOVERS)]
     return {name.removeprefix("src/") for name in kept}
 
@@ -94,16 +77,8 @@ def sdist_problems(sdist: Path, version: str) -> list[str]:
     """Compare a source distribution with the tree; return what it lacks and what it should not hold."""
     with tarfile.open(sdist) as opened:
         names = {member.name.partition("/")[2] for member in opened if member.isfile()}
-    wrong = [
-        f"the source distribution lacks src/{name}"
-        for name in sorted(package_files())
-        if f"src/{name}" not in names
-    ]
-    for source in SOURCES:
-        if not any(
-            name.startswith(source) if source.endswith("/") else name == source for name in names
-        ):
-            wrong.append(f"the source distribution lacks {source}")
+    expected = {f"src/{name}" for name in package_files()} | {*tracked()}
+    wrong = [f"the source distribution lacks {name}" for name in sorted(expected - names)]
     wrong += _leftovers(names, "source distribution")
     if sdist.name != f"whence-{version}.tar.gz":
         wrong.append(f"{sdist.name} is not named for version {version}")
