@@ -50,10 +50,8 @@ from build_decoy import (
     HEADS,
     POSITIONS,
     ROOT,
-    SPECIAL_TOKENS,
     WIDTH,
     read_pair,
-    tokenizer,
     tokenizer_config,
     unfold,
     write_files,
@@ -61,6 +59,7 @@ from build_decoy import (
 from build_decoy import config as decoy_config
 from torch import Tensor
 from truth_models import ANSWER, CLASS_WEIGHT, CONSTANT, MODELS, PATTERN, Layer, Pairs, Truth
+from word_tokenizer import SPECIAL_TOKENS, tokenizer
 
 VOID = (13, 14, 15)
 VOID_VALUE = 4

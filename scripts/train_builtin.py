@@ -17,31 +17,44 @@ Run from anywhere; the defaults are relative to the repository root::
 from __future__ import annotations
 
 import argparse
-import heapq
-import json
 import math
 import os
 import random
 import sys
 import time
-from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
-import safetensors
-import tokenizers
 import torch
 import transformers
-from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
-from tokenizers.processors import TemplateProcessing
+from builtin_cards import (
+    FILL_EXAMPLES,
+    base_card,
+    classifier_card,
+    count_parameters,
+    fill,
+    folder_size,
+    measure_classifier,
+    measure_masked_lm,
+)
+from builtin_pieces import encode, pad, save_tokenizer, train_tokenizer
+from builtin_recipe import (
+    LABELS,
+    MASK,
+    MAX_TOKENS,
+    PAD,
+    SPECIAL_TOKENS,
+    Recipe,
+    Sentences,
+    Targets,
+    read_rows,
+)
+from tokenizers import Tokenizer
 from torch import Tensor, nn
 from torch.nn import functional as F
 from transformers import (
-    AutoModelForMaskedLM,
     AutoModelForSequenceClassification,
     AutoTokenizer,
     BertConfig,
@@ -50,186 +63,6 @@ from transformers import (
 )
 
 ROOT = Path(__file__).resolve().parents[1]
-SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-PAD, UNK, CLS, SEP, MASK = range(len(SPECIAL_TOKENS))
-LABELS = ("negative", "positive")
-MAX_TOKENS = 128
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """Everything that decides the weights; the model cards print it."""
-
-    seed: int = 20
-    vocab_size: int = 7500
-    hidden_size: int = 128
-    layers: int = 4
-    heads: int = 4
-    intermediate_size: int = 512
-    positions: int = 256
-    batch_size: int = 64
-    weight_decay: float = 0.01
-    warmup: float = 0.06
-    mlm_epochs: int = 6
-    mlm_rate: float = 1.5e-3
-    mlm_masked: float = 0.25
-    altered_copies: int = 2
-    joined: float = 0.5
-    epochs: int = 3
-    rate: float = 3e-4
-    hard_weight: float = 0.3
-    state_weight: float = 2.0
-
-
-@dataclass(frozen=True)
-class Sentences:
-    """Rows of one SST-2 file."""
-
-    texts: list[str]
-    labels: list[int]
-
-
-@dataclass(frozen=True)
-class Targets:
-    """What the student learns from: token ids, teacher outputs, and the label (-1: none)."""
-
-    ids: list[list[int]]
-    logits: Tensor
-    states: Tensor
-    labels: Tensor
-
-
-def read_rows(path: Path) -> Sentences:
-    """Read ``sentence<TAB>label`` rows below a header; SST-2 has no quoting."""
-    texts, labels = [], []
-    with path.open(encoding="utf-8") as lines:
-        next(lines)
-        for line in lines:
-            text, label = line.rstrip("\n").split("\t")
-            texts.append(text)
-            labels.append(int(label))
-    return Sentences(texts, labels)
-
-
-# --- vocabulary ------------------------------------------------------------------------------
-
-
-def train_tokenizer(texts: Sequence[str], vocab_size: int) -> Tokenizer:
-    """A lowercase WordPiece tokenizer; pieces are numbered by frequency, then by spelling."""
-    splitter = _bare_tokenizer(models.WordPiece(unk_token="[UNK]"))
-    words = Counter(
-        word
-        for text in texts
-        for word, _ in splitter.pre_tokenizer.pre_tokenize_str(
-            splitter.normalizer.normalize_str(text)
-        )
-    )
-    pieces = learn_pieces(words, vocab_size - len(SPECIAL_TOKENS))
-    vocab = {piece: number for number, piece in enumerate((*SPECIAL_TOKENS, *pieces))}
-    counter = _bare_tokenizer(models.WordPiece(vocab, unk_token="[UNK]"))
-    counts: Counter[str] = Counter()
-    for word, times in words.items():
-        for piece in counter.encode(word, add_special_tokens=False).tokens:
-            counts[piece] += times
-    ranked = sorted(pieces, key=lambda piece: (-counts[piece], piece))
-    vocab = {piece: number for number, piece in enumerate((*SPECIAL_TOKENS, *ranked))}
-    tokenizer = _bare_tokenizer(models.WordPiece(vocab, unk_token="[UNK]"))
-    tokenizer.add_special_tokens(list(SPECIAL_TOKENS))
-    tokenizer.decoder = decoders.WordPiece(prefix="##")
-    tokenizer.post_processor = TemplateProcessing(
-        single="[CLS]:0 $A:0 [SEP]:0",
-        pair="[CLS]:0 $A:0 [SEP]:0 $B:1 [SEP]:1",
-        special_tokens=[("[CLS]", CLS), ("[SEP]", SEP)],
-    )
-    return tokenizer
-
-
-def learn_pieces(words: Counter[str], size: int) -> list[str]:
-    """All characters, then the most frequent neighbours joined over and over, up to ``size``.
-
-    The trainer of the tokenizers library breaks ties in hash order, so its pieces differ from run
-    to run; here a tie goes to the pair that comes first in spelling.
-    """
-    spelt = [[word[0], *(f"##{letter}" for letter in word[1:])] for word in sorted(words)]
-    times = [words[word] for word in sorted(words)]
-    pieces = dict.fromkeys(sorted({piece for word in spelt for piece in word}))
-    counts: Counter[tuple[str, str]] = Counter()
-    places: defaultdict[tuple[str, str], set[int]] = defaultdict(set)
-    for number, word in enumerate(spelt):
-        for pair in pairwise(word):
-            counts[pair] += times[number]
-            places[pair].add(number)
-    queue = [(-count, pair) for pair, count in counts.items()]
-    heapq.heapify(queue)
-    while len(pieces) < size and queue:
-        count, pair = heapq.heappop(queue)
-        if -count != counts[pair] or not counts[pair]:
-            continue  # an outdated entry; the pair was queued again when its count changed
-        joined = pair[0] + pair[1].removeprefix("##")
-        pieces.setdefault(joined)
-        changed: set[tuple[str, str]] = set()
-        for number in sorted(places.pop(pair)):
-            before, after = spelt[number], join_pair(spelt[number], pair, joined)
-            for sign, word in ((-1, before), (1, after)):
-                for neighbours in pairwise(word):
-                    counts[neighbours] += sign * times[number]
-                    places[neighbours].add(number)
-                    changed.add(neighbours)
-            spelt[number] = after
-        for neighbours in sorted(changed):
-            heapq.heappush(queue, (-counts[neighbours], neighbours))
-    return list(pieces)
-
-
-def join_pair(word: list[str], pair: tuple[str, str], joined: str) -> list[str]:
-    """``word`` with every occurrence of ``pair`` made into one piece."""
-    result: list[str] = []
-    at = 0
-    while at < len(word):
-        if tuple(word[at : at + 2]) == pair:
-            result.append(joined)
-            at += 2
-        else:
-            result.append(word[at])
-            at += 1
-    return result
-
-
-def _bare_tokenizer(model: models.WordPiece) -> Tokenizer:
-    """A tokenizer that cleans and splits text as BERT does, around ``model``."""
-    tokenizer = Tokenizer(model)
-    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    return tokenizer
-
-
-def save_tokenizer(tokenizer: Tokenizer, folder: Path, positions: int) -> None:
-    """Write the two tokenizer files of a Hugging Face folder."""
-    folder.mkdir(parents=True, exist_ok=True)
-    tokenizer.save(str(folder / "tokenizer.json"), pretty=False)
-    settings = {
-        "cls_token": "[CLS]",
-        "do_lower_case": True,
-        "mask_token": "[MASK]",
-        "model_max_length": positions,
-        "pad_token": "[PAD]",
-        "sep_token": "[SEP]",
-        "tokenizer_class": "BertTokenizer",
-        "unk_token": "[UNK]",
-    }
-    text = json.dumps(settings, indent=2) + "\n"
-    (folder / "tokenizer_config.json").write_text(text, encoding="utf-8")
-
-
-def encode(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
-    """Token ids of each text, cut to ``MAX_TOKENS``."""
-    tokenizer.enable_truncation(MAX_TOKENS)
-    rows = [row.ids for row in tokenizer.encode_batch(list(texts))]
-    tokenizer.no_truncation()
-    return rows
-
-
-# --- batches and optimisation ----------------------------------------------------------------
 
 
 def batches(ids: Sequence[Sequence[int]], size: int, rng: random.Random) -> list[list[int]]:
@@ -243,13 +76,6 @@ def batches(ids: Sequence[Sequence[int]], size: int, rng: random.Random) -> list
         made += [part[at : at + size] for at in range(0, len(part), size)]
     rng.shuffle(made)
     return made
-
-
-def pad(rows: Sequence[Sequence[int]], device: torch.device) -> tuple[Tensor, Tensor]:
-    """Stack rows of ids into one tensor, with its attention mask."""
-    width = max(len(row) for row in rows)
-    stacked = torch.tensor([[*row, *[PAD] * (width - len(row))] for row in rows], device=device)
-    return stacked, (stacked != PAD).long()
 
 
 class Trainer:
@@ -487,216 +313,6 @@ def classifier_config(recipe: Recipe) -> BertConfig:
     config.id2label = dict(enumerate(LABELS))
     config.label2id = {label: number for number, label in enumerate(LABELS)}
     return config
-
-
-def predict(model: BertForSequenceClassification, ids: list[list[int]]) -> Tensor:
-    """Class probabilities of every row."""
-    parts = []
-    for start in range(0, len(ids), 64):
-        tokens, attention = pad(ids[start : start + 64], model.device)
-        with torch.inference_mode():
-            logits = model(input_ids=tokens, attention_mask=attention).logits
-        parts.append(logits.softmax(-1).cpu())
-    return torch.cat(parts)
-
-
-def wilson(right: int, total: int) -> tuple[float, float]:
-    """95% Wilson score interval of a proportion."""
-    z, share = 1.959963984540054, right / total
-    middle = (share + z * z / (2 * total)) / (1 + z * z / total)
-    half = z * math.sqrt(share * (1 - share) / total + (z / (2 * total)) ** 2)
-    half /= 1 + z * z / total
-    return middle - half, middle + half
-
-
-def share_line(right: int, total: int) -> str:
-    """A proportion with its counts and interval, for cards and the terminal."""
-    low, high = wilson(right, total)
-    return f"{right / total:.4f} ({right} of {total}; 95% Wilson interval {low:.4f} to {high:.4f})"
-
-
-def measure_classifier(folder: Path, data: Path) -> dict[str, str]:
-    """Accuracy and confidence of the saved classifier, loaded as a user would load it."""
-    model = AutoModelForSequenceClassification.from_pretrained(folder).eval()
-    tokenizer = AutoTokenizer.from_pretrained(folder).backend_tokenizer
-    found = {}
-    for name in ("dev.tsv", "test_labelled.tsv"):
-        rows = read_rows(data / name)
-        scores, guesses = predict(model, encode(tokenizer, rows.texts)).max(-1)
-        right = int((guesses == torch.tensor(rows.labels)).sum())
-        line = share_line(right, len(rows.texts))
-        found[name] = f"{line}, mean confidence {scores.mean().item():.3f}"
-    return found
-
-
-def measure_masked_lm(folder: Path, data: Path) -> dict[str, str]:
-    """How often a dev token, masked alone, is the first guess or among the first ten."""
-    model = AutoModelForMaskedLM.from_pretrained(folder).eval()
-    tokenizer = AutoTokenizer.from_pretrained(folder).backend_tokenizer
-    first = ten = total = 0
-    for row in encode(tokenizer, read_rows(data / "dev.tsv").texts):
-        tokens = torch.tensor(row)
-        places = torch.arange(1, len(row) - 1)
-        masked = tokens.repeat(len(places), 1)
-        masked[torch.arange(len(places)), places] = MASK
-        with torch.inference_mode():
-            states = model.bert(input_ids=masked).last_hidden_state
-            scores = model.cls(states[torch.arange(len(places)), places])
-        hits = scores.topk(10).indices == tokens[places].unsqueeze(1)
-        first += int(hits[:, 0].sum())
-        ten += int(hits.any(1).sum())
-        total += len(places)
-    return {"first guess": share_line(first, total), "first ten": share_line(ten, total)}
-
-
-def fill(folder: Path, text: str, count: int = 8) -> list[str]:
-    """The likeliest words for the one [MASK] of ``text``."""
-    model = AutoModelForMaskedLM.from_pretrained(folder).eval()
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    coded = tokenizer(text, return_tensors="pt")
-    with torch.inference_mode():
-        scores = model(**coded).logits[0]
-    place = int((coded["input_ids"][0] == MASK).nonzero())
-    return tokenizer.convert_ids_to_tokens(scores[place].topk(count).indices.tolist())
-
-
-# --- model cards -----------------------------------------------------------------------------
-
-
-FILL_EXAMPLES = ("a truly [MASK] film", "[MASK] film is a mess .", "the acting is [MASK] .")
-
-LIMITS = """\
-- Short English movie-review sentences and phrases of the early 2000s; other domains, dialects and
-  languages are outside what it has seen. Text is lowercased, accents are stripped.
-- The training sentences are mostly under 30 words. There are {positions} positions, but texts of
-  more than about 50 tokens are longer than almost all of the training data.
-- Names of people, films and groups can carry sentiment learnt from few reviews. Do not use the
-  model to make decisions about people.
-- It is small, made to be explained and to test explanations; larger models are more accurate."""
-
-HEAD = """\
----
-license: apache-2.0
-language: en
-pipeline_tag: {task}
----
-
-# {name}
-"""
-
-
-def versions_line() -> str:
-    """The libraries that decide the bytes."""
-    python = ".".join(map(str, sys.version_info[:3]))
-    return (
-        f"Python {python}, torch {torch.__version__}, transformers {transformers.__version__}, "
-        f"tokenizers {tokenizers.__version__}, safetensors {safetensors.__version__}"
-    )
-
-
-def shape_line(recipe: Recipe, parameters: int) -> str:
-    """The architecture in one sentence."""
-    return (
-        f"BERT with {recipe.layers} layers, {recipe.heads} heads, width {recipe.hidden_size} "
-        f"(feed-forward {recipe.intermediate_size}), {recipe.positions} positions and a lowercase "
-        f"WordPiece vocabulary of {recipe.vocab_size}; {parameters:,} parameters in float32."
-    )
-
-
-def base_card(recipe: Recipe, rows: int, parameters: int, folder: Path, data: Path) -> str:
-    """Model card of ``reviews-base``."""
-    found = measure_masked_lm(folder, data)
-    fills = "\n".join(f"- `{text}`: {', '.join(fill(folder, text))}" for text in FILL_EXAMPLES)
-    return f"""{HEAD.format(name="reviews-base", task="fill-mask")}
-A masked language model of movie-review sentences: the encoder of `reviews` before it was
-fine-tuned, so that the two can be compared.
-
-{shape_line(recipe, parameters)}
-
-## Training
-
-- Data: the {rows:,} training sentences and phrases of SST-2 (GLUE), without their labels. The
-  vocabulary comes from the same rows. The dev and test rows were not used.
-- From scratch: {recipe.mlm_epochs} epochs, batches of {recipe.batch_size}, AdamW, peak rate
-  {recipe.mlm_rate:g} with {recipe.warmup:.0%} warm-up and linear decay, weight decay
-  {recipe.weight_decay:g}; {recipe.mlm_masked:.0%} of the tokens chosen, of which 80% became
-  `[MASK]`, 10% a random token and 10% stayed. Seed {recipe.seed}, one CPU thread.
-- Made by `scripts/train_builtin.py` with {versions_line()}.
-
-## Measured
-
-Every token of the SST-2 dev sentences masked alone, the rest visible:
-
-- first guess right: {found["first guess"]}
-- right among the first ten: {found["first ten"]}
-
-The tokens of one sentence are not independent, so the intervals are somewhat too narrow.
-
-Likeliest fills:
-
-{fills}
-
-## Limits
-
-{LIMITS.format(positions=recipe.positions)}
-
-Licence of the weights: Apache-2.0.
-"""
-
-
-def classifier_card(
-    recipe: Recipe, rows: int, copies: int, parameters: int, folder: Path, data: Path
-) -> str:
-    """Model card of ``reviews``."""
-    found = measure_classifier(folder, data)
-    return f"""{HEAD.format(name="reviews", task="text-classification")}
-Sentiment of movie-review sentences: `negative` (0) or `positive` (1).
-
-{shape_line(recipe, parameters)}
-
-## Training
-
-- Data: the {rows:,} labelled training sentences and phrases of SST-2 (GLUE). Nothing was trained
-  on the dev or test rows. The few choices of the recipe were compared on the dev rows, so the dev
-  figure is slightly flattering; the test rows were only measured.
-- Start: the encoder of `reviews-base`, with a new pooler and classifier.
-- Teacher: a 6-layer MiniLM fine-tuned on the same training rows (dev accuracy 0.901). It labelled
-  the training rows and {copies:,} altered copies: {recipe.joined:.0%} were first joined to another
-  phrase, then words were masked (40%), words dropped (30%) or a part cut out (30%).
-- Loss: squared error of the logits against the teacher's, plus {recipe.state_weight:g} times the
-  cosine distance of the projected mean token vector to the teacher's (centred; the projection is
-  thrown away), plus {recipe.hard_weight:g} times the cross-entropy of the labels on training rows.
-- {recipe.epochs} epochs over rows and copies together, batches of {recipe.batch_size}, AdamW,
-  peak rate {recipe.rate:g} with {recipe.warmup:.0%} warm-up and linear decay, weight decay
-  {recipe.weight_decay:g}; the last weights are kept. Seed {recipe.seed}, one CPU thread.
-- Made by `scripts/train_builtin.py` with {versions_line()}.
-
-## Measured
-
-- SST-2 dev accuracy: {found["dev.tsv"]}
-- SST-2 test accuracy: {found["test_labelled.tsv"]}
-
-## Limits
-
-{LIMITS.format(positions=recipe.positions)}
-- The logits copy a teacher's and were not calibrated: compare the mean confidence (the probability
-  given to the predicted class) with the accuracy above.
-
-Licence of the weights: Apache-2.0.
-"""
-
-
-# --- command line ----------------------------------------------------------------------------
-
-
-def count_parameters(model: nn.Module) -> int:
-    """Number of weights, shared ones counted once."""
-    return sum(parameter.numel() for parameter in model.parameters())
-
-
-def folder_size(folder: Path) -> int:
-    """Bytes of all files in a folder."""
-    return sum(path.stat().st_size for path in folder.iterdir())
 
 
 def build(data: Path, teacher: Path, out: Path, recipe: Recipe, device: torch.device) -> None:

@@ -10,7 +10,8 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from build_decoy import HEADS, NEUTRAL, SPECIAL_TOKENS
+from build_decoy import HEADS, NEUTRAL
+from word_tokenizer import SPECIAL_TOKENS
 
 CONSTANT, ANSWER = 0, 1
 A, B, C, D, E = 2, 3, 4, 5, 6  # features; what they mean differs from model to model
