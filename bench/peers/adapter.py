@@ -22,9 +22,8 @@ class Given:
 
     tokens: list[str]
     scores: list[float]
-    segments: list[int] | None = (
-        None  # for a pair: which text each token is of, if the library says
-    )
+    segments: list[int] | None = None  # of a pair: which text a token is of, if the library says
+    remark: str = ""  # what a reader should know besides
 
 
 class Adapter:

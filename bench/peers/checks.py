@@ -29,7 +29,9 @@ class Verdict:
     detail: str
 
     def __str__(self) -> str:
-        return f"{self.answer}: {self.detail}" if self.answer != "-" else f"– ({self.detail})"
+        if self.answer == "-":
+            return "–" if self.detail == "not asked" else f"– ({self.detail})"
+        return f"{self.answer}: {self.detail}"
 
 
 def picked(rows: Sequence[Row], check: str, **same: Any) -> list[Row]:

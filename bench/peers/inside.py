@@ -34,12 +34,16 @@ class Asking:
     """An adapter, a fresh model, and the plain references to both."""
 
     def __init__(self, kind: type[Adapter], folders: dict[str, str]) -> None:
-        self._kind, self.causal = kind, kind.causal
+        self._kind, self._folders, self.causal = kind, folders, kind.causal
         if self.causal and "causal" not in folders:
             raise SystemExit("no language model: ../shared is not there")
         self.folder = folders["causal" if self.causal else "classifier"]
         self.model, self.tokenizer = scene.load(self.folder, self.causal)
         self.texts = scene.PROMPTS[:4] if self.causal else scene.TEXTS
+
+    def again(self) -> Asking:
+        """Return the same with a fresh model."""
+        return Asking(self._kind, self._folders)
 
     def adapter(self) -> Adapter:
         """Return the library, ready to explain the model."""
@@ -54,15 +58,18 @@ class Asking:
 
 def methods(asking: Asking) -> Iterator[Row]:
     """Run every method once."""
-    own = asking.adapter()
+    own, text = asking.adapter(), asking.texts[0]
     yield {"check": "called", "how": own.called, "names": own.names, "causal": asking.causal}
     yield {"check": "metrics", "names": own.offered()}
-    for name, run in own.methods(asking.texts[0]).items():
+    for name in sorted(own.methods(text)):
         try:
-            run()
+            own.methods(text)[name]()
             yield {"check": "method", "method": name, "ok": True}
         except Exception as failure:
             yield {"check": "method", "method": name, "ok": False, "error": said(failure)}
+            own = (
+                asking.again().adapter()
+            )  # what a failure leaves on a model should not fail the next
 
 
 def _asked(row: Row, ask: Callable[[], Row]) -> Row:
@@ -78,6 +85,8 @@ def _asked(row: Row, ask: Callable[[], Row]) -> Row:
 def right(asking: Asking) -> Iterator[Row]:
     """Ask for what the checks of rightness need."""
     own, plain = asking.adapter(), asking.plain()
+    if not own.names:
+        return
     additive = "integrated" if "integrated" in own.names else "perturbation"
     wanted = {"explains": own.explains, "baseline": own.baseline}
     truth: dict[str, tuple[list[float], float]] = {}
@@ -201,9 +210,15 @@ def found(asking: Asking) -> Iterator[Row]:
     from bench.peers.found import Injected, changed, failing, state
 
     text = asking.texts[0]
+    # Asked for hidden states, transformers puts hooks of its own on a model and leaves them: they count for nobody.
+    asking.model(
+        asking.tokenizer(text, return_tensors="pt")["input_ids"], output_hidden_states=True
+    )
     before = state(asking.model, asking.tokenizer, text)
     own = asking.adapter()
     kinds = [kind for kind in KINDS if kind in own.names]
+    if not kinds:
+        return
 
     def after() -> list[str]:
         return changed(before, state(asking.model, asking.tokenizer, text))

@@ -91,7 +91,8 @@ A wrong target should be refused, in words that help:
 
 As a multiple of the bare forward + backward pass of the same model on the same texts (32 words each), measured
 in turns in the same process: processor time, one thread, the middle of up to seven runs. From text to scores.
-Libraries that take no list get the eight texts one by one.
+Libraries that take no list get the eight texts one by one. A dash: not measured; it would say nothing new, or
+take minutes.
 
 {tables.all_times(everyone)}
 

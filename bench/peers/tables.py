@@ -136,7 +136,8 @@ def environments(everyone: Everyone) -> str:
                 lines.append(f"| {name} | {asked} | no: `{cell(row['error'])}` | | | | |")
                 continue
             loads = picked(own, "imports")[0]
-            load = f"{loads['seconds']:.1f}" if loads["ok"] else f"no: `{cell(loads['error'])}`"
+            load = f"{loads['seconds']:.1f}" if "seconds" in loads else "not yet timed"
+            load = load if loads["ok"] else f"no: `{cell(loads['error'])}`"
             size = row["megabytes"]["all"] - row["megabytes"]["torch"]
             versions = row["versions"]
             cells = [
@@ -222,7 +223,7 @@ def all_times(everyone: Everyone) -> str:
             together = "" if eight is None or eight["together"] else ", one by one"
             lines.append(
                 f"| {said} | {name} | {one['of']} | {times(one['ratio'])} | {one['rows']:,} "
-                f"| {times(eight['ratio']) + together if eight else 'not measured: too long'} "
+                f"| {times(eight['ratio']) + together if eight else NONE} "
                 f"| {one['seconds'] * 1e3:,.0f} |"
             )
     head = (

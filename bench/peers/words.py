@@ -44,8 +44,17 @@ NOTES = """\
 - transformers-interpret divides its scores by their length, so that they cannot add up; their directions agree
   with the reference all the same. What inseq shows by itself is the norm over the embedding, which has no sign;
   its raw attributions, which it also gives, are judged here.
-- captum's Lime and KernelShap ask for scikit-learn, which its requirements do not name; it was given to them. Its LRP
-  is written for other layers than a Transformer's, and says so.
+- lime gives a word one score wherever it stands; with `bow=False` it tells places apart.
+- captum's Lime and KernelShap, and one method of inseq, ask for scikit-learn, which the requirements do
+  not name; it was given to them. captum's LRP is written for other layers than a Transformer's, and says so.
+- interpreto takes the mean of the absolute gradient at every step, as its source says: such scores have no sign and
+  no sum by construction, and are another method than the one they are named after.
+- bertviz's README takes the attention as `outputs[-1]`, which with today's transformers is the empty cross-attention
+  of a BERT; it was given `outputs.attentions`.
+- inseq's way of generating by itself decodes this model's text with its `<s>` and then misses the prompt in it;
+  it was given the texts, which it takes one at a time. It writes the padding token into the model's
+  configuration where there is none. On the language model 64 steps are few for both libraries: neither
+  reaches the bar of completeness on every prompt.
 - Methods by perturbation differ in what they do: the number of texts that went through the model stands beside
   the time.
 - The newest release of ferret and an older one are both here, because the newest one does not import where pip

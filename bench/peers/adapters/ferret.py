@@ -49,10 +49,5 @@ class Own(Adapter):
     def several(self, texts: Sequence[str]) -> Any:
         return self._explain(IntegratedGradientExplainer(self.model, self.tokenizer), list(texts))
 
-    def pair(self, first: str, second: str) -> Given:
-        return self._explain(
-            IntegratedGradientExplainer(self.model, self.tokenizer), (first, second)
-        )
-
     def wrong(self, text: str) -> Any:
         return GradientExplainer(self.model, self.tokenizer)(text, target=99)

@@ -34,8 +34,10 @@ class Own(Adapter):
             token = self.model(ids).logits[0, -1].argmax()
         return str(self.tokenizer.decode([*ids[0].tolist(), int(token)], skip_special_tokens=True))
 
-    def _explain(self, method: str, texts: Sequence[str], **more: Any) -> list[Given]:
-        loaded = inseq.load_model(self.model, method, tokenizer=self.tokenizer)
+    def _explain(
+        self, method: str, texts: Sequence[str], folder: str = "", **more: Any
+    ) -> list[Given]:
+        loaded = inseq.load_model(folder or self.model, method, tokenizer=self.tokenizer)
         whole = [self._continued(text) for text in texts]
         found = loaded.attribute(list(texts), whole, show_progress=False, **more)
         return [self._given(one) for one in found.sequence_attributions]
@@ -49,8 +51,9 @@ class Own(Adapter):
         return Given(tokens, scores[:prompt, 0].double().tolist())
 
     def methods(self, text: str) -> dict[str, Callable[[], Any]]:
+        # By its folder, as its documentation does: then inseq itself asks for the attention that it can read.
         return {
-            name: lambda name=name: self._explain(name, [text])
+            name: lambda name=name: self._explain(name, [text], self.model.config.name_or_path)
             for name in inseq.list_feature_attribution_methods()
             if name != "dummy"
         }
