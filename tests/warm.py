@@ -40,25 +40,19 @@ class Warm:
         *arguments: Any,
         stdin: int | None = None,
         stdout: int | None = None,
-        log: Path | None = None,
-        folder: Path | None = None,
         **environment: str,
     ) -> "Process":
-        """Start `whence` in a folder; without stdin it reads nothing, and what it says is kept, or goes to a log."""
+        """Start `whence`; without stdin there is nothing to read, without stdout it is kept, like stderr."""
         given = os.open(os.devnull, os.O_RDONLY) if stdin is None else stdin
-        if log is not None:
-            out, err = (os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND) for _ in range(2))
-            kept = said = None
-        else:
-            kept, out = os.pipe() if stdout is None else (None, stdout)
-            said, err = os.pipe()
+        kept, out = os.pipe() if stdout is None else (None, stdout)
+        said, err = os.pipe()
         order = {
             "argv": list(map(str, arguments)),
             "env": {**os.environ, **environment},
-            "cwd": str(folder or Path.cwd()),
-            "closed": stdin == CLOSED,
+            "cwd": str(Path.cwd()),
         }
         sent = [fd for fd in (given, out, err) if fd != CLOSED]
+        order["closed"] = stdin == CLOSED
         socket.send_fds(self._socket, [json.dumps(order).encode()], sent)
         pid = self._answer()["pid"]
         for fd in sent:
@@ -87,10 +81,10 @@ class Warm:
 class Process:
     """A process that was started there; it has what is used here of `subprocess.Popen`."""
 
-    def __init__(self, warm: Warm, pid: int, stdout: int | None, stderr: int | None) -> None:
+    def __init__(self, warm: Warm, pid: int, stdout: int | None, stderr: int) -> None:
         self.pid = pid
         self.stdout = None if stdout is None else os.fdopen(stdout, encoding="utf-8")
-        self.stderr = None if stderr is None else os.fdopen(stderr, encoding="utf-8")
+        self.stderr = os.fdopen(stderr, encoding="utf-8")
         self.returncode: int | None = None
         self._warm = warm
 

@@ -2,8 +2,11 @@
 
 import csv
 import json
+import os
 import re
 import socket
+import subprocess
+import sys
 import time
 from pathlib import Path
 from urllib.error import URLError
@@ -14,7 +17,6 @@ from playwright.sync_api import expect
 
 from tests import stores
 from tests.conftest import ROOT
-from tests.warm import Warm
 from whence.run.store import Store
 
 # One server serves one worker: all tests of the app run on the same.
@@ -97,18 +99,25 @@ _WAITING = re.compile(
 class App:
     """A running `whence app`."""
 
-    def __init__(self, warm: Warm, folder: Path, *arguments: str, port: int | None = None) -> None:
+    def __init__(self, folder: Path, *arguments: str, port: int | None = None) -> None:
         self.port = port or free_port()
         self.url = f"http://127.0.0.1:{self.port}/"
         self._log = folder / f"app-{self.port}.log"
-        self._command = ["app", "--no-open", "--port", str(self.port), *arguments]
+        command = ["-m", "whence", "app", "--no-open", "--port", str(self.port), *arguments]
+        self._command = [sys.executable, *command]
         self._folder = folder
-        self._warm = warm
         self.start()
 
     def start(self) -> None:
         """Start it, and wait until it answers."""
-        self._process = self._warm.start(*self._command, log=self._log, folder=self._folder)
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                self._command,
+                cwd=self._folder,
+                stdout=log,
+                stderr=log,
+                env={**os.environ, "PYTHONWARNINGS": "default"},
+            )
         until = time.monotonic() + START
         while not self._answers():
             if self._process.poll() is not None or time.monotonic() > until:
@@ -119,7 +128,7 @@ class App:
     def kill(self) -> None:
         """End it at once, as a crash would."""
         self._process.kill()
-        self._process.wait(30)
+        self._process.wait()
 
     def log(self) -> str:
         """Return what it printed."""

@@ -13,9 +13,7 @@ FLAGS = [
 ]  # fmt: skip
 
 
-@pytest.fixture(
-    scope="package"
-)  # it has a loop of its own, which must have ended where others begin theirs
+@pytest.fixture(scope="module")
 def browser():
     path = shutil.which("chromium") or shutil.which("chromium-browser")
     if path is None:
@@ -31,12 +29,12 @@ def browser():
 
 
 @pytest.fixture(scope="session")
-def app(warm, tmp_path_factory):
+def app(tmp_path_factory):
     """Return the app with built-in models, one in a folder, two to compare, a small data set, and runs."""
     folder = tmp_path_factory.mktemp("app")
     rows = table(folder / "rows.tsv")
     own = folder_model(folder / "own-reviews")
-    running = App(warm, folder, "--model", "reviews", "--model", "decoy", "--model", str(own),
+    running = App(folder, "--model", "reviews", "--model", "decoy", "--model", str(own),
                   "--compare", "reviews-base", "reviews", "--data", str(rows),
                   "--runs", str(stored_runs(folder / "runs")))  # fmt: skip
     yield running

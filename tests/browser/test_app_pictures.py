@@ -31,10 +31,9 @@ OPEN = "#/explain?model=shapes&picture=shapes:3"
 
 
 @pytest.fixture(scope="module")
-def shapes(warm, tmp_path_factory):
+def shapes(tmp_path_factory):
     """Return the app with the model of pictures, and one of texts."""
-    folder = tmp_path_factory.mktemp("shapes")
-    running = App(warm, folder, "--model", "shapes", "--model", "reviews")
+    running = App(tmp_path_factory.mktemp("shapes"), "--model", "shapes", "--model", "reviews")
     yield running
     running.kill()
 
@@ -114,13 +113,12 @@ def test_what_is_no_picture_is_said(visit, tmp_path):
     expect(maps(page)).to_be_visible()  # what was there stays
 
 
-def test_a_picture_that_is_too_large_is_not_sent(visit, tmp_path):
+def test_a_picture_that_is_too_large_is_not_sent(visit):
     page = ready(visit("#/explain?model=shapes"))
     most = page.evaluate("fetch('api/session').then((said) => said.json())")["limits"]["upload"]
-    big = tmp_path / "big.png"
-    with big.open("wb") as file:
-        file.truncate(most + 1)  # takes no room on the disk
-    page.get_by_label("Bring a picture").set_input_files(big)
+    page.get_by_label("Bring a picture").set_input_files(
+        {"name": "big.png", "mimeType": "image/png", "buffer": b"x" * (most + 1)}
+    )
     expect(page.get_by_role("alert")).to_contain_text("Make it smaller")
 
 

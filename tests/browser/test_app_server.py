@@ -13,9 +13,8 @@ from whence.flow import Query
 pytestmark = APP
 
 
-def test_the_server_dies_and_comes_back(browser, warm, tmp_path):
-    rows = table(tmp_path / "rows.tsv")
-    server = App(warm, tmp_path, "--model", "reviews", "--data", str(rows))
+def test_the_server_dies_and_comes_back(browser, tmp_path):
+    server = App(tmp_path, "--model", "reviews", "--data", str(table(tmp_path / "rows.tsv")))
     visitor = Visitor(browser, server.url)
     try:
         page = visitor("#/explain?text=a+gripping+film", forgive="ERR_")

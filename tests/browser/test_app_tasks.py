@@ -21,10 +21,10 @@ needs_stories = pytest.mark.skipif(
 
 
 @pytest.fixture(scope="module")
-def tasks(warm, tmp_path_factory):
+def tasks(tmp_path_factory):
     """Return the app with a model that fills masks, and one that writes where it is there."""
     more = ["--model", str(STORIES)] if STORIES.is_dir() else []
-    running = App(warm, tmp_path_factory.mktemp("tasks"), "--model", "reviews-base", *more)
+    running = App(tmp_path_factory.mktemp("tasks"), "--model", "reviews-base", *more)
     yield running
     running.kill()
 
