@@ -47,19 +47,25 @@ def test_the_lock_of_another_process_counts_and_ends_with_it(whole):
 
 def test_a_child_that_outlives_its_parent_holds_no_lock(whole):
     reads, writes = os.pipe()
+    ready, started = os.pipe()
     with Store.locked(whole):
         child = os.fork()
         if child == 0:
             os.close(writes)
+            os.write(started, b".")  # what a fork lets go of is gone now
             os.read(reads, 1)  # until the parent says so
             os._exit(0)
+        assert os.read(ready, 1) == b"."
         with pytest.raises(StoreInUse), Store.locked(whole):
             pass
-    with Store.locked(whole):
-        assert os.waitpid(child, os.WNOHANG) == (0, 0)  # it is still there
-    os.close(writes)
-    os.waitpid(child, 0)
-    os.close(reads)
+    try:
+        with Store.locked(whole):
+            assert os.waitpid(child, os.WNOHANG) == (0, 0)  # it is still there
+    finally:
+        os.close(writes)
+        os.waitpid(child, 0)
+        for end in (reads, ready, started):
+            os.close(end)
 
 
 def test_a_torn_note_in_the_lock_says_nothing(whole):
