@@ -56,7 +56,7 @@ That installs, asks and measures all of them, and goes on where it was stopped; 
 *right*: checks that hold, of those that apply. *time*: integrated gradients at 64 steps, or changed texts where
 there are none, as a multiple of the bare forward + backward pass on the same text; then of eight texts, as a
 multiple of the bare pass on eight. *memory*: what explaining one long text takes on top, at the library's own
-settings. A dash: does not apply.
+settings. A dash: does not apply, or was not measured yet.
 
 ## Does it install?
 
