@@ -106,3 +106,21 @@ def attentive_decoy() -> Any:
     """
     loudness = dict.fromkeys([*NEUTRAL, *LOUD[0], *LOUD[1]], 0.0)
     return _attentive(SAYS, loudness | {DECOY: 4.0}, steep=1000.0)
+
+
+# A few reviews, as the command line reads them.
+ROWS = [
+    ("a gripping, beautifully acted film", "1"),
+    ("the plot is thin and the jokes are worse", "0"),
+    ("not a bad film at all", "1"),
+    ("dull, slow and far too long", "0"),
+    ("a warm and funny story that never tires", "1"),
+]
+# The quickest audit of them.
+QUICK = ("--experiment", "permutation", "--param", "permutations=5")
+
+
+def table(path, rows, header="sentence\tlabel"):
+    """Write rows as a file with tabs."""
+    path.write_text(f"{header}\n" + "".join("\t".join(row) + "\n" for row in rows))
+    return path

@@ -34,8 +34,8 @@ class Adapter:
     explains = "logit"  # or "probability": of what the scores are shares
     baseline = "padding"  # of integrated gradients: see bench/peers/plain.py
     called = ""  # how it was called, in words or one line of code
-    names: dict[str, str] = {}  # the library's name for each kind of method  # noqa: RUF012
-    metrics: dict[str, str] = {}  # name -> module:attribute of its measures of faithfulness  # noqa: RUF012
+    names: dict[str, str] = {}  # the library's name for each kind of method
+    metrics: dict[str, str] = {}  # name -> module:attribute of its measures of faithfulness
 
     def __init__(self, model: Any, tokenizer: Any, target: int) -> None:
         self.model, self.tokenizer, self.target = model, tokenizer, target

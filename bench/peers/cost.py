@@ -99,7 +99,7 @@ def times(asking: Any) -> Iterator[dict[str, Any]]:
             try:
                 with Counted(asking.model) as seen:
                     first = _seconds(lambda explain=explain, texts=texts: explain(texts))
-            except Exception as failure:
+            except Exception as failure:  # whatever a library raises is a finding about it
                 yield row | {"error": f"{type(failure).__name__}: {failure}"[:300]}
                 continue
             floor = bare(asking.model, asking.tokenizer, texts, asking.causal)
@@ -165,5 +165,5 @@ def memory(asking: Any) -> Iterator[dict[str, Any]]:
                     "words": len(texts[0].split()),
                 }
             )
-        except Exception as failure:
+        except Exception as failure:  # whatever a library raises is a finding about it
             yield row | {"error": f"{type(failure).__name__}: {failure}"[:300]}

@@ -41,7 +41,7 @@ def state(model: Any, tokenizer: Any, text: str) -> dict[str, Any]:
         with torch.no_grad():
             logits = model(input_ids=inputs["input_ids"]).logits
         seen["logits"] = _digest([("logits", logits)])
-    except Exception as failure:
+    except Exception as failure:  # whatever a library raises is a finding about it
         seen["logits"] = f"{type(failure).__name__}: {failure}"
     return seen
 

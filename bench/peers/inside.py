@@ -65,7 +65,7 @@ def methods(asking: Asking) -> Iterator[Row]:
         try:
             own.methods(text)[name]()
             yield {"check": "method", "method": name, "ok": True}
-        except Exception as failure:
+        except Exception as failure:  # whatever a library raises is a finding about it
             yield {"check": "method", "method": name, "ok": False, "error": said(failure)}
             own = (
                 asking.again().adapter()
@@ -78,7 +78,7 @@ def _asked(row: Row, ask: Callable[[], Row]) -> Row:
         return row | ask()
     except Absent as absent:
         return row | {"absent": str(absent)}
-    except Exception as failure:
+    except Exception as failure:  # whatever a library raises is a finding about it
         return row | {"error": said(failure)}
 
 
@@ -227,7 +227,7 @@ def found(asking: Asking) -> Iterator[Row]:
     for kind in kinds:
         try:
             getattr(own, kind)([text])
-        except Exception as failure:
+        except Exception as failure:  # whatever a library raises is a finding about it
             failed.append(said(failure))
     yield {"check": "found", "after": "explaining", "changed": after(), "errors": failed}
     reached = []
@@ -238,7 +238,7 @@ def found(asking: Asking) -> Iterator[Row]:
             reached.append("nothing")
         except Injected:
             reached.append("the failure")
-        except Exception as failure:
+        except Exception as failure:  # whatever a library raises is a finding about it
             reached.append(said(failure))
         finally:
             handle.remove()
@@ -264,7 +264,7 @@ def tried(stage: str, kind: type[Adapter], folders: dict[str, str]) -> Iterator[
     """Run a stage on a fresh model; where it breaks off, say so."""
     try:
         yield from STAGES[stage](Asking(kind, folders))
-    except Exception as failure:
+    except Exception as failure:  # whatever a library raises is a finding about it
         yield {"check": "stage", "ok": False, "error": said(failure)}
 
 

@@ -90,7 +90,7 @@ def _section(log: Log, name: str, work: Callable[[], None]) -> None:
     with log.named(name):
         try:
             work()
-        except Exception as error:
+        except Exception as error:  # what cannot be measured is a row that says why
             told = (str(error).splitlines() or [""])[0][:300]
             log.add("section", error=f"{type(error).__name__}: {told}")
         log.add("section", took=time.monotonic() - started)

@@ -73,7 +73,7 @@ def statements() -> list[str]:
     first = {
         name: max(one.gains, key=lambda who, own=one.gains: own[who])
         for name, one in PEOPLE.items()
-    }  # type: ignore[misc]
+    }
     where = {name: ranks(REMOVE[name].gains) for name in PEOPLE}
     lines.append(
         f"**{_people(rho for rho, _ in people.values())}** "

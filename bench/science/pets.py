@@ -108,8 +108,8 @@ def unpack(options: argparse.Namespace) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         assert one.seen
         assert one.mask is not None
-        (folder / f"{one.given.name}.jpg").write_bytes(one.given.read())  # type: ignore[union-attr]
-        (folder / f"{one.given.name}_trimap.png").write_bytes(one.mask.picture.read())  # type: ignore[union-attr]
+        (folder / f"{one.given.name}.jpg").write_bytes(one.given.read())
+        (folder / f"{one.given.name}_trimap.png").write_bytes(one.mask.picture.read())
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

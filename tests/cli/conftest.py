@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.audit_data import ROWS, table
+
 
 def interrupted(*arguments):
     """Interrupt a real command in the middle of loading, when torch is there and the answer is not."""
@@ -21,6 +23,18 @@ def interrupted(*arguments):
         running.send_signal(signal.SIGINT)
         out, err = running.communicate(timeout=120)
     return running.returncode, out, err
+
+
+@pytest.fixture
+def wide(monkeypatch):
+    """Nothing is folded where a test looks for it."""
+    monkeypatch.setenv("COLUMNS", "400")
+
+
+@pytest.fixture
+def data(tmp_path):
+    """Write a small file of reviews."""
+    return table(tmp_path / "reviews.tsv", ROWS)
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.audit_data import QUICK, ROWS
 from tests.cli.conftest import interrupted
-from tests.cli.test_evaluate import ROWS
 
 NAMES = (
     "correlation",
@@ -23,24 +23,7 @@ NAMES = (
     "guides",
 )
 TRAINING = {"uniform_training", "seeds", "trained_adversary", "guides"}
-QUICK = ("--experiment", "permutation", "--param", "permutations=5")
-
-
-@pytest.fixture(autouse=True)
-def wide(monkeypatch):
-    """Nothing is folded where a test looks for it."""
-    monkeypatch.setenv("COLUMNS", "400")
-
-
-def table(path, rows, header="sentence\tlabel"):
-    path.write_text(f"{header}\n" + "".join("\t".join(row) + "\n" for row in rows))
-    return path
-
-
-@pytest.fixture
-def data(tmp_path):
-    """Write a small file of reviews."""
-    return table(tmp_path / "reviews.tsv", ROWS)
+pytestmark = pytest.mark.usefixtures("wide")
 
 
 def test_an_audit(run, data):

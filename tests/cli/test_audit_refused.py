@@ -6,27 +6,10 @@ import pytest
 import transformers as hf
 
 from tests import zoo
-from tests.cli.test_evaluate import ROWS
+from tests.audit_data import QUICK, ROWS, table
 from tests.unit.tokenizers import wordpiece
 
-QUICK = ("--experiment", "permutation", "--param", "permutations=5")
-
-
-@pytest.fixture(autouse=True)
-def wide(monkeypatch):
-    """Nothing is folded where a test looks for it."""
-    monkeypatch.setenv("COLUMNS", "400")
-
-
-def table(path, rows, header="sentence\tlabel"):
-    path.write_text(f"{header}\n" + "".join("\t".join(row) + "\n" for row in rows))
-    return path
-
-
-@pytest.fixture
-def data(tmp_path):
-    """Write a small file of reviews."""
-    return table(tmp_path / "reviews.tsv", ROWS)
+pytestmark = pytest.mark.usefixtures("wide")
 
 
 def saved(model, folder):

@@ -6,8 +6,8 @@ import pytest
 import transformers as hf
 
 from tests import zoo
+from tests.audit_data import ROWS
 from tests.cli.conftest import interrupted
-from tests.cli.test_evaluate import ROWS
 from tests.unit.tokenizers import wordpiece
 from whence import Comparison
 from whence.web.schema.compare import Comparison as Schema

@@ -6,13 +6,7 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-ROWS = [
-    ("a gripping, beautifully acted film", "1"),
-    ("the plot is thin and the jokes are worse", "0"),
-    ("not a bad film at all", "1"),
-    ("dull, slow and far too long", "0"),
-    ("a warm and funny story that never tires", "1"),
-]
+from tests.audit_data import ROWS
 
 
 @pytest.fixture(autouse=True)

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.cli.test_evaluate import ROWS
+from tests.audit_data import ROWS
 
 
 @pytest.fixture(autouse=True)

@@ -16,12 +16,12 @@ class Own(Adapter):
     takes_lists = True
     baseline = "padding, special tokens stay"
     called = "`LayerIntegratedGradients(forward, embeddings).attribute(ids, baselines=...)`, forward: the logits"
-    names = {  # noqa: RUF012
+    names = {
         "gradient": "InputXGradient",
         "integrated": "LayerIntegratedGradients",
         "perturbation": "FeatureAblation",
     }
-    metrics = {  # noqa: RUF012
+    metrics = {
         "infidelity": "captum.metrics:infidelity",
         "sensitivity_max": "captum.metrics:sensitivity_max",
     }

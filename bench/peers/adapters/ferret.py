@@ -14,12 +14,12 @@ class Own(Adapter):
 
     baseline = "padding, special tokens stay"
     called = "`IntegratedGradientExplainer(model, tokenizer)(text, target=...)`; all of `Benchmark`"
-    names = {  # noqa: RUF012
+    names = {
         "gradient": "GradientExplainer",
         "integrated": "IntegratedGradientExplainer",
         "perturbation": "SHAPExplainer",
     }
-    metrics = {  # noqa: RUF012
+    metrics = {
         "AOPC comprehensiveness": "ferret.evaluators.faithfulness_measures:AOPC_Comprehensiveness_Evaluation",
         "AOPC sufficiency": "ferret.evaluators.faithfulness_measures:AOPC_Sufficiency_Evaluation",
         "tau-LOO": "ferret.evaluators.faithfulness_measures:TauLOO_Evaluation",

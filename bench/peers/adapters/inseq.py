@@ -21,7 +21,7 @@ class Own(Adapter):
         '`inseq.load_model(model, "integrated_gradients", tokenizer=...).attribute(prompts, texts)`, '
         "the texts being the prompts and one token more"
     )
-    names = {  # noqa: RUF012
+    names = {
         "gradient": "input_x_gradient",
         "integrated": "integrated_gradients",
         "perturbation": "occlusion",

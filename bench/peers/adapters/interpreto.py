@@ -22,12 +22,12 @@ class Own(Adapter):
     takes_lists = True
     baseline = "tiny"
     called = "`IntegratedGradients(model, tokenizer, granularity=ALL_TOKENS).explain(texts, targets=...)`"
-    names = {  # noqa: RUF012
+    names = {
         "gradient": "Saliency",
         "integrated": "IntegratedGradients",
         "perturbation": "Occlusion",
     }
-    metrics = {  # noqa: RUF012
+    metrics = {
         "Insertion": "interpreto.attributions.metrics:Insertion",
         "Deletion": "interpreto.attributions.metrics:Deletion",
     }

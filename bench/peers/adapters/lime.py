@@ -17,7 +17,7 @@ class Own(Adapter):
 
     explains = "probability"
     called = "`LimeTextExplainer().explain_instance(text, probabilities, num_features=all)`"
-    names = {"perturbation": "LimeTextExplainer"}  # noqa: RUF012
+    names = {"perturbation": "LimeTextExplainer"}
 
     def _shares(self, texts: Sequence[str]) -> Any:
         rows = []

@@ -18,7 +18,7 @@ class Own(Adapter):
     takes_lists = True
     explains = "probability"
     called = '`shap.Explainer(pipeline("text-classification", top_k=None))(texts)`'
-    names = {"perturbation": "Partition"}  # noqa: RUF012
+    names = {"perturbation": "Partition"}
 
     def __init__(self, model: Any, tokenizer: Any, target: int) -> None:
         super().__init__(model, tokenizer, target)

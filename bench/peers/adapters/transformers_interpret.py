@@ -18,7 +18,7 @@ class Own(Adapter):
     explains = "probability"
     baseline = "padding, special tokens stay"
     called = "`SequenceClassificationExplainer(model, tokenizer)(text, index=...)`"
-    names = {"integrated": "SequenceClassificationExplainer"}  # noqa: RUF012
+    names = {"integrated": "SequenceClassificationExplainer"}
 
     def __init__(self, model: Any, tokenizer: Any, target: int) -> None:
         super().__init__(model, tokenizer, target)

@@ -23,7 +23,7 @@ class Own(Adapter):
     takes_lists = True
     baseline = "padding"
     called = "`whence.load(model, tokenizer=tokenizer).explain(texts, method=..., target=...)`"
-    names = {  # noqa: RUF012
+    names = {
         "gradient": "grad_x_input",
         "integrated": "integrated_gradients",
         "perturbation": "leave_one_out",
