@@ -11,6 +11,7 @@ import transformers as hf
 import whence
 from tests import zoo
 from tests.contract.state import assert_unchanged, snapshot
+from tests.nearly import ROUNDED
 from whence.capture.asking.infill import Infill
 from whence.core.errors import (
     BadParameter,
@@ -255,7 +256,8 @@ def test_a_folder_and_an_object_are_as_good_as_a_name(reviews, base, tmp_path):
     for mlm in (builtin_folder("reviews-base"), str(tmp_path), base.model):
         found = whence.load("reviews", mlm=mlm, dtype="float64")
         scores = found.explain(OTHER, method="leave_one_out", params=DRAWN).scores
-        assert (scores == wanted.scores).all()
+        # The same weights from other memory: the last bits of float64 may differ, and no draw does.
+        np.testing.assert_allclose(scores, wanted.scores, rtol=0, atol=ROUNDED)
 
 
 def test_it_follows_the_model_in_dtype(base):

@@ -251,7 +251,9 @@ def test_shards(folder, tmp_path):
     load_model(folder).model.save_pretrained(tmp_path / "s", max_shard_size="50KB")
     wordpiece().save_pretrained(tmp_path / "s")
     assert len(list((tmp_path / "s").glob("*.safetensors"))) > 1
-    assert (whence.load(tmp_path / "s").explain("a film").scores == wanted).all()
+    found = whence.load(tmp_path / "s").explain("a film").scores
+    # The same weights at other offsets of other files: sums may be added in another order.
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-5 * np.abs(wanted).max())
 
 
 def test_a_tokenizer_that_cannot_be_loaded_is_not_swallowed(folder):

@@ -84,7 +84,9 @@ def test_a_picture_equals_its_pixels(explainer):
     one = explainer.explain(drawn(), method="gradient")
     for given in (pixels, pixels[0], pixels.numpy(), list(pixels)):
         again = explainer.explain({"pixel_values": given}, method="gradient")
-        np.testing.assert_array_equal(one.scores, again.scores)
+        # Pixels in memory of NumPy are aligned to 16 bytes, in memory of PyTorch to 64.
+        size = np.abs(one.scores).max()
+        np.testing.assert_allclose(one.scores, again.scores, rtol=0, atol=1e-5 * size)
 
 
 def test_without_a_processor_pixels_alone_are_taken():
