@@ -36,6 +36,7 @@ def load(
                 "transformers model, or a subclass of PreTrainedModel."
             )
         name = str(getattr(what.config, "_name_or_path", "") or type(what).__name__)
+        _refuse_meta(what)
         return described(_own_copy(what, device, dtype), tokenizer, name, None, processor)
     if not isinstance(what, str | Path):
         raise UnknownModel(
@@ -78,6 +79,8 @@ def _device(device: str | torch.device | None) -> torch.device:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         found = torch.device(device)
+        if found.type == "meta":
+            raise NotImplementedError("it holds sizes and no numbers")
         torch.empty(0, device=found)
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         have = ["cpu"] + [f"cuda:{i}" for i in range(torch.cuda.device_count())]
@@ -86,6 +89,16 @@ def _device(device: str | torch.device | None) -> torch.device:
             f"The device {str(device)!r} cannot be used ({str(error).splitlines()[0]}). Here are: {', '.join(have)}."
         ) from None
     return found
+
+
+def _refuse_meta(model: torch.nn.Module) -> None:
+    """Refuse a model without numbers, unless accelerate is to bring them from elsewhere when it is run."""
+    empty = next((name for name, one in model.named_parameters() if one.is_meta), None)
+    if empty is not None and not any(hasattr(part, "_hf_hook") for part in model.modules()):
+        raise UnknownModel(
+            f"The {type(model).__name__} has no weights: {empty!r} is on the meta device, which holds sizes and no "
+            "numbers. Load its weights first, with from_pretrained or load_state_dict(..., assign=True)."
+        )
 
 
 def _own_copy(model: Any, device: str | torch.device | None, dtype: torch.dtype | None) -> Any:
