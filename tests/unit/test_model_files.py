@@ -4,16 +4,19 @@ import json
 import os
 import pickle
 import shutil
+import warnings
 from pathlib import Path
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from transformers import AutoTokenizer
 
 import whence
 from tests import zoo
 from tests.unit.tokenizers import wordpiece
-from whence.core.errors import BadParameter, UnknownModel, UnsafeWeights
+from whence.core.errors import BadParameter, BadTokenizer, UnknownModel, UnsafeWeights
+from whence.models import load as load_model
 
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 
@@ -195,6 +198,67 @@ def test_quantised_weights_are_refused_in_one_line(folder, dtype):
     save_file(weights, folder / WEIGHTS, metadata={"format": "pt"})
     with pytest.raises(UnknownModel, match=r"quantised \('classifier\.weight' is "):
         whence.load(folder)
+
+
+def test_a_tokenizer_without_its_vocabulary_is_refused(folder):
+    config = json.loads((folder / "tokenizer_config.json").read_text())
+    (folder / "tokenizer.json").unlink()
+    special = {
+        f"{kind}_token": f"[{kind.upper()}]" for kind in ("unk", "sep", "pad", "cls", "mask")
+    }
+    config = {**config, **special, "tokenizer_class": "BertTokenizer"}
+    (folder / "tokenizer_config.json").write_text(json.dumps(config))
+    with pytest.raises(BadTokenizer, match=r"knows 5 tokens.*embeddings of 400.*vocab\.txt"):
+        whence.load(folder)
+    bare = AutoTokenizer.from_pretrained(folder)
+    with pytest.raises(BadTokenizer, match="knows 5 tokens"):
+        whence.load(zoo.make("bert"), tokenizer=bare)
+    # What it advises: the right one given, or none.
+    assert whence.load(folder, tokenizer=wordpiece()).explain("a film").tokens[1].text == "a"
+    (folder / "tokenizer_config.json").unlink()
+    assert len(whence.load(folder).explain({"input_ids": [5, 6, 7]}).scores) == 3
+
+
+def test_a_text_of_unknown_words_comes_with_a_warning(folder):
+    explainer = whence.load(folder)
+    with pytest.warns(UserWarning, match="does not know 2 of the 3 tokens of 'ꙮꙮ ☂☂ film'"):
+        explainer.explain("ꙮꙮ ☂☂ film")
+    with pytest.warns(UserWarning, match="most tokens of some of the texts"):
+        explainer.explain(["a film", "ꙮꙮ ☂☂ film"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        explainer.explain(["a film", "a gripping ꙮꙮ film"])
+
+
+@pytest.mark.parametrize("value", ["many", -1, 0, 0.5, float("nan"), True, [], "512"])
+def test_a_limit_of_a_tokenizer_that_is_no_number_of_tokens_is_refused(folder, value):
+    change(folder / "tokenizer_config.json", model_max_length=value)
+    with pytest.raises(BadTokenizer, match=r"model_max_length is .*such as 512"):
+        whence.load(folder)
+
+
+@pytest.mark.parametrize(
+    ("value", "limit"), [(16, 16), (16.0, 16), (1e30, 48), (None, 48), (1e999, 48)]
+)
+def test_a_limit_of_a_tokenizer_is_taken_as_far_as_the_model_goes(folder, value, limit):
+    change(folder / "tokenizer_config.json", model_max_length=value)
+    assert load_model(folder).max_length == limit
+
+
+def test_a_label_with_a_line_break_is_shown_on_one_line(folder):
+    change(
+        folder / "config.json",
+        id2label={"0": "very\r\n bad", "1": "\x1b[2Jgood\u2028", "2": "\n"},
+        label2id={"very\r\n bad": 0, "\x1b[2Jgood\u2028": 1, "\n": 2},
+    )
+    explainer = whence.load(folder)
+    assert explainer.labels == ("very bad", "[2Jgood", "LABEL_2")
+    why = explainer.explain("a film", target="very bad")
+    assert "for very bad:" in str(why)
+    assert set(why.prediction.probabilities) == set(explainer.labels)
+    # Joiners within words, and spaces that do not break, are no line breaks.
+    change(folder / "config.json", id2label={"0": "می\u200cخواهم", "1": "prix\xa0bas", "2": ""})
+    assert whence.load(folder).labels == ("می\u200cخواهم", "prix\xa0bas", "")
 
 
 @pytest.mark.parametrize("whole", [True, False])

@@ -1,14 +1,16 @@
 """From whatever was given to encoded inputs that fit the model."""
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import islice
 from typing import Any
 
-from whence.core.errors import BadEncoding, BadTokenizer, WhenceError
+from whence.core.errors import BadEncoding, BadTokenizer, WhenceError, short
 from whence.data import Encoded, encode, from_mapping, is_mapping
 from whence.data.text.encode import Cut, tokenized
 from whence.data.text.shorten import shortened, unended
+from whence.data.text.vocabulary import count_unknown
 from whence.explainer.pictures import refuse_pictures, take_pictures
 from whence.models import Loaded
 
@@ -32,7 +34,13 @@ def take(
         rows = _encode(given, loaded, truncate)
         return rows, len(rows) == 1
     if isinstance(given, str) or _is_pair(given):
-        return _encode(given, loaded, truncate), True
+        (item,) = _encode(given, loaded, truncate)
+        if _is_unknown(item, loaded):
+            count, content = count_unknown(item.tokens, loaded.fillers.get("unk"))
+            _warn_of_unknown(
+                f"{count} of the {content} tokens of {short(item.source.text or '')!r}"
+            )
+        return [item], True
     if isinstance(given, Iterable) and not isinstance(given, bytes | tuple):
         return [item for _, item in take_each(given, loaded, truncate=truncate)], False
     raise BadEncoding(
@@ -49,6 +57,7 @@ def take_each(
     `refuse` is told of those that cannot be taken; without it, the first of them is an error.
     """
     rest = enumerate(given)
+    unknown = False
     while some := list(islice(rest, _AT_A_TIME)):
         inputs = [_paired(one) for _, one in some]
         ready = tokenized(inputs, loaded.tokenizer)
@@ -60,7 +69,26 @@ def take_each(
                     raise
                 refuse(number, error)
             else:
+                unknown = unknown or _is_unknown(item, loaded)
                 yield number, item
+    if unknown:
+        # Without names and numbers, so that Python says it once and not for every portion of a data set.
+        _warn_of_unknown("most tokens of some of the texts")
+
+
+def _is_unknown(item: Encoded, loaded: Loaded) -> bool:
+    """Say whether most tokens of a text are unknown to the tokenizer."""
+    count, content = count_unknown(item.tokens, loaded.fillers.get("unk"))
+    return 2 * count > content
+
+
+def _warn_of_unknown(what: str) -> None:
+    warnings.warn(
+        f"The tokenizer does not know {what}: another language, or not the tokenizer that the model was trained "
+        "with? Unknown words are all the same to the model, so that their scores say nothing about them.",
+        UserWarning,
+        stacklevel=3,
+    )
 
 
 def _take_one(number: int, one: Any, encoded: Any, loaded: Loaded, truncate: bool) -> Encoded:

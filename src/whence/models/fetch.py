@@ -245,9 +245,9 @@ def _refuse_adapter(origin: Origin) -> None:
     if found:
         raise UnknownModel(
             f"The model {origin.name!r} is an adapter ({_ADAPTER}): its base model would be explained without it. "
-            "Merge them and save the result, with peft: "
-            f"AutoPeftModelForSequenceClassification.from_pretrained({origin.where!r}).merge_and_unload()"
-            f".save_pretrained('merged'). If its weights are merged already, remove {_ADAPTER}."
+            f"Merge them and save the result, with peft: PeftModel.from_pretrained(base, {origin.where!r})"
+            ".merge_and_unload().save_pretrained('merged'), where base is the model that it was trained on. If its "
+            f"weights are merged already, remove {_ADAPTER}."
         )
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from whence.core.errors import BadParameter, UnknownModel
+from whence.core.errors import BadParameter, BadTokenizer, UnknownModel
 from whence.models import fetch
 from whence.models.catalogue import BUILTIN, builtin_folder
 from whence.models.fetch import Origin
@@ -37,7 +37,9 @@ def load(
             )
         name = str(getattr(what.config, "_name_or_path", "") or type(what).__name__)
         _refuse_meta(what)
-        return described(_own_copy(what, device, dtype), tokenizer, name, None, processor)
+        return _with_words(
+            described(_own_copy(what, device, dtype), tokenizer, name, None, processor)
+        )
     if not isinstance(what, str | Path):
         raise UnknownModel(
             f"Cannot load a {type(what).__name__}: give a built-in name ({', '.join(BUILTIN)}), a folder, "
@@ -53,7 +55,25 @@ def load(
         tokenizer = fetch.tokenizer(origin)
     if processor is None and takes != "text":
         processor = fetch.processor(origin)
-    return described(model, tokenizer, name, revision, processor)
+    return _with_words(described(model, tokenizer, name, revision, processor))
+
+
+# A tokenizer whose vocabulary file is missing knows its special tokens, and nothing else. Tables are often padded,
+# most of all that of ByT5, which has 384 rows for 259 tokens.
+_FEWEST = 0.25
+
+
+def _with_words(loaded: Loaded) -> Loaded:
+    """Refuse a tokenizer that knows far fewer words than the model: the others would be explained as unknown."""
+    rows = loaded.vocabulary
+    if loaded.tokenizer is None or rows is None or len(loaded.tokenizer) >= _FEWEST * rows:
+        return loaded
+    raise BadTokenizer(
+        f"The tokenizer of {loaded.name!r} knows {len(loaded.tokenizer):,} tokens, and the model has embeddings of "
+        f"{rows:,}: its vocabulary is missing (tokenizer.json, vocab.txt, tokenizer.model), and every other word "
+        "would be explained as unknown. Copy it from the model that this one was made from, give the right one with "
+        "tokenizer=..., or remove the tokenizer's files to explain encoded inputs."
+    )
 
 
 def _loading_dtype(config: Any, dtype: torch.dtype | None, device: torch.device) -> torch.dtype:
