@@ -191,6 +191,18 @@ def test_many_labels_that_the_weights_have_are_loaded(tmp_path):
     assert len(whence.load(tmp_path).labels) == 3000
 
 
+def test_a_configuration_of_another_size_than_the_weights_names_the_tensor(folder):
+    change(folder / "config.json", vocab_size=300)
+    with pytest.raises(UnknownModel, match=r"is \(400, 32\) there, and \(300, 32\) by the conf"):
+        whence.load(folder)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
+def test_weights_of_every_real_type_are_loaded(folder, dtype):
+    zoo.make("bert", dtype=dtype).save_pretrained(folder)
+    assert load_model(folder, dtype="float32").dtype == torch.float32
+
+
 @pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.int32, torch.float8_e4m3fn])
 def test_quantised_weights_are_refused_in_one_line(folder, dtype):
     weights = load_file(folder / WEIGHTS)

@@ -27,6 +27,7 @@ from whence.models.files import (
     check_fit,
     headers,
     large_counts,
+    misfit,
     shards,
 )
 from whence.models.remote_code import forget_code, model_class, refuse_code, refuse_kernels
@@ -120,6 +121,8 @@ def _looks_like_a_path(where: str) -> bool:
 
 def weights(origin: Origin, config: Any, dtype: torch.dtype) -> Any:
     """Load the weights into the class that the checkpoint names."""
+    from transformers import PreTrainedModel
+
     name, folder = origin.name, origin.folder
     if folder.is_dir() and not list(folder.glob("*.safetensors*")):
         pickles = sorted(
@@ -141,11 +144,14 @@ def weights(origin: Origin, config: Any, dtype: torch.dtype) -> Any:
             "trained the model, with save_pretrained."
         )
     stored = headers(weight_files(origin, getattr(config, "transformers_weights", None)), name)
+    own: dict[str, tuple[int, ...]] = {}
     try:
         with quiet():
             kind = model_class(config, name)
-            check_fit(kind, config, stored, name)
-            model, report = kind.from_pretrained(
+            own = check_fit(kind, config, stored, name)
+            # The one of all models: a few classes open a pickle beside their weights (Qwen2.5-Omni, for its voices).
+            model, report = PreTrainedModel.from_pretrained.__func__(
+                kind,
                 origin.where,
                 config=config,
                 use_safetensors=True,
@@ -159,7 +165,9 @@ def weights(origin: Origin, config: Any, dtype: torch.dtype) -> Any:
         raise
     except Exception as error:  # as above: a dozen classes, one question
         refuse_code(error, name)
-        reason = _reason(error)
+        # It refers to a report on the screen, which is kept off it.
+        mismatched = "ignore_mismatched_sizes" in str(error)
+        reason = misfit(own, stored) if mismatched else _reason(error)
         if "safetensors" in reason and not folder.is_dir():
             raise UnsafeWeights(
                 f"The model {name!r} offers no safetensors weights, and whence opens no pickles. "

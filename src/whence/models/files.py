@@ -49,7 +49,8 @@ class Tensor:
     @property
     def is_quantised(self) -> bool:
         """Whether its numbers are whole, or real ones of less than 16 bits: they need a scale to mean anything."""
-        return self.dtype.startswith(("I", "U", "F8", "F6", "F4"))
+        kind = self.dtype.partition("_")[0]  # F8_E4M3 is one of several of 8 bits
+        return kind.startswith(("I", "U")) or kind in {"F8", "F6", "F4"}
 
 
 def check_files(folder: Path, name: str) -> None:
@@ -145,32 +146,34 @@ def check_counts(counts: Mapping[str, float], tensors: Mapping[str, Tensor], nam
 _SLACK = 1 << 26  # numbers; 256 MB in float32, which no file has to answer for
 
 
-def check_fit(kind: Any, config: Any, stored: Mapping[str, Tensor], name: str) -> None:
-    """Refuse weights that cannot be those of the model, before there is memory for it.
+def check_fit(
+    kind: Any, config: Any, stored: Mapping[str, Tensor], name: str
+) -> dict[str, tuple[int, ...]]:
+    """Refuse weights that cannot be those of the model, before there is memory for it; return the sizes it has.
 
     A model that is much larger than its file, by a number of labels, words or units that somebody wrote into its
     configuration, would be allocated first and found incomplete later. Quantised weights would be read as if they
     were the numbers themselves, where the configuration does not say how they are to be read.
     """
     if not stored:
-        return
+        return {}
     try:
         with torch.device("meta"):  # sizes without memory
             model = kind(deepcopy(config))
     except Exception:  # whatever is wrong, transformers will meet it again and say so
-        return
-    own = dict(model.named_parameters())
-    wanted = sum(one.numel() for one in (*own.values(), *model.buffers()))
+        return {}
+    own = {key: tuple(one.shape) for key, one in model.named_parameters()}
+    wanted = sum(one.numel() for one in (*model.parameters(), *model.buffers()))
     packed = getattr(config, "quantization_config", None) is not None
     # What is tied is counted twice; what is packed takes a bit at least.
     have = sum(one.bits if packed else 2 * one.numbers for one in stored.values())
     if wanted > have + _SLACK:
-        key, largest = max(own.items(), key=lambda item: item[1].numel())
+        key, largest = max(own.items(), key=lambda item: prod(item[1]))
         beside = f" and is {stored[key].shape} there" if key in stored else ""
         there = sum(one.numbers for one in stored.values())
         raise UnknownModel(
             f"The configuration of {name!r} asks for {wanted:,} numbers, and its weights hold {there:,}: {key!r} "
-            f"would be {tuple(largest.shape)}{beside}. They do not belong together. Correct config.json."
+            f"would be {largest}{beside}. They do not belong together. Correct config.json."
         )
     whole = [
         key
@@ -183,3 +186,12 @@ def check_fit(kind: Any, config: Any, stored: Mapping[str, Tensor], name: str) -
             "configuration does not say how to read them. Load the model that they were made from, in float32, "
             "bfloat16 or float16."
         )
+    return own
+
+
+def misfit(own: Mapping[str, tuple[int, ...]], stored: Mapping[str, Tensor]) -> str:
+    """Name the first tensor that has another size in the file than in the model."""
+    for key, shape in own.items():
+        if key in stored and stored[key].shape != shape:
+            return f"{key!r} is {stored[key].shape} there, and {shape} by the configuration. Correct config.json."
+    return "they have other sizes than the configuration says. Correct config.json."
