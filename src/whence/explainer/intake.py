@@ -1,7 +1,7 @@
 """From whatever was given to encoded inputs that fit the model."""
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -34,13 +34,7 @@ def take(
         rows = _encode(given, loaded, truncate)
         return rows, len(rows) == 1
     if isinstance(given, str) or _is_pair(given):
-        (item,) = _encode(given, loaded, truncate)
-        if _is_unknown(item, loaded):
-            count, content = count_unknown(item.tokens, loaded.fillers.get("unk"))
-            _warn_of_unknown(
-                f"{count} of the {content} tokens of {short(item.source.text or '')!r}"
-            )
-        return [item], True
+        return _encode(given, loaded, truncate), True
     if isinstance(given, Iterable) and not isinstance(given, bytes | tuple):
         return [item for _, item in take_each(given, loaded, truncate=truncate)], False
     raise BadEncoding(
@@ -57,7 +51,6 @@ def take_each(
     `refuse` is told of those that cannot be taken; without it, the first of them is an error.
     """
     rest = enumerate(given)
-    unknown = False
     while some := list(islice(rest, _AT_A_TIME)):
         inputs = [_paired(one) for _, one in some]
         ready = tokenized(inputs, loaded.tokenizer)
@@ -69,25 +62,25 @@ def take_each(
                     raise
                 refuse(number, error)
             else:
-                unknown = unknown or _is_unknown(item, loaded)
                 yield number, item
-    if unknown:
-        # Without names and numbers, so that Python says it once and not for every portion of a data set.
-        _warn_of_unknown("most tokens of some of the texts")
 
 
-def _is_unknown(item: Encoded, loaded: Loaded) -> bool:
-    """Say whether most tokens of a text are unknown to the tokenizer."""
-    count, content = count_unknown(item.tokens, loaded.fillers.get("unk"))
-    return 2 * count > content
-
-
-def _warn_of_unknown(what: str) -> None:
+def warn_of_unknown(items: Sequence[Encoded], loaded: Loaded) -> None:
+    """Say so where most tokens of a text are unknown to the tokenizer: nothing is learnt about its words."""
+    texts = [item.tokens for item in items if item.picture is None]
+    counts = [count_unknown(tokens, loaded.fillers.get("unk")) for tokens in texts]
+    if all(2 * count <= content for count, content in counts):
+        return
+    what = "most tokens of some of the texts"  # so that Python says it once, and not for every portion of a data set
+    if len(items) == 1:
+        what = (
+            f"{counts[0][0]} of the {counts[0][1]} tokens of {short(items[0].source.text or '')!r}"
+        )
     warnings.warn(
         f"The tokenizer does not know {what}: another language, or not the tokenizer that the model was trained "
         "with? Unknown words are all the same to the model, so that their scores say nothing about them.",
         UserWarning,
-        stacklevel=3,
+        stacklevel=2,
     )
 
 
