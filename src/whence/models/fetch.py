@@ -110,8 +110,10 @@ def _check_folder(origin: Origin) -> None:
 
 
 def _reason(error: Exception) -> str:
-    """Return the first line of somebody else's error."""
-    lines = str(error).strip().splitlines()
+    """Return the first line of somebody else's error, with the next where that says what it is about."""
+    lines = [line.strip() for line in str(error).strip().splitlines()]
+    if len(lines) > 1 and lines[0].endswith(":"):
+        return f"{lines[0]} {lines[1]}"
     return lines[0] if lines else type(error).__name__
 
 
