@@ -12,7 +12,7 @@ from whence.data import batches
 from whence.explainer.aims import Asked, aim, shaped
 from whence.explainer.aims.each import Failed, aim_each
 from whence.explainer.explanation import Explanation
-from whence.explainer.intake import take
+from whence.explainer.intake import take, warn_of_unknown
 from whence.explainer.maker import Maker
 from whence.explainer.request import requests
 from whence.explainer.verify.testing import explained, taken
@@ -34,6 +34,7 @@ def explanations(
     method = maker.method(about.reads) if method is None else method
     asked = requests(method, params, maker.suited(about.reads).fillers)
     items, single = take(given, maker.loaded, truncate=about.truncate, reads=about.reads)
+    warn_of_unknown(items, maker.loaded)
     aimed = aim(maker.loaded, items, about)
     items = aimed.items
     tally = Tally(progress, items, asked)
@@ -78,6 +79,7 @@ def explained_each(
     numbers, items = taken(given, maker.loaded, about.truncate, failed)
     if not items:
         return
+    warn_of_unknown(items, maker.loaded)
     numbers, aimed = aim_each(maker.loaded, items, numbers, about, failed)
     if aimed is None:
         return

@@ -1,14 +1,16 @@
 """From whatever was given to encoded inputs that fit the model."""
 
-from collections.abc import Callable, Iterable, Iterator
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Any
 
-from whence.core.errors import BadEncoding, BadTokenizer, WhenceError
+from whence.core.errors import BadEncoding, BadTokenizer, WhenceError, short
 from whence.data import Encoded, encode, from_mapping, is_mapping
 from whence.data.text.encode import Cut, tokenized
 from whence.data.text.shorten import shortened, unended
+from whence.data.text.vocabulary import count_unknown
 from whence.explainer.pictures import refuse_pictures, take_pictures
 from whence.models import Loaded
 
@@ -61,6 +63,25 @@ def take_each(
                 refuse(number, error)
             else:
                 yield number, item
+
+
+def warn_of_unknown(items: Sequence[Encoded], loaded: Loaded) -> None:
+    """Say so where most tokens of a text are unknown to the tokenizer: nothing is learnt about its words."""
+    texts = [item.tokens for item in items if item.picture is None]
+    counts = [count_unknown(tokens, loaded.fillers.get("unk")) for tokens in texts]
+    if all(2 * count <= content for count, content in counts):
+        return
+    what = "most tokens of some of the texts"  # so that Python says it once, and not for every portion of a data set
+    if len(items) == 1:
+        what = (
+            f"{counts[0][0]} of the {counts[0][1]} tokens of {short(items[0].source.text or '')!r}"
+        )
+    warnings.warn(
+        f"The tokenizer does not know {what}: another language, or not the tokenizer that the model was trained "
+        "with? Unknown words are all the same to the model, so that their scores say nothing about them.",
+        UserWarning,
+        stacklevel=2,
+    )
 
 
 def _take_one(number: int, one: Any, encoded: Any, loaded: Loaded, truncate: bool) -> Encoded:

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from whence.core.errors import BadParameter, UnknownModel
+from whence.core.errors import BadParameter, BadTokenizer, UnknownModel
 from whence.models import fetch
 from whence.models.catalogue import BUILTIN, builtin_folder
 from whence.models.fetch import Origin
@@ -36,7 +36,10 @@ def load(
                 "transformers model, or a subclass of PreTrainedModel."
             )
         name = str(getattr(what.config, "_name_or_path", "") or type(what).__name__)
-        return described(_own_copy(what, device, dtype), tokenizer, name, None, processor)
+        _refuse_meta(what)
+        return _with_words(
+            described(_own_copy(what, device, dtype), tokenizer, name, None, processor)
+        )
     if not isinstance(what, str | Path):
         raise UnknownModel(
             f"Cannot load a {type(what).__name__}: give a built-in name ({', '.join(BUILTIN)}), a folder, "
@@ -52,7 +55,25 @@ def load(
         tokenizer = fetch.tokenizer(origin)
     if processor is None and takes != "text":
         processor = fetch.processor(origin)
-    return described(model, tokenizer, name, revision, processor)
+    return _with_words(described(model, tokenizer, name, revision, processor))
+
+
+# A tokenizer whose vocabulary file is missing knows its special tokens, and nothing else. Tables are often padded,
+# most of all that of ByT5, which has 384 rows for 259 tokens.
+_FEWEST = 0.25
+
+
+def _with_words(loaded: Loaded) -> Loaded:
+    """Refuse a tokenizer that knows far fewer words than the model: the others would be explained as unknown."""
+    rows = loaded.vocabulary
+    if loaded.tokenizer is None or rows is None or len(loaded.tokenizer) >= _FEWEST * rows:
+        return loaded
+    raise BadTokenizer(
+        f"The tokenizer of {loaded.name!r} knows {len(loaded.tokenizer):,} tokens, and the model has embeddings of "
+        f"{rows:,}: its vocabulary is missing (tokenizer.json, vocab.txt, tokenizer.model), and every other word "
+        "would be explained as unknown. Copy it from the model that this one was made from, give the right one with "
+        "tokenizer=..., or remove the tokenizer's files to explain encoded inputs."
+    )
 
 
 def _loading_dtype(config: Any, dtype: torch.dtype | None, device: torch.device) -> torch.dtype:
@@ -78,6 +99,8 @@ def _device(device: str | torch.device | None) -> torch.device:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         found = torch.device(device)
+        if found.type == "meta":
+            raise NotImplementedError("it holds sizes and no numbers")
         torch.empty(0, device=found)
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         have = ["cpu"] + [f"cuda:{i}" for i in range(torch.cuda.device_count())]
@@ -86,6 +109,16 @@ def _device(device: str | torch.device | None) -> torch.device:
             f"The device {str(device)!r} cannot be used ({str(error).splitlines()[0]}). Here are: {', '.join(have)}."
         ) from None
     return found
+
+
+def _refuse_meta(model: torch.nn.Module) -> None:
+    """Refuse a model without numbers, unless accelerate is to bring them from elsewhere when it is run."""
+    empty = next((name for name, one in model.named_parameters() if one.is_meta), None)
+    if empty is not None and not any(hasattr(part, "_hf_hook") for part in model.modules()):
+        raise UnknownModel(
+            f"The {type(model).__name__} has no weights: {empty!r} is on the meta device, which holds sizes and no "
+            "numbers. Load its weights first, with from_pretrained or load_state_dict(..., assign=True)."
+        )
 
 
 def _own_copy(model: Any, device: str | torch.device | None, dtype: torch.dtype | None) -> Any:

@@ -1,14 +1,16 @@
 """A model with what its configuration and tokenizer say about it."""
 
 import inspect
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from math import inf
 from typing import Any, Literal
 
 import torch
 
-from whence.core.errors import NoHead
+from whence.core.errors import BadTokenizer, NoHead
 from whence.core.types import Task
 from whence.models.table import token_table
 
@@ -163,13 +165,27 @@ def _task(model: Any) -> tuple[tuple[str, ...], Task]:
     foreign = not kind.__module__.startswith("transformers.")
     if not foreign and not any(name in kind.__name__ for name in _CLASSIFIERS):
         return _other_task(kind.__name__, config)
-    names = [str((config.id2label or {}).get(i, f"LABEL_{i}")) for i in range(config.num_labels)]
+    names = _names(config)
     labels = tuple(n if names.count(n) == 1 else f"{n} ({i})" for i, n in enumerate(names))
     if config.problem_type == "multi_label_classification":
         return labels, "multi_label"
     if config.problem_type == "regression" or len(labels) == 1:
         return labels, "regression"
     return labels, "single_label"
+
+
+# Line breaks of every kind, and what moves the cursor of a terminal.
+_BREAKS = re.compile(r"\s*[\x00-\x1f\x7f-\x9f\u2028\u2029]+\s*")
+
+
+def _names(config: Any) -> list[str]:
+    """Return the names of the outputs, each on one line: they head columns, and stand in lines and messages."""
+    known = config.id2label or {}
+    stated = [str(known.get(i, f"LABEL_{i}")) for i in range(config.num_labels)]
+    return [
+        _BREAKS.sub(" ", name).strip() or f"LABEL_{i}" if _BREAKS.search(name) else name
+        for i, name in enumerate(stated)
+    ]
 
 
 _CLASSIFIERS = ("ForSequenceClassification", "ForImageClassification")
@@ -186,10 +202,7 @@ _TASKS: dict[str, Task] = {
 def _other_task(name: str, config: Any) -> tuple[tuple[str, ...], Task]:
     """Return labels and task of a model that classifies no whole inputs."""
     if name.endswith("ForTokenClassification"):
-        names = [
-            str((config.id2label or {}).get(i, f"LABEL_{i}")) for i in range(config.num_labels)
-        ]
-        return tuple(names), "tags"
+        return tuple(_names(config)), "tags"
     if config.model_type == "clip" and name == "CLIPModel":
         return (), "similarity"
     task: Task = next((task for end, task in _TASKS.items() if name.endswith(end)), "none")
@@ -214,6 +227,17 @@ def _max_length(model: Any, tokenizer: Any) -> int | None:
                 break
         bounds.append(positions)
     stated = getattr(tokenizer, "model_max_length", None)
-    if isinstance(stated, int) and stated < 1 << 30:
-        bounds.append(stated)
+    if stated not in (None, inf) and _length(stated) < 1 << 30:
+        bounds.append(_length(stated))
     return min(bounds, default=None)
+
+
+def _length(stated: Any) -> int:
+    """Return a tokenizer's own limit as a number of tokens; transformers writes 1e30 for none."""
+    is_number = isinstance(stated, int | float) and not isinstance(stated, bool)
+    if not is_number or not 1 <= stated < inf or stated != int(stated):
+        raise BadTokenizer(
+            f"The tokenizer's model_max_length is {stated!r}. It is a number of tokens, such as 512. Correct "
+            "tokenizer_config.json, or set tokenizer.model_max_length."
+        )
+    return int(stated)

@@ -7,9 +7,16 @@ from operator import index
 from typing import Any
 
 from whence.core.errors import UnknownTarget
+from whence.core.types import Token
 from whence.data.text.continuation import continuation, opening
 
 _NUMBERED = re.compile(r".*\(#([0-9]+)\)", re.DOTALL)
+
+
+def count_unknown(tokens: Sequence[Token], unknown: int | None) -> tuple[int, int]:
+    """Return how many tokens of a text are unknown to its tokenizer, and how many there are without special ones."""
+    content = [token for token in tokens if not token.special]
+    return sum(unknown is not None and token.id == unknown for token in content), len(content)
 
 
 class Vocabulary:

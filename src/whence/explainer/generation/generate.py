@@ -23,7 +23,7 @@ from whence.data.text.vocabulary import Vocabulary
 from whence.explainer.aims.next import Answers, begun, columns, read_at_end
 from whence.explainer.explanation import Explanation
 from whence.explainer.generation.generation import Generation, laid_out
-from whence.explainer.intake import take
+from whence.explainer.intake import take, warn_of_unknown
 from whence.explainer.maker import Maker
 from whence.explainer.request import requests
 from whence.explainer.work import Progress, Tally
@@ -84,6 +84,7 @@ def generated(
         raise BadEncoding(
             f"generate takes one prompt at a time. Got {len(items)}: call it for each."
         )
+    warn_of_unknown(items, loaded)
     start = begun(items[0], loaded)
     start, outputs, text, logits, steps = _spoken(loaded, start, wanted)
     words = Vocabulary(loaded.tokenizer, loaded.vocabulary)

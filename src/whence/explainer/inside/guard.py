@@ -7,6 +7,7 @@ import numpy as np
 
 from whence.capture import bare_logits
 from whence.core.errors import NotCapturable, TooLong
+from whence.data.text.vocabulary import count_unknown
 from whence.flow import entropy
 
 if TYPE_CHECKING:
@@ -58,13 +59,11 @@ def _tie(inside: "Inside") -> Iterator[tuple[str, str]]:
 
 
 def _vocabulary(inside: "Inside") -> Iterator[tuple[str, str]]:
-    unknown = inside.loaded.fillers.get("unk")
-    content = [token for token in inside.tokens if not token.special]
-    count = sum(token.id == unknown for token in content)
-    if unknown is not None and count > _UNKNOWN * len(content):
+    count, content = count_unknown(inside.tokens, inside.loaded.fillers.get("unk"))
+    if count > _UNKNOWN * content:
         yield (
             "unknown-words",
-            f"The tokenizer does not know {count} of {len(content)} tokens: another language, or not the tokenizer "
+            f"The tokenizer does not know {count} of {content} tokens: another language, or not the tokenizer "
             "that the model was trained with?",
         )
 

@@ -12,7 +12,7 @@ from whence.data import Encoded, Policy
 from whence.data.removal import MANY, Removal, deletable, possible, resolve
 from whence.explainer.aims import Aimed, Asked, aim
 from whence.explainer.explanation import Explanation
-from whence.explainer.intake import take
+from whence.explainer.intake import take, warn_of_unknown
 from whence.explainer.maker import Maker
 from whence.explainer.request import requests
 from whence.explainer.verify.again import Remaker
@@ -89,6 +89,7 @@ def trusted(
 def _aimed(loaded: Loaded, given: Any, about: Asked) -> Aimed:
     """Return the one input, and the one thing about it that is tested."""
     items, single = take(given, loaded, truncate=about.truncate, reads=about.reads)
+    warn_of_unknown(items, loaded)
     if not single:
         raise BadEncoding(
             f"trust takes one input at a time. Got {len(items)}: call it for each, or whence.evaluate."
