@@ -1,6 +1,7 @@
 """Nothing stays on the model: after success, after a raise, after an interrupt, in any mode of the caller."""
 
 from concurrent.futures import ThreadPoolExecutor
+from threading import Event, Thread
 
 import pytest
 import torch
@@ -121,17 +122,30 @@ def test_a_second_model_is_not_affected_while_the_first_is_explained():
 
 
 def test_two_models_that_share_a_configuration_are_both_left_as_found():
-    """Each has turns of its own, so that one may be done while the other is still switched."""
+    """Each has turns of its own, so that one may be done while the other is still switched, in another thread."""
     first = zoo.make("bert")
     second = type(first)(first.config)
     assert second.config is first.config
-    one, other = attention_seam(first, None), attention_seam(second, None)
-    one.__enter__()
-    other.__enter__()
-    one.__exit__(None, None, None)
-    assert second.config._attn_implementation == NAME
-    other.__exit__(None, None, None)
+    kind, opened, done, seen = type(first.config), Event(), Event(), []
+
+    def hold():
+        with attention_seam(first, None):
+            opened.set()
+            done.wait(30)
+            seen.append(first.config._attn_implementation)
+
+    thread = Thread(target=hold)
+    thread.start()
+    opened.wait(30)
+    assert second.config._attn_implementation == "sdpa"
+    with attention_seam(second, None):
+        assert second.config._attn_implementation == NAME
+    assert second.config._attn_implementation == "sdpa"
+    done.set()
+    thread.join()
+    assert seen == [NAME]
     assert first.config._attn_implementation == "sdpa"
+    assert type(first.config) is kind
 
 
 def test_training_goes_on_as_if_nothing_had_happened():

@@ -155,6 +155,10 @@ class OutOfMemory(ModelError):
     code, exit_status = "out-of-memory", 38
 
 
+class ModelFailed(ModelError):
+    code, exit_status = "model-failed", 39
+
+
 class OutputError(WhenceError):
     """The result cannot be written or read back."""
 

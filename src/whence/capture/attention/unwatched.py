@@ -15,7 +15,7 @@ from whence.capture.found import turn
 from whence.capture.memory.fitting import lacks_memory
 from whence.models.parts import held
 
-# Models that offer the seam and, as one forward pass showed, do not use it.
+# Models that offer the seam and, as one forward pass showed, do not use it, or say something else through it.
 _unrouted: WeakSet[Any] = WeakSet()
 # Attention that takes a mask of queries x keys. Any other has none, or is somebody's own and stays.
 _MASKED = frozenset({"sdpa", "eager", None})
@@ -24,9 +24,11 @@ Result = TypeVar("Result")
 
 
 class Do(Protocol):
-    """Does a piece of work, and returns what it gives."""
+    """Does a piece of work, and returns what it gives; once more without the seam where that does not agree."""
 
-    def __call__(self, work: Callable[[], Result]) -> Result: ...
+    def __call__(
+        self, work: Callable[[], Result], agrees: Callable[[Result], bool] | None = None
+    ) -> Result: ...
 
 
 def offers_seam(model: Any) -> bool:
@@ -48,25 +50,30 @@ class _Unwatched:
         self._open = open_seam
         self._adds = adds
         self._used = False
+        self._left = False
 
     def attention(self, _: AttentionLayer) -> None:
         """Note that there was attention, and nothing of it."""
         self._used = True
 
-    def __call__(self, work: Callable[[], Result]) -> Result:
+    def __call__(
+        self, work: Callable[[], Result], agrees: Callable[[Result], bool] | None = None
+    ) -> Result:
         """Do some work in which the model runs at least once."""
+        if self._left:
+            return work()
         try:
             found = work()
         except (RuntimeError, TypeError) as error:
             if self._used or not self._adds or lacks_memory(error):
                 raise
         else:
-            if self._used:
+            if self._used and (agrees is None or agrees(found)):
                 return found
-        # It went past the seam, and its masks may not have been what it takes.
+        # It went past the seam, and its masks may not have been what it takes; or it says something else there.
         leave_unrouted(self._model)
         self._open.close()
-        self._used = True
+        self._left = True
         return work()
 
 
@@ -84,11 +91,13 @@ def unwatched(model: Any) -> Iterator[Do]:
         yield do
 
 
-def unmasked(model: Any, work: Callable[[], Result]) -> Result:
+def unmasked(
+    model: Any, work: Callable[[], Result], agrees: Callable[[Result], bool] | None = None
+) -> Result:
     """Do some work in which the model runs at least once, without masks written out where that can be."""
     with unwatched(model) as do:
-        return do(work)
+        return do(work, agrees)
 
 
-def _call(work: Callable[[], Result]) -> Result:
+def _call(work: Callable[[], Result], _: Callable[[Result], bool] | None = None) -> Result:
     return work()
