@@ -5,6 +5,7 @@ from threading import Event, Thread
 
 import pytest
 import torch
+import transformers as hf
 
 import whence
 from tests import zoo
@@ -179,4 +180,27 @@ def test_threads_on_one_model_take_turns():
             )
             for one, other in zip(found, wanted, strict=True):
                 assert all((one[name].scores == other[name].scores).all() for name in one)
+    assert_unchanged(before, snapshot(model))
+
+
+def test_a_short_text_does_not_switch_bigbird_to_full_attention_for_good():
+    config = hf.BigBirdConfig(
+        **{**zoo._BERT, "max_position_embeddings": 128}, attention_type="block_sparse", block_size=4,
+        num_random_blocks=1, bos_token_id=2, eos_token_id=3, sep_token_id=3,
+    )  # fmt: skip
+    model = zoo.seeded(lambda: hf.BigBirdForSequenceClassification(config)).eval()
+    ids = torch.tensor(
+        [[4 + i % 50 for i in range(64)]]
+    )  # longer than what is attended to fully, 28
+    before, modules = snapshot(model), dict(model.named_modules())
+    with torch.no_grad():
+        wanted = model(input_ids=ids).logits
+    explainer = whence.load(model)
+    for method_ in ("grad_x_input", "attcat", "leave_one_out"):
+        explainer.explain({"input_ids": [5, 6, 7, 8]}, method=method_)
+    explainer.predict({"input_ids": [5, 6, 7, 8]})
+    assert model.bert.attention_type == model.bert.encoder.attention_type == "block_sparse"
+    assert all(one is modules[name] for name, one in model.named_modules())
+    with torch.no_grad():
+        assert torch.equal(model(input_ids=ids).logits, wanted)
     assert_unchanged(before, snapshot(model))

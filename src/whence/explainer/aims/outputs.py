@@ -83,6 +83,7 @@ def _policy(loaded: Loaded, items: Sequence[Encoded], said: Said | None) -> Poli
         device=loaded.device,
         max_length=loaded.max_length,
         said=said,
+        longest=max(map(len, items)),
     )
     size = 1 if found == "single" else _INPUTS
     return Policy(size, _CELLS, found == "mixed", loaded.anchors)
