@@ -9,10 +9,10 @@ from torch import nn
 from transformers.models.bert import modeling_bert
 
 import whence
-from tests import zoo
+from tests import every, zoo
 from tests.every import TEXTS, tokenizer
 from whence.capture.attention.unwatched import offers_seam
-from whence.core.errors import NotCapturable
+from whence.core.errors import ModelFailed, NotCapturable
 
 _TWO = {
     "vocab_size": 64, "d_model": 32, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 4,
@@ -189,3 +189,52 @@ def test_a_model_that_draws_numbers_is_no_other_model():
     whence.load(model).explain(BERT, method="attcat")
     assert offers_seam(model)
     _drawn.clear()
+
+
+def _vilt():
+    config = hf.ViltConfig(**zoo._WIDTH, vocab_size=64, image_size=16, patch_size=4, num_labels=3)
+    return hf.ViltForQuestionAnswering(config)
+
+
+# Models that fail on a text whoever runs them, and what they say then.
+FAILING = {
+    "chunks that do not divide the text": (
+        lambda: bert(chunk_size_feed_forward=7),
+        "multiple of the chunk size 7.* Look at its configuration",
+    ),
+    "a model of text and picture without a picture": (_vilt, "specify either pixel_values"),
+    "experts in float64": (
+        lambda: zoo.seeded(
+            lambda: hf.MixtralForSequenceClassification(hf.MixtralConfig(**zoo._DECODER))
+        ).double(),
+        "got Double.* load it with dtype='float32'",
+    ),
+    "FSMT in float64": (
+        lambda: every.make("fsmt", "FSMTForConditionalGeneration").double(),
+        "overflow.* load it with dtype='float32'",
+    ),
+}
+
+
+@pytest.mark.parametrize("method", ["grad_x_input", "leave_one_out", "attcat"])
+@pytest.mark.parametrize("name", FAILING)
+def test_a_model_that_fails_by_itself_is_said_to_do_so(name, method):
+    make, said = FAILING[name]
+    with pytest.raises(ModelFailed, match=f"also by itself, without whence.*{said}"):
+        whence.load(make().eval()).explain({"input_ids": [5, 6, 7, 8, 3]}, method=method)
+
+
+def test_what_fails_only_while_it_is_watched_is_no_failure_of_the_model():
+    """An exception of whence's own must not be blamed on the model."""
+    model = bert()
+    calls = []
+
+    def fail(*_):
+        calls.append(1)
+        if len(calls) == 1:
+            raise ValueError("once")
+
+    handle = model.bert.pooler.register_forward_hook(fail)
+    with pytest.raises(ValueError, match="once"):
+        whence.load(model).explain(BERT, method="attcat")
+    handle.remove()

@@ -28,7 +28,7 @@ from whence.models.table import token_table
 Way = Literal["seam", "recognised", "tape", "segments"]
 
 # Of each model, the ways that were found to say what it says, and by which attention of its own.
-_agreed: WeakKeyDictionary[Any, dict[Way, Any]] = WeakKeyDictionary()
+_agreed: WeakKeyDictionary[Any, set[tuple[Way, str | None]]] = WeakKeyDictionary()
 _checking: ContextVar[bool] = ContextVar("whence_checking", default=False)
 
 _READ = ("logits", "start_logits", "end_logits", "logits_per_image", "logits_per_text")
@@ -75,9 +75,7 @@ def agrees(
 
     `run` runs it on the batch. A model that is altered on purpose, now, is not compared.
     """
-    own = getattr(getattr(model, "config", None), "_attn_implementation_internal", None)
-    known = _agreed.setdefault(model, {})
-    if known.get(way, _agreed) == own or not found or not runs_plainly() or is_altered(model):
+    if is_known(model, way) or not found or not runs_plainly() or is_altered(model):
         return True
     if len(batch) * batch.real.shape[1] ** 2 > _CELLS:
         if way != "seam":
@@ -98,8 +96,19 @@ def agrees(
             raise
         return True
     if same:
-        known[way] = own
+        _agreed.setdefault(model, set()).add((way, _own(model)))
     return same
+
+
+def is_known(model: Any, way: Way) -> bool:
+    """Say whether a model was found to say in a way of ours what it says by itself."""
+    return (way, _own(model)) in _agreed.get(model, ())
+
+
+def _own(model: Any) -> str | None:
+    """Return how a model attends by itself; somebody may change that."""
+    config = getattr(model, "config", None)
+    return getattr(config, "_attn_implementation_internal", None)
 
 
 def _same(

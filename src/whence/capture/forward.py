@@ -64,9 +64,10 @@ def _failure(model: Any, error: Exception) -> ModelFailed:
     said = f"{type(error).__name__}: {said if len(said) <= _MOST else said[:_MOST] + '...'}"
     kinds = {one.dtype for one in model.parameters() if one.is_floating_point()}
     kind = ", ".join(sorted(str(one).removeprefix("torch.") for one in kinds))
+    by_type = kinds - {torch.float32} and any(word in said.lower() for word in _TYPES)
     advice = (
         f"Its weights are {kind}: load it with dtype='float32' (--dtype float32)."
-        if kinds - {torch.float32}
+        if by_type
         else "Look at its configuration, and at what its forward takes beside the text."
     )
     return ModelFailed(
@@ -74,6 +75,8 @@ def _failure(model: Any, error: Exception) -> ModelFailed:
     )
 
 
+# What PyTorch says where a kernel does not take a type of numbers, or a number does not fit into one.
+_TYPES = ("float", "double", "half", "dtype", "overflow", "scalar type")
 _MOST = 300  # characters of what a model says: some print a whole page
 
 

@@ -14,9 +14,15 @@ from whence.capture.anatomy.lookups import brought_down, own, per_token
 from whence.capture.anatomy.rows import default_row, row_weights, rows_read, summed, waited_for
 from whence.capture.attention.recognise import Recognise
 from whence.capture.attention.seam import attention_seam
-from whence.capture.attention.unwatched import leave_unrouted, offers_seam, unmasked, unwatched
+from whence.capture.attention.unwatched import (
+    is_routed,
+    leave_unrouted,
+    offers_seam,
+    unmasked,
+    unwatched,
+)
 from whence.capture.backward import Backward, Unsuited, Whole
-from whence.capture.fidelity import Way, agrees, shown
+from whence.capture.fidelity import Way, agrees, is_known, shown
 from whence.capture.forward import forward
 from whence.capture.found import as_found
 from whence.capture.memory.rerun import Rerun
@@ -65,7 +71,8 @@ def trace(
     found = take() if attends else unmasked(model, take)
     way: Way = "segments" if checkpoint else "seam" if offers_seam(model) else "recognised"
     way = "tape" if needs & FOLLOWED else way
-    if agrees(model, way, batch, said, partial(forward, model, batch)):
+    alone = not attends and (is_known(model, way) or not is_routed(model))  # as nobody watched it
+    if alone or agrees(model, way, batch, said, partial(forward, model, batch)):
         return found
     if offers_seam(model):
         leave_unrouted(model)

@@ -41,6 +41,17 @@ def leave_unrouted(model: Any) -> None:
     _unrouted.add(model)
 
 
+def _replaceable(model: Any) -> list[str | None]:
+    """Return how the parts of a model attend, if that may go through the seam though nobody watches; else nothing."""
+    own = implementations(model) if offers_seam(model) else []
+    return own if _MASKED.issuperset(own) else []
+
+
+def is_routed(model: Any) -> bool:
+    """Say whether a model's attention goes through the seam though nobody watches, or would."""
+    return bool(_replaceable(model))
+
+
 class _Unwatched:
     """Does work on a model while its attention goes through the seam, as long as that turns out to be so."""
 
@@ -81,8 +92,8 @@ class _Unwatched:
 def unwatched(model: Any) -> Iterator[Do]:
     """Yield what does work with a model's attention going through the seam, where it can and does not already."""
     with turn(model), held(model), ExitStack() as stack:
-        own = implementations(model) if offers_seam(model) else []
-        if not own or not _MASKED.issuperset(own):
+        own = _replaceable(model)
+        if not own:
             yield _call
             return
         do = _Unwatched(model, stack, adds="eager" in own)
