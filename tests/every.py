@@ -33,14 +33,14 @@ _NAMES = {
     "moe_intermediate_size shared_expert_intermediate_size dense_intermediate_size feed_forward_size",
     32: "hidden_size d_model n_embd dim emb_dim model_dim n_embed embedding_size embed_dim rotary_dim hidden_dim "
     "d_embed",
-    16: "sliding_window attention_window_size local_attention window_size mamba_d_head mamba_head_dim",
-    8: "head_dim d_kv attention_head_size v_head_dim qk_nope_head_dim qk_rope_head_dim kv_channels rope_head_dim "
-    "global_head_dim kv_lora_rank q_lora_rank o_lora_rank entity_vocab_size entity_emb_size mamba_d_state "
-    "state_size",
-    4: "num_attention_heads n_head n_heads num_heads attention_heads encoder_attention_heads "
-    "decoder_attention_heads num_decoder_attention_heads num_encoder_attention_heads num_experts "
-    "num_local_experts n_routed_experts moe_num_experts mamba_n_heads mamba_num_heads mask_token_id "
-    "mask_index",
+    16: "sliding_window chunk_size attention_window_size local_attention window_size mamba_d_head mamba_head_dim",
+    8: "head_dim linear_head_dim linear_key_head_dim linear_value_head_dim d_kv attention_head_size v_head_dim "
+    "qk_nope_head_dim qk_rope_head_dim kv_channels rope_head_dim global_head_dim kv_lora_rank q_lora_rank "
+    "o_lora_rank entity_vocab_size entity_emb_size mamba_d_state state_size",
+    4: "num_attention_heads linear_num_heads linear_num_key_heads linear_num_value_heads n_head n_heads "
+    "num_heads attention_heads encoder_attention_heads decoder_attention_heads num_decoder_attention_heads "
+    "num_encoder_attention_heads num_experts num_local_experts n_routed_experts moe_num_experts mamba_n_heads "
+    "mamba_num_heads mask_token_id mask_index",
     3: "num_labels eos_token_id sep_token_id sep_index eos_index",
     2: "num_hidden_layers n_layer n_layers num_layers encoder_layers decoder_layers num_decoder_layers "
     "num_encoder_layers num_blocks num_key_value_heads num_kv_heads num_experts_per_tok num_experts_per_token "
@@ -82,6 +82,7 @@ _BESIDE: dict[str, dict[str, Any]] = {
     "nemotron_h": {"n_groups": 1},
     "nystromformer": {"segment_means_seq_len": 8, "num_landmarks": 8},
     "perceiver": {"d_latents": 32, "num_latents": 8, "num_self_attends_per_block": 1},
+    "pegasus_x": {"block_size": 8, "num_global_tokens": 4},
     "persimmon": {"partial_rotary_factor": 0.5},
     "reformer": {
         "attn_layers": ["local", "lsh"], "axial_pos_shape": [4, 16], "axial_pos_embds_dim": [16, 16],

@@ -1,6 +1,6 @@
 """What whence says about a class of transformers, held against the model run plainly by PyTorch."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from inspect import signature
 from typing import Any
@@ -37,11 +37,10 @@ class Outcome:
     dtype: str = ""
     found: dict[str, str] = field(default_factory=dict)
 
-    @property
-    def faults(self) -> list[str]:
-        """What should not be: numbers that differ, and exceptions that are not whence's."""
-        bad = (WRONG, BARE)
-        return [f"{name}: {one}" for name, one in self.found.items() if one.startswith(bad)]
+
+def faults_in(found: Mapping[str, str]) -> list[str]:
+    """Return what should not be: numbers that differ, and exceptions that are not whence's."""
+    return [f"{check}: {one}" for check, one in found.items() if one.startswith((WRONG, BARE))]
 
 
 def sweep(kind: str, head: str, name: str) -> Outcome:

@@ -77,24 +77,17 @@ def agrees(
     """
     if is_known(model, way) or not found or not runs_plainly() or is_altered(model):
         return True
-    if len(batch) * batch.real.shape[1] ** 2 > _CELLS:
-        if way != "seam":
-            return True
-        cut = _cut(batch.inputs)
-        try:
-            with _unchecked(model), attention_seam(model, None):
-                found = shown(model(**cut))
-        except (RuntimeError, ValueError, IndexError, TypeError):  # a text without its end
-            return True
-        inputs, run = cut, lambda: model(**cut)
-    else:
-        inputs = dict(batch.inputs)
     try:
-        same = _same(model, inputs, found, run)
-    except RuntimeError as error:
+        small = len(batch) * batch.real.shape[1] ** 2 <= _CELLS
+        same = _same(model, batch.inputs, found, run) if small else None
+    except (RuntimeError, MemoryError) as error:
         if not lacks_memory(error):
             raise
+        same = None
+    if same is None and way != "seam":  # a shorter input will tell
         return True
+    if same is None:
+        same = _same_when_cut(model, batch.inputs)
     if same:
         _agreed.setdefault(model, set()).add((way, _own(model)))
     return same
@@ -111,8 +104,24 @@ def _own(model: Any) -> str | None:
     return getattr(config, "_attn_implementation_internal", None)
 
 
+def _same_when_cut(model: Any, inputs: Mapping[str, Any]) -> bool:
+    """Compare both ways of running a model on the first tokens of the first input, and its last."""
+    few = {
+        name: torch.cat([one[:1, : _TOKENS - 1], one[:1, _TOKENS - 1 :][:, -1:]], 1)
+        if isinstance(one, Tensor) and one.dim() > 1
+        else one
+        for name, one in inputs.items()
+    }
+    try:
+        with _unchecked(model), attention_seam(model, None):
+            found = shown(model(**few))
+    except (RuntimeError, ValueError, IndexError, TypeError):  # it bears no cut
+        return True
+    return _same(model, few, found, lambda: model(**few))
+
+
 def _same(
-    model: Any, inputs: Mapping[str, Tensor], found: Mapping[str, Tensor], run: Callable[[], Any]
+    model: Any, inputs: Mapping[str, Any], found: Mapping[str, Tensor], run: Callable[[], Any]
 ) -> bool:
     with _unchecked(model), closed_seam():
         wanted = shown(run())
@@ -143,7 +152,7 @@ def _unchecked(model: Any) -> Iterator[None]:
 
 
 def _difference(
-    found: Mapping[str, Tensor], wanted: Mapping[str, Tensor], inputs: Mapping[str, Tensor]
+    found: Mapping[str, Tensor], wanted: Mapping[str, Tensor], inputs: Mapping[str, Any]
 ) -> float:
     """Return the largest difference at real tokens as a part of the largest number, 0 where there is nothing."""
     worst = 0.0
@@ -187,11 +196,3 @@ def _round(model: Any, digits: float, turn: int, stack: ExitStack) -> None:
 
     if isinstance(table, torch.nn.Module):
         stack.callback(table.register_forward_hook(move).remove)
-
-
-def _cut(inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the first tokens of the first input."""
-    return {
-        name: one[:1, :_TOKENS] if isinstance(one, Tensor) and one.dim() > 1 else one
-        for name, one in inputs.items()
-    }
