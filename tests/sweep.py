@@ -122,10 +122,15 @@ class _Trial:
         """The model with the tokenizer of all of them."""
         return whence.load(self.model, tokenizer=every.tokenizer())
 
+    def _run(self, batch: Batch) -> Any:
+        # RWKV and xLSTM write into what they keep for the next token.
+        keeps = "use_cache" in signature(self.model.forward).parameters
+        return self.model(**batch.inputs, **({"use_cache": False} if keeps else {}))
+
     def _plain(self, batch: Batch) -> Tensor:
         torch.manual_seed(0)
         with torch.no_grad():
-            return read(self.model(**batch.inputs), batch, self.outcome.name)
+            return read(self._run(batch), batch, self.outcome.name)
 
     def _logits(self) -> float:
         """Compare logits of a trace, by attention or else by gradients alone."""
@@ -148,7 +153,7 @@ class _Trial:
 
         handles = [table.register_forward_hook(look) for table in _tables(self.model)]
         torch.manual_seed(0)
-        logits = read(self.model(**trace.batch.inputs), trace.batch, self.outcome.name)
+        logits = read(self._run(trace.batch), trace.batch, self.outcome.name)
         for handle in handles:
             handle.remove()
         value = trace.targets.value(logits).sum()

@@ -81,7 +81,10 @@ def test_an_answer_does_not_depend_on_the_batch(name):
 @pytest.mark.parametrize("what", ["reader", "prediction"])
 def test_inputs_of_many_lengths_fill_batches(what):
     explainer, given = bert(), zoo.rows("bert", lengths=MIXED)
-    explainer.predict(given[:2])  # whether lengths may mix is found out once
+    explainer.predict(given)  # whether such lengths may mix is found out once
+    explainer.explain(
+        given[:1], method="generic_attention"
+    )  # and whether it is the same when it is watched
     with shapes_run(explainer.model) as seen:
         if what == "reader":
             explainer.explain(given, method="generic_attention")

@@ -106,10 +106,16 @@ def bare(model: Any) -> Iterator[Callable[[Batch], Tensor]]:
         if fast:  # a compiler would stumble over the seam, and makes its own of masks
             yield partial(run, model)
             return
+        devices = {one.get_device() for one in model.parameters() if one.is_cuda}
         with unwatched(model) as do:
-            yield lambda batch: _logits(
-                model, batch, do(partial(forward, model, batch), _sure(model, batch))
-            )
+
+            def logits_of(batch: Batch) -> Tensor:
+                # Every pass with the same chance, whatever ran before: Reformer draws its hashes.
+                with torch.random.fork_rng(devices=sorted(devices)):
+                    output = do(partial(forward, model, batch), _sure(model, batch))
+                return _logits(model, batch, output)
+
+            yield logits_of
 
 
 def bare_logits(model: Any, batch: Batch) -> Tensor:
