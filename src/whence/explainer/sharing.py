@@ -78,11 +78,10 @@ class Sharing:
             return Policy(size, cells, False, loaded.anchors)
         found = capacity(
             loaded.model,
-            min(items, key=len),
+            items,
             pad_id=loaded.pad_id,
             device=loaded.device,
             max_length=loaded.max_length,
-            longest=max(map(len, items)),
         )
         return Policy(1 if found == "single" else size, cells, found == "mixed", loaded.anchors)
 

@@ -1,6 +1,6 @@
 """What a model bears in one batch, found out by trying, once for a model and a kind of input."""
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
@@ -19,29 +19,49 @@ Said = Callable[[Batch], Tensor]  # a batch to what is read of it, (batch, ...)
 _known: WeakKeyDictionary[torch.nn.Module, dict[Hashable, Capacity]] = WeakKeyDictionary()
 
 
+# Tokens of the longest input that is tried: three of it run at once, and what is longer attends as it does.
+_LONG = 2048
+
+
 def capacity(
     model: Any,
-    item: Encoded,
+    items: Sequence[Encoded],
     *,
     pad_id: int | None,
     device: torch.device,
     max_length: int | None,
     said: Said | None = None,
-    longest: int | None = None,
 ) -> Capacity:
     """Say whether inputs of different length may share a batch, only equal ones, or none.
 
     Padding is not neutral everywhere: FNet takes no mask, convolutions see it, XLNet reads the last place, Reformer
-    and BigBird attend in another way from some width on. So `longest`, the length of the longest of the inputs, is a
-    width that is tried. Neighbours are not, either, where experts have room for so many tokens of a batch. And a
-    decoder without a padding token refuses more than one input. `said` is what is compared; the logits unless given.
+    and BigBird attend in another way from some width on. So the shortest of the inputs is tried, also as wide as the
+    longest, and the longest that is not too long. Neighbours are not neutral, either, where experts have room for so
+    many tokens of a batch. And a decoder without a padding token refuses more than one input. `said` is what is compared; the logits unless given.
     """
+    few = [item for item in items if len(item) <= _LONG] or items
+    tried = {len(one): one for one in (min(items, key=len), max(few, key=len))}
+    widest = max(map(len, items))
+    found = [
+        _capacity(model, one, widest, pad_id, device, max_length, said) for one in tried.values()
+    ]
+    return max(found, key=("mixed", "equal", "single").index)
+
+
+def _capacity(
+    model: Any,
+    item: Encoded,
+    widest: int,
+    pad_id: int | None,
+    device: torch.device,
+    max_length: int | None,
+    said: Said | None,
+) -> Capacity:
     # What is read, and where, decides as much as the model: a head may read the last place, padding or not.
     read = (type(item.reading).__name__, bool(item.answer), item.picture is None, said is None)
     full = max_length is not None and len(item) >= max_length  # there is no room to try padding
     own = getattr(model.config, "pad_token_id", None)
     # Few widths, so that most are known already.
-    widest = max(longest or 0, len(item))
     sizes = (len(item).bit_length(), widest.bit_length(), widest > len(item))
     kind = (*sorted(item.features), *read, full, pad_id, own, *sizes)
     known = _known.setdefault(model, {})

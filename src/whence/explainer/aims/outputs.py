@@ -78,12 +78,11 @@ def _policy(loaded: Loaded, items: Sequence[Encoded], said: Said | None) -> Poli
         return Policy(1 if alone else _INPUTS, _CELLS, False, loaded.anchors)
     found = capacity(
         loaded.model,
-        min(items, key=len),
+        items,
         pad_id=loaded.pad_id,
         device=loaded.device,
         max_length=loaded.max_length,
         said=said,
-        longest=max(map(len, items)),
     )
     size = 1 if found == "single" else _INPUTS
     return Policy(size, _CELLS, found == "mixed", loaded.anchors)
