@@ -8,7 +8,7 @@ export OMP_NUM_THREADS ?= 1
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types imports page page-check unit kernels browser bundle docs site pictures format bench science peers release oldest newest clean
+.PHONY: help setup demo test lint types imports page page-check unit kernels browser bundle docs site pictures architectures format bench science peers release oldest newest clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -87,6 +87,11 @@ site: setup ## build the documentation into build/site, with every warning an er
 pictures: setup browser ## photograph the app and draw the maps that docs/ shows
 	$(BIN)/python scripts/screenshots.py
 	$(BIN)/python scripts/make_pictures.py
+
+# bench/results/architectures.jsonl, from which `make docs` writes docs/reference/model-types.md. Some of them again:
+# make architectures TYPES="bert xlnet"
+architectures: setup ## try every class of transformers that can be made tiny: half an hour of one core
+	$(BIN)/python scripts/architecture_sweep.py $(TYPES)
 
 format: setup ## write the code the way the checks want it
 	$(BIN)/ruff check --fix

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+import architecture_sweep
 import architecture_table
 import audit_tables
 import command_reference
@@ -74,6 +75,7 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
 # The files that are written whole, and the function that returns each; None as long as there is nothing to write.
 FILES: dict[str, Callable[[], str | None]] = {
     "reference/commands.md": command_reference.markdown,
+    "reference/model-types.md": architecture_sweep.markdown,
     **cards.PAGES,
     **notebooks.PAGES,
     **science_pages.PAGES,

@@ -13,7 +13,7 @@ import torch
 import transformers as hf
 
 import whence
-from tests import zoo
+from tests import every, zoo
 from tests.subjects import subject_of
 from whence.audit import importance
 from whence.core.seed import generator
@@ -81,7 +81,10 @@ def test_an_answer_does_not_depend_on_the_batch(name):
 @pytest.mark.parametrize("what", ["reader", "prediction"])
 def test_inputs_of_many_lengths_fill_batches(what):
     explainer, given = bert(), zoo.rows("bert", lengths=MIXED)
-    explainer.predict(given[:2])  # whether lengths may mix is found out once
+    explainer.predict(given)  # whether such lengths may mix is found out once
+    explainer.explain(
+        given[:1], method="generic_attention"
+    )  # and whether it is the same when it is watched
     with shapes_run(explainer.model) as seen:
         if what == "reader":
             explainer.explain(given, method="generic_attention")
@@ -232,3 +235,46 @@ def test_parts_are_what_was_spread(task):
     assert torch.equal(placed[batch.own], torch.cat(parts))
     for one, other in zip(batch.parts(placed), parts, strict=True):
         assert torch.equal(one, other)
+
+
+def _bigbird() -> Any:
+    config = hf.BigBirdConfig(
+        **{**zoo._BERT, "max_position_embeddings": 128}, attention_type="block_sparse", block_size=4,
+        num_random_blocks=1, bos_token_id=2, eos_token_id=3, sep_token_id=3,
+    )  # fmt: skip
+    return zoo.seeded(lambda: hf.BigBirdForSequenceClassification(config)).eval()
+
+
+def _crowded() -> Any:
+    """Experts that take four tokens of a batch each, whoever's they are: the rest is dropped."""
+    config = hf.SwitchTransformersConfig(
+        vocab_size=64, d_model=32, d_kv=8, d_ff=48, num_layers=2, num_heads=4, num_experts=4, expert_capacity=4,
+        num_sparse_encoder_layers=1, num_sparse_decoder_layers=1, pad_token_id=0, eos_token_id=3,
+        decoder_start_token_id=0,
+    )  # fmt: skip
+    return zoo.seeded(lambda: hf.SwitchTransformersForConditionalGeneration(config)).eval()
+
+
+# Models to which a batch is not what its inputs are one by one: by a width that it pads to, or by the neighbours.
+WILFUL = {
+    "reformer": lambda: every.make("reformer", "ReformerForSequenceClassification", torch.float32),
+    "big_bird": _bigbird,
+    "switch_transformers": _crowded,
+}
+
+
+@pytest.mark.parametrize("lengths", [(8, 8, 8), (8, 40, 64, 32)], ids=["equal", "mixed"])
+@pytest.mark.parametrize("name", WILFUL)
+def test_models_that_do_not_bear_a_batch_get_what_they_bear(name, lengths):
+    explainer = whence.load(WILFUL[name]())
+    if name == "reformer":
+        lengths = tuple(min(n, 40) for n in lengths)
+    rows = [
+        {"input_ids": [*(4 + (7 * i + k) % 50 for i in range(n - 1)), 3]}
+        for k, n in enumerate(lengths)
+    ]
+    many = explainer.explain(rows, method="leave_one_out")
+    for row, found in zip(rows, many, strict=True):
+        alone = explainer.explain(row, method="leave_one_out")
+        # float32, in batches of other shapes.
+        np.testing.assert_allclose(found.scores, alone.scores, rtol=0, atol=1e-5)

@@ -1,9 +1,11 @@
 """Nothing stays on the model: after success, after a raise, after an interrupt, in any mode of the caller."""
 
 from concurrent.futures import ThreadPoolExecutor
+from threading import Event, Thread
 
 import pytest
 import torch
+import transformers as hf
 
 import whence
 from tests import zoo
@@ -121,17 +123,30 @@ def test_a_second_model_is_not_affected_while_the_first_is_explained():
 
 
 def test_two_models_that_share_a_configuration_are_both_left_as_found():
-    """Each has turns of its own, so that one may be done while the other is still switched."""
+    """Each has turns of its own, so that one may be done while the other is still switched, in another thread."""
     first = zoo.make("bert")
     second = type(first)(first.config)
     assert second.config is first.config
-    one, other = attention_seam(first, None), attention_seam(second, None)
-    one.__enter__()
-    other.__enter__()
-    one.__exit__(None, None, None)
-    assert second.config._attn_implementation == NAME
-    other.__exit__(None, None, None)
+    kind, opened, done, seen = type(first.config), Event(), Event(), []
+
+    def hold():
+        with attention_seam(first, None):
+            opened.set()
+            done.wait(30)
+            seen.append(first.config._attn_implementation)
+
+    thread = Thread(target=hold)
+    thread.start()
+    opened.wait(30)
+    assert second.config._attn_implementation == "sdpa"
+    with attention_seam(second, None):
+        assert second.config._attn_implementation == NAME
+    assert second.config._attn_implementation == "sdpa"
+    done.set()
+    thread.join()
+    assert seen == [NAME]
     assert first.config._attn_implementation == "sdpa"
+    assert type(first.config) is kind
 
 
 def test_training_goes_on_as_if_nothing_had_happened():
@@ -165,4 +180,27 @@ def test_threads_on_one_model_take_turns():
             )
             for one, other in zip(found, wanted, strict=True):
                 assert all((one[name].scores == other[name].scores).all() for name in one)
+    assert_unchanged(before, snapshot(model))
+
+
+def test_a_short_text_does_not_switch_bigbird_to_full_attention_for_good():
+    config = hf.BigBirdConfig(
+        **{**zoo._BERT, "max_position_embeddings": 128}, attention_type="block_sparse", block_size=4,
+        num_random_blocks=1, bos_token_id=2, eos_token_id=3, sep_token_id=3,
+    )  # fmt: skip
+    model = zoo.seeded(lambda: hf.BigBirdForSequenceClassification(config)).eval()
+    ids = torch.tensor(
+        [[4 + i % 50 for i in range(64)]]
+    )  # longer than what is attended to fully, 28
+    before, modules = snapshot(model), dict(model.named_modules())
+    with torch.no_grad():
+        wanted = model(input_ids=ids).logits
+    explainer = whence.load(model)
+    for method_ in ("grad_x_input", "attcat", "leave_one_out"):
+        explainer.explain({"input_ids": [5, 6, 7, 8]}, method=method_)
+    explainer.predict({"input_ids": [5, 6, 7, 8]})
+    assert model.bert.attention_type == model.bert.encoder.attention_type == "block_sparse"
+    assert all(one is modules[name] for name, one in model.named_modules())
+    with torch.no_grad():
+        assert torch.equal(model(input_ids=ids).logits, wanted)
     assert_unchanged(before, snapshot(model))

@@ -7,7 +7,7 @@ from tests.faults.scene import METHODS, RARE, contents, rows
 
 pytestmark = pytest.mark.xdist_group("faults")
 TRAPPED = {number for number, row in enumerate(rows()) if RARE in row["text"].split()}
-CODES = {"nan": "not-finite", "raises": "RuntimeError", "memory": "out-of-memory"}
+CODES = {"nan": "not-finite", "raises": "model-failed", "memory": "out-of-memory"}
 
 
 def table(out, name):

@@ -12,6 +12,7 @@ from whence.capture import bare_logits, compile_forward
 from whence.capture.asking.counted import counted
 from whence.capture.found import altering
 from whence.capture.memory import compiled
+from whence.core.errors import ModelFailed
 from whence.data import collate
 from whence.explainer.intake import take
 
@@ -106,12 +107,12 @@ def test_what_is_hooked_or_altered_is_not_compiled(monkeypatch):
     assert "forward" not in vars(model)
 
 
-def test_a_failure_of_the_model_itself_is_its_own(monkeypatch):
+def test_a_failure_of_the_model_itself_is_said_to_be_its_own(monkeypatch):
     monkeypatch.setattr(torch, "compile", lambda function, **_: function)
     model = small()
     compile_forward(model)
     batch = batch_of(model, [3, 7, 9])
-    with monkeypatch.context() as patch, pytest.raises(ValueError, match="own"):
+    with monkeypatch.context() as patch, pytest.raises(ModelFailed, match="own"):
         patch.setattr(
             model.bert, "forward", lambda *_, **__: (_ for _ in ()).throw(ValueError("own"))
         )

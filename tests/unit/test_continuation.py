@@ -1,12 +1,13 @@
 """Tokens of what follows a text, and of what a model said."""
 
 import pytest
-from tokenizers import Tokenizer, normalizers
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+from transformers import PreTrainedTokenizerFast
 
 from tests.unit.tokenizers import byte_level, sentencepiece
 from whence.core.errors import EmptyText, UnknownTarget
 from whence.data import encode
-from whence.data.text.continuation import continuation, grown, opening
+from whence.data.text.continuation import continuation, grown, led_by, opening
 from whence.data.text.spoken import spoken
 from whence.data.text.vocabulary import Vocabulary
 
@@ -116,3 +117,17 @@ def test_what_a_decoder_says_is_encoded_as_a_target() -> None:
     )
     assert [token.id for token in opening("FILM", tokenizer)] == small
     assert [token.id for token in continuation("FILM", tokenizer)] == large
+
+
+@pytest.mark.parametrize("single", ["$A </s>", "<s> $A </s>", "$A"])
+def test_what_stands_before_an_answer_is_no_unknown_word(single: str) -> None:
+    """The text that is tried is unknown to this vocabulary, and its unknown token is a special one."""
+    core = Tokenizer(models.WordLevel({"<unk>": 0, "<s>": 1, "</s>": 2, "film": 3}, "<unk>"))
+    core.pre_tokenizer = pre_tokenizers.Whitespace()
+    special = [("<s>", 1), ("</s>", 2)]
+    core.post_processor = processors.TemplateProcessing(single=single, special_tokens=special)
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=core, unk_token="<unk>", bos_token="<s>", eos_token="</s>"
+    )
+    assert tokenizer(text_target="a")["input_ids"].count(0) == 1
+    assert led_by(tokenizer) == ((1,) if single.startswith("<s>") else ())

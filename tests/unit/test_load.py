@@ -12,7 +12,7 @@ from transformers import BertModel, BertPreTrainedModel
 from transformers.modeling_outputs import SequenceClassifierOutput
 
 import whence
-from tests import zoo
+from tests import every, zoo
 from tests.unit.tokenizers import wordpiece
 from whence.core.errors import (
     BadParameter,
@@ -319,3 +319,32 @@ def test_numbers_of_numpy_are_numbers():
         zoo.rows("bert")[0], method="cat", params={"layer": np.int64(1)}, target=np.int64(1)
     )
     assert found.params == {"layer": 1}
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "more", "task"),
+    [
+        ("xlm", "XLMWithLMHeadModel", {}, "mask"),
+        ("xlm", "XLMWithLMHeadModel", {"causal": True}, "next"),
+        ("flaubert", "FlaubertWithLMHeadModel", {}, "mask"),
+        ("bert", "BertLMHeadModel", {"is_decoder": False}, "mask"),
+        ("bert", "BertLMHeadModel", {"is_decoder": True}, "next"),
+        ("roberta", "RobertaForCausalLM", {"is_decoder": False}, "mask"),
+        ("gpt2", "GPT2LMHeadModel", {}, "next"),
+        ("llama", "LlamaForCausalLM", {}, "next"),
+        ("reformer", "ReformerModelWithLMHead", {}, "next"),
+    ],
+)
+def test_a_language_model_that_sees_what_follows_fills_in_masks(kind, name, more, task):
+    config = every.config_of(kind)
+    for key, value in more.items():
+        setattr(config, key, value)
+    model = getattr(hf, name)(config).eval()
+    assert whence.load(model).loaded.task == task
+    ids = torch.tensor([[5, 6, 7, 8, 9, 10, 11, 12]])
+    with torch.no_grad():
+        one, other = (
+            model(input_ids=ids.clone().index_fill_(1, torch.tensor([7]), i)).logits
+            for i in (12, 13)
+        )
+    assert torch.equal(one[0, 0], other[0, 0]) == (task == "next")

@@ -75,7 +75,13 @@ class Whole:
         assert value is not None, "a backward pass runs once"
         if not inputs:
             return []
-        return list(torch.autograd.grad(value.sum(), inputs, allow_unused=True))
+        try:
+            return list(torch.autograd.grad(value.sum(), inputs, allow_unused=True))
+        except (
+            AssertionError,
+            NotImplementedError,
+        ) as error:  # Reformer goes back in training only
+            raise no_way_back() from error
 
     def _at_once(self) -> list[Tensor | None]:
         parts = [self._wanted(layer) for layer in self._layers]

@@ -29,6 +29,7 @@ def as_found(model: torch.nn.Module) -> Iterator[ExitStack]:
     """
     with turn(model), held(model) as modules, ExitStack() as stack:
         training = [module for module in modules if module.training]
+        switched = _attention_types(modules)
         frozen, devices = [], set()
         for weight in weights(modules):
             if weight.requires_grad:
@@ -40,11 +41,29 @@ def as_found(model: torch.nn.Module) -> Iterator[ExitStack]:
         stack.enter_context(torch.inference_mode(False))
         stack.enter_context(torch.enable_grad())
         stack.callback(_restore, modules, training, frozen)
+        stack.callback(_switch_back, switched)
         for module in training:
             module.training = False
         for weight in frozen:
             weight.requires_grad_(False)
         yield stack
+
+
+# A module, the attention it has, and what it is made of.
+_Attending = tuple[torch.nn.Module, str, dict[str, torch.nn.Module | None]]
+
+
+def _attention_types(modules: list[torch.nn.Module]) -> list[_Attending]:
+    """Note the attention of models that give themselves another: BigBird does, for good, on the first short text."""
+    own = [one for one in modules if hasattr(type(one), "set_attention_type")]
+    return [(one, str(one.attention_type), dict(one._modules)) for one in own]
+
+
+def _switch_back(noted: list[_Attending]) -> None:
+    for module, kind, parts in noted:
+        if module.attention_type != kind:
+            module.attention_type = kind  # type: ignore[assignment]
+            module._modules.update(parts)
 
 
 @contextmanager

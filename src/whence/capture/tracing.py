@@ -14,8 +14,15 @@ from whence.capture.anatomy.lookups import brought_down, own, per_token
 from whence.capture.anatomy.rows import default_row, row_weights, rows_read, summed, waited_for
 from whence.capture.attention.recognise import Recognise
 from whence.capture.attention.seam import attention_seam
-from whence.capture.attention.unwatched import leave_unrouted, offers_seam, unmasked, unwatched
+from whence.capture.attention.unwatched import (
+    is_routed,
+    leave_unrouted,
+    offers_seam,
+    unmasked,
+    unwatched,
+)
 from whence.capture.backward import Backward, Unsuited, Whole
+from whence.capture.fidelity import Way, agrees, is_known, shown
 from whence.capture.forward import forward
 from whence.capture.found import as_found
 from whence.capture.memory.rerun import Rerun
@@ -59,8 +66,21 @@ def trace(
     """
     needs = frozenset(needs)
     attends = bool(needs - {"embedding_grad"})
-    take = partial(_take, model, batch, needs, spec, task, attends, readers, checkpoint)
-    return take() if attends else unmasked(model, take)
+    said: dict[str, Tensor] = {}
+    take = partial(_take, model, batch, needs, spec, task, attends, readers, checkpoint, said)
+    found = take() if attends else unmasked(model, take)
+    way: Way = "segments" if checkpoint else "seam" if offers_seam(model) else "recognised"
+    way = "tape" if needs & FOLLOWED else way
+    alone = not attends and (is_known(model, way) or not is_routed(model))  # as nobody watched it
+    if alone or agrees(model, way, batch, said, partial(forward, model, batch)):
+        return found
+    if offers_seam(model):
+        leave_unrouted(model)
+        return trace(model, batch, needs, spec, task, readers=readers, checkpoint=checkpoint)
+    raise NotCapturable(
+        f"{type(model).__name__} gives other logits while whence watches it than by itself: what was seen inside it "
+        "would explain another model. Use leave_one_out, which only runs it: --method leave_one_out."
+    )
 
 
 def _take(
@@ -72,7 +92,9 @@ def _take(
     attends: bool,
     readers: int | None,
     checkpoint: bool,
+    said: dict[str, Tensor],
 ) -> Trace:
+    """Take a trace; `said` is filled with what the model gave, unless somebody took the trace again."""
     gradients = needs & GRADIENTS
     tape = Tape() if needs & FOLLOWED else None
     recorder = Recorder(batch, cut=not gradients and tape is None, tape=tape)
@@ -90,6 +112,7 @@ def _take(
         routed = attends and _watch(model, recorder, stack)
         given = recorder.batch  # with the pixels of pictures as a leaf
         if task == "none":
+            output = forward(model, given)
             logits = _headless(model, given, recorder)
             made = {"logits": logits}
         else:
@@ -115,6 +138,7 @@ def _take(
         if segments is not None and not segments.whole:
             stack.close()
             return again(Unsuited("not all that it does happens in blocks of one list"))
+        said |= shown(output)
         targets = Targets(*spec.resolve(logits.detach()), spec, task)
         pooled = attends and pools(recorder, batch)
         sides = sides_of(model, recorder, batch) if attends else None
@@ -204,8 +228,7 @@ def _streams(model: Any, needs: frozenset[str]) -> bool:
 
 
 def _headless(model: Any, batch: Batch, recorder: Recorder) -> Tensor:
-    """Run a model without a classification head, and return what its last block makes of one token."""
-    forward(model, batch)
+    """Return what the last block of a model without a classification head made of one token."""
     output = recorder.last_output
     if output is None or not recorder.layers:
         return torch.zeros(len(batch), 1, dtype=next(model.parameters()).dtype)

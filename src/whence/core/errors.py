@@ -23,7 +23,8 @@
     │   ├── NotFinite          35      NaN or infinity in the logits or scores
     │   ├── NotCapturable      36      attention that cannot be read from this model
     │   ├── NoRule             37      an operation that relevance has no rule for
-    │   └── OutOfMemory        38      an input that is larger than the memory
+    │   ├── OutOfMemory        38      an input that is larger than the memory
+    │   └── ModelFailed        39      a model that fails on the input also by itself
     ├── OutputError                    where the result was to go
     │   ├── CannotWrite        40      no permission, no folder, no space
     │   ├── CannotRead         41      a saved explanation that is not one
@@ -153,6 +154,10 @@ class NoRule(ModelError):
 
 class OutOfMemory(ModelError):
     code, exit_status = "out-of-memory", 38
+
+
+class ModelFailed(ModelError):
+    code, exit_status = "model-failed", 39
 
 
 class OutputError(WhenceError):

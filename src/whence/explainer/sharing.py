@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from whence.capture.memory.probe import Capacity, capacity
+from whence.capture.memory.probe import capacity
 from whence.data import Encoded, Policy
 from whence.explainer.footprint import Footprint, measured, most
 from whence.explainer.request import Request
@@ -55,7 +55,6 @@ class Sharing:
 
     def __init__(self, loaded: Loaded) -> None:
         self._loaded = loaded
-        self._capacity: Capacity | None = None
         self._measured: dict[tuple[str, ...], Footprint | None] = {}
 
     def policy(
@@ -73,21 +72,18 @@ class Sharing:
         loaded = self._loaded
         cells = _CELLS.get(loaded.device.type, _CELLS_ELSEWHERE)
         several = len(items) > 1 or asks or tests
-        # Inputs of one length need no padding, and a model that knows a padding token takes many at once.
-        pads = getattr(loaded.model.config, "pad_token_id", None) is not None
-        sure = (pads or loaded.modality == "picture") and len({len(i) for i in items}) <= 1
+        # Pictures of one size are what models of them are trained on, many at once.
+        sure = loaded.modality == "picture" and len({len(i) for i in items}) <= 1
         if not tests and (sure or not several):
             return Policy(size, cells, False, loaded.anchors)
-        if self._capacity is None:
-            self._capacity = capacity(
-                loaded.model,
-                min(items, key=len),
-                pad_id=loaded.pad_id,
-                device=loaded.device,
-                max_length=loaded.max_length,
-            )
-        size = 1 if self._capacity == "single" else size
-        return Policy(size, cells, self._capacity == "mixed", loaded.anchors)
+        found = capacity(
+            loaded.model,
+            items,
+            pad_id=loaded.pad_id,
+            device=loaded.device,
+            max_length=loaded.max_length,
+        )
+        return Policy(1 if found == "single" else size, cells, found == "mixed", loaded.anchors)
 
     def variants(self, policy: Policy, items: Sequence[Encoded] = ()) -> Policy:
         """Return the policy for variants of some inputs that are only run forward."""

@@ -194,6 +194,7 @@ _TASKS: dict[str, Task] = {
     "ForMaskedLM": "mask",
     "ForCausalLM": "next",
     "LMHeadModel": "next",
+    "ModelWithLMHead": "next",
     "ForConditionalGeneration": "sequence",
     "MTModel": "sequence",
 }
@@ -206,10 +207,23 @@ def _other_task(name: str, config: Any) -> tuple[tuple[str, ...], Task]:
     if config.model_type == "clip" and name == "CLIPModel":
         return (), "similarity"
     task: Task = next((task for end, task in _TASKS.items() if name.endswith(end)), "none")
+    if task == "next" and _fills_in(config):
+        return (), "mask"
     # What generates from pictures or sound has the same name, and reads in another way.
     if task == "sequence" and not config.is_encoder_decoder:
         return (), "none"
     return (), task
+
+
+def _fills_in(config: Any) -> bool:
+    """Say whether a language model sees what follows, and so was trained to fill in masks, whatever its class's name.
+
+    XLM and FlauBERT have one class for both, and the decoders of BERT and its kin are encoders unless told otherwise.
+    """
+    from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES
+
+    both = config.model_type in MODEL_FOR_MASKED_LM_MAPPING_NAMES
+    return both and not (getattr(config, "is_decoder", False) or getattr(config, "causal", False))
 
 
 def _max_length(model: Any, tokenizer: Any) -> int | None:

@@ -43,6 +43,7 @@ HINT: Mapping[str, str] = {
     "not-capturable": "Choose another method or edge weight, or another model.",
     "no-rule": "Choose another method or edge weight.",
     "out-of-memory": "Shorten the text, or start the app with --dtype bfloat16 or on a device with more memory.",
+    "model-failed": "Give another text, or start the app with a model that runs on it by itself.",
     "cannot-write": "Make room, or start the app where it may write.",
     "cannot-read": "Give a file that whence wrote.",
     "bad-store": "Run the same command again, which mends what it can; `whence store verify` says what is damaged.",

@@ -64,8 +64,23 @@ def placement(batch: Batch, seen: Tensor) -> Placement:
     raise _strangers()
 
 
+def require_one_table(batch: Batch, lookups: Sequence[Lookup]) -> None:
+    """Refuse a classifier whose encoder and decoder look the same tokens up in tables of their own, as T5Gemma's."""
+    places = placements(batch, lookups)
+    first = {place: lookup.leaf.detach() for lookup, place in zip(lookups, places, strict=True)}
+    if not {"same", "later"} <= first.keys():
+        return
+    real = batch.real[:, 1:]
+    if not torch.equal(first["later"][:, 1:][real], first["same"][:, :-1][real]):
+        raise NotCapturable(
+            "The encoder and the decoder have tables of embeddings of their own, and both look the input up: a token "
+            "has no one embedding. Use leave_one_out, which needs none."
+        )
+
+
 def own(batch: Batch, lookups: Sequence[Lookup]) -> Tensor:
     """Return the embeddings of the input's tokens, (batch, tokens, features)."""
+    require_one_table(batch, lookups)
     found: dict[Placement, Tensor] = {}
     for lookup, place in zip(lookups, placements(batch, lookups), strict=True):
         leaf = lookup.leaf.detach()

@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from whence.capture.fidelity import is_checking
+
 
 @dataclass
 class Runs:
@@ -23,7 +25,7 @@ def counted(model: torch.nn.Module) -> Iterator[Runs]:
     runs, owner = Runs(), get_ident()
 
     def count(module: torch.nn.Module, args: tuple[Any, ...], named: Mapping[str, Any]) -> None:
-        if get_ident() != owner:
+        if get_ident() != owner or is_checking():
             return
         given = (value for value in (*args, *named.values()) if isinstance(value, Tensor))
         runs.forward += next((len(value) for value in given), 1)

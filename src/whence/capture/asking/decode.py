@@ -1,13 +1,11 @@
 """What a language model goes on with, and what it thought of every other token on the way."""
 
-from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from whence.capture.attention.unwatched import unmasked
-from whence.capture.forward import forward
+from whence.capture.forward import run_alone
 from whence.capture.found import as_found
 from whence.capture.target import finite
 from whence.data import Encoded, collate
@@ -77,6 +75,6 @@ def foretold(
     """Return the logits before each of the last `count` tokens of an input, (count, vocabulary), in one pass."""
     batch = collate([item], pad_id=pad_id, device=device)
     with as_found(model), torch.inference_mode():
-        made = unmasked(model, partial(forward, model, batch))
+        made = run_alone(model, batch)
         logits: Tensor = made.logits[0, -count - 1 : -1]
     return finite(logits.clone(), "logits")

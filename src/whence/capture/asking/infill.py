@@ -2,14 +2,13 @@
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from whence.capture.attention.unwatched import unmasked
+from whence.capture.forward import run_alone
 from whence.capture.found import as_found
 from whence.capture.memory.fitting import fitting_batches
 from whence.capture.target import finite
@@ -86,7 +85,7 @@ class Infill:
         """Run the language model, (batch, tokens, vocabulary)."""
         model = self._loaded.model
         with as_found(model), torch.inference_mode():
-            made = unmasked(model, partial(model, **batch.inputs))
+            made = run_alone(model, batch)
             logits: Any = getattr(made, "logits", None)
         words = int(self._words.max()) + 1
         shape = logits.shape if isinstance(logits, Tensor) else ()

@@ -10,7 +10,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from whence.capture.anatomy.lookups import Placement, brought_down, never, no_way_back, placements
+from whence.capture.anatomy.lookups import (
+    Placement,
+    brought_down,
+    never,
+    no_way_back,
+    placements,
+    require_one_table,
+)
 from whence.capture.attention.unwatched import unmasked
 from whence.capture.backward import Unsuited
 from whence.capture.forward import run
@@ -174,6 +181,7 @@ def _logits(model: Any, batch: Batch, leaf: Tensor, stack: ExitStack) -> Tensor:
     swap = _Swap(batch, leaf)
     swap.watch_embeddings(model, stack)
     logits = run(model, batch)
+    require_one_table(batch, swap.lookups)
     missing = {"decoder", "same"} - swap.swapped if "decoder_input_ids" in batch.inputs else set()
     if missing or swap.swapped <= {"later"}:
         raise never()

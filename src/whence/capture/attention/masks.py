@@ -31,8 +31,9 @@ _bands: dict[Hashable, Band | None] = {}
 class _Said:
     """What a mask says, shared by all that are the same mask."""
 
-    def __init__(self, visible: Visible) -> None:
+    def __init__(self, visible: Visible, dtype: torch.dtype) -> None:
         self._visible = visible
+        self.dtype = dtype
         self._open: Tensor | None = None  # answers that somebody can write into
 
     def visible(self) -> Visible:
@@ -47,6 +48,11 @@ class _Said:
         seen = self._visible.seen(torch.arange(queries, device=device), keys)
         if seen is None:
             seen = torch.ones(1, 1, 1, 1, dtype=torch.bool, device=device)
+        if (
+            self.dtype != torch.bool
+        ):  # what is added to scores: the lowest number there is, as transformers does
+            none = torch.zeros((), dtype=self.dtype, device=device)
+            seen = torch.where(seen, none, torch.finfo(self.dtype).min)
         return seen.expand(*size)
 
     def opened(self, size: Sequence[int], device: torch.device) -> Tensor:
@@ -60,19 +66,25 @@ class _Said:
 
 
 class Mask(Tensor):
-    """Booleans, (batch, 1, queries, keys), that nobody has written out yet."""
+    """Booleans, or numbers to add to scores, (batch, 1, queries, keys), that nobody has written out yet."""
 
     _said: _Said
     __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
 
     @staticmethod
-    def __new__(cls, visible: Visible, size: Sequence[int], device: torch.device) -> "Mask":
+    def __new__(
+        cls,
+        visible: Visible,
+        size: Sequence[int],
+        device: torch.device,
+        dtype: torch.dtype = torch.bool,
+    ) -> "Mask":
         """Make the mask; it takes no memory."""
-        return cls._of(_Said(visible), size, device)
+        return cls._of(_Said(visible, dtype), size, device)
 
     @classmethod
     def _of(cls, said: _Said, size: Sequence[int], device: torch.device) -> "Mask":
-        made: Mask = Tensor._make_wrapper_subclass(cls, size, dtype=torch.bool, device=device)
+        made: Mask = Tensor._make_wrapper_subclass(cls, size, dtype=said.dtype, device=device)
         made._said = said
         return made
 
@@ -112,15 +124,22 @@ _SAME = {torch.ops.aten.detach.default, torch.ops.aten.alias.default}
 
 
 def unwritten(
-    written: Callable[..., Tensor | None], known: Mapping[Answers, Band]
+    written: Callable[..., Tensor | None],
+    known: Mapping[Answers, Band],
+    relies_on_flag: Callable[[Any], bool] = lambda _: True,
 ) -> Callable[..., Tensor | None]:
     """Return a mask function for transformers that does what its `sdpa_mask` does and writes nothing out.
 
     `known` are functions whose answers need no looking at. Masks that can only be made by `vmap`, those of a traced
-    model and those of versions before 5.3, which ask in other words, are `written`.
+    model and those of versions before 5.3, which ask in other words, are `written`. A model of whose configuration
+    it is not true that it `relies_on_flag` gets a mask where others may do without one, because their modules say
+    that they are causal; and one that adds its masks to scores gets numbers, should it look at them.
     """
 
     def mask(*args: Any, **given: Any) -> Tensor | None:
+        config = given.get("config")
+        if not relies_on_flag(config):
+            given["allow_is_causal_skip"] = False
         stranger = (
             args or not given.keys() >= {"q_length", "mask_function"} or given.get("use_vmap")
         )
@@ -148,6 +167,8 @@ def _mask(
     allow_is_causal_skip: bool = True,
     allow_is_bidirectional_skip: bool = False,
     device: torch.device | str = "cpu",
+    dtype: torch.dtype | None = None,
+    config: Any = None,
     **_: Any,
 ) -> Mask | None:
     keys = _of_keys(attention_mask, kv_length, kv_offset)
@@ -179,7 +200,9 @@ def _mask(
         rule=rule if band is None else None,
         trailing=trailing,
     )
-    return Mask(visible, (batch_size, 1, q_length, kv_length), device)
+    adds = getattr(config, "_attn_implementation_internal", None) == "eager"
+    kind = dtype if adds and dtype is not None else torch.bool
+    return Mask(visible, (batch_size, 1, q_length, kv_length), device, kind)
 
 
 def _of_keys(mask: Tensor | None, keys: int, offset: int) -> Tensor | None:

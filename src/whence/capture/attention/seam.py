@@ -1,8 +1,8 @@
 """The attention seam of transformers: while it is open, a model's attention is computed here and shown to us.
 
 An attention function and its mask are registered under one name; without the mask, causality is silently
-lost. The registration is global and inert: nothing changes until a model is switched to the name, and the
-switch is undone by `with`.
+lost. The registration is global and inert: nothing changes until a model's configurations answer with the name. They
+do so by `with`, and only to who opened the seam: a plain forward pass of another thread finds the model as it is.
 """
 
 from collections.abc import Callable, Iterator
@@ -10,10 +10,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
 from functools import cache
-from operator import is_
 from threading import Lock
 from typing import Any, Literal, Protocol
-from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
@@ -63,6 +61,7 @@ def _attend(
     **_: Any,
 ) -> tuple[Tensor, None]:
     causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
+    causal = causal and relies_on_flag(getattr(module, "config", None))
     causal = bool(causal) and attention_mask is None and query.shape[2] > 1
     layer = Computed(
         q=query,
@@ -137,6 +136,11 @@ def untouched() -> Iterator[None]:
         _manner.reset(own)
 
 
+def runs_plainly() -> bool:
+    """Say whether models attend by themselves now: in their own manner, and with weights that nobody edits."""
+    return _manner.get() == "own" and _edit.get() is None
+
+
 def edit_weights(weights: Callable[[], Tensor]) -> Tensor | None:
     """Return the weights to attend with instead of a call's own, if someone wants others."""
     edit = _edit.get()
@@ -184,16 +188,46 @@ def _register() -> None:
         causal_mask_function: (None, 0),
         bidirectional_mask_function: (None, None),
     }
-    AttentionMaskInterface.register(NAME, unwritten(sdpa_mask, bands))
+    AttentionMaskInterface.register(NAME, unwritten(sdpa_mask, bands, relies_on_flag))
 
 
-# Of each configuration that is switched, what it was before, and how many have it switched: several models may share
-# one, and only those that share a model take turns.
-_held: dict[int, tuple[str | None, int]] = {}
+# The configurations, by identity, that answer with NAME in this context: where the seam is open.
+_routed: ContextVar[frozenset[int]] = ContextVar("whence_routed", default=frozenset())
+
+# Of each configuration that is switched, its own class, and how many have it switched: several models may share one,
+# and only those that share a model take turns.
+_held: dict[int, tuple[type, int]] = {}
 _holding = Lock()
 
-# Of each model, its configurations and those of them that change when it is switched to the seam.
-_switched: WeakKeyDictionary[Any, tuple[list[Any], list[Any]]] = WeakKeyDictionary()
+
+@cache
+def _answering(kind: type) -> type:
+    """Return a configuration's class whose objects name the seam to who opened it, and to others what they hold."""
+
+    def answer(config: Any) -> Any:
+        return NAME if id(config) in _routed.get() else own.__get__(config, kind)
+
+    own: Any = kind._attn_implementation  # type: ignore[attr-defined]
+    body = {
+        "_attn_implementation": property(answer, getattr(own, "fset", None)),
+        "__init__": kind.__init__,  # or transformers would wrap it anew
+        "__module__": kind.__module__,
+        "__qualname__": kind.__qualname__,
+        "__doc__": kind.__doc__,
+    }
+    return type(kind.__name__, (kind,), body)
+
+
+def relies_on_flag(config: Any) -> bool:
+    """Say whether a part of a model, left to itself, takes "no mask" for "causal" where its module says so.
+
+    Only kernels that can be told so do. Eager attention adds what mask it gets, and without one attends to all: there
+    the masks of decoders are always made, and modules say nothing, or something wrong, about causality.
+    """
+    return getattr(config, "_attn_implementation_internal", "sdpa") not in _FLAGLESS
+
+
+_FLAGLESS = frozenset({"eager", "paged|eager", "flex_attention", None})
 
 
 def _configs(model: Any) -> list[Any]:
@@ -217,33 +251,26 @@ def implementations(model: Any) -> list[str | None]:
     return [config._attn_implementation for config in _configs(model)] if _allows(model) else []
 
 
+_CAN = "_can_set_attn_implementation"
+
+
 def _allows(model: Any) -> bool:
-    can = getattr(model, "_can_set_attn_implementation", None)
+    can = getattr(model, _CAN, None)
     return can is not None and bool(can())
 
 
-def _switch(model: Any, configs: list[Any]) -> None:
-    """Let a model attend through the seam, and remember which of its configurations say so then."""
-    known = _switched.get(model)
-    if known is None or len(known[0]) != len(configs) or not all(map(is_, known[0], configs)):
-        _switch_anew(model)
-        switched = [config for config in configs if config._attn_implementation == NAME]
-        _switched[model] = (configs, switched)
-        return
-    for config in known[1]:
-        config._attn_implementation_internal = NAME
+def _switching(model: Any) -> list[Any]:
+    """Return the configurations to switch: all but those of parts that compute attention in a way of their own."""
+    fixed = {
+        id(part.config) for part in parts(model) if hasattr(type(part), _CAN) and not _allows(part)
+    }
+    configs = [config for config in _configs(model) if id(config) not in fixed]
+    # What is no configuration of transformers' keeps its answer elsewhere.
+    return [one for one in configs if isinstance(_attribute(type(one)), property)]
 
 
-def _switch_anew(model: Any) -> None:
-    """Let transformers switch; a part that the model lacks is no cause for a remark."""
-    from transformers.utils import logging
-
-    verbosity = logging.get_verbosity()
-    logging.set_verbosity_error()
-    try:
-        model.set_attn_implementation(NAME)
-    finally:
-        logging.set_verbosity(verbosity)
+def _attribute(kind: type) -> Any:
+    return getattr(kind, "_attn_implementation", None)
 
 
 @contextmanager
@@ -253,31 +280,44 @@ def attention_seam(model: Any, sink: Sink | None) -> Iterator[bool]:
         yield False
         return
     _register()
-    configs = _configs(model)
+    configs = _switching(model)
+    routed = _routed.get()
     _hold(configs)
-    token = _sink.set(sink)
+    tokens = _sink.set(sink), _routed.set(routed | {id(config) for config in configs})
     try:
-        _switch(model, configs)
         yield True
     finally:
-        _sink.reset(token)
+        _sink.reset(tokens[0])
+        _routed.reset(tokens[1])
         _release(configs)
 
 
+@contextmanager
+def closed_seam() -> Iterator[None]:
+    """Let every model run by itself, also where the seam is open: as it does in another thread."""
+    token = _routed.set(frozenset())
+    try:
+        yield
+    finally:
+        _routed.reset(token)
+
+
 def _hold(configs: list[Any]) -> None:
-    """Remember how configurations were found, unless somebody has switched them already."""
+    """Let configurations answer by who asks, unless somebody sees to that already."""
     with _holding:
         for config in configs:
-            name, holders = _held.get(id(config), (config._attn_implementation, 0))
-            _held[id(config)] = (name, holders + 1)
+            kind, holders = _held.get(id(config), (type(config), 0))
+            _held[id(config)] = (kind, holders + 1)
+            if not holders:
+                object.__setattr__(config, "__class__", _answering(kind))
 
 
 def _release(configs: list[Any]) -> None:
     """Leave configurations as they were found, once nobody needs them switched any more."""
     with _holding:
         for config in configs:
-            name, holders = _held.pop(id(config))
+            kind, holders = _held.pop(id(config))
             if holders > 1:
-                _held[id(config)] = (name, holders - 1)
+                _held[id(config)] = (kind, holders - 1)
             else:
-                config._attn_implementation_internal = name
+                object.__setattr__(config, "__class__", kind)

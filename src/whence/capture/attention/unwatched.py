@@ -15,7 +15,7 @@ from whence.capture.found import turn
 from whence.capture.memory.fitting import lacks_memory
 from whence.models.parts import held
 
-# Models that offer the seam and, as one forward pass showed, do not use it.
+# Models that offer the seam and, as one forward pass showed, do not use it, or say something else through it.
 _unrouted: WeakSet[Any] = WeakSet()
 # Attention that takes a mask of queries x keys. Any other has none, or is somebody's own and stays.
 _MASKED = frozenset({"sdpa", "eager", None})
@@ -24,9 +24,11 @@ Result = TypeVar("Result")
 
 
 class Do(Protocol):
-    """Does a piece of work, and returns what it gives."""
+    """Does a piece of work, and returns what it gives; once more without the seam where that does not agree."""
 
-    def __call__(self, work: Callable[[], Result]) -> Result: ...
+    def __call__(
+        self, work: Callable[[], Result], agrees: Callable[[Result], bool] | None = None
+    ) -> Result: ...
 
 
 def offers_seam(model: Any) -> bool:
@@ -39,6 +41,17 @@ def leave_unrouted(model: Any) -> None:
     _unrouted.add(model)
 
 
+def _replaceable(model: Any) -> list[str | None]:
+    """Return how the parts of a model attend, if that may go through the seam though nobody watches; else nothing."""
+    own = implementations(model) if offers_seam(model) else []
+    return own if _MASKED.issuperset(own) else []
+
+
+def is_routed(model: Any) -> bool:
+    """Say whether a model's attention goes through the seam though nobody watches, or would."""
+    return bool(_replaceable(model))
+
+
 class _Unwatched:
     """Does work on a model while its attention goes through the seam, as long as that turns out to be so."""
 
@@ -48,25 +61,30 @@ class _Unwatched:
         self._open = open_seam
         self._adds = adds
         self._used = False
+        self._left = False
 
     def attention(self, _: AttentionLayer) -> None:
         """Note that there was attention, and nothing of it."""
         self._used = True
 
-    def __call__(self, work: Callable[[], Result]) -> Result:
+    def __call__(
+        self, work: Callable[[], Result], agrees: Callable[[Result], bool] | None = None
+    ) -> Result:
         """Do some work in which the model runs at least once."""
+        if self._left:
+            return work()
         try:
             found = work()
         except (RuntimeError, TypeError) as error:
             if self._used or not self._adds or lacks_memory(error):
                 raise
         else:
-            if self._used:
+            if self._used and (agrees is None or agrees(found)):
                 return found
-        # It went past the seam, and its masks may not have been what it takes.
+        # It went past the seam, and its masks may not have been what it takes; or it says something else there.
         leave_unrouted(self._model)
         self._open.close()
-        self._used = True
+        self._left = True
         return work()
 
 
@@ -74,8 +92,8 @@ class _Unwatched:
 def unwatched(model: Any) -> Iterator[Do]:
     """Yield what does work with a model's attention going through the seam, where it can and does not already."""
     with turn(model), held(model), ExitStack() as stack:
-        own = implementations(model) if offers_seam(model) else []
-        if not own or not _MASKED.issuperset(own):
+        own = _replaceable(model)
+        if not own:
             yield _call
             return
         do = _Unwatched(model, stack, adds="eager" in own)
@@ -84,11 +102,13 @@ def unwatched(model: Any) -> Iterator[Do]:
         yield do
 
 
-def unmasked(model: Any, work: Callable[[], Result]) -> Result:
+def unmasked(
+    model: Any, work: Callable[[], Result], agrees: Callable[[Result], bool] | None = None
+) -> Result:
     """Do some work in which the model runs at least once, without masks written out where that can be."""
     with unwatched(model) as do:
-        return do(work)
+        return do(work, agrees)
 
 
-def _call(work: Callable[[], Result]) -> Result:
+def _call(work: Callable[[], Result], _: Callable[[Result], bool] | None = None) -> Result:
     return work()

@@ -37,8 +37,12 @@ def opening(text: str, tokenizer: Any) -> tuple[Token, ...]:
 def led_by(tokenizer: Any) -> tuple[int, ...]:
     """Return the special tokens that a tokenizer puts before what a decoder is to say."""
     ids = tokenizer(text_target="a", verbose=False)["input_ids"]
-    special = set(tokenizer.all_special_ids)
-    return tuple(takewhile(special.__contains__, ids))
+    bare = tokenizer(text_target="a", add_special_tokens=False, verbose=False)["input_ids"]
+    # What stands before the text itself, which may be unknown: an unknown token is special, too.
+    starts = range(len(ids) - len(bare) + 1) if bare else ()
+    first = next((i for i in starts if ids[i : i + len(bare)] == bare), None)
+    special = set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
+    return tuple(takewhile(special.__contains__, ids[:first]))
 
 
 def grown(item: Encoded, tokens: Sequence[Token], text: str | None) -> Encoded:

@@ -1,13 +1,11 @@
 """What a model gives for every token, before anybody has chosen what to read of it."""
 
 from collections.abc import Callable, Sequence
-from functools import partial
 
 import torch
 from torch import Tensor
 
-from whence.capture.attention.unwatched import unmasked
-from whence.capture.forward import bare_logits, forward
+from whence.capture.forward import bare_logits, run_alone
 from whence.capture.found import as_found
 from whence.capture.memory.fitting import fitting_batches
 from whence.capture.memory.probe import Said, capacity
@@ -29,7 +27,7 @@ def outputs(loaded: Loaded, items: Sequence[Encoded], *names: str) -> list[tuple
 
     def made(batch: Batch) -> list[Tensor]:
         with as_found(loaded.model), torch.inference_mode():
-            given = unmasked(loaded.model, partial(forward, loaded.model, batch))
+            given = run_alone(loaded.model, batch)
         return [_part(given, name, loaded) for name in names]
 
     def said(batch: Batch) -> Tensor:
@@ -80,7 +78,7 @@ def _policy(loaded: Loaded, items: Sequence[Encoded], said: Said | None) -> Poli
         return Policy(1 if alone else _INPUTS, _CELLS, False, loaded.anchors)
     found = capacity(
         loaded.model,
-        min(items, key=len),
+        items,
         pad_id=loaded.pad_id,
         device=loaded.device,
         max_length=loaded.max_length,
