@@ -338,3 +338,12 @@ def test_prompts_that_do_not_fit(stories) -> None:
         stories.generate({"input_ids": [[5] * 512]}, 2, method="grad_x_input")
     with pytest.raises(BadEncoding, match="one prompt at a time"):
         stories.generate([PROMPT, PROMPT], 2)
+
+
+def test_a_list_of_answers_means_one_answer_each(stories):
+    found = stories.explain([PROMPT, PROMPT], method="gradient", answer=[" Lily and", " Tom"])
+    assert [one.source.pair for one in found] == [" Lily and", " Tom"]
+    said = stories.predict([PROMPT, PROMPT], answer=[" Lily and", " Tom"])
+    assert [one.label for one in said] == [one.prediction.label for one in found]
+    with pytest.raises(BadParameter, match="a contrast of two is a tuple"):
+        stories.explain(PROMPT, answer=[" Lily", " Tom"])

@@ -136,7 +136,9 @@ def test_every_method_works_or_refuses_and_the_docs_say_so():
 
 @pytest.mark.parametrize("name", sorted(zoo.TWO_STREAMS))
 def test_a_refusal_says_what_works_instead(name, model):
-    with pytest.raises(NotCapturable, match="Use gradient, grad_x_input or leave_one_out"):
+    with pytest.raises(
+        NotCapturable, match="Use leave_one_out, which works wherever the model runs"
+    ):
         whence.load(model).explain(zoo.rows(name), method="rollout")
 
 

@@ -10,6 +10,7 @@ from transformers import AutoModelForSequenceClassification
 import whence
 from tests.reference import plain_attentive
 from whence.core.errors import BadEncoding, BadParameter, NotCapturable, UnknownModel
+from whence.explainer.maker import FallbackWarning
 from whence.models import fingerprint
 from whence.models.attentive import (
     AttentiveConfig,
@@ -372,12 +373,14 @@ def test_the_doctor_tries_every_method(query, words):
 
 def test_a_method_that_does_not_work_is_named_and_one_that_does():
     explainer = whence.load(made(), tokenizer=word_tokenizer(["one two three"]))
+    with pytest.warns(FallbackWarning, match="the default method, does not work on this model"):
+        assert explainer.explain("one two").method == "grad_x_input"
     for call in (explainer.explain, explainer.trust):
         with pytest.raises(
             NotCapturable,
             match=r"^attcat, the default method, does not work on this model\..*--method grad_x_input",
         ):
-            call("one two")
+            call("one two", method="attcat")
         with pytest.raises(NotCapturable, match=r"^rollout does not work on this model\."):
             call("one two", method=["grad_x_input", "rollout", "raw_attention"])
         call("one two", method="grad_x_input")

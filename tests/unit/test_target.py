@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 import torch
 
+import whence
 from whence.capture.target import Targets, TargetSpec, finite, predictions
-from whence.core.errors import BadParameter, NotFinite, UnknownTarget
+from whence.core.errors import BadParameter, BadPlan, NotFinite, UnknownTarget
 
 LABELS = ("negative", "neutral", "positive")
 LOGITS = torch.tensor([[0.0, 1.0, 3.0], [2.0, 1.0, 0.0]], dtype=torch.float64)
@@ -26,7 +27,7 @@ def value(asked, of="logit", logits=LOGITS):
         (2, [3, 0]),
         ("2", [3, 0]),
         (("positive", "negative"), [3, -2]),
-        (["positive", 0], [3, -2]),
+        (("positive", 0), [3, -2]),
         ("positive:negative", [3, -2]),
         (("predicted", "runner-up"), [2, 1]),
         (np.int64(2), [3, 0]),
@@ -58,6 +59,7 @@ def test_a_tie_goes_to_the_first_label():
         1.5,
         ("positive",),
         ("positive", "positive"),
+        ["positive", "negative"],  # one each, and there is one input
         object(),
     ],
 )
@@ -100,3 +102,70 @@ def test_what_is_predicted_is_what_is_explained_also_when_saturated():
     logits = torch.tensor([[40.0, 50.0, 0.0]])
     (said,) = predictions(logits, "multi_label", LABELS)
     assert said.index == int(TargetSpec.parse(None, LABELS).resolve(logits)[0])
+
+
+TEXTS = ["a good film", "a bad film", "thin"]
+MANY = ["negative", ("positive", "negative"), 1]
+
+
+@pytest.fixture(scope="module")
+def reviews():
+    return whence.load("reviews")
+
+
+def test_a_list_of_targets_means_one_target_each(reviews):
+    found = reviews.explain(TEXTS, target=MANY, method="grad_x_input")
+    alone = [
+        reviews.explain(text, target=target, method="grad_x_input")
+        for text, target in zip(TEXTS, MANY, strict=True)
+    ]
+    assert [str(one.target) for one in found] == [
+        *("negative", "positive rather than negative", "positive"),
+    ]
+    for one, other in zip(found, alone, strict=True):
+        # float32: padding and the other batch change only the last bits.
+        np.testing.assert_allclose(one.scores, other.scores, atol=1e-5)
+
+
+@pytest.mark.parametrize("asked", [[1, 0], np.array([1, 0]), torch.tensor([1, 0])])
+def test_targets_of_a_column_or_an_array_are_one_each_too(reviews, asked):
+    found = reviews.explain(TEXTS[:2], target=asked, method="gradient")
+    assert [one.target.index for one in found] == [1, 0]
+    assert reviews.explain(TEXTS[0], target=["negative"]).target.label == "negative"
+    assert reviews.explain([], target=[]) == []
+
+
+def test_trials_and_an_evaluation_take_one_target_each_though_an_input_fails(reviews):
+    texts, asked, failed = ["a good film", "", "a bad film"], ["negative", 0, "positive"], []
+    found = reviews.trials(
+        texts, method=["gradient"], target=asked, failed=lambda number, *_: failed.append(number)
+    )
+    assert {number: str(one["gradient"].target) for number, _, one in found} == {
+        0: "negative",
+        2: "positive",
+    }
+    assert failed == [1]
+    table = whence.evaluate(reviews, TEXTS[:2], ["gradient"], ["sufficiency"], target=[0, 1])
+    assert table.to_dict()["setting"]["target"] == {"each": [0, 1]}
+    assert table.to_dict()["examples"]["explained"] == 2
+
+
+@pytest.mark.parametrize(
+    ("ask", "why"),
+    [
+        (lambda e: e.explain(TEXTS, target=["positive", "negative"]), "list of 2.* are 3 inputs"),
+        (lambda e: e.explain(TEXTS[0], target=["positive", "negative"]), "is 1 input.*tuple"),
+        (lambda e: e.explain(TEXTS[:2], target=[["positive", "negative"], 1]), "has the list"),
+        (lambda e: e.trust(TEXTS[0], target=["positive", "negative"]), "is a tuple"),
+        (lambda e: e.inside(TEXTS[0], target=["positive", "negative"]), "is a tuple"),
+        (lambda e: e.trace(TEXTS[:2], target=["positive", "negative"]), "have one target"),
+        (lambda e: whence.evaluate(e, TEXTS, ["gradient"], target=[0]), "are 3 inputs"),
+        (
+            lambda e: whence.run(model="reviews", data="a.tsv", out="none", target=["a", "b"]),
+            "which is a tuple",
+        ),
+    ],
+)
+def test_a_list_of_targets_of_another_length_is_refused_with_what_to_write(reviews, ask, why):
+    with pytest.raises((BadParameter, BadPlan), match=why):
+        ask(reviews)

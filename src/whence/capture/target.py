@@ -48,7 +48,7 @@ class TargetSpec:
         """Read a label, an index, "predicted", "runner-up", or a contrast of two of these."""
         if isinstance(asked, str) and asked not in labels and ":" in asked:
             asked = _contrast(asked, labels)
-        if not isinstance(asked, tuple | list):
+        if not isinstance(asked, tuple):
             return cls("predicted" if asked is None else _output(asked, labels), None, of)
         if len(asked) != 2:
             raise UnknownTarget(

@@ -2,6 +2,7 @@
 
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -127,8 +128,9 @@ def collate(
     return Batch(tuple(items), inputs, real)
 
 
-def _padded(rows: Sequence[Sequence[int]], width: int, fill: int, device: torch.device) -> Tensor:
-    cells = [row if len(row) == width else [*row, *[fill] * (width - len(row))] for row in rows]
+def _padded(rows: Sequence[Sequence[Any]], width: int, fill: int, device: torch.device) -> Tensor:
+    blank = fill if isinstance(rows[0][0], int) else (fill,) * len(rows[0][0])  # of a box
+    cells = [row if len(row) == width else [*row, *[blank] * (width - len(row))] for row in rows]
     # By way of numpy, which reads numbers faster.
     return torch.from_numpy(np.array(cells, dtype=np.int64)).to(device)
 

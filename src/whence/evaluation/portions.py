@@ -8,6 +8,7 @@ from whence.core.errors import BadExamples, BadPicture, WhenceError, short
 from whence.data.sets.examples import Example
 from whence.data.sets.labels import label_places
 from whence.data.vision.masks import fitted
+from whence.explainer.aims import one_each
 from whence.explainer.verify.testing import Known
 from whence.models import Loaded
 
@@ -28,7 +29,7 @@ class Portion:
 
 def is_gold(target: Any, loaded: Loaded) -> bool:
     """Say whether this target is each example's own label, and none that the model calls so."""
-    return bool(target == GOLD and GOLD not in loaded.labels)
+    return bool(isinstance(target, str) and target == GOLD and GOLD not in loaded.labels)
 
 
 def portions(
@@ -62,6 +63,13 @@ def _aims(
     gold: bool,
     refuse: Refuse,
 ) -> Iterator[tuple[Any, list[int]]]:
+    listed = one_each("target", target, len(given))
+    if listed is not None:
+        numbers: dict[str, list[int]] = {}
+        for number, one in enumerate(listed):
+            numbers.setdefault(repr(one), []).append(number)
+        yield from ((listed[own[0]], own) for own in numbers.values())
+        return
     if not gold:
         yield target, list(range(len(truths)))
         return

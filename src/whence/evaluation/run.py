@@ -16,9 +16,10 @@ from whence.evaluation.evaluation import Evaluation
 from whence.evaluation.measures import measures, of_examples
 from whence.evaluation.notes import Notes
 from whence.evaluation.payload import payload
-from whence.evaluation.portions import GOLD, Portion, portions
+from whence.evaluation.portions import Portion, is_gold, portions
 from whence.evaluation.tested import Unreadable, marks_of, tried
 from whence.explainer import Explainer, Explanation, load
+from whence.explainer.aims import one_each
 from whence.explainer.request import Request, requests
 from whence.explainer.verify.testing import Unit
 from whence.explainer.work import Progress, origin
@@ -48,8 +49,9 @@ def evaluate(
     `explainer`: an `Explainer`, or what `whence.load` takes.
     `examples`: a file, a folder of pictures, or a list of texts, pairs, pictures, mappings or `Example`s. `methods`:
     by default all that read one forward and backward pass. `metrics`: by default those of faithfulness and agreement,
-    and of plausibility where the examples have rationales or masks. `target`: as `explain` takes it, or "gold", each
-    example's own label. `rankings`: how many random explanations each example is compared with.
+    and of plausibility where the examples have rationales or masks. `target`: as `explain` takes it, a
+    list being one for each example, or "gold", each example's own label. `rankings`: how many random explanations
+    each example is compared with.
     An example that cannot be explained or tested is counted and named; the rest goes on.
     `progress` is called with (examples done, examples in all).
     """
@@ -149,7 +151,9 @@ def _usable(
     Tried together with the others it would make every batch fail. Returns the backward passes that took, too.
     """
     found, backward, at = [], 0, 0
-    aim = None if target == GOLD else target  # whichever class: the method can do it or not
+    # Whichever class: the method can do it or not.
+    each = one_each("target", target, len(texts)) is not None
+    aim = None if each or is_gold(target, explainer.loaded) else target
     for request in asked:
         while at < len(texts):
             try:
@@ -176,6 +180,11 @@ def _backwards(asked: Sequence[Request], explanations: Mapping[str, Explanation]
 
 
 def _told(target: Any) -> Any:
+    """Return the target as JSON has it: a contrast is a list of two, and one target each is said to be that."""
+    if isinstance(target, tuple):
+        return [_told(one) for one in target]
+    if getattr(target, "ndim", 0) or isinstance(target, list):
+        return {"each": [_told(one) for one in target]}
     if target is None or isinstance(target, str | int):
         return target
-    return [_told(one) for one in target]
+    return int(target) if hasattr(target, "__index__") else str(target)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from whence.core.errors import WhenceError
+from whence.explainer.aims.pairing import why_pairs
 from whence.explainer.work import unnamed
 from whence.methods import method as registry
 from whence.models import Loaded, fingerprint
@@ -19,18 +20,7 @@ SHORT = "whence tries every method on this short text"
 def examined(explainer: "Explainer", text: Any) -> dict[str, Any]:
     """Return facts about the model, and for each method whether it works on the text and why not."""
     loaded = explainer.loaded
-    more: dict[str, Any] = {}
-    if loaded.sees and text is SHORT:
-        text = _picture(loaded)
-        more = {"labels": ["one thing", "another"]} if loaded.modality == "both" else {}
-    elif loaded.tokenizer is None:
-        size = loaded.vocabulary or 8
-        ids = [i % size for i in range(1, 6)]
-        text = {"input_ids": [[*ids, *sorted(loaded.anchors)]]}
-        if loaded.pairs:
-            text["token_type_ids"] = [[i % 2 for i in range(len(text["input_ids"][0]))]]
-    elif isinstance(text, str):
-        text, more = _readable(text, loaded)
+    text, more = sample(loaded, text)
     tried = []
     for name in registry.names():
         try:
@@ -47,9 +37,26 @@ def examined(explainer: "Explainer", text: Any) -> dict[str, Any]:
     return {"facts": _facts(loaded), "methods": tried}
 
 
+def sample(loaded: Loaded, text: Any = SHORT) -> tuple[Any, dict[str, Any]]:
+    """Return something short to try a model on, as it can read it, and what to ask about it."""
+    if loaded.sees and text is SHORT:
+        more = {"labels": ["one thing", "another"]} if loaded.modality == "both" else {}
+        return _picture(loaded), more
+    if loaded.tokenizer is None or loaded.boxed:
+        size = loaded.vocabulary or 8
+        ids = [i % size for i in range(1, 6)]
+        encoded: dict[str, Any] = {"input_ids": [[*ids, *sorted(loaded.anchors)]]}
+        if loaded.boxed:
+            encoded["bbox"] = [[[10 * i, 10, 10 * i + 8, 20] for i in range(len(ids))]]
+        if loaded.pairs:
+            encoded["token_type_ids"] = [[i % 2 for i in range(len(encoded["input_ids"][0]))]]
+        return encoded, {}
+    return _readable(text, loaded) if isinstance(text, str) else (text, {})
+
+
 def _readable(text: str, loaded: Loaded) -> tuple[Any, dict[str, Any]]:
     """Return a text as a model of this task can read it, and what to ask about it."""
-    if loaded.pairs or loaded.task == "answer":
+    if loaded.pairs or loaded.task == "answer" or why_pairs(loaded) is not None:
         return (text, text), {"truncate": True}
     mask = getattr(loaded.tokenizer, "mask_token", None)
     if loaded.task == "mask" and mask is not None and mask not in text:

@@ -101,7 +101,8 @@ class Explainer:
         methods, each of them is a mapping from method name to `Explanation`; the methods share one forward
         and backward pass where they can.
 
-        `target`: a label, an index, "predicted" (default), "runner-up", or a contrast ("positive", "negative").
+        `target`: a label, an index, "predicted" (default), "runner-up", or a contrast, which is a tuple: ("positive",
+        "negative"). A list of targets is one for each input.
         `of`: explain the "logit" (default) or the "probability".
         `truncate`: cut inputs that are too long instead of refusing them.
         `progress`: called with (units done, units in all).

@@ -66,6 +66,8 @@ class Explanation:
     # How it was read there, and the names of the outputs that this makes; None: its outputs are its labels.
     reading: Reading | None = field(default=None, repr=False)
     columns: tuple[str, ...] | None = field(default=None, repr=False)
+    # What a reader must know of the input first, each a code and a sentence.
+    warnings: tuple[tuple[str, str], ...] = ()
     # What it takes to test the explanation; an explanation from a file comes without.
     explainer: "Explainer | None" = field(default=None, repr=False)
     item: Encoded | None = field(default=None, repr=False)

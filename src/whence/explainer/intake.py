@@ -8,11 +8,18 @@ from typing import Any
 
 from whence.core.errors import BadEncoding, BadTokenizer, WhenceError, short
 from whence.data import Encoded, encode, from_mapping, is_mapping
+from whence.data.text.chat import chat_text, is_chat
 from whence.data.text.encode import Cut, tokenized
+from whence.data.text.mapping import BOXES
 from whence.data.text.shorten import shortened, unended
 from whence.data.text.vocabulary import count_unknown
 from whence.explainer.pictures import refuse_pictures, take_pictures
 from whence.models import Loaded
+
+
+class InputWarning(UserWarning):
+    """Something about an input that a reader of its explanation must know."""
+
 
 _AT_A_TIME = 64  # texts that are tokenized at once
 
@@ -26,21 +33,43 @@ def take(
 
     Of a model that takes pictures as well as texts, `reads` says that it is a text.
     """
+    loaded.require_input()
     either = loaded.modality == "both" and not reads and not _is_encoded_text(given)
     if loaded.modality == "picture" or either:
         return take_pictures(given, loaded)
     refuse_pictures(given, loaded)
+    given = _column(given)
+    if is_chat(given):
+        return [_take_chat(given, loaded, truncate)], True
     if is_mapping(given):
         rows = _encode(given, loaded, truncate)
         return rows, len(rows) == 1
     if isinstance(given, str) or _is_pair(given):
-        return _encode(given, loaded, truncate), True
+        return [_warn(item) for item in _encode(given, loaded, truncate)], True
     if isinstance(given, Iterable) and not isinstance(given, bytes | tuple):
         return [item for _, item in take_each(given, loaded, truncate=truncate)], False
     raise BadEncoding(
         f"Cannot explain {str(given)[:40]!r} ({type(given).__name__}): give a text, a pair (a, b) of texts, "
-        "an encoded mapping, or a list of these."
+        "an encoded mapping, chat messages, or a list of these."
     )
+
+
+def _column(given: Any) -> Any:
+    """Return a column of a table, such as a Series, as a list; refuse a whole table, and leave all else as it is."""
+    dimensions = getattr(given, "ndim", None)
+    if dimensions == 2 and hasattr(given, "columns"):
+        names = [repr(name) for name in list(given.columns)[:8]] or ["none"]
+        raise BadEncoding(
+            f"The input is a table with the columns {', '.join(names)}. Give the one that holds the texts, as in "
+            f"table[{names[0]}], or a list of pairs."
+        )
+    return given.tolist() if dimensions == 1 and hasattr(given, "tolist") else given
+
+
+def _take_chat(messages: Any, loaded: Loaded, truncate: bool) -> Encoded:
+    """Encode a conversation; that its template begins it as the tokenizer would is no news to anybody."""
+    (item,) = _encode(chat_text(messages, loaded.tokenizer), loaded, truncate)
+    return replace(item, warnings=())
 
 
 def take_each(
@@ -56,13 +85,15 @@ def take_each(
         ready = tokenized(inputs, loaded.tokenizer)
         for (number, _), one, encoded in zip(some, inputs, ready, strict=True):
             try:
-                item = _take_one(number, one, encoded, loaded, truncate)
+                item = _take_one(one, encoded, loaded, truncate)
             except WhenceError as error:
                 if refuse is None:
-                    raise
+                    raise type(error)(
+                        f"Input {number} of the list, counted from 0: {error}"
+                    ) from error
                 refuse(number, error)
             else:
-                yield number, item
+                yield number, _warn(item)
 
 
 def warn_of_unknown(items: Sequence[Encoded], loaded: Loaded) -> None:
@@ -84,12 +115,21 @@ def warn_of_unknown(items: Sequence[Encoded], loaded: Loaded) -> None:
     )
 
 
-def _take_one(number: int, one: Any, encoded: Any, loaded: Loaded, truncate: bool) -> Encoded:
+def _warn(item: Encoded) -> Encoded:
+    """Say what must be known of an input; of many that it is true of, Python says it once."""
+    for _, message in item.warnings:
+        warnings.warn(message, InputWarning, stacklevel=2)
+    return item
+
+
+def _take_one(one: Any, encoded: Any, loaded: Loaded, truncate: bool) -> Encoded:
     refuse_pictures(one, loaded)
+    if is_chat(one):
+        return _take_chat(one, loaded, truncate)
     rows = _encode(one, loaded, truncate, encoded=encoded)
     if len(rows) != 1:
         raise BadEncoding(
-            f"Input {number} of the list is an encoded mapping of {len(rows)} rows; give one row each."
+            f"An encoded mapping of {len(rows)} rows cannot be one of a list. Give one row each."
         )
     return rows[0]
 
@@ -157,6 +197,8 @@ def _encode(
             truncate=truncate,
             cut=cut,
             encoded=encoded,
+            goes_on=goes_on,
+            limit=loaded.limit,
         )
         if goes_on:
             item = shortened(unended(item), loaded.max_length)
@@ -173,7 +215,8 @@ def _encode(
 def _accepted(item: Encoded, loaded: Loaded) -> Encoded:
     """Keep the features that the model's forward takes."""
     _check_features(item, loaded)
-    unknown = [name for name in item.features if name not in loaded.accepts]
+    accepts = loaded.accepts
+    unknown = [name for name in item.features if accepts is not None and name not in accepts]
     if not unknown:
         return item
     if refused := [name for name in unknown if name not in {"token_type_ids", "attention_mask"}]:
@@ -201,6 +244,7 @@ def _check_features(item: Encoded, loaded: Loaded) -> None:
             raise BadEncoding(
                 f"{name!r} must lie from 0 to {bound - 1}. Got {min(values)} to {max(values)}."
             )
+    _check_boxes(item, loaded)
     if loaded.pairs and set(item.features.get("token_type_ids", ())) != {0, 1}:
         raise BadEncoding(
             f"{type(loaded.model).__name__} takes a pair of texts and got a single one. Give a pair (a, b), or an "
@@ -216,6 +260,26 @@ def _check_features(item: Encoded, loaded: Loaded) -> None:
             f"{type(loaded.model).__name__} needs its end-of-sequence token {sorted(anchors)} in every input. "
             "Encode with the model's tokenizer."
         )
+
+
+def _check_boxes(item: Encoded, loaded: Loaded) -> None:
+    """Refuse a text without the places of its words where a model reads them; some would take zeros for them."""
+    if not loaded.boxed:
+        return
+    kind, boxes = type(loaded.model).__name__, item.features.get(BOXES)
+    longest = getattr(loaded.model.config, "max_2d_position_embeddings", None)
+    size = longest - 1 if isinstance(longest, int) else 1000
+    if boxes is None:
+        raise BadEncoding(
+            f"The boxes are missing: {kind} reads where each word stands on its page. Give encoded input with "
+            f"{BOXES!r} beside 'input_ids': for each token [left, top, right, bottom], numbers from 0 to {size}."
+        )
+    for box in boxes:
+        left, top, right, bottom = box
+        if not (0 <= left <= right <= size and 0 <= top <= bottom <= size):
+            raise BadEncoding(
+                f"The box {list(box)} is none: it must be [left, top, right, bottom], numbers from 0 to {size}."
+            )
 
 
 def _is_encoded_text(given: Any) -> bool:

@@ -1,22 +1,34 @@
 """Who makes explanations: a model, what may share a batch on it, and what every explanation says of its origin."""
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from whence.capture import Answers, TargetSpec
 from whence.capture.memory.fitting import Fitting
-from whence.core.errors import NoHead
+from whence.core.errors import NoHead, NoRule, NotCapturable
 from whence.data import Batch, Encoded, Policy, collate
 from whence.data.removal import suited
+from whence.explainer.examine import sample
 from whence.explainer.explanation import Explanation
 from whence.explainer.request import Request, default
 from whence.explainer.sharing import Sharing
-from whence.explainer.work import Tally, explain_batch, origin
+from whence.explainer.work import Tally, explain_batch, origin, unnamed
+from whence.methods import is_reader
+from whence.methods import method as registry
 from whence.models import Loaded
 
 if TYPE_CHECKING:
     from whence.explainer.explainer import Explainer
+
+
+# What they need, nearly every model has: gradients of its embeddings; being run.
+_UNDEMANDING = ("grad_x_input", "leave_one_out")
+
+
+class FallbackWarning(UserWarning):
+    """The default method does not work on a model, and another one explains."""
 
 
 class Maker:
@@ -26,6 +38,10 @@ class Maker:
         self.loaded = loaded
         self.sharing = Sharing(loaded)
         self._owner = owner
+        self._usual: dict[
+            bool, str
+        ] = {}  # the method where none is named: for a text, for a picture
+        self._instead: dict[str, str] = {}  # of a method that stands in for the default: why
 
     def explain(
         self,
@@ -64,7 +80,7 @@ class Maker:
                     answers=answers,
                     before=before,
                 )
-        return found
+        return [{name: self._noted(one) for name, one in by_name.items()} for by_name in found]
 
     def facts(self) -> dict[str, Any]:
         """Return what every explanation says of its origin; not kept, as the model may be trained on in between."""
@@ -92,11 +108,49 @@ class Maker:
         return replace(self.loaded, fillers=suited(self.loaded.fillers, not reads))
 
     def method(self, reads: bool) -> str:
-        """Name the method that explains where none is asked for."""
-        return default(self.loaded, self.loaded.sees and not reads)
+        """Name the method that explains where none is asked for: the default, or the first that works after it.
+
+        What a model lacks shows when it is run: the default is tried once, on something short.
+        """
+        picture = self.loaded.sees and not reads
+        if picture not in self._usual:
+            self._usual[picture] = self._working(default(self.loaded, picture), reads)
+        return self._usual[picture]
+
+    def _working(self, usual: str, reads: bool) -> str:
+        """Return the default method, or another where the model lacks what it needs; that is said."""
+        if reads and self.loaded.sees:  # what a text is held against is not known here
+            return usual
+        given, more = sample(self.loaded)
+        why = ""
+        for name in (usual, *(one for one in _UNDEMANDING if one != usual)):
+            try:
+                if is_reader(registry.get(name)):  # what only asks the model works wherever it runs
+                    self._owner.explain(given, method=name, **more)
+            except (NotCapturable, NoRule) as error:
+                why = why or str(unnamed(error)).partition(" Use ")[0]
+                continue
+            except Exception:  # what else is wrong with a model is said when it is asked something
+                return usual
+            if name != usual:
+                self._instead[name] = (
+                    f"{usual}, the default method, does not work on this model, and {name} explains in its place. "
+                    f"{why}"
+                )
+                warnings.warn(self._instead[name], FallbackWarning, stacklevel=2)
+            return name
+        return usual
+
+    def _noted(self, explanation: Explanation) -> Explanation:
+        """Return an explanation that says that its method stands in for another, where it does."""
+        why = self._instead.get(explanation.method)
+        if why is None:
+            return explanation
+        return replace(explanation, warnings=(*explanation.warnings, ("other-method", why)))
 
     def require_head(self) -> None:
-        """Refuse a model that predicts nothing."""
+        """Refuse a model that predicts nothing, or nothing from texts or pictures."""
+        self.loaded.require_input()
         if self.loaded.task == "none":
             raise NoHead(
                 f"{self.loaded.name!r} is a {type(self.loaded.model).__name__}: it has no head that whence knows, so "

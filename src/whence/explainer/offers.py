@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from whence.core.errors import WhenceError
+from whence.explainer.aims.pairing import why_pairs
 from whence.explainer.aims.zero_shot import can_zero_shot
 from whence.explainer.inside.inside import PATCHES
 from whence.explainer.intake import takes_pairs
@@ -46,7 +47,7 @@ def attention(explainer: "Explainer") -> dict[str, Any]:
     loaded = explainer.loaded
     if loaded.modality == "both":
         return {**nothing, "attention": _TOWERS}
-    two = loaded.pairs or loaded.task == "answer"
+    two = loaded.pairs or loaded.task == "answer" or why_pairs(loaded) is not None
     # Of a tagger one token is asked about: in these words there is nothing to be found.
     at = 1 if loaded.task == "tags" else None
     text: Any = (_PROBE, _PROBE) if two else _PROBE

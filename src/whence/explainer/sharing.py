@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from whence.capture.memory.probe import capacity
+from whence.core.errors import BadParameter
 from whence.data import Encoded, Policy
 from whence.explainer.footprint import Footprint, measured, most
 from whence.explainer.request import Request
@@ -69,6 +70,8 @@ class Sharing:
 
         With `tests`, very many variants will come, and it is found out in any case whether lengths may mix.
         """
+        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+            raise BadParameter(f"batch_size must be a whole number, at least 1. Got {size!r}.")
         loaded = self._loaded
         cells = _CELLS.get(loaded.device.type, _CELLS_ELSEWHERE)
         several = len(items) > 1 or asks or tests

@@ -108,6 +108,7 @@ def explain_batch(
                 read=item.read,
                 reading=item.reading,
                 columns=item.labels,
+                warnings=item.warnings,
                 item=item,
                 **facts,
             )

@@ -35,7 +35,7 @@ def attention_of(node: Node) -> Computed:
     if layer.q.dim() != 4:
         raise NotCapturable(
             f"Attention in {'.'.join(node.step.module)} is {layer.q.dim()}-dimensional; there is a rule only for "
-            "(inputs, heads, tokens, features). Use attcat or another gradient method."
+            "(inputs, heads, tokens, features). Use grad_x_input, which follows no operation, or leave_one_out."
         )
     return layer
 

@@ -119,5 +119,5 @@ def _made(step: Step) -> int:
 
 def _shapeless(why: str) -> NotCapturable:
     return NotCapturable(
-        f"The parts of this model's layers cannot be told apart: {why}. Use decompx or a gradient method."
+        f"The parts of this model's layers cannot be told apart: {why}. Use a gradient method, like grad_x_input."
     )

@@ -26,7 +26,7 @@ def matrix(node: Node) -> Tensor:
     if not isinstance(weight, Tensor):
         raise NotCapturable(
             f"The weights of {node.step.name} in {'.'.join(node.step.module)} depend on the input themselves; there "
-            "is no rule for that. Use attcat or another gradient method."
+            "is no rule for that. Use grad_x_input, which follows no operation, or leave_one_out."
         )
     scale = node.step.kwargs.get("alpha", 1) if op == "addmm" else 1
     return weight.T if op == "linear" else weight * scale if scale != 1 else weight

@@ -116,7 +116,7 @@ def outlets(trace: Trace) -> dict[int, Tensor]:
         if number is None:
             raise NotCapturable(
                 "The logits do not come out of an operation that PyTorch shows, so that they cannot be followed "
-                "back. Use attcat or another gradient method."
+                "back. Use grad_x_input, which follows no operation, or leave_one_out."
             )
         found[number] = slope
     return found
@@ -137,7 +137,7 @@ def walk_trace(
     if "turned" in placements(trace.batch, trace.lookups):
         raise NotCapturable(
             "The model does not keep its values as (inputs, tokens, features); relevance needs that. "
-            "Use attcat or another gradient method."
+            "Use grad_x_input, which follows no operation, or leave_one_out."
         )
     leaves = [lookup.number for lookup in trace.lookups if lookup.number is not None]
     places = [layer.places for layer in trace.attention if layer.places is not None]

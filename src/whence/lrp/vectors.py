@@ -107,7 +107,7 @@ def _between(block: Block) -> list[Step]:
             # Places of the largest values, for instance: they would have to be chosen again.
             raise NotCapturable(
                 f"{'.'.join(step.module)} chooses by value where tokens go ({step.name}), so that a layer cannot be "
-                "run again from its middle. Use alti, decompx or a gradient method."
+                "run again from its middle. Use a gradient method, like grad_x_input, or leave_one_out."
             )
         steps.append(step)
         made |= {number for number in step.outputs if number is not None}

@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 
 import torch
 
+from whence.models.offload import resident
 from whence.models.parts import parts
 
 # Above this many numbers only an evenly spaced sample is hashed, and the fingerprint says so.
@@ -59,7 +60,7 @@ def fingerprint(model: torch.nn.Module) -> str:
     if known is not None and seen is not None and known[0] == seen:
         return known[2]
     # A quantised layer keeps its weights packed: what is not a tensor is told by how it prints.
-    state_dict = sorted(model.state_dict().items())
+    state_dict = sorted(resident(model).items())
     weights = [(name, value) for name, value in state_dict if isinstance(value, torch.Tensor)]
     packed = [
         f"{name} {value!r}" for name, value in state_dict if not isinstance(value, torch.Tensor)
@@ -67,7 +68,7 @@ def fingerprint(model: torch.nn.Module) -> str:
     configuration = _configuration(model) + "".join(packed)
     # A weight that was trained, moved or replaced since has another version or address; one that was changed
     # behind autograd's back (`.data`) shows in a sample of its numbers.
-    state = (configuration, [(n, v.data_ptr(), v._version) for n, v in weights], _samples(weights))
+    state = (configuration, [(n, v.data_ptr(), _version(v)) for n, v in weights], _samples(weights))
     seen = None if packed else seen
     if known is not None and known[1] == state:
         _known[model] = (seen, state, known[2])
@@ -98,7 +99,12 @@ def _glance(model: torch.nn.Module) -> Any:
     ]
     config = getattr(model, "config", None)
     facts = repr(vars(config)) if hasattr(config, "__dict__") else repr(config)
-    return facts, [(n, v.data_ptr(), v._version) for n, v in named], _samples(named)
+    return facts, [(n, v.data_ptr(), _version(v)) for n, v in named], _samples(named)
+
+
+def _version(value: torch.Tensor) -> int:
+    """Return how often a weight was written to; what was made under inference_mode counts nothing."""
+    return 0 if value.is_inference() else value._version
 
 
 @torch.no_grad()
@@ -106,6 +112,8 @@ def _samples(weights: list[tuple[str, torch.Tensor]]) -> list[bytes]:
     """Return some numbers of every weight, brought over from the device all at once."""
     chosen: dict[Any, list[torch.Tensor]] = {}
     for _, value in weights:
+        if value.is_meta:  # it lies elsewhere
+            continue
         chosen.setdefault((value.device, value.dtype), []).append(_some(value))
     found = [torch.cat(some) for some in chosen.values()]
     return [one.cpu().view(torch.uint8).numpy().tobytes() for one in found]

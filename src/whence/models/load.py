@@ -11,6 +11,7 @@ from whence.models import fetch
 from whence.models.catalogue import BUILTIN, builtin_folder
 from whence.models.fetch import Origin
 from whence.models.loaded import Loaded, described, modality
+from whence.models.offload import device_of, is_offloaded
 
 
 def load(
@@ -30,11 +31,7 @@ def load(
         processor = fetch.processor(Origin(str(processor), str(processor)), asked=True)
     what = getattr(what, "_orig_mod", what)  # what torch.compile was given
     if isinstance(what, torch.nn.Module):
-        if not hasattr(getattr(what, "config", None), "num_labels"):
-            raise UnknownModel(
-                f"Cannot explain a {type(what).__name__}: it has no transformers configuration. Give a "
-                "transformers model, or a subclass of PreTrainedModel."
-            )
+        _check_object(what)
         name = str(getattr(what.config, "_name_or_path", "") or type(what).__name__)
         _refuse_meta(what)
         return _with_words(
@@ -74,6 +71,28 @@ def _with_words(loaded: Loaded) -> Loaded:
         "would be explained as unknown. Copy it from the model that this one was made from, give the right one with "
         "tokenizer=..., or remove the tokenizer's files to explain encoded inputs."
     )
+
+
+def _check_object(model: torch.nn.Module) -> None:
+    """Refuse a module that is no transformers model, or has nothing to compute with."""
+    from transformers import PretrainedConfig
+
+    kind, config = type(model).__name__, getattr(model, "config", None)
+    if not isinstance(config, PretrainedConfig):
+        has = "no config" if config is None else f"a config that is a {type(config).__name__}"
+        raise UnknownModel(
+            f"Cannot explain a {kind}: it has {has}, and no transformers configuration. Give a transformers model, "
+            "or a subclass of PreTrainedModel."
+        )
+    if not any(one.is_floating_point() for one in model.parameters()):
+        raise UnknownModel(
+            f"Cannot explain a {kind}: it has no floating-point weights. Give a model with its weights."
+        )
+    if not is_offloaded(model) and any(one.is_meta for one in model.parameters()):
+        raise UnknownModel(
+            f"Cannot explain a {kind}: some of its weights are on the meta device, which has shapes and no numbers. "
+            "Load them: from_pretrained without device='meta'."
+        )
 
 
 def _loading_dtype(config: Any, dtype: torch.dtype | None, device: torch.device) -> torch.dtype:
@@ -123,8 +142,16 @@ def _refuse_meta(model: torch.nn.Module) -> None:
 
 def _own_copy(model: Any, device: str | torch.device | None, dtype: torch.dtype | None) -> Any:
     """Leave the caller's model where it is: another device or dtype means a copy."""
-    here = next(model.parameters())
-    there = here.device if device is None else _device(device)
-    if (dtype is None or dtype == here.dtype) and there == here.device:
+    here = next(one for one in model.parameters() if one.is_floating_point())
+    there = device_of(model) if device is None else _device(device)
+    same = (dtype is None or dtype == here.dtype) and there == device_of(model)
+    if not same and is_offloaded(model):
+        raise BadParameter(
+            f"The weights of this {type(model).__name__} are offloaded, and stay where accelerate put them: leave "
+            "device and dtype out, or load it without device_map."
+        )
+    if same and not any(one.is_inference() for one in model.parameters()):
         return model
-    return copy.deepcopy(model).to(device=there, dtype=dtype)
+    # What was made under inference_mode cannot be differentiated; a copy that is made outside of it can.
+    with torch.inference_mode(False):
+        return copy.deepcopy(model).to(device=there, dtype=dtype)

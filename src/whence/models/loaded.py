@@ -12,6 +12,7 @@ import torch
 
 from whence.core.errors import BadTokenizer, NoHead
 from whence.core.types import Task
+from whence.models.offload import device_of
 from whence.models.table import token_table
 
 
@@ -33,6 +34,8 @@ class Loaded:
     anchors: frozenset[int]  # ids without which the model is undefined: its head looks for them
     infiller: "Infiller | None" = None
     processor: Any | None = None  # what makes pixel values of a picture
+    # Whether it is the tokenizer that sets max_length, and the model would take more.
+    cut_by_tokenizer: bool = False
     checkpoint: bool = False  # whether its blocks are run again rather than kept, for less memory
 
     @property
@@ -59,10 +62,16 @@ class Loaded:
         return modality(self.model)
 
     @property
+    def limit(self) -> str:
+        """The longest input and who sets it, as a part of a sentence."""
+        if self.cut_by_tokenizer:
+            return f"its tokenizer allows at most {self.max_length} (model_max_length; the model itself takes more)"
+        return f"the model takes at most {self.max_length}"
+
+    @property
     def device(self) -> torch.device:
-        """Where the weights are."""
-        device: torch.device = next(self.model.parameters()).device
-        return device
+        """Where the weights are, or are brought to when they are needed."""
+        return device_of(self.model)
 
     @property
     def dtype(self) -> torch.dtype:
@@ -93,10 +102,32 @@ class Loaded:
         config = self.model.config
         return bool(config.model_type == "attentive" and not config.query)
 
+    @property
+    def boxed(self) -> bool:
+        """Whether it reads, beside the tokens of a page, where they stand on it."""
+        return "bbox" in (self.accepts or ())
+
     @cached_property
-    def accepts(self) -> frozenset[str]:
-        """The keywords of the model's forward."""
-        return frozenset(inspect.signature(self.model.forward).parameters)
+    def accepts(self) -> frozenset[str] | None:
+        """The keywords of the model's forward; None where it takes any."""
+        takes = inspect.signature(self.model.forward).parameters
+        return frozenset(takes) if {"input_ids", *_OTHER_INPUTS} & takes.keys() else None
+
+    def require_input(self) -> None:
+        """Refuse a model that takes neither texts nor pictures."""
+        if self.modality == "text" and not takes_text(self.model):
+            kind, takes = type(self.model), inspect.signature(self.model.forward).parameters
+            own = next(
+                (name for name in _OTHER_INPUTS if name in takes), next(iter(takes), "nothing")
+            )
+            what = (
+                f"it needs {own!r} beside a text, and whence explains a text or a picture alone"
+                if "input_ids" in takes
+                else f"its input is {own!r}, and whence explains texts and pictures"
+            )
+            raise NoHead(
+                f"{self.name!r} is a {kind.__name__}: {what}. Load a model that takes one of these alone."
+            )
 
 
 @dataclass(frozen=True)
@@ -113,7 +144,9 @@ def described(
 ) -> Loaded:
     """Ask configuration and tokenizer for all that explaining needs to know."""
     labels, task = _task(model)
-    stated = [getattr(model.config, "pad_token_id", None), getattr(tokenizer, "pad_token_id", None)]
+    # A model of pictures and texts has a configuration for each.
+    texts = getattr(model.config, "text_config", None) or model.config
+    stated = [getattr(one, "pad_token_id", None) for one in (model.config, texts, tokenizer)]
     pads = [identity for identity in stated if isinstance(identity, int) and identity >= 0]
     pad_id = pads[0] if pads else None
     fillers = {
@@ -135,6 +168,7 @@ def described(
         reads_end = True
         end = getattr(tokenizer, "eos_token_id", None) or model.config.text_config.eos_token_id
     anchors = [end] if isinstance(end, int) and reads_end else []
+    longest, by_tokenizer = _max_length(model, tokenizer)
     return Loaded(
         model,
         tokenizer,
@@ -142,21 +176,50 @@ def described(
         revision,
         task,
         labels,
-        _max_length(model, tokenizer),
+        longest,
         pad_id,
         frozenset(pads),
         fillers,
         frozenset(anchors),
         processor=processor,
+        cut_by_tokenizer=by_tokenizer,
     )
 
 
 def modality(model: Any) -> Literal["text", "picture", "both"]:
-    """Say what a model takes: texts, pictures, or either held against the other."""
+    """Say what a model takes: texts, pictures, or either held against the other.
+
+    What goes on from texts takes pictures beside them, if at all: a text is what is explained.
+    """
     takes = inspect.signature(model.forward).parameters
     if "pixel_values" not in takes:
         return "text"
-    return "both" if "input_ids" in takes else "picture"
+    if "input_ids" not in takes:
+        return "picture"
+    return "text" if "bbox" in takes or _goes_on(type(model).__name__) else "both"
+
+
+def takes_text(model: Any) -> bool:
+    """Say whether a text is enough for a model: it takes token ids, and needs nothing else."""
+    takes = inspect.signature(model.forward).parameters
+    named = {"input_ids", *_OTHER_INPUTS} & takes.keys()
+    if not named:  # forward(**inputs) takes whatever it is given
+        return any(one.kind is inspect.Parameter.VAR_KEYWORD for one in takes.values())
+    needs = {name for name in named if takes[name].default is inspect.Parameter.empty}
+    return "input_ids" in named and needs <= {"input_ids"}
+
+
+# What models are given in place of the ids of tokens: pictures, sound, tables of numbers.
+_OTHER_INPUTS = (
+    *("pixel_values", "pixel_values_videos", "flattened_patches", "input_features", "input_values"),
+    *("audio_values", "past_values", "image"),
+)
+# Classes that generate, by the end of their names.
+_GENERATORS = ("ForCausalLM", "LMHeadModel", "ForConditionalGeneration", "ForVisionText2Text")
+
+
+def _goes_on(name: str) -> bool:
+    return name.endswith(_GENERATORS)
 
 
 def _task(model: Any) -> tuple[tuple[str, ...], Task]:
@@ -164,7 +227,7 @@ def _task(model: Any) -> tuple[tuple[str, ...], Task]:
     # A class of one's own may be a classifier under any name; whether it gives logits shows when it is run.
     foreign = not kind.__module__.startswith("transformers.")
     if not foreign and not any(name in kind.__name__ for name in _CLASSIFIERS):
-        return _other_task(kind.__name__, config)
+        return _other_task(model)
     names = _names(config)
     labels = tuple(n if names.count(n) == 1 else f"{n} ({i})" for i, n in enumerate(names))
     if config.problem_type == "multi_label_classification":
@@ -200,8 +263,9 @@ _TASKS: dict[str, Task] = {
 }
 
 
-def _other_task(name: str, config: Any) -> tuple[tuple[str, ...], Task]:
+def _other_task(model: Any) -> tuple[tuple[str, ...], Task]:
     """Return labels and task of a model that classifies no whole inputs."""
+    name, config = type(model).__name__, model.config
     if name.endswith("ForTokenClassification"):
         return tuple(_names(config)), "tags"
     if config.model_type == "clip" and name == "CLIPModel":
@@ -209,9 +273,11 @@ def _other_task(name: str, config: Any) -> tuple[tuple[str, ...], Task]:
     task: Task = next((task for end, task in _TASKS.items() if name.endswith(end)), "none")
     if task == "next" and _fills_in(config):
         return (), "mask"
-    # What generates from pictures or sound has the same name, and reads in another way.
-    if task == "sequence" and not config.is_encoder_decoder:
+    if _goes_on(name) and not takes_text(model):  # it writes about pictures or sound
         return (), "none"
+    # What goes on from texts and pictures has the name of an encoder with a decoder, and is none.
+    if _goes_on(name) and not config.is_encoder_decoder:
+        return (), "next"
     return (), task
 
 
@@ -226,9 +292,12 @@ def _fills_in(config: Any) -> bool:
     return both and not (getattr(config, "is_decoder", False) or getattr(config, "causal", False))
 
 
-def _max_length(model: Any, tokenizer: Any) -> int | None:
-    """The smaller of what the positions and the tokenizer allow; None where neither sets a bound."""
-    bounds = []
+def _max_length(model: Any, tokenizer: Any) -> tuple[int | None, bool]:
+    """Return the smaller of what the positions and the tokenizer allow, and whether it is the tokenizer's.
+
+    None where neither sets a bound.
+    """
+    own = None
     # A model of pictures and texts says it of each.
     texts = getattr(model.config, "text_config", None) or model.config
     positions = getattr(texts, "max_position_embeddings", None)
@@ -239,11 +308,13 @@ def _max_length(model: Any, tokenizer: Any) -> int | None:
             if is_table and "position" in name and module.padding_idx is not None:
                 positions -= module.padding_idx + 1
                 break
-        bounds.append(positions)
+        own = positions
     stated = getattr(tokenizer, "model_max_length", None)
-    if stated not in (None, inf) and _length(stated) < 1 << 30:
-        bounds.append(_length(stated))
-    return min(bounds, default=None)
+    if stated not in (None, inf):
+        limit = _length(stated)
+        if limit < 1 << 30 and (own is None or limit < own):
+            return limit, True
+    return own, False
 
 
 def _length(stated: Any) -> int:

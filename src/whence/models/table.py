@@ -9,6 +9,8 @@ def token_table(model: Any) -> Any:
     Raises NotImplementedError, as transformers does, where nothing says so.
     """
     try:
+        if not hasattr(model, "get_input_embeddings"):  # a module of one's own around a model
+            raise NotImplementedError
         return model.get_input_embeddings()
     except NotImplementedError:
         parts = [part for part in model.children() if hasattr(part, "get_input_embeddings")]

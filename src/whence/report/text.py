@@ -104,12 +104,14 @@ def notes(payload: dict[str, Any], explanation: dict[str, Any]) -> list[str]:
 
 
 def cut(payload: Mapping[str, Any]) -> str:
-    """Say that the text was truncated, if it was."""
+    """Say that the text was truncated, if it was, and what else must be known of it."""
     dropped, text = payload["input"].get("dropped", 0), payload["input"]["text"] or ""
     own = [token["start"] for token in payload["tokens"] if token["start"] is not None]
     # A language model's prompt gives way at its beginning, any other text at its end.
     where = "first" if own and text[: own[0]].strip() else "last"
-    return f"The {where} {dropped} tokens did not fit and were cut off." if dropped else ""
+    said = [f"The {where} {dropped} tokens did not fit and were cut off."] if dropped else []
+    said += [visible(one["message"]) for one in payload.get("warnings", ())]
+    return " ".join(said)
 
 
 def plain(payload: dict[str, Any], top: int = 10) -> str:

@@ -38,6 +38,12 @@ def run(
         raise BadPlan(
             f"A plan is a whence.Plan or the path of a .toml file. Got {type(plan).__name__}."
         )
+    for own in (said if isinstance(plan, Plan) else {}, given):
+        if isinstance(own.get("target"), list):
+            raise BadPlan(
+                f"target={own['target']!r} is a list, one target each, and a run explains one for all examples. Give "
+                "one target, 'gold' for each example's own label, or a contrast, which is a tuple: ('a', 'b')."
+            )
     if manner is not None:
         said = {**said, **{name: getattr(manner, name) for name in MANNER}}
     folder = said.pop(OUT, None) if out is None else out

@@ -12,6 +12,7 @@ from whence.core.types import Source
 from whence.data import Encoded
 from whence.data.sets.examples import Example, Read, read
 from whence.data.sets.labels import label_indices
+from whence.data.text.encode import tokenizing
 from whence.training.performance import Row
 
 _DEV = 0.15  # of the training examples, where no others were given
@@ -37,7 +38,8 @@ class Part:
         pairs = len(given[0]) == 2
         first = [one[0] for one in given]
         second = [one[1] for one in given] if pairs else None
-        encoded = tokenizer(first, second, return_attention_mask=True, verbose=False)
+        with tokenizing(first):
+            encoded = tokenizer(first, second, return_attention_mask=True, verbose=False)
         features = [
             {name: tuple(values[i]) for name, values in encoded.items()} for i in range(len(given))
         ]

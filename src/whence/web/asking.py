@@ -162,6 +162,7 @@ def generated(model: Model, asked: GenerateAsked, progress: Progress) -> Generat
         progress=progress,
     )
     payload = made.to_dict()
+    payload.setdefault("warnings", [])
     return Generated.model_validate({name: payload[name] for name in Generated.model_fields})
 
 

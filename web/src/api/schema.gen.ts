@@ -1243,6 +1243,11 @@ export interface components {
             text: string;
             /** Total */
             total: number[];
+            /**
+             * Warnings
+             * @default []
+             */
+            warnings: components["schemas"]["Warned"][];
         };
         /**
          * Habit

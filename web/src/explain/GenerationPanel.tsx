@@ -91,6 +91,11 @@ export function GenerationPanel({ input, tokens: wished, caption }: Props) {
               part.
             </p>
           )}
+          {value.warnings.map(({ message }) => (
+            <p className="dim" key={message}>
+              {message}
+            </p>
+          ))}
           {value.full && <p className="dim">The model takes no more than this: it cannot go on.</p>}
           <Drawn name="generation" caption={`${caption} · ${value.outputs.length} outputs`} draw={draw} />
           {value.granularity !== "token" && value.granularity !== "word" && (

@@ -24,7 +24,7 @@ _BOTH = (
     "attn_lrp, cp_lrp, gradient methods, leave_one_out and the like need no maps."
 )
 # What works without a map, for the errors where there is none.
-UNATTENDING = "Use gradient, grad_x_input or leave_one_out, which need no attention."
+UNATTENDING = "Use leave_one_out, which works wherever the model runs, or try grad_x_input: neither needs attention."
 # How configurations call the number of layers: of the encoder, of the decoder.
 _NAMES = (
     ("encoder_layers", "decoder_layers"),

@@ -84,7 +84,9 @@ def key(item: Encoded) -> Key:
     """Return what two variants share exactly if they are the same to the model."""
     parts: list[Hashable] = [item.reading]
     for name in sorted(item.features):
-        parts += [name, array("q", item.features[name]).tobytes()]
+        values = item.features[name]
+        plain = not values or isinstance(values[0], int)
+        parts += [name, array("q", values).tobytes() if plain else values]
     if item.answer:
         parts.append(item.answer)
     if item.picture is not None:

@@ -78,7 +78,8 @@ class Infill:
                 f"{loaded.max_length}. Shorten it, or remove tokens in another way than 'draw'."
             )
         found = without(item, places, "draw", self._mask)
-        features = {name: one for name, one in found.features.items() if name in loaded.accepts}
+        accepts = found.features if loaded.accepts is None else loaded.accepts
+        features = {name: one for name, one in found.features.items() if name in accepts}
         return Encoded(features, (), (), item.source)
 
     def _logits(self, batch: Batch) -> Tensor:

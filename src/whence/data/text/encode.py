@@ -1,10 +1,19 @@
 """Text to tokens with exact offsets."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from whence.core.errors import BadEncoding, BadTokenizer, EmptyText, NoTokenizer, TooLong, short
+from whence.core.errors import (
+    BadEncoding,
+    BadTokenizer,
+    EmptyText,
+    NoTokenizer,
+    TooLong,
+    WhenceError,
+    short,
+)
 from whence.core.types import Source, Token, Word
 from whence.data.reading import Reading, Span
 from whence.data.text.align import aligned
@@ -19,7 +28,8 @@ Cut = Literal["longest_first", "only_first", "only_second"]
 class Encoded:
     """One input, ready for a model: per-token features without padding, and what they mean to a person."""
 
-    features: Mapping[str, tuple[int, ...]]  # input_ids, attention_mask, token_type_ids, ...
+    # input_ids, attention_mask, token_type_ids, ...: a number for each token; of bbox a box
+    features: Mapping[str, tuple[Any, ...]]
     tokens: tuple[Token, ...]
     words: tuple[Word, ...]
     source: Source
@@ -27,6 +37,9 @@ class Encoded:
     answer: tuple[int, ...] = ()  # what a decoder is given: tokens of their own, after the others
     reading: Reading | None = None  # None: the model gives one row of logits
     labels: tuple[str, ...] | None = None  # None: the outputs are the model's labels
+    warnings: tuple[
+        tuple[str, str], ...
+    ] = ()  # what a reader must know of it: a code, and a sentence
 
     @property
     def ids(self) -> tuple[int, ...]:
@@ -69,12 +82,16 @@ def encode(
     cut: Cut = "longest_first",
     said: bool = False,
     encoded: Any = None,
+    goes_on: bool = False,
+    limit: str | None = None,
 ) -> Encoded:
     """Tokenize a text or a pair of texts; `special` adds the tokenizer's special tokens.
 
     `said` is for what a decoder says: some translators write otherwise than they read. `encoded` is what the
     tokenizer made of it, where that is known (see `tokenized`).
-    `truncate` allows it to be cut where it is too long, and `cut` says which text of a pair gives way.
+    `goes_on` says that the model goes on from its last token: an end that stands in the text is then a part of it.
+    `truncate` allows it to be cut where it is too long, and `cut` says which text of a pair gives way; `limit` says
+    in words what is too long, and for whom.
     """
     text, pair = given if isinstance(given, tuple) and len(given) == 2 else (given, None)
     for part in (text,) if pair is None else (text, pair):
@@ -86,23 +103,30 @@ def encode(
         )
     if encoded is None:
         encoded = _encode(tokenizer, text, pair, None, special, said=said)
-    length, dropped = len(encoded["input_ids"]), 0
+    tokens = _tokens(encoded, tokenizer, text, pair)
+    twice = _repeated(tokens, text, goes_on) if special else Repeated()
+    length, dropped = len(tokens) - len(twice), 0
     if max_length is not None and length > max_length:
         if not truncate:
+            limit = limit or f"the model takes at most {max_length}"
             raise TooLong(
-                f"The text has {length} tokens and the model takes at most {max_length}. "
+                f"The text has {length} tokens and {limit}. "
                 "Shorten it, or let whence cut it: truncate=True, --truncate."
             )
         if pair is not None and cut != "longest_first":
-            _check_cut(_tokens(encoded, tokenizer, text, pair), cut, length - max_length)
-        encoded = _encode(tokenizer, text, pair, max_length, special, cut)
-        dropped = length - len(encoded["input_ids"])
+            _check_cut(tokens, cut, length - max_length)
+        encoded = _encode(tokenizer, text, pair, max_length + len(twice.first), special, cut)
+        tokens = _tokens(encoded, tokenizer, text, pair)
+        twice = _repeated(tokens, text, goes_on) if special else twice
+        dropped = length - (len(tokens) - len(twice))
+    kept = [place for place in range(len(tokens)) if place not in twice]
     features = {
-        name: tuple(map(int, encoded[name]))
+        name: tuple(int(encoded[name][place]) for place in kept)
         for name in encoded
         if name not in {"offset_mapping", "special_tokens_mask"}
     }
-    tokens = _tokens(encoded, tokenizer, text, pair)
+    warnings = twice.warnings(tokens)
+    tokens = [tokens[place] for place in kept]
     if all(token.special for token in tokens):
         raise EmptyText(
             f"The tokenizer makes nothing of {short(text)!r}: only special tokens are left. Give other text."
@@ -113,7 +137,63 @@ def encode(
         if part is not None
         for word in words_of(part, segment, _content(tokens, segment))
     ]
-    return Encoded(features, tuple(tokens), tuple(words), Source(text, pair, dropped))
+    source = Source(text, pair, dropped)
+    return Encoded(features, tuple(tokens), tuple(words), source, warnings=warnings)
+
+
+@dataclass(frozen=True)
+class Repeated:
+    """The tokens of a text that its tokenizer has put around it as well: a beginning, and an end.
+
+    A prompt from a chat template begins with them.
+    """
+
+    first: range = range(0)
+    last: range = range(0)
+
+    def __contains__(self, place: int) -> bool:
+        return place in self.first or place in self.last
+
+    def __len__(self) -> int:
+        return len(self.first) + len(self.last)
+
+    def warnings(self, tokens: Sequence[Token]) -> tuple[tuple[str, str], ...]:
+        """Say which tokens stand in the text already, if there are any."""
+        said = [
+            f"{verb} with {' '.join(tokens[place].text for place in places)}"
+            for verb, places in (("begins", self.first), ("ends", self.last))
+            if places
+        ]
+        message = (
+            f"The text {' and '.join(said)} already, as a chat template writes it: the tokenizer's own was not "
+            "added, and the model sees it once."
+        )
+        return (("special-twice", message),) if said else ()
+
+
+def _repeated(tokens: Sequence[Token], text: str, goes_on: bool) -> Repeated:
+    """Return the tokens of the text that only repeat what the tokenizer puts before and behind it."""
+    own = [place for place, token in enumerate(tokens) if not token.special]
+    if not own:
+        return Repeated()
+    start, end, ids = own[0], own[-1] + 1, [token.id for token in tokens]
+    half = start // 2
+    if half and ids[:half] == ids[half:start] and text.lstrip().startswith(tokens[half].text):
+        # A tokenizer that does not say where its tokens come from: both stand before what is known to be text.
+        start = half
+    # All that was added, or as much of it as the text has.
+    heads = [
+        n
+        for n in range(1, start + 1)
+        if ids[start : start + n] in (ids[:n], ids[start - n : start])
+    ]
+    tails = [
+        n
+        for n in range(1, 1 if goes_on else len(ids) - end + 1)
+        if ids[end - n : end] in (ids[-n:], ids[end : end + n])
+    ]
+    head, tail = max(heads, default=0), max(tails, default=0)
+    return Repeated(range(start, start + head), range(end - tail, end))
 
 
 def tokenized(given: Sequence[Any], tokenizer: Any) -> list[Any]:
@@ -131,9 +211,7 @@ def tokenized(given: Sequence[Any], tokenizer: Any) -> list[Any]:
         return nothing
     try:
         batch = _encode(tokenizer, texts, pairs, None, True)
-    except (
-        Exception
-    ):  # whatever a tokenizer raises is about one of the texts: `encode` finds out which
+    except WhenceError:  # about one of the texts: `encode` finds out which
         return nothing
     parts = batch.encodings
     if parts is None or len(parts) != len(given):
@@ -185,17 +263,36 @@ def _encode(
     said: bool = False,
 ) -> Any:
     fast = bool(getattr(tokenizer, "is_fast", False))
-    return tokenizer(
-        *(() if said else (text, pair)),
-        **({"text_target": text} if said else {}),
-        truncation=False if max_length is None else cut if pair is not None else True,
-        max_length=max_length,
-        return_offsets_mapping=fast,
-        return_attention_mask=True,
-        add_special_tokens=special,
-        # Its own "longer than the model" log line would only repeat our error.
-        verbose=False,
-    )
+    with tokenizing(text):
+        return tokenizer(
+            *(() if said else (text, pair)),
+            **({"text_target": text} if said else {}),
+            truncation=False if max_length is None else cut if pair is not None else True,
+            max_length=max_length,
+            return_offsets_mapping=fast,
+            return_attention_mask=True,
+            add_special_tokens=special,
+            # Its own "longer than the model" log line would only repeat our error.
+            verbose=False,
+        )
+
+
+@contextmanager
+def tokenizing(text: Any) -> Iterator[None]:
+    """Make whatever a tokenizer raises an error of the text, also a panic of its Rust code, which is no Exception."""
+    try:
+        yield
+    except (WhenceError, MemoryError):
+        raise
+    except BaseException as error:
+        # Each library built with pyo3 has a class of its own for panics, and none can be imported.
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
+        why = (str(error).splitlines() or [""])[0]
+        raise BadEncoding(
+            f"The tokenizer fails on {short(str(text))!r} ({type(error).__name__}: {why}). Give another text, or "
+            "another tokenizer."
+        ) from error
 
 
 def _tokens(encoded: Any, tokenizer: Any, text: str, pair: str | None) -> list[Token]:

@@ -10,7 +10,7 @@ from typing import Any
 from whence.core.errors import BadEncoding, EmptyText, TooLong
 from whence.core.types import Source, Token, Word
 from whence.data.text.align import frames
-from whence.data.text.encode import Encoded, encode
+from whence.data.text.encode import Encoded, encode, tokenizing
 
 
 def is_mapping(given: Any) -> bool:
@@ -64,18 +64,30 @@ _NOT_FEATURES = {
 }
 
 
-def _rows(name: str, value: Any) -> list[list[int]]:
-    """Take lists, arrays and tensors of one or two dimensions, and lists of those."""
+BOXES = "bbox"  # where each token stands on a page: four numbers
+
+
+def _rows(name: str, value: Any) -> list[list[Any]]:
+    """Take lists, arrays and tensors of one or two dimensions, and lists of those; boxes have one dimension more."""
     value = value.tolist() if hasattr(value, "tolist") else value
     try:
         rows = [row.tolist() if hasattr(row, "tolist") else row for row in value]
-        if rows and not isinstance(rows[0], list | tuple):
+        cell = rows[0][0] if name == BOXES and rows else rows[0] if rows else ()
+        if not isinstance(cell, list | tuple):
             rows = [rows]
+        if name == BOXES:
+            return [[_box(one) for one in row] for row in rows]
         return [[*map(index, row)] for row in rows]
-    except TypeError:
+    except (TypeError, IndexError, ValueError):
         raise BadEncoding(
-            f"{name!r} must be one row or several rows of integers; got {str(value)[:60]!r}."
+            f"{name!r} must be one row or several rows of {'boxes of four ' * (name == BOXES)}integers; got "
+            f"{str(value)[:60]!r}."
         ) from None
+
+
+def _box(one: Any) -> tuple[int, int, int, int]:
+    left, top, right, bottom = map(index, one)
+    return left, top, right, bottom
 
 
 def _shape(rows: list[list[int]]) -> tuple[int, ...]:
@@ -119,7 +131,8 @@ def _runs(ids: Sequence[int], special: Sequence[bool]) -> list[list[int]]:
 
 def _recovered(ids: Sequence[int], special: Sequence[bool], tokenizer: Any) -> Encoded | None:
     """Return the encoding of the decoded text, if it leads back to the same ids."""
-    texts = tuple(tokenizer.decode(run) for run in _runs(ids, special))
+    with tokenizing("the encoded input"):
+        texts = tuple(tokenizer.decode(run) for run in _runs(ids, special))
     if not 1 <= len(texts) <= 2 or not all(text.strip() for text in texts):
         return None
     text = texts if len(texts) == 2 else texts[0]

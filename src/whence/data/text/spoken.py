@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from whence.core.types import Token
+from whence.data.text.encode import tokenizing
 from whence.data.text.words import trimmed
 
 _UNFINISHED = "\N{REPLACEMENT CHARACTER}"
@@ -48,7 +49,8 @@ def _decoded(ids: Sequence[int], before: int | None, tokenizer: Any) -> str:
 
 
 def _decode(ids: Sequence[int], tokenizer: Any) -> str:
-    return str(tokenizer.decode(list(ids), clean_up_tokenization_spaces=False))
+    with tokenizing("what the model said"):
+        return str(tokenizer.decode(list(ids), clean_up_tokenization_spaces=False))
 
 
 def _common(part: str, whole: str) -> int:

@@ -6,13 +6,14 @@ held against the second.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from whence.capture import TargetSpec
 from whence.core.errors import BadParameter
 from whence.core.types import Of
 from whence.data import Encoded
+from whence.explainer.aims.pairing import with_pairing
 from whence.explainer.request import Request
 from whence.models import Loaded
 
@@ -24,7 +25,7 @@ class About(TypedDict, total=False):
     """What can be asked beside the target, as keywords; which of them means something, the model decides."""
 
     at: Any  # which token, word or mask
-    answer: Any  # what a language model might go on with: a text, or two to hold against each other
+    answer: Any  # what a language model might go on with: a text, or a tuple of two to hold against each other
     labels: Sequence[str] | None  # to choose from, where the model can be given labels
     template: str | None  # the sentence that such a label is put in
     image: Any  # that a text is held against
@@ -66,11 +67,59 @@ Aim = Callable[[Loaded, list[Encoded], Asked], Aimed]
 
 
 def aim(loaded: Loaded, items: list[Encoded], asked: Asked) -> Aimed:
-    """Return the inputs with readings, where the task needs them, and what is explained."""
+    """Return the inputs with readings, where the task needs them, and what is explained of all of them."""
+    parts = by_target(asked, len(items))
+    if len(parts) > 1:
+        raise BadParameter(
+            f"Here all inputs have one target, and {len(parts)} different ones are listed for {len(items)} inputs. "
+            "Give one target, or call it for each input."
+        )
+    ((_, asked),) = parts
     if loaded.classifies and asked.labels is None:
         _refuse(asked, ("at", "answer", "template", "image"), loaded)
+        items = [with_pairing(item, loaded) for item in items]
         return Aimed(items, TargetSpec.parse(asked.target, loaded.labels, asked.of))
     return _aim_of(loaded, asked)(loaded, items, asked)
+
+
+def by_target(asked: Asked, count: int) -> list[tuple[list[int], Asked]]:
+    """Return the numbers of the inputs that share a target and an answer, with what is asked about them.
+
+    A list of targets, or of answers, is one for each input.
+    """
+    targets = one_each("target", asked.target, count)
+    answers = one_each("answer", asked.answer, count)
+    if targets is None and answers is None:
+        return [(list(range(count)), asked)]
+    parts: dict[str, tuple[list[int], Asked]] = {}
+    for number in range(count):
+        target = asked.target if targets is None else targets[number]
+        answer = asked.answer if answers is None else answers[number]
+        own = replace(asked, target=target, answer=answer)
+        parts.setdefault(repr((target, answer)), ([], own))[0].append(number)
+    # Of no inputs nothing is asked.
+    return list(parts.values()) or [([], replace(asked, target=None, answer=None))]
+
+
+def one_each(name: str, given: Any, count: int) -> list[Any] | None:
+    """Return the targets, or answers, that are listed one for each input; None where it is one for all of them."""
+    if not isinstance(given, list):
+        if isinstance(given, str | tuple) or not getattr(given, "ndim", 0):
+            return None
+        given = given.tolist()  # a column of a table, an array
+    lists = [one for one in given if isinstance(one, list)]
+    if len(given) != count or lists:
+        what = f"{name} is a list of {len(given)}, one for each input, and there {_are(count)}"
+        what = f"{name} has the list {lists[0]!r} in it" if lists else what
+        raise BadParameter(
+            f"{what}. Give a list of as many as there are inputs, or one {name} for all of them; a contrast of two "
+            f"is a tuple: {name}=('a', 'b')."
+        )
+    return list(given)
+
+
+def _are(count: int) -> str:
+    return "is 1 input" if count == 1 else f"are {count} inputs"
 
 
 def _aim_of(loaded: Loaded, asked: Asked) -> Aim:
@@ -113,8 +162,7 @@ def shaped(
     results: Sequence[Mapping[str, "Explanation"]],
     asked: Sequence[Request],
     method: str | Sequence[str],
-    single: bool,
-) -> Any:
+) -> list[Any]:
     """Return the explanations of inputs that became several: a list for each input, or what joins them."""
     assert aimed.owners is not None
     lists: list[Any] = []
@@ -130,7 +178,7 @@ def shaped(
             lists.append(by_name)
         else:
             lists.append([dict(one) for one in own])
-    return lists[0] if single else lists
+    return lists
 
 
 def _refuse(asked: Asked, names: tuple[str, ...], loaded: Loaded) -> None:

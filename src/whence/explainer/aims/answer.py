@@ -99,7 +99,7 @@ def _wanted(target: Any, contexts: Sequence[str]) -> tuple[Part, list[Any]]:
         target = _cut(target, contexts)
     if target is None:
         return "span", ["predicted"]
-    if not isinstance(target, tuple | list):
+    if not isinstance(target, tuple):
         return "span", [target]
     if len(target) != 2:
         raise UnknownTarget(f"A contrast has two answers. Got {len(target)}: {target!r}.")

@@ -1,29 +1,51 @@
 """What is explained of each input of a data set: one thing, and one input that has none does not stop the others."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from whence.core.errors import WhenceError
 from whence.data import Encoded
-from whence.explainer.aims import Aimed, Asked, aim
+from whence.explainer.aims import Aimed, Asked, aim, by_target
 from whence.models import Loaded
 
 # Told of an input that failed: its number, the method, if it was that, and why.
 Failed = Callable[[int, str | None, WhenceError], None]
 
 
+@dataclass(frozen=True)
+class Inputs:
+    """The inputs of a data set that could be taken, by their numbers in it, and how many were given."""
+
+    numbers: list[int]
+    items: list[Encoded]
+    given: int
+
+
 def aim_each(
+    loaded: Loaded, inputs: Inputs, asked: Asked, failed: Failed | None
+) -> Iterator[tuple[list[int], Aimed]]:
+    """Yield the inputs that can be read, by their numbers, with what is explained of each; one target at a time.
+
+    Of several things that could be explained of an input, a tagger's entities, it is the first. With `failed`, what
+    cannot be read is reported there.
+    """
+    items = dict(zip(inputs.numbers, inputs.items, strict=True))
+    for rows, own in by_target(asked, inputs.given):
+        numbers = [row for row in rows if row in items]
+        kept, aimed = _aim_some(loaded, [items[row] for row in numbers], numbers, own, failed)
+        if aimed is not None:
+            yield kept, aimed
+
+
+def _aim_some(
     loaded: Loaded,
     items: list[Encoded],
     numbers: Sequence[int],
     asked: Asked,
     failed: Failed | None,
 ) -> tuple[list[int], Aimed | None]:
-    """Return the inputs that can be read, by their numbers, with what is explained of each; None if there are none.
-
-    Of several things that could be explained of an input, a tagger's entities, it is the first. With `failed`, what
-    cannot be read is reported there.
-    """
+    if not items:
+        return [], None
     try:
         return _first(aim(loaded, items, asked), numbers)
     except WhenceError:

@@ -11,6 +11,7 @@ from whence.capture import TargetSpec
 from whence.core.errors import BadEncoding, BadParameter, BadTokenizer, UnknownTarget
 from whence.data import Encoded
 from whence.data.reading import NAMED, REST, AtPlace
+from whence.data.text.encode import tokenizing
 from whence.explainer.aims import Aimed, Asked
 from whence.explainer.aims.outputs import logits
 from whence.models import Loaded
@@ -87,7 +88,7 @@ def _place(item: Encoded, at: Any, identity: int, loaded: Loaded) -> int:
 
 def _wanted(target: Any, loaded: Loaded) -> list[str | int]:
     """Return the words that are explained: one, or two to hold against each other; none if it is the likeliest."""
-    if isinstance(target, tuple | list):
+    if isinstance(target, tuple):
         if len(target) != 2:
             raise UnknownTarget(f"A contrast has two words. Got {len(target)}: {target!r}.")
         found = [_word(one, loaded) for one in target]
@@ -110,10 +111,11 @@ def _word(target: Any, loaded: Loaded) -> str | int:
     known = loaded.tokenizer.get_vocab()
     if target.startswith("##") and target in known:
         return int(known[target])
-    spelled = [
-        loaded.tokenizer.encode(text, add_special_tokens=False, verbose=False)
-        for text in dict.fromkeys((" " + target.strip(), target))
-    ]
+    with tokenizing(target):
+        spelled = [
+            loaded.tokenizer.encode(text, add_special_tokens=False, verbose=False)
+            for text in dict.fromkeys((" " + target.strip(), target))
+        ]
     unknown = getattr(loaded.tokenizer, "unk_token_id", None)
     # SentencePiece tokenizers begin every text with a mark, byte-level ones a word by the space before it.
     for ids in spelled:

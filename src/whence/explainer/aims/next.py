@@ -116,7 +116,7 @@ def _named(target: Any) -> list[Any]:
     """Return the token asked for, or the two of a contrast."""
     if isinstance(target, str) and target.count(":") == 1 and all(target.split(":")):
         target = tuple(target.split(":"))
-    if not isinstance(target, tuple | list):
+    if not isinstance(target, tuple):
         return ["predicted" if target is None else target]
     if len(target) != 2:
         raise UnknownTarget(f"A contrast has two tokens. Got {len(target)}: {target!r}.")
@@ -184,7 +184,7 @@ class Answers:
     def joined(self, row: int, tokens: Sequence[Token], text: str) -> Encoded:
         """Return the input with tokens behind it, if they fit."""
         self.make_room(row, len(tokens))
-        fits(self.starts[row], len(tokens), self.loaded.max_length)
+        fits(self.starts[row], len(tokens), self.loaded)
         return grown(self.starts[row], tokens, text)
 
     def make_room(self, row: int, count: int) -> None:
@@ -194,22 +194,23 @@ class Answers:
             self.starts[row] = shortened(start, max(0, longest - count))
 
 
-def fits(start: Encoded, count: int, longest: int | None) -> None:
+def fits(start: Encoded, count: int, loaded: Loaded) -> None:
     """Refuse an answer that goes beyond the context."""
+    longest = loaded.max_length
     given = len(start.answer) or len(start)
     if longest is not None and given + count > longest:
         what = "the decoder has" if start.answer else "the prompt has"
         raise TooLong(
-            f"The answer has {count} tokens and {what} {given}: {given + count} together, and the model takes "
-            f"at most {longest}. Shorten the prompt or the answer{'' if start.answer else ', or pass truncate=True'}."
+            f"The answer has {count} tokens and {what} {given}: {given + count} together, and {loaded.limit}. "
+            f"Shorten the prompt or the answer{'' if start.answer else ', or pass truncate=True'}."
         )
 
 
 def _contrast(every: Answers, answers: Any, of: Of) -> Aimed:
     """Hold two answers against each other: two tokens exactly, longer answers by two explanations."""
-    if not isinstance(answers, tuple | list) or len(answers) != 2:
+    if not isinstance(answers, tuple) or len(answers) != 2:
         raise BadParameter(
-            f"answer must be a text, or two to hold against each other. Got {answers!r}."
+            f"answer must be a text, or a tuple of two to hold against each other. Got {answers!r}."
         )
     loaded, starts = every.loaded, every.starts
     both = [[every.tokens(row, one) for one in answers] for row in range(len(starts))]

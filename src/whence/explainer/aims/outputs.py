@@ -73,7 +73,7 @@ def _policy(loaded: Loaded, items: Sequence[Encoded], said: Said | None) -> Poli
 
     A model without a padding token takes one at a time.
     """
-    alone = loaded.model.config.pad_token_id is None
+    alone = getattr(loaded.model.config, "pad_token_id", None) is None
     if alone or len({len(item) for item in items}) < _SEVERAL:
         return Policy(1 if alone else _INPUTS, _CELLS, False, loaded.anchors)
     found = capacity(

@@ -11,6 +11,7 @@ from whence.capture import TargetSpec
 from whence.core.errors import BadParameter, NoTokenizer, TooLong
 from whence.data import Encoded
 from whence.data.reading import Similarity
+from whence.data.text.encode import tokenizing
 from whence.data.vision.image import holds_picture, name_of
 from whence.explainer.aims import Aimed, Asked
 from whence.explainer.pictures import take_pictures
@@ -61,11 +62,12 @@ def _texts(loaded: Loaded, asked: Asked) -> tuple[tuple[str, ...], dict[str, Ten
 def _encoded(loaded: Loaded, texts: list[str], truncate: bool) -> dict[str, Tensor]:
     tokenizer, longest = loaded.tokenizer, loaded.max_length
     assert tokenizer is not None
-    lengths = [len(ids) for ids in tokenizer(texts, verbose=False)["input_ids"]]
+    with tokenizing(texts):
+        lengths = [len(ids) for ids in tokenizer(texts, verbose=False)["input_ids"]]
     if longest is not None and max(lengths) > longest and not truncate:
         long = texts[lengths.index(max(lengths))]
         raise TooLong(
-            f"The label {long[:40]!r} has {max(lengths)} tokens and the model takes at most {longest}. Shorten it, "
+            f"The label {long[:40]!r} has {max(lengths)} tokens and {loaded.limit}. Shorten it, "
             "or let whence cut it: truncate=True, --truncate."
         )
     cut = {"truncation": True, "max_length": longest} if longest is not None else {}

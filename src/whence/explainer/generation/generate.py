@@ -165,8 +165,8 @@ def _spoken(
     room = wanted.tokens if longest is None else longest - (len(start.answer) or len(start))
     if room < 1:
         raise TooLong(
-            f"The prompt has {len(start)} tokens and the model takes at most {longest}: there is no room for an "
-            "answer. Shorten the prompt."
+            f"The prompt has {len(start)} tokens and {loaded.limit}: there is no room for an answer. Shorten "
+            "the prompt."
         )
     ids, logits = greedy(loaded.model, start, min(wanted.tokens, room), **where)
     before = None if start.answer else start.ids[-1]

@@ -127,6 +127,7 @@ def laid_out(
         },
         "seconds": sum(one.seconds for one in explanations),
         "provenance": base["provenance"],
+        **({"warnings": base["warnings"]} if "warnings" in base else {}),
     }
     return pieced(payload, granularity)
 
@@ -247,5 +248,6 @@ def _explanation(payload: Mapping[str, Any], row: int) -> Explanation:
             "read": [shift + row - 1],
             "explanations": [own],
             "provenance": payload["provenance"],
+            "warnings": payload.get("warnings", []),
         }
     )

@@ -34,6 +34,7 @@ def _found(inside: "Inside") -> Iterator[tuple[str, str]]:
             f"The text is too long for the model: {inside.source.dropped} tokens were cut off and "
             "played no part.",
         )
+    yield from inside.item.warnings
     yield from _tie(inside)
     yield from _vocabulary(inside)
     yield from _attention(inside)

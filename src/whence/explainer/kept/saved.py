@@ -51,6 +51,7 @@ def to_dict(explanation: "Explanation") -> dict[str, Any]:
             }
         ],
         "provenance": dict(own.provenance),
+        **_warnings(own),
         **({} if shown is None else {"picture": shown.to_dict()}),
     }
 
@@ -105,6 +106,9 @@ def _fields(payload: Mapping[str, Any]) -> dict[str, Any]:
         "read": tuple(map(index, payload.get("read", ()))),
         "shown": Shown.from_dict(payload["picture"], own) if payload.get("picture") else None,
         "reading": None if reading is None else reread(reading),
+        "warnings": tuple(
+            (str(one["code"]), str(one["message"])) for one in payload.get("warnings", ())
+        ),
         "columns": None if reading is None else tuple(map(str, reading["labels"])),
     }
 
@@ -130,6 +134,12 @@ def _reading(explanation: "Explanation") -> dict[str, Any]:
         return {}
     labels = list(explanation.columns or ())
     return {"reading": {**recorded(explanation.reading), "labels": labels}}
+
+
+def _warnings(explanation: "Explanation") -> dict[str, Any]:
+    """Return what must be known of the input first, where there is anything."""
+    said = [{"code": code, "message": message} for code, message in explanation.warnings]
+    return {"warnings": said} if said else {}
 
 
 @cache  # a file has thousands of records of one kind

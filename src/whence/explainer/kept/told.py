@@ -22,11 +22,12 @@ def told(
 ) -> dict[str, Any]:
     """Join explanations of one input; `failed` says by method why there is none, `warnings` what to know first."""
     payload = merge([explanation.to_dict() for explanation in explanations])
+    own = [one for one in payload.get("warnings", ()) if one not in warnings]
     return {
         **payload,
         "agreement": agreement(payload["explanations"]),
         "failed": [{"method": name, "message": why} for name, why in (failed or {}).items()],
-        "warnings": list(warnings),
+        "warnings": [*own, *warnings],
         "runner_up": _runner_up(explanations[0]),
         "entities": [],  # what a tagger found besides: who asks for everything says it
         # The output that stands for all that have no name, if there is one.

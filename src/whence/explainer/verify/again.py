@@ -22,6 +22,7 @@ from whence.data import Batch, Encoded, Policy, collate
 from whence.explainer.request import Request
 from whence.explainer.work import Tally, scored, traced
 from whence.models import Loaded
+from whence.models.offload import is_offloaded
 from whence.trial import (
     Anew,
     Beside,
@@ -195,6 +196,10 @@ class Remaker:
         """Make the change, for as long as the block lasts."""
         model, items = self._loaded.model, [claim.item for claim in claims]
         spec = _each(claims)
+        if isinstance(change, Noise | Randomised) and is_offloaded(model):
+            raise _Impossible(
+                "The weights are offloaded, and cannot be changed to see what follows."
+            )
         match change:
             case Noise(radius, seed) if items[0].picture is not None:
                 yield self._batch([_shaken(item, radius, seed) for item in items]), spec

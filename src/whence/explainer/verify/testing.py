@@ -1,8 +1,8 @@
 """Putting explanations on trial: the model, the input and the claims, as the metrics take them."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Sized
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 import torch
@@ -12,7 +12,7 @@ from whence.core.errors import BadParameter, UnknownMethod, WhenceError
 from whence.core.types import Task
 from whence.data import Encoded, Policy, collate
 from whence.data.removal import Removal, players
-from whence.explainer.aims.each import Failed
+from whence.explainer.aims.each import Failed, Inputs
 from whence.explainer.explanation import Explanation
 from whence.explainer.intake import take, take_each
 from whence.explainer.request import Request, requests
@@ -112,6 +112,13 @@ def trial_of(
         seed=seed,
         slope=_slope(first, spec, loaded.task),
     )
+
+
+def inputs_of(texts: Any, loaded: Loaded, truncate: bool, failed: Failed | None) -> Inputs:
+    """Return the inputs that can be taken, and how many there were; `failed` gets the others."""
+    texts = texts if isinstance(texts, Sized) else list(texts)
+    numbers, items = taken(cast(Iterable[Any], texts), loaded, truncate, failed)
+    return Inputs(numbers, items, len(items) if failed is None else len(texts))
 
 
 def taken(

@@ -15,7 +15,7 @@ from whence.explainer.request import requests
 from whence.explainer.sharing import INPUTS
 from whence.explainer.verify.again import Remaker
 from whence.explainer.verify.rehearsing import rehearse
-from whence.explainer.verify.testing import Known, Marks, Unit, explained, taken, trial_of
+from whence.explainer.verify.testing import Known, Marks, Unit, explained, inputs_of, trial_of
 from whence.explainer.work import Progress, Tally
 from whence.trial import Trial
 from whence.trial.rehearsal import Part
@@ -43,51 +43,51 @@ def trials(
     asked = requests(method, params, loaded.fillers)
     maker.require_head()
     how = resolve(remove, loaded.fillers, MANY)
-    numbers, items = taken(given, loaded, about.truncate, failed)
-    if not items:
+    inputs = inputs_of(given, loaded, about.truncate, failed)
+    if not inputs.items:
         return
-    numbers, aimed = aim_each(loaded, items, numbers, about, failed)
-    if aimed is None:
-        return
-    items = aimed.items
-    tally = Tally(progress, items, asked)
-    # Metrics ask about many variants of different lengths, whatever the methods do.
-    policy = sharing.policy(items, batch_size, tests=True)
-    asking = sharing.variants(policy, items)
-    if batch_size < INPUTS:
-        asking = replace(asking, size=min(asking.size, batch_size))
-    policy = sharing.small_enough(policy, items, asked)
-    explain = partial(
-        maker.explain,
-        spec=aimed.spec,
-        policy=policy,
-        facts=maker.facts(),
-        tally=tally,
-        before=aimed.forwards,
-    )
-    for chosen in batches(items, policy):
-        answers = maker.answers(asking)
-        own, some = [numbers[i] for i in chosen], [items[i] for i in chosen]
-        every = explained(partial(explain, answers=answers), some, own, asked, failed)
-        remaker = Remaker(loaded, policy)
-        tried = [one for one in zip(own, some, every, strict=True) if one[2]]
-        # All of a batch before the first is used: what is made again for them is then made together.
-        ready = [
-            trial_of(
-                loaded,
-                item,
-                list(found.values()),
-                how=how,
-                unit=unit,
-                policy=asking,
-                remaker=remaker,
-                seed=seed,
-                answers=answers,
-                marks=None if marks is None else partial(marks, i),
-                known=None if known is None else known[i],
-            )
-            for i, item, found in tried
-        ]
-        rehearse(loaded, ready, parts, answers)
-        for trial, (i, _, found) in zip(ready, tried, strict=True):
-            yield i, trial, found
+    aims = list(aim_each(loaded, inputs, about, failed))
+    tally = Tally(progress, [item for _, aimed in aims for item in aimed.items], asked)
+    facts = maker.facts()
+    for numbers, aimed in aims:
+        items = aimed.items
+        # Metrics ask about many variants of different lengths, whatever the methods do.
+        policy = sharing.policy(items, batch_size, tests=True)
+        asking = sharing.variants(policy, items)
+        if batch_size < INPUTS:
+            asking = replace(asking, size=min(asking.size, batch_size))
+        policy = sharing.small_enough(policy, items, asked)
+        explain = partial(
+            maker.explain,
+            spec=aimed.spec,
+            policy=policy,
+            facts=facts,
+            tally=tally,
+            before=aimed.forwards,
+        )
+        for chosen in batches(items, policy):
+            answers = maker.answers(asking)
+            own, some = [numbers[i] for i in chosen], [items[i] for i in chosen]
+            every = explained(partial(explain, answers=answers), some, own, asked, failed)
+            remaker = Remaker(loaded, policy)
+            tried = [one for one in zip(own, some, every, strict=True) if one[2]]
+            # All of a batch before the first is used: what is made again for them is then made together.
+            ready = [
+                trial_of(
+                    loaded,
+                    item,
+                    list(found.values()),
+                    how=how,
+                    unit=unit,
+                    policy=asking,
+                    remaker=remaker,
+                    seed=seed,
+                    answers=answers,
+                    marks=None if marks is None else partial(marks, i),
+                    known=None if known is None else known[i],
+                )
+                for i, item, found in tried
+            ]
+            rehearse(loaded, ready, parts, answers)
+            for trial, (i, _, found) in zip(ready, tried, strict=True):
+                yield i, trial, found

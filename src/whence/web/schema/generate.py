@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import ConfigDict, Field
 
-from whence.web.schema.base import Asked, Given, Input, ModelFacts, Source
+from whence.web.schema.base import Asked, Given, Input, ModelFacts, Source, Warned
 
 TOKENS = 200  # that may be generated at a time
 
@@ -49,6 +49,7 @@ class Generated(Given):
     model: ModelFacts
     input: Source
     text: str  # what was generated
+    warnings: list[Warned] = Field(default=[])  # what to know of the prompt first
     full: bool = False  # whether it ends because the model takes no more
     method: str
     signed: bool
