@@ -163,7 +163,8 @@ def test_a_limit_of_the_tokenizer_is_not_called_the_models():
 
 def panicking():
     """Return a tokenizer whose Rust code panics on every word that is not in its list."""
-    known = ["a", "thin", "good", "bad", "film"]
+    others = [f"word{i}" for i in range(20)]  # a vocabulary that is too small would be refused
+    known = ["a", "thin", "good", "bad", "film", *others]
     core = Tokenizer(models.WordLevel({"[UNK]": 0, "[PAD]": 1}, unk_token="[UNK]"))
     core.add_tokens([AddedToken(word, lstrip=True, normalized=False) for word in known])
     core.pre_tokenizer = pre_tokenizers.FixedLength(length=0)  # which no piece of text survives
