@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from whence.core.errors import (
+    BadParameter,
     BadTokenizer,
     NoHead,
     UnknownModel,
@@ -89,7 +90,9 @@ def config(origin: Origin) -> Any:
             )
         forget_code(found)
         return found
-    except WhenceError:
+    except WhenceError as error:
+        if isinstance(error, BadParameter):  # of the configuration's own class, which is ours
+            raise UnknownModel(f"The folder {name!r} cannot be read as a model: {error}") from None
         raise
     except Exception as error:
         # transformers and the Hub client raise a dozen classes here; the user has one question: what now?
