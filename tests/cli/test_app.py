@@ -212,6 +212,15 @@ def test_what_cannot_be_read_is_said_before_anything_is_served(run, tmp_path):
     assert (status, out) == (41, "")
 
 
+def test_a_data_set_of_very_many_rows_is_refused(tmp_path, run):
+    path = tmp_path / "rows.txt"
+    path.write_bytes(b"a\n" * (1_000_001))
+    status, out, err = run("app", "--no-open", "--port", 0, "--data", path)
+    assert (status, out) == (63, "")
+    assert err.startswith("whence: rows.txt has more than 1,000,000 rows")
+    assert "Give a part of it" in err
+
+
 def test_two_models_open_the_comparison(running):
     with running("--port", 0, "--compare", "reviews-base", "reviews") as (_, address, client):
         assert re.fullmatch(r"http://127\.0\.0\.1:\d+/\?token=[\w-]{32}#/compare", address)

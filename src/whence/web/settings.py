@@ -50,6 +50,7 @@ class Settings:
     characters: int = TEXT
     body: int = 1 * MEGABYTE
     upload: int = 32 * MEGABYTE
+    rows: int = 1_000_000  # of a data set that is brought in, and ten times as many cells
     cache: int = 512 * MEGABYTE  # of what was seen inside the models, for each of them
     edges: int = 5000
     generated: int = TOKENS
