@@ -8,6 +8,7 @@ from typing import NoReturn, ParamSpec
 
 from whence.cli.interrupt import Terminated
 from whence.core.errors import CannotWrite, OutOfMemory, WhenceError
+from whence.core.failure import is_failure
 
 P = ParamSpec("P")
 
@@ -42,7 +43,9 @@ def answering(command: Callable[P, None]) -> Callable[P, None]:
                     "or take a smaller model, or --dtype bfloat16."
                 )
             )
-        except Exception as error:  # whatever it is, the user reads one line
+        except BaseException as error:  # whatever it is, the user reads one line
+            if isinstance(error, SystemExit) or not is_failure(error):
+                raise
             if os.environ.get("WHENCE_DEBUG"):
                 raise
             line = " ".join(f"{type(error).__name__}: {error}".split())[:300]

@@ -8,6 +8,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 from starlette.responses import Response
 
 from whence.core.errors import Busy, NotAllowed, TooLarge, WhenceError
+from whence.core.failure import is_failure
 from whence.web.errors import failure, note
 from whence.web.settings import LOOPBACK, Settings
 from whence.web.tokens import ask_for_token, is_known, let_in
@@ -87,7 +88,9 @@ class Guard:
 
         try:
             await self._app(scope, receive, sending)
-        except Exception as error:  # whatever it is, the asker hears of it in the one shape
+        except BaseException as error:  # whatever it is, the asker hears of it in the one shape
+            if not is_failure(error):
+                raise
             note(error, f"{scope['method']} {scope['path']}")
             if not begun:
                 await failure(error)(scope, receive, send)

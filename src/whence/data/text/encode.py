@@ -14,6 +14,7 @@ from whence.core.errors import (
     WhenceError,
     short,
 )
+from whence.core.failure import is_failure
 from whence.core.types import Source, Token, Word
 from whence.data.reading import Reading, Span
 from whence.data.text.align import aligned
@@ -293,9 +294,8 @@ def tokenizing(text: Any) -> Iterator[None]:
         yield
     except (WhenceError, MemoryError):
         raise
-    except BaseException as error:
-        # Each library built with pyo3 has a class of its own for panics, and none can be imported.
-        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+    except BaseException as error:  # a panic of its Rust code is none of Exception
+        if not is_failure(error):
             raise
         why = (str(error).splitlines() or [""])[0]
         raise BadEncoding(
