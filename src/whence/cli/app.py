@@ -1,7 +1,6 @@
 """`whence app`: serve the page on this machine, and open it."""
 
 import os
-import secrets
 import socket
 import sys
 import threading
@@ -52,9 +51,7 @@ Data = Annotated[
 ]
 Host = Annotated[
     str,
-    typer.Option(
-        help="Listen at this address. Any but this machine's own asks for a token, which is printed."
-    ),
+    typer.Option(help="Listen at this address; by default other machines cannot reach the app."),
 ]
 AllowLoad = Annotated[
     bool, typer.Option("--allow-load", help="Let the page load models that are not on the list.")
@@ -92,6 +89,7 @@ def app(
 ) -> None:
     """See it: explanations, flows, trust and comparisons on a page in the browser, served from this machine.
 
+    It prints an address with a token in it: whoever opens it there, or sends the token, is answered, and nobody else.
     It ends with Ctrl-C. Nothing leaves this machine, and nothing is kept.
 
     Examples:
@@ -107,7 +105,8 @@ def app(
     with _listen(host, port) as listening:
         with importing():
             from whence.web.routes.page import built
-            from whence.web.settings import LOOPBACK, Settings
+            from whence.web.settings import Settings
+            from whence.web.tokens import choose_token
 
             built()
             _check_names([*(model or []), *(compare or ())])
@@ -120,7 +119,7 @@ def app(
                 runs=runs,
                 host=host,
                 port=listening.getsockname()[1],
-                token=None if host in LOOPBACK else secrets.token_urlsafe(24),
+                token=choose_token(),
                 allow_load=allow_load,
                 device=device,
                 dtype=dtype,
@@ -213,6 +212,7 @@ def _serve(settings: "Settings", listening: socket.socket, place: str, open: boo
         import uvicorn
 
         from whence.web.app import create_app
+        from whence.web.settings import LOOPBACK
 
         application = create_app(settings, failed)
     server = uvicorn.Server(
@@ -230,7 +230,7 @@ def _serve(settings: "Settings", listening: socket.socket, place: str, open: boo
     )
     address = _address(settings, place)
     print(f"whence is at {address}")
-    if settings.token:
+    if settings.host not in LOOPBACK:
         print(
             "Other machines can reach it with this address. What goes over the network is not encrypted."
         )
@@ -255,5 +255,4 @@ def _address(settings: "Settings", place: str) -> str:
     if host in ("0.0.0.0", "::"):
         host = socket.gethostname()
     name = f"[{host}]" if ":" in host else host
-    token = f"?token={settings.token}" if settings.token else ""
-    return f"http://{name}:{settings.port}/{token}{place}"
+    return f"http://{name}:{settings.port}/?token={settings.token}{place}"

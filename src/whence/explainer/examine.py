@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from whence.core.errors import WhenceError
+from whence.core.failure import is_failure
 from whence.explainer.aims.pairing import why_pairs
 from whence.explainer.work import unnamed
 from whence.methods import method as registry
@@ -31,7 +32,9 @@ def examined(explainer: "Explainer", text: Any) -> dict[str, Any]:
             why_not = None
         except WhenceError as error:
             why_not = str(unnamed(error))
-        except Exception as error:  # a report of what fails must not fail itself
+        except BaseException as error:  # a report of what fails must not fail itself
+            if not is_failure(error):
+                raise
             why_not = f"{type(error).__name__}: {error}".splitlines()[0]
         tried.append({"method": name, "works": why_not is None, "why_not": why_not})
     return {"facts": _facts(loaded), "methods": tried}

@@ -53,14 +53,21 @@ HINT: Mapping[str, str] = {
     "bad-request": "Reload the page; a script must keep to /api/openapi.json.",
     "busy": "Wait a little, or cancel the job that is running.",
 }
+_LONGEST = 4000  # characters of a message
 _INTERNAL = "Please report it, with what the terminal says."
 
 
 def fault(error: BaseException) -> dict[str, str]:
     """Say what went wrong, in the one shape."""
+    if isinstance(error, MemoryError) and not isinstance(error, WhenceError):
+        error = known.OutOfMemory(
+            "The server's memory was not enough for this. Give less at a time."
+        )
     if isinstance(error, WhenceError):
         hint = HINT.get(error.code, _INTERNAL)
-        return {"code": error.code, "message": str(error), "hint": hint, "see": error.page}
+        message = str(error)  # may name all columns of a file
+        message = message if len(message) <= _LONGEST else f"{message[:_LONGEST]} ..."
+        return {"code": error.code, "message": message, "hint": hint, "see": error.page}
     said = " ".join(f"{type(error).__name__}: {error}".split())[:300]
     return {
         "code": "internal-error",

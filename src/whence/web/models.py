@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from whence.core.errors import NotAllowed, UnknownModel, did_you_mean
+from whence.core.failure import as_exception
 from whence.web import found, question
 from whence.web.errors import fault
 from whence.web.inputs import Inputs
@@ -53,7 +54,10 @@ class Model:
             self.state, self._error = "loading", None
             try:
                 self._explainer = self._load()
-            except Exception as error:  # whatever it is, those who wait for the model hear of it
+            except (
+                BaseException
+            ) as failed:  # whatever it is, those who wait for the model hear of it
+                error = as_exception(failed)
                 self._error, self.state = fault(error), "failed"
                 self._failed(self, error)
                 raise

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 Columns = dict[str, str | None]  # text, pair, label
 
 _UNPACKED = 8  # times the size that may be brought in
+_STEP = 2**20  # bytes that are unpacked at once
 
 
 def plain_name(name: str) -> str:
@@ -54,7 +55,7 @@ class DataSets:
         self._found: dict[str, _Held] = {}
         self._brought: list[str] = []
         for path in settings.data:
-            anew = partial(read, path)
+            anew = partial(read, path, most=settings.rows)
             self._add(_Held(anew(), anew))
 
     def get(self, name: str) -> "Read":
@@ -71,7 +72,7 @@ class DataSets:
 
         name = plain_name(name)
         _check_unpacked(name, raw, self._settings.upload * _UNPACKED)
-        anew = partial(read_bytes, name, raw)
+        anew = partial(read_bytes, name, raw, most=self._settings.rows)
         found = anew(**(columns or {}))
         with self._lock:
             key = self._add(_Held(found, anew))
@@ -119,24 +120,28 @@ def _check_unpacked(name: str, raw: bytes, limit: int) -> None:
     from whence.data.sets.rows import ending_of, is_packed
 
     ending = ending_of(name)
-    plain = _gunzipped(name, raw, limit) if is_packed(name) else raw
+    plain = _gunzipped(name, raw, limit, keep=ending == ".parquet") if is_packed(name) else raw
     if plain is None or (ending == ".parquet" and holds_more(name, plain, limit)):
         raise TooLarge(f"{name} holds more than {limit:,} bytes when it is unpacked.")
 
 
-def _gunzipped(name: str, raw: bytes, limit: int) -> bytes | None:
-    """Unpack all members of a gzip file, unless they hold more bytes than that."""
+def _gunzipped(name: str, raw: bytes, limit: int, keep: bool) -> bytes | None:
+    """Unpack all members of a gzip file, unless they hold more bytes than that; `keep` what they hold, or nothing."""
     rest, parts, size = raw, [], 0
     while rest:
         unpacking = zlib.decompressobj(wbits=31)
-        try:
-            parts.append(unpacking.decompress(rest, limit - size + 1))
-        except zlib.error as error:
-            raise BadExamples(
-                f"{name} is not a whole gzip file ({error}). Compress it again."
-            ) from None
-        size += len(parts[-1])
-        if size > limit:
-            return None
+        while rest and not unpacking.eof:
+            try:
+                part = unpacking.decompress(rest, _STEP)
+            except zlib.error as error:
+                raise BadExamples(
+                    f"{name} is not a whole gzip file ({error}). Compress it again."
+                ) from None
+            size += len(part)
+            if size > limit:
+                return None
+            if keep:
+                parts.append(part)
+            rest = unpacking.unconsumed_tail
         rest = unpacking.unused_data
     return b"".join(parts)

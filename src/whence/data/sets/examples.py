@@ -88,18 +88,24 @@ def examples(
 
 
 def read(
-    given: Any, *, text: str | None = None, pair: str | None = None, label: str | None = None
+    given: Any,
+    *,
+    text: str | None = None,
+    pair: str | None = None,
+    label: str | None = None,
+    most: int | None = None,
 ) -> Read:
     """Read a file, a Hugging Face data set by its name, or a list, and say which columns were taken.
 
     As `examples`, and: the usual names of a label are known too, and of a passage and its question the passage is
     the first text. All rows have the same columns; a row without the label is an example without a label. A `pair`
-    or `label` of "" says that there is none, whatever the columns are called.
+    or `label` of "" says that there is none, whatever the columns are called. More rows of a file than `most` are
+    an error.
     """
     if isinstance(given, Read):
         return given
     if isinstance(given, str | Path):
-        return _stored(given, text, pair, label)
+        return _stored(given, text, pair, label, most)
     if isinstance(given, list | tuple) and given and all(isinstance(e, Mapping) for e in given):
         numbered = [(f"Example {number}", row) for number, row in enumerate(given)]
         return _read("the examples", numbered, text, pair, label)
@@ -113,14 +119,17 @@ def read_bytes(
     text: str | None = None,
     pair: str | None = None,
     label: str | None = None,
+    most: int | None = None,
 ) -> Read:
-    """Read the bytes of a file whose name says what it is, as `read` reads one."""
-    return _read(name, parsed(name, raw), text, pair, label)
+    """Read the bytes of a file whose name says what it is, as `read` reads one, and at most so many rows."""
+    return _read(name, parsed(name, raw, most), text, pair, label)
 
 
-def _stored(given: str | Path, text: str | None, pair: str | None, label: str | None) -> Read:
+def _stored(
+    given: str | Path, text: str | None, pair: str | None, label: str | None, most: int | None
+) -> Read:
     if (annotated := eraser.table(given, pair)) is not None:
-        found = whole(annotated.name, annotated.rows())
+        found = whole(annotated.name, annotated.rows(), most)
         return _read(annotated.name, found, text, pair, label, annotated.guessed)
     if (folder := _folder(given)) is not None and album.holds_pictures(folder):
         return Read(
@@ -129,7 +138,7 @@ def _stored(given: str | Path, text: str | None, pair: str | None, label: str | 
     if hub.is_name(str(given)):
         name, found, split_guessed = hub.rows(str(given))
         return _read(name, found, text, pair, label, ("split",) if split_guessed else ())
-    return _read(address.file_name(given), rows(given), text, pair, label)
+    return _read(address.file_name(given), rows(given, most), text, pair, label)
 
 
 def _folder(given: str | Path) -> address.Folder | None:

@@ -14,6 +14,7 @@ from typing import IO, Any
 
 from whence.core.errors import BadExamples
 from whence.data.sets import address, parquet
+from whence.data.sets.limit import limited
 from whence.data.sets.stream import (
     ROW,
     Records,
@@ -75,24 +76,32 @@ def table(given: str | Path) -> Table:
     return Table(name, ending.removeprefix("."), stream, count)
 
 
-def rows(path: str | Path) -> list[Row]:
-    """Read a file whose ending says what it is."""
+def rows(path: str | Path, most: int | None = None) -> list[Row]:
+    """Read a file whose ending says what it is; `most` as in `whole`."""
     found = table(path)
-    return whole(found.name, found.rows())
+    return whole(found.name, found.rows(), most)
 
 
-def parsed(name: str, raw: bytes) -> list[Row]:
-    """Read the bytes of a file of that name."""
-    return whole(name, stream_of(name, BytesIO(raw)))
+def parsed(name: str, raw: bytes, most: int | None = None) -> list[Row]:
+    """Read the bytes of a file of that name; `most` as in `whole`."""
+    return whole(name, stream_of(name, BytesIO(raw)), most)
 
 
-def whole(name: str, stream: Iterable[Row | Unreadable]) -> list[Row]:
-    """Take all rows; the first that cannot be read is an error."""
-    found = []
-    for one in stream:
-        if isinstance(one, Unreadable):
-            raise one.error()
-        found.append(one)
+def whole(name: str, stream: Iterable[Row | Unreadable], most: int | None = None) -> list[Row]:
+    """Take all rows; the first that cannot be read is an error, and so are more than `most` rows."""
+    found: list[Row] = []
+    try:
+        for one in stream if most is None else limited(name, stream, most):
+            if isinstance(one, Unreadable):
+                raise one.error()
+            found.append(one)
+    except MemoryError:
+        count = len(found)
+        found.clear()
+        raise BadExamples(
+            f"{name} does not fit into memory: there is room for {count:,} of its rows. Give a part of it; "
+            "`whence run` reads files of any size, row by row."
+        ) from None
     if not found:
         raise BadExamples(f"{name} has no rows. Give a file with at least one text.")
     return found
