@@ -203,6 +203,21 @@ describe("the results page", () => {
     expect(frame.getAttribute("src")).toBe("/api/results/a%20b/page");
   });
 
+  it("opens the first result where none is chosen", async () => {
+    const [one, two] = ["a", "b"].map((id) => ({
+      id,
+      kind: "trust",
+      name: `${id}.json`,
+      model: "m",
+      summary: id,
+      changed: null,
+    }));
+    const results = [one, two].filter((each) => each !== undefined);
+    show(<ResultsPage />, { results: () => Promise.resolve({ results, problems: [] }) });
+    expect((await screen.findByTitle("Trust card: a.json")).getAttribute("src")).toBe("/api/results/a/page");
+    expect(screen.queryByText("Choose a result")).toBeNull();
+  });
+
   it("says so where the link's result is gone, or the server refuses", async () => {
     const stored = { id: "a", kind: "trust", name: "a.json", model: "m", summary: "", changed: null };
     show(
