@@ -8,6 +8,7 @@ import { RowWalk } from "../src/data/RowWalk";
 import { HelpPage } from "../src/help/HelpPage";
 import { ResultsPage } from "../src/results/ResultsPage";
 import { ModelChoice } from "../src/shell/ModelChoice";
+import { type Server, SourceError } from "../src/source/source";
 import { KEYS } from "../src/state/keys";
 import { REFUSED, SESSION, show } from "./page";
 
@@ -144,6 +145,56 @@ describe("the data set page", () => {
     fireEvent.change(field, { target: { files: [new File(["text"], "reviews.tsv")] } });
     expect(await screen.findByRole("heading", { name: "reviews.tsv" })).toBeTruthy();
     expect(state().data).toBe("d");
+  });
+});
+
+describe("a file whose columns nobody can tell", () => {
+  const table = { columns: ["id", "body", "stars"], rows: [["7", "a fine film", "positive"]] };
+  const fault = {
+    code: "bad-examples",
+    message: "four.csv has no column of texts.",
+    hint: "Choose.",
+    see: "",
+    table,
+  };
+
+  it("is brought, its columns are chosen with a click each, and it is read by them", async () => {
+    const upload = vi
+      .fn<Server["upload"]>()
+      .mockRejectedValueOnce(new SourceError(fault))
+      .mockResolvedValueOnce(SET);
+    const { state } = show(<DataPage />, { upload, predict: () => Promise.resolve(PREDICTED) });
+    const file = new File(["x"], "four.csv");
+    fireEvent.change(screen.getByLabelText("Bring a file"), { target: { files: [file] } });
+    expect(await screen.findByText("Which column of four.csv is the text?")).toBeTruthy();
+    expect(screen.getByText("a fine film")).toBeTruthy();
+    const read = screen.getByRole<HTMLButtonElement>("button", { name: "Read the file" });
+    expect(read.disabled).toBe(true);
+    const column = (name: string) => within(screen.getByRole("group", { name: `${name} is` }));
+    fireEvent.click(column("id").getByText("Text"));
+    fireEvent.click(column("body").getByText("Text")); // one column is the text, and no longer the other
+    expect(column("id").getByText("Text").getAttribute("aria-pressed")).toBe("false");
+    fireEvent.click(column("stars").getByText("Label"));
+    fireEvent.click(read);
+    await vi.waitFor(() => expect(state().data).toBe(SET.id));
+    expect(upload).toHaveBeenLastCalledWith(file, expect.anything(), {
+      text: "body",
+      pair: "",
+      label: "stars",
+    });
+  });
+
+  it("was given at the start: the choice stands in its place, and nothing is predicted before", async () => {
+    const set = { ...SET, id: "four", rows: 0, problem: fault };
+    const columns = vi.fn<Server["columns"]>().mockResolvedValue({ ...SET, id: "four" });
+    const predict = vi.fn<Server["predict"]>().mockResolvedValue(PREDICTED);
+    show(<DataPage />, { columns, predict }, {}, { ...SESSION, data: [set] });
+    expect(screen.getByText("columns to be chosen")).toBeTruthy();
+    expect(predict).not.toHaveBeenCalled();
+    fireEvent.click(within(screen.getByRole("group", { name: "body is" })).getByText("Text"));
+    fireEvent.click(screen.getByRole("button", { name: "Read the file" }));
+    await vi.waitFor(() => expect(predict).toHaveBeenCalled());
+    expect(columns).toHaveBeenCalledWith("four", { text: "body", pair: "", label: null }, expect.anything());
   });
 });
 
