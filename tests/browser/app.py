@@ -249,7 +249,7 @@ def edges(page) -> int:
     """Return how many edges that line says are shown."""
     settle(page)
     said = status(page).inner_text()
-    return int(re.sub(r"\D", "", re.search(r"shown (\S+) edge", said)[1]))
+    return int(re.sub(r"\D", "", re.search(r"shown ([\d\s]+) edge", said)[1]))
 
 
 def exported(page, picture: str, kind: str) -> bytes:

@@ -11,6 +11,7 @@ from starlette.exceptions import HTTPException
 
 from whence.core import errors as known
 from whence.core.errors import WhenceError
+from whence.web.schema.base import TEXT
 
 log = logging.getLogger("whence.web")
 
@@ -104,8 +105,27 @@ async def _whence(request: Request, error: Exception) -> JSONResponse:
 
 async def _invalid(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
+    for one in error.errors():
+        if one["type"] == "string_too_long" and one["ctx"]["max_length"] == TEXT:
+            return failure(_too_long(one))
     said = "; ".join(_where(one) for one in error.errors()[:3])
     return failure(known.BadRequest(f"{said}."), 422)
+
+
+_TEXTS = {
+    "text": "The text",
+    "pair": "The second text",
+    "answer": "The answer",
+    "rather": "The other answer",
+}
+
+
+def _too_long(one: Any) -> WhenceError:
+    """Return what is said of a text beyond the limit: its length, the limit, and what to do."""
+    name = _TEXTS.get(str(one["loc"][-1]), str(one["loc"][-1]))
+    return known.TooLarge(
+        f"{name} has {len(one['input']):,} characters, and the app takes {TEXT:,}: give a part of it."
+    )
 
 
 def _where(one: Any) -> str:

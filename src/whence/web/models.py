@@ -1,19 +1,20 @@
 """The models that can be asked: those on the list, each loaded when it is first needed, in its own thread."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from whence.core.errors import NotAllowed, UnknownModel, did_you_mean
 from whence.core.failure import as_exception
+from whence.models.catalogue import SAMPLES
 from whence.web import found, question
 from whence.web.errors import fault
 from whence.web.inputs import Inputs
 from whence.web.jobs import Worker
 from whence.web.pictures import Pictures
 from whence.web.schema.base import Input
-from whence.web.settings import Settings
+from whence.web.settings import PAIRS, Settings
 
 if TYPE_CHECKING:
     from whence.explainer import Explainer
@@ -102,9 +103,11 @@ class Model:
             "pairs": False,
             "takes_pairs": None,
         }
+        begun = _begun(self.given, self._facts)
         return {
             **unknown,
             **self._facts,
+            **begun,
             "id": self.id,
             "state": self.state,
             "name": self.given,
@@ -120,6 +123,17 @@ class Model:
             explainer = load(self.given, device=settings.device, dtype=settings.dtype)
         self._facts = offers(explainer)
         return explainer
+
+
+def _begun(given: str, facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the texts that a model opens with, and the method, where those of all models say nothing to it."""
+    own = SAMPLES.get(given)
+    if own is not None:
+        samples = [{"text": own.text, "pair": None}]
+        return {"samples": samples, **({"method": own.method} if own.method else {})}
+    if facts.get("reads_pairs") or (facts.get("pairs") and facts.get("task") != "answer"):
+        return {"samples": [{"text": text, "pair": pair} for text, pair in PAIRS]}
+    return {}
 
 
 class Models:

@@ -28,6 +28,11 @@ OTHERS: tuple[tuple[str, str, str | None], ...] = (
     ("next", "The dog was sad. The cat was happy. The dog wanted to", None),
     ("sequence", "translate English to German: The house is wonderful.", None),
 )
+# For classifiers of pairs: a premise and a hypothesis, or two texts that may say the same.
+PAIRS = (
+    ("A man plays the guitar on a stage.", "Somebody is making music."),
+    ("A man plays the guitar on a stage.", "The stage is empty."),
+)
 
 
 @dataclass(frozen=True)

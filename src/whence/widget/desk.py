@@ -271,6 +271,7 @@ class Desk:
             "id": name,
             "state": "ready",
             "name": name,
+            "samples": [],  # the session has the input that the widget was opened with
             **offers(self._explainers[name]),
             "error": None,
         }

@@ -1631,6 +1631,16 @@ export interface components {
             /** Pairs */
             pairs: boolean;
             /**
+             * Reads Pairs
+             * @default false
+             */
+            reads_pairs: boolean;
+            /**
+             * Samples
+             * @default []
+             */
+            samples: components["schemas"]["SampleText"][];
+            /**
              * State
              * @enum {string}
              */

@@ -1,6 +1,7 @@
 /** Two models over a data set: chosen, run as a job, and shown. */
 
 import type { Comparison } from "../api/types";
+import { unreadSet } from "../data/columns";
 import { jobKey } from "../data/jobs";
 import { Limit, limitOf } from "../data/Limit";
 import { MOST_TAKEN, USUALLY_TAKEN } from "../data/limits";
@@ -25,7 +26,7 @@ interface Props {
 export function OverData({ models, names }: Props) {
   const page = useServer();
   const { state, update } = page;
-  const { sets } = useDataSets(page);
+  const sets = useDataSets(page).sets.filter((each) => unreadSet(each) === null); // columns are chosen on the data page
   const set = sets.find(({ id }) => id === state.data) ?? sets[0];
   if (!set) {
     return (

@@ -2,6 +2,7 @@
 
 import type { Explanations, Input } from "../api/types";
 import type { ShownFlow } from "../flow/shown";
+import { unitInWords } from "../flow/unit";
 import { type Facts, caption } from "../render/caption";
 import { SPECIALS, STATISTICS } from "../state/choices";
 import type { ViewState } from "../state/state";
@@ -60,7 +61,7 @@ function flowCaption(
   shown: ShownFlow,
   ground: Ground,
 ): string {
-  const { flow, covered, coverage } = shown;
+  const { flow, covered, coverage, capped } = shown;
   const classic = flow.influence;
   return caption({
     ...base,
@@ -72,8 +73,8 @@ function flowCaption(
       `special tokens ${SPECIALS[state.specials]}`,
     ].join(", "),
     filters: filtersOf(state, ground),
-    coverage,
-    hidden: flow.whole > 0 ? Math.max(0, 1 - (covered * flow.total) / flow.whole) : null,
+    coverage: capped ? covered : coverage,
+    unit: unitInWords(shown),
   });
 }
 

@@ -29,8 +29,13 @@ export function http(base = "", wait: (milliseconds: number) => Promise<void> = 
       }
     }
   };
-  const put = <T>(path: string, file: File, asking?: Asking): Promise<T> =>
-    line.json<T>(`${path}?name=${encodeURIComponent(file.name)}`, { method: "PUT", body: file }, asking);
+  const put = <T>(path: string, file: File, asking?: Asking, more: object = {}): Promise<T> => {
+    const given = Object.entries(more).filter(
+      (each): each is [string, string] => typeof each[1] === "string",
+    );
+    const query = new URLSearchParams([["name", file.name], ...given]);
+    return line.json<T>(`${path}?${query}`, { method: "PUT", body: file }, asking);
+  };
   return {
     kind: "server",
     watch: line.watch,
@@ -58,7 +63,7 @@ export function http(base = "", wait: (milliseconds: number) => Promise<void> = 
     leaning: (data, asked, asking) => job(`words/${encodeURIComponent(data)}`, asked, asking),
     habits: (data, asked, asking) => job(`habits/${encodeURIComponent(data)}`, asked, asking),
     bring: (file, asking) => put("/api/pictures", file, asking),
-    upload: (file, asking) => put("/api/data", file, asking),
+    upload: (file, asking, columns) => put("/api/data", file, asking, columns),
     columns: (data, asked, asking) => post(`/api/data/${encodeURIComponent(data)}/columns`, asked, asking),
     results: (asking) => line.json("/api/results", {}, asking),
     addResult: (file, asking) => put("/api/results", file, asking),
