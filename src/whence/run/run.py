@@ -67,7 +67,8 @@ def _worked(
     store.begin(plan, identity, data.facts())
     watch.start(plan, told(data), identity, workers.size)
     cost = estimated(plan, data, workers, store)
-    store.journal("start", {**_session(manner, workers), "rows": cost.rows, "examples": cost.own})
+    counts = {"rows": cost.rows, "examples": cost.own, "of": data.count()}
+    store.journal("start", {**_session(manner, workers), **counts})
     watch.estimate(cost)
     work = _Work(plan, data, store, identity, retry_failed, watch)
     try:
