@@ -11,6 +11,7 @@ from starlette.exceptions import HTTPException
 
 from whence.core import errors as known
 from whence.core.errors import WhenceError
+from whence.data.sets.columns import UnknownColumns
 
 log = logging.getLogger("whence.web")
 
@@ -56,11 +57,12 @@ HINT: Mapping[str, str] = {
 _INTERNAL = "Please report it, with what the terminal says."
 
 
-def fault(error: BaseException) -> dict[str, str]:
+def fault(error: BaseException) -> dict[str, Any]:
     """Say what went wrong, in the one shape."""
     if isinstance(error, WhenceError):
         hint = HINT.get(error.code, _INTERNAL)
-        return {"code": error.code, "message": str(error), "hint": hint, "see": error.page}
+        told = {"code": error.code, "message": str(error), "hint": hint, "see": error.page}
+        return {**told, **_table(error)}
     said = " ".join(f"{type(error).__name__}: {error}".split())[:300]
     return {
         "code": "internal-error",
@@ -68,6 +70,13 @@ def fault(error: BaseException) -> dict[str, str]:
         "hint": _INTERNAL,
         "see": "docs/errors/README.md",
     }
+
+
+def _table(error: WhenceError) -> dict[str, Any]:
+    """Return the columns and first rows of a table whose columns have to be chosen."""
+    if not isinstance(error, UnknownColumns):
+        return {}
+    return {"table": {"columns": list(error.columns), "rows": [list(row) for row in error.first]}}
 
 
 def status(error: BaseException) -> int:

@@ -9,7 +9,15 @@ from whence.core.errors import BadExamples, BadParameter
 from whence.core.seed import generator
 from whence.data.sets import address, album, eraser, hub, pictures
 from whence.data.sets.bare_pairs import HOW, refuse_labels
-from whence.data.sets.columns import PASSAGE_FIRST, TWO, known, label_column, label_of, text_columns
+from whence.data.sets.columns import (
+    PASSAGE_FIRST,
+    TWO,
+    UnknownColumns,
+    known,
+    label_column,
+    label_of,
+    text_columns,
+)
 from whence.data.sets.example import Example
 from whence.data.sets.frames import NAME, frame_rows, is_frame
 from whence.data.sets.rationale import Span, marked
@@ -188,7 +196,10 @@ def _read(
     guessed: tuple[str, ...] = (),
     two: Sequence[tuple[str, str]] = PASSAGE_FIRST,
 ) -> Read:
-    columns = settled(name, found, text, pair, label, two)
+    try:
+        columns = settled(name, found, text, pair, label, two)
+    except UnknownColumns as error:
+        raise error.with_rows(row for _, row in found) from None
     return Read(
         [columns.example(where, row) for where, row in found],
         name,
