@@ -145,6 +145,7 @@ def evaluate(
         examples = examples if sample is None else examples.draw(sample, seed)
         asked = requests(methods, own, explainer.fillers, from_text=True)
         ways = possible(explainer.fillers) if remove == "all" else [remove]
+        console.print(str(examples), style="dim", highlight=False, markup=False, soft_wrap=True)
         tables = [
             run(
                 explainer,

@@ -66,6 +66,7 @@ def recommend(
             )
         asked = requests(methods, given, explainer.fillers, from_text=True)
         limit: dict[str, Any] = {} if budget is None else {"budget": budget}
+        console.print(str(examples), style="dim", highlight=False, markup=False, soft_wrap=True)
         answer = run(
             explainer,
             examples,

@@ -65,7 +65,12 @@ class Read:
             parts.append("no labels")
         options = [f"--{one}" if one != "split" else "NAME:SPLIT" for one in self.guessed]
         told = f" (guessed: {', '.join(self.guessed)}; {', '.join(options)} say otherwise)"
-        return f"{', '.join([self.name, *parts])}{told if self.guessed else ''}."
+        drawn = (
+            ""
+            if self.rows is None
+            else f"; {len(self):,} of {self.rows:,} rows drawn with seed {self.seed}"
+        )
+        return f"{', '.join([self.name, *parts])}{told if self.guessed else ''}{drawn}."
 
     def refuse_labels(self, labels: Sequence[str]) -> None:
         """Refuse pairs that were given without names where the second ones are the model's labels."""
