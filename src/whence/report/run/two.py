@@ -165,7 +165,14 @@ def _predictions(payload: Payload) -> Iterator[Block]:
         )
         yield Line(f"{counted(found['changed'], 'prediction')} changed.{shown}")
         rows = [
-            tuple(one_line(one[name] or "-") for name in ("id", "a", "b", "label", "text"))
+            tuple(
+                one_line(part or "-")
+                for part in (
+                    *(one["id"], one["a"], one["b"]),
+                    one.get("gold") or one["label"],
+                    one["text"],
+                )
+            )
             for one in found["first"]
         ]
         yield Table(("example", "first run", "second run", "label", "text"), rows)

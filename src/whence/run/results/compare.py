@@ -206,7 +206,8 @@ def _predictions(pairs: Pairs) -> dict[str, Any]:
                 "id": names.ids[pairs.numbers[0][place]],
                 "a": a[place],
                 "b": b[place],
-                "label": names.labels[pairs.numbers[0][place]],
+                "label": (label := names.labels[pairs.numbers[0][place]]),
+                "gold": names.gold.get(label or ""),
                 "text": texts.get(row, ""),
             }
             for row, place in first
@@ -215,8 +216,7 @@ def _predictions(pairs: Pairs) -> dict[str, Any]:
 
 
 def _accuracy(pairs: Pairs, side: int) -> dict[str, Any] | None:
-    labels = tuple(pairs.runs[side].manifest["model"].get("labels") or ())
-    right = correct(pairs.noted[side], labels)
+    right = correct(pairs.noted[side])
     return None if right is None else share_of(right[pairs.numbers[side]])
 
 
