@@ -44,6 +44,9 @@ def payload(
             "different": len(set(digests)),
             "cut": len(notes.cut),
             "why_not": notes.refused.listed(),
+            "warnings": [
+                {"message": message, "count": len(of)} for message, of in notes.warned.items()
+            ],
         },
         "methods": [
             {

@@ -6,6 +6,7 @@ is missing of them goes to the workers as tasks, and what comes back is written 
 """
 
 import os
+import warnings
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any
 from whence.core.errors import BadPlan, CannotWrite, NoHead
 from whence.data.sets.labels import label_names
 from whence.data.sets.source import Bad, Source, source
+from whence.explainer.intake import InputWarning
 from whence.run.backends import Backend
 from whence.run.backends import backend as chosen_backend
 from whence.run.choice import chosen, elsewhere
@@ -71,7 +73,11 @@ def _worked(
     """Explain and test everything that is missing."""
     identity = workers.identity
     check_fits(identity, data)
-    store.begin(plan, identity, {**data.facts(), "labels": _labels(data, identity)})
+    warning = _warning(data, identity)
+    if warning is not None:
+        warnings.warn(warning, InputWarning, stacklevel=2)
+    known = {"labels": _labels(data, identity), "warning": warning}
+    store.begin(plan, identity, {**data.facts(), **known})
     watch.start(plan, told(data), identity, workers.size)
     cost = estimated(plan, data, workers, store)
     counts = {"rows": cost.rows, "examples": cost.own, "of": data.count()}
@@ -133,6 +139,14 @@ def check_folder(out: str | Path) -> None:
         raise CannotWrite(
             f"Cannot write to {str(out)!r}: no permission. Give a folder that you may write to: --out DIR."
         )
+
+
+def _warning(data: Source, identity: Identity) -> str | None:
+    """Return what must be known of all inputs: single texts for a model of pairs, or pairs for one of texts."""
+    facts = data.facts()
+    if facts["pictures"]:
+        return None
+    return identity.warnings.get("two-texts" if "pair" in facts["columns"] else "one-text")
 
 
 def _labels(data: Source, identity: Identity) -> dict[str, Any] | None:

@@ -72,6 +72,8 @@ def _overall(payload: Payload) -> Iterator[Block]:
         yield Line(one_line(payload["advice"]), "strong")
     yield Line(progress(payload), "" if payload["state"] == "complete" else "warning")
     yield from (Line(one_line(line), "warning") for line in payload["damage"])
+    if payload["data"].get("warning"):
+        yield Line(one_line(payload["data"]["warning"]), "warning")
     yield Facts([(name, text) for name, text in _facts(payload) if text])
 
 

@@ -177,7 +177,7 @@ def notes(payload: Mapping[str, Any]) -> list[str]:
 
 def notes_of_size(payload: Mapping[str, Any]) -> list[str]:
     """Say what concerns every figure: that there are too few examples, or that some are copies or not whole."""
-    return [*power(payload), *_copies(payload), *_cut(payload)]
+    return [*power(payload), *_copies(payload), *_cut(payload), *_warned(payload)]
 
 
 def _copies(payload: Mapping[str, Any]) -> list[str]:
@@ -189,6 +189,13 @@ def _copies(payload: Mapping[str, Any]) -> list[str]:
         f"Only {different} of the {given} examples {'is' if different == 1 else 'are'} different; intervals and "
         "tests take each for an observation of its own, so they promise too much."
     ]
+
+
+def _warned(payload: Mapping[str, Any]) -> list[str]:
+    """Say what must be known of the inputs, such as that they are no pairs."""
+    of = payload["examples"]["explained"]
+    found = payload["examples"].get("warnings", ())
+    return [f"{row['count']} of {of} examples: {visible(row['message'])}" for row in found]
 
 
 def _cut(payload: Mapping[str, Any]) -> list[str]:
