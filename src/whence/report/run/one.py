@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from whence.report.audit.wording import answer, one_line
+from whence.report.data import rows_told
 from whence.report.run.blocks import (
     Audited,
     Block,
@@ -109,6 +110,9 @@ def _data(payload: Payload) -> str:
     )
     guessed = f" ({listed(data['guessed'])} guessed)" if data.get("guessed") else ""
     said = f"{one_line(data['name'])}, {counted(payload['examples'], 'example')}"
+    taken = (payload["evaluation"] or {}).get("data")
+    if taken and taken["drawn"] is not None:
+        said += f", {rows_told(taken)}"
     return said + (f"; {columns}{guessed}" if columns else "")
 
 

@@ -7,6 +7,7 @@ from math import floor, log10
 from statistics import mode
 from typing import Any
 
+from whence.report.data import data_told
 from whence.report.figures import TOO_FEW, digits_of, interval
 from whence.report.table.power import power
 from whence.report.text import visible
@@ -228,6 +229,12 @@ def headline(payload: Mapping[str, Any]) -> str:
         f"{examples['given']} examples, {removed}{setting['rankings']} random explanations each, "
         f"seed {setting['seed']}"
     )
+
+
+def data_line(payload: Mapping[str, Any]) -> list[str]:
+    """Name the data set, and what was drawn from how many rows; of what an earlier whence wrote, nothing is known."""
+    told = data_told(payload.get("data"))
+    return [f"{told}."] if told else []
 
 
 def effort(payload: Mapping[str, Any]) -> list[str]:

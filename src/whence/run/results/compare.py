@@ -17,6 +17,7 @@ from whence.evaluation.measures import Measure
 from whence.report.shown import VERSION
 from whence.run.results.alike import agreements
 from whence.run.results.differences import differences
+from whence.run.results.evaluated import data_of
 from whence.run.results.figures import correct, share_of
 from whence.run.results.gathered import Reader
 from whence.run.results.noted import Noted, noted
@@ -113,6 +114,7 @@ def _side(run: "Run", found: Noted) -> dict[str, Any]:
         **about(run, found),
         "model": dict(run.manifest["model"]),
         "data": run.manifest["data"]["name"],
+        "taken": data_of(run),
     }
 
 
