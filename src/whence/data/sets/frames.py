@@ -39,7 +39,7 @@ def frame_rows(given: Any) -> list[Row]:
     given = given.collect() if _is_lazy(given) else given
     names = frame_columns(given)
     refuse_repeated(NAME, names, "column")
-    found = [
+    found: list[Row] = [
         (f"Row {number} of the table, counted from 0", row)
         for number, row in enumerate(_rows(given, names))
     ]

@@ -208,8 +208,8 @@ def _predictions(pairs: Pairs) -> dict[str, Any]:
                 "id": names.ids[pairs.numbers[0][place]],
                 "a": a[place],
                 "b": b[place],
-                "label": (label := names.labels[pairs.numbers[0][place]]),
-                "gold": names.gold.get(label or ""),
+                "label": names.labels[pairs.numbers[0][place]],
+                "gold": names.gold_of(pairs.numbers[0][place]),
                 "text": texts.get(row, ""),
             }
             for row, place in first

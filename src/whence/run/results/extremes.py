@@ -63,14 +63,13 @@ def _some(noted: Noted, place: int) -> list[int]:
         for number, said in enumerate(noted.predicted)
         if said is not None and not np.isnan(noted.notes.forward[number, place])
     ]
-    names = noted.gold
     wrong = [
         number
         for number in explained
-        if (label := noted.labels[number]) in names and names[label] != noted.predicted[number]
+        if (gold := noted.gold_of(number)) is not None and gold != noted.predicted[number]
     ]
     firsts = {noted.predicted[number]: number for number in reversed(explained)}
-    return sorted(dict.fromkeys([*wrong[:1], *sorted(firsts.values())]))[:_CLASSES]
+    return sorted(list(dict.fromkeys([*wrong[:1], *sorted(firsts.values())]))[:_CLASSES])
 
 
 def _best(gains: Array) -> list[int]:
@@ -94,7 +93,7 @@ def _shown(
         "row": noted.rows[number],
         "id": noted.ids[number],
         "label": noted.labels[number],
-        "gold": noted.gold.get(noted.labels[number] or ""),
+        "gold": noted.gold_of(number),
         "says": [],
         "explained": run.explanation(noted.rows[number], method),
     }

@@ -41,11 +41,9 @@ def share_of(flags: Any) -> dict[str, Any] | None:
 
 def correct(noted: Noted) -> Any | None:
     """Return 1 for each example that was predicted rightly, 0 for others, NaN without a label; None without any."""
-    names = noted.gold
     right = [
-        np.nan if label not in names or said is None else float(said == names[label])
-        for label, said in zip(noted.labels, noted.predicted, strict=True)
-        if names
+        np.nan if said is None or (gold := noted.gold_of(number)) is None else float(said == gold)
+        for number, said in enumerate(noted.predicted)
     ]
     found = np.array(right, dtype=np.float64)
     return found if len(found) and not np.isnan(found).all() else None

@@ -55,6 +55,11 @@ class Noted:
     failures: list[dict[str, Any]] = field(default_factory=list)
     damage: dict[str, str] = field(default_factory=dict)
 
+    def gold_of(self, number: int) -> str | None:
+        """Return an example's true label as the model calls it; None where there is none, or nobody can tell."""
+        label = self.labels[number]
+        return None if label is None else self.gold.get(label)
+
     def number(self, row: int) -> int:
         """Return an example's number."""
         return self.rows.index(row)
