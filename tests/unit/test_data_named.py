@@ -86,8 +86,8 @@ def test_recommend_audit_compare_and_run_name_the_data_and_what_was_drawn(explai
     )
     both = whence.compare("reviews-base", "reviews", data, limit=6)
     for shown, said in (
-        (audit, "films.tsv, 6 of 9 examples, 6 drawn with seed 0"),
-        (both, "films.tsv, 6 of 9 inputs, 6 drawn with seed 0"),
+        (audit, "films.tsv, 6 of 9 examples, drawn with seed 0"),
+        (both, "films.tsv, 6 of 9 inputs, drawn with seed 0"),
         (run.report(), "films.tsv, 6 examples, 6 of 9 rows drawn with seed 0"),
         (run.report(run), "films.tsv, 6 examples, 6 of 9 rows drawn with seed 0"),
     ):

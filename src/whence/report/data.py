@@ -31,11 +31,13 @@ def rows_told(facts: Mapping[str, Any]) -> str:
     return f"{drawn:,}{of} rows drawn with seed {seed}"
 
 
-def drawn_told(setting: Mapping[str, Any], given: int) -> str:
+def drawn_told(setting: Mapping[str, Any], data: Mapping[str, Any]) -> str:
     """Say that examples were drawn, and by which seed, where a limit left some of those given out."""
     limit = setting.get("limit")
-    drawn = isinstance(limit, int) and limit < given
-    return f", {limit:,} drawn with seed {setting['seed']}" if drawn else ""
+    if not isinstance(limit, int) or limit >= data["given"]:
+        return ""
+    count = "" if limit == data["used"] else f"{limit:,} "  # some of them may be of no use
+    return f", {count}drawn with seed {setting['seed']}"
 
 
 def _line(text: Any) -> str:

@@ -153,7 +153,7 @@ def _data(data: Mapping[str, Any], setting: Mapping[str, Any]) -> str:
         f" ({', '.join(map(one_line, data['guessed']))} guessed)" if data.get("guessed") else ""
     )
     said = f"{one_line(data['name'])}, {data['used']:,} of {data['given']:,} examples"
-    said += drawn_told(setting, data["given"])
+    said += drawn_told(setting, data)
     return said + (f"; {columns}{guessed}" if columns else "")
 
 

@@ -91,7 +91,7 @@ def _data(data: Facts, setting: Facts) -> str:
         f" ({', '.join(map(one_line, data['guessed']))} guessed)" if data.get("guessed") else ""
     )
     said = f"{one_line(data['name'])}, {data['used']:,} of {data['given']:,} inputs"
-    said += f"{drawn_told(setting, data['given'])}, {data['tokens']:.0f} tokens each"
+    said += f"{drawn_told(setting, data)}, {data['tokens']:.0f} tokens each"
     said += f"; {columns}{guessed}" if columns else ""
     return said + (f"; {data['cut']:,} were too long and lost their end" if data["cut"] else "")
 
