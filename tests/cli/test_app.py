@@ -270,3 +270,24 @@ def test_a_page_that_was_not_built(run, monkeypatch, tmp_path):
     status, out, err = run("app", "--no-open", "--port", 0)
     assert (status, out) == (60, "")
     assert "npm run build" in err
+
+
+def test_unknown_columns_do_not_end_the_app_and_it_says_which_there_are(running, tmp_path):
+    data = tmp_path / "films.csv"
+    data.write_text("body,stars\na fine film,positive\na dull one,negative\n")
+    with running("--port", 0, "--model", "reviews", "--data", data) as (process, _, client):
+        (entry,) = client.get("/api/session").json()["data"]
+        assert entry["problem"]["table"]["columns"] == ["body", "stars"]
+        _, _, err = stopped(process)
+    assert err.startswith("whence: films.csv has no column of texts; it has body, stars.")
+    assert "--text COLUMN" in err and str(tmp_path) not in err
+    named = ("--text", "body", "--label", "stars")
+    with running("--port", 0, "--model", "reviews", "--data", data, *named) as (_, _, client):
+        (entry,) = client.get("/api/session").json()["data"]
+        assert (entry["text"], entry["label"], entry["problem"]) == ("body", "stars", None)
+
+
+def test_a_column_without_a_data_set_is_refused(run):
+    status, out, err = run("app", "--no-open", "--port", 0, "--text", "body")
+    assert (status, out) == (22, "")
+    assert "--text names a column of a data set. Give one: --data FILE." in err

@@ -13,6 +13,7 @@ import typer
 
 from whence.cli import asking
 from whence.cli.cold import importing
+from whence.cli.evaluate import LabelColumn, PairColumn, TextColumn
 from whence.core.errors import BadParameter, CannotServe, WhenceError
 
 if TYPE_CHECKING:
@@ -79,6 +80,9 @@ def app(
     port: Port = None,
     open: Open = None,
     data: Data = None,
+    text: TextColumn = None,
+    pair: PairColumn = None,
+    label: LabelColumn = None,
     host: Host = "127.0.0.1",
     allow_load: AllowLoad = False,
     results: Results = None,
@@ -96,7 +100,7 @@ def app(
 
         whence app
 
-        whence app --model path/to/model --data reviews.tsv
+        whence app --model path/to/model --data reviews.tsv --text body --label stars
 
         whence app --compare reviews-base reviews
 
@@ -110,11 +114,15 @@ def app(
 
             built()
             _check_names([*(model or []), *(compare or ())])
-            models, pair = _chosen(model, compare)
+            _check_columns(data, {"--text": text, "--pair": pair, "--label": label})
+            models, both = _chosen(model, compare)
             settings = Settings(
                 models=models,
-                compare=pair,
+                compare=both,
                 data=tuple(data or ()),
+                text=text,
+                pair=pair,
+                label=label,
                 results=tuple(results or ()),
                 runs=runs,
                 host=host,
@@ -136,6 +144,13 @@ def _check_names(names: list[str]) -> None:
             raise BadParameter(
                 f"{name!r} is an option and no model: --model takes one name, --compare takes two, BASE and TUNED."
             )
+
+
+def _check_columns(data: list[Path] | None, columns: dict[str, str | None]) -> None:
+    """Refuse the name of a column where there is no table that could have it."""
+    named = [option for option, column in columns.items() if column is not None]
+    if named and not data:
+        raise BadParameter(f"{named[0]} names a column of a data set. Give one: --data FILE.")
 
 
 def _chosen(
@@ -215,6 +230,8 @@ def _serve(settings: "Settings", listening: socket.socket, place: str, open: boo
         from whence.web.settings import LOOPBACK
 
         application = create_app(settings, failed)
+    for problem in application.state.desk.data.problems():
+        print(f"whence: {problem}", file=sys.stderr, flush=True)
     server = uvicorn.Server(
         uvicorn.Config(
             application,

@@ -45,10 +45,10 @@ def compare(
     """Compare two models of one tokenizer over a data set, such as a pre-trained model and a fine-tuned one.
 
     `base` and `tuned`: what `whence.load` takes, or an `Explainer`. `data`: a file, a Hugging Face data set by name,
-    or a list of examples; `text`, `pair` and `label` name its columns. `limit`: draw so many examples. `weight` and
-    `coverage`: the edges whose overlap is counted are the fewest that carry this share of the flow back from the
-    decision; those that end on special tokens are among them only with `specials`. `method`: how words are scored,
-    for models that have a head; None leaves that out.
+    a table (a frame of pandas or polars), or a list of examples; `text`, `pair` and `label` name its columns.
+    `limit`: draw so many examples. `weight` and `coverage`: the edges whose overlap is counted are the fewest that
+    carry this share of the flow back from the decision; those that end on special tokens are among them only with
+    `specials`. `method`: how words are scored, for models that have a head; None leaves that out.
     `progress` is called with (done, in all).
     """
     check(weight, coverage, method, limit, seed, specials)
@@ -56,6 +56,7 @@ def compare(
     started = time.perf_counter()
     models = of_one_length(*(_explainer(one, device, dtype) for one in (base, tuned)))
     check_vocabulary(*models)
+    given.refuse_labels([label for one in models for label in one.labels])
     _require_heads(models, weight)
     chosen = _chosen(given, limit, seed)
     without = "no method was asked for." if method is None else why_not(*models)

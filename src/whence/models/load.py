@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from whence.core.errors import BadParameter, BadTokenizer, UnknownModel
+from whence.core.places import public_name
 from whence.models import fetch
 from whence.models.catalogue import BUILTIN, builtin_folder
 from whence.models.fetch import Origin
@@ -34,7 +35,7 @@ def load(
         _check_object(what)
         name = str(getattr(what.config, "_name_or_path", "") or type(what).__name__)
         return _with_words(
-            described(_own_copy(what, device, dtype), tokenizer, name, None, processor)
+            described(_own_copy(what, device, dtype), tokenizer, _public(name), None, processor)
         )
     if not isinstance(what, str | Path):
         raise UnknownModel(
@@ -51,7 +52,12 @@ def load(
         tokenizer = fetch.tokenizer(origin)
     if processor is None and takes != "text":
         processor = fetch.processor(origin)
-    return _with_words(described(model, tokenizer, name, revision, processor))
+    return _with_words(described(model, tokenizer, _public(name), revision, processor))
+
+
+def _public(name: str) -> str:
+    """Return what a model is called in results: a folder does not go by where it lies, nor by a built-in name."""
+    return name if name in BUILTIN else public_name(name, tuple(BUILTIN))
 
 
 # A tokenizer whose vocabulary file is missing knows its special tokens, and nothing else. Tables are often padded,

@@ -42,6 +42,9 @@ class Settings:
     models: tuple[str, ...] = ("reviews",)
     compare: tuple[str, str] | None = None
     data: tuple[Path, ...] = ()
+    text: str | None = None  # the columns of these
+    pair: str | None = None
+    label: str | None = None
     results: tuple[Path, ...] = ()
     runs: Path | None = None
     host: str = "127.0.0.1"

@@ -943,6 +943,7 @@ export interface components {
             name: string;
             /** Pair */
             pair: string | null;
+            problem?: components["schemas"]["Fault"] | null;
             /** Rows */
             rows: number;
             /** Text */
@@ -1066,6 +1067,7 @@ export interface components {
             message: string;
             /** See */
             see: string;
+            table?: components["schemas"]["TableStart"] | null;
         };
         /**
          * Flow
@@ -2187,6 +2189,16 @@ export interface components {
             total: number | null;
             /** Version */
             version: string;
+        };
+        /**
+         * TableStart
+         * @description The columns of a table and its first rows, to choose columns by.
+         */
+        TableStart: {
+            /** Columns */
+            columns: string[];
+            /** Rows */
+            rows: string[][];
         };
         /**
          * Target

@@ -11,6 +11,7 @@ from io import BytesIO
 from typing import IO, Any
 
 from whence.core.errors import BadExamples
+from whence.data.sets.repeated import refuse_repeated
 from whence.data.sets.stream import ROW, Unreadable, not_text
 
 _ROWS = 10_000  # unpacked at once, at most
@@ -27,6 +28,7 @@ _VALUES = (
 def stream(name: str, file: IO[bytes]) -> Iterator[tuple[str, Mapping[str, Any]] | Unreadable]:
     """Yield the rows of a Parquet file; numbers of classes that have names become the names."""
     with _opened(name, file, dictionaries=True) as opened:
+        refuse_repeated(name, opened.schema_arrow.names, "column")
         classes = _classes((opened.schema_arrow.metadata or {}).get(b"huggingface", b"{}"))
         number = 0
         for group in range(opened.metadata.num_row_groups):

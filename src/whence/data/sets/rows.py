@@ -15,6 +15,7 @@ from typing import IO, Any
 from whence.core.errors import BadExamples
 from whence.data.sets import address, parquet
 from whence.data.sets.limit import limited
+from whence.data.sets.repeated import refuse_repeated, repeated_names, told_repeated
 from whence.data.sets.stream import (
     ROW,
     Records,
@@ -158,6 +159,7 @@ def _tabs(name: str, file: IO[bytes]) -> Iterator[Row | Unreadable]:
     if isinstance(first, Unreadable):
         raise first.error()
     header = first[1].split("\t")
+    _check_header(first[0], header)
     for line in stream:
         yield (
             line if isinstance(line, Unreadable) else _fields(line[0], header, line[1].split("\t"))
@@ -181,6 +183,7 @@ def _commas(name: str, file: IO[bytes]) -> Iterator[Row | Unreadable]:
                 if wrong:
                     raise BadExamples(f"{where}: {wrong}")
                 header = fields
+                _check_header(where, header)
             else:
                 yield Unreadable(where, wrong) if wrong else _fields(where, header, fields)
     except csv.Error as error:
@@ -203,6 +206,11 @@ def _no_text(field: str) -> str | None:
     return None
 
 
+def _check_header(where: str, header: list[str]) -> None:
+    """Refuse a header in which two columns have one name; those without a name nobody can ask for."""
+    refuse_repeated(where, [name.strip() for name in header if name.strip()], "column")
+
+
 def _fields(where: str, header: list[str], fields: list[str]) -> Row | Unreadable:
     if len(fields) != len(header):
         return Unreadable(
@@ -219,8 +227,17 @@ def _objects(name: str, file: IO[bytes]) -> Iterator[Row | Unreadable]:
 
 
 def _object(where: str, line: str) -> Row | Unreadable:
+    twice: list[str] = []
+
+    def taken(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs) and not twice:
+            names = [name for name, _ in pairs]
+            twice.append(told_repeated(names, repeated_names(names), "key"))
+        return found
+
     try:
-        row = json.loads(line)
+        row = json.loads(line, object_pairs_hook=taken)
     except (ValueError, RecursionError) as error:
         return Unreadable(where, f"not JSON ({error}). Give one object a line.")
     if not isinstance(row, dict):
@@ -229,7 +246,7 @@ def _object(where: str, line: str) -> Row | Unreadable:
             f"a JSON {type(row).__name__}, not an object. Give one object a line, such as "
             '{"text": "a fine film"}.',
         )
-    return where, row
+    return Unreadable(where, twice[0]) if twice else (where, row)
 
 
 _READERS: Mapping[str, Callable[[str, IO[bytes]], Iterator[Row | Unreadable]]] = {

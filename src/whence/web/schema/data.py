@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from whence.web.schema.base import Asked, Given, Interval
+from whence.web.schema.base import Asked, Fault, Given, Interval
 
 
 class DataSet(Given):
@@ -18,6 +18,9 @@ class DataSet(Given):
     label: str | None
     guessed: list[str]
     columns: list[str]  # that the file has; none where it has no header
+    problem: Fault | None = (
+        None  # its columns are to be chosen before it can be used; problem.table has them
+    )
 
 
 class ColumnsAsked(Asked):
