@@ -12,13 +12,18 @@ from whence.data.removal import calls_per_hole
 from whence.methods import is_reader, method
 from whence.models import Loaded
 
-DEFAULT = "attcat"  # for texts, where no method is named
+# The methods for texts where none is named: of models whose tokens all see each other, and of causal ones. Under a
+# causal mask the first tokens are seen by all others, and attcat, which averages over who sees a token, favours them.
+_DEFAULT = "attcat"
+_CAUSAL_DEFAULT = "generic_attention"
+DEFAULTS = (_DEFAULT, _CAUSAL_DEFAULT)
+BY_MODEL = "default"  # the method that a model has by default, where nothing stands for no method
 
 
-def default(loaded: Loaded, picture: bool) -> str:
+def default(loaded: Loaded, picture: bool, causal: bool) -> str:
     """Return the method to explain by where none is named; for pictures, docs/science/shapes.md says why."""
     if not picture:
-        return DEFAULT
+        return _CAUSAL_DEFAULT if causal else _DEFAULT
     # Attention in windows is no map over the picture.
     windows = getattr(loaded.model.config, "window_size", None) is not None
     return "leave_one_out" if windows else "generic_attention"
@@ -95,6 +100,18 @@ def requests(
         values = settle(values, fillers) if settle else values
         result.append(Request(entry, values, is_reader(entry)))
     return result
+
+
+def check_default(params: Mapping[str, Any], fillers: Mapping[str, int]) -> None:
+    """Refuse parameters that no default method for texts has; which of them explains, the model will decide."""
+    wrong: list[BadParameter] = []
+    for name in DEFAULTS:
+        try:
+            requests(name, params, fillers, from_text=True)
+        except BadParameter as error:
+            wrong.append(error)
+    if len(wrong) == len(DEFAULTS):
+        raise wrong[0]
 
 
 def _distributed(entries: list[Entry], params: dict[str, Any]) -> dict[str, dict[str, Any]]:

@@ -21,7 +21,7 @@ from whence.core.types import Passes
 from whence.data import Batch, Encoded, Policy
 from whence.explainer.explanation import Explanation
 from whence.explainer.kept.shown import Shown
-from whence.explainer.request import Request, default
+from whence.explainer.request import Request
 from whence.models import Loaded, fingerprint
 
 Progress = Callable[[int, int], None]
@@ -63,10 +63,12 @@ def explain_batch(
     tally: Tally,
     answers: Answers | None = None,
     before: int = 0,
+    usual: str | None = None,
 ) -> list[dict[str, Explanation]]:
     """Run all methods over one batch: one trace for those that read, and the model for those that ask.
 
-    `before` counts the forwards that each input took already.
+    `before` counts the forwards that each input took already. `usual` is the default method, if it is known: what
+    does not work is called by its name, and as the default.
     """
     # A trace may still have to run the model, or its backward pass, when it is read: nobody may change it before.
     with turn(loaded.model):
@@ -75,7 +77,7 @@ def explain_batch(
         shared = time.perf_counter() - started
         tally.add(len(batch))
         read = {
-            request.name: _timed(loaded, request, seen, policy, tally)
+            request.name: _timed(loaded, request, seen, policy, tally, usual=usual)
             for request in asked
             if request.reads
         }
@@ -139,9 +141,10 @@ def _timed(
     policy: Policy,
     tally: Tally,
     answers: Answers | None = None,
+    usual: str | None = None,
 ) -> tuple[Scored, float]:
     started = time.perf_counter()
-    found = scored(loaded, request, seen, policy, tally, answers)
+    found = scored(loaded, request, seen, policy, tally, answers, usual)
     return found, time.perf_counter() - started
 
 
@@ -152,6 +155,7 @@ def scored(
     policy: Policy,
     tally: Tally,
     answers: Answers | None = None,
+    usual: str | None = None,
 ) -> Scored:
     """Run one method; return its scores, its axioms' residuals and the extra passes of each input."""
     batch = seen.batch
@@ -164,7 +168,6 @@ def scored(
                 returned = request.entry.fn(seen, **request.params)
             except (NotCapturable, NoRule) as error:
                 # Where several methods are asked for, or none was named, nobody knows which one this is about.
-                usual = default(loaded, batch.items[0].picture is not None)
                 which = f"{request.name}{', the default method,' * (request.name == usual)}"
                 raise type(error)(f"{which} does not work on this model. {error}") from error
     else:

@@ -2429,11 +2429,8 @@ export interface components {
              * @default 100
              */
             limit: number;
-            /**
-             * Method
-             * @default attcat
-             */
-            method: string;
+            /** Method */
+            method?: string | null;
             /** Model */
             model: string;
         };
