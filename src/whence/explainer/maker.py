@@ -55,9 +55,11 @@ class Maker:
         tally: Tally,
         answers: Answers | None = None,
         before: int = 0,
+        words: bool = True,
     ) -> list[dict[str, Explanation]]:
         """Explain one batch by all methods; `before` counts the forwards that each input took already.
 
+        Without `words`, methods that can be asked about whole words are not: it saves calls where nobody looks.
         `facts` are those of `facts()`, which takes a while on a large model: once is enough for all batches.
         """
         found: list[dict[str, Explanation]] = []
@@ -80,6 +82,7 @@ class Maker:
                     tally=tally,
                     answers=answers,
                     before=before,
+                    words=words,
                     usual=self._wished.get(part[0].picture is not None),
                 )
         return [{name: self._noted(one) for name, one in by_name.items()} for by_name in found]

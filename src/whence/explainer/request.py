@@ -11,6 +11,7 @@ from whence.core.registry import Entry
 from whence.data.removal import calls_per_hole
 from whence.methods import is_reader, method
 from whence.models import Loaded
+from whence.view.words import WordsBy
 
 # The methods for texts where none is named: of models whose tokens all see each other, and of causal ones. Under a
 # causal mask the first tokens are seen by all others, and attcat, which averages over who sees a token, favours them.
@@ -52,11 +53,22 @@ class Request:
         """How many backward passes the trace takes for it."""
         return int(bool(self.needs & GRADIENTS))
 
-    def extra_forwards(self, tokens: int) -> int:
-        """How often it will ask the model about an input of so many tokens."""
+    def extra_forwards(self, tokens: int, pieced: int = 0) -> int:
+        """How often it will ask the model about an input of so many tokens, and so many words of several."""
         calls = self.entry.facts.get("calls")
         each = calls_per_hole(self.params.get("remove"))
-        return int(calls(tokens, self.params)) * each if calls else 0
+        words = pieced if self.measures_words else 0
+        return (int(calls(tokens, self.params)) + words) * each if calls else 0
+
+    @property
+    def measures_words(self) -> bool:
+        """Whether it can be asked about whole words."""
+        return "measure_words" in self.entry.facts
+
+    def words_by(self, *, measured: bool) -> WordsBy:
+        """How the score of a word comes about: measured if it was, else made of those of its tokens."""
+        found: WordsBy = self.entry.facts.get("words", "sum")
+        return "measured" if measured else found
 
     @property
     def signed(self) -> bool:

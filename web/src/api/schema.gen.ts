@@ -1720,6 +1720,12 @@ export interface components {
             signed: boolean;
             /** Word Scores */
             word_scores: number[];
+            /**
+             * Words By
+             * @default sum
+             * @enum {string}
+             */
+            words_by: "sum" | "mean" | "measured";
         };
         /**
          * OtherOverlap

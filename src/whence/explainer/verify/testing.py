@@ -16,7 +16,7 @@ from whence.explainer.aims.each import Failed, Inputs
 from whence.explainer.explanation import Explanation
 from whence.explainer.intake import take, take_each
 from whence.explainer.request import Request, requests
-from whence.explainer.verify.again import Claim, Remaker
+from whence.explainer.verify.again import Claim, Remaker, in_units
 from whence.models import Loaded
 from whence.trial import Removed, Trial
 
@@ -90,7 +90,7 @@ def trial_of(
         item=item,
         task=loaded.task,
         names=tuple(one.method for one in explanations),
-        scores=np.stack([one.scores.astype(np.float64) for one in explanations]),
+        scores=np.stack([_scores(one, units, unit) for one in explanations]),
         signed=tuple(one.signed for one in explanations),
         axioms=tuple(one.axioms for one in explanations),
         units=units,
@@ -103,6 +103,7 @@ def trial_of(
                 first.target.index,
                 against,
                 first.target.of,
+                units if unit == "word" else None,
             )
         ),
         marked=None if marked is None else tuple(marked),
@@ -112,6 +113,20 @@ def trial_of(
         seed=seed,
         slope=_slope(first, spec, loaded.task),
     )
+
+
+def _scores(explanation: Explanation, units: Units, unit: Unit) -> np.ndarray[Any, Any]:
+    """Return the scores of an explanation's tokens, such that those of a unit add up to what the unit has."""
+    scores = explanation.scores.astype(np.float64)
+    if unit == "token" or explanation.words_by == "sum":
+        return scores
+    places = [frozenset(word.tokens) for word in explanation.spans]
+    own = {
+        place: score
+        for word, score in zip(places, explanation.word_scores, strict=True)
+        for place in word
+    }
+    return in_units(scores, units, [float(own[hole[0]]) for hole in units])
 
 
 def inputs_of(texts: Any, loaded: Loaded, truncate: bool, failed: Failed | None) -> Inputs:

@@ -6,7 +6,9 @@ from typing import Any
 
 from whence.core.errors import WhenceError
 from whence.explainer.request import requests
+from whence.methods import method
 from whence.view import VERSION
+from whence.view.words import WordsBy, word_score
 
 Record = Mapping[str, Any]
 
@@ -55,6 +57,7 @@ def explained(
     words = [] if grid else _words(record, tokens)
     scores, params = list(record["scores"]), dict(setting.get("params", {}))
     said = record["probability"]
+    by = _words_by(record["method"])
     return {
         "version": VERSION,
         "model": dict(model),
@@ -85,7 +88,8 @@ def explained(
                 "params": params,
                 "signed": _signed(record["method"], params, scores),
                 "scores": scores,
-                "word_scores": [sum(scores[place] for place in word["tokens"]) for word in words],
+                "word_scores": [word_score(scores, word["tokens"], by) for word in words],
+                "words_by": by,
                 "axioms": {one["axiom"]: one["residual"] for one in record["axioms"] or ()},
                 "passes": {"forward": record["forward"], "backward": record["backward"]},
                 "seconds": None,
@@ -95,6 +99,14 @@ def explained(
         "provenance": {},
         **({"picture": {"name": record["id"], "grid": grid}} if grid else {}),
     }
+
+
+def _words_by(name: str) -> WordsBy:
+    """Return how words get their scores: a run keeps those of tokens, and nothing that was measured on words."""
+    if name not in method.names():
+        return "sum"  # of a package that is not installed here
+    found: WordsBy = method.get(name).facts.get("words", "sum")
+    return found
 
 
 def _words(record: Record, tokens: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

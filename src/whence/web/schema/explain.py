@@ -27,6 +27,9 @@ class Passes(Given):
     backward: int
 
 
+WordsBy = Literal["sum", "mean", "measured"]
+
+
 class OneExplanation(Given):
     """The scores of one method."""
 
@@ -35,6 +38,7 @@ class OneExplanation(Given):
     signed: bool
     scores: list[float]
     word_scores: list[float]
+    words_by: WordsBy = "sum"  # how a word's score comes about
     axioms: dict[str, float]
     passes: Passes
     seconds: float
