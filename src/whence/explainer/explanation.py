@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from whence.core.errors import BadParameter, CannotRead
 from whence.core.io import read_json, write_text, written
-from whence.core.types import Passes, Prediction, Source, Target, Token, Word
+from whence.core.types import Of, Passes, Prediction, Source, Target, Token, Word
 from whence.data import Encoded
 from whence.data.reading import Reading
 from whence.data.removal import Removal
@@ -69,6 +69,8 @@ class Explanation:
     columns: tuple[str, ...] | None = field(default=None, repr=False)
     # What a reader must know of the input first, each a code and a sentence.
     warnings: tuple[tuple[str, str], ...] = ()
+    # What was asked for, to ask it again: some methods measure a probability, which `target` says, whatever it was.
+    wanted: Of | None = field(default=None, repr=False)
     # How the score of a word comes about, and what was measured on whole words, where it was.
     words_by: WordsBy = "sum"
     measured: np.ndarray[Any, Any] | None = field(default=None, repr=False)
@@ -79,6 +81,15 @@ class Explanation:
     def __getstate__(self) -> dict[str, Any]:
         # A copy, or a pickle, does not take the model along.
         return {**self.__dict__, "explainer": None}
+
+    @property
+    def asked(self) -> Target:
+        """The target as it was asked for, to be explained by another method, or looked into."""
+        of = self.wanted or self.target.of
+        against = self.target.against
+        return replace(
+            self.target, of=of, against=None if against is None else replace(against, of=of)
+        )
 
     @property
     def word_scores(self) -> np.ndarray[Any, Any]:

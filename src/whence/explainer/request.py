@@ -8,6 +8,7 @@ from whence.capture import GRADIENTS
 from whence.core.errors import BadParameter, UnknownMethod, did_you_mean
 from whence.core.params import PRESET, checked
 from whence.core.registry import Entry
+from whence.core.types import Of
 from whence.data.removal import calls_per_hole
 from whence.methods import is_reader, method
 from whence.models import Loaded
@@ -59,6 +60,12 @@ class Request:
         each = calls_per_hole(self.params.get("remove"))
         words = pieced if self.measures_words else 0
         return (int(calls(tokens, self.params)) + words) * each if calls else 0
+
+    @property
+    def of(self) -> Of | None:
+        """What it explains whatever is asked for; None: what is asked for."""
+        found: Of | None = self.entry.facts.get("of")
+        return found
 
     @property
     def measures_words(self) -> bool:

@@ -15,7 +15,7 @@ from torch import Tensor
 from whence._version import __version__
 from whence.capture import Answers, Ask, TargetSpec, Trace, trace
 from whence.capture.found import turn
-from whence.capture.target import predictions
+from whence.capture.target import is_value, predictions
 from whence.core.errors import BadMethod, NoRule, NotCapturable, NotFinite, WhenceError
 from whence.core.types import Passes
 from whence.data import Batch, Encoded, Policy
@@ -99,6 +99,8 @@ def explain_batch(
         (scores, axioms, extra, measured), seconds = found
         seconds = (shared + seconds) / len(batch)
         backward = request.backwards
+        # A value has no probability: what measures one measures the value.
+        of = None if is_value(seen.logits, loaded.task) else request.of
         finer = seen.fine.pop(request.name, None)
         fine = None if finer is None else _numpy(finer, loaded.dtype)
         for row, item in enumerate(batch.items):
@@ -108,7 +110,8 @@ def explain_batch(
                 spans=item.words,
                 source=item.source,
                 prediction=said[row],
-                target=targets.describe(row, item.labels or loaded.labels),
+                target=targets.describe(row, item.labels or loaded.labels, of),
+                wanted=spec.of,
                 method=request.name,
                 params=request.params,
                 signed=request.signed,

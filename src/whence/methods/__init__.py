@@ -90,7 +90,8 @@ def _check(entry: Entry) -> None:
 # signed_when(parameters) says whether scores are signed where that depends on them; notice is something that users
 # must know before they use it; words is how the scores of a word's tokens make its score: "sum" (default), or "mean"
 # where each is an effect of its own and they do not add up; measure_words(ask, batch, scores, parameters) returns,
-# for each input, the scores of its words as measured on whole words, from an asker that can be asked about them.
+# for each input, the scores of its words as measured on whole words, from an asker that can be asked about them;
+# of is what a method explains whatever was asked for: "probability" of one that measures it.
 method = Registry(
     kind="method",
     package="whence.methods",

@@ -52,6 +52,7 @@ def _without_words(
     needs=set(),
     signed=True,
     settle=_settle,
+    of="probability",
     calls=lambda tokens, _: tokens,
     words="mean",
     measure_words=_without_words,

@@ -55,6 +55,7 @@ def _squares(grid: tuple[int, int], window: int) -> list[list[int]]:
     needs=set(),
     signed=True,
     settle=_settle,
+    of="probability",
     words="mean",
     calls=lambda tokens, given: len(_windows(tokens, given["window"], given["remove"])),
     cite="Zeiler & Fergus 2014, arXiv:1311.2901; averaged over windows as in Captum",

@@ -64,7 +64,7 @@ class Desk:
         if self._first is not None:
             begun |= {
                 "target": target_of(self._first),
-                "of": self._first.target.of,
+                "of": self._first.asked.of,
                 "methods": list(dict.fromkeys(key[-1] for key in self._made)),
             }
         return begun
@@ -109,7 +109,7 @@ class Desk:
         aim = (
             {}
             if self._first is None
-            else {"target": target_of(self._first), "of": self._first.target.of}
+            else {"target": target_of(self._first), "of": self._first.asked.of}
         )
         return {
             "model": next(iter(self._explainers)),

@@ -1705,6 +1705,8 @@ export interface components {
             dtype: string;
             /** Method */
             method: string;
+            /** Of */
+            of?: ("logit" | "probability") | null;
             /** Params */
             params: {
                 [key: string]: unknown;

@@ -5,8 +5,7 @@ import type { Explanations, OneExplanation } from "../api/types";
 const SAID: Record<OneExplanation["words_by"], string | null> = {
   sum: null,
   mean: "The score of a word in several pieces is the mean of theirs, not what happens without the word.",
-  measured:
-    "The score of a word in several pieces was measured without the whole word; it is not their sum.",
+  measured: "The score of a word in several pieces was measured without the whole word; it is not their sum.",
 };
 
 export function wordsNote({ words }: Pick<Explanations, "words">, one: OneExplanation): string | null {

@@ -41,6 +41,7 @@ def to_dict(explanation: "Explanation") -> dict[str, Any]:
             {
                 "method": own.method,
                 "params": dict(own.params),
+                "of": own.target.of,
                 "signed": own.signed,
                 "scores": own.scores.tolist(),
                 "word_scores": own.word_scores.tolist(),

@@ -66,7 +66,8 @@ def trial_of(
         raise BadParameter(f"seed must be a whole number. Got {seed!r}.")
     first = explanations[0]
     against = None if first.target.against is None else first.target.against.index
-    spec = TargetSpec(first.target.index, against, first.target.of)
+    of = first.asked.of
+    spec = TargetSpec(first.target.index, against, of)
     logits = torch.tensor([first.prediction.logits], dtype=torch.float64, device=loaded.device)
     batch = collate([item], pad_id=loaded.pad_id, device=loaded.device)
     ask = Ask(
@@ -102,7 +103,7 @@ def trial_of(
                 logits,
                 first.target.index,
                 against,
-                first.target.of,
+                of,
                 units if unit == "word" else None,
             )
         ),

@@ -57,7 +57,10 @@ def explained(
     words = [] if grid else _words(record, tokens)
     scores, params = list(record["scores"]), dict(setting.get("params", {}))
     said = record["probability"]
-    by = _words_by(record["method"])
+    facts = _facts(record["method"])
+    by: WordsBy = facts.get("words", "sum")
+    # A value has no probability: what measures one measures the value.
+    of = (facts.get("of") if said is not None else None) or setting.get("of", "logit")
     return {
         "version": VERSION,
         "model": dict(model),
@@ -79,13 +82,14 @@ def explained(
             "label": record["target"],
             "index": _place(record["target"], model),
             "against": None,
-            "of": setting.get("of", "logit"),
+            "of": of,
         },
         "read": [],
         "explanations": [
             {
                 "method": record["method"],
                 "params": params,
+                "of": of,
                 "signed": _signed(record["method"], params, scores),
                 "scores": scores,
                 "word_scores": [word_score(scores, word["tokens"], by) for word in words],
@@ -101,12 +105,12 @@ def explained(
     }
 
 
-def _words_by(name: str) -> WordsBy:
-    """Return how words get their scores: a run keeps those of tokens, and nothing that was measured on words."""
-    if name not in method.names():
-        return "sum"  # of a package that is not installed here
-    found: WordsBy = method.get(name).facts.get("words", "sum")
-    return found
+def _facts(name: str) -> Mapping[str, Any]:
+    """Return what a method says about itself; nothing of one from a package that is not installed here.
+
+    How words get their scores is among it: a run keeps those of tokens, and nothing that was measured on words.
+    """
+    return method.get(name).facts if name in method.names() else {}
 
 
 def _words(record: Record, tokens: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

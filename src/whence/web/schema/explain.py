@@ -35,6 +35,9 @@ class OneExplanation(Given):
 
     method: str
     params: dict[str, Any]
+    of: Literal["logit", "probability"] | None = (
+        None  # what is explained: not every method explains what was asked for
+    )
     signed: bool
     scores: list[float]
     word_scores: list[float]
