@@ -23,6 +23,7 @@ from whence.explainer.explanation import Explanation
 from whence.explainer.kept.shown import Shown
 from whence.explainer.request import Request
 from whence.models import Loaded, fingerprint
+from whence.view.conserved import CODE, unconserved
 
 Progress = Callable[[int, int], None]
 
@@ -91,6 +92,7 @@ def explain_batch(
     # Each question to a device waits for it: all that is said of single inputs is said of copies.
     said = predictions(seen.logits.cpu(), loaded.task, loaded.labels, batch.items)
     own, targets = batch.own.cpu().numpy(), seen.targets.cpu()
+    logits = seen.logits.cpu()
     results: list[dict[str, Explanation]] = [{} for _ in batch.items]
     for request in asked:
         found = read.get(request.name) or _timed(
@@ -103,9 +105,13 @@ def explain_batch(
         of = None if is_value(seen.logits, loaded.task) else request.of
         finer = seen.fine.pop(request.name, None)
         fine = None if finer is None else _numpy(finer, loaded.dtype)
+        outputs = targets.value(logits, of).tolist()
         for row, item in enumerate(batch.items):
+            kept = scores[row, own[row]]
+            missed = {name: float(values[row]) for name, values in axioms.items()}
+            unkept = unconserved(request.name, kept.tolist(), missed, outputs[row], of or spec.of)
             results[row][request.name] = Explanation(
-                scores=scores[row, own[row]],
+                scores=kept,
                 tokens=item.tokens,
                 spans=item.words,
                 source=item.source,
@@ -117,14 +123,14 @@ def explain_batch(
                 signed=request.signed,
                 words_by=request.words_by(measured=measured is not None),
                 measured=None if measured is None else measured[row],
-                axioms={name: float(values[row]) for name, values in axioms.items()},
+                axioms=missed,
                 passes=Passes(1 + before + extra[row].forward, backward + extra[row].backward),
                 seconds=seconds,
                 shown=Shown.of(item, None if fine is None else fine[row]),
                 read=item.read,
                 reading=item.reading,
                 columns=item.labels,
-                warnings=item.warnings,
+                warnings=(*item.warnings, *([] if unkept is None else [(CODE, unkept)])),
                 item=item,
                 **facts,
             )

@@ -129,9 +129,17 @@ def laid_out(
         },
         "seconds": sum(one.seconds for one in explanations),
         "provenance": base["provenance"],
-        **({"warnings": base["warnings"]} if "warnings" in base else {}),
+        **_warnings(explanations),
     }
     return pieced(payload, granularity)
+
+
+def _warnings(explanations: Sequence[Explanation]) -> dict[str, Any]:
+    """Return what must be known first: of each kind, what is said with the first token that it is true of."""
+    said: dict[str, str] = {}
+    for one in explanations:
+        said = {**dict(one.warnings), **said}
+    return {"warnings": [{"code": c, "message": m} for c, m in said.items()]} if said else {}
 
 
 def pieced(payload: Mapping[str, Any], granularity: Granularity) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from whence.core.errors import WhenceError
 from whence.explainer.request import requests
 from whence.methods import method
 from whence.view import VERSION
+from whence.view.conserved import CODE, unconserved
 from whence.view.words import WordsBy, word_score
 
 Record = Mapping[str, Any]
@@ -61,6 +62,8 @@ def explained(
     by: WordsBy = facts.get("words", "sum")
     # A value has no probability: what measures one measures the value.
     of = (facts.get("of") if said is not None else None) or setting.get("of", "logit")
+    axioms = {one["axiom"]: one["residual"] for one in record["axioms"] or ()}
+    unkept = unconserved(record["method"], scores, axioms, None, of)
     return {
         "version": VERSION,
         "model": dict(model),
@@ -94,13 +97,14 @@ def explained(
                 "scores": scores,
                 "word_scores": [word_score(scores, word["tokens"], by) for word in words],
                 "words_by": by,
-                "axioms": {one["axiom"]: one["residual"] for one in record["axioms"] or ()},
+                "axioms": axioms,
                 "passes": {"forward": record["forward"], "backward": record["backward"]},
                 "seconds": None,
                 "dtype": "float64",
             }
         ],
         "provenance": {},
+        **({"warnings": [{"code": CODE, "message": unkept}]} if unkept else {}),
         **({"picture": {"name": record["id"], "grid": grid}} if grid else {}),
     }
 
