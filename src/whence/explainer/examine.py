@@ -40,8 +40,13 @@ def examined(explainer: "Explainer", text: Any) -> dict[str, Any]:
     return {"facts": _facts(loaded), "methods": tried}
 
 
-def sample(loaded: Loaded, text: Any = SHORT) -> tuple[Any, dict[str, Any]]:
-    """Return something short to try a model on, as it can read it, and what to ask about it."""
+def sample(loaded: Loaded, text: Any = SHORT, *, held: bool = False) -> tuple[Any, dict[str, Any]]:
+    """Return something short to try a model on, as it can read it, and what to ask about it.
+
+    With `held` it is a text that is held against a picture.
+    """
+    if held:
+        return text, {"image": _picture(loaded)}
     if loaded.sees and text is SHORT:
         more = {"labels": ["one thing", "another"]} if loaded.modality == "both" else {}
         return _picture(loaded), more

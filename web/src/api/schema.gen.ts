@@ -1717,6 +1717,8 @@ export interface components {
             dtype: string;
             /** Method */
             method: string;
+            /** Of */
+            of?: ("logit" | "probability") | null;
             /** Params */
             params: {
                 [key: string]: unknown;
@@ -1732,6 +1734,12 @@ export interface components {
             signed: boolean;
             /** Word Scores */
             word_scores: number[];
+            /**
+             * Words By
+             * @default sum
+             * @enum {string}
+             */
+            words_by: "sum" | "mean" | "measured";
         };
         /**
          * OtherOverlap
@@ -2451,11 +2459,8 @@ export interface components {
              * @default 100
              */
             limit: number;
-            /**
-             * Method
-             * @default attcat
-             */
-            method: string;
+            /** Method */
+            method?: string | null;
             /** Model */
             model: string;
         };

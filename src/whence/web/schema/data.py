@@ -75,7 +75,7 @@ class WordsAsked(Asked):
     """Find the words that each class leans on; a job."""
 
     model: str = Field(max_length=300)
-    method: str = Field(default="attcat", max_length=100)
+    method: str | None = Field(default=None, max_length=100)  # null: the model's default
     limit: int = Field(default=100, ge=1, le=2000)
     least: int = Field(default=3, ge=1, le=1000)  # a word counts from so many examples on
 
