@@ -66,3 +66,17 @@ def test_a_budget_that_is_too_small(run, data):
     assert (status, out) == (22, "")
     assert "A budget of 9 model calls is too small" in err
     assert run("recommend", "--data", data, "--budget", "0")[0] == 22
+
+
+def test_a_recommendation_that_tested_nothing_fails_and_names_the_errors(run, tmp_path):
+    path = tmp_path / "texts.txt"
+    path.write_text(
+        "a good film\na bad film\n"
+    )  # where this model would fill in a word, there is none
+    status, out, err = run(
+        "recommend", "--data", path, "--method", "attcat", "--json", "--model", "reviews-base"
+    )
+    assert status == 71 and "[nothing-explained" in err
+    sentence = json.loads(out)["sentence"]
+    for said in (sentence, err):
+        assert "Nothing was tested: no method could take 2 of 2: There is no mask in the t" in said
