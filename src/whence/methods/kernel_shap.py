@@ -33,6 +33,7 @@ def _calls(tokens: int, parameters: Mapping[str, Any]) -> int:
     family="perturbation",
     needs=set(),
     signed=True,
+    unit="output",
     settle=_settle,
     calls=_calls,
     cite="Lundberg & Lee 2017, arXiv:1705.07874; pairs of coalitions as in Covert & Lee 2021, arXiv:2012.01536",

@@ -54,6 +54,7 @@ def _squares(grid: tuple[int, int], window: int) -> list[list[int]]:
     family="perturbation",
     needs=set(),
     signed=True,
+    unit="output",
     settle=_settle,
     calls=lambda tokens, given: len(_windows(tokens, given["window"], given["remove"])),
     cite="Zeiler & Fergus 2014, arXiv:1311.2901; averaged over windows as in Captum",

@@ -13,7 +13,9 @@ from whence.data import Encoded
 from whence.data.text.pieces import Granularity, Piece, Span, check, pieces
 from whence.data.text.words import words_of
 from whence.explainer.explanation import Explanation
+from whence.explainer.kept.scaling import scale_for
 from whence.report.shown import VERSION, Stored
+from whence.view.scale import Scale
 
 Numbers = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -154,6 +156,7 @@ def pieced(payload: Mapping[str, Any], granularity: Granularity) -> dict[str, An
     before = [[len(tokens) + token for token in part.tokens] for part in parts]
     earlier = np.stack([by_part[:, columns].sum(1) for columns in before], axis=1)
     chosen = [_probability(one) for one in payload["explanations"]]
+    inner = [not piece.special for piece in found]
     return {
         **payload,
         "granularity": granularity,
@@ -170,7 +173,22 @@ def pieced(payload: Mapping[str, Any], granularity: Granularity) -> dict[str, An
         "matrix": matrix.tolist(),
         "earlier": earlier.tolist(),
         "total": matrix.sum(0).tolist(),
+        "scale": _scale(payload, matrix[:, inner]),
+        "total_scale": _scale(payload, matrix.sum(0)[inner]),
     }
+
+
+def _scale(payload: Mapping[str, Any], scores: Numbers) -> Scale:
+    """Return the scale of some cells of the matrix, those of special tokens left out."""
+    return scale_for(
+        payload["method"],
+        payload["params"],
+        scores.ravel().tolist(),
+        count=scores.shape[-1],
+        of=payload["of"],
+        is_value=False,
+        part="piece",
+    )
 
 
 def _weighed(found: Sequence[Piece], every: Numbers, total: Numbers) -> list[dict[str, Any]]:
@@ -213,6 +231,7 @@ def _entry(explanation: Explanation) -> dict[str, Any]:
         "target": asdict(explanation.target),
         "prediction": {**asdict(said), "logits": list(said.logits)},
         "scores": explanation.scores.tolist(),
+        "scale": explanation.to_dict()["explanations"][0]["scale"],
         "axioms": dict(explanation.axioms),
         "passes": asdict(explanation.passes),
         "seconds": explanation.seconds,

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from whence.core.errors import WhenceError
+from whence.explainer.kept.scaling import scale_for
 from whence.explainer.request import requests
 from whence.view import VERSION
 
@@ -55,6 +56,7 @@ def explained(
     words = [] if grid else _words(record, tokens)
     scores, params = list(record["scores"]), dict(setting.get("params", {}))
     said = record["probability"]
+    word_scores = [sum(scores[place] for place in word["tokens"]) for word in words]
     return {
         "version": VERSION,
         "model": dict(model),
@@ -85,7 +87,15 @@ def explained(
                 "params": params,
                 "signed": _signed(record["method"], params, scores),
                 "scores": scores,
-                "word_scores": [sum(scores[place] for place in word["tokens"]) for word in words],
+                "word_scores": word_scores,
+                "scale": scale_for(
+                    record["method"],
+                    params,
+                    word_scores or scores,
+                    of=setting.get("of", "logit"),
+                    is_value=said is None,
+                    part="patch" if grid else "word",
+                ),
                 "axioms": {one["axiom"]: one["residual"] for one in record["axioms"] or ()},
                 "passes": {"forward": record["forward"], "backward": record["backward"]},
                 "seconds": None,

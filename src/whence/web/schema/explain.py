@@ -12,6 +12,7 @@ from whence.web.schema.base import (
     ModelFacts,
     Prediction,
     Provenance,
+    Scale,
     Source,
     Target,
     Token,
@@ -35,6 +36,7 @@ class OneExplanation(Given):
     signed: bool
     scores: list[float]
     word_scores: list[float]
+    scale: Scale | None = None  # null: from an older file
     axioms: dict[str, float]
     passes: Passes
     seconds: float
@@ -163,6 +165,7 @@ class TrustMethod(Given):
     signed: bool
     scores: list[float]
     word_scores: list[float]
+    scale: Scale | None = None
     passes: Passes
     verdict: str
     sentence: str
