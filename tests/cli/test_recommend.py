@@ -82,3 +82,17 @@ def test_without_a_terminal_progress_is_told_in_lines_and_columns_can_be_named(
     assert "asking the model: 5 of 5\n" in err
     data = json.loads(out)["evaluation"]["data"]
     assert (data["text"], data["label"], data["guessed"]) == ("body", "stars", [])
+
+
+def test_a_recommendation_that_tested_nothing_fails_and_names_the_errors(run, tmp_path):
+    path = tmp_path / "texts.txt"
+    path.write_text(
+        "a good film\na bad film\n"
+    )  # where this model would fill in a word, there is none
+    status, out, err = run(
+        "recommend", "--data", path, "--method", "attcat", "--json", "--model", "reviews-base"
+    )
+    assert status == 71 and "[nothing-explained" in err
+    sentence = json.loads(out)["sentence"]
+    for said in (sentence, err):
+        assert "Nothing was tested: no method could take 2 of 2: There is no mask in the t" in said

@@ -9,6 +9,7 @@ import typer
 from whence.cli import asking
 from whence.cli.cold import importing
 from whence.cli.progress import working
+from whence.core.errors import NothingExplained
 from whence.core.io import check_writable, write_text
 
 if TYPE_CHECKING:
@@ -169,6 +170,7 @@ def evaluate(
     if not as_json:
         for path in written:
             console.print(f"wrote {path}", style="dim", highlight=False, markup=False)
+    _check(tables)
 
 
 def _shared_out(
@@ -218,6 +220,15 @@ def _export(
             drawn = plot if len(tables) == 1 else plot.with_stem(f"{plot.stem}-{way}")
             written.append(write_text(drawn, table.plot()))
     return written
+
+
+def _check(tables: Sequence["Evaluation"]) -> None:
+    """Refuse to call it a success where no way of removal tested anything."""
+    failures = [table.failure for table in tables]
+    if None not in failures:
+        raise NothingExplained(
+            f"{failures[0]} Correct what these errors name, or choose other examples, methods or metrics."
+        )
 
 
 def _answer(tables: Sequence["Evaluation"], several: bool, as_json: bool) -> None:

@@ -8,7 +8,7 @@ from whence.cli import asking
 from whence.cli.cold import importing
 from whence.cli.evaluate import Data, LabelColumn, PairColumn, TextColumn
 from whence.cli.progress import working
-from whence.core.errors import BadParameter
+from whence.core.errors import BadParameter, NothingExplained
 
 
 def recommend(
@@ -81,7 +81,11 @@ def recommend(
         )
     if as_json:
         asking.print_json(answer.to_dict())
-        return
-    from rich.console import Console
+    else:
+        from rich.console import Console
 
-    Console().print(answer)
+        Console().print(answer)
+    if (why := answer.evaluation.failure) is not None:
+        raise NothingExplained(
+            f"{why} Correct what these errors name, or choose other examples or methods."
+        )

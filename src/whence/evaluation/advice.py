@@ -27,6 +27,7 @@ from whence.evaluation.plan import BUDGET, DECIDING, Plan, plan
 from whence.evaluation.run import evaluate
 from whence.explainer import Explainer, load
 from whence.explainer.work import Progress
+from whence.report.table.failure import failure
 from whence.report.table.power import too_few
 
 if TYPE_CHECKING:
@@ -275,9 +276,9 @@ def _nobody(table: Evaluation, n: int) -> str:
     tested = [name for name in table.methods if all(table.cell(name, m).value for m in DECIDING)]
     both = " and ".join(DECIDING)
     if not tested:
-        return (
-            f"No method could be tested by both {both} on these {n} examples; the table says why."
-        )
+        only = [cell for cell in table.payload["cells"] if cell["metric"] in DECIDING]
+        why = failure({**table.payload, "cells": only, "agreement": []}) or "The table says why."
+        return f"No method could be tested by both {both} on these {n} examples. {why}"
     if not any(all(table.cell(name, m).enough for m in DECIDING) for name in tested):
         most = max(
             value.n for name in tested for m in DECIDING if (value := table.cell(name, m).value)

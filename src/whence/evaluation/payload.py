@@ -8,6 +8,7 @@ from whence.evaluation.cost import costs
 from whence.evaluation.evaluation import VERSION
 from whence.evaluation.judge import judged
 from whence.evaluation.notes import Notes
+from whence.report.table.failure import failure
 
 
 def payload(
@@ -32,7 +33,7 @@ def payload(
     """
     order = sorted(range(len(digests)), key=lambda i: digests[i])
     found = {measure.name: judged(notes, measure, order, seed) for measure in notes.measures}
-    return {
+    told = {
         "version": VERSION,
         "kind": "evaluation",
         **origin,
@@ -66,3 +67,4 @@ def payload(
         "calls": calls,
         "seconds": seconds,
     }
+    return {**told, "failure": failure(told)}

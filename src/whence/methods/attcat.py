@@ -12,6 +12,7 @@ from whence.methods import Scores, method
     needs={"attention", "hidden_grad"},
     signed=True,
     signed_when=lambda parameters: not parameters["absolute"],
+    unit="weighted",
     presets={
         "attcat": {"layer": None, "absolute": False},
         "attcat_qqp": {"layer": None, "absolute": True},

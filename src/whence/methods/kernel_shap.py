@@ -33,6 +33,7 @@ def _calls(tokens: int, parameters: Mapping[str, Any]) -> int:
     family="perturbation",
     needs=set(),
     signed=True,
+    unit="output",
     settle=_settle,
     of="probability",
     calls=_calls,

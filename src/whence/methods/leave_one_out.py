@@ -51,6 +51,7 @@ def _without_words(
     family="perturbation",
     needs=set(),
     signed=True,
+    unit="output",
     settle=_settle,
     of="probability",
     calls=lambda tokens, _: tokens,

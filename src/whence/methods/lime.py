@@ -24,6 +24,7 @@ def _settle(parameters: dict[str, Any], fillers: Mapping[str, int]) -> dict[str,
     family="perturbation",
     needs=set(),
     signed=True,
+    unit="output",
     settle=_settle,
     of="probability",
     words="sum",  # coefficients of one sum: what tokens count for together is theirs added up

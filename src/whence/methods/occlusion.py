@@ -54,6 +54,7 @@ def _squares(grid: tuple[int, int], window: int) -> list[list[int]]:
     family="perturbation",
     needs=set(),
     signed=True,
+    unit="output",
     settle=_settle,
     of="probability",
     words="mean",

@@ -4,9 +4,25 @@ from collections.abc import Mapping
 from typing import Any
 
 from whence.view.heat import strongest
+from whence.view.scale import scale_in
 from whence.view.segments import of_payload
 from whence.view.shade import target_name
 from whence.view.words import words_note
+
+# In which unit scores are, as it stands beside them.
+_UNITS = {
+    "logit": ", in logits",
+    "probability": ", in parts of a probability",
+    "value": ", in units of the output",
+    "share": ", in parts of a whole",
+    "relative": ", without a unit",
+}
+
+
+def unit_words(explanation: Mapping[str, Any]) -> str:
+    """Say in which unit an explanation's scores are; of one from an older file nobody knows."""
+    scale = explanation.get("scale")
+    return "" if scale is None else _UNITS[scale["unit"]]
 
 
 def visible(text: str) -> str:
@@ -130,11 +146,12 @@ def plain(payload: dict[str, Any], top: int = 10) -> str:
     if note := cut(payload):
         lines.append(note)
     for explanation in payload["explanations"]:
-        lines.append(
-            f"{visible(explanation['method'])} for {visible(target_name(payload['target']))}:"
-        )
+        scale = scale_in(explanation, "patch" if payload.get("picture") else "word")
+        method, target = visible(explanation["method"]), visible(target_name(payload["target"]))
+        lines.append(f"{method} for {target}{unit_words(explanation)}:")
         words = ranked(payload, explanation, top)
         width = max((len(word) for word, _ in words), default=0)
         lines += [f"  {word:<{width}}  {score:+.3g}" for word, score in words]
+        lines += [f"  ({scale['note']})"] if scale["note"] else []
         lines += [f"  ({note})" for note in notes(payload, explanation)]
     return "\n".join(lines)

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from whence.core.errors import NotFound, WhenceError
-from whence.web.schema.base import Source
+from whence.web.schema.base import Scale, Source
 from whence.web.schema.runs import RunExample, RunRow, RunRows, RunTest, RunWord
 
 if TYPE_CHECKING:
@@ -69,6 +69,7 @@ def example(run: "Run", row: int, method: str | None) -> RunExample:
         input=Source.model_validate(given),
         probability=finite(chosen["probability"]),
         signed=bool(payload and payload["explanations"][0]["signed"]),
+        scale=Scale.model_validate(payload["explanations"][0]["scale"]) if payload else None,
         words=_words(payload) if payload else [],
         tests=[
             RunTest(

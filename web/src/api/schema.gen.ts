@@ -1237,6 +1237,7 @@ export interface components {
             };
             /** Pieces */
             pieces: components["schemas"]["Piece"][];
+            scale?: components["schemas"]["Scale"] | null;
             /** Seconds */
             seconds: number;
             /** Signed */
@@ -1245,6 +1246,7 @@ export interface components {
             text: string;
             /** Total */
             total: number[];
+            total_scale?: components["schemas"]["Scale"] | null;
             /**
              * Warnings
              * @default []
@@ -1726,6 +1728,7 @@ export interface components {
             passes: components["schemas"]["Passes"];
             /** Pixels */
             pixels?: string | null;
+            scale?: components["schemas"]["Scale"] | null;
             /** Scores */
             scores: number[];
             /** Seconds */
@@ -1975,6 +1978,7 @@ export interface components {
             probability: number | null;
             /** Row */
             row: number;
+            scale: components["schemas"]["Scale"] | null;
             /** Signed */
             signed: boolean;
             /** Target */
@@ -2081,6 +2085,25 @@ export interface components {
             task?: string | null;
             /** Text */
             text: string;
+        };
+        /**
+         * Scale
+         * @description What the colours of scores mean: where they are full, in which unit, and below which score nothing matters.
+         */
+        Scale: {
+            /** Floor */
+            floor: number | null;
+            /** Full */
+            full: number;
+            /** Legend */
+            legend: string;
+            /** Note */
+            note: string | null;
+            /**
+             * Unit
+             * @enum {string}
+             */
+            unit: "logit" | "probability" | "value" | "share" | "relative";
         };
         /**
          * Session
@@ -2304,6 +2327,7 @@ export interface components {
                 [key: string]: unknown;
             };
             passes: components["schemas"]["Passes"];
+            scale?: components["schemas"]["Scale"] | null;
             /** Scores */
             scores: number[];
             /** Sentence */

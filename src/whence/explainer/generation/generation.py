@@ -13,8 +13,10 @@ from whence.data import Encoded
 from whence.data.text.pieces import Granularity, Piece, Span, check, pieces
 from whence.data.text.words import words_of
 from whence.explainer.explanation import Explanation
+from whence.explainer.kept.scaling import scale_for
 from whence.explainer.verify.again import in_units
 from whence.report.shown import VERSION, Stored
+from whence.view.scale import Scale
 
 Numbers = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -168,6 +170,7 @@ def pieced(payload: Mapping[str, Any], granularity: Granularity) -> dict[str, An
     before = [[len(tokens) + token for token in part.tokens] for part in parts]
     earlier = np.stack([by_part[:, columns].sum(1) for columns in before], axis=1)
     chosen = [_probability(one) for one in payload["explanations"]]
+    inner = [not piece.special for piece in found]
     return {
         **payload,
         "granularity": granularity,
@@ -184,7 +187,22 @@ def pieced(payload: Mapping[str, Any], granularity: Granularity) -> dict[str, An
         "matrix": matrix.tolist(),
         "earlier": earlier.tolist(),
         "total": matrix.sum(0).tolist(),
+        "scale": _scale(payload, matrix[:, inner]),
+        "total_scale": _scale(payload, matrix.sum(0)[inner]),
     }
+
+
+def _scale(payload: Mapping[str, Any], scores: Numbers) -> Scale:
+    """Return the scale of some cells of the matrix, those of special tokens left out."""
+    return scale_for(
+        payload["method"],
+        payload["params"],
+        scores.ravel().tolist(),
+        count=scores.shape[-1],
+        of=payload["of"],
+        is_value=False,
+        part="piece",
+    )
 
 
 def _weighed(found: Sequence[Piece], every: Numbers, total: Numbers) -> list[dict[str, Any]]:
@@ -232,6 +250,7 @@ def _entry(explanation: Explanation) -> dict[str, Any]:
             if explanation.words_by == "sum"
             else {"word_scores": explanation.word_scores.tolist()}
         ),
+        "scale": explanation.to_dict()["explanations"][0]["scale"],
         "axioms": dict(explanation.axioms),
         "passes": asdict(explanation.passes),
         "seconds": explanation.seconds,

@@ -12,8 +12,10 @@ import numpy as np
 from whence.core.errors import CannotRead
 from whence.core.types import Passes, Prediction, Source, Target, Token, Word
 from whence.data.recorded import recorded, reread
+from whence.explainer.kept.scaling import scale_for
 from whence.explainer.kept.shown import Shown
 from whence.view import VERSION
+from whence.view.scale import Scale
 from whence.view.words import WordsBy
 
 if TYPE_CHECKING:
@@ -46,6 +48,7 @@ def to_dict(explanation: "Explanation") -> dict[str, Any]:
                 "scores": own.scores.tolist(),
                 "word_scores": own.word_scores.tolist(),
                 "words_by": own.words_by,
+                "scale": _scale(own),
                 "axioms": dict(own.axioms),
                 "passes": asdict(own.passes),
                 "seconds": own.seconds,
@@ -142,6 +145,23 @@ def _check(found: Mapping[str, Any]) -> None:
     columns, logits = found["columns"], found["prediction"].logits
     if columns is not None and len(columns) != len(logits):
         raise ValueError(f"{len(logits)} logits for {len(columns)} columns")
+
+
+def _scale(explanation: "Explanation") -> Scale:
+    """Return what the colours mean: by the words of a text, or the patches of a picture."""
+    own = explanation
+    scores = own.word_scores
+    if not own.spans:
+        free = [not token.special for token in own.tokens]
+        scores = own.scores[free]
+    return scale_for(
+        own.method,
+        own.params,
+        scores.tolist(),
+        of=own.target.of,
+        is_value=own.prediction.probability is None,
+        part="word" if own.shown is None else "patch",
+    )
 
 
 def _reading(explanation: "Explanation") -> dict[str, Any]:

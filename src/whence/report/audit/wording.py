@@ -16,7 +16,8 @@ _LISTED = 12  # figures of a list that are worth reading one by one
 HEADS = ("experiment", "holds if", "effect", "chance", "n", "verdict")
 LEGEND = (
     "An experiment holds if the whole 95% interval of its effect is on the side that was asked for beforehand, "
-    "fails if the whole interval is on the other side, and is undecided otherwise. Chance: the effect of attention "
+    "fails if the whole interval is on the other side, and is undecided otherwise, or where the examples are too few "
+    "for a verdict or something else stands against one, which is then said. Chance: the effect of attention "
     "that means nothing, where it is known."
 )
 
@@ -46,7 +47,7 @@ def rule(one: Mapping[str, Any]) -> str:
     other = "below" if one["direction"] == "above" else "above"
     return (
         f"Holds if the whole 95% interval is {asked(one)}, fails if the whole interval is {other}, is undecided "
-        "otherwise."
+        "otherwise, or with too few examples."
     )
 
 

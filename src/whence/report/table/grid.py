@@ -9,6 +9,8 @@ from typing import Any
 
 from whence.report.data import data_told
 from whence.report.figures import TOO_FEW, digits_of, interval
+from whence.report.table.failure import NOTHING as TESTED_NOTHING
+from whence.report.table.failure import failure
 from whence.report.table.power import power
 from whence.report.text import visible
 
@@ -151,8 +153,9 @@ def notes(payload: Mapping[str, Any]) -> list[str]:
     """Say what could not be done, and why."""
     reached = [one["metric"] for one in payload["metrics"] if one.get("aim") == "reach"]
     lines = [f"{name}: what random explanations get is the aim here." for name in reached]
-    lines += notes_of_size(payload) + [
-        f"{_counted(row, 'example')} could not be read: {row['why']}"
+    lines = [f"{TESTED_NOTHING}."] if failure(payload) else lines + notes_of_size(payload)
+    lines += [
+        f"{_counted(row, 'example')} could not be taken by any method: {row['why']}"
         for row in payload["examples"]["why_not"]
     ]
     given = payload["examples"]["given"]

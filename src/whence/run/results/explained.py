@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from whence.core.errors import WhenceError
+from whence.explainer.kept.scaling import scale_for
 from whence.explainer.request import requests
 from whence.methods import method
 from whence.view import VERSION
@@ -64,6 +65,7 @@ def explained(
     of = (facts.get("of") if said is not None else None) or setting.get("of", "logit")
     axioms = {one["axiom"]: one["residual"] for one in record["axioms"] or ()}
     unkept = unconserved(record["method"], scores, axioms, None, of)
+    word_scores = [word_score(scores, word["tokens"], by) for word in words]
     return {
         "version": VERSION,
         "model": dict(model),
@@ -95,8 +97,16 @@ def explained(
                 "of": of,
                 "signed": _signed(record["method"], params, scores),
                 "scores": scores,
-                "word_scores": [word_score(scores, word["tokens"], by) for word in words],
+                "word_scores": word_scores,
                 "words_by": by,
+                "scale": scale_for(
+                    record["method"],
+                    params,
+                    word_scores or scores,
+                    of=of,
+                    is_value=said is None,
+                    part="patch" if grid else "word",
+                ),
                 "axioms": axioms,
                 "passes": {"forward": record["forward"], "backward": record["backward"]},
                 "seconds": None,

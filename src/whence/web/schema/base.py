@@ -112,6 +112,16 @@ class Target(Given):
     of: Literal["logit", "probability"]
 
 
+class Scale(Given):
+    """What the colours of scores mean: where they are full, in which unit, and below which score nothing matters."""
+
+    unit: Literal["logit", "probability", "value", "share", "relative"]
+    floor: float | None  # full colour is at no score below it; null: none is known
+    full: float  # the score of full colour
+    legend: str
+    note: str | None  # said where no score reaches the floor
+
+
 class Warned(Given):
     """Something a reader must know before believing what is shown."""
 

@@ -12,6 +12,7 @@ from whence.web.schema.base import (
     ModelFacts,
     Prediction,
     Provenance,
+    Scale,
     Source,
     Target,
     Token,
@@ -42,6 +43,7 @@ class OneExplanation(Given):
     scores: list[float]
     word_scores: list[float]
     words_by: WordsBy = "sum"  # how a word's score comes about
+    scale: Scale | None = None  # null: from an older file
     axioms: dict[str, float]
     passes: Passes
     seconds: float
@@ -170,6 +172,7 @@ class TrustMethod(Given):
     signed: bool
     scores: list[float]
     word_scores: list[float]
+    scale: Scale | None = None
     passes: Passes
     verdict: str
     sentence: str
