@@ -59,7 +59,7 @@ class DataSets:
         self._found: dict[str, _Held] = {}
         self._brought: list[str] = []
         for path in settings.data:
-            anew = partial(read, path, most=settings.rows)
+            anew: Callable[..., Read] = partial(read, path, most=settings.rows)
             found: Read | UnknownColumns
             try:
                 found = anew(**columns)
@@ -89,7 +89,7 @@ class DataSets:
 
         name = plain_name(name)
         _check_unpacked(name, raw, self._settings.upload * _UNPACKED)
-        anew = partial(read_bytes, name, raw, most=self._settings.rows)
+        anew: Callable[..., Read] = partial(read_bytes, name, raw, most=self._settings.rows)
         found = anew(**(columns or {}))
         with self._lock:
             key = self._add(name, _Held(found, anew))
