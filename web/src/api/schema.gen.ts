@@ -2079,6 +2079,8 @@ export interface components {
             legend: string;
             /** Note */
             note: string | null;
+            /** Start */
+            start: number;
             /**
              * Unit
              * @enum {string}

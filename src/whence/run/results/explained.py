@@ -56,6 +56,7 @@ def explained(
     words = [] if grid else _words(record, tokens)
     scores, params = list(record["scores"]), dict(setting.get("params", {}))
     said = record["probability"]
+    signed = _signed(record["method"], params, scores)
     word_scores = [sum(scores[place] for place in word["tokens"]) for word in words]
     return {
         "version": VERSION,
@@ -85,13 +86,14 @@ def explained(
             {
                 "method": record["method"],
                 "params": params,
-                "signed": _signed(record["method"], params, scores),
+                "signed": signed,
                 "scores": scores,
                 "word_scores": word_scores,
                 "scale": scale_for(
                     record["method"],
                     params,
                     word_scores or scores,
+                    signed=signed,
                     of=setting.get("of", "logit"),
                     is_value=said is None,
                     part="patch" if grid else "word",
