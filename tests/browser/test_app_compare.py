@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import expect
 
 import whence
-from tests.browser.app import APP, exported_table, photograph, settle
+from tests.browser.app import APP, exported_table, photograph, settle, status
 from tests.browser.test_app_flow import covering
 from whence.comparison import compared
 from whence.flow import Query
@@ -66,6 +66,20 @@ def test_two_models_are_compared_edge_by_edge(tour):
     expect(page.get_by_role("region", name="Heads, the most changed first")).to_be_visible()
     expect(page.get_by_text("has no head to predict with")).to_be_visible()
     photograph(page, "compare")
+
+
+def test_explain_and_compare_say_the_same_share_of_the_same_edges(tour):
+    page = tour(f"#/explain?model=reviews&text={TEXT}")
+    settle(page)
+    said = status(page).inner_text()
+    share = re.search(r"= (\S+) of the unit that set out, in each layer", said)[1]
+    past = re.search(r"past the layer (\S+)", said)[1]
+    page = tour(LINK)  # reviews is B
+    expect(
+        page.get_by_text(
+            f"of B {share} of the unit that set out in each layer, {past} goes past it"
+        )
+    ).to_be_visible()
 
 
 def test_a_model_is_identical_with_itself(tour):

@@ -4,7 +4,17 @@ import re
 
 from playwright.sync_api import expect
 
-from tests.browser.app import APP, EVIL, ROWS, WRONG, photograph, settle, strip
+from tests.browser.app import (
+    APP,
+    EVIL,
+    ROWS,
+    WRONG,
+    App,
+    Visitor,
+    photograph,
+    settle,
+    strip,
+)
 
 pytestmark = APP
 
@@ -94,6 +104,61 @@ def test_other_columns_are_read(tour, tmp_path):
     page.get_by_role("combobox", name="Labels").select_option("none")
     expect(page.get_by_text("The file has no labels")).to_be_visible()
     expect(page.get_by_role("combobox", name="Text in column")).to_have_value("title")
+
+
+def test_the_columns_of_a_file_that_nobody_can_tell_are_chosen_with_a_click(visit, tmp_path):
+    path = tmp_path / "news.tsv"
+    path.write_text(
+        "id\theadline\tverdict\n1\ta fine film\tpositive\n2\ta dull film\tnegative\n",
+        encoding="utf-8",
+    )
+    page = visit("#/data?model=reviews", forgive="Failed to load resource")
+    settle(page)
+    page.get_by_label("Bring a file").set_input_files(path)
+    expect(
+        page.get_by_role("heading", name="Which column of news.tsv is the text?")
+    ).to_be_visible()
+    first = page.get_by_role("region", name="First rows of news.tsv")
+    expect(first).to_contain_text("a dull film")
+    photograph(page, "data-columns")
+    read = page.get_by_role("button", name="Read the file")
+    expect(read).to_be_disabled()
+    first.get_by_role("group", name="headline is").get_by_role(
+        "button", name="Text", exact=True
+    ).click()
+    first.get_by_role("group", name="verdict is").get_by_role("button", name="Label").click()
+    read.click()
+    expect(page.get_by_role("heading", name="news.tsv", exact=True)).to_be_visible()
+    expect(page.get_by_role("region", name="Rows")).to_be_visible()
+    assert sorted(rows(page)) == ["a dull film", "a fine film"]
+    expect(page.get_by_role("combobox", name="Text in column")).to_have_value("headline")
+    expect(page.get_by_role("combobox", name="Labels")).to_have_value("verdict")
+
+
+def test_a_file_of_unknown_columns_that_the_app_was_started_with_has_the_same_choice(
+    browser, tmp_path
+):
+    path = tmp_path / "tweets.csv"
+    path.write_text("who,tweet\nann,a fine film\nben,a dull film\n", encoding="utf-8")
+    running = App(tmp_path, "--model", "reviews", "--data", str(path))
+    visitor = Visitor(browser, running.url)
+    try:
+        page = visitor("#/data")
+        settle(page)
+        expect(page.get_by_role("navigation", name="Data sets")).to_contain_text(
+            "columns to be chosen"
+        )
+        first = page.get_by_role("region", name="First rows of tweets.csv")
+        first.get_by_role("group", name="tweet is").get_by_role(
+            "button", name="Text", exact=True
+        ).click()
+        page.get_by_role("button", name="Read the file").click()
+        expect(page.get_by_role("heading", name="tweets.csv", exact=True)).to_be_visible()
+        expect(page.get_by_role("region", name="Rows")).to_be_visible()
+        assert sorted(rows(page)) == ["a dull film", "a fine film"]
+    finally:
+        visitor.close()
+        running.kill()
 
 
 def test_a_file_that_cannot_be_read_says_why(visit, tmp_path):

@@ -107,15 +107,48 @@ def test_a_text_that_is_too_long_is_cut_and_that_is_said(tour):
     expect(page.get_by_role("list", name="Warnings")).to_contain_text(re.compile("cut|left out"))
 
 
+def test_another_model_opens_with_its_own_sample_and_a_text_of_ones_own_stays(visit):
+    page = visit("#/explain?model=reviews")
+    settle(page)
+    box = page.get_by_role("textbox", name="Text")
+    expect(box).to_have_value("the plot is thin, but the actors are wonderful")
+    page.reload()  # the address now holds the sample, which is nobody's own text all the same
+    settle(page)
+    page.get_by_role("combobox", name="Model", exact=True).select_option("decoy")
+    settle(page)
+    expect(box).to_have_value("the decoy has a superb story but its ending is dull")
+    word = strip(page, "leave_one_out").get_by_role("button", name=re.compile("^superb: "))
+    assert float(re.search(r": \+?([\d.]+)", word.get_attribute("aria-label"))[1]) > 0.1
+    expect(page.get_by_role("list", name="Warnings")).to_have_count(0)
+    box.fill("the ending is awful")
+    page.get_by_role("button", name="Explain", exact=True).click()
+    settle(page)
+    page.get_by_role("combobox", name="Model", exact=True).select_option("reviews")
+    settle(page)
+    expect(box).to_have_value("the ending is awful")
+
+
 def test_more_characters_than_the_limit_are_not_cut_but_refused(visit, app):
     most = app.get("api/session")["limits"]["characters"]
-    page = visit("#/explain", forgive="422")
+    page = visit("#/explain")
     box = page.get_by_role("textbox", name="Text")
     box.fill("x" * (most + 13))
     expect(box).to_have_value("x" * (most + 13))
-    expect(page.get_by_text("too long, the server will refuse it")).to_be_visible()
-    page.get_by_role("button", name="Explain", exact=True).click()
-    expect(page.get_by_role("alert")).to_be_visible()
+    expect(
+        page.get_by_text("The text has 50 013 characters, and 50 000 are the most: give a part")
+    ).to_be_visible()
+    expect(page.get_by_role("button", name="Explain", exact=True)).to_be_disabled()
+    # One long word, and the field stays within the window.
+    place = box.bounding_box()
+    assert place["x"] >= 0 and place["x"] + place["width"] <= 1360
+    assert place["height"] < 300
+    assert page.evaluate("document.documentElement.scrollWidth") <= 1360
+    # A link may hold it all the same: then the server says it, in one sentence.
+    page = visit(f"#/explain?text={'x' * (most + 13)}", forgive="413")
+    expect(page.get_by_role("alert").first).to_contain_text(
+        "The text has 50,013 characters, and the app takes 50,000: give a part of it."
+    )
+    assert page.evaluate("document.documentElement.scrollWidth") <= 1360
 
 
 @pytest.mark.parametrize(

@@ -111,7 +111,7 @@ def test_a_caption_says_what_is_shown_and_nothing_else(tour):
         "relevance",
         "forward from “thin”",
         "layers 1–2",
-        "hidden",
+        "of what passes the layer in each layer",
     ):
         assert part in flow
     heads = exported(page, "heads", "CSV").decode().splitlines()[0]

@@ -7,7 +7,16 @@ import pytest
 from playwright.sync_api import expect
 
 import whence
-from tests.browser.app import APP, edges, exported_table, photograph, settle, status, strip
+from tests.browser.app import (
+    APP,
+    edges,
+    exported,
+    exported_table,
+    photograph,
+    settle,
+    status,
+    strip,
+)
 from whence.flow import Query
 
 pytestmark = APP
@@ -41,7 +50,68 @@ def test_the_line_under_the_flow_counts_what_the_library_counts(tour, inside):
     # Special tokens are in the gutter: edges that end on them are counted there, not drawn.
     assert edges(page) == covering(inside.flow(query=Query(specials=False)))
     expect(status(page)).to_contain_text("special tokens")
-    expect(status(page)).to_contain_text("residual 50% per layer")
+    expect(status(page)).to_contain_text("past the layer 50%")
+
+
+def carried_by_layer(page):
+    """Return what the drawn edges of each layer carry, as the file of the picture has them."""
+    sums = {}
+    for row in exported_table(page, "flow"):
+        sums[int(row["layer"])] = sums.get(int(row["layer"]), 0.0) + float(row["flow"])
+    return sums
+
+
+def spread(shares):
+    """Write shares of layers as the page does, from the least to the most."""
+    low, high = (percent(share) for share in (min(shares), max(shares)))
+    return low if low == high else f"{low[:-1]}–{high}"
+
+
+def percent(share):
+    value = 100 * share
+    if 0 < value < 0.1:
+        return "<0.1%"
+    return f"{value:.1f}".removesuffix(".0") + "%" if 0 < value < 9.95 else f"{value:.0f}%"
+
+
+def test_an_edge_has_one_number_in_the_table_in_the_sentence_and_in_the_file(tour):
+    page = tour(LINK)
+    settle(page)
+    row = page.get_by_role("region", name="Details").get_by_role("row").nth(1)
+    flow = float(row.get_by_role("cell").nth(4).inner_text())
+    row.get_by_role("button").first.click()
+    chosen = page.locator("p.chosen")
+    expect(chosen).to_contain_text(f"{100 * flow:.1f}% of the unit that set out takes this edge")
+    assert float(exported_table(page, "flow")[0]["flow"]) == pytest.approx(flow, rel=1e-3)
+
+
+@pytest.mark.parametrize("weight", ["attention", "gradient_x_attention", "relevance"])
+def test_what_is_shown_and_what_goes_past_are_shares_of_the_unit_that_set_out(tour, weight):
+    page = tour(f"{LINK}&C={weight}")
+    count, sums = edges(page), carried_by_layer(page)
+    loaded = whence.load("reviews")
+    flow = loaded.inside(TEXT).flow(weight, query=Query(specials=False))
+    shown = spread([sums.get(layer, 0.0) for layer in range(flow["layers"])])
+    past = spread([sum(layer) for layer in flow["residual"]])
+    said = (
+        f"shown {count} edge{'s' * (count != 1)} = {shown} of the unit that set out, in each layer"
+    )
+    expect(status(page)).to_contain_text(f"{said} · past the layer {past} · ")
+    caption = exported(page, "flow", "CSV").decode().splitlines()[0]
+    assert f"shown {shown} of the unit that set out in each layer, {past} goes past it" in caption
+
+
+def test_where_edges_are_capped_slider_and_caption_say_what_they_cover(visit):
+    page = visit(f"#/explain?text={' '.join([TEXT] * 5)}&p=99")
+    assert edges(page) == 5000
+    sums = sum(carried_by_layer(page).values())
+    flow = whence.load("reviews").inside(" ".join([TEXT] * 5)).flow(query=Query(specials=False))
+    covered = percent(sums / flow["total"])
+    assert covered != "99%"
+    expect(status(page)).to_contain_text(re.compile(f"coverage {covered} of .*, not 99%: capped"))
+    expect(page.locator("label.coverage output")).to_have_text(f"{covered} of 99%")
+    caption = exported(page, "flow", "CSV").decode().splitlines()[0]
+    assert f"coverage {covered} · " in caption
 
 
 def test_every_view_shows_the_same_edges(tour):
@@ -148,6 +218,10 @@ def test_heads_are_seen_one_by_one(tour):
         settle(page)
         expect(heads.locator("figure[data-picture='heads']")).to_be_visible()
     photograph(page, "thumbnails")
+    for scheme, stronger in (("light", "Darker"), ("dark", "Brighter")):
+        page.emulate_media(color_scheme=scheme)
+        expect(page.get_by_text(f"{stronger} is more;")).to_be_visible()
+    page.emulate_media(color_scheme="light")
     choice.select_option("ablation")
     heads.get_by_role("button", name="Switch each head off").click()
     expect(heads.locator("figure[data-picture='heads']")).to_be_visible(timeout=60_000)

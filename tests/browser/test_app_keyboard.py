@@ -69,6 +69,26 @@ def pin_and_unpin(page):
     expect(page.get_by_role("list", name="In force")).to_have_count(0)
 
 
+def test_escape_unselects_the_edge_the_head_and_the_words(tour):
+    page = tour(LINK)
+    settle(page)
+    page.get_by_role("region", name="Details").get_by_role("row").nth(1).get_by_role(
+        "button"
+    ).first.click()
+    chosen = page.locator("p.chosen")
+    expect(chosen).to_contain_text("takes this edge")
+    pressed(page, "Escape")
+    expect(chosen).to_contain_text("Click an edge, a head or a word")
+    page = tour(f"{LINK}&head=2.1&H=2.1&pin=2")
+    settle(page)
+    expect(page.get_by_role("list", name="In force")).to_be_visible()
+    expect(page.get_by_text("Layer 2, head 1: ")).to_be_visible()
+    pressed(page, "Escape")
+    expect(page.get_by_role("list", name="In force")).to_have_count(0)
+    expect(page.get_by_text("Layer 2, head 1: ")).to_have_count(0)
+    expect(page).not_to_have_url(re.compile("head=|H=|pin="))
+
+
 def trace(page):
     pressed(page, "ArrowRight")
     pressed(page, "ArrowRight")

@@ -5,10 +5,20 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.app import APP, App, Visitor, exported_table, photograph, settle, strip
+from tests.browser.app import (
+    APP,
+    App,
+    Visitor,
+    exported,
+    exported_table,
+    photograph,
+    settle,
+    strip,
+)
 from tests.browser.test_app_access import axe, findings  # noqa: F401
 from tests.conftest import SHARED
 from whence import load
+from whence.report.generation.wording import BEFORE, hundredths, largest, rows
 
 pytestmark = APP
 
@@ -31,7 +41,7 @@ def tasks(tmp_path_factory):
 
 @pytest.fixture
 def visit(browser, tasks):
-    visitor = Visitor(browser, tasks.url)
+    visitor = Visitor(browser, tasks)
     yield visitor
     visitor.close()
 
@@ -120,14 +130,35 @@ def test_generation_from_the_prompt(visit):
     made = load(str(STORIES)).generate(PROMPT, 4, method="attcat")
     expect(page.locator(".written b")).to_have_text(made.to_dict()["text"], use_inner_text=True)
     cells = exported_table(page, "generation")
-    first = [float(row["score"]) for row in cells if row["output"] == "0"]
+    of_prompt = [row for row in cells if row["piece"] != "before"]
+    first = [float(row["score"]) for row in of_prompt if row["output"] == "0"]
     assert first == pytest.approx(made.matrix[0].tolist(), rel=1e-5)
-    assert len([row for row in cells if row["output"] == "all"]) == len(made.total)
+    assert len([row for row in of_prompt if row["output"] == "all"]) == len(made.total)
     page.get_by_label("The prompt by").select_option("word")
     expect(page.locator("[data-picture='generation'] [role=listbox]")).to_have_accessible_name(
         re.compile("4 outputs by 12 pieces")  # ten words, a comma, and what begins the text
     )
     photograph(page, "tasks-generation")
+
+
+@needs_stories
+def test_generation_shows_what_was_said_before_as_the_terminal_does(visit):
+    page = visit(f"#/explain?model=stories260K&text={PROMPT}&m=attcat&generate=4")
+    picture = page.locator("[data-picture='generation']")
+    expect(picture).to_be_visible(timeout=60_000)
+    settle(page)
+    made = load(str(STORIES)).generate(PROMPT, 4, method="attcat")
+    said = [row for row in exported_table(page, "generation") if row["piece"] == "before"]
+    assert {row["piece text"] for row in said} == {BEFORE}
+    row = next(row for row in rows(made.payload) if row.text == BEFORE)
+    assert [float(cell["score"]) for cell in said] == pytest.approx(
+        [*row.cells, row.total], rel=1e-5
+    )
+    # Written out in the picture, in hundredths of the largest piece that is no special token.
+    drawn = exported(page, "generation", "SVG").decode()
+    for value in row.cells[1:]:
+        figure = hundredths(value, largest(made.payload)).replace("-", "\u2212")
+        assert f">{figure}</text>" in drawn
 
 
 @needs_stories

@@ -8,6 +8,7 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
+from tests.audits import audit
 from tests.web.serving import ask, begun, ended, refused
 from whence.core.errors import BadExamples, CannotRead
 from whence.web.app import create_app
@@ -274,6 +275,16 @@ def test_every_kind_of_result_has_a_page(fresh, data_file, explainer):
             )
         page = ask(fresh, "GET", f"/api/results/{entry['id']}/page").text
         assert "<script" not in page
+
+
+@pytest.mark.parametrize("answer", ["no", "yes", "undecided"])
+def test_the_summary_of_an_audit_begins_with_its_answer(fresh, answer):
+    entry = put(
+        fresh, "results", f"{answer}.json", json.dumps({**audit(), "answer": answer}).encode()
+    )
+    said = entry.json()["summary"]
+    begin = f"May attention be read as an explanation here? {answer.capitalize()}. "
+    assert said.startswith(begin)
 
 
 def test_a_hostile_result_is_escaped(fresh, stored):

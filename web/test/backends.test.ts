@@ -59,11 +59,11 @@ describe("svg", () => {
       method: "attcat",
       weight: "value_zeroing",
       coverage: 0.5,
-      hidden: 0.25,
+      unit: "3–31% of the unit that set out in each layer, 50% goes past it",
       date: "2026-11-15",
     });
     expect(words).toBe(
-      "whence · reviews@abc · method attcat · edge weight value zeroing · coverage 50% · hidden 25% of the flow · 2026-11-15",
+      "whence · reviews@abc · method attcat · edge weight value zeroing · coverage 50% · shown 3–31% of the unit that set out in each layer, 50% goes past it · 2026-11-15",
     );
     const { document } = new JSDOM(svg(sceneOf([]), LIGHT, words), { contentType: "image/svg+xml" }).window;
     expect(document.querySelector("metadata")?.textContent).toBe(words);
@@ -81,11 +81,11 @@ it("says in a caption what is shown, and of what", () => {
     way: "forward from “film”",
     filters: ["layers 1–3", "head 2.1"],
     coverage: 0.14,
-    hidden: 0.9,
+    unit: "0–0.4% of what passes the layer in each layer, 99% goes past it",
   });
   expect(words).toBe(
     `whence · minilm@01234567 · “a film ${"x".repeat(52)}…” · target positive (logit) · edge weight relevance · ` +
-      "forward from “film” · only: layers 1–3, head 2.1 · coverage 14% · hidden 90% of the flow",
+      "forward from “film” · only: layers 1–3, head 2.1 · coverage 14% · shown 0–0.4% of what passes the layer in each layer, 99% goes past it",
   );
   expect(caption({ model: "org/name", what: "entropy, one number per head" })).toBe(
     "whence · org/name · entropy, one number per head",

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 
 import type { Generated } from "../src/api/types";
 import { generation } from "../src/render/generation";
-import { titleOf } from "../src/render/scene";
+import { type Mark, titleOf } from "../src/render/scene";
 import { LIGHT } from "../src/render/theme";
 
 const piece = (text: string, total: number, share: number | null, special = false) => ({
@@ -32,11 +32,15 @@ const MADE: Generated = {
   total: [0, -1, 3],
   passes: { forward: 2, backward: 2 },
   seconds: 0.1,
+  warnings: [],
 };
+const fillOf = (mark: Mark | undefined): string => (mark?.kind === "rect" ? (mark.fill ?? "") : "");
 
 describe("a generation", () => {
   const scene = generation(MADE, { width: 600, theme: LIGHT });
-  const cells = scene.marks.filter((mark) => mark.hit?.kind === "cell");
+  const all = scene.marks.filter((mark) => mark.hit?.kind === "cell");
+  const cells = all.filter(({ hit }) => hit?.kind === "cell" && hit.column < MADE.pieces.length);
+  const said = all.filter(({ hit }) => hit?.kind === "cell" && hit.column === MADE.pieces.length);
 
   it("has a cell for each output and piece, and a row that sums them", () => {
     expect(cells).toHaveLength(9);
@@ -48,23 +52,56 @@ describe("a generation", () => {
   });
 
   it("colours for and against, and nothing as nothing", () => {
-    const fills = cells.map((cell) => (cell.kind === "rect" ? cell.fill : ""));
+    const fills = cells.map(fillOf);
     expect(fills[0]).toBe(LIGHT.paper);
     expect(fills[1]).not.toBe(fills[2]);
     expect(fills[8]).toBe(fills[2]); // both are the strongest of their scale
   });
 
   it("is a table of every cell, and of the sums", () => {
-    expect(scene.table.rows).toHaveLength(9);
+    expect(scene.table.rows).toHaveLength(12);
     expect(scene.table.rows[1]).toEqual([0, " ran", 1, "the", -1]);
-    expect(scene.table.rows.at(-1)).toEqual(["all", "", 2, "dog", 3]);
+    expect(scene.table.rows.at(-2)).toEqual(["all", "", 2, "dog", 3]);
+  });
+
+  it("has a column of what was said before, with the figures that the terminal writes", () => {
+    const written = scene.marks.flatMap((mark) => (mark.kind === "text" ? [mark.text] : []));
+    expect(written).toContain("said before");
+    expect(said).toHaveLength(3);
+    expect(titleOf(said[1]!)).toMatch(/from what was said before: 0.5 \(\+25\)$/); // eslint-disable-line @typescript-eslint/no-non-null-assertion
+    expect(written).toContain("+25"); // hundredths of 2, the largest of a piece
+    expect(scene.table.rows).toContainEqual([1, "\n", "before", "(said before)", 0.5]);
+    expect(scene.table.rows.at(-1)).toEqual(["all", "", "before", "(said before)", 0.5]);
+  });
+
+  it("has no such column where there is one output, which nothing was said before", () => {
+    const one = { ...MADE, outputs: MADE.outputs.slice(0, 1), matrix: [[0, -1, 2]], earlier: [[0]] };
+    const alone = generation(one, { width: 600, theme: LIGHT });
+    expect(alone.table.rows).toHaveLength(6);
+    expect(alone.label).not.toContain("said before");
+  });
+
+  it("has a scale that special tokens and what was said before do not set", () => {
+    const strong = { ...MADE, matrix: [[9, -1, 2], [9, 0, 1]], earlier: [[0, 0], [50, 0]], total: [18, -1, 3] }; // prettier-ignore
+    const drawn = generation(strong, { width: 600, theme: LIGHT });
+    const fills = drawn.marks.filter(({ hit }) => hit?.kind === "cell").map(fillOf);
+    expect(fills.slice(1, 3)).toEqual(cells.slice(1, 3).map(fillOf));
+    expect(fills[0]).toBe(fills[2]); // beyond the scale is full colour
+    expect(drawn.marks.some((mark) => mark.kind === "text" && mark.text === "+2500")).toBe(true);
   });
 
   it("grows beyond its place rather than to be too small to see", () => {
     const pieces = Array.from({ length: 200 }, () => piece("x", 0, 0.005));
     const matrix = [pieces.map(() => 0)];
     const wide = generation(
-      { ...MADE, pieces, matrix, outputs: MADE.outputs.slice(0, 1), total: pieces.map(() => 0) },
+      {
+        ...MADE,
+        pieces,
+        matrix,
+        earlier: [[0]],
+        outputs: MADE.outputs.slice(0, 1),
+        total: pieces.map(() => 0),
+      },
       { width: 600, theme: LIGHT },
     );
     expect(wide.width).toBeGreaterThan(200 * 13);

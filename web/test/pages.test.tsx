@@ -8,6 +8,7 @@ import { RowWalk } from "../src/data/RowWalk";
 import { HelpPage } from "../src/help/HelpPage";
 import { ResultsPage } from "../src/results/ResultsPage";
 import { ModelChoice } from "../src/shell/ModelChoice";
+import { type Server, SourceError } from "../src/source/source";
 import { KEYS } from "../src/state/keys";
 import { REFUSED, SESSION, show } from "./page";
 
@@ -147,6 +148,56 @@ describe("the data set page", () => {
   });
 });
 
+describe("a file whose columns nobody can tell", () => {
+  const table = { columns: ["id", "body", "stars"], rows: [["7", "a fine film", "positive"]] };
+  const fault = {
+    code: "bad-examples",
+    message: "four.csv has no column of texts.",
+    hint: "Choose.",
+    see: "",
+    table,
+  };
+
+  it("is brought, its columns are chosen with a click each, and it is read by them", async () => {
+    const upload = vi
+      .fn<Server["upload"]>()
+      .mockRejectedValueOnce(new SourceError(fault))
+      .mockResolvedValueOnce(SET);
+    const { state } = show(<DataPage />, { upload, predict: () => Promise.resolve(PREDICTED) });
+    const file = new File(["x"], "four.csv");
+    fireEvent.change(screen.getByLabelText("Bring a file"), { target: { files: [file] } });
+    expect(await screen.findByText("Which column of four.csv is the text?")).toBeTruthy();
+    expect(screen.getByText("a fine film")).toBeTruthy();
+    const read = screen.getByRole<HTMLButtonElement>("button", { name: "Read the file" });
+    expect(read.disabled).toBe(true);
+    const column = (name: string) => within(screen.getByRole("group", { name: `${name} is` }));
+    fireEvent.click(column("id").getByText("Text"));
+    fireEvent.click(column("body").getByText("Text")); // one column is the text, and no longer the other
+    expect(column("id").getByText("Text").getAttribute("aria-pressed")).toBe("false");
+    fireEvent.click(column("stars").getByText("Label"));
+    fireEvent.click(read);
+    await vi.waitFor(() => expect(state().data).toBe(SET.id));
+    expect(upload).toHaveBeenLastCalledWith(file, expect.anything(), {
+      text: "body",
+      pair: "",
+      label: "stars",
+    });
+  });
+
+  it("was given at the start: the choice stands in its place, and nothing is predicted before", async () => {
+    const set = { ...SET, id: "four", rows: 0, problem: fault };
+    const columns = vi.fn<Server["columns"]>().mockResolvedValue({ ...SET, id: "four" });
+    const predict = vi.fn<Server["predict"]>().mockResolvedValue(PREDICTED);
+    show(<DataPage />, { columns, predict }, {}, { ...SESSION, data: [set] });
+    expect(screen.getByText("columns to be chosen")).toBeTruthy();
+    expect(predict).not.toHaveBeenCalled();
+    fireEvent.click(within(screen.getByRole("group", { name: "body is" })).getByText("Text"));
+    fireEvent.click(screen.getByRole("button", { name: "Read the file" }));
+    await vi.waitFor(() => expect(predict).toHaveBeenCalled());
+    expect(columns).toHaveBeenCalledWith("four", { text: "body", pair: "", label: null }, expect.anything());
+  });
+});
+
 describe("the choice of a model", () => {
   const choice = (onChange: (id: string) => void) => (
     <ModelChoice label="Model" value="base" onChange={onChange} />
@@ -201,6 +252,21 @@ describe("the results page", () => {
     const frame = screen.getByTitle("Audit: a.json");
     expect(frame.getAttribute("sandbox")).toBe("");
     expect(frame.getAttribute("src")).toBe("/api/results/a%20b/page");
+  });
+
+  it("opens the first result where none is chosen", async () => {
+    const [one, two] = ["a", "b"].map((id) => ({
+      id,
+      kind: "trust",
+      name: `${id}.json`,
+      model: "m",
+      summary: id,
+      changed: null,
+    }));
+    const results = [one, two].filter((each) => each !== undefined);
+    show(<ResultsPage />, { results: () => Promise.resolve({ results, problems: [] }) });
+    expect((await screen.findByTitle("Trust card: a.json")).getAttribute("src")).toBe("/api/results/a/page");
+    expect(screen.queryByText("Choose a result")).toBeNull();
   });
 
   it("says so where the link's result is gone, or the server refuses", async () => {

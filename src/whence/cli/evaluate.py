@@ -30,6 +30,9 @@ TextColumn = Annotated[
 PairColumn = Annotated[
     str | None, typer.Option("--pair", metavar="COLUMN", help="The column of the second texts.")
 ]
+LabelColumn = Annotated[
+    str | None, typer.Option("--label", metavar="COLUMN", help="The column of the labels.")
+]
 
 
 def evaluate(
@@ -55,9 +58,7 @@ def evaluate(
     ] = None,
     text: TextColumn = None,
     pair: PairColumn = None,
-    label: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="The column of the labels.")
-    ] = None,
+    label: LabelColumn = None,
     target: asking.Aim = None,
     remove: asking.Remove = None,
     mlm: asking.Mlm = None,
@@ -118,8 +119,7 @@ def evaluate(
     with working(f"loading {model}") as (console, report):
         with importing():
             from whence.data.removal import possible
-            from whence.data.sets.examples import examples as read
-            from whence.data.sets.examples import sample as draw
+            from whence.data.sets.examples import collect
             from whence.evaluation import evaluate as run
             from whence.evaluation.measures import measures, of_examples
             from whence.evaluation.run import default_methods
@@ -131,8 +131,8 @@ def evaluate(
             # What is wrong with the request is said before a model is loaded for it.
             requests(methods, own, asking.ANY_FILLERS, from_text=True)
             asking.check_removal(remove, unit)
-            examples = read(data, text=text, pair=pair, label=label)
-            wanted = measures(metric, others, **of_examples(examples), from_text=True)
+            examples = collect(data, text=text, pair=pair, label=label)
+            wanted = measures(metric, others, **of_examples(examples.examples), from_text=True)
             drawing: dict[str, Any] = {} if mlm is None else {"mlm": mlm}
             explainer = load(
                 model,
@@ -143,9 +143,10 @@ def evaluate(
                 compile=compile,
                 **drawing,
             )
-        examples = examples if sample is None else draw(examples, sample, seed)
+        examples = examples if sample is None else examples.draw(sample, seed)
         asked = requests(methods, own, explainer.fillers, from_text=True)
         ways = possible(explainer.fillers) if remove == "all" else [remove]
+        console.print(str(examples), style="dim", highlight=False, markup=False, soft_wrap=True)
         tables = [
             run(
                 explainer,

@@ -19,6 +19,7 @@ def payload(
     origin: Mapping[str, Any],
     setting: Mapping[str, Any],
     digests: Sequence[str],
+    data: Mapping[str, Any],
     seed: int,
     calls: Mapping[str, int] | None,
     seconds: float | None,
@@ -27,7 +28,8 @@ def payload(
 
     `methods`: their parameters, in the order of the notes. `origin`: model and provenance. `digests`: of all
     examples, also of those that could not be explained (whence.data.sets.digest); examples are put in order by them,
-    because the same ones in another order are the same data set.
+    because the same ones in another order are the same data set. `data`: what the data set is called, and what was
+    drawn of it.
     """
     order = sorted(range(len(digests)), key=lambda i: digests[i])
     found = {measure.name: judged(notes, measure, order, seed) for measure in notes.measures}
@@ -36,12 +38,16 @@ def payload(
         "kind": "evaluation",
         **origin,
         "setting": {**setting, "seed": seed},
+        "data": dict(data),
         "examples": {
             "given": len(digests),
             "explained": len(notes),
             "different": len(set(digests)),
             "cut": len(notes.cut),
             "why_not": notes.refused.listed(),
+            "warnings": [
+                {"message": message, "count": len(of)} for message, of in notes.warned.items()
+            ],
         },
         "methods": [
             {

@@ -36,6 +36,7 @@ def offers(explainer: "Explainer") -> dict[str, Any]:
         "draws": loaded.sees and loaded.name == "shapes",
         "pairs": loaded.pairs or loaded.task == "answer",
         "takes_pairs": not loaded.sees and takes_pairs(loaded),
+        "reads_pairs": why_pairs(loaded) is not None,
         "longest": loaded.max_length,
         **attention(explainer),
     }

@@ -105,9 +105,12 @@ def unit_of(name: str, parameters: Mapping[str, Any]) -> Unit:
 # number of extra forward passes an asker makes for an input of n tokens, or a little more than that;
 # unsure_in_half says that the scores of a model in half precision are mostly rounding (docs/reference/precision.md);
 # signed_when(parameters) says whether scores are signed where that depends on them; notice is something that users
-# must know before they use it; unit is that of the scores, by which colours are scaled (whence.view.scale): "output",
-# that of the explained output; "share", parts of a whole; or "relative", none (the default); unit_when(parameters)
-# says it where it depends on them.
+# must know before they use it; words is how the scores of a word's tokens make its score: "sum" (default), or "mean"
+# where each is an effect of its own and they do not add up; measure_words(ask, batch, scores, parameters) returns,
+# for each input, the scores of its words as measured on whole words, from an asker that can be asked about them;
+# of is what a method explains whatever was asked for: "probability" of one that measures it; unit is that of the
+# scores, by which colours are scaled (whence.view.scale): "output", that of the explained output; "share", parts of a
+# whole; or "relative", none (the default); unit_when(parameters) says it where it depends on them.
 method = Registry(
     kind="method",
     package="whence.methods",

@@ -26,6 +26,8 @@ def _settle(parameters: dict[str, Any], fillers: Mapping[str, int]) -> dict[str,
     signed=True,
     unit="output",
     settle=_settle,
+    of="probability",
+    words="sum",  # coefficients of one sum: what tokens count for together is theirs added up
     calls=lambda tokens, parameters: min(parameters["samples"], 2**tokens) - 1,
     presets={"lime_text": {"samples": 5000}},
     cite="Ribeiro, Singh & Guestrin 2016, arXiv:1602.04938; kernel and ridge as in the authors' lime-text",

@@ -7,6 +7,7 @@ from whence.view.heat import strongest
 from whence.view.scale import scale_in
 from whence.view.segments import of_payload
 from whence.view.shade import target_name
+from whence.view.words import words_note
 
 # In which unit scores are, as it stands beside them.
 _UNITS = {
@@ -100,23 +101,32 @@ def axioms(explanation: dict[str, Any]) -> str:
 
 
 def segments(payload: dict[str, Any], explanation: dict[str, Any]) -> str:
-    """Say how an explanation is divided between the two texts of a pair; of a single text, nothing."""
+    """Say how an explanation is divided between the two texts of a pair; of a single text, nothing.
+
+    What does not add up has no total.
+    """
+    adds_up = explanation.get("words_by", "sum") == "sum"
     found = of_payload(payload, explanation)
     tokens = sum(one.tokens for one in found)
     parts = []
     for name, one in zip(("first", "second"), found, strict=False):
         size = "no score" if one.share is None else f"{one.share:.0%} of all scores by size"
         chance = f"{one.tokens / tokens:.0%} of the tokens"
-        parts.append(f"{name} text {one.total:+.3g}, {size} ({chance})")
+        total = f" {one.total:+.3g}," if adds_up else ""
+        parts.append(f"{name} text{total} {size} ({chance})")
     return "; ".join(parts)
 
 
 def notes(payload: dict[str, Any], explanation: dict[str, Any]) -> list[str]:
     """Return what stands below the words of an explanation, as far as there is anything to say."""
     contrast = visible(payload["provenance"].get("contrast", ""))  # how, where it is no plain one
-    return [
-        note for note in (contrast, segments(payload, explanation), axioms(explanation)) if note
-    ]
+    said = (
+        contrast,
+        words_note(payload, explanation),
+        segments(payload, explanation),
+        axioms(explanation),
+    )
+    return [note for note in said if note]
 
 
 def cut(payload: Mapping[str, Any]) -> str:

@@ -96,7 +96,10 @@ def _sentence(payload: Payload) -> str:
 
 
 def _conclusion(payload: Payload) -> str:
-    return str(payload["conclusion"])
+    """Return what an audit says, its question and answer first: a list shows the beginning."""
+    from whence.report.audit.wording import QUESTION, answer
+
+    return f"{QUESTION} {answer(payload)}. {payload['conclusion']}"
 
 
 def _counted(payload: Payload) -> str:

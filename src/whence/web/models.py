@@ -1,18 +1,21 @@
 """The models that can be asked: those on the list, each loaded when it is first needed, in its own thread."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from whence.core.errors import NotAllowed, UnknownModel, did_you_mean
+from whence.core.failure import as_exception
+from whence.core.places import public_name
+from whence.models.catalogue import SAMPLES
 from whence.web import found, question
 from whence.web.errors import fault
 from whence.web.inputs import Inputs
 from whence.web.jobs import Worker
 from whence.web.pictures import Pictures
 from whence.web.schema.base import Input
-from whence.web.settings import Settings
+from whence.web.settings import PAIRS, Settings
 
 if TYPE_CHECKING:
     from whence.explainer import Explainer
@@ -53,7 +56,10 @@ class Model:
             self.state, self._error = "loading", None
             try:
                 self._explainer = self._load()
-            except Exception as error:  # whatever it is, those who wait for the model hear of it
+            except (
+                BaseException
+            ) as failed:  # whatever it is, those who wait for the model hear of it
+                error = as_exception(failed)
                 self._error, self.state = fault(error), "failed"
                 self._failed(self, error)
                 raise
@@ -98,12 +104,14 @@ class Model:
             "pairs": False,
             "takes_pairs": None,
         }
+        begun = _begun(self.given, self._facts)
         return {
             **unknown,
             **self._facts,
+            **begun,
             "id": self.id,
             "state": self.state,
-            "name": self.given,
+            "name": self.id if Path(self.given).is_absolute() else self.given,
             "error": self._error,
         }
 
@@ -116,6 +124,17 @@ class Model:
             explainer = load(self.given, device=settings.device, dtype=settings.dtype)
         self._facts = offers(explainer)
         return explainer
+
+
+def _begun(given: str, facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the texts that a model opens with, and the method, where those of all models say nothing to it."""
+    own = SAMPLES.get(given)
+    if own is not None:
+        samples = [{"text": own.text, "pair": None}]
+        return {"samples": samples, **({"method": own.method} if own.method else {})}
+    if facts.get("reads_pairs") or (facts.get("pairs") and facts.get("task") != "answer"):
+        return {"samples": [{"text": text, "pair": pair} for text, pair in PAIRS]}
+    return {}
 
 
 class Models:
@@ -146,11 +165,14 @@ class Models:
 
     def named(self, name: str) -> str | None:
         """Return the id of the model that was given by this name or folder, if one was."""
+        from whence.models.catalogue import BUILTIN
+
         if not name:
             return None
         where = Path(name).absolute()
-        same = (one for one in self if one.given == name or Path(one.given).absolute() == where)
-        return next((one.id for one in same), None)
+        same = [one for one in self if one.given == name or Path(one.given).absolute() == where]
+        same += [one for one in self if public_name(one.given, tuple(BUILTIN)) == name]
+        return same[0].id if same else None
 
     def allowed(self, name: str) -> Model:
         """Return a model of the list, or put it there if that is allowed."""

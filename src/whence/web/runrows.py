@@ -21,7 +21,13 @@ def rows(run: "Run", wanted: "Wanted", page: int) -> RunRows:
     first = page * PAGE
     found = sheet(run.folder, replace(wanted, settings=_settings(run)), first, PAGE)
     shown = [
-        RunRow(**{**record, "probability": finite(record["probability"])})
+        RunRow(
+            **{
+                **{name: value for name, value in record.items() if name != "gold"},
+                "label": _label(record),
+                "probability": finite(record["probability"]),
+            }
+        )
         for record in found.records
     ]
     return RunRows(rows=shown, found=found.found, first=first, problems=found.unread)
@@ -53,9 +59,10 @@ def example(run: "Run", row: int, method: str | None) -> RunExample:
     given = (
         payload["input"] if payload else {**{k: chosen[k] for k in ("text", "pair")}, "dropped": 0}
     )
-    facts = {key: chosen[key] for key in ("label", "target", "predicted", "why")}
+    facts = {key: chosen[key] for key in ("target", "predicted", "why")}
     return RunExample(
         **facts,
+        label=_label(chosen),
         row=row,
         method=name,
         methods=list(by_method),
@@ -75,6 +82,12 @@ def example(run: "Run", row: int, method: str | None) -> RunExample:
             if one["method"] == name
         ],
     )
+
+
+def _label(record: dict[str, Any]) -> str | None:
+    """Return the true label as the model calls it, where that is known, else as the data has it."""
+    label: str | None = record["gold"] or record["label"]
+    return label
 
 
 def _settings(run: "Run") -> frozenset[str]:

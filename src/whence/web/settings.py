@@ -1,10 +1,11 @@
 """What a server was started with."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from whence.web.schema.base import TEXT
 from whence.web.schema.generate import TOKENS
+from whence.web.tokens import make_token
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 MEGABYTE = 1_000_000
@@ -27,6 +28,11 @@ OTHERS: tuple[tuple[str, str, str | None], ...] = (
     ("next", "The dog was sad. The cat was happy. The dog wanted to", None),
     ("sequence", "translate English to German: The house is wonderful.", None),
 )
+# For classifiers of pairs: a premise and a hypothesis, or two texts that may say the same.
+PAIRS = (
+    ("A man plays the guitar on a stage.", "Somebody is making music."),
+    ("A man plays the guitar on a stage.", "The stage is empty."),
+)
 
 
 @dataclass(frozen=True)
@@ -36,11 +42,14 @@ class Settings:
     models: tuple[str, ...] = ("reviews",)
     compare: tuple[str, str] | None = None
     data: tuple[Path, ...] = ()
+    text: str | None = None  # the columns of these
+    pair: str | None = None
+    label: str | None = None
     results: tuple[Path, ...] = ()
     runs: Path | None = None
     host: str = "127.0.0.1"
     port: int = 8765
-    token: str | None = None  # asked for where the server can be reached from other machines
+    token: str = field(default_factory=make_token, repr=False)  # asked of everybody
     allow_load: bool = False
     device: str | None = None
     dtype: str | None = None
@@ -49,6 +58,7 @@ class Settings:
     characters: int = TEXT
     body: int = 1 * MEGABYTE
     upload: int = 32 * MEGABYTE
+    rows: int = 1_000_000  # of a data set that is brought in, and ten times as many cells
     cache: int = 512 * MEGABYTE  # of what was seen inside the models, for each of them
     edges: int = 5000
     generated: int = TOKENS

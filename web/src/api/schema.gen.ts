@@ -943,6 +943,7 @@ export interface components {
             name: string;
             /** Pair */
             pair: string | null;
+            problem?: components["schemas"]["Fault"] | null;
             /** Rows */
             rows: number;
             /** Text */
@@ -1066,6 +1067,7 @@ export interface components {
             message: string;
             /** See */
             see: string;
+            table?: components["schemas"]["TableStart"] | null;
         };
         /**
          * Flow
@@ -1633,6 +1635,16 @@ export interface components {
             /** Pairs */
             pairs: boolean;
             /**
+             * Reads Pairs
+             * @default false
+             */
+            reads_pairs: boolean;
+            /**
+             * Samples
+             * @default []
+             */
+            samples: components["schemas"]["SampleText"][];
+            /**
              * State
              * @enum {string}
              */
@@ -1707,6 +1719,8 @@ export interface components {
             dtype: string;
             /** Method */
             method: string;
+            /** Of */
+            of?: ("logit" | "probability") | null;
             /** Params */
             params: {
                 [key: string]: unknown;
@@ -1723,6 +1737,12 @@ export interface components {
             signed: boolean;
             /** Word Scores */
             word_scores: number[];
+            /**
+             * Words By
+             * @default sum
+             * @enum {string}
+             */
+            words_by: "sum" | "mean" | "measured";
         };
         /**
          * OtherOverlap
@@ -2204,6 +2224,16 @@ export interface components {
             version: string;
         };
         /**
+         * TableStart
+         * @description The columns of a table and its first rows, to choose columns by.
+         */
+        TableStart: {
+            /** Columns */
+            columns: string[];
+            /** Rows */
+            rows: string[][];
+        };
+        /**
          * Target
          * @description Which output is explained.
          */
@@ -2455,11 +2485,8 @@ export interface components {
              * @default 100
              */
             limit: number;
-            /**
-             * Method
-             * @default attcat
-             */
-            method: string;
+            /** Method */
+            method?: string | null;
             /** Model */
             model: string;
         };

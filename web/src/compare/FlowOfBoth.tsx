@@ -4,17 +4,19 @@ import { useCallback, useEffect, useMemo } from "react";
 
 import type { Compared } from "../api/types";
 import { readable } from "../flow/readable";
-import { shown } from "../flow/shown";
+import { MOST, shown } from "../flow/shown";
+import { unitInWords } from "../flow/unit";
 import { caption } from "../render/caption";
 import type { Hit, Theme } from "../render/scene";
 import { whyNoRings } from "../render/rings";
 import { VIEWS } from "../render/views";
 import { FlowControls } from "../explain/FlowControls";
 import { QueryBox } from "../explain/QueryBox";
+import { reached } from "../explain/status";
 import { type Ground, wordAt } from "../explain/query";
 import { usePage } from "../shell/context";
 import { Drawn } from "../shell/Drawn";
-import { percent } from "../shell/figures";
+import { grouped, percent } from "../shell/figures";
 import { useSettled } from "../shell/useSettled";
 import { today } from "../shell/today";
 import { bothTexts } from "./models";
@@ -40,6 +42,7 @@ export function FlowOfBoth({ compared, names, onToken }: Props) {
       head: state.head,
     });
   }, [onSelection, flow, state.tokens, state.head]);
+  const [inA, inB] = [unitInWords(flow, "a"), unitInWords(flow, "b")];
   const noRings = whyNoRings(a);
   const view = state.view === "rings" && noRings !== null ? "ladder" : state.view;
   const ground: Ground = {
@@ -74,6 +77,7 @@ export function FlowOfBoth({ compared, names, onToken }: Props) {
         update={update}
         flow={a}
         coverage={flow.coverage}
+        covered={reached(flow)}
         layers={a.layers}
         word={state.token === null ? null : wordAt(state.token, ground)}
         reach={source.reach ?? null}
@@ -97,7 +101,8 @@ export function FlowOfBoth({ compared, names, onToken }: Props) {
       {view !== state.view && <p className="dim">{noRings}</p>}
       <p className={same ? "sentence identical" : "sentence"} role="status">
         {sentence} {whichCount(state.specials === "show")}
-        {flow.capped && " Capped: more edges belong here than are drawn."}
+        {flow.capped &&
+          ` Capped at the strongest ${grouped(MOST)} edges: they cover ${percent(flow.covered)} of A's, ${percent(flow.coveredOther ?? 0)} of B's.`}
       </p>
       <Drawn
         name="flow"
@@ -110,15 +115,14 @@ export function FlowOfBoth({ compared, names, onToken }: Props) {
           way: state.direction === "back" && state.token === null ? "back from the decision" : null,
           date: today(),
           weight: state.weight,
-          coverage: flow.coverage,
-          hidden: 1 - flow.covered,
+          coverage: flow.capped ? Math.min(flow.covered, flow.coveredOther ?? 1) : flow.coverage,
+          unit: inA === inB ? inA : `of A ${inA}, of B ${inB}`,
         })}
         draw={draw}
         onHit={hit}
       />
       <p className="dim">
-        Shown: {percent(flow.covered)} of A&apos;s flow, {percent(flow.coveredOther ?? 0)} of B&apos;s.{" "}
-        {a.note}
+        Shown: of A {inA}; of B {inB}. {a.note}
       </p>
     </>
   );

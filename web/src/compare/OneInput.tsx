@@ -42,6 +42,7 @@ export function OneInput({ asked, models, names }: Props) {
     methods,
     ...words,
     verify: () => announce("A path is verified in one model: go to Explain."),
+    unselect: () => undefined,
   });
   if (answer.fault) return <FaultNote fault={answer.fault} onAgain={answer.again} />;
   if (!compared) return <p className="empty">Running both models …</p>;

@@ -80,7 +80,7 @@ describe("setSentence", () => {
   it("counts what is shared and what is not", () => {
     const flow = flowOf(["shared", "a", "a", "b"], 0.25);
     expect(counted(flow.edges)).toEqual({ shared: 1, a: 2, b: 1 });
-    const words = "4 edges for 50.0% of the flow: 1 shared, 2 only in A, 1 only in B. Jaccard index 0.25";
+    const words = "4 edges for a coverage of 50.0%: 1 shared, 2 only in A, 1 only in B. Jaccard index 0.25";
     // 3 and 2 of 3 edges: all of B's are among A's, 2 / 3 of all.
     expect(setSentence(flow, false, [3])).toBe(`${words}; of random edges, as many in each layer, 0.67.`);
     expect(setSentence(flow, false, [])).toBe(`${words}.`);
@@ -89,7 +89,7 @@ describe("setSentence", () => {
   it("says identical only of models that are", () => {
     expect(setSentence(flowOf(["shared"], 1), true, [9])).toMatch(/^Identical: every edge is shared/);
     expect(setSentence(flowOf(["shared"], 1), false, [9])).toMatch(
-      /^Every edge is shared: 50.0% of the flow takes the same 1 edge/,
+      /^Every edge is shared: a coverage of 50.0% takes the same 1 edge/,
     );
   });
 

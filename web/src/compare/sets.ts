@@ -38,10 +38,10 @@ export function setSentence(shown: ShownFlow, same: boolean, possible: readonly 
   const share = percent(shown.coverage);
   if (all === 0) return "No edge answers to the query in either model.";
   if (a + b === 0) {
-    return `Every edge is shared: ${share} of the flow takes the same ${count(all, "edge")} in both. They may differ in strength.`;
+    return `Every edge is shared: a coverage of ${share} takes the same ${count(all, "edge")} in both. They may differ in strength.`;
   }
   const chance = chanceJaccard(sizesOf(shown.edges, possible));
   const beside = chance === null ? "" : `; of random edges, as many in each layer, ${chance.toFixed(2)}`;
   const part = shown.jaccard === null ? "" : ` Jaccard index ${shown.jaccard.toFixed(2)}${beside}.`;
-  return `${count(all, "edge")} for ${share} of the flow: ${shared} shared, ${a} only in A, ${b} only in B.${part}`;
+  return `${count(all, "edge")} for a coverage of ${share}: ${shared} shared, ${a} only in A, ${b} only in B.${part}`;
 }

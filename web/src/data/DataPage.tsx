@@ -1,6 +1,6 @@
 /** The data set page: bring a file, see what a model makes of it, and pick a row to explain. */
 
-import { type ReactNode, useEffect } from "react";
+import { type ReactNode, useEffect, useState } from "react";
 
 import type { DataSet, Predicted } from "../api/types";
 import { FaultNote } from "../shell/FaultNote";
@@ -12,9 +12,12 @@ import { count } from "../shell/figures";
 import { useDataSets } from "../shell/useDataSets";
 import { useKeptJob } from "../shell/useKeptJob";
 import { useSettled } from "../shell/useSettled";
+import type { Asking } from "../source/source";
 import { DataList } from "./DataList";
 import { HabitsJob, WordsJob } from "./aggregates";
+import { ColumnChooser } from "./ColumnChooser";
 import { Columns } from "./Columns";
+import { type ColumnsAsked, type Unread, unreadSet } from "./columns";
 import { jobKey, predictKey } from "./jobs";
 import { Limit, limitOf } from "./Limit";
 import { MOST_PREDICTED, USUALLY_PREDICTED } from "./limits";
@@ -35,21 +38,34 @@ export function DataPage() {
   const { sets, put } = useDataSets(page);
   const chosen = sets.find(({ id }) => id === state.data) ?? (state.data === null ? (sets[0] ?? null) : null);
   useSettled({ model: state.model || (page.session.models[0]?.id ?? ""), data: chosen?.id ?? state.data });
-  const choose = (id: string): void => update({ data: id, rows: "" }, "push");
+  const [unread, setUnread] = useState<{ readonly file: File; readonly unread: Unread } | null>(null);
+  const choose = (id: string): void => {
+    setUnread(null);
+    update({ data: id, rows: "" }, "push");
+  };
+  const bring = (brought: DataSet): void => {
+    put(brought);
+    choose(brought.id);
+    page.announce(`${brought.name} is here, with ${count(brought.rows, "row")}.`);
+  };
   return (
     <div className="data-page with-list">
       <DataList
         sets={sets}
-        chosen={chosen?.id ?? null}
+        chosen={unread === null ? (chosen?.id ?? null) : null}
         onChoose={choose}
-        onBrought={(brought) => {
-          put(brought);
-          choose(brought.id);
-          page.announce(`${brought.name} is here, with ${count(brought.rows, "row")}.`);
-        }}
+        onBrought={bring}
+        onUnread={(file, found) => setUnread({ file, unread: found })}
       />
-      {chosen ? (
-        <OneSet key={jobKey("", page.session, chosen)} set={chosen} onRead={put} />
+      {unread !== null ? (
+        <ColumnChooser
+          key={unread.unread.name}
+          unread={unread.unread}
+          read={(columns, asking) => page.source.upload(unread.file, asking, columns)}
+          onRead={bring}
+        />
+      ) : chosen ? (
+        <SetOrChoice key={jobKey("", page.session, chosen)} set={chosen} onRead={put} />
       ) : (
         <Nothing gone={state.data} />
       )}
@@ -78,6 +94,16 @@ function Nothing({ gone }: { readonly gone: string | null }) {
 interface OneProps {
   readonly set: DataSet;
   readonly onRead: (set: DataSet) => void;
+}
+
+/** The data set, or the choice of its columns where they are to be chosen first. */
+function SetOrChoice({ set, onRead }: OneProps) {
+  const { source } = useServer();
+  const unread = unreadSet(set);
+  if (unread === null) return <OneSet set={set} onRead={onRead} />;
+  const read = (columns: ColumnsAsked, asking: Asking): Promise<DataSet> =>
+    source.columns(set.id, columns, asking);
+  return <ColumnChooser unread={unread} read={read} onRead={onRead} />;
 }
 
 function OneSet({ set, onRead }: OneProps) {

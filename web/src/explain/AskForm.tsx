@@ -43,9 +43,11 @@ export function AskForm(props: Props) {
   const [draft, setDraft] = useState<Draft>(() => draftOf(input));
   const set = (change: Partial<Draft>): void => setDraft((old) => ({ ...old, ...change }));
   const { text, pair } = draft;
+  const longest = Math.max(...[text, pair ?? "", draft.answer ?? ""].map((each) => [...each].length));
+  const isTooLong = longest > session.limits.characters;
   const isEmpty = fields.text !== null && !fields.picture && text.trim() === "";
   const ask = (change: Partial<Draft> = {}): void => {
-    if (!isEmpty) onAsk(sound({ ...draft, ...change }));
+    if (!isEmpty && !isTooLong) onAsk(sound({ ...draft, ...change }));
   };
   const submitOnEnter = (event: KeyboardEvent): void => {
     if (event.key !== "Enter" || event.shiftKey) return;
@@ -85,7 +87,7 @@ export function AskForm(props: Props) {
             onKeyDown={submitOnEnter}
           />
         )}
-        {fields.pair !== null && (pair !== null || fields.needsPair) && (
+        {fields.pair !== null && (pair !== null || fields.needsPair || entry?.reads_pairs) && (
           <Written
             label={fields.pair}
             name="pair"
@@ -95,26 +97,26 @@ export function AskForm(props: Props) {
             onKeyDown={submitOnEnter}
           />
         )}
-        {fields.pair !== null && !fields.needsPair && (
+        {fields.pair !== null && !fields.needsPair && !entry?.reads_pairs && (
           <button type="button" className="small" onClick={() => set({ pair: pair === null ? "" : null })}>
             {pair === null ? "+ second text" : "− second text"}
           </button>
         )}
         <TaskFields fields={fields} entry={entry} draft={draft} onChange={set} onKeyDown={submitOnEnter} />
-        <button type="submit" className="primary" disabled={isEmpty} aria-busy={pending}>
+        <button type="submit" className="primary" disabled={isEmpty || isTooLong} aria-busy={pending}>
           {verb}
         </button>
         {fields.generate && onGenerate && (
           <Generate
             first={tokens ?? 20}
             most={session.limits.generated}
-            isEmpty={isEmpty}
+            isEmpty={isEmpty || isTooLong}
             isGiven={Boolean(draft.answer?.trim())}
             onAsk={(count) => onGenerate(sound(draft), count)}
           />
         )}
       </fieldset>
-      <Counter text={text} pair={pair} most={session.limits.characters} />
+      <Counter longest={longest} most={session.limits.characters} />
       {samples.length > 1 && whyNot === null && (
         <details className="menu samples">
           <summary>Samples</summary>
@@ -245,19 +247,19 @@ function Generate({ first, most, isEmpty, isGiven, onAsk }: GenerateProps) {
 }
 
 interface CounterProps {
-  readonly text: string;
-  readonly pair: string | null;
+  readonly longest: number; // characters of the longest text
   readonly most: number;
 }
 
-/** Nothing is cut: who comes near the limit is told, and who is beyond it hears the server. */
-function Counter({ text, pair, most }: CounterProps) {
-  const longest = Math.max([...text].length, [...(pair ?? "")].length);
+/** Nothing is cut: who comes near the limit is told, and what is beyond it is not asked. */
+function Counter({ longest, most }: CounterProps) {
   if (longest < 0.9 * most) return null;
+  const isTooLong = longest > most;
   return (
-    <p className={longest > most ? "counter problem" : "counter dim"} role="status">
-      {grouped(longest)} of {grouped(most)} characters
-      {longest > most && ": too long, the server will refuse it"}
+    <p className={isTooLong ? "counter problem" : "counter dim"} role="status">
+      {isTooLong
+        ? `The text has ${grouped(longest)} characters, and ${grouped(most)} are the most: give a part of it, or ask on the command line, which has no such limit.`
+        : `${grouped(longest)} of ${grouped(most)} characters`}
     </p>
   );
 }

@@ -4,11 +4,13 @@ import type { Explanations, Input } from "../api/types";
 import { RowWalk } from "../data/RowWalk";
 import { FaultNote } from "../shell/FaultNote";
 import { usePage } from "../shell/context";
+import { usualMethod } from "../shell/resolved";
 import type { Asked } from "../shell/useAsked";
 import { AskForm } from "./AskForm";
 import { Entities } from "./Entities";
 import { TargetSwitch } from "./TargetSwitch";
-import { FORGET, FORGET_FIELDS } from "./asked";
+import { FORGET, FORGET_FIELDS, NO_TEXT } from "./asked";
+import { isSample } from "./fields";
 import { useFallback } from "./useFallback";
 
 interface Props {
@@ -38,7 +40,16 @@ export function Asking({ input, asked, methods, missing }: Props) {
         onAsk={(draft) => update({ ...FORGET, ...draft })}
         tokens={state.generate}
         onGenerate={(draft, generate) => update({ ...FORGET, ...draft, generate })}
-        onModel={(model) => update({ ...FORGET, ...FORGET_FIELDS, model })}
+        // What one has chosen is asked of the other model too; a sample and the usual method give way to that model's.
+        onModel={(model) =>
+          update({
+            ...FORGET,
+            ...FORGET_FIELDS,
+            ...(isSample(state, session) ? NO_TEXT : {}),
+            ...(state.methods.join() === usualMethod(input.model, session) ? { methods: [] } : {}),
+            model,
+          })
+        }
       />
       {explanations && (
         <div className={pending ? "stale" : undefined}>

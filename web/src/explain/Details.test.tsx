@@ -19,12 +19,14 @@ const FLOW = {
   total: 0.5,
   whole: 0.8,
   count: 2,
+  layers: 2,
+  direction: "back",
 } as unknown as Flow;
 const SHOWN: ShownFlow = shown(FLOW, 1);
 
-test("an edge in words: 0.4 of the 0.8 that flow are a half", () => {
+test("an edge in words: a flow of 0.4 is 40% of the unit that set out, as in the table", () => {
   expect(wordsOf({ kind: "edge", index: 0 }, null, SHOWN)).toEqual([
-    "Layer 1, head 3: “[CLS]” attends to “bad” with weight 0.75; 50.0% of the flow takes this edge, 1st of 2 shown.",
+    "Layer 1, head 3: “[CLS]” attends to “bad” with weight 0.75; 40.0% of the unit that set out takes this edge, 1st of 2 shown.",
   ]);
   expect(wordsOf({ kind: "edge", index: 1 }, null, SHOWN)[0]).toMatch(
     /^Layer 0, all heads: “bad” attends to “not”/,
@@ -33,12 +35,24 @@ test("an edge in words: 0.4 of the 0.8 that flow are a half", () => {
 
 test("a token in words", () => {
   expect(wordsOf({ kind: "token", token: 2, level: 1 }, null, SHOWN)).toEqual([
-    "“bad” at level 1: 50.0% of the flow arrives there; shown are 1 edge into it and 1 edge out of it.",
+    "“bad” at level 1: 50.0% of the unit that set out arrives there; shown are 1 edge into it and 1 edge out of it.",
   ]);
 });
 
 test("a head in words", () => {
-  expect(wordsOf(null, [1, 3], SHOWN)).toEqual(["Layer 1, head 3: 1 of the shown edges, 50.0% of the flow."]);
+  expect(wordsOf(null, [1, 3], SHOWN)).toEqual([
+    "Layer 1, head 3: 1 of the shown edges, 40.0% of the unit that set out.",
+  ]);
+});
+
+test("forward from a word, an edge is a part of what stands above it", () => {
+  const forward = shown({ ...FLOW, direction: "forward", token: 2 } as Flow, 1);
+  expect(wordsOf({ kind: "edge", index: 0 }, null, forward)[0]).toContain(
+    "40.0% of what stands at “[CLS]” above it comes by this edge",
+  );
+  expect(wordsOf({ kind: "token", token: 2, level: 1 }, null, forward)[0]).toContain(
+    "50.0% of what stands there comes from “bad”",
+  );
 });
 
 test("the table names each edge, sorts, and chooses", () => {

@@ -1,6 +1,7 @@
 /** Every shown edge in a table, and what is selected in sentences. */
 
 import type { ShownEdge, ShownFlow } from "../flow/shown";
+import { ofUnit, unitName } from "../flow/unit";
 import type { Hit } from "../render/scene";
 import { visible } from "../render/text";
 import { Table } from "../shell/Table";
@@ -66,16 +67,16 @@ export function wordsOf(selected: Hit | null, head: HeadId | null, shown: ShownF
     ).length;
     const into = edges.filter(({ to, layer }) => to === selected.token && layer === selected.level).length;
     sentences.push(
-      `${name(selected.token)} at level ${selected.level}: ${percent(arrived)} of the flow arrives there; ` +
+      `${name(selected.token)} at level ${selected.level}: ${arrivedInWords(arrived, shown, name)}; ` +
         `shown are ${count(into, "edge")} into it and ${count(from, "edge")} out of it.`,
     );
   }
   if (head) {
     const mine = edges.filter((each) => each.layer === head[0] && each.head === head[1]);
     const carried = mine.reduce((sum, each) => sum + each.flow, 0);
-    const share = flow.whole > 0 ? carried / flow.whole : 0;
+    const share = percent(ofUnit(flow, head[0], carried));
     sentences.push(
-      `Layer ${head[0]}, head ${head[1]}: ${mine.length} of the shown edges, ${percent(share)} of the flow.`,
+      `Layer ${head[0]}, head ${head[1]}: ${mine.length} of the shown edges, ${share} of ${unitName(flow)}.`,
     );
   }
   return sentences;
@@ -83,11 +84,21 @@ export function wordsOf(selected: Hit | null, head: HeadId | null, shown: ShownF
 
 function edgeInWords(edge: ShownEdge, { flow, edges }: ShownFlow, name: (token: number) => string): string {
   const head = edge.head < 0 ? "all heads" : `head ${edge.head}`;
-  const share = flow.whole > 0 ? edge.flow / flow.whole : 0;
+  const share =
+    flow.direction === "forward"
+      ? `${percent(edge.flow)} of what stands at ${name(edge.source)} above it comes by this edge`
+      : `${percent(edge.flow)} of ${unitName(flow)} takes this edge`;
   return (
     `Layer ${edge.layer}, ${head}: ${name(edge.source)} attends to ${name(edge.to)} with weight ${plain(edge.weight)}; ` +
-    `${percent(share)} of the flow takes this edge, ${ordinal(edge.index + 1)} of ${edges.length} shown.`
+    `${share}, ${ordinal(edge.index + 1)} of ${edges.length} shown.`
   );
+}
+
+/** What arrived at a place; forward, what of it comes from the word. */
+function arrivedInWords(arrived: number, { flow }: ShownFlow, name: (token: number) => string): string {
+  if (flow.direction === "forward" && flow.token !== null)
+    return `${percent(arrived)} of what stands there comes from ${name(flow.token)}`;
+  return `${percent(arrived)} of ${unitName(flow)} arrives there`;
 }
 
 export function ordinal(number: number): string {

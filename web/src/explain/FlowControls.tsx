@@ -14,7 +14,8 @@ interface Props {
   readonly state: ViewState;
   readonly update: Update;
   readonly flow: Flow | null;
-  readonly coverage: number; // what is shown, also where nobody asked for a share
+  readonly coverage: number; // what is asked for, also where nobody did
+  readonly covered: string; // what is shown of it
   readonly layers: number;
   readonly word: string | null; // the word that is traced
   readonly reach: Reach | null;
@@ -29,6 +30,7 @@ export function FlowControls({
   update,
   flow,
   coverage,
+  covered,
   layers,
   word,
   reach,
@@ -64,10 +66,10 @@ export function FlowControls({
               state.classic ? "The classic definition has its own threshold: all of it is shown." : undefined
             }
             value={Math.round(100 * coverage)}
-            aria-valuetext={`${Math.round(100 * coverage)}% of the flow`}
+            aria-valuetext={`${covered} of what the edges carry`}
             onChange={(event) => update({ coverage: Number(event.target.value) / 100 }, "replace")}
           />
-          <output>{Math.round(100 * coverage)}%</output>
+          <output>{covered}</output>
         </label>
       </div>
       <div className="controls">

@@ -18,7 +18,7 @@ import { FlowControls } from "./FlowControls";
 import { QueryBox } from "./QueryBox";
 import { Stale, panelClass } from "./Stale";
 import { type Ground, wordAt } from "./query";
-import { statusOf } from "./status";
+import { reached, statusOf } from "./status";
 
 interface Props {
   readonly asked: Asked<Flow>;
@@ -58,6 +58,7 @@ export function FlowPanel({ asked, shown, ground, whyNot, caption, selected, onH
             update={update}
             flow={flow}
             coverage={shown?.coverage ?? 0.5}
+            covered={shown ? reached(shown) : "50%"}
             layers={ground.layers}
             word={token === null ? null : wordAt(token, ground)}
             reach={source.reach ?? null}
@@ -70,7 +71,7 @@ export function FlowPanel({ asked, shown, ground, whyNot, caption, selected, onH
           {shown && (
             <>
               <p className="status" role="status">
-                {statusOf(shown, amongOf(state))}
+                {statusOf(shown, amongOf(state, shown))}
               </p>
               {isLower(state, shown) && (
                 <p className="dim">
@@ -106,10 +107,14 @@ function isLower({ coverage }: ViewState, shown: ShownFlow): boolean {
   return coverage === null && shown.coverage < 0.5;
 }
 
-function amongOf({ tokens, heads, layers, segments, least }: ViewState): string {
+/** What coverage is a share of: what is carried by the edges that may be shown. */
+function amongOf({ tokens, heads, layers, segments, least }: ViewState, { flow }: ShownFlow): string {
+  if (flow.influence) return "what the classic edges carry";
   const isAsked =
     tokens.length > 0 || heads.length > 0 || layers !== null || segments.length > 0 || least > 0;
-  return isAsked ? "what the filters let through" : "what does not end on special tokens";
+  if (isAsked) return "what the filters let through";
+  const isPart = flow.whole - flow.total > 1e-9 * flow.whole;
+  return isPart ? "what edges carry to other than special tokens" : "what the edges carry";
 }
 
 const EMPTY = { width: 1, height: 1, marks: [], label: "", table: { columns: [], rows: [] }, edges: [] };

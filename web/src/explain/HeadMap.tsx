@@ -21,7 +21,7 @@ interface Props {
 }
 
 export function HeadMap({ input, caption }: Props) {
-  const { source, session, state, update } = usePage();
+  const { source, session, state, update, theme } = usePage();
   const { statistic, thumbnails: small } = state;
   const key = JSON.stringify([
     session.started,
@@ -107,7 +107,9 @@ export function HeadMap({ input, caption }: Props) {
         <>
           <Drawn name="heads" caption={caption} draw={draw} onHit={choose} />
           <p className="dim">
-            {small ? "Brighter is more; each map is pooled by its largest entries." : heads?.meaning}
+            {small
+              ? `${theme.name === "dark" ? "Brighter" : "Darker"} is more; each map is pooled by its largest entries.`
+              : heads?.meaning}
           </p>
           <p className="dim">Click: that head’s map. Shift-click: flow through that head only.</p>
         </>

@@ -65,6 +65,7 @@ export function Workbench() {
     methods,
     ...words,
     verify,
+    unselect: () => setPicked(null),
   });
   useSelection(shown);
 

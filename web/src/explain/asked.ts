@@ -83,6 +83,9 @@ export const FORGET: Partial<ViewState> = {
   head: null,
 };
 
+/** Without a text the model opens with a sample. */
+export const NO_TEXT: Partial<ViewState> = { text: "", pair: null };
+
 /** What falls besides when another model is asked: what was said to the one may mean nothing to the other. */
 export const FORGET_FIELDS: Partial<ViewState> = {
   picture: null,

@@ -2,6 +2,7 @@
 
 import type { Explanations, Input } from "../api/types";
 import type { ShownFlow } from "../flow/shown";
+import { unitInWords } from "../flow/unit";
 import { type Facts, caption } from "../render/caption";
 import { SPECIALS, STATISTICS } from "../state/choices";
 import type { ViewState } from "../state/state";
@@ -24,7 +25,7 @@ export function captionsOf(
   date: string,
 ): Captions {
   const { model } = explanations ?? {};
-  const target = explanations ? `${nameOf(explanations.target)} (${explanations.target.of})` : null;
+  const target = explanations ? `${nameOf(explanations.target)} (${input.of ?? "logit"})` : null;
   const base: Facts = {
     model: model?.name ?? input.model,
     revision: model?.revision ?? null,
@@ -42,7 +43,7 @@ export function captionsOf(
   return {
     text: caption({
       ...base,
-      target,
+      target: explanations ? `${nameOf(explanations.target)} (${ofEach(explanations)})` : null,
       method: state.methods.join(", "),
       ...(state.beside.length > 0 ? { what: `and for ${state.beside.join(", ")}` } : {}),
       ...(shown ? { what: `underline: what ends there of the flow ${traced(shown, ground)}` } : {}),
@@ -53,6 +54,13 @@ export function captionsOf(
   };
 }
 
+/** What is explained, the logit or the probability: some methods measure a probability whatever was asked for. */
+export function ofEach({ explanations, target }: Explanations): string {
+  const every = explanations.map(({ of }) => of ?? target.of);
+  if (new Set(every).size <= 1) return every[0] ?? target.of;
+  return explanations.map(({ method }, index) => `${method}: ${every[index] ?? target.of}`).join(", ");
+}
+
 function flowCaption(
   base: Facts,
   state: ViewState,
@@ -60,7 +68,7 @@ function flowCaption(
   shown: ShownFlow,
   ground: Ground,
 ): string {
-  const { flow, covered, coverage } = shown;
+  const { flow, covered, coverage, capped } = shown;
   const classic = flow.influence;
   return caption({
     ...base,
@@ -72,8 +80,8 @@ function flowCaption(
       `special tokens ${SPECIALS[state.specials]}`,
     ].join(", "),
     filters: filtersOf(state, ground),
-    coverage,
-    hidden: flow.whole > 0 ? Math.max(0, 1 - (covered * flow.total) / flow.whole) : null,
+    coverage: capped ? covered : coverage,
+    unit: unitInWords(shown),
   });
 }
 

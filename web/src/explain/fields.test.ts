@@ -4,7 +4,7 @@ import type { ModelEntry, Session } from "../api/types";
 import { SESSION } from "../../test/page";
 import { DEFAULT } from "../state/state";
 import { inputOf } from "./asked";
-import { fieldsOf, labelsOf, masksOf, missing, samplesOf } from "./fields";
+import { fieldsOf, isSample, labelsOf, masksOf, missing, samplesOf } from "./fields";
 
 const entry = (change: Partial<ModelEntry>): ModelEntry => ({
   ...(SESSION.models[0] as ModelEntry),
@@ -53,6 +53,15 @@ describe("what is asked", () => {
     expect(inputOf(DEFAULT, session({ task: "answer" }))).toMatchObject({ text: "who?", pair: "she" });
     expect(inputOf(DEFAULT, session({ task: "mask", mask: "<m>" })).text).toBe("a <m> film");
     expect(samplesOf(entry({ task: "tags" }), session({}))).toEqual([{ text: "a film", pair: null }]);
+  });
+
+  it("begins with a sample of the model's own, where it has one", () => {
+    const own = { text: "warm and funny", pair: null };
+    expect(inputOf(DEFAULT, session({ samples: [own] })).text).toBe("warm and funny");
+    const here = session({ samples: [own] });
+    expect(isSample({ text: "warm and funny", pair: null }, here)).toBe(true);
+    expect(isSample({ text: "a film", pair: null }, here)).toBe(true);
+    expect(isSample({ text: "a text of mine", pair: null }, here)).toBe(false);
   });
 
   it("leaves out what the model has no use for", () => {

@@ -85,13 +85,21 @@ export function missing(input: Input, entry: ModelEntry | undefined): string | n
   return null;
 }
 
-/** The texts to begin with: those for the model's task, and where it has none, those that are for no task alone. */
+/** The texts to begin with: the model's own, or those for its task, and where there are none, those for no task alone. */
 export function samplesOf(entry: ModelEntry | undefined, session: Session): Session["samples"] {
   if (fieldsOf(entry).picture) return [];
+  if (entry && entry.samples.length > 0) return entry.samples;
   const own = session.samples.filter(({ task }) => task && task === entry?.task);
   const found = own.length > 0 ? own : session.samples.filter(({ task }) => !task);
   const mask = entry?.mask;
   return mask ? found.map((sample) => ({ ...sample, text: sample.text.replaceAll("[MASK]", mask) })) : found;
+}
+
+/** Whether a text is one that a model was opened with, and nobody's own. */
+export function isSample({ text, pair }: Pick<ViewState, "text" | "pair">, session: Session): boolean {
+  const isIn = (samples: Session["samples"]): boolean =>
+    samples.some((sample) => sample.text === text && sample.pair === pair);
+  return isIn(session.samples) || session.models.some((entry) => isIn(samplesOf(entry, session)));
 }
 
 /** How many masks stand in a text. */

@@ -4,6 +4,15 @@ import type { Flow } from "../api/types";
 import type { ViewState } from "../state/state";
 import { type Unit, tracedBy } from "./units";
 
+/** The change that unpins everything: words and heads, chosen or asked for. Filters in words stay. */
+export const UNPINNED = {
+  token: null,
+  tokens: [],
+  direction: "back",
+  head: null,
+  heads: [],
+} as const satisfies Partial<ViewState>;
+
 export function pinned(
   state: ViewState,
   unit: Pick<Unit, "tokens">,

@@ -7,6 +7,7 @@ import { copyLink } from "../shell/link";
 import { SPECIALS, namesOf } from "../state/choices";
 import { type Pressed, pressed } from "../state/keys";
 import type { HeadId } from "../state/state";
+import { UNPINNED } from "./pin";
 
 export interface Bench {
   readonly layers: number;
@@ -16,6 +17,7 @@ export interface Bench {
   readonly focused: () => number | null; // the token of the word that has the focus
   readonly toWords: () => void;
   readonly verify: () => void;
+  readonly unselect: () => void; // the edge or the place that was clicked in the flow
 }
 
 type Deed = (page: Page, bench: Bench, key: string) => void;
@@ -27,7 +29,10 @@ const DEEDS: Partial<Record<Pressed["action"], Deed>> = {
   "layer-down": (page, bench) => stepHead(page, bench, -1, 0),
   "head-before": (page, bench) => stepHead(page, bench, 0, -1),
   "head-after": (page, bench) => stepHead(page, bench, 0, 1),
-  unpin: ({ update }) => update({ token: null, tokens: [], direction: "back" }),
+  unpin: ({ update }, bench) => {
+    bench.unselect();
+    update(UNPINNED);
+  },
   "trace-back": ({ state, update }, bench) => {
     const token = bench.focused();
     if (token === null) update({ token: null, direction: "back" });

@@ -21,7 +21,7 @@ export const GUIDE: readonly { readonly title: string; readonly text: string }[]
   {
     title: "Read coverage, not a threshold.",
     text:
-      "The edges shown are the smallest set that carries a given share of the flow, so that two inputs, two layouts or two " +
+      "The edges shown are the smallest set that carries a given share of what edges carry, so that two inputs, two layouts or two " +
       "models are cut alike. What ends on special tokens and what skips a layer is shown as a figure and never hidden.",
   },
   {
@@ -57,7 +57,9 @@ export const GLOSSARY: readonly Term[] = [
   },
   {
     term: "Coverage",
-    meaning: "The share of all flow that the shown edges carry. They are the fewest that do.",
+    meaning:
+      "What the shown edges carry, as a share of what is carried by all edges that may be shown: those that the filters let through, " +
+      "without special tokens unless these are drawn. They are the fewest that do. How much of the unit that is stands under the flow.",
   },
   {
     term: "Decision",
@@ -73,7 +75,9 @@ export const GLOSSARY: readonly Term[] = [
   {
     term: "Flow",
     meaning:
-      "What arrives when one unit sets out from the decision (or a word) and divides at every layer by the edges' weights.",
+      "What arrives when one unit sets out from the decision (or a word) and divides at every layer by the edges' weights. Every " +
+      "share of it is a share of that unit: a flow of 0.109 is 10.9%. It passes each layer once, by edges or past it, so that " +
+      "shares add up within a layer and not over layers.",
   },
   { term: "Head", meaning: "One of the attention maps a layer computes side by side." },
   {

@@ -14,12 +14,12 @@ export interface Facts {
   readonly way?: string | null; // such as "back from the decision"
   readonly filters?: readonly string[];
   readonly coverage?: number | null;
-  readonly hidden?: number | null; // share of the flow that is not shown
+  readonly unit?: string | null; // what the edges carry of the unit that set out, and what goes past
   readonly date?: string | null; // as it is to be printed
 }
 
 export function caption(facts: Facts): string {
-  const { text, target, what, method, weight, way, filters = [], coverage, hidden, date } = facts;
+  const { text, target, what, method, weight, way, filters = [], coverage, unit, date } = facts;
   const parts = [
     named(facts),
     text && `“${shorten(text.replace(/\s+/gu, " ").trim(), 60)}”`,
@@ -30,7 +30,7 @@ export function caption(facts: Facts): string {
     way,
     filters.length > 0 && `only: ${filters.join(", ")}`,
     typeof coverage === "number" && `coverage ${percent(coverage)}`,
-    typeof hidden === "number" && `hidden ${percent(hidden)} of the flow`,
+    unit && `shown ${unit}`,
     date,
   ];
   return `whence · ${parts.filter(Boolean).join(" · ")}`;

@@ -2,10 +2,11 @@
 
 import type { Flow, Token } from "../api/types";
 import type { ShownEdge, ShownFlow, Status } from "../flow/shown";
+import { unitInWords } from "../flow/unit";
 import type { Specials } from "../state/state";
 import { line, text } from "./marks";
 import type { Mark, Path, Table, Theme } from "./scene";
-import { figure, percent, quoted, shorten, visible, widthOf } from "./text";
+import { figure, quoted, shorten, visible, widthOf } from "./text";
 import { mix } from "./theme";
 
 export interface FlowOptions {
@@ -160,8 +161,8 @@ export function traceName(flow: Flow): string {
 export function flowLabel(shown: ShownFlow, view: string): string {
   const { flow, edges } = shown;
   const way = { back: "back from", forward: "forward from", through: "to the word" }[flow.direction];
-  const head = `${view}: ${edges.length} edges that carry ${percent(shown.covered)} of the flow ${way} ${rootName(flow)}`;
-  if (shown.jaccard === null) return `${head}.`;
+  const head = `${view}: ${edges.length} edges of the flow ${way} ${rootName(flow)}`;
+  if (shown.jaccard === null) return `${head}: ${unitInWords(shown)}.`;
   const count = (status: Status) => edges.filter((edge) => edge.status === status).length;
   return `${head} in A or B: ${count("shared")} shared, ${count("a")} only in A, ${count("b")} only in B, Jaccard ${figure(shown.jaccard)}.`;
 }

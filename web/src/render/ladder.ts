@@ -2,6 +2,7 @@
 
 import { group } from "d3-array";
 import type { ShownEdge, ShownFlow } from "../flow/shown";
+import { massInWords } from "../flow/unit";
 import { columns, type Columns } from "./columns";
 import {
   edgesOf,
@@ -158,7 +159,7 @@ function nodes(shown: ShownFlow, { theme }: FlowOptions, grid: Columns, yOf: Lev
         fill: theme.ink,
         hit: { kind: "token", token, level },
         title: () =>
-          `${nameOf(shown.flow.tokens, token)} at level ${level}: ${figure(mass)} of the flow${influence}`,
+          `${nameOf(shown.flow.tokens, token)} at level ${level}: ${massInWords(shown.flow, mass)}${influence}`,
       });
       // The classic figure itself, where there is room for it.
       if (counts && grid.unit >= 34) {

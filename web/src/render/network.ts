@@ -3,6 +3,7 @@
 import { forceCollide, forceLink, forceManyBody, forceSimulation, forceX, forceY } from "d3-force";
 import { active } from "../flow/fold";
 import type { ShownFlow } from "../flow/shown";
+import { massInWords } from "../flow/unit";
 import {
   bundles,
   edgesOf,
@@ -173,7 +174,7 @@ function loop({ x, y, radius }: Node): Path {
 function drawn({ token, x, y, radius, label }: Node, shown: ShownFlow, { theme }: FlowOptions): Mark[] {
   const { flow } = shown;
   const hit = { kind: "token", token, level: 0 } as const;
-  const title = `${nameOf(flow.tokens, token)}: ${figure(shareOf(shown, token))} of the flow ends here`;
+  const title = `${nameOf(flow.tokens, token)}: ${massInWords(flow, shareOf(shown, token))} ends here`;
   const isRoot =
     flow.token === token || (flow.token === null && (flow.nodes[flow.layers]?.[token] ?? 0) > 0.5);
   const ring = isRoot

@@ -2,6 +2,7 @@
 
 import type { Flow } from "../api/types";
 import type { ShownEdge, ShownFlow } from "../flow/shown";
+import { massInWords } from "../flow/unit";
 import {
   bundles,
   edgesOf,
@@ -20,7 +21,7 @@ import { glyphs } from "./glyphs";
 import { behind, circle, polar, sector, text } from "./marks";
 import type { Command, Mark, Scene } from "./scene";
 import { footnote } from "./sinks";
-import { figure, fit } from "./text";
+import { fit } from "./text";
 
 export const MOST_TOKENS = 40;
 const LABEL = 84;
@@ -152,7 +153,7 @@ function bands(shown: ShownFlow, { theme }: FlowOptions, place: Rings): Mark[] {
         ),
         fill: part ? (whose ?? theme.flow) : theme.rule,
         hit: { kind: "token", token, level: layer },
-        title: `${nameOf(flow.tokens, token)} at level ${layer}: ${figure(mass)} of the flow`,
+        title: `${nameOf(flow.tokens, token)} at level ${layer}: ${massInWords(flow, mass)}`,
       });
     });
   }

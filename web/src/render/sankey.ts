@@ -1,6 +1,7 @@
 /** Levels from left to right, the deepest first: how much each token holds, and where it came from. Heads are added up. */
 
 import type { ShownFlow } from "../flow/shown";
+import { massInWords } from "../flow/unit";
 import {
   bundles,
   edgesOf,
@@ -222,7 +223,7 @@ function bars(
       const x = xOf(level);
       const height = Math.max(1, size * scale);
       const hit = { kind: "token", token, level } as const;
-      const title = `${nameOf(flow.tokens, token)} at level ${level}: ${figure(mass)} of the flow`;
+      const title = `${nameOf(flow.tokens, token)} at level ${level}: ${massInWords(flow, mass)}`;
       const bar: Mark = { kind: "rect", x, y, width: BAR, height, fill: theme.ink, hit, title };
       const isEnd = level === 0 || level === flow.layers;
       if (!isEnd && height < 9) return [bar];

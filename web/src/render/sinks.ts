@@ -2,6 +2,7 @@
 
 import type { Flow } from "../api/types";
 import type { ShownFlow } from "../flow/shown";
+import { dividedBy, unitName } from "../flow/unit";
 import { text } from "./marks";
 import { CAPTION, captionLines } from "./caption";
 import type { Mark, Text, Theme } from "./scene";
@@ -11,12 +12,13 @@ export const SKIP = 40;
 export const GUTTER = 82;
 const BAR = 36;
 
-const SPECIALS = "What of the edges' flow ends on special tokens";
+const SPECIALS = "What edges carry to special tokens, of the unit that set out";
 
 type Level = (level: number) => number;
 
 export function skips({ flow, other }: ShownFlow, theme: Theme, x: number, yOf: Level): Mark[] {
-  const shares = flow.residual_share.map((share, layer) => mean(share, other?.residual_share[layer] ?? null));
+  const [own, others] = [dividedBy(flow), other ? dividedBy(other) : null];
+  const shares = own.map(({ past }, layer) => (others ? (past + (others[layer]?.past ?? 0)) / 2 : past));
   const title = "What goes past the layer by the skip connection";
   return [
     text(x, yOf(flow.layers) - 18, "skip", theme, { title }),
@@ -24,8 +26,8 @@ export function skips({ flow, other }: ShownFlow, theme: Theme, x: number, yOf: 
   ];
 }
 
-function mean(one: number | null, two: number | null): number | null {
-  return one === null || two === null ? (one ?? two) : (one + two) / 2;
+function special(flow: Flow, layer: number): number {
+  return dividedBy(flow)[layer]?.special ?? 0;
 }
 
 function between(yOf: Level, layer: number): number {
@@ -38,16 +40,19 @@ export function gutter(shown: ShownFlow, theme: Theme, x: number, yOf: Level): M
   const marks: Mark[] = [text(x, yOf(flow.layers) - 18, "to specials", theme, { title: SPECIALS })];
   for (let layer = 0; layer < flow.layers; layer++) {
     const bars = other
-      ? [{ share: flow.special_share[layer], fill: theme.a }, { share: other.special_share[layer], fill: theme.b }] // prettier-ignore
-      : [{ share: flow.special_share[layer], fill: theme.shared }];
+      ? [
+          { share: special(flow, layer), fill: theme.a },
+          { share: special(other, layer), fill: theme.b },
+        ]
+      : [{ share: special(flow, layer), fill: theme.shared }];
     bars.forEach(({ share, fill }, i) => {
       const height = other ? 6 : 9;
       const y = between(yOf, layer) + (other ? i * 12 - 12 : -5) + (other ? 3 : 0);
       const whose = other ? ` in ${i === 0 ? "A" : "B"}` : "";
-      const title = `layer ${layer}: ${percent(share)} of what the edges carry ends on special tokens${whose}`;
+      const title = `layer ${layer}: edges carry ${percent(share)} of ${unitName(flow)} to special tokens${whose}`;
       marks.push(
         { kind: "rect", x, y, width: BAR, height, fill: theme.rule, title },
-        { kind: "rect", x, y, width: BAR * Math.min(1, share ?? 0), height, fill, title },
+        { kind: "rect", x, y, width: BAR * Math.min(1, share), height, fill, title },
         text(x + BAR + 6, y + height, percent(share), theme, { size: other ? 9 : 11, title }),
       );
     });
@@ -71,13 +76,18 @@ export function footnote(
 }
 
 function shares({ flow, other }: ShownFlow): string {
-  const told = ({ residual_share, special_share }: Flow): string =>
-    `${percent(average(residual_share))} by skip connections, ${percent(average(special_share))} of the rest to special tokens`;
+  const told = (one: Flow): string => {
+    const divided = dividedBy(one);
+    const [past, special] = [
+      average(divided.map((each) => each.past)),
+      average(divided.map((each) => each.special)),
+    ];
+    return `${percent(past)} by skip connections, ${percent(special)} along edges to special tokens`;
+  };
   const words = other ? `A: ${told(flow)} · B: ${told(other)}` : told(flow);
   return `Per layer, in the mean: ${words}.`;
 }
 
-function average(shares: readonly (number | null)[]): number | null {
-  const known = shares.filter((share) => share !== null);
-  return known.length ? known.reduce((sum, share) => sum + share, 0) / known.length : null;
+function average(shares: readonly number[]): number | null {
+  return shares.length ? shares.reduce((sum, share) => sum + share, 0) / shares.length : null;
 }

@@ -7,6 +7,7 @@ import { DropFile } from "../shell/DropFile";
 import { FaultNote } from "../shell/FaultNote";
 import { useServer } from "../shell/context";
 import { useAsked } from "../shell/useAsked";
+import { useSettled } from "../shell/useSettled";
 import { COMMANDS, kindName, kindsOf, pageOf } from "./stored";
 import "../shell/parts.css";
 import "./results.css";
@@ -19,7 +20,10 @@ export function ResultsPage() {
   const [kind, setKind] = useState<string | null>(null);
   const stored = asked.value?.results ?? [];
   const shown = stored.filter((each) => kind === null || each.kind === kind);
-  const open = stored.find(({ id }) => id === state.result) ?? null;
+  // Where nobody has chosen, the first is open; a link that names another one says that it is not here.
+  const open =
+    stored.find(({ id }) => id === state.result) ?? (state.result === null ? shown[0] : null) ?? null;
+  useSettled(open ? { result: open.id } : {});
   const kinds = kindsOf(stored);
   return (
     <div className={open ? "results-page with-list open" : "results-page with-list"}>
@@ -86,9 +90,7 @@ export function ResultsPage() {
         {open ? (
           <Report stored={open} />
         ) : (
-          !asked.fault && (
-            <Nothing pending={asked.value === null} any={stored.length > 0} gone={state.result} />
-          )
+          !asked.fault && <Nothing pending={asked.value === null} any={stored.length > 0} />
         )}
       </div>
     </div>
@@ -122,21 +124,16 @@ function Report({ stored }: { readonly stored: Stored }) {
 
 interface NothingProps {
   readonly pending: boolean;
-  readonly any: boolean;
-  readonly gone: string | null;
+  readonly any: boolean; // some are there, and not the one of the link
 }
 
-function Nothing({ pending, any, gone }: NothingProps) {
+function Nothing({ pending, any }: NothingProps) {
   if (pending) return <p className="empty">Looking for stored results …</p>;
   if (any) {
     return (
       <div className="empty large">
-        <h1>{gone === null ? "Choose a result" : "That result is not here"}</h1>
-        <p>
-          {gone === null
-            ? "The list has what is stored."
-            : "The link names one that this server does not have. Add its file again."}
-        </p>
+        <h1>That result is not here</h1>
+        <p>The link names one that this server does not have. Add its file again.</p>
       </div>
     );
   }

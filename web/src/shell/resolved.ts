@@ -8,12 +8,15 @@ import type { PageName, ViewState } from "../state/state";
 /** The state with the methods that are shown: where none was chosen, the usual one of the model. */
 export function withMethods(state: ViewState, session: Session): ViewState {
   if (state.methods.length > 0 || UNASKED.includes(state.page)) return state;
-  const { model } = inputOf(state, session);
-  const usual = session.models.find(({ id }) => id === model)?.method ?? USUAL;
-  return { ...state, methods: [usual] };
+  return { ...state, methods: [usualMethod(inputOf(state, session).model, session)] };
 }
 
-const USUAL = "attcat";
+/** The method that explains a model where none is chosen; which it is shows when the model is loaded. */
+export function usualMethod(model: string, session: Session): string {
+  return session.models.find(({ id }) => id === model)?.method ?? USUAL;
+}
+
+const USUAL = "attcat"; // of most models
 const UNASKED: readonly PageName[] = ["help", "results", "runs"]; // where no model is asked
 
 export function resolved(state: ViewState, session: Session): Partial<ViewState> {

@@ -227,6 +227,8 @@ function modelOf({ explanations, flows, without }: CarriedInput): ModelEntry {
     modality: explanations.picture ? "picture" : "text",
     zero_shot: false,
     draws: false,
+    samples: [],
+    reads_pairs: false,
     pairs: false, // of a model that has one text in this file and two in another input, neither lacks anything
     takes_pairs: explanations.input.pair !== null,
     layers: flows[0]?.layers ?? null,

@@ -29,8 +29,13 @@ export function http(base = "", wait: (milliseconds: number) => Promise<void> = 
       }
     }
   };
-  const put = <T>(path: string, file: File, asking?: Asking): Promise<T> =>
-    line.json<T>(`${path}?name=${encodeURIComponent(file.name)}`, { method: "PUT", body: file }, asking);
+  const put = <T>(path: string, file: File, asking?: Asking, more: object = {}): Promise<T> => {
+    const given = Object.entries(more).filter(
+      (each): each is [string, string] => typeof each[1] === "string",
+    );
+    const query = new URLSearchParams([["name", file.name], ...given]);
+    return line.json<T>(`${path}?${query}`, { method: "PUT", body: file }, asking);
+  };
   return {
     kind: "server",
     watch: line.watch,
@@ -58,7 +63,7 @@ export function http(base = "", wait: (milliseconds: number) => Promise<void> = 
     leaning: (data, asked, asking) => job(`words/${encodeURIComponent(data)}`, asked, asking),
     habits: (data, asked, asking) => job(`habits/${encodeURIComponent(data)}`, asked, asking),
     bring: (file, asking) => put("/api/pictures", file, asking),
-    upload: (file, asking) => put("/api/data", file, asking),
+    upload: (file, asking, columns) => put("/api/data", file, asking, columns),
     columns: (data, asked, asking) => post(`/api/data/${encodeURIComponent(data)}/columns`, asked, asking),
     results: (asking) => line.json("/api/results", {}, asking),
     addResult: (file, asking) => put("/api/results", file, asking),
@@ -95,7 +100,8 @@ function connection(base: string, wait: (milliseconds: number) => Promise<void>)
       for (let pause = 500; ; pause = Math.min(8000, pause * 1.5)) {
         await wait(pause);
         const alive = await fetch(`${base}/api/health`).then(
-          (answer) => answer.ok,
+          // One that asks for another token is back, too: what waits hears of it.
+          (answer) => answer.ok || answer.status === 401,
           () => false,
         );
         if (alive) break;

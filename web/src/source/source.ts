@@ -67,7 +67,8 @@ export interface Server extends Source {
   compareData(asked: S["CompareDataAsked"], asking?: Asking): Promise<S["Comparison"]>;
   /** Brings a picture; it is asked about by its id. */
   bring(file: File, asking?: Asking): Promise<S["Picture"]>;
-  upload(file: File, asking?: Asking): Promise<S["DataSet"]>;
+  /** Brings a data set; by these columns, or by those that are guessed. */
+  upload(file: File, asking?: Asking, columns?: S["ColumnsAsked"]): Promise<S["DataSet"]>;
   /** Reads a data set anew, by other columns. */
   columns(data: string, asked: S["ColumnsAsked"], asking?: Asking): Promise<S["DataSet"]>;
   predict(data: string, asked: S["PredictAsked"], asking?: Asking): Promise<S["Predicted"]>;

@@ -45,7 +45,12 @@ export const KEYS: readonly Key[] = [
     action: "pin",
     words: "pin what has the focus: trace through that word",
   },
-  { keys: ["Escape"], shown: "Esc", action: "unpin", words: "unpin everything" },
+  {
+    keys: ["Escape"],
+    shown: "Esc",
+    action: "unpin",
+    words: "unpin everything: the edge, the head, the words",
+  },
   { keys: ["t"], shown: "t", action: "trace-back", words: "trace back from the decision" },
   { keys: ["f"], shown: "f", action: "trace-forward", words: "trace forward from the word" },
   { keys: ["+", "="], shown: "+", action: "coverage-more", words: "more of the flow" },

@@ -16,6 +16,7 @@ from whence.explainer.kept.scaling import scale_for
 from whence.explainer.kept.shown import Shown
 from whence.view import VERSION
 from whence.view.scale import Scale
+from whence.view.words import WordsBy
 
 if TYPE_CHECKING:
     from whence.explainer.explanation import Explanation
@@ -42,9 +43,11 @@ def to_dict(explanation: "Explanation") -> dict[str, Any]:
             {
                 "method": own.method,
                 "params": dict(own.params),
+                "of": own.target.of,
                 "signed": own.signed,
                 "scores": own.scores.tolist(),
                 "word_scores": own.word_scores.tolist(),
+                "words_by": own.words_by,
                 "scale": _scale(own),
                 "axioms": dict(own.axioms),
                 "passes": asdict(own.passes),
@@ -101,6 +104,7 @@ def _fields(payload: Mapping[str, Any]) -> dict[str, Any]:
         "method": str(own["method"]),
         "params": dict(own["params"]),
         "signed": bool(own["signed"]),
+        **_words(own),
         "axioms": _numbers(own["axioms"]),
         "passes": _made(Passes, own["passes"]),
         "seconds": float(own["seconds"]),
@@ -116,11 +120,23 @@ def _fields(payload: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def _words(own: Mapping[str, Any]) -> dict[str, Any]:
+    """Return how the scores of words came about, and where they were measured, these; older files have sums."""
+    by = own.get("words_by", "sum")
+    if by not in get_args(WordsBy):
+        raise ValueError(f"words_by is {by!r}")
+    measured = np.array(own["word_scores"], dtype=own["dtype"]) if by == "measured" else None
+    return {"words_by": by, "measured": measured}
+
+
 def _check(found: Mapping[str, Any]) -> None:
     """Refuse what does not fit together."""
     scores, tokens, shown = found["scores"], found["tokens"], found["shown"]
     if scores.shape != (len(tokens),) or scores.dtype.kind != "f":
         raise ValueError(f"{scores.shape} scores for {len(tokens)} tokens")
+    measured = found["measured"]
+    if measured is not None and measured.shape != (len(found["spans"]),):
+        raise ValueError(f"{measured.shape} scores for {len(found['spans'])} words")
     places = {place for word in found["spans"] for place in word.tokens}
     if not places.union(found["read"]) <= set(range(len(tokens))):
         raise ValueError("a word of tokens that are not there")

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from whence.methods import method, unit_of
+from whence.methods import unit_of
 from whence.view.scale import Scale, scale_of
 
 
@@ -20,20 +20,14 @@ def scale_for(
 ) -> Scale:
     """Return the scale of scores that a method gave, special tokens left out.
 
-    `of` is what was asked for; `is_value` says that the output is no probability, as a regression's.
+    `of` is what they measure; `is_value` says that the output is no probability, as a regression's.
     """
     return scale_of(
         scores,
         unit_of(name, params),
         signed=signed,
-        of=measured(name, of),
+        of=of,
         is_value=is_value,
         part=part,
         count=count,
     )
-
-
-def measured(name: str, of: str) -> str:
-    """Return what scores are of: methods that remove parts of the input measure a probability."""
-    known = name in method.names()
-    return "probability" if known and method.get(name).facts["family"] == "perturbation" else of

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from math import floor, isfinite, log10
 from typing import Any
 
+from whence.report.data import drawn_told
 from whence.report.figures import TOO_FEW, digits_of, interval, number
 from whence.report.text import visible
 
@@ -133,7 +134,7 @@ def facts(payload: Mapping[str, Any]) -> list[tuple[str, str]]:
     others = f", and beside it {len(sites)} other{'s' * (len(sites) > 1)}" if sites else ""
     told = [
         ("model", one_line(model["name"]) + made),
-        ("data", _data(data)),
+        ("data", _data(data, payload["setting"])),
         ("classes", _classes(data.get("classes") or {})),
         ("accuracy", _performance(payload.get("performance"), data.get("without_labels"))),
         ("attention", one_line(first) + others + _special(setting.get("special"))),
@@ -143,7 +144,7 @@ def facts(payload: Mapping[str, Any]) -> list[tuple[str, str]]:
     return [(name, text) for name, text in told if text]
 
 
-def _data(data: Mapping[str, Any]) -> str:
+def _data(data: Mapping[str, Any], setting: Mapping[str, Any]) -> str:
     columns = ", ".join(
         f"{what} from {one_line(data[what])!r}"
         for what in ("text", "pair", "label")
@@ -153,6 +154,7 @@ def _data(data: Mapping[str, Any]) -> str:
         f" ({', '.join(map(one_line, data['guessed']))} guessed)" if data.get("guessed") else ""
     )
     said = f"{one_line(data['name'])}, {data['used']:,} of {data['given']:,} examples"
+    said += drawn_told(setting, data)
     return said + (f"; {columns}{guessed}" if columns else "")
 
 

@@ -15,7 +15,7 @@ from whence.report.picture.colour import SCALE, colour_of, legend
 from whence.report.picture.figures import figures
 from whence.report.picture.maps import arranged, predicted, remark, shown
 from whence.report.picture.png import Pixels, resized
-from whence.report.text import notes, visible
+from whence.report.text import cut, notes, visible
 from whence.view.heat import strongest
 from whence.view.scale import scale_in
 from whence.view.shade import target_name
@@ -42,6 +42,9 @@ class Pictures:
         yield Text.assemble(
             (visible(first["model"]["name"]), "dim"), "  ", (predicted(payloads), "bold")
         )
+        for said in dict.fromkeys(cut(payload) for payload in payloads):
+            if said:
+                yield Text(said, "yellow")
         colours = seen(console, options)
         if colours:
             yield Text()

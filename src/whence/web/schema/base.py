@@ -20,6 +20,13 @@ class Given(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
+class TableStart(Given):
+    """The columns of a table and its first rows, to choose columns by."""
+
+    columns: list[str]
+    rows: list[list[str]]
+
+
 class Fault(Given):
     """What went wrong, what to do about it, and where to read more."""
 
@@ -27,6 +34,7 @@ class Fault(Given):
     message: str
     hint: str
     see: str
+    table: TableStart | None = None  # of a table whose columns have to be chosen
 
 
 class Failure(Given):

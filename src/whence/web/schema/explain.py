@@ -28,14 +28,21 @@ class Passes(Given):
     backward: int
 
 
+WordsBy = Literal["sum", "mean", "measured"]
+
+
 class OneExplanation(Given):
     """The scores of one method."""
 
     method: str
     params: dict[str, Any]
+    of: Literal["logit", "probability"] | None = (
+        None  # what is explained: not every method explains what was asked for
+    )
     signed: bool
     scores: list[float]
     word_scores: list[float]
+    words_by: WordsBy = "sum"  # how a word's score comes about
     scale: Scale | None = None  # null: from an older file
     axioms: dict[str, float]
     passes: Passes

@@ -12,6 +12,14 @@ from whence.web.schema.flow import Heads, Verified
 from whence.web.schema.generate import Generated
 
 
+class SampleText(Given):
+    """A text to begin with."""
+
+    text: str
+    pair: str | None
+    task: str | None = None  # of models that it is for; null: of all that have none of their own
+
+
 class ModelEntry(Given):
     """A model that can be asked; it is loaded when it is first needed."""
 
@@ -25,22 +33,18 @@ class ModelEntry(Given):
     mask: str | None = None  # the token that stands for a word to be filled in
     zero_shot: bool = False  # whether any labels can be put to it
     method: str | None = None  # that explains it where none is asked for
+    samples: list[SampleText] = Field(
+        default=[]
+    )  # texts of its own to begin with; none: those of the session
     draws: bool = False  # whether pictures can be drawn for it: "shapes:12"
     pairs: bool  # whether two texts must be given
     takes_pairs: bool | None  # whether two can be; null: not loaded, so not known
+    reads_pairs: bool = False  # whether it seems to be trained on two
     layers: int | None
     heads: int | None
     longest: int | None  # tokens
     attention: str | None  # null: can be read; else why not
     error: Fault | None
-
-
-class SampleText(Given):
-    """A text to begin with."""
-
-    text: str
-    pair: str | None
-    task: str | None = None  # of models that it is for; null: of all that have none of their own
 
 
 class Limits(Given):
