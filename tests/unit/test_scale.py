@@ -66,6 +66,14 @@ def test_a_value_and_slopes_have_no_floor_and_the_legend_says_what_they_have():
     assert scale_of([0.0, 0.0], "relative")["legend"] == "no colour: every score is 0"
 
 
+def test_without_a_sign_no_colour_is_the_smallest_score_and_full_at_least_the_floor_away():
+    even = scale_of([0.050, 0.051, 0.052], "share", signed=False)
+    assert (even["start"], even["full"]) == (0.05, pytest.approx(0.07))
+    assert even["legend"] == "full colour: 7% of the whole, no colour: 5%"
+    apart = scale_of([0.05, 0.3], "share", signed=False)
+    assert (apart["start"], apart["full"]) == (0.05, 0.3)
+
+
 def test_of_many_parts_a_share_need_not_be_two_percent():
     assert scale_of([1 / 200] * 200, "share")["floor"] == pytest.approx(0.01)  # twice what is even
     assert scale_of([1 / 50] * 50, "share")["floor"] == 0.02

@@ -82,6 +82,31 @@ describe("tints", () => {
     expect(high - low).toBeLessThan(24); // hardly any colour: neither "for" nor "against"
   });
 
+  const STATED = {
+    unit: "logit" as const,
+    floor: 0.08,
+    start: 0,
+    full: 0.08,
+    legend: "full colour: 0.08 logits",
+    note: "No word reaches 0.08 logits.",
+  };
+
+  it("are full where the server says, so that a largest score of 0.005 is nearly white", () => {
+    const scale = scaleOf({ signed: true, word_scores: [0.005, -0.001], scale: STATED });
+    expect(shadeOf(0.005, scale)).toBeCloseTo(0.0625);
+    expect([scale.low, scale.high]).toEqual([-0.08, 0.08]);
+    const strip = { ...SIGNED, scores: [0.005, 0, 0, 0, 0], scale };
+    const said = words(strips(UNITS, [strip, UNSIGNED], { width: 800, theme: LIGHT }).marks);
+    expect(said).toContain("full colour: 0.08 logits");
+    expect(said).toContain("No word reaches 0.08 logits.");
+  });
+
+  it("without a sign begin where the server says", () => {
+    const stated = { ...STATED, unit: "share" as const, start: 0.05, full: 0.07, note: null };
+    const scale = scaleOf({ signed: false, word_scores: [0.05, 0.052], scale: stated });
+    expect(shadeOf(0.052, scale)).toBeCloseTo(0.1);
+  });
+
   it("of one value have no shade", () => {
     expect(shadeOf(0.2, scaleOf({ signed: false, word_scores: [0.2, 0.2] }))).toBe(0);
     expect(shadeOf(0, scaleOf({ signed: true, word_scores: [] }))).toBe(0);

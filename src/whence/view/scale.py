@@ -4,7 +4,8 @@ The one place that decides it: explanations carry the result (`scale`), and ever
 them, shows these numbers and sentences. A method states the unit of its scores: that of the output that is explained,
 the same weighted by attention, parts of a whole, or none that means anything beyond one input. Full colour is the
 largest |score| of a word, a patch or a piece, but never less than the floor, so that scores which change next to
-nothing are next to white.
+nothing are next to white. No colour is 0; of methods without sign it is the smallest score, because from 0 those that
+give every word its part would paint all of them alike, and full colour is at least the floor away from it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,6 +34,7 @@ class Scale(TypedDict):
 
     unit: Literal["logit", "probability", "value", "share", "relative"]
     floor: float | None  # the least score of full colour; null: none is known
+    start: float  # the score of no colour
     full: float  # the score of full colour
     legend: str  # the same in words, with the unit
     note: str | None  # says that no score reaches the floor, where that is so
@@ -42,12 +44,13 @@ def scale_of(
     scores: Sequence[float],
     unit: Unit,
     *,
+    signed: bool = True,
     of: str = "logit",
     is_value: bool = False,
     part: str = "word",
     count: int | None = None,
 ) -> Scale:
-    """Return the scale of scores; special tokens are to be left out.
+    """Return the scale of scores; special tokens are to be left out. Those without a sign are `signed=False`.
 
     `of`: whether they are scores of a "logit" or a "probability"; with `is_value` of a regression's value, of which
     nobody knows how much is much. `part`: what has a score, in words: "word", "patch", "piece"; `count`: how many of
@@ -65,13 +68,15 @@ def scale_of(
     }.get(kind)
     if floor is not None and unit == "weighted":
         floor *= min(1.0, _LAYERS / count)
-    full = max(largest, floor or 0.0)
+    start = 0.0 if signed else max(0.0, min(scores, default=0.0))
+    full = max(largest, start + (floor or 0.0))
     weighted = ", weighted by attention" if unit == "weighted" else ""
     return {
         "unit": kind,
         "floor": floor,
+        "start": start,
         "full": full,
-        "legend": _legend(full, kind, part, weighted),
+        "legend": _legend(start, full, kind, part, weighted),
         "note": None
         if floor is None or largest >= floor
         else _note(floor, kind, part, weighted or _MEANING.get(kind, "")),
@@ -84,25 +89,33 @@ def scale_in(explanation: Mapping[str, Any], part: str = "word") -> Scale:
     if found is not None:
         scale: Scale = found
         return scale
-    scale = scale_of(explanation["word_scores"] or explanation["scores"], "relative", part=part)
+    scores = explanation["word_scores"] or explanation["scores"]
+    scale = scale_of(scores, "relative", signed=explanation["signed"], part=part)
     return {**scale, "legend": f"full colour: {scale['full']:.2g}"}
 
 
-def amount(score: float, unit: str, digits: str = ".2g") -> str:
-    """Write a score's size with its unit."""
-    size = f"{score:{digits}}"
-    return {
-        "logit": f"{size} logits",
-        "probability": f"{size} of probability",
-        "value": f"{size} in units of the output",
-        "share": f"{100 * score:.2g}% of the whole",
-    }.get(unit, size)
+def amount(score: float, unit: str, *, short: bool = False) -> str:
+    """Write a score's size with its unit, or of a share `short` without saying of what."""
+    size = f"{score:.2g}"
+    if unit == "share" and short:
+        return f"{100 * score:.2g}%"
+    return (
+        size
+        if short
+        else {
+            "logit": f"{size} logits",
+            "probability": f"{size} of probability",
+            "value": f"{size} in units of the output",
+            "share": f"{100 * score:.2g}% of the whole",
+        }.get(unit, size)
+    )
 
 
-def _legend(full: float, kind: str, part: str, weighted: str) -> str:
-    if not full:
-        return "no colour: every score is 0"
+def _legend(start: float, full: float, kind: str, part: str, weighted: str) -> str:
+    if full == start:
+        return f"no colour: every score is {start:.2g}"
     said = f"full colour: {amount(full, kind)}{weighted}"
+    said += f", no colour: {amount(start, kind, short=True)}" if start else ""
     return said if kind != "relative" else f"{said}; {NO_UNIT.format(parts=several(part))}"
 
 

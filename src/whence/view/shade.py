@@ -38,16 +38,18 @@ def shades(payload: dict[str, Any], explanation: dict[str, Any]) -> Shades:
     template = LEGEND_SIGNED if explanation["signed"] else LEGEND_UNSIGNED
     said = f"{template.format(target=target_name(payload['target']))}; {scale['legend']}"
     return Shades(
-        _scaled(explanation["word_scores"], scale["full"]),
-        _scaled(explanation["scores"], scale["full"]),
+        _scaled(explanation["word_scores"], scale["start"], scale["full"], explanation["signed"]),
+        _scaled(explanation["scores"], scale["start"], scale["full"], explanation["signed"]),
         f"{said}. {scale['note']}" if scale["note"] else said,
     )
 
 
-def _scaled(scores: Sequence[float], full: float) -> tuple[float, ...]:
-    if full == 0:
+def _scaled(scores: Sequence[float], start: float, full: float, signed: bool) -> tuple[float, ...]:
+    # Where all scores are the same to rounding, what is left of them is noise.
+    if full - start <= 1e-9 * full:
         return (0.0,) * len(scores)
-    return tuple(max(-1.0, min(1.0, score / full)) for score in scores)
+    least = -1.0 if signed else 0.0
+    return tuple(max(least, min(1.0, (score - start) / (full - start))) for score in scores)
 
 
 def target_name(target: dict[str, Any]) -> str:

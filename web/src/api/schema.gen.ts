@@ -2099,6 +2099,8 @@ export interface components {
             legend: string;
             /** Note */
             note: string | null;
+            /** Start */
+            start: number;
             /**
              * Unit
              * @enum {string}

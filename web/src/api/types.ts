@@ -11,6 +11,7 @@ export type Token = S["Token"];
 export type Word = S["Word"];
 export type Explanations = S["Explanations"];
 export type OneExplanation = S["OneExplanation"];
+export type StatedScale = S["Scale"];
 export type Agreement = S["Agreement"];
 export type TrustCard = S["TrustCard"];
 export type TrustTest = S["TrustTest"];

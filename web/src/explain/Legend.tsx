@@ -24,6 +24,8 @@ export function Legend({ one, target, theme, underlined = false }: Props) {
         ))}
       </span>
       <span>{high}</span>
+      {scale.legend && <span>{scale.legend}.</span>}
+      {scale.note && <strong className="faint">{scale.note}</strong>}
       {underlined && (
         <>
           <span className="under-sample" aria-hidden="true" />

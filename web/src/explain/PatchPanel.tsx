@@ -120,6 +120,13 @@ export function PatchPanel({ input, explanations, picture, methods, pending, cap
           <p className={picked ? "chosen" : "chosen dim"} role="status">
             {picked ?? "Point at a patch, or walk to it with the arrow keys: its numbers stand here."}
           </p>
+          {maps.map((map) =>
+            map.scale.note ? (
+              <p key={named(map)} className="dim">
+                {named(map)}: {map.scale.note}
+              </p>
+            ) : null,
+          )}
           <p className="unseen">{maps.map((map) => strongest(map, grid[1])).join(" ")}</p>
         </>
       ) : (
@@ -135,7 +142,7 @@ function mapsOf({ explanations, target }: Explanations): readonly PatchMap[] {
     method: one.method,
     target: nameOf(target),
     scores: one.scores,
-    scale: scaleOf({ word_scores: one.scores, signed: one.signed }),
+    scale: scaleOf({ word_scores: one.scores, signed: one.signed, scale: one.scale }),
   }));
 }
 

@@ -6,6 +6,7 @@ import type { Fault, Input } from "../api/types";
 import type { PatchMap } from "../render/patches";
 import { scaleOf } from "../render/tint";
 import { usePage } from "../shell/context";
+import { percent } from "../shell/figures";
 import { useAsked } from "../shell/useAsked";
 import type { Tensor } from "../source/source";
 import { entryOf } from "./asked";
@@ -26,12 +27,13 @@ export function useAttended(input: Input, [down, across]: readonly [number, numb
   const map = useMemo(() => {
     if (tensor === null || name === null) return null;
     const { scores, who } = patchesOf(tensor, down * across);
+    const scale = scaleOf({ word_scores: scores, signed: false });
     return {
       method: `head ${name.slice(10)}`,
       target: null,
       about: who,
       scores,
-      scale: scaleOf({ word_scores: scores, signed: false }),
+      scale: { ...scale, legend: `full colour: ${percent(scale.high)} of the attention` },
     };
   }, [tensor, name, down, across]);
   return { map, fault: asked.fault };

@@ -30,7 +30,7 @@ export interface PatchOptions {
 
 const GAP = 14;
 const HEAD = 36; // method and target above a map
-const FOOT = 40; // its scale below
+const FOOT = 54; // its scale below
 const MOST = 336; // pixels of a side
 const LEAST = 140;
 
@@ -136,6 +136,8 @@ function legend({ scale, target }: PatchMap, x: number, y: number, side: number,
     const words = scale.signed ? "blue: for it; orange: against" : "no sign: for it or against";
     marks.push(text(x, y + 22, fit(words, 10, side), theme, { size: 10 }));
   }
+  if (scale.legend)
+    marks.push(text(x, y + 36, fit(scale.legend, 10, side), theme, { size: 10, title: scale.legend }));
   return marks;
 }
 

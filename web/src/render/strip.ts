@@ -38,8 +38,12 @@ export function strips(units: readonly StripUnit[], all: readonly Strip[], optio
     marks.push(text(LEFT, y + 8, strip.name, theme, { size: 12, bold: true, fill: theme.ink }));
     const laid = words(units, strip, y + 34, options);
     const ramp = legend(strip, laid.bottom + 12, theme);
+    const said = [strip.scale.legend, strip.scale.note].filter(
+      (words) => words !== undefined && words !== null,
+    );
+    said.forEach((words, row) => marks.push(text(LEFT, laid.bottom + 32 + 15 * row, words, theme)));
     marks.push(...laid.marks, ...ramp);
-    y = laid.bottom + 34;
+    y = laid.bottom + 34 + 15 * said.length;
   }
   return {
     width,

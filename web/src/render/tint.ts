@@ -1,5 +1,6 @@
 /** From scores to the colours of words. Signed ones begin at 0, in both directions; the others at their smallest. */
 
+import type { StatedScale } from "../api/types";
 import { contrast, inkOn } from "./theme";
 import type { Theme } from "./scene";
 
@@ -8,19 +9,26 @@ export interface Tint {
   readonly color: string;
 }
 
-/** The scores of the words, which set the scale: special tokens do not. */
+/** The scores of the words, which set the scale: special tokens do not. The server says where colours are full. */
 export interface Scored {
   readonly word_scores: readonly number[];
   readonly signed: boolean;
+  readonly scale?: StatedScale | null | undefined; // none: of an older file
 }
 
 export interface Scale {
   readonly signed: boolean;
   readonly low: number;
   readonly high: number;
+  readonly legend?: string; // where colours are full, with the unit
+  readonly note?: string | null; // that no score is worth the name
 }
 
-export function scaleOf({ word_scores, signed }: Scored): Scale {
+export function scaleOf({ word_scores, signed, scale }: Scored): Scale {
+  if (scale) {
+    const { start, full: high, legend, note } = scale;
+    return { signed, low: signed ? -high : start, high, legend, note };
+  }
   const high = word_scores.reduce((most, score) => Math.max(most, Math.abs(score)), 0);
   if (signed) return { signed, low: -high, high };
   // From 0, methods that give every word its part would paint them all alike.

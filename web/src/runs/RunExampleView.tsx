@@ -68,7 +68,7 @@ export function RunExampleView({ run, row, method, onMethod, onClose }: Props) {
 
 function Shown({ one }: { readonly one: RunExample }) {
   const { theme } = useServer();
-  const scored = { word_scores: one.words.map(({ score }) => score), signed: one.signed };
+  const scored = { word_scores: one.words.map(({ score }) => score), signed: one.signed, scale: one.scale };
   const scale = scaleOf(scored);
   const target = { label: one.target ?? one.predicted ?? "", index: 0, against: null, of: "logit" as const };
   const untested = one.tests.some(({ why }) => why !== null);

@@ -199,6 +199,7 @@ def _scale(payload: Mapping[str, Any], scores: Numbers) -> Scale:
         payload["params"],
         scores.ravel().tolist(),
         count=scores.shape[-1],
+        signed=True,  # from 0, whatever the method: most cells of a matrix are near it
         of=payload["of"],
         is_value=False,
         part="piece",

@@ -158,6 +158,7 @@ def _scale(explanation: "Explanation") -> Scale:
         own.method,
         own.params,
         scores.tolist(),
+        signed=own.signed,
         of=own.target.of,
         is_value=own.prediction.probability is None,
         part="word" if own.shown is None else "patch",

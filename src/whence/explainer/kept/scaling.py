@@ -12,6 +12,7 @@ def scale_for(
     params: Mapping[str, Any],
     scores: Sequence[float],
     *,
+    signed: bool,
     of: str,
     is_value: bool,
     part: str = "word",
@@ -24,6 +25,7 @@ def scale_for(
     return scale_of(
         scores,
         unit_of(name, params),
+        signed=signed,
         of=of,
         is_value=is_value,
         part=part,

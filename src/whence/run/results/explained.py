@@ -59,6 +59,7 @@ def explained(
     words = [] if grid else _words(record, tokens)
     scores, params = list(record["scores"]), dict(setting.get("params", {}))
     said = record["probability"]
+    signed = _signed(record["method"], params, scores)
     facts = _facts(record["method"])
     by: WordsBy = facts.get("words", "sum")
     # A value has no probability: what measures one measures the value.
@@ -95,7 +96,7 @@ def explained(
                 "method": record["method"],
                 "params": params,
                 "of": of,
-                "signed": _signed(record["method"], params, scores),
+                "signed": signed,
                 "scores": scores,
                 "word_scores": word_scores,
                 "words_by": by,
@@ -103,6 +104,7 @@ def explained(
                     record["method"],
                     params,
                     word_scores or scores,
+                    signed=signed,
                     of=of,
                     is_value=said is None,
                     part="patch" if grid else "word",

@@ -117,6 +117,7 @@ class Scale(Given):
 
     unit: Literal["logit", "probability", "value", "share", "relative"]
     floor: float | None  # full colour is at no score below it; null: none is known
+    start: float  # the score of no colour
     full: float  # the score of full colour
     legend: str
     note: str | None  # said where no score reaches the floor
