@@ -19,7 +19,7 @@ from urllib.parse import quote
 
 from explain import ROOT, provenance
 from playwright.sync_api import Page, expect, sync_playwright
-from serving import crowd, large, serving, text_of
+from serving import BEARER, crowd, large, serving, text_of
 
 RESULTS = ROOT / "bench" / "results" / "app.jsonl"
 STATIC = ROOT / "src" / "whence" / "web" / "static"
@@ -98,7 +98,8 @@ def there(page: Page) -> None:
 
 def opened(browser: Any, url: str) -> tuple[Page, float, float]:
     """Open a page; return it with the seconds until it said something, and until the flow was painted."""
-    page = browser.new_context(viewport={"width": 1360, "height": 900}).new_page()
+    size = {"width": 1360, "height": 900}
+    page = browser.new_context(viewport=size, extra_http_headers=BEARER).new_page()
     page.goto(url)
     there(page)
     painted = page.evaluate(PAINTED) / 1000

@@ -19,9 +19,12 @@ import numpy as np
 import whence
 from whence.core.seed import generator
 from whence.models.catalogue import builtin_folder
+from whence.web.tokens import VARIABLE, make_token
 
 LAYERS = HEADS = 12
 START = 120  # seconds
+TOKEN = make_token()
+BEARER = {"authorization": f"Bearer {TOKEN}"}
 
 
 def large(folder: Path) -> Path:
@@ -68,7 +71,8 @@ def serving(*arguments: str) -> Iterator[str]:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     command = [sys.executable, "-m", "whence", "app", "--no-open", "--port", str(port), *arguments]
-    process = subprocess.Popen(command, env={**os.environ, "HF_HUB_OFFLINE": "1"})
+    own = {"HF_HUB_OFFLINE": "1", VARIABLE: TOKEN}
+    process = subprocess.Popen(command, env={**os.environ, **own})
     url = f"http://127.0.0.1:{port}/"
     try:
         until = time.monotonic() + START
@@ -85,7 +89,7 @@ def serving(*arguments: str) -> Iterator[str]:
 def post(url: str, path: str, asked: Any) -> Any:
     """Ask the server, and return its answer."""
     body = json.dumps(asked).encode()
-    request = Request(url + path, body, {"content-type": "application/json"})
+    request = Request(url + path, body, {"content-type": "application/json", **BEARER})
     with urlopen(request, timeout=300) as answer:
         return json.load(answer)
 
@@ -134,7 +138,7 @@ def _right(answer: Any, text: str, why: Any) -> bool:
 
 def _answers(url: str) -> bool:
     try:
-        with urlopen(url + "api/health", timeout=5) as answer:
+        with urlopen(Request(url + "api/health", headers=BEARER), timeout=5) as answer:
             return bool(json.load(answer)["ok"])
     except (URLError, OSError):
         return False

@@ -88,6 +88,11 @@ def _needs(entry: Entry) -> str:
 
 
 _TEXTS = (parts.TEXT, "the plot is thin and the jokes are worse")
+# Methods that make the promise: of others nothing could be tested.
+_METHODS = {
+    "completeness": ("integrated_gradients", "decompx"),
+    "conservation": ("attn_lrp", "cp_lrp"),
+}
 _MARKED = """
 import json
 from pathlib import Path
@@ -105,7 +110,8 @@ def _called(entry: Entry) -> list[str]:
         examples = '"photos"  # a folder with one for each class, and masks beside the pictures'
     elif _needs(entry).startswith("what people marked"):
         data, examples, before = "marked.jsonl", '"marked.jsonl"', _MARKED
-    called = f'whence.evaluate(explainer, examples, ["attcat", "rollout"], "{entry.name}")'
+    first, second = _METHODS.get(entry.name, ("attcat", "rollout"))
+    called = f'whence.evaluate(explainer, examples, ["{first}", "{second}"], "{entry.name}")'
     return [
         "## Call it",
         block(
@@ -114,7 +120,7 @@ def _called(entry: Entry) -> list[str]:
         ),
         block(
             "sh",
-            f"whence evaluate --model {model} --data {data} --method attcat --method rollout --metric {entry.name}",
+            f"whence evaluate --model {model} --data {data} --method {first} --method {second} --metric {entry.name}",
         ),
     ]
 

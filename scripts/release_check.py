@@ -18,7 +18,7 @@ import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from urllib.request import urlopen
+from urllib.request import HTTPCookieProcessor, build_opener, urlopen
 
 from release_contents import ROOT, build, sdist_problems, wheel_files, wheel_problems
 
@@ -204,15 +204,17 @@ def _served(place: Place) -> None:
         try:
             until = time.monotonic() + USE
             while not (
-                found := re.search(r"whence is at (http://\S+)", log.read_text())
-            ) or not _answers(found[1]):
+                found := re.search(r"whence is at (http://\S+/)(\?token=\S+)\n", log.read_text())
+            ) or not _answers(f"{found[1]}api/health{found[2]}"):
                 if process.poll() is not None or time.monotonic() > until:
                     raise Wrong(f"[{place.extra}] the app did not start: {log.read_text()}")
                 time.sleep(0.2)
-            page = urlopen(found[1], timeout=60).read().decode()
+            # As a browser does: the token of the address becomes a cookie.
+            browser = build_opener(HTTPCookieProcessor())
+            page = browser.open(found[1] + found[2], timeout=60).read().decode()
             script = re.search(r'src="\.?/?([^"]+\.js)"', page)
             _expect(script is not None, place, "the app's page loads no script")
-            size = len(urlopen(found[1] + script[1], timeout=60).read()) if script else 0
+            size = len(browser.open(found[1] + script[1], timeout=60).read()) if script else 0
             _expect(size > 100_000, place, f"the page's script has {size} bytes")
         finally:
             process.terminate()
@@ -220,7 +222,7 @@ def _served(place: Place) -> None:
 
 def _answers(address: str) -> bool:
     try:
-        with urlopen(f"{address}api/health", timeout=30) as answer:
+        with urlopen(address, timeout=30) as answer:
             return bool(answer.status == 200)
     except OSError:
         return False

@@ -5,6 +5,8 @@ make pictures     # needs Chromium (make browser)
 
 from __future__ import annotations
 
+import os
+import secrets
 import shutil
 import socket
 import subprocess
@@ -34,28 +36,30 @@ PATIENCE = 300  # seconds for a start or for a card
 
 @contextmanager
 def served() -> Iterator[str]:
-    """Start the app on a free port, and return its address."""
+    """Start the app on a free port, and return its address, with the token."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     models = [word for name in MODELS for word in ("--model", name)]
     command = [sys.executable, "-m", "whence", "app", "--no-open", "--port", str(port), *models]
     address = f"http://127.0.0.1:{port}/"
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+    token = secrets.token_urlsafe(24)
+    own = {**os.environ, "WHENCE_TOKEN": token}
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, env=own) as process:
         try:
             until = time.monotonic() + PATIENCE
-            while not _answers(address):
+            while not _answers(address, token):
                 if process.poll() is not None or time.monotonic() > until:
                     raise SystemExit("whence app did not start.")
                 time.sleep(0.2)
-            yield address
+            yield f"{address}?token={token}"
         finally:
             process.terminate()
 
 
-def _answers(address: str) -> bool:
+def _answers(address: str, token: str) -> bool:
     try:
-        with urlopen(f"{address}api/health", timeout=5):
+        with urlopen(f"{address}api/health?token={token}", timeout=5):
             return True
     except (URLError, ConnectionError, TimeoutError):
         return False

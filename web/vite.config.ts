@@ -4,6 +4,7 @@ import react from "@vitejs/plugin-react";
 import { defineConfig } from "vitest/config";
 
 const SERVER = "http://127.0.0.1:8000";
+const TOKEN = `Bearer ${process.env.WHENCE_TOKEN ?? ""}`;
 const STATIC = "../src/whence/web/static";
 
 // Names are fixed and nothing is hashed, so that the committed bundle can be held against a fresh build byte by byte.
@@ -39,8 +40,12 @@ export default defineConfig(({ mode }) => ({
   build: mode === "embed" ? embed : page,
   // A library build leaves this to whoever uses it; here nobody comes after.
   define: mode === "embed" ? { "process.env.NODE_ENV": JSON.stringify("production") } : {},
-  // The server takes requests from its own page alone, so that they must look like that page's.
-  server: { proxy: { "/api": { target: SERVER, changeOrigin: true, headers: { origin: SERVER } } } },
+  // The server takes requests from its own page alone, so that they must look like that page's, and asks for its token.
+  server: {
+    proxy: {
+      "/api": { target: SERVER, changeOrigin: true, headers: { origin: SERVER, authorization: TOKEN } },
+    },
+  },
   test: {
     include: ["src/**/*.test.{ts,tsx}", "test/**/*.test.{ts,tsx}"],
     benchmark: { include: ["bench/**/*.bench.ts"] },

@@ -10,7 +10,7 @@ import sys
 import time
 from pathlib import Path
 from urllib.error import URLError
-from urllib.request import urlopen
+from urllib.request import Request, urlopen
 
 import pytest
 from playwright.sync_api import expect
@@ -18,6 +18,7 @@ from playwright.sync_api import expect
 from tests import stores
 from tests.conftest import ROOT
 from whence.run.store import Store
+from whence.web.tokens import VARIABLE, make_token
 
 # One server serves one worker: all tests of the app run on the same.
 APP = [
@@ -102,6 +103,10 @@ class App:
     def __init__(self, folder: Path, *arguments: str, port: int | None = None) -> None:
         self.port = port or free_port()
         self.url = f"http://127.0.0.1:{self.port}/"
+        self._token = (
+            make_token()
+        )  # of the environment: it stays when the server dies and comes back
+        self.entrance = f"{self.url}?token={self._token}"
         self._log = folder / f"app-{self.port}.log"
         command = ["-m", "whence", "app", "--no-open", "--port", str(self.port), *arguments]
         self._command = [sys.executable, *command]
@@ -116,7 +121,7 @@ class App:
                 cwd=self._folder,
                 stdout=log,
                 stderr=log,
-                env={**os.environ, "PYTHONWARNINGS": "default"},
+                env={**os.environ, "PYTHONWARNINGS": "default", VARIABLE: self._token},
             )
         until = time.monotonic() + START
         while not self._answers():
@@ -136,8 +141,15 @@ class App:
 
     def get(self, path: str) -> dict:
         """Ask it without a browser."""
-        with urlopen(self.url + path.lstrip("/"), timeout=30) as answer:
+        with urlopen(
+            Request(self.url + path.lstrip("/"), headers=self.bearer), timeout=30
+        ) as answer:
             return json.load(answer)
+
+    @property
+    def bearer(self) -> dict[str, str]:
+        """The header that scripts of a user's own send."""
+        return {"Authorization": f"Bearer {self._token}"}
 
     def _answers(self) -> bool:
         try:
@@ -149,9 +161,10 @@ class App:
 class Visitor:
     """Opens pages of the app, and holds each of them to its manners when it is closed."""
 
-    def __init__(self, browser, url: str) -> None:
+    def __init__(self, browser, app: App) -> None:
         self._browser = browser
-        self._url = url
+        self._url = app.url
+        self._entrance = app.entrance
         self._open = []
 
     def __call__(self, link: str = "", *, forgive: str = "", **settings):
@@ -180,7 +193,7 @@ class Visitor:
             lambda asked: self._foreign(asked.url) and complaints.append(f"asked {asked.url}"),
         )
         self._open.append((page, complaints, forgive))
-        page.goto(self._url + link)
+        page.goto(self._entrance + link)
         return page
 
     def again(self, page, link: str):

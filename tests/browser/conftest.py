@@ -44,7 +44,7 @@ def app(tmp_path_factory):
 @pytest.fixture
 def visit(browser, app):
     """Return a function that opens the app at a link."""
-    visitor = Visitor(browser, app.url)
+    visitor = Visitor(browser, app)
     yield visitor
     visitor.close()
 
@@ -52,7 +52,7 @@ def visit(browser, app):
 @pytest.fixture(scope="module")
 def tour(browser, app):
     """Return a function that goes from link to link in one page, which all tests of a file share."""
-    visitor = Visitor(browser, app.url)
+    visitor = Visitor(browser, app)
     page = visitor("#/help", permissions=["clipboard-read", "clipboard-write"])
     yield lambda link: visitor.again(page, link)
     visitor.close()

@@ -40,7 +40,7 @@ def shapes(tmp_path_factory):
 
 @pytest.fixture
 def visit(browser, shapes):
-    visitor = Visitor(browser, shapes.url)
+    visitor = Visitor(browser, shapes)
     yield visitor
     visitor.close()
 

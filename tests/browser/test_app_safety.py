@@ -67,7 +67,7 @@ def test_the_policy_forbids_what_is_not_the_apps_own(visit):
 
 def asked(app, headers, path="/api/session", method="GET", body=None):
     line = http.client.HTTPConnection("127.0.0.1", app.port, timeout=20)
-    line.request(method, path, body, headers)
+    line.request(method, path, body, {**app.bearer, **headers})
     answer = line.getresponse()
     said = json.loads(answer.read())
     line.close()
@@ -88,6 +88,40 @@ def test_other_names_and_other_pages_are_refused(app, headers):
     assert code == 403
     assert said["ok"] is False
     assert set(said["error"]) == {"code", "message", "hint", "see"}
+
+
+def test_a_visitor_without_the_token_sees_where_to_find_it(browser, app):
+    """Another account of this machine, say; and the same browser once it has opened the printed address."""
+    page = browser.new_context().new_page()
+    try:
+        assert page.goto(f"{app.url}#/explain").status == 401
+        expect(page.get_by_role("heading", name="this page asks for its token")).to_be_visible()
+        expect(page.get_by_text(f"whence is at {app.url}?token=")).to_be_visible()
+        photograph(page, "stranger")
+        page.goto(f"{app.entrance}#/help")
+        expect(page.get_by_role("heading", name="Keys")).to_be_attached()
+        assert page.url == f"{app.url}#/help"
+        assert page.evaluate("document.cookie") == ""
+    finally:
+        page.context.close()
+
+
+def test_the_printed_address_works_as_a_link_of_another_page(browser, app):
+    """In a terminal that is itself a page, of another name for this machine, the address is clicked."""
+    page = browser.new_context().new_page()
+    try:
+        page.route(
+            "http://terminal.example/",
+            lambda route: route.fulfill(
+                content_type="text/html", body=f'<a href="{app.entrance}">x'
+            ),
+        )
+        page.goto("http://terminal.example/")
+        page.get_by_role("link").click()
+        settle(page)
+        assert page.url.startswith(f"{app.url}#/")
+    finally:
+        page.context.close()
 
 
 def test_a_model_that_is_not_on_the_list_is_not_loaded(app):

@@ -15,7 +15,7 @@ pytestmark = APP
 
 def test_the_server_dies_and_comes_back(browser, tmp_path):
     server = App(tmp_path, "--model", "reviews", "--data", str(table(tmp_path / "rows.tsv")))
-    visitor = Visitor(browser, server.url)
+    visitor = Visitor(browser, server)
     try:
         page = visitor("#/explain?text=a+gripping+film", forgive="ERR_")
         before = edges(page)

@@ -41,7 +41,7 @@ def tasks(tmp_path_factory):
 
 @pytest.fixture
 def visit(browser, tasks):
-    visitor = Visitor(browser, tasks.url)
+    visitor = Visitor(browser, tasks)
     yield visitor
     visitor.close()
 

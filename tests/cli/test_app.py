@@ -39,7 +39,9 @@ def _running(start, *arguments):
             line = process.stdout.readline()
             found = re.fullmatch(r"whence is at (http://\S+)\n", line)
             assert found, (line, process.communicate(timeout=60))
-            with httpx.Client(base_url=found[1].partition("?")[0], timeout=60) as client:
+            home, token = re.fullmatch(r"(.+)/\?token=([^#]+)(?:#.*)?", found[1]).groups()
+            own = {"authorization": f"Bearer {token}"}
+            with httpx.Client(base_url=home, headers=own, timeout=60) as client:
                 _await(client)
                 yield process, found[1], client
         finally:
@@ -67,7 +69,7 @@ def stopped(process):
 
 def test_without_arguments_it_opens_on_an_example():
     with _running(cold, "--port", 0) as (process, address, client):
-        assert re.fullmatch(r"http://127\.0\.0\.1:\d+/", address)
+        assert re.fullmatch(r"http://127\.0\.0\.1:\d+/\?token=[\w-]{32}", address)
         session = client.get("/api/session").json()
         assert [model["id"] for model in session["models"]] == list(BUILTIN)
         assert session["models"][0]["id"] == "reviews"
@@ -107,9 +109,12 @@ def test_after_a_kill_a_new_start_is_told_from_the_old_one(running):
         process.wait(30)
         with pytest.raises(httpx.TransportError):
             client.get("/api/health")
-        port = address.rsplit(":", 1)[1].strip("/")
+        home, token = address.split("?")
+        port = home.rsplit(":", 1)[1].strip("/")
         with running("--model", "reviews", "--port", port) as (_, again, other):
-            assert again == address
+            assert again.split("?")[0] == home
+            assert again.split("?")[1] != token  # whoever had the old address is not let in
+            assert client.get("/api/health").status_code == 401
             assert other.get("/api/health").json()["started"] != before
 
 
@@ -141,19 +146,62 @@ def test_a_host_that_is_not_there(run):
     assert "There is no host 'no.such.host.invalid'" in err
 
 
-def test_beyond_this_machine_a_token_is_asked_for(running):
-    with running("--port", 0, "--host", "0.0.0.0", "--model", "reviews") as (process, address, _):
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
+def test_without_the_printed_token_nothing_is_served_also_on_this_machine(running, host):
+    with running("--port", 0, "--host", host, "--model", "reviews") as (process, address, _):
         token = re.fullmatch(r"http://[^/]+/\?token=([\w-]{32})", address)[1]
         port = address.split("/")[2].rpartition(":")[2]
         home = f"http://127.0.0.1:{port}"
+        after = process.stdout.readline()
+        assert ("is not encrypted" in after) == (host == "0.0.0.0")
         with httpx.Client(base_url=home, follow_redirects=True) as stranger:
-            assert "is not encrypted" in process.stdout.readline()
-            assert stranger.get("/").status_code == 403
-            assert stranger.get("/api/session").status_code == 403
+            page = stranger.get("/")
+            assert page.status_code == 401
+            assert f"whence is at http://127.0.0.1:{port}/?token=" in page.text
+            assert stranger.get("/app.js").status_code == 401
+            refused = stranger.get("/api/session")
+            assert refused.status_code == 401
+            assert refused.json()["error"]["code"] == "not-allowed"
             entered = stranger.get(f"/?token={token}")
             assert entered.status_code == 200
             assert "token" not in str(entered.url)
             assert stranger.get("/api/session").status_code == 200  # by the cookie
+        _, out, err = stopped(process)
+        assert token not in out + err
+
+
+def test_the_browser_that_is_opened_carries_the_token(warm, tmp_path, monkeypatch):
+    """A browser that writes down what it was asked to open."""
+    seen, browser = tmp_path / "seen", tmp_path / "browser"
+    browser.write_text(f'#!/bin/sh\nprintf "%s" "$1" > {seen}.part && mv {seen}.part {seen}\n')
+    browser.chmod(0o700)
+    monkeypatch.setenv("BROWSER", f"{browser} %s")
+    with warm.start("app", "--open", "--port", 0, "--model", "reviews") as process:
+        try:
+            address = process.stdout.readline().removeprefix("whence is at ").strip()
+            until = time.monotonic() + 60
+            while not seen.exists():
+                assert time.monotonic() < until
+                time.sleep(0.05)
+        finally:
+            process.kill()
+    assert "/?token=" in address
+    assert seen.read_text() == address
+
+
+def test_the_token_of_the_environment_stays_over_starts(running, monkeypatch):
+    monkeypatch.setenv("WHENCE_TOKEN", "a-token-of-my-own-0123")
+    with running("--port", 0, "--model", "reviews") as (_, address, client):
+        assert address.endswith("/?token=a-token-of-my-own-0123")
+        assert client.get("/api/health").status_code == 200
+
+
+def test_a_token_that_is_too_short_is_refused(run, monkeypatch):
+    monkeypatch.setenv("WHENCE_TOKEN", "secret")
+    status, out, err = run("app", "--no-open", "--port", 0)
+    assert (status, out) == (22, "")
+    assert err.startswith("whence: WHENCE_TOKEN has 6 characters, and a token has 16 to 200")
+    assert "secret" not in err
 
 
 def test_what_cannot_be_read_is_said_before_anything_is_served(run, tmp_path):
@@ -164,9 +212,18 @@ def test_what_cannot_be_read_is_said_before_anything_is_served(run, tmp_path):
     assert (status, out) == (41, "")
 
 
+def test_a_data_set_of_very_many_rows_is_refused(tmp_path, run):
+    path = tmp_path / "rows.txt"
+    path.write_bytes(b"a\n" * (1_000_001))
+    status, out, err = run("app", "--no-open", "--port", 0, "--data", path)
+    assert (status, out) == (63, "")
+    assert err.startswith("whence: rows.txt has more than 1,000,000 rows")
+    assert "Give a part of it" in err
+
+
 def test_two_models_open_the_comparison(running):
     with running("--port", 0, "--compare", "reviews-base", "reviews") as (_, address, client):
-        assert re.fullmatch(r"http://127\.0\.0\.1:\d+/#/compare", address)
+        assert re.fullmatch(r"http://127\.0\.0\.1:\d+/\?token=[\w-]{32}#/compare", address)
         assert client.get("/api/session").json()["compare"] == ["reviews-base", "reviews"]
 
 
@@ -213,3 +270,24 @@ def test_a_page_that_was_not_built(run, monkeypatch, tmp_path):
     status, out, err = run("app", "--no-open", "--port", 0)
     assert (status, out) == (60, "")
     assert "npm run build" in err
+
+
+def test_unknown_columns_do_not_end_the_app_and_it_says_which_there_are(running, tmp_path):
+    data = tmp_path / "films.csv"
+    data.write_text("body,stars\na fine film,positive\na dull one,negative\n")
+    with running("--port", 0, "--model", "reviews", "--data", data) as (process, _, client):
+        (entry,) = client.get("/api/session").json()["data"]
+        assert entry["problem"]["table"]["columns"] == ["body", "stars"]
+        _, _, err = stopped(process)
+    assert err.startswith("whence: films.csv has no column of texts; it has body, stars.")
+    assert "--text COLUMN" in err and str(tmp_path) not in err
+    named = ("--text", "body", "--label", "stars")
+    with running("--port", 0, "--model", "reviews", "--data", data, *named) as (_, _, client):
+        (entry,) = client.get("/api/session").json()["data"]
+        assert (entry["text"], entry["label"], entry["problem"]) == ("body", "stars", None)
+
+
+def test_a_column_without_a_data_set_is_refused(run):
+    status, out, err = run("app", "--no-open", "--port", 0, "--text", "body")
+    assert (status, out) == (22, "")
+    assert "--text names a column of a data set. Give one: --data FILE." in err

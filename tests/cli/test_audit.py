@@ -68,6 +68,21 @@ def test_json(run, data):
     assert (few["data"]["used"], few["experiments"][0]["n"], few["setting"]["limit"]) == (4, 4, 4)
 
 
+def test_an_undecided_audit_says_in_its_conclusion_that_the_examples_are_too_few(
+    run, data, tmp_path
+):
+    page = tmp_path / "audit.html"
+    status, out, _ = run("audit", data, *QUICK, "--html", page)
+    assert status == 0
+    why = "5 examples are too few: 20 are needed for a verdict"
+    for shown in (out, page.read_text(encoding="utf-8")):
+        because = " ".join(shown.split()).partition("It is undecided because")[2]
+        assert why in because.partition(". ")[0]
+    payload = json.loads(run("audit", data, *QUICK, "--json")[1])
+    assert payload["answer"] == "undecided" and why in payload["conclusion"]
+    assert payload["experiments"][0]["why"] == f"{why}."
+
+
 def test_html(run, data, tmp_path):
     page = tmp_path / "audit.html"
     status, out, err = run("audit", data, *QUICK, "--html", page)

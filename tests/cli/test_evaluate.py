@@ -23,12 +23,16 @@ def data(tmp_path):
     return path
 
 
+TAKEN = (
+    "reviews.tsv, texts from 'sentence', labels from 'label' "
+    "(guessed: text, label; --text, --label say otherwise)"
+)
 TWO = ("--method", "attcat", "--method", "rollout", "--metric", "comprehensiveness")
 
 
 def test_a_table(run, data):
     status, out, err = run("evaluate", "--data", data, *TWO, "--metric", "sufficiency")
-    assert (status, err) == (0, "")
+    assert (status, err) == (0, f"{TAKEN}.\n")
     assert "reviews: 2 methods on 5 of 5 examples, removed by mask" in out
     assert "comprehensiveness ↑ n=5" in out
     assert "sufficiency ↓ n=5" in out
@@ -42,7 +46,7 @@ def test_json_and_files(run, data, tmp_path):
     }
     options = [part for name, path in files.items() for part in (f"--{name}", path)]
     status, out, err = run("evaluate", "--data", data, *TWO, "--json", *options, "--sample", "3")
-    assert (status, err) == (0, "")
+    assert (status, err) == (0, f"{TAKEN}; 3 of 5 rows drawn with seed 0.\n")
     payload = json.loads(out)
     assert out.count("\n") == 1
     assert (payload["version"], payload["kind"]) == (1, "evaluation")
@@ -126,7 +130,8 @@ def test_what_is_wrong_is_one_line(run, data, options, status, said):
     found, out, err = run("evaluate", "--data", data, "--method", "attcat", *options)
     assert (found, out) == (status, "")
     assert said in err
-    assert err.count("\n") == 1
+    # Which columns were taken is said when the model is there and the work begins.
+    assert err.removeprefix(f"{TAKEN}.\n").count("\n") == 1
 
 
 def test_data_that_cannot_be_read(run, tmp_path):
@@ -163,3 +168,70 @@ def test_list_metrics(run):
     assert facts["precision_at_k"]["range"] == [0, None]
     assert facts["precision_at_k"]["presets"] == {"attcat": {"k": 20, "of": "count"}}
     assert run("list", "metrics", "sufficency")[0] == 23
+
+
+def test_without_a_terminal_progress_is_told_in_lines_as_a_run_tells_it(run, data, monkeypatch):
+    monkeypatch.setattr("whence.cli.progress.EVERY", 0.0)
+    status, _, err = run("evaluate", "--data", data, *TWO)
+    assert status == 0
+    lines = [line for line in err.splitlines() if line.startswith("asking the model: ")]
+    assert lines[-1] == "asking the model: 5 of 5"
+
+
+DELETION = ("--method", "attcat", "--metric", "deletion")
+LONG = " ".join(["good film"] * 400)
+
+
+@pytest.mark.parametrize(
+    ("lines", "options", "reasons"),
+    [
+        (
+            [LONG, f"{LONG} good"],
+            ["--no-truncate"],
+            ["no method could take 2 of 2: The text has 802 tokens"],
+        ),
+        (
+            ["good", "bad", "fine"],
+            [],
+            ["deletion could not be measured on 3 of 3: The input has only one token"],
+        ),
+        (
+            ["good", LONG, "bad"],
+            ["--no-truncate"],
+            [
+                "deletion could not be measured on 2 of 3: The input has only one token",
+                "no method could take 1 of 3: The text has 802 tokens",
+            ],
+        ),
+        (
+            ["a good film", "a dull film"],
+            ["--model", "reviews-base"],
+            ["no method could take 2 of 2: There is no mask in the text"],
+        ),
+    ],
+    ids=["too long", "too short", "both", "no mask"],
+)
+def test_an_evaluation_that_tested_nothing_fails_and_names_the_errors_with_their_counts(
+    run, tmp_path, lines, options, reasons
+):
+    path = tmp_path / "texts.txt"
+    path.write_text("\n".join(lines) + "\n")
+    status, out, err = run("evaluate", "--data", path, *DELETION, *options)
+    assert status == 71
+    assert err.count("\n") == 1 and "[nothing-explained" in err
+    found = [err.index(reason) for reason in reasons]
+    assert found == sorted(found) and err.startswith("whence: Nothing was tested: ")
+    assert "Nothing was tested." in out and "promise too much" not in out  # there are no figures
+    assert all(reason.partition(": ")[2] in out for reason in reasons)
+    status, out, _ = run("evaluate", "--data", path, *DELETION, *options, "--json")
+    told = json.loads(out)["failure"]
+    assert status == 71
+    assert all(reason in told for reason in reasons)
+
+
+def test_an_evaluation_that_tested_nothing_with_any_removal_fails(run, tmp_path):
+    path = tmp_path / "texts.txt"
+    path.write_text("good\nbad\n")
+    status, out, err = run("evaluate", "--data", path, *DELETION, "--remove", "all", "--json")
+    assert status == 71 and "only one token" in err
+    assert all(one["failure"] for one in json.loads(out)["evaluations"])

@@ -28,6 +28,7 @@ def test_the_plan_then_the_sentence_then_the_table(run, data):
     assert status == 0
     assert "2 methods on 5 of 5 examples by comprehensiveness, sufficiency, loo_correlation" in err
     assert "of a budget of 1,500" in err
+    assert "reviews.txt, texts from 'text', no labels (guessed: text; --text say otherwise)." in err
     first = out.splitlines()[0]
     # Five examples are too few for Holm: the smallest p is 2 / 2^5, and there are three comparisons; 6 / 2^7 = 0.047.
     assert first == (
@@ -66,3 +67,32 @@ def test_a_budget_that_is_too_small(run, data):
     assert (status, out) == (22, "")
     assert "A budget of 9 model calls is too small" in err
     assert run("recommend", "--data", data, "--budget", "0")[0] == 22
+
+
+def test_without_a_terminal_progress_is_told_in_lines_and_columns_can_be_named(
+    run, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("whence.cli.progress.EVERY", 0.0)
+    path = tmp_path / "films.tsv"
+    path.write_text("body\tstars\n" + "".join(f"{text}\t{label}\n" for text, label in ROWS))
+    named = ("--text", "body", "--label", "stars", "--json")
+    status, out, err = run("recommend", "--data", path, "--method", "attcat", *named)
+    assert status == 0
+    assert "films.tsv, texts from 'body', labels from 'stars'.\n" in err
+    assert "asking the model: 5 of 5\n" in err
+    data = json.loads(out)["evaluation"]["data"]
+    assert (data["text"], data["label"], data["guessed"]) == ("body", "stars", [])
+
+
+def test_a_recommendation_that_tested_nothing_fails_and_names_the_errors(run, tmp_path):
+    path = tmp_path / "texts.txt"
+    path.write_text(
+        "a good film\na bad film\n"
+    )  # where this model would fill in a word, there is none
+    status, out, err = run(
+        "recommend", "--data", path, "--method", "attcat", "--json", "--model", "reviews-base"
+    )
+    assert status == 71 and "[nothing-explained" in err
+    sentence = json.loads(out)["sentence"]
+    for said in (sentence, err):
+        assert "Nothing was tested: no method could take 2 of 2: There is no mask in the t" in said

@@ -38,6 +38,26 @@ def test_json_is_the_documented_object(run):
             assert 0 <= low <= test["percentile"] <= high <= 100
 
 
+def test_a_card_with_one_failed_main_test_fails_as_a_whole(run):
+    """Gradient and rollout fail deletion and not sufficiency here: 0.1 called both of them weak."""
+    asked = ("trust", TEXT, "--method", "gradient", "--method", "rollout", "--budget", "600")
+    status, out, err = run(*asked, "--json")
+    assert (status, err) == (0, "")
+    for method in json.loads(out)["methods"]:
+        found = {test["name"]: test for test in method["tests"]}
+        main = [found["deletion"], found["sufficiency"]]
+        assert [test["verdict"] == "fails" for test in main] == [True, False]
+        assert (
+            found["randomisation"]["verdict"] != "fails"
+        )  # so that nothing but the main test decides
+        assert method["verdict"] == "fails"
+        why = main[0]["why"]
+        assert method["sentence"].endswith(f"not to be relied on: {why[:1].lower()}{why[1:]}")
+    status, out, _ = run(*asked)
+    assert (status, out.split()[:3]) == (0, ["Of", "2", "explanations"])
+    assert "2 are not to be relied on (gradient, rollout)" in " ".join(out.split())
+
+
 def test_the_terminal_shows_the_sentence_the_tests_and_the_curves(run, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     status, out, _ = run("trust", TEXT, *BUDGET)

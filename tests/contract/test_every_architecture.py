@@ -25,7 +25,7 @@ PART = {
     ("albert", "AlbertForQuestionAnswering"): (),
     ("deberta-v2", "DebertaV2ForMaskedLM"): (),
     ("xlm", "XLMWithLMHeadModel"): (),
-    ("squeezebert", "SqueezeBertForSequenceClassification"): (),
+    ("squeezebert", "SqueezeBertForSequenceClassification"): ("attention",),
     ("xlnet", "XLNetForSequenceClassification"): ("attention",),
     ("fnet", "FNetForSequenceClassification"): ("attention",),
     ("funnel", "FunnelForSequenceClassification"): ("attention",),
@@ -38,15 +38,15 @@ PART = {
     # An encoder and a decoder; those whose decoders get their causality from a mask.
     ("bart", "BartForConditionalGeneration"): (),
     ("t5", "T5ForConditionalGeneration"): (),
-    ("bigbird_pegasus", "BigBirdPegasusForConditionalGeneration"): (),
-    ("pegasus_x", "PegasusXForConditionalGeneration"): (),
+    ("bigbird_pegasus", "BigBirdPegasusForConditionalGeneration"): ("attention",),
+    ("pegasus_x", "PegasusXForConditionalGeneration"): ("attention",),
     ("nllb-moe", "NllbMoeForConditionalGeneration"): (),
-    ("fsmt", "FSMTForConditionalGeneration"): (),
+    ("fsmt", "FSMTForConditionalGeneration"): ("gradient", "attention"),
     ("switch_transformers", "SwitchTransformersForConditionalGeneration"): (),
     # What can be asked, and no more.
     ("reformer", "ReformerForSequenceClassification"): ("gradient", "attention"),
     ("perceiver", "PerceiverForMaskedLM"): ("gradient", "attention"),
-    ("ibert", "IBertForSequenceClassification"): ("gradient", "attention"),
+    ("ibert", "IBertForSequenceClassification"): ("gradient",),
     ("canine", "CanineForSequenceClassification"): ("gradient", "attention"),
 }
 HEADS = {(kind, name): head for kind, head, name in every.classes()}

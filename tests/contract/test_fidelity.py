@@ -238,3 +238,14 @@ def test_what_fails_only_while_it_is_watched_is_no_failure_of_the_model():
     with pytest.raises(ValueError, match="once"):
         whence.load(model).explain(BERT, method="attcat")
     handle.remove()
+
+
+def test_blocks_that_put_tokens_before_inputs_are_refused_also_with_as_many_inputs_as_tokens():
+    """FSMT's blocks are (tokens, inputs, width): rows of one input must not be read as those of another."""
+    model = every.make("fsmt", "FSMTForConditionalGeneration", torch.float32)
+    explainer = whence.load(model, tokenizer=every.tokenizer())
+    for count in (1, 2, 3):  # the decoder has two tokens
+        with pytest.raises(NotCapturable, match="put tokens before inputs"):
+            explainer.explain([every.TEXTS[0]] * count, method="raw_attention", answer="good")
+    found = explainer.explain([every.TEXTS[0]] * 2, method="leave_one_out", answer="good")
+    assert len(found) == 2

@@ -123,7 +123,8 @@ def test_passes_are_counted_as_they_happen(name):
     explainer = whence.load(model)
     # Of two lengths: what is the same of two inputs is asked once, and yet each needs it.
     given = zoo.rows("bert", lengths=(7, 6))
-    explainer.predict(given)  # finds out, once, that the model takes two lengths in one batch
+    # Found out once: that the model takes two lengths in one batch, and that it says the same by itself.
+    explainer.explain(given, method=name)
     rows, rows_back, units = [], [], []
     layers = model.bert.encoder.layer
     # Of a method that reads the last layer alone, the gradient is taken no further down than into it.
@@ -144,6 +145,9 @@ def test_passes_are_counted_as_they_happen(name):
 
 def test_all_readers_share_one_forward_and_one_backward():
     model = zoo.make("bert")
+    given = (zoo.rows("bert")[0], zoo.rows("bert", lengths=(6, 6)))
+    for rows in given:  # found out once: that it says the same by itself, and beside another input
+        whence.load(model).explain(rows, method=READERS)
     calls = {"forward": 0, "backward": 0}
 
     def count(direction):
@@ -154,7 +158,7 @@ def test_all_readers_share_one_forward_and_one_backward():
         model.register_forward_pre_hook(count("forward")),
         first.register_full_backward_hook(count("backward")),
     ]
-    for rows in (zoo.rows("bert")[0], zoo.rows("bert", lengths=(6, 6))):
+    for rows in given:
         calls.update(forward=0, backward=0)
         whence.load(model).explain(rows, method=READERS)
         assert calls == {"forward": 1, "backward": 1}

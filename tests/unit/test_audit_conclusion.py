@@ -2,11 +2,14 @@
 
 import re
 
+import numpy as np
 import pytest
 
 from tests import audits
 from whence.audit.conclusion import DECISIVE, NEEDED, conclude
+from whence.audit.experiments import Finding, experiment
 from whence.audit.site import sites
+from whence.audit.verdict import judged
 from whence.report.audit import wording
 
 
@@ -140,3 +143,30 @@ def test_what_speaks_for_it_and_against_it_is_kept_apart():
 def test_figures_beside_a_threshold_have_the_places_that_matter(effect, interval, threshold, said):
     one = audits.experiment("permutation", effect=effect, interval=interval, threshold=threshold)
     assert wording.effect(one) == said
+
+
+def test_the_paragraph_says_that_12_examples_are_too_few_beside_an_interval_on_the_failing_side():
+    """Verdicts as the audit makes them: all twelve effects are on the failing side, and no verdict is given."""
+    values = np.linspace(0.005, 0.02, 12)
+    made = []
+    for name in ("permutation", "replacement", "diversity"):
+        entry = experiment.get(name)
+        far = values if entry.facts["direction"] == "above" else values + 0.5
+        facts = {key: entry.facts[key] for key in ("direction", "threshold")}
+        made.append({"name": name, **facts, **judged(entry, Finding(far), 0)})
+        assert made[-1]["verdict"] == "undecided" and made[-1]["interval"] is not None
+    answer, said = conclude(made)
+    assert answer == "undecided"
+    because = next(part for part in said.split(". ") if part.startswith("It is undecided because"))
+    assert because.count("12 examples are too few: 20 are needed for a verdict") == 1
+    assert because.index("replacement") < because.index("12 examples are too few")
+    # So is the reason of what a yes does not need.
+    assert "diversity came to no verdict (12 examples are too few: 20 are needed" in said
+
+
+def test_the_paragraph_gives_each_reason_why_there_is_no_verdict():
+    broad = audits.experiment("permutation", effect=0.1, interval=[0.05, 0.15])
+    none = audits.experiment("adversarial", effect=None, interval=None)
+    said = conclude([broad, none])[1]
+    assert "asked for: above 0.1) came to no verdict (the interval contains the threshold: " in said
+    assert "asked for: below 0.4) came to no verdict (no example gave a number)" in said

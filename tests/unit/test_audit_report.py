@@ -105,8 +105,8 @@ def test_the_head_says_what_was_audited():
     text = " ".join(shown(audits.audit()).split())
     assert "reviews (BertForSequenceClassification)" in text
     assert (
-        "sst.tsv, 410 of 1,821 examples; text from 'sentence', label from 'label' (text, label guessed)"
-        in text
+        "sst.tsv, 410 of 1,821 examples, 411 drawn with seed 0; text from 'sentence', label from 'label' (text, "
+        "label guessed)" in text
     )
     assert "81.5% (always the most frequent class: 51.0%), F1 0.811, n=410" in text
     assert "layer 5; the weights of special tokens are left as they are" in text

@@ -5,12 +5,10 @@ import json
 
 import pandas
 import pytest
-import transformers as hf
-from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers
 
 import whence
 from tests import languages, zoo
-from tests.unit.tokenizers import byte_level, sentencepiece, wordpiece
+from tests.unit.tokenizers import byte_level, panicking, sentencepiece, wordpiece
 from whence.core.errors import BadEncoding, EmptyText, TooLong
 from whence.explainer.intake import InputWarning
 
@@ -159,15 +157,6 @@ def test_a_limit_of_the_tokenizer_is_not_called_the_models():
     tokenizer.model_max_length = 60  # the model has 48 places
     with pytest.raises(TooLong, match="the model takes at most 48"):
         whence.load(model, tokenizer=tokenizer).explain("a thin plot " * 20)
-
-
-def panicking():
-    """Return a tokenizer whose Rust code panics on every word that is not in its list."""
-    known = ["a", "thin", "good", "bad", "film"]
-    core = Tokenizer(models.WordLevel({"[UNK]": 0, "[PAD]": 1}, unk_token="[UNK]"))
-    core.add_tokens([AddedToken(word, lstrip=True, normalized=False) for word in known])
-    core.pre_tokenizer = pre_tokenizers.FixedLength(length=0)  # which no piece of text survives
-    return hf.PreTrainedTokenizerFast(tokenizer_object=core, unk_token="[UNK]", pad_token="[PAD]")
 
 
 @pytest.fixture(scope="module")

@@ -1,13 +1,16 @@
 """Whether two texts can be given to a model, and whether they must be."""
 
 import copy
+import subprocess
+import sys
 
 import pytest
 from tokenizers.processors import TemplateProcessing
 
 import whence
 from tests import zoo
-from tests.unit.tokenizers import byte_level, wordpiece
+from tests.unit.tokenizers import KINDS, TEXTS, byte_level, wordpiece
+from whence.data import encode
 from whence.explainer.intake import takes_pairs
 
 
@@ -39,3 +42,56 @@ def test_a_model_of_one_segment_takes_no_pairs():
 
 def test_a_model_without_a_tokenizer_takes_no_pairs():
     assert takes_pairs(whence.load(zoo.make("bert")).loaded) is False
+
+
+LONG = " ".join(TEXTS * 8)
+SHORT = "don't watch it"
+
+
+@pytest.mark.parametrize("side", ["right", "left"])
+@pytest.mark.parametrize("most", [16, 17, 63])
+@pytest.mark.parametrize(
+    "given",
+    [
+        (LONG, LONG[9:]),
+        (LONG[9:], LONG),
+        (LONG, LONG),
+        (LONG, SHORT),
+        (SHORT, LONG),
+        (LONG, LONG[:300]),
+    ],
+    ids=["both long", "the second longer", "equal", "first", "second", "one and a half"],
+)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_long_pair_is_cut_as_its_tokenizer_cuts_it(kind, given, most, side):
+    """What cannot matter is cut off before; that must not show."""
+    tokenizer = copy.deepcopy(KINDS[kind]())
+    tokenizer.truncation_side = side
+    found = encode(given, tokenizer, max_length=most, truncate=True)
+    wanted = tokenizer(*given, truncation="longest_first", max_length=most)
+    assert found.features["input_ids"] == tuple(wanted["input_ids"])
+    for token in found.tokens:
+        if not token.special:
+            assert token.text == given[token.segment][token.start : token.end]
+    everything = len(tokenizer(*given)["input_ids"])
+    assert found.source.dropped == everything - len(found.tokens)
+
+
+def test_two_texts_of_50_000_characters_take_no_gigabytes():
+    """The combinations of what was cut off took 7.4 GB: what all of it takes is measured in a process of its own."""
+    script = """
+import resource, whence
+explainer = whence.load("reviews")
+explainer.explain(("a film", "a film"))
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+why = explainer.explain((". , ! ? ; : " * 4166, "? a " * 12500), truncate=True)
+assert len(why.tokens) == 256
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+    # Here, where it goes wrong, no more of the machine's memory is taken than that.
+    limit = "import resource; resource.setrlimit(resource.RLIMIT_AS, (6 << 30, 6 << 30))"
+    found = subprocess.run(
+        [sys.executable, "-c", limit + script], capture_output=True, text=True, timeout=120
+    )
+    assert found.returncode == 0, found.stderr[-1000:]
+    assert int(found.stdout) < 300_000  # kilobytes; 50,000 tokens as objects of Python are 50 MB

@@ -173,7 +173,7 @@ def test_a_store_of_a_newer_whence_is_refused(whole):
 
     path = whole / "manifest.json"
     path.write_bytes(sealed({**unsealed(path.read_bytes()), "version": VERSION + 1}))
-    with pytest.raises(BadStore, match="newer whence: its format is 2"):
+    with pytest.raises(BadStore, match="newer whence: its format is 3"):
         Store.read(whole)
     with pytest.raises(BadStore, match="newer whence"):
         stores.filled(whole)

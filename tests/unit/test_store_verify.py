@@ -9,6 +9,7 @@ from tests import stores
 from whence.core.errors import BadStore
 from whence.run.store import Store
 from whence.run.store.repair import repair
+from whence.run.store.schema import VERSION
 from whence.run.store.seal import sealed, unsealed
 from whence.run.store.verify import verify
 
@@ -128,8 +129,8 @@ def test_verify_sees_counts_that_do_not_fit(whole):
 def test_an_index_of_a_newer_whence_is_not_believed(whole):
     index = whole / "index/000000.json"
     facts = unsealed(index.read_bytes())
-    index.write_bytes(sealed({**facts, "version": 2}))
-    assert "its version is 2" in _said(whole)
+    index.write_bytes(sealed({**facts, "version": VERSION + 1}))
+    assert f"its version is {VERSION + 1}" in _said(whole)
 
 
 def test_a_folder_that_holds_no_run_is_neither_whole_nor_repaired(tmp_path):

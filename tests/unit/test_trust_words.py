@@ -27,9 +27,13 @@ def said(**verdicts):
         ({"conservation": "fails"}, "holds", "the deletion, and the sufficiency."),
         ({"stability": "not tested"}, "holds", "sufficiency. Not tested: stability."),
         ({"deletion": "fails", "sufficiency": "fails"}, "fails", ": the deletion."),
-        ({"deletion": "fails", "randomisation": "fails"}, "fails", ": the randomisation."),
+        ({"deletion": "fails", "randomisation": "fails"}, "fails", ": the deletion."),
+        ({"deletion": "weak", "randomisation": "fails"}, "fails", ": the randomisation."),
         ({"deletion": "fails", "sufficiency": "not tested"}, "fails", ": the deletion."),
-        ({"deletion": "fails"}, "weak", ": the deletion."),
+        ({"deletion": "fails"}, "fails", ": the deletion."),
+        ({"sufficiency": "fails"}, "fails", ": the sufficiency."),
+        ({"deletion": "weak", "sufficiency": "fails"}, "fails", ": the sufficiency."),
+        ({"deletion": "not tested", "sufficiency": "fails"}, "fails", ": the sufficiency."),
         ({"sufficiency": "weak", "stability": "fails"}, "weak", ": the stability."),
         ({"deletion": "weak", "conservation": "fails"}, "weak", ": the deletion."),
         ({"sufficiency": "not tested"}, "weak", ": the sufficiency."),
@@ -73,3 +77,10 @@ def test_how_much_removal_matters():
     assert "changes 1 verdict;" in sentence
     assert "60% of random rankings with pad and 99% with mask" in sentence
     assert "nothing could be tested" in removal_sentence([{"method": "m", "tests": none}], ways)
+
+
+@pytest.mark.parametrize("other", ["holds", "weak", "fails", "not tested"])
+@pytest.mark.parametrize("main", ["deletion", "sufficiency"])
+def test_a_verdict_fails_when_a_main_test_fails_whatever_the_other_tests_say(main, other):
+    verdicts = {rule.name: other for rule in RULES} | {main: "fails"}
+    assert overall(verdicts) == "fails"

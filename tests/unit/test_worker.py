@@ -13,6 +13,7 @@ from tests.heads import TAGS
 from tests.heads import explainer as tiny
 from tests.nearly import assert_nearly_equal
 from tests.runs import TEXTS, done, items, plan, table
+from tests.unit.tokenizers import panicking
 from whence.core.errors import (
     BadParameter,
     NotCapturable,
@@ -41,6 +42,15 @@ TRAP = "worse"  # one text of all has this word: row 1
 MARKED = [
     Example(text, ("negative", "positive")[n % 2], (Span(0, 0, 6),)) for n, text in enumerate(TEXTS)
 ]
+
+
+def panic():
+    """Return what a panic of Rust raises, which is no Exception."""
+    try:
+        panicking()("a plot")
+    except BaseException as error:
+        assert not isinstance(error, Exception)
+        return error
 
 
 @cache
@@ -198,14 +208,17 @@ def close(found, expected, but):
     [
         (
             RuntimeError("bad luck at 0x7f3a\nand more"),
-            "RuntimeError",
-            "The model failed: bad luck at 0x...",
+            "model-failed",
+            "BertForSequenceClassification fails on this input also by itself, without whence (RuntimeError: bad "
+            "luck at 0x... and more). Look at its configuration, and at what its forward takes beside the text.",
         ),
         ("nan", "not-finite", None),
         (torch.OutOfMemoryError("CUDA out of memory. 3.21 GiB is free."), "out-of-memory", None),
         (MemoryError(), "out-of-memory", None),
+        (panic(), "model-failed", None),
+        (SystemExit(3), "model-failed", None),
     ],
-    ids=["raises", "nan", "accelerator's memory", "memory"],
+    ids=["raises", "nan", "accelerator's memory", "memory", "panic", "exit"],
 )
 @pytest.mark.filterwarnings("ignore:The memory is too small")
 def test_an_example_that_fails_is_a_row_and_harms_no_other(trapped, how, code, why):
@@ -233,7 +246,7 @@ def test_where_only_a_test_fails_the_explanation_stays(trapped):
     close(table(found, "explanations"), table(expected, "explanations"), but=None)
     rows = table(found, "metrics")
     close(rows, table(expected, "metrics"), but=1)
-    assert rows[1, "attcat", "comprehensiveness"]["error"] == "ValueError"
+    assert rows[1, "attcat", "comprehensiveness"]["error"] == "model-failed"
     # What does not ask the model is as it ever was.
     other = table(expected, "metrics")[1, "attcat", "conservation"]
     assert rows[1, "attcat", "conservation"]["why"] == other["why"]

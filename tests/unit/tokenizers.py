@@ -3,6 +3,7 @@
 from functools import cache
 
 from tokenizers import (
+    AddedToken,
     Tokenizer,
     decoders,
     models,
@@ -90,3 +91,12 @@ def sentencepiece() -> PreTrainedTokenizerFast:
 
 
 KINDS = {"wordpiece": wordpiece, "byte_level": byte_level, "sentencepiece": sentencepiece}
+
+
+def panicking():
+    """Return a tokenizer whose Rust code panics on every word that is not in its list."""
+    known = ["a", "thin", "good", "bad", "film", *(f"word{i}" for i in range(16))]
+    core = Tokenizer(models.WordLevel({"[UNK]": 0, "[PAD]": 1}, unk_token="[UNK]"))
+    core.add_tokens([AddedToken(word, lstrip=True, normalized=False) for word in known])
+    core.pre_tokenizer = pre_tokenizers.FixedLength(length=0)  # which no piece of text survives
+    return PreTrainedTokenizerFast(tokenizer_object=core, unk_token="[UNK]", pad_token="[PAD]")

@@ -14,8 +14,10 @@ from whence.web.app import create_app
 HOME = "http://127.0.0.1:8765"
 
 
-def ask(app, method, path, **request):
-    """Ask the application itself, without a network between."""
+def ask(app, method, path, *, headers=None, stranger=False, **request):
+    """Ask the application itself, without a network between; with its token, unless a stranger asks."""
+    own = {} if stranger else bearer(app.state.desk.settings)
+    request["headers"] = {**own, **(headers or {})}
 
     async def asked():
         transport = httpx.ASGITransport(app, raise_app_exceptions=False)
@@ -23,6 +25,11 @@ def ask(app, method, path, **request):
             return await client.request(method, path, **request)
 
     return asyncio.run(asked())
+
+
+def bearer(settings):
+    """Return the header that scripts of a user's own send."""
+    return {"authorization": f"Bearer {settings.token}"}
 
 
 @contextmanager
@@ -43,6 +50,14 @@ def served(settings):
         server.should_exit = True
         thread.join(20)
     assert not thread.is_alive()
+
+
+@contextmanager
+def client_of(settings):
+    """Serve in a thread; yields a client that brings the token."""
+    own = bearer(settings)
+    with served(settings) as home, httpx.Client(base_url=home, headers=own, timeout=60) as client:
+        yield client
 
 
 def ended(app, job, seconds=60):
@@ -68,7 +83,9 @@ def refused(answer, status, code):
     payload = answer.json()
     assert payload.keys() == {"ok", "error"}
     assert payload["ok"] is False
-    assert payload["error"].keys() == {"code", "message", "hint", "see"}
-    assert all(isinstance(said, str) and said for said in payload["error"].values())
+    # A table whose columns have to be chosen brings them along.
+    assert payload["error"].keys() - {"table"} == {"code", "message", "hint", "see"}
+    said = [one for name, one in payload["error"].items() if name != "table"]
+    assert all(isinstance(one, str) and one for one in said)
     assert payload["error"]["code"] == code
     return payload["error"]

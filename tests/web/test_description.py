@@ -12,11 +12,12 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from tests.web.serving import served
+from tests.web.serving import bearer, served
 from whence.web.app import described
 from whence.web.settings import Settings
 
 SCHEMA = schemathesis.openapi.from_dict(described().openapi())
+SERVED = Settings(models=("reviews", "decoy"))
 OPERATIONS = [found.ok() for found in SCHEMA.get_all_operations()]
 CHECKS = (
     not_a_server_error,
@@ -28,7 +29,7 @@ CHECKS = (
 
 @pytest.fixture(scope="module")
 def home():
-    with served(Settings(models=("reviews", "decoy"))) as address:
+    with served(SERVED) as address:
         yield address
 
 
@@ -57,7 +58,7 @@ def test_the_server_keeps_to_its_description(home, operation):
         case = data.draw(operation.as_strategy())
         if data.draw(st.booleans()):
             _to_a_model(case.body)
-        case.call_and_validate(base_url=home, checks=CHECKS)
+        case.call_and_validate(base_url=home, headers=bearer(SERVED), checks=CHECKS)
 
     kept()
 

@@ -4,10 +4,9 @@ import json
 import threading
 import time
 
-import httpx
 import pytest
 
-from tests.web.serving import ask, begun, ended, refused, served
+from tests.web.serving import ask, begun, client_of, ended, refused
 from whence.core.errors import Busy, UnknownModel
 from whence.web.inputs import Inputs
 from whence.web.jobs import Cancelled, Jobs, Worker
@@ -115,7 +114,7 @@ def test_running_work_is_cancelled_and_the_model_is_as_before(app):
 
 
 def test_events_tell_of_a_job_until_it_ends():
-    with served(Settings()) as home, httpx.Client(base_url=home, timeout=60) as client:
+    with client_of(Settings()) as client:
         job = client.post("/api/jobs/trust", json=dict(LONG, methods=["attcat"], budget=400)).json()
         with client.stream("GET", f"/api/jobs/{job['id']}/events") as stream:
             assert stream.headers["content-type"].startswith("text/event-stream")
@@ -133,7 +132,7 @@ def test_events_tell_of_a_job_until_it_ends():
 
 
 def test_events_of_a_cancelled_job_end():
-    with served(Settings()) as home, httpx.Client(base_url=home, timeout=60) as client:
+    with client_of(Settings()) as client:
         job = client.post("/api/jobs/trust", json=LONG).json()
         seen = []
         with client.stream("GET", f"/api/jobs/{job['id']}/events") as stream:

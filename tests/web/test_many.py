@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 
 import whence
-from tests.web.serving import served
+from tests.web.serving import bearer, served
 from whence.web.settings import Settings
 
 CLIENTS, REQUESTS = 8, 50
@@ -26,9 +26,11 @@ def test_fifty_requests_of_eight_clients():
     }
     shares = {one: explainers[one[0]].inside(one[1]).flow()["shares"] for one in every}
 
+    settings = Settings(models=MODELS)
+
     def client(which, home):
         wrong = []
-        with httpx.Client(base_url=home, timeout=120) as session:
+        with httpx.Client(base_url=home, headers=bearer(settings), timeout=120) as session:
             for number in range(which * REQUESTS, (which + 1) * REQUESTS):
                 model, text, method = one = asked(number)
                 given = {"model": model, "text": text}
@@ -44,6 +46,6 @@ def test_fifty_requests_of_eight_clients():
                     wrong.append((one, answer.status_code, answer.text[:200]))
         return wrong
 
-    with served(Settings(models=MODELS)) as home, ThreadPoolExecutor(CLIENTS) as pool:
+    with served(settings) as home, ThreadPoolExecutor(CLIENTS) as pool:
         found = list(pool.map(client, range(CLIENTS), [home] * CLIENTS))
     assert found == [[]] * CLIENTS

@@ -59,6 +59,7 @@ const EXAMPLE: RunExample = {
   predicted: "pos",
   probability: 0.75,
   signed: true,
+  scale: null,
   words: [
     { text: "not", before: "", segment: 0, score: -1 },
     { text: "bad", before: " ", segment: 0, score: 0.5 },

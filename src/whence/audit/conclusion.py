@@ -28,6 +28,7 @@ The verdicts come from 95% intervals, one by one and uncorrected. An effect exac
 about one time in forty; so the four decisive ones together make a false no about one time in ten.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from statistics import mode
 from typing import Any
@@ -165,7 +166,8 @@ def _because(
     usual: int,
     useless: str,
 ) -> str:
-    reasons = [_reason(one, usual) for one in deciding]
+    reasons = [_reason(one, usual) for one in deciding if one["verdict"] != "undecided"]
+    reasons += _undecided([one for one in deciding if one["verdict"] == "undecided"], usual)
     made = {one["name"] for one in experiments}
     missing = [name for name in NEEDED if name not in made]
     if answer == "undecided" and missing:
@@ -210,11 +212,7 @@ def _open(
     made = {one["name"] for one in experiments}
     wanted = dict.fromkeys([*NEEDED, *DECISIVE, *not_run])
     missing = [one_line(name) for name in wanted if name not in made]
-    parts = (
-        [f"{_listed([one_line(one['name']) for one in undecided])} came to no verdict"]
-        if undecided
-        else []
-    )
+    parts = _undecided(undecided)
     parts += (
         [f"{_listed(missing)} {'was' if len(missing) == 1 else 'were'} not tested"]
         if missing
@@ -223,10 +221,24 @@ def _open(
     return f"What is left open: {_listed(parts)}." if parts else ""
 
 
+def _undecided(experiments: Sequence[Mapping[str, Any]], usual: int | None = None) -> list[str]:
+    """Say which experiments came to no verdict and why, a shared reason once; with figures if `usual` is given."""
+    by_reason: dict[str, list[str]] = {}
+    for one in experiments:
+        numbers = "" if usual is None else f" ({_figures(one, usual)}; asked for: {asked(one)})"
+        # The first sentence of it: the rest is advice, which stands beside the experiment.
+        why = re.split(r"\.(?: |$)", one_line(one.get("why") or ""))[0]
+        by_reason.setdefault(why, []).append(one_line(one["name"]) + numbers)
+    return [
+        f"{_listed(names)} came to no verdict" + (f" ({why[:1].lower()}{why[1:]})" if why else "")
+        for why, names in by_reason.items()
+    ]
+
+
 def _reason(one: Mapping[str, Any], usual: int) -> str:
     said = _MEANING.get(one["name"], {}).get(one["verdict"])
     name, numbers = one_line(one["name"]), f"{_figures(one, usual)}; asked for: {asked(one)}"
-    reason = f"{said} ({name} {numbers})" if said else f"{name} {_verb(one)} ({numbers})"
+    reason = f"{said} ({name} {numbers})" if said else f"{name} {one['verdict']} ({numbers})"
     disagrees = one["name"] == "correlation" and one["verdict"] == "fails"
     return reason + _DISAGREEMENT if disagrees else reason
 
@@ -235,10 +247,6 @@ def _figures(one: Mapping[str, Any], usual: int) -> str:
     if one["effect"] is None:
         return "no value"
     return effect(one) if one["n"] == usual else figures(one)
-
-
-def _verb(one: Mapping[str, Any]) -> str:
-    return "came to no verdict" if one["verdict"] == "undecided" else str(one["verdict"])
 
 
 def _listed(parts: Sequence[str]) -> str:

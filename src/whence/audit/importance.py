@@ -81,7 +81,7 @@ def integrated_gradients(subject: Subject, **params: Any) -> list[Numbers]:
         def integrate(numbers: Sequence[int], batch: Batch) -> None:
             seen = traced(loaded, batch, [request], _PREDICTED)
             tally = Tally(None, batch.items, [request])
-            scores, _, passes = scored(loaded, request, seen, policy, tally)
+            scores, _, passes, _ = scored(loaded, request, seen, policy, tally)
             for number, row in zip(numbers, scores, strict=True):
                 found[number] = _sizes(row[subject.places[number]], loaded.dtype)
             subject.tick(sum(1 + made.forward + 2 * made.backward for made in passes))

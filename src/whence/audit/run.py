@@ -50,15 +50,16 @@ def audit(
 ) -> Audit:
     """Test whether attention may be read as an explanation of a model's predictions, by several experiments.
 
-    `model`: what `whence.load` takes, or an `Explainer`. `data`: a file, a Hugging Face data set by name, or a list
-    of examples; `text`, `pair` and `label` name its columns. `experiments`: names, "all", or None for those that
-    train no model; with `train`, data to train on, None means all. `params`: theirs, as NAME or EXPERIMENT.NAME.
-    `limit`: draw so many examples. `base`: the pre-trained model that a Transformer was made from; `others`: the same
-    model trained with other seeds. `site`: where attention is looked at and replaced: "last" (the last layer), "all"
-    (all layers at once), "layers" or "heads" (each by itself), "3" or "3.0" (a layer, a head of it). `special`: the
-    weights on special tokens stay as they are ("keep") or may be moved, too ("free"). `announce` is called with the
-    plan and its estimate before the work starts, `progress` with (done, in all), in forward passes. `parts` has what
-    was found before, which is not done again, and gets what is found, experiment by experiment.
+    `model`: what `whence.load` takes, or an `Explainer`. `data`: a file, a Hugging Face data set by name, a table (a
+    frame of pandas or polars), or a list of examples; `text`, `pair` and `label` name its columns. `experiments`:
+    names, "all", or None for those that train no model; with `train`, data to train on, None means all. `params`:
+    theirs, as NAME or EXPERIMENT.NAME. `limit`: draw so many examples. `base`: the pre-trained model that a
+    Transformer was made from; `others`: the same model trained with other seeds. `site`: where attention is looked
+    at and replaced: "last" (the last layer), "all" (all layers at once), "layers" or "heads" (each by itself), "3"
+    or "3.0" (a layer, a head of it). `special`: the weights on special tokens stay as they are ("keep") or may be
+    moved, too ("free"). `announce` is called with the plan and its estimate before the work starts, `progress` with
+    (done, in all), in forward passes. `parts` has what was found before, which is not done again, and gets what is
+    found, experiment by experiment.
     """
     parts = Parts() if parts is None else parts
     _check(limit, special)
@@ -69,6 +70,7 @@ def audit(
     chosen = choose(experiments, params, can_train=can_train, others=bool(others))
     require_training(chosen, can_train, bool(others))
     explainer = model if isinstance(model, Explainer) else load(model)
+    given.refuse_labels(explainer.labels)
     started = time.perf_counter()
     tally = Tally(progress)
     taken = take(given, explainer, chosen, truncate=truncate, limit=limit, seed=seed)

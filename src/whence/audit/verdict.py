@@ -41,7 +41,7 @@ def _verdict(
         return "undecided", "No example gave a number."
     if interval.n < FEWEST or interval.low is None or interval.high is None:
         said = f"{interval.n} example{'s are' if interval.n > 1 else ' is'}"
-        return "undecided", f"{said} too few for a verdict: {FEWEST} are needed."
+        return "undecided", f"{said} too few: {FEWEST} are needed for a verdict."
     above = entry.facts["direction"] == "above"
     threshold = float(entry.facts["threshold"])
     if interval.low > threshold:

@@ -14,10 +14,11 @@ from whence.capture.attention.unwatched import unmasked, unwatched
 from whence.capture.fidelity import agrees, shown
 from whence.capture.found import as_found
 from whence.capture.memory.compiled import compiled
-from whence.capture.memory.fitting import lacks_memory
+from whence.capture.memory.fitting import device_lost, lacks_memory
 from whence.capture.readout import beside, read, tail
 from whence.capture.target import finite
 from whence.core.errors import ModelFailed, WhenceError
+from whence.core.failure import is_failure
 from whence.data import Batch
 
 
@@ -33,8 +34,10 @@ def forward(model: Any, batch: Batch) -> Any:
         settings["logits_to_keep"] = kept
     try:
         return model(**inputs, **beside(batch), **settings)
-    except Exception as error:  # a model is foreign code, and may raise anything
-        if isinstance(error, WhenceError) or lacks_memory(error):
+    except BaseException as error:  # a model is foreign code, and may raise anything
+        if isinstance(error, WhenceError) or lacks_memory(error) or not is_failure(error):
+            raise
+        if device_lost(error):  # no result of this input: whatever is asked next fails as well
             raise
         if not _fails_alone(partial(model, **batch.inputs, **beside(batch), **settings)):
             raise
@@ -50,7 +53,7 @@ def _fails_alone(run: Callable[[], Any]) -> bool:
             with torch.no_grad():
                 run()
             failed.append(False)
-        except Exception:  # whatever it is, it is the model's own
+        except BaseException:  # whatever it is, it is the model's own
             failed.append(True)
 
     thread = Thread(target=work, daemon=True)
@@ -59,7 +62,7 @@ def _fails_alone(run: Callable[[], Any]) -> bool:
     return failed == [True]
 
 
-def _failure(model: Any, error: Exception) -> ModelFailed:
+def _failure(model: Any, error: BaseException) -> ModelFailed:
     said = " ".join(str(error).split())
     said = f"{type(error).__name__}: {said if len(said) <= _MOST else said[:_MOST] + '...'}"
     kinds = {one.dtype for one in model.parameters() if one.is_floating_point()}

@@ -23,10 +23,10 @@ def probabilities(logits: Tensor, task: Task) -> Tensor:
     """Turn logits into probabilities; a regression's value stays what it is, and so does a single similarity."""
     if task == "multi_label":
         return logits.sigmoid()
-    return logits if _is_value(logits, task) else logits.softmax(-1)
+    return logits if is_value(logits, task) else logits.softmax(-1)
 
 
-def _is_value(logits: Tensor, task: Task) -> bool:
+def is_value(logits: Tensor, task: Task) -> bool:
     """Say whether the output is a value, with nothing to choose it from."""
     return task == "regression" or (task == "similarity" and logits.shape[-1] == 1)
 
@@ -169,14 +169,14 @@ class Targets:
         against = None if self.against is None else self.against.cpu()
         return Targets(self.main.cpu(), against, self.spec, self.task)
 
-    def describe(self, row: int, labels: Sequence[str]) -> Target:
-        """Return the target of one row in words."""
-        against = None
+    def describe(self, row: int, labels: Sequence[str], of: Of | None = None) -> Target:
+        """Return the target of one row in words; `of` is what a method explains, if not what was asked for."""
+        against, of = None, of or self.spec.of
         if self.against is not None:
             other = int(self.against[row])
-            against = Target(labels[other], other, None, self.spec.of)
+            against = Target(labels[other], other, None, of)
         main = int(self.main[row])
-        return Target(labels[main], main, against, self.spec.of)
+        return Target(labels[main], main, against, of)
 
 
 def finite(logits: Tensor, what: str) -> Tensor:
@@ -208,7 +208,7 @@ def predictions(
         if items and (chosen := _chosen(items[number], values, names)) is not None:
             result.append(chosen)
             continue
-        known = {} if _is_value(logits, task) else dict(zip(names, row, strict=True))
+        known = {} if is_value(logits, task) else dict(zip(names, row, strict=True))
         result.append(Prediction(names[best], best, known.get(names[best]), known, tuple(values)))
     return result
 

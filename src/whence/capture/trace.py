@@ -224,6 +224,17 @@ class Trace:
             )
         return wide(self.embedding), wide(self.embedding_grad)
 
+    @torch.no_grad()
+    def is_causal(self) -> bool:
+        """Say whether no token of the input sees what follows it: the first one sees itself alone, in all layers."""
+        if self.sides is not None or len(self.real[0]) < 2:
+            return False
+        first = torch.zeros(1, dtype=torch.long, device=self.real.device)
+        layers = self.layers
+        return bool(layers) and all(
+            bool(layer.weights(first)[..., 1:].eq(0).all()) for layer in layers
+        )
+
     @property
     def real(self) -> Tensor:
         """False at padding, (batch, tokens)."""

@@ -148,7 +148,11 @@ def _take(
             refusal = why_not(model, recorder, batch, pooled, sides) if attends else None
         reads, sources = None, sides.sources if sides is not None else 0
         if attends and not pooled and (sides is not None or refusal is None):
-            reads = rows_read(logits, recorder, sources)
+            which = rows_read(logits, recorder, sources)
+            if isinstance(which, NotCapturable):
+                sides, sources, refusal = None, 0, which
+            else:
+                reads = which
         value, lift = targets.value(logits), targets.lift(logits)
         value = value if lift is None else value * lift
         backward: Backward

@@ -7,7 +7,9 @@ from functools import wraps
 from typing import NoReturn, ParamSpec
 
 from whence.cli.interrupt import Terminated
+from whence.cli.streams import is_closed
 from whence.core.errors import CannotWrite, OutOfMemory, WhenceError
+from whence.core.failure import is_failure
 
 P = ParamSpec("P")
 
@@ -29,12 +31,7 @@ def answering(command: Callable[P, None]) -> Callable[P, None]:
             raise
         except OSError as error:
             # Whatever else fails to be read or written has an error of its own: this is standard output.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            _refuse(
-                CannotWrite(
-                    f"Cannot write the answer: {error.strerror or error}. Make room for it."
-                )
-            )
+            cannot_write(error)
         except MemoryError as error:  # outside of a method: while a model is loaded, for instance
             _refuse(
                 OutOfMemory(
@@ -42,13 +39,22 @@ def answering(command: Callable[P, None]) -> Callable[P, None]:
                     "or take a smaller model, or --dtype bfloat16."
                 )
             )
-        except Exception as error:  # whatever it is, the user reads one line
+        except BaseException as error:  # whatever it is, the user reads one line
+            if isinstance(error, SystemExit) or not is_failure(error):
+                raise
             if os.environ.get("WHENCE_DEBUG"):
                 raise
             line = " ".join(f"{type(error).__name__}: {error}".split())[:300]
             _leave(f"internal error, {line} (WHENCE_DEBUG=1 shows where; please report it)", 1)
 
     return answered
+
+
+def cannot_write(error: OSError) -> NoReturn:
+    """Leave because standard output takes nothing."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    todo = "Send it to a file, or to /dev/null." if is_closed(error) else "Make room for it."
+    _refuse(CannotWrite(f"Cannot write the answer: {error.strerror or error}. {todo}"))
 
 
 def _refuse(error: WhenceError) -> NoReturn:

@@ -1,7 +1,6 @@
 """`whence app`: serve the page on this machine, and open it."""
 
 import os
-import secrets
 import socket
 import sys
 import threading
@@ -14,6 +13,7 @@ import typer
 
 from whence.cli import asking
 from whence.cli.cold import importing
+from whence.cli.evaluate import LabelColumn, PairColumn, TextColumn
 from whence.core.errors import BadParameter, CannotServe, WhenceError
 
 if TYPE_CHECKING:
@@ -52,9 +52,7 @@ Data = Annotated[
 ]
 Host = Annotated[
     str,
-    typer.Option(
-        help="Listen at this address. Any but this machine's own asks for a token, which is printed."
-    ),
+    typer.Option(help="Listen at this address; by default other machines cannot reach the app."),
 ]
 AllowLoad = Annotated[
     bool, typer.Option("--allow-load", help="Let the page load models that are not on the list.")
@@ -82,6 +80,9 @@ def app(
     port: Port = None,
     open: Open = None,
     data: Data = None,
+    text: TextColumn = None,
+    pair: PairColumn = None,
+    label: LabelColumn = None,
     host: Host = "127.0.0.1",
     allow_load: AllowLoad = False,
     results: Results = None,
@@ -92,13 +93,14 @@ def app(
 ) -> None:
     """See it: explanations, flows, trust and comparisons on a page in the browser, served from this machine.
 
+    It prints an address with a token in it: whoever opens it there, or sends the token, is answered, and nobody else.
     It ends with Ctrl-C. Nothing leaves this machine, and nothing is kept.
 
     Examples:
 
         whence app
 
-        whence app --model path/to/model --data reviews.tsv
+        whence app --model path/to/model --data reviews.tsv --text body --label stars
 
         whence app --compare reviews-base reviews
 
@@ -107,20 +109,25 @@ def app(
     with _listen(host, port) as listening:
         with importing():
             from whence.web.routes.page import built
-            from whence.web.settings import LOOPBACK, Settings
+            from whence.web.settings import Settings
+            from whence.web.tokens import choose_token
 
             built()
             _check_names([*(model or []), *(compare or ())])
-            models, pair = _chosen(model, compare)
+            _check_columns(data, {"--text": text, "--pair": pair, "--label": label})
+            models, both = _chosen(model, compare)
             settings = Settings(
                 models=models,
-                compare=pair,
+                compare=both,
                 data=tuple(data or ()),
+                text=text,
+                pair=pair,
+                label=label,
                 results=tuple(results or ()),
                 runs=runs,
                 host=host,
                 port=listening.getsockname()[1],
-                token=None if host in LOOPBACK else secrets.token_urlsafe(24),
+                token=choose_token(),
                 allow_load=allow_load,
                 device=device,
                 dtype=dtype,
@@ -137,6 +144,13 @@ def _check_names(names: list[str]) -> None:
             raise BadParameter(
                 f"{name!r} is an option and no model: --model takes one name, --compare takes two, BASE and TUNED."
             )
+
+
+def _check_columns(data: list[Path] | None, columns: dict[str, str | None]) -> None:
+    """Refuse the name of a column where there is no table that could have it."""
+    named = [option for option, column in columns.items() if column is not None]
+    if named and not data:
+        raise BadParameter(f"{named[0]} names a column of a data set. Give one: --data FILE.")
 
 
 def _chosen(
@@ -213,8 +227,11 @@ def _serve(settings: "Settings", listening: socket.socket, place: str, open: boo
         import uvicorn
 
         from whence.web.app import create_app
+        from whence.web.settings import LOOPBACK
 
         application = create_app(settings, failed)
+    for problem in application.state.desk.data.problems():
+        print(f"whence: {problem}", file=sys.stderr, flush=True)
     server = uvicorn.Server(
         uvicorn.Config(
             application,
@@ -230,7 +247,7 @@ def _serve(settings: "Settings", listening: socket.socket, place: str, open: boo
     )
     address = _address(settings, place)
     print(f"whence is at {address}")
-    if settings.token:
+    if settings.host not in LOOPBACK:
         print(
             "Other machines can reach it with this address. What goes over the network is not encrypted."
         )
@@ -255,5 +272,4 @@ def _address(settings: "Settings", place: str) -> str:
     if host in ("0.0.0.0", "::"):
         host = socket.gethostname()
     name = f"[{host}]" if ":" in host else host
-    token = f"?token={settings.token}" if settings.token else ""
-    return f"http://{name}:{settings.port}/{token}{place}"
+    return f"http://{name}:{settings.port}/?token={settings.token}{place}"

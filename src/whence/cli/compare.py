@@ -91,10 +91,10 @@ def compare(
             from whence.comparison.run import check
             from whence.comparison.run import compare as run
             from whence.data.sets.examples import read
-            from whence.explainer.request import DEFAULT
+            from whence.explainer.request import BY_MODEL
 
             # What is wrong with the request is said before a model is loaded for it.
-            chosen = None if method == "none" else method or DEFAULT
+            chosen = None if method == "none" else method or BY_MODEL
             check(weight, coverage, chosen, limit, seed)
             examples = read(data, text=text, pair=pair, label=label)
         found = run(

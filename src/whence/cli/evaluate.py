@@ -9,6 +9,7 @@ import typer
 from whence.cli import asking
 from whence.cli.cold import importing
 from whence.cli.progress import working
+from whence.core.errors import NothingExplained
 from whence.core.io import check_writable, write_text
 
 if TYPE_CHECKING:
@@ -28,6 +29,9 @@ TextColumn = Annotated[
 ]
 PairColumn = Annotated[
     str | None, typer.Option("--pair", metavar="COLUMN", help="The column of the second texts.")
+]
+LabelColumn = Annotated[
+    str | None, typer.Option("--label", metavar="COLUMN", help="The column of the labels.")
 ]
 
 
@@ -54,9 +58,7 @@ def evaluate(
     ] = None,
     text: TextColumn = None,
     pair: PairColumn = None,
-    label: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="The column of the labels.")
-    ] = None,
+    label: LabelColumn = None,
     target: asking.Aim = None,
     remove: asking.Remove = None,
     mlm: asking.Mlm = None,
@@ -117,8 +119,7 @@ def evaluate(
     with working(f"loading {model}") as (console, report):
         with importing():
             from whence.data.removal import possible
-            from whence.data.sets.examples import examples as read
-            from whence.data.sets.examples import sample as draw
+            from whence.data.sets.examples import collect
             from whence.evaluation import evaluate as run
             from whence.evaluation.measures import measures, of_examples
             from whence.evaluation.run import default_methods
@@ -130,8 +131,8 @@ def evaluate(
             # What is wrong with the request is said before a model is loaded for it.
             requests(methods, own, asking.ANY_FILLERS, from_text=True)
             asking.check_removal(remove, unit)
-            examples = read(data, text=text, pair=pair, label=label)
-            wanted = measures(metric, others, **of_examples(examples), from_text=True)
+            examples = collect(data, text=text, pair=pair, label=label)
+            wanted = measures(metric, others, **of_examples(examples.examples), from_text=True)
             drawing: dict[str, Any] = {} if mlm is None else {"mlm": mlm}
             explainer = load(
                 model,
@@ -142,9 +143,10 @@ def evaluate(
                 compile=compile,
                 **drawing,
             )
-        examples = examples if sample is None else draw(examples, sample, seed)
+        examples = examples if sample is None else examples.draw(sample, seed)
         asked = requests(methods, own, explainer.fillers, from_text=True)
         ways = possible(explainer.fillers) if remove == "all" else [remove]
+        console.print(str(examples), style="dim", highlight=False, markup=False, soft_wrap=True)
         tables = [
             run(
                 explainer,
@@ -168,6 +170,7 @@ def evaluate(
     if not as_json:
         for path in written:
             console.print(f"wrote {path}", style="dim", highlight=False, markup=False)
+    _check(tables)
 
 
 def _shared_out(
@@ -217,6 +220,15 @@ def _export(
             drawn = plot if len(tables) == 1 else plot.with_stem(f"{plot.stem}-{way}")
             written.append(write_text(drawn, table.plot()))
     return written
+
+
+def _check(tables: Sequence["Evaluation"]) -> None:
+    """Refuse to call it a success where no way of removal tested anything."""
+    failures = [table.failure for table in tables]
+    if None not in failures:
+        raise NothingExplained(
+            f"{failures[0]} Correct what these errors name, or choose other examples, methods or metrics."
+        )
 
 
 def _answer(tables: Sequence["Evaluation"], several: bool, as_json: bool) -> None:

@@ -108,9 +108,12 @@ def generate(
     with working(f"loading {model}") as (console, report):
         with importing():
             from whence.explainer import load
-            from whence.explainer.request import DEFAULT, requests
+            from whence.explainer.request import check_default, requests
 
-            requests(methods or DEFAULT, given, asking.ANY_FILLERS, from_text=True)
+            if methods:
+                requests(methods, given, asking.ANY_FILLERS, from_text=True)
+            else:
+                check_default(given, asking.ANY_FILLERS)
             explainer = load(
                 model,
                 device=device,

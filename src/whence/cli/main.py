@@ -1,7 +1,6 @@
 """`whence`: the door. Errors become one line on standard error and an exit status of their own."""
 
 import io
-import os
 import sys
 import warnings
 from typing import Annotated, TextIO
@@ -24,8 +23,9 @@ from whence.cli import (
     trust,
 )
 from whence.cli import run as work
-from whence.cli.answer import answering
+from whence.cli.answer import answering, cannot_write
 from whence.cli.store import store
+from whence.cli.streams import fill_gaps, leave_quietly, reader_left
 
 _INTRO = """Why did the model say that, and can I believe the answer?
 
@@ -141,6 +141,7 @@ def _say(
 
 def run() -> None:
     """Run the command line."""
+    fill_gaps()
     warnings.showwarning = _say
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -149,6 +150,10 @@ def run() -> None:
     try:
         app()
     except BrokenPipeError:
-        # The reader went away (| head). Python would complain once more while closing standard output.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(141)
+        leave_quietly()
+    except OSError as error:
+        cannot_write(error)
+    except SystemExit as leave:
+        if reader_left(leave):
+            leave_quietly()
+        raise

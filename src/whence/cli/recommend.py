@@ -6,9 +6,9 @@ import typer
 
 from whence.cli import asking
 from whence.cli.cold import importing
-from whence.cli.evaluate import Data, PairColumn, TextColumn
+from whence.cli.evaluate import Data, LabelColumn, PairColumn, TextColumn
 from whence.cli.progress import working
-from whence.core.errors import BadParameter
+from whence.core.errors import BadParameter, NothingExplained
 
 
 def recommend(
@@ -21,6 +21,7 @@ def recommend(
     param: asking.Param = None,
     text: TextColumn = None,
     pair: PairColumn = None,
+    label: LabelColumn = None,
     seed: asking.Seed = 0,
     as_json: asking.AsJson = False,
     device: asking.Device = None,
@@ -45,7 +46,7 @@ def recommend(
         raise BadParameter(f"--budget must be a number of model calls, at least 1. Got {budget}.")
     with working(f"loading {model}") as (console, report):
         with importing():
-            from whence.data.sets.examples import examples as read
+            from whence.data.sets.examples import collect
             from whence.evaluation import recommend as run
             from whence.explainer import load
             from whence.explainer.request import requests
@@ -54,7 +55,7 @@ def recommend(
             methods = method or [name for name in registry.names() if name != "random"]
             # What is wrong with the request is said before a model is loaded for it.
             requests(methods, given, asking.ANY_FILLERS, from_text=True)
-            examples = read(data, text=text, pair=pair)
+            examples = collect(data, text=text, pair=pair, label=label)
             explainer = load(
                 model,
                 device=device,
@@ -65,6 +66,7 @@ def recommend(
             )
         asked = requests(methods, given, explainer.fillers, from_text=True)
         limit: dict[str, Any] = {} if budget is None else {"budget": budget}
+        console.print(str(examples), style="dim", highlight=False, markup=False, soft_wrap=True)
         answer = run(
             explainer,
             examples,
@@ -79,7 +81,11 @@ def recommend(
         )
     if as_json:
         asking.print_json(answer.to_dict())
-        return
-    from rich.console import Console
+    else:
+        from rich.console import Console
 
-    Console().print(answer)
+        Console().print(answer)
+    if (why := answer.evaluation.failure) is not None:
+        raise NothingExplained(
+            f"{why} Correct what these errors name, or choose other examples or methods."
+        )

@@ -68,10 +68,12 @@ class Subject:
 
     def check_methods(self, names: list[str] | None, given: dict[str, str]) -> None:
         """Refuse methods and parameters that cannot be before a model is loaded."""
-        from whence.explainer.request import DEFAULT, requests
+        from whence.explainer.request import check_default, requests
 
-        if names or not self.is_picture:  # of a picture, the method depends on the model
-            requests(names or DEFAULT, given, self.fillers, from_text=True)
+        if names:
+            requests(names, given, self.fillers, from_text=True)
+        elif not self.is_picture:  # of a picture, the default is not known before the model is
+            check_default(given, self.fillers)
 
     def asked(
         self,

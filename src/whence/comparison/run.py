@@ -16,7 +16,7 @@ from whence.comparison.words import TOP, agree, why_not
 from whence.core.errors import BadParameter, NoHead, did_you_mean
 from whence.data.sets.examples import Read, read, shuffled
 from whence.explainer import Explainer, load
-from whence.explainer.request import DEFAULT, requests
+from whence.explainer.request import BY_MODEL, requests
 from whence.explainer.work import Progress, origin
 from whence.flow import CLASS_FREE, NAMES, Name
 
@@ -35,7 +35,7 @@ def compare(
     weight: Name = "attention",
     coverage: float = 0.5,
     specials: bool = False,
-    method: str | None = DEFAULT,
+    method: str | None = BY_MODEL,
     truncate: bool = True,
     seed: int = 0,
     device: str | None = None,
@@ -45,10 +45,11 @@ def compare(
     """Compare two models of one tokenizer over a data set, such as a pre-trained model and a fine-tuned one.
 
     `base` and `tuned`: what `whence.load` takes, or an `Explainer`. `data`: a file, a Hugging Face data set by name,
-    or a list of examples; `text`, `pair` and `label` name its columns. `limit`: draw so many examples. `weight` and
-    `coverage`: the edges whose overlap is counted are the fewest that carry this share of the flow back from the
-    decision; those that end on special tokens are among them only with `specials`. `method`: how words are scored,
-    for models that have a head; None leaves that out.
+    a table (a frame of pandas or polars), or a list of examples; `text`, `pair` and `label` name its columns.
+    `limit`: draw so many examples. `weight` and `coverage`: the edges whose overlap is counted are the fewest that
+    carry this share of the flow back from the decision; those that end on special tokens are among them only with
+    `specials`. `method`: how words are scored, for models that have a head; "default" is what explains `tuned` where
+    no method is named, None leaves it out.
     `progress` is called with (done, in all).
     """
     check(weight, coverage, method, limit, seed, specials)
@@ -56,7 +57,9 @@ def compare(
     started = time.perf_counter()
     models = of_one_length(*(_explainer(one, device, dtype) for one in (base, tuned)))
     check_vocabulary(*models)
+    given.refuse_labels([label for one in models for label in one.labels])
     _require_heads(models, weight)
+    method = models[1].default_method() if method == BY_MODEL else method
     chosen = _chosen(given, limit, seed)
     without = "no method was asked for." if method is None else why_not(*models)
     tally = _Tally(progress, len(chosen) * (1 if without else 2))
@@ -130,7 +133,7 @@ def check(
         raise BadParameter(f"limit must be a whole number, at least 1. Got {limit!r}.")
     if isinstance(seed, bool) or not isinstance(seed, int):
         raise BadParameter(f"seed must be a whole number. Got {seed!r}.")
-    if method is not None:
+    if method is not None and method != BY_MODEL:
         requests(method, None, _FILLERS)
 
 

@@ -34,7 +34,7 @@
     │   └── BadMethod          50      a method that states too little, clashes, or returns nonsense
     ├── RunError                       a run over a data set, and who does its work
     │   ├── WorkersFailed      70      workers that cannot be started, or that die again and again
-    │   └── NothingExplained   71      a run of which every explanation failed
+    │   └── NothingExplained   71      a run or evaluation in which nothing could be done
     └── AppError                       the app, and what a browser asks of it
         ├── CannotServe        60      a port that is taken, a host that is not there, a page that was not built
         ├── NotAllowed         61      a stranger's page, a missing token, a model that is not on the list

@@ -20,13 +20,14 @@ from typing import TYPE_CHECKING, Any
 
 from whence.core.errors import CannotRead
 from whence.core.io import read_json, write_text
-from whence.data.sets.examples import examples as read
+from whence.data.sets.examples import collect
 from whence.evaluation.evaluation import VERSION, Evaluation
 from whence.evaluation.judge import LEVEL
 from whence.evaluation.plan import BUDGET, DECIDING, Plan, plan
 from whence.evaluation.run import evaluate
 from whence.explainer import Explainer, load
 from whence.explainer.work import Progress
+from whence.report.table.failure import failure
 from whence.report.table.power import too_few
 
 if TYPE_CHECKING:
@@ -114,6 +115,9 @@ def recommend(
     explainer: Any,
     examples: Any,
     *,
+    text: str | None = None,
+    pair: str | None = None,
+    label: str | None = None,
     budget: int = BUDGET,
     methods: str | Sequence[str] | None = None,
     params: Mapping[str, Any] | None = None,
@@ -123,16 +127,20 @@ def recommend(
 ) -> Recommendation:
     """Hold methods against each other on a sample, within a budget of forward passes, and say which one to use.
 
-    `explainer`: an `Explainer`, or what `whence.load` takes. `announce` gets the plan before anything is run.
+    `explainer`: an `Explainer`, or what `whence.load` takes. `examples`, `text`, `pair` and `label`: as
+    `whence.evaluate` takes them. `announce` gets the plan before anything is run.
     """
-    given = read(examples)
+    given = collect(examples, text=text, pair=pair, label=label)
     explainer = explainer if isinstance(explainer, Explainer) else load(explainer)
-    planned = plan(explainer, given, budget=budget, methods=methods, params=params, seed=seed)
+    given.refuse_labels(explainer.labels)
+    planned = plan(
+        explainer, given.examples, budget=budget, methods=methods, params=params, seed=seed
+    )
     if announce is not None:
         announce(planned)
     table = evaluate(
         explainer,
-        [given[number] for number in planned.examples],
+        given.choose(planned.examples, seed),
         list(planned.methods),
         list(planned.metrics),
         params={name: value for name, value in (params or {}).items() if _kept(name, planned)},
@@ -268,9 +276,9 @@ def _nobody(table: Evaluation, n: int) -> str:
     tested = [name for name in table.methods if all(table.cell(name, m).value for m in DECIDING)]
     both = " and ".join(DECIDING)
     if not tested:
-        return (
-            f"No method could be tested by both {both} on these {n} examples; the table says why."
-        )
+        only = [cell for cell in table.payload["cells"] if cell["metric"] in DECIDING]
+        why = failure({**table.payload, "cells": only, "agreement": []}) or "The table says why."
+        return f"No method could be tested by both {both} on these {n} examples. {why}"
     if not any(all(table.cell(name, m).enough for m in DECIDING) for name in tested):
         most = max(
             value.n for name in tested for m in DECIDING if (value := table.cell(name, m).value)

@@ -77,6 +77,13 @@ class Evaluation(Shown):
         return [one["metric"] for one in self.payload["metrics"]]
 
     @property
+    def failure(self) -> str | None:
+        """The sentence on why nothing was tested, with the errors and their counts; None where something was."""
+        from whence.report.table.failure import failure
+
+        return failure(self.payload)
+
+    @property
     def cells(self) -> list[Cell]:
         """One cell for each method and metric."""
         return [_cell(facts) for facts in self.payload["cells"]]
@@ -185,4 +192,5 @@ class Evaluation(Shown):
 
     def __repr__(self) -> str:
         n = self.payload["examples"]["explained"]
-        return f"<Evaluation of {len(self.methods)} methods by {len(self.metrics)} metrics on {n} examples>"
+        said = "" if self.failure is None else f": {self.failure}"
+        return f"<Evaluation of {len(self.methods)} methods by {len(self.metrics)} metrics on {n} examples{said}>"

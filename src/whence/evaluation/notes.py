@@ -37,9 +37,12 @@ class Notes:
         self.failures: dict[str, Reasons] = {name: Reasons() for name in methods}
         self.refused = Reasons()  # inputs that no method was tried on
         self.cut: set[int] = set()  # examples that were too long
+        self.warned: dict[str, set[int]] = {}  # what must be known of inputs, and of which examples
 
     def add(self, example: int, trial: Trial, explanations: Mapping[str, Explanation]) -> None:
         """Run all metrics on one trial and keep what they find."""
+        for _, message in trial.item.warnings:
+            self.warned.setdefault(message, set()).add(example)
         for name, one in explanations.items():
             self.took(
                 example,

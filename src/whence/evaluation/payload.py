@@ -8,6 +8,7 @@ from whence.evaluation.cost import costs
 from whence.evaluation.evaluation import VERSION
 from whence.evaluation.judge import judged
 from whence.evaluation.notes import Notes
+from whence.report.table.failure import failure
 
 
 def payload(
@@ -18,6 +19,7 @@ def payload(
     origin: Mapping[str, Any],
     setting: Mapping[str, Any],
     digests: Sequence[str],
+    data: Mapping[str, Any],
     seed: int,
     calls: Mapping[str, int] | None,
     seconds: float | None,
@@ -26,21 +28,26 @@ def payload(
 
     `methods`: their parameters, in the order of the notes. `origin`: model and provenance. `digests`: of all
     examples, also of those that could not be explained (whence.data.sets.digest); examples are put in order by them,
-    because the same ones in another order are the same data set.
+    because the same ones in another order are the same data set. `data`: what the data set is called, and what was
+    drawn of it.
     """
     order = sorted(range(len(digests)), key=lambda i: digests[i])
     found = {measure.name: judged(notes, measure, order, seed) for measure in notes.measures}
-    return {
+    told = {
         "version": VERSION,
         "kind": "evaluation",
         **origin,
         "setting": {**setting, "seed": seed},
+        "data": dict(data),
         "examples": {
             "given": len(digests),
             "explained": len(notes),
             "different": len(set(digests)),
             "cut": len(notes.cut),
             "why_not": notes.refused.listed(),
+            "warnings": [
+                {"message": message, "count": len(of)} for message, of in notes.warned.items()
+            ],
         },
         "methods": [
             {
@@ -60,3 +67,4 @@ def payload(
         "calls": calls,
         "seconds": seconds,
     }
+    return {**told, "failure": failure(told)}

@@ -10,7 +10,7 @@ from whence.capture.asking.counted import counted
 from whence.core.errors import BadParameter, WhenceError
 from whence.data.removal import Removal
 from whence.data.sets.digest import example_digest
-from whence.data.sets.examples import examples as read
+from whence.data.sets.examples import collect
 from whence.evaluation.agreement import Alike
 from whence.evaluation.evaluation import Evaluation
 from whence.evaluation.measures import measures, of_examples
@@ -34,6 +34,9 @@ def evaluate(
     methods: str | Sequence[str] | None = None,
     metrics: str | Sequence[str] | None = None,
     *,
+    text: str | None = None,
+    pair: str | None = None,
+    label: str | None = None,
     params: Mapping[str, Any] | None = None,
     metric_params: Mapping[str, Any] | None = None,
     remove: Removal | None = None,
@@ -47,9 +50,10 @@ def evaluate(
     """Explain examples by several methods, test every explanation, and say what can be told apart.
 
     `explainer`: an `Explainer`, or what `whence.load` takes.
-    `examples`: a file, a folder of pictures, or a list of texts, pairs, pictures, mappings or `Example`s. `methods`:
-    by default all that read one forward and backward pass. `metrics`: by default those of faithfulness and agreement,
-    and of plausibility where the examples have rationales or masks. `target`: as `explain` takes it, a
+    `examples`: a file, a folder of pictures, a table (a frame of pandas or polars), or a list of texts, pairs,
+    pictures, mappings or `Example`s; `text`, `pair` and `label` name columns that do not have one of the usual names.
+    `methods`: by default all that read one forward and backward pass. `metrics`: by default those of faithfulness
+    and agreement, and of plausibility where the examples have rationales or masks. `target`: as `explain` takes it, a
     list being one for each example, or "gold", each example's own label. `rankings`: how many random explanations
     each example is compared with.
     An example that cannot be explained or tested is counted and named; the rest goes on.
@@ -57,8 +61,10 @@ def evaluate(
     """
     if isinstance(rankings, bool) or not isinstance(rankings, int) or rankings < 1:
         raise BadParameter(f"rankings must be a whole number, at least 1. Got {rankings!r}.")
-    given = read(examples)
+    data = collect(examples, text=text, pair=pair, label=label)
+    given = data.examples
     explainer = explainer if isinstance(explainer, Explainer) else load(explainer)
+    data.refuse_labels(explainer.labels)
     asked = requests(default_methods() if methods is None else methods, params, explainer.fillers)
     wanted = measures(metrics, metric_params, **of_examples(given))
     started = time.perf_counter()
@@ -116,6 +122,7 @@ def evaluate(
             origin=origin(explainer.loaded),
             setting={**setting, "rankings": rankings},
             digests=[example_digest(one) for one in given],
+            data=data.facts(),
             seed=seed,
             calls={"forward": sum(one.forward for one in runs), "backward": backward},
             seconds=time.perf_counter() - started,

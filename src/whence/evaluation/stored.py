@@ -11,10 +11,11 @@ from whence.data import Encoded
 from whence.evaluation.agreement import Alike
 from whence.evaluation.notes import Notes
 from whence.evaluation.tested import Tested
+from whence.explainer.verify.again import in_units
 from whence.methods import method
 from whence.trial import Trial
 from whence.trial.changes import Again
-from whence.trial.removed import Removed
+from whence.trial.removed import Numbers, Removed
 
 Row = Mapping[str, Any]  # of a table of the store, by the names of its columns
 
@@ -96,19 +97,29 @@ def _trial(made: Sequence[Row], setting: Setting) -> Trial:
     """Put explanations side by side, to be compared with each other: there is no model to ask."""
     first, names = made[0], tuple(row["method"] for row in made)
     gone = _Gone()
+    own = units(first["words"], setting.unit)
     return Trial(
         item=cast(Encoded, _Kept(tuple(first["ids"]), len(first["scores"]))),
         task=setting.task,
         names=names,
-        scores=np.array([row["scores"] for row in made], dtype=np.float64),
+        scores=np.stack([_scores(row, own) for row in made]),
         signed=tuple(_signed(name, setting.methods[name]) for name in names),
         axioms=tuple({one["axiom"]: one["residual"] for one in row["axioms"]} for row in made),
-        units=units(first["words"], setting.unit),
+        units=own,
         removed=cast(Removed, gone),
         again=cast(Again, gone),
         marked=None,
         seed=setting.seed,
     )
+
+
+def _scores(row: Row, own: Sequence[Sequence[int]]) -> Numbers:
+    """Return the scores of tokens, such that those of a unit add up to what it has: where they do not, their mean."""
+    scores: Numbers = np.array(row["scores"], dtype=np.float64)
+    known = row["method"] in method.names()
+    if not known or method.get(row["method"]).facts.get("words", "sum") == "sum":
+        return scores
+    return in_units(scores, own, [float(scores[list(places)].mean()) for places in own])
 
 
 def _signed(name: str, params: Mapping[str, Any]) -> bool:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from whence.core.errors import WhenceError
+from whence.core.failure import is_failure
 from whence.explainer.aims.pairing import why_pairs
 from whence.explainer.work import unnamed
 from whence.methods import method as registry
@@ -31,14 +32,21 @@ def examined(explainer: "Explainer", text: Any) -> dict[str, Any]:
             why_not = None
         except WhenceError as error:
             why_not = str(unnamed(error))
-        except Exception as error:  # a report of what fails must not fail itself
+        except BaseException as error:  # a report of what fails must not fail itself
+            if not is_failure(error):
+                raise
             why_not = f"{type(error).__name__}: {error}".splitlines()[0]
         tried.append({"method": name, "works": why_not is None, "why_not": why_not})
     return {"facts": _facts(loaded), "methods": tried}
 
 
-def sample(loaded: Loaded, text: Any = SHORT) -> tuple[Any, dict[str, Any]]:
-    """Return something short to try a model on, as it can read it, and what to ask about it."""
+def sample(loaded: Loaded, text: Any = SHORT, *, held: bool = False) -> tuple[Any, dict[str, Any]]:
+    """Return something short to try a model on, as it can read it, and what to ask about it.
+
+    With `held` it is a text that is held against a picture.
+    """
+    if held:
+        return text, {"image": _picture(loaded)}
     if loaded.sees and text is SHORT:
         more = {"labels": ["one thing", "another"]} if loaded.modality == "both" else {}
         return _picture(loaded), more

@@ -309,7 +309,7 @@ class Explainer:
         """
         sharing = self._maker.sharing
         if isinstance(text, Explanation):
-            return again(self._loaded, sharing, item_of(text, self._loaded), text.target)
+            return again(self._loaded, sharing, item_of(text, self._loaded), text.asked)
         asked = Asked(target, of, truncate, **about)
         items, single = take(text, self._loaded, truncate=truncate, reads=asked.reads)
         if not single:

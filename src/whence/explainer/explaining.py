@@ -112,6 +112,7 @@ def explained_each(
             facts=facts,
             tally=Tally(None, items, asked),
             before=aimed.forwards,
+            words=False,  # a run keeps the scores of tokens
         )
         for chosen in batches(items, policy):
             own, some = [numbers[i] for i in chosen], [items[i] for i in chosen]

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from whence.core.errors import BadParameter, CannotRead
 from whence.core.io import read_json, write_text, written
-from whence.core.types import Passes, Prediction, Source, Target, Token, Word
+from whence.core.types import Of, Passes, Prediction, Source, Target, Token, Word
 from whence.data import Encoded
 from whence.data.reading import Reading
 from whence.data.removal import Removal
@@ -21,6 +21,7 @@ from whence.report import fragment, plain
 from whence.trust import Trust
 from whence.view.heat import heatmap
 from whence.view.segments import SegmentScore, by_segment
+from whence.view.words import WordsBy
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class WordScore:
-    """A word with the sum of its tokens' scores."""
+    """A word, or another piece of a text, with its score."""
 
     text: str
     start: int | None
@@ -68,6 +69,11 @@ class Explanation:
     columns: tuple[str, ...] | None = field(default=None, repr=False)
     # What a reader must know of the input first, each a code and a sentence.
     warnings: tuple[tuple[str, str], ...] = ()
+    # What was asked for, to ask it again: some methods measure a probability, which `target` says, whatever it was.
+    wanted: Of | None = field(default=None, repr=False)
+    # How the score of a word comes about, and what was measured on whole words, where it was.
+    words_by: WordsBy = "sum"
+    measured: np.ndarray[Any, Any] | None = field(default=None, repr=False)
     # What it takes to test the explanation; an explanation from a file comes without.
     explainer: "Explainer | None" = field(default=None, repr=False)
     item: Encoded | None = field(default=None, repr=False)
@@ -77,10 +83,22 @@ class Explanation:
         return {**self.__dict__, "explainer": None}
 
     @property
+    def asked(self) -> Target:
+        """The target as it was asked for, to be explained by another method, or looked into."""
+        of = self.wanted or self.target.of
+        against = self.target.against
+        return replace(
+            self.target, of=of, against=None if against is None else replace(against, of=of)
+        )
+
+    @property
     def word_scores(self) -> np.ndarray[Any, Any]:
-        """One number per word: the sum of its tokens' scores."""
-        sums = [self.scores[list(word.tokens)].sum() for word in self.spans]
-        return np.array(sums, dtype=self.scores.dtype)
+        """One number per word: the sum of its tokens' scores, or where these do not add up, what `words_by` says."""
+        if self.measured is not None:
+            return self.measured
+        own = [self.scores[list(word.tokens)] for word in self.spans]
+        found = [one.sum() if self.words_by == "sum" else one.mean() for one in own]
+        return np.array(found, dtype=self.scores.dtype)
 
     @property
     def grid(self) -> tuple[int, int] | None:
@@ -132,7 +150,8 @@ class Explanation:
     ) -> list[WordScore]:
         """The scores added up by "token", "word", "sentence", "paragraph" or "passage", in the order of the text.
 
-        Passages are those of `marked`, the same text with marks: [[a passage]]. Special tokens are left out.
+        A word has its score of `word_scores`, which is not a sum for every method. Passages are those of `marked`,
+        the same text with marks: [[a passage]]. Special tokens are left out.
         """
         text, marks = (self.source.text, ()) if marked is None else unmarked(marked)
         if text != self.source.text or (granularity == "passage" and marked is None):
@@ -142,6 +161,8 @@ class Explanation:
             )
         texts = (self.source.text, self.source.pair)
         found = pieces(self.tokens, self.spans, texts, check(granularity), marks)
+        words = zip(self.spans, self.word_scores, strict=True)
+        known = {word.tokens: score for word, score in words} if granularity == "word" else {}
         return [
             WordScore(
                 p.text,
@@ -149,7 +170,7 @@ class Explanation:
                 p.end,
                 p.segment,
                 p.tokens,
-                float(self.scores[list(p.tokens)].sum()),
+                float(known.get(p.tokens, self.scores[list(p.tokens)].sum())),
             )
             for p in found
             if not p.special

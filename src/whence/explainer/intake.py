@@ -8,6 +8,7 @@ from typing import Any
 
 from whence.core.errors import BadEncoding, BadTokenizer, WhenceError, short
 from whence.data import Encoded, encode, from_mapping, is_mapping
+from whence.data.sets.frames import frame_columns, is_frame
 from whence.data.text.chat import chat_text, is_chat
 from whence.data.text.encode import Cut, tokenized
 from whence.data.text.mapping import BOXES
@@ -57,8 +58,8 @@ def take(
 def _column(given: Any) -> Any:
     """Return a column of a table, such as a Series, as a list; refuse a whole table, and leave all else as it is."""
     dimensions = getattr(given, "ndim", None)
-    if dimensions == 2 and hasattr(given, "columns"):
-        names = [repr(name) for name in list(given.columns)[:8]] or ["none"]
+    if is_frame(given):
+        names = [repr(name) for name in frame_columns(given)[:8]] or ["none"]
         raise BadEncoding(
             f"The input is a table with the columns {', '.join(names)}. Give the one that holds the texts, as in "
             f"table[{names[0]}], or a list of pairs."

@@ -41,6 +41,7 @@ class Maker:
         self._usual: dict[
             bool, str
         ] = {}  # the method where none is named: for a text, for a picture
+        self._wished: dict[bool, str] = {}  # the default of such a model, whether it works or not
         self._instead: dict[str, str] = {}  # of a method that stands in for the default: why
 
     def explain(
@@ -54,9 +55,11 @@ class Maker:
         tally: Tally,
         answers: Answers | None = None,
         before: int = 0,
+        words: bool = True,
     ) -> list[dict[str, Explanation]]:
         """Explain one batch by all methods; `before` counts the forwards that each input took already.
 
+        Without `words`, methods that can be asked about whole words are not: it saves calls where nobody looks.
         `facts` are those of `facts()`, which takes a while on a large model: once is enough for all batches.
         """
         found: list[dict[str, Explanation]] = []
@@ -79,6 +82,8 @@ class Maker:
                     tally=tally,
                     answers=answers,
                     before=before,
+                    words=words,
+                    usual=self._wished.get(part[0].picture is not None),
                 )
         return [{name: self._noted(one) for name, one in by_name.items()} for by_name in found]
 
@@ -114,8 +119,25 @@ class Maker:
         """
         picture = self.loaded.sees and not reads
         if picture not in self._usual:
-            self._usual[picture] = self._working(default(self.loaded, picture), reads)
+            self._wished[picture] = default(
+                self.loaded, picture, not picture and self._is_causal(reads)
+            )
+            self._usual[picture] = self._working(self._wished[picture], reads)
         return self._usual[picture]
+
+    def _is_causal(self, reads: bool) -> bool:
+        """Say whether the tokens of a text see only what stands before them; what generates counts as such a model.
+
+        Configurations do not say it of classifiers. Their attention does, on something short.
+        """
+        if self.loaded.task in ("next", "sequence"):
+            return True
+        given, more = sample(self.loaded, held=reads and self.loaded.sees)
+        try:
+            seen = self._owner.trace(given, needs=("attention",), **{**more, "truncate": True})
+            return seen.is_causal()
+        except Exception:  # what is wrong with a model is said when it is asked something
+            return False
 
     def _working(self, usual: str, reads: bool) -> str:
         """Return the default method, or another where the model lacks what it needs; that is said."""
@@ -126,7 +148,12 @@ class Maker:
         for name in (usual, *(one for one in _UNDEMANDING if one != usual)):
             try:
                 if is_reader(registry.get(name)):  # what only asks the model works wherever it runs
-                    self._owner.explain(given, method=name, **more)
+                    with warnings.catch_warnings():
+                        # Whether a model knows the words of an example is nothing against the model.
+                        warnings.filterwarnings(
+                            "ignore", "The tokenizer does not know", UserWarning
+                        )
+                        self._owner.explain(given, method=name, **more)
             except (NotCapturable, NoRule) as error:
                 why = why or str(unnamed(error)).partition(" Use ")[0]
                 continue

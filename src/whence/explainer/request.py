@@ -8,17 +8,24 @@ from whence.capture import GRADIENTS
 from whence.core.errors import BadParameter, UnknownMethod, did_you_mean
 from whence.core.params import PRESET, checked
 from whence.core.registry import Entry
+from whence.core.types import Of
 from whence.data.removal import calls_per_hole
 from whence.methods import is_reader, method
 from whence.models import Loaded
+from whence.view.words import WordsBy
 
-DEFAULT = "attcat"  # for texts, where no method is named
+# The methods for texts where none is named: of models whose tokens all see each other, and of causal ones. Under a
+# causal mask the first tokens are seen by all others, and attcat, which averages over who sees a token, favours them.
+_DEFAULT = "attcat"
+_CAUSAL_DEFAULT = "generic_attention"
+DEFAULTS = (_DEFAULT, _CAUSAL_DEFAULT)
+BY_MODEL = "default"  # the method that a model has by default, where nothing stands for no method
 
 
-def default(loaded: Loaded, picture: bool) -> str:
+def default(loaded: Loaded, picture: bool, causal: bool) -> str:
     """Return the method to explain by where none is named; for pictures, docs/science/shapes.md says why."""
     if not picture:
-        return DEFAULT
+        return _CAUSAL_DEFAULT if causal else _DEFAULT
     # Attention in windows is no map over the picture.
     windows = getattr(loaded.model.config, "window_size", None) is not None
     return "leave_one_out" if windows else "generic_attention"
@@ -47,11 +54,28 @@ class Request:
         """How many backward passes the trace takes for it."""
         return int(bool(self.needs & GRADIENTS))
 
-    def extra_forwards(self, tokens: int) -> int:
-        """How often it will ask the model about an input of so many tokens."""
+    def extra_forwards(self, tokens: int, pieced: int = 0) -> int:
+        """How often it will ask the model about an input of so many tokens, and so many words of several."""
         calls = self.entry.facts.get("calls")
         each = calls_per_hole(self.params.get("remove"))
-        return int(calls(tokens, self.params)) * each if calls else 0
+        words = pieced if self.measures_words else 0
+        return (int(calls(tokens, self.params)) + words) * each if calls else 0
+
+    @property
+    def of(self) -> Of | None:
+        """What it explains whatever is asked for; None: what is asked for."""
+        found: Of | None = self.entry.facts.get("of")
+        return found
+
+    @property
+    def measures_words(self) -> bool:
+        """Whether it can be asked about whole words."""
+        return "measure_words" in self.entry.facts
+
+    def words_by(self, *, measured: bool) -> WordsBy:
+        """How the score of a word comes about: measured if it was, else made of those of its tokens."""
+        found: WordsBy = self.entry.facts.get("words", "sum")
+        return "measured" if measured else found
 
     @property
     def signed(self) -> bool:
@@ -95,6 +119,18 @@ def requests(
         values = settle(values, fillers) if settle else values
         result.append(Request(entry, values, is_reader(entry)))
     return result
+
+
+def check_default(params: Mapping[str, Any], fillers: Mapping[str, int]) -> None:
+    """Refuse parameters that no default method for texts has; which of them explains, the model will decide."""
+    wrong: list[BadParameter] = []
+    for name in DEFAULTS:
+        try:
+            requests(name, params, fillers, from_text=True)
+        except BadParameter as error:
+            wrong.append(error)
+    if len(wrong) == len(DEFAULTS):
+        raise wrong[0]
 
 
 def _distributed(entries: list[Entry], params: dict[str, Any]) -> dict[str, dict[str, Any]]:

@@ -15,14 +15,15 @@ from torch import Tensor
 from whence._version import __version__
 from whence.capture import Answers, Ask, TargetSpec, Trace, trace
 from whence.capture.found import turn
-from whence.capture.target import predictions
+from whence.capture.target import is_value, predictions
 from whence.core.errors import BadMethod, NoRule, NotCapturable, NotFinite, WhenceError
 from whence.core.types import Passes
 from whence.data import Batch, Encoded, Policy
 from whence.explainer.explanation import Explanation
 from whence.explainer.kept.shown import Shown
-from whence.explainer.request import Request, default
+from whence.explainer.request import Request
 from whence.models import Loaded, fingerprint
+from whence.view.conserved import CODE, unconserved
 
 Progress = Callable[[int, int], None]
 
@@ -36,7 +37,7 @@ class Tally:
         self._progress = progress
         self._done = 0
         self._total = sum(
-            1 + sum(0 if r.reads else r.extra_forwards(len(item)) for r in asked) for item in items
+            1 + sum(0 if r.reads else _extra(r, item) for r in asked) for item in items
         )
 
     def add(self, units: int) -> None:
@@ -52,6 +53,11 @@ class Tally:
             self.add(0)
 
 
+def _extra(request: Request, item: Encoded) -> int:
+    """Return how often a method will ask the model about an input, and about its words."""
+    return request.extra_forwards(len(item), sum(len(word.tokens) > 1 for word in item.words))
+
+
 def explain_batch(
     loaded: Loaded,
     batch: Batch,
@@ -63,10 +69,14 @@ def explain_batch(
     tally: Tally,
     answers: Answers | None = None,
     before: int = 0,
+    usual: str | None = None,
+    words: bool = True,
 ) -> list[dict[str, Explanation]]:
     """Run all methods over one batch: one trace for those that read, and the model for those that ask.
 
-    `before` counts the forwards that each input took already.
+    `before` counts the forwards that each input took already. `usual` is the default method, if it is known: what
+    does not work is called by its name, and as the default. With `words`, methods that can be asked about whole words
+    are.
     """
     # A trace may still have to run the model, or its backward pass, when it is read: nobody may change it before.
     with turn(loaded.model):
@@ -75,40 +85,52 @@ def explain_batch(
         shared = time.perf_counter() - started
         tally.add(len(batch))
         read = {
-            request.name: _timed(loaded, request, seen, policy, tally)
+            request.name: _timed(loaded, request, seen, policy, tally, usual=usual, words=words)
             for request in asked
             if request.reads
         }
     # Each question to a device waits for it: all that is said of single inputs is said of copies.
     said = predictions(seen.logits.cpu(), loaded.task, loaded.labels, batch.items)
     own, targets = batch.own.cpu().numpy(), seen.targets.cpu()
+    logits = seen.logits.cpu()
     results: list[dict[str, Explanation]] = [{} for _ in batch.items]
     for request in asked:
-        found = read.get(request.name) or _timed(loaded, request, seen, policy, tally, answers)
-        (scores, axioms, extra), seconds = found
+        found = read.get(request.name) or _timed(
+            loaded, request, seen, policy, tally, answers, words=words
+        )
+        (scores, axioms, extra, measured), seconds = found
         seconds = (shared + seconds) / len(batch)
         backward = request.backwards
+        # A value has no probability: what measures one measures the value.
+        of = None if is_value(seen.logits, loaded.task) else request.of
         finer = seen.fine.pop(request.name, None)
         fine = None if finer is None else _numpy(finer, loaded.dtype)
+        outputs = targets.value(logits, of).tolist()
         for row, item in enumerate(batch.items):
+            kept = scores[row, own[row]]
+            missed = {name: float(values[row]) for name, values in axioms.items()}
+            unkept = unconserved(request.name, kept.tolist(), missed, outputs[row], of or spec.of)
             results[row][request.name] = Explanation(
-                scores=scores[row, own[row]],
+                scores=kept,
                 tokens=item.tokens,
                 spans=item.words,
                 source=item.source,
                 prediction=said[row],
-                target=targets.describe(row, item.labels or loaded.labels),
+                target=targets.describe(row, item.labels or loaded.labels, of),
+                wanted=spec.of,
                 method=request.name,
                 params=request.params,
                 signed=request.signed,
-                axioms={name: float(values[row]) for name, values in axioms.items()},
+                words_by=request.words_by(measured=measured is not None),
+                measured=None if measured is None else measured[row],
+                axioms=missed,
                 passes=Passes(1 + before + extra[row].forward, backward + extra[row].backward),
                 seconds=seconds,
                 shown=Shown.of(item, None if fine is None else fine[row]),
                 read=item.read,
                 reading=item.reading,
                 columns=item.labels,
-                warnings=item.warnings,
+                warnings=(*item.warnings, *([] if unkept is None else [(CODE, unkept)])),
                 item=item,
                 **facts,
             )
@@ -129,7 +151,9 @@ def traced(loaded: Loaded, batch: Batch, asked: Sequence[Request], spec: TargetS
     )
 
 
-Scored = tuple[np.ndarray[Any, Any], Mapping[str, Tensor], list[Passes]]
+Array = np.ndarray[Any, Any]
+# Scores, the residuals of axioms, the extra passes of each input, and the scores of each input's words if measured.
+Scored = tuple[Array, Mapping[str, Tensor], list[Passes], list[Array] | None]
 
 
 def _timed(
@@ -139,9 +163,12 @@ def _timed(
     policy: Policy,
     tally: Tally,
     answers: Answers | None = None,
+    *,
+    usual: str | None = None,
+    words: bool,
 ) -> tuple[Scored, float]:
     started = time.perf_counter()
-    found = scored(loaded, request, seen, policy, tally, answers)
+    found = scored(loaded, request, seen, policy, tally, answers, usual=usual, words=words)
     return found, time.perf_counter() - started
 
 
@@ -152,11 +179,18 @@ def scored(
     policy: Policy,
     tally: Tally,
     answers: Answers | None = None,
+    *,
+    usual: str | None = None,
+    words: bool = False,
 ) -> Scored:
-    """Run one method; return its scores, its axioms' residuals and the extra passes of each input."""
+    """Run one method; return its scores, its axioms' residuals and the extra passes of each input.
+
+    With `words`, a method that can be asked about whole words is, and what it says is returned, too.
+    """
     batch = seen.batch
     _warn_of_half(loaded, request)
     extra = [Passes(0, 0)] * len(batch)
+    measured: list[Array] | None = None
     if request.reads:
         # The caller may sit in inference mode, and some readers differentiate.
         with torch.inference_mode(False), seen.reading():
@@ -164,7 +198,6 @@ def scored(
                 returned = request.entry.fn(seen, **request.params)
             except (NotCapturable, NoRule) as error:
                 # Where several methods are asked for, or none was named, nobody knows which one this is about.
-                usual = default(loaded, batch.items[0].picture is not None)
                 which = f"{request.name}{', the default method,' * (request.name == usual)}"
                 raise type(error)(f"{which} does not work on this model. {error}") from error
     else:
@@ -183,8 +216,13 @@ def scored(
             progress=tally.add,
         )
         returned = request.entry.fn(ask, batch, **request.params)
+        measure = request.entry.facts.get("measure_words") if words else None
+        if measure is not None:
+            scores, _ = _checked(request.name, returned, batch)
+            falls = measure(ask, batch, scores, request.params)
+            measured = [_numpy(one, loaded.dtype) for one in falls]
         extra = [Passes(*made) for made in zip(ask.forwards, ask.backwards, strict=True)]
-        expected = sum(request.extra_forwards(len(item)) for item in batch.items)
+        expected = sum(_extra(request, item) for item in batch.items)
         tally.correct(expected, sum(ask.forwards))
     scores, axioms = _checked(request.name, returned, batch)
     kept = _numpy(scores, loaded.dtype)
@@ -193,7 +231,7 @@ def scored(
             f"The scores of {request.name!r}, up to {float(scores.abs().max()):.1e}, are too large for {kept.dtype}, "
             "in which they are kept. Load the model with dtype='float64'."
         )
-    return kept, axioms, extra
+    return kept, axioms, extra, measured
 
 
 def unnamed(error: WhenceError) -> WhenceError:

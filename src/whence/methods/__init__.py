@@ -11,7 +11,7 @@ prediction reads; layers count from 0 at the input; every token has a score, spe
 
 from collections.abc import Mapping
 from inspect import signature
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -19,6 +19,7 @@ from torch import Tensor
 from whence.capture import NEEDS, Trace
 from whence.core.errors import BadMethod
 from whence.core.registry import Entry, Registry
+from whence.view.scale import UNITS, Unit
 
 Scores = Tensor | tuple[Tensor, Mapping[str, Tensor]]
 
@@ -79,6 +80,22 @@ def _check(entry: Entry) -> None:
     needs = entry.facts["needs"]
     if not isinstance(needs, set | frozenset) or not needs <= NEEDS:
         raise BadMethod(f"{where} must need a set out of {sorted(NEEDS)}. It needs {needs!r}.")
+    if entry.facts.get("unit", "relative") not in UNITS:
+        raise BadMethod(
+            f"{where} must state a unit out of {', '.join(UNITS)}. It states {entry.facts['unit']!r}."
+        )
+
+
+def unit_of(name: str, parameters: Mapping[str, Any]) -> Unit:
+    """Return the unit that a method states of its scores; of one that is not installed here nothing is known."""
+    if name not in method.names():
+        return "relative"
+    facts = method.get(name).facts
+    try:
+        found: Unit = facts["unit_when"](parameters) if "unit_when" in facts else facts["unit"]
+    except KeyError:  # a method that states none, or parameters of an older file
+        return "relative"
+    return found
 
 
 # needs: what a reader wants traced (whence.capture.NEEDS); signed: can a score be negative;
@@ -88,7 +105,12 @@ def _check(entry: Entry) -> None:
 # number of extra forward passes an asker makes for an input of n tokens, or a little more than that;
 # unsure_in_half says that the scores of a model in half precision are mostly rounding (docs/reference/precision.md);
 # signed_when(parameters) says whether scores are signed where that depends on them; notice is something that users
-# must know before they use it.
+# must know before they use it; words is how the scores of a word's tokens make its score: "sum" (default), or "mean"
+# where each is an effect of its own and they do not add up; measure_words(ask, batch, scores, parameters) returns,
+# for each input, the scores of its words as measured on whole words, from an asker that can be asked about them;
+# of is what a method explains whatever was asked for: "probability" of one that measures it; unit is that of the
+# scores, by which colours are scaled (whence.view.scale): "output", that of the explained output; "share", parts of a
+# whole; or "relative", none (the default); unit_when(parameters) says it where it depends on them.
 method = Registry(
     kind="method",
     package="whence.methods",
@@ -96,4 +118,4 @@ method = Registry(
     required=frozenset({"family", "needs", "signed", "cite", "formula", "cost", "misleads_when"}),
 )
 
-__all__ = ["Own", "Query", "Scores", "is_reader", "method", "query_rows", "with_own"]
+__all__ = ["Own", "Query", "Scores", "is_reader", "method", "query_rows", "unit_of", "with_own"]

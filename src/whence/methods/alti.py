@@ -10,6 +10,7 @@ from whence.methods import Scores, method
     family="attention",
     needs={"attention", "steps"},
     signed=False,
+    unit="share",
     cite="Ferrando, Gállego & Costa-jussà 2022 (EMNLP), arXiv:2203.04212",
     formula="s = e_i C_{L-1} ··· C_0,  C_l[i,j] ∝ max(0, ‖y_i‖₁ - ‖y_i - T_i(x_j)‖₁),  T_i(x_j): what j sends to "
     "i, y_i: what arrives",

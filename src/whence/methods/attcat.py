@@ -12,6 +12,7 @@ from whence.methods import Scores, method
     needs={"attention", "hidden_grad"},
     signed=True,
     signed_when=lambda parameters: not parameters["absolute"],
+    unit="weighted",
     presets={
         "attcat": {"layer": None, "absolute": False},
         "attcat_qqp": {"layer": None, "absolute": True},
@@ -20,7 +21,10 @@ from whence.methods import Scores, method
     cite="Qiang et al. 2022, AttCAT (NeurIPS)",
     formula="s_j = Σ_l a_l[j] · Σ_d h_l[j,d] · dy / dh_l[j,d],  a_l[j] = mean_h mean_i A_l[h,i,j]",
     cost="1 forward, 1 backward",
-    misleads_when="deep layers have mixed the tokens, or attention received says little about use",
+    misleads_when="the model is causal: the first tokens are seen by all that follow, and win, whatever they say (on "
+    "a small language model the right passage of four in 20 of 40 prompts, where generic_attention and attn_lrp find "
+    "it in 38 and chance in 13; 69.5 % on the first of ten equal passages; comprehensiveness .12 where chance has "
+    ".16); deep layers have mixed the tokens; or attention received says little about use",
 )
 def attcat(trace: Trace, *, layer: int | None = None, absolute: bool = False) -> Scores:
     """Weigh each layer's hidden state x gradient by the attention the token receives there.

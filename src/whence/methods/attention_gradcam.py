@@ -25,6 +25,7 @@ def _settle(parameters: dict[str, Any], fillers: Mapping[str, int]) -> dict[str,
     family="attention x gradient",
     needs={"attention", "attention_grad"},
     signed=False,
+    unit="relative",
     settle=_settle,
     presets={
         "chefer_bert": {"weights": "map", "normalise": True, "own": "zero"},

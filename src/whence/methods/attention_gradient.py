@@ -11,6 +11,7 @@ from whence.methods import Scores, method
     family="attention x gradient",
     needs={"attention", "attention_grad"},
     signed=True,
+    unit="relative",  # a mean over heads: a first-order effect would be their sum
     presets={"attcat_figure": {"layer": None}},
     cite="Qiang et al. 2022, AttCAT (NeurIPS); related to Grad-SAM, Barkan et al. 2021, arXiv:2204.11073",
     formula="s_j = Σ_l mean_h A_l[h,i,j] · dy / dA_l[h,i,j],  i the row that the prediction reads",

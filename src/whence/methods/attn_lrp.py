@@ -10,6 +10,7 @@ from whence.methods import Scores, method
     family="relevance",
     needs={"relevance"},
     signed=True,
+    unit="output",
     notice=NOTICE,
     cite="Achtibat et al. 2024 (ICML), arXiv:2402.05602",
     formula="s_j = Σ_d R(e_j)[d]: ε-rule in linear layers, softmax by its Taylor term, products in equal parts, "

@@ -9,6 +9,7 @@ from whence.methods import Scores, method
     family="attention x gradient",
     needs={"hidden_grad"},
     signed=True,
+    unit="output",
     cite="Qiang et al. 2022, AttCAT (NeurIPS)",
     formula="s_j = Σ_l Σ_d h_l[j,d] · dy / dh_l[j,d],  h_l the input of layer l",
     cost="1 forward, 1 backward",

@@ -10,6 +10,7 @@ from whence.methods import Scores, method
     family="relevance",
     needs={"relevance"},
     signed=True,
+    unit="output",
     notice=NOTICE,
     cite="Ali et al. 2022 (ICML), arXiv:2202.07304; for gates and activations Achtibat et al. 2024, arXiv:2402.05602",
     formula="s_j = Σ_d R(e_j)[d]: as AttnLRP, but attention weights and gates count as constants",

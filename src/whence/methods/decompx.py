@@ -12,6 +12,7 @@ from whence.methods import Scores, method
     family="relevance",
     needs={"attention", "steps"},
     signed=True,
+    unit="output",
     presets={"without_bias": {"bias": "none"}},  # an ablation of the paper
     cite="Modarressi et al. 2023 (ACL), arXiv:2306.02873",
     formula="s_k = y_{c⇐k}: x_{i⇐k} carried through attention, sums, norms, activations (slope f(a)/a) and head; "

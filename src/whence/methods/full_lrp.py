@@ -12,6 +12,7 @@ from whence.methods import Own, Scores, method, with_own
     family="relevance",
     needs={"attention", "relevance"},
     signed=True,
+    unit="output",
     presets={"chefer": {"own": "zero"}, "chefer_vit": {"positions": True}},
     notice=NOTICE,
     unsure_in_half=True,

@@ -16,6 +16,7 @@ _KIND: Literal["positive_gradient_x_attention"] = "positive_gradient_x_attention
     family="attention x gradient",
     needs={"attention", "attention_grad"},
     signed=False,
+    unit="relative",
     cite="Chefer, Gur & Wolf 2021 (ICCV), arXiv:2103.15679",
     formula="s = e_i (I + E_{L-1}) ··· (I + E_start),  E_l = mean_h max(0, dy/dA_l ∘ A_l);  of an encoder-decoder "
     "s = e_i [R_qs, R_qq]: R_ss and R_qq as above, and R_qs ← R_qs + E_qq R_qs, then + N(R_qq)ᵀ E_qs N(R_ss)",

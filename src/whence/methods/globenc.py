@@ -10,6 +10,8 @@ from whence.methods import Scores, method
     family="attention",
     needs={"attention", "steps"},
     signed=False,
+    unit="share",
+    unit_when=lambda parameters: "share" if parameters["row_normalise"] else "relative",
     presets={"globenc": {"row_normalise": False}},  # the authors' code
     cite="Modarressi et al. 2022 (NAACL), arXiv:2205.03286",
     formula="s = e_i N_{L-1} ··· N_0,  N_l[i,j] = ‖ g₂(g₁(Σ_h A_l[h,i,j] f_h(x_j) + [i=j] x_i)) ‖₂, rows normalised",

@@ -9,6 +9,7 @@ from whence.methods import Scores, method
     family="gradient",
     needs={"embedding_grad"},
     signed=True,
+    unit="output",
     cite="Denil, Demiraj & de Freitas 2014, arXiv:1412.6815; Shrikumar et al. 2017, arXiv:1605.01713",
     formula="s_j = Σ_d e_{j,d} · dy / de_{j,d}",
     cost="1 forward, 1 backward",

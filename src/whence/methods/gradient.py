@@ -12,6 +12,7 @@ from whence.methods import Scores, method
     family="gradient",
     needs={"embedding_grad"},
     signed=False,
+    unit="relative",
     cite="Simonyan, Vedaldi & Zisserman 2014, arXiv:1312.6034; for text Li et al. 2016, arXiv:1506.01066",
     formula="s_j = ‖ dy / de_j ‖₂,  e_j the embedding of token j",
     cost="1 forward, 1 backward",

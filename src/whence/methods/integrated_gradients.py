@@ -41,6 +41,7 @@ def _nodes(rule: Rule, steps: int) -> tuple[list[float], list[float]]:
     family="gradient",
     needs=set(),
     signed=True,
+    unit="output",
     settle=_settle,
     calls=lambda _, parameters: parameters["steps"] + 1,
     cite="Sundararajan, Taly & Yan 2017, arXiv:1703.01365",

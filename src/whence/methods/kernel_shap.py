@@ -33,7 +33,9 @@ def _calls(tokens: int, parameters: Mapping[str, Any]) -> int:
     family="perturbation",
     needs=set(),
     signed=True,
+    unit="output",
     settle=_settle,
+    of="probability",
     calls=_calls,
     cite="Lundberg & Lee 2017, arXiv:1705.07874; pairs of coalitions as in Covert & Lee 2021, arXiv:2012.01536",
     formula="s_j = Σ_S |S|! (n-|S|-1)! / n! · (p(y | S + j) - p(y | S)),  by least squares over S of weight "

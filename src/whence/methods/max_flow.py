@@ -23,6 +23,8 @@ _ABNAR = {"start_layer": 0, "residual": 0.5, "query": "read", "normalise": True}
     family="attention",
     needs={"attention"},
     signed=False,
+    unit="share",
+    unit_when=lambda parameters: "share" if parameters["normalise"] else "relative",
     presets={"abnar": _ABNAR, "abnar_sst": {**_ABNAR, "query": "max"}},
     cite="Abnar & Zuidema 2020, arXiv:2005.00928",
     formula="s_j = max-flow((L, i) -> (start, j)) over capacities (1-r) mean_h A_l + r I,  divided by Σ_j",

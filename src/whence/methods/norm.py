@@ -14,6 +14,7 @@ from whence.methods import Scores, method
     family="attention",
     needs={"attention", "steps"},
     signed=False,
+    unit="relative",
     presets={"kobayashi_2020": {"variant": "2020"}, "kobayashi_2021": {"variant": "2021"}},
     cite="Kobayashi et al. 2020, arXiv:2004.10102; with skip connection and norm: 2021, arXiv:2109.07152",
     formula="s_j = ‖ g(Σ_h A_l[h,i,j] f_h(x_j) + [i=j] x_i) ‖₂,  f_h: values through the output matrix, g: the "

@@ -54,7 +54,10 @@ def _squares(grid: tuple[int, int], window: int) -> list[list[int]]:
     family="perturbation",
     needs=set(),
     signed=True,
+    unit="output",
     settle=_settle,
+    of="probability",
+    words="mean",
     calls=lambda tokens, given: len(_windows(tokens, given["window"], given["remove"])),
     cite="Zeiler & Fergus 2014, arXiv:1311.2901; averaged over windows as in Captum",
     formula="s_j = mean over the windows W that hold j of p(y | x) - p(y | x without W)",
@@ -71,7 +74,8 @@ def occlusion(
 ) -> Scores:
     """Remove neighbouring tokens together and give each the mean fall of the target's probability.
 
-    Over a picture a square of window x window patches slides.
+    Over a picture a square of window x window patches slides. Falls do not add up: the score of a word of several
+    tokens is the mean of theirs.
     A window that is wider than the text is cut to its width; under remove='delete' one token always stays. A token
     without which the model is undefined cannot be removed; its score is 0. With window=1 this is leave_one_out.
     """

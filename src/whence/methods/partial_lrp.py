@@ -10,6 +10,7 @@ from whence.methods import Own, Scores, method, with_own
     family="relevance",
     needs={"attention", "relevance"},
     signed=False,
+    unit="relative",
     presets={
         "chefer": {"own": "zero"},
         "attcat": {"rules": "ours", "own": "zero"},

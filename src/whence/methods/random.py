@@ -13,6 +13,7 @@ from whence.methods import Scores, method
     family="baseline",
     needs=set(),
     signed=True,
+    unit="relative",
     cite="the null model",
     formula="s_j ~ N(0, 1), drawn from a generator keyed by the tokens and the seed",
     cost="none beyond the prediction's 1 forward",

@@ -11,6 +11,7 @@ from whence.methods import Own, Query, Scores, method, query_rows, with_own
     family="attention",
     needs={"attention"},
     signed=False,
+    unit="share",
     presets={
         "abnar": {"layer": -1, "query": "read", "own": "keep"},
         "abnar_sst": {"layer": -1, "query": "max", "own": "keep"},

@@ -17,6 +17,7 @@ _ABNAR = {"start_layer": 0, "residual": 0.5, "query": "read", "every_layer": Fal
     family="attention",
     needs={"attention"},
     signed=False,
+    unit="share",
     presets={
         "abnar": _ABNAR,
         "abnar_sst": {**_ABNAR, "query": "max"},

@@ -19,6 +19,8 @@ from whence.methods import Scores, method
     needs=set(),
     signed=False,
     signed_when=lambda parameters: parameters["times_input"],
+    unit="relative",
+    unit_when=lambda parameters: "output" if parameters["times_input"] else "relative",
     calls=lambda _, parameters: parameters["samples"],
     cite="Smilkov et al. 2017, arXiv:1706.03825",
     formula="s_j = ‖ g_j ‖₂ (or Σ_d e_{j,d} · g_{j,d}),  g = mean of dy/de at e + ε,  ε ~ N(0, σ²),  "

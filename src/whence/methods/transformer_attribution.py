@@ -24,6 +24,7 @@ def _settle(parameters: dict[str, Any], fillers: Mapping[str, int]) -> dict[str,
     family="relevance",
     needs={"attention", "attention_grad", "relevance"},
     signed=False,
+    unit="relative",
     settle=_settle,
     presets={
         "chefer_bert": {"start_layer": -1, "own": "min"},  # the ERASER pipeline's default

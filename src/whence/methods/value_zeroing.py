@@ -10,6 +10,7 @@ from whence.methods import Scores, method
     family="attention",
     needs={"attention", "steps"},
     signed=False,
+    unit="share",
     cite="Mohebbi et al. 2023 (EACL), arXiv:2301.12971",
     formula="s = e_i C_{L-1} ··· C_0,  C_l[i,j] ∝ 1 - cos(h_i, h_i if the values of j were zero),  h: what comes "
     "out of layer l",

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from whence.core.errors import (
+    BadParameter,
     BadTokenizer,
     NoHead,
     UnknownModel,
@@ -18,6 +19,7 @@ from whence.core.errors import (
     WhenceError,
     did_you_mean,
 )
+from whence.core.failure import is_failure
 from whence.core.network import hub_unreachable
 from whence.models.catalogue import BUILTIN
 from whence.models.files import (
@@ -89,10 +91,14 @@ def config(origin: Origin) -> Any:
             )
         forget_code(found)
         return found
-    except WhenceError:
+    except WhenceError as error:
+        if isinstance(error, BadParameter):  # of the configuration's own class, which is ours
+            raise UnknownModel(f"The folder {name!r} cannot be read as a model: {error}") from None
         raise
-    except Exception as error:
+    except BaseException as error:
         # transformers and the Hub client raise a dozen classes here; the user has one question: what now?
+        if not is_failure(error):
+            raise
         refuse_code(error, name)
         if folder.exists():
             raise UnknownModel(
@@ -109,7 +115,7 @@ def _check_folder(origin: Origin) -> None:
         check_files(origin.folder, origin.name)
 
 
-def _reason(error: Exception) -> str:
+def _reason(error: BaseException) -> str:
     """Return the first line of somebody else's error, with the next where that says what it is about."""
     lines = [line.strip() for line in str(error).strip().splitlines()]
     if len(lines) > 1 and lines[0].endswith(":"):
@@ -165,7 +171,9 @@ def weights(origin: Origin, config: Any, dtype: torch.dtype) -> Any:
             )
     except WhenceError:
         raise
-    except Exception as error:  # as above: a dozen classes, one question
+    except BaseException as error:  # as above: a dozen classes, one question
+        if not is_failure(error):
+            raise
         refuse_code(error, name)
         # It refers to a report on the screen, which is kept off it.
         mismatched = "ignore_mismatched_sizes" in str(error)
@@ -298,7 +306,9 @@ def tokenizer(origin: Origin, *, asked: bool = False) -> Any | None:
             return AutoTokenizer.from_pretrained(
                 origin.where, trust_remote_code=False, **origin.options
             )
-    except Exception as error:  # as above
+    except BaseException as error:  # as above
+        if not is_failure(error):
+            raise
         refuse_code(error, origin.name)
         if not (has_files or asked):
             return None
@@ -322,7 +332,9 @@ def processor(origin: Origin, *, asked: bool = False) -> Any | None:
             return AutoImageProcessor.from_pretrained(
                 origin.where, trust_remote_code=False, backend="pil", **origin.options
             )
-    except Exception as error:  # as above
+    except BaseException as error:  # as above
+        if not is_failure(error):
+            raise
         refuse_code(error, origin.name)
         if not asked and not (origin.folder / "preprocessor_config.json").is_file():
             return None

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from whence.core.errors import BadParameter, BadTokenizer, UnknownModel
+from whence.core.places import public_name
 from whence.models import fetch
 from whence.models.catalogue import BUILTIN, builtin_folder
 from whence.models.fetch import Origin
@@ -33,9 +34,8 @@ def load(
     if isinstance(what, torch.nn.Module):
         _check_object(what)
         name = str(getattr(what.config, "_name_or_path", "") or type(what).__name__)
-        _refuse_meta(what)
         return _with_words(
-            described(_own_copy(what, device, dtype), tokenizer, name, None, processor)
+            described(_own_copy(what, device, dtype), tokenizer, _public(name), None, processor)
         )
     if not isinstance(what, str | Path):
         raise UnknownModel(
@@ -52,7 +52,12 @@ def load(
         tokenizer = fetch.tokenizer(origin)
     if processor is None and takes != "text":
         processor = fetch.processor(origin)
-    return _with_words(described(model, tokenizer, name, revision, processor))
+    return _with_words(described(model, tokenizer, _public(name), revision, processor))
+
+
+def _public(name: str) -> str:
+    """Return what a model is called in results: a folder does not go by where it lies, nor by a built-in name."""
+    return name if name in BUILTIN else public_name(name, tuple(BUILTIN))
 
 
 # A tokenizer whose vocabulary file is missing knows its special tokens, and nothing else. Tables are often padded,
@@ -88,11 +93,7 @@ def _check_object(model: torch.nn.Module) -> None:
         raise UnknownModel(
             f"Cannot explain a {kind}: it has no floating-point weights. Give a model with its weights."
         )
-    if not is_offloaded(model) and any(one.is_meta for one in model.parameters()):
-        raise UnknownModel(
-            f"Cannot explain a {kind}: some of its weights are on the meta device, which has shapes and no numbers. "
-            "Load them: from_pretrained without device='meta'."
-        )
+    _refuse_meta(model)
 
 
 def _loading_dtype(config: Any, dtype: torch.dtype | None, device: torch.device) -> torch.dtype:
@@ -133,7 +134,7 @@ def _device(device: str | torch.device | None) -> torch.device:
 def _refuse_meta(model: torch.nn.Module) -> None:
     """Refuse a model without numbers, unless accelerate is to bring them from elsewhere when it is run."""
     empty = next((name for name, one in model.named_parameters() if one.is_meta), None)
-    if empty is not None and not any(hasattr(part, "_hf_hook") for part in model.modules()):
+    if empty is not None and not is_offloaded(model):
         raise UnknownModel(
             f"The {type(model).__name__} has no weights: {empty!r} is on the meta device, which holds sizes and no "
             "numbers. Load its weights first, with from_pretrained or load_state_dict(..., assign=True)."

@@ -5,7 +5,7 @@ from typing import Any
 from whence.core.errors import UnknownModel, UnsafeWeights, short
 
 
-def refuse_code(error: Exception, name: str) -> None:
+def refuse_code(error: BaseException, name: str) -> None:
     """Say so where transformers fails for want of consent to run an author's code."""
     if "trust_remote_code" in str(error):
         raise UnsafeWeights(

@@ -58,7 +58,7 @@ def _probabilities(prediction: dict[str, Any]) -> str:
 
 def _explanation(payload: dict[str, Any], explanation: dict[str, Any]) -> str:
     chosen = ", ".join(f"{name} = {value}" for name, value in explanation["params"].items())
-    passes = explanation["passes"]
+    passes, seconds = explanation["passes"], _seconds(explanation)
     told = _of_patches if payload.get("picture") else _of_words
     shown, summary, tables = told(payload, explanation)
     return "\n".join(
@@ -67,11 +67,17 @@ def _explanation(payload: dict[str, Any], explanation: dict[str, Any]) -> str:
             *(f'<p class="dim">{escape(note)}</p>' for note in notes(payload, explanation)),
             f"<details><summary>{summary}</summary>",
             *tables,
-            f'<p class="dim">{escape(chosen) or "no parameters"}; forward passes {passes["forward"]:d}, '
-            f"backward passes {passes['backward']:d}{_seconds(explanation)}</p>",
+            f'<p class="dim">{_explained(payload, explanation)}; {escape(chosen) or "no parameters"}; '
+            f"forward passes {passes['forward']:d}, backward passes {passes['backward']:d}{seconds}</p>",
             "</details>",
         ]
     )
+
+
+def _explained(payload: dict[str, Any], explanation: dict[str, Any]) -> str:
+    """Say what is explained: the logit or the probability of the target."""
+    of = explanation.get("of", payload["target"]["of"])
+    return f"of the {of} of {escape(target_name(payload['target']))}"
 
 
 def _seconds(explanation: dict[str, Any]) -> str:

@@ -11,6 +11,7 @@ from rich.text import Text
 from whence.report.picture.maps import alike
 from whence.report.picture.terminal import Pictures
 from whence.report.text import cut, headline, notes, ranked, visible
+from whence.view.scale import scale_in
 from whence.view.shade import colour, shades
 
 _BAR = 16
@@ -101,9 +102,9 @@ def bars(payload: dict[str, Any], explanation: dict[str, Any], top: int) -> Tabl
     """Return the strongest words as horizontal bars."""
     table = Table.grid(padding=(0, 2))
     words = ranked(payload, explanation, top)
-    largest = max((abs(score) for _, score in words), default=0.0) or 1.0
+    most = scale_in(explanation)["full"] or 1.0
     for word, score in words:
-        blocks = "█" * max(1, round(_BAR * abs(score) / largest)) if score else ""
+        blocks = "█" * round(_BAR * min(1.0, abs(score) / most))
         full = "rgb({},{},{})".format(*colour(1.0 if score > 0 else -1.0))
         table.add_row(Text("  " + word), Text(f"{score:+.3g}", justify="right"), Text(blocks, full))
     return table

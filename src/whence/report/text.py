@@ -4,8 +4,25 @@ from collections.abc import Mapping
 from typing import Any
 
 from whence.view.heat import strongest
+from whence.view.scale import scale_in
 from whence.view.segments import of_payload
 from whence.view.shade import target_name
+from whence.view.words import words_note
+
+# In which unit scores are, as it stands beside them.
+_UNITS = {
+    "logit": ", in logits",
+    "probability": ", in parts of a probability",
+    "value": ", in units of the output",
+    "share": ", in parts of a whole",
+    "relative": ", without a unit",
+}
+
+
+def unit_words(explanation: Mapping[str, Any]) -> str:
+    """Say in which unit an explanation's scores are; of one from an older file nobody knows."""
+    scale = explanation.get("scale")
+    return "" if scale is None else _UNITS[scale["unit"]]
 
 
 def visible(text: str) -> str:
@@ -84,23 +101,32 @@ def axioms(explanation: dict[str, Any]) -> str:
 
 
 def segments(payload: dict[str, Any], explanation: dict[str, Any]) -> str:
-    """Say how an explanation is divided between the two texts of a pair; of a single text, nothing."""
+    """Say how an explanation is divided between the two texts of a pair; of a single text, nothing.
+
+    What does not add up has no total.
+    """
+    adds_up = explanation.get("words_by", "sum") == "sum"
     found = of_payload(payload, explanation)
     tokens = sum(one.tokens for one in found)
     parts = []
     for name, one in zip(("first", "second"), found, strict=False):
         size = "no score" if one.share is None else f"{one.share:.0%} of all scores by size"
         chance = f"{one.tokens / tokens:.0%} of the tokens"
-        parts.append(f"{name} text {one.total:+.3g}, {size} ({chance})")
+        total = f" {one.total:+.3g}," if adds_up else ""
+        parts.append(f"{name} text{total} {size} ({chance})")
     return "; ".join(parts)
 
 
 def notes(payload: dict[str, Any], explanation: dict[str, Any]) -> list[str]:
     """Return what stands below the words of an explanation, as far as there is anything to say."""
     contrast = visible(payload["provenance"].get("contrast", ""))  # how, where it is no plain one
-    return [
-        note for note in (contrast, segments(payload, explanation), axioms(explanation)) if note
-    ]
+    said = (
+        contrast,
+        words_note(payload, explanation),
+        segments(payload, explanation),
+        axioms(explanation),
+    )
+    return [note for note in said if note]
 
 
 def cut(payload: Mapping[str, Any]) -> str:
@@ -120,11 +146,12 @@ def plain(payload: dict[str, Any], top: int = 10) -> str:
     if note := cut(payload):
         lines.append(note)
     for explanation in payload["explanations"]:
-        lines.append(
-            f"{visible(explanation['method'])} for {visible(target_name(payload['target']))}:"
-        )
+        scale = scale_in(explanation, "patch" if payload.get("picture") else "word")
+        method, target = visible(explanation["method"]), visible(target_name(payload["target"]))
+        lines.append(f"{method} for {target}{unit_words(explanation)}:")
         words = ranked(payload, explanation, top)
         width = max((len(word) for word, _ in words), default=0)
         lines += [f"  {word:<{width}}  {score:+.3g}" for word, score in words]
+        lines += [f"  ({scale['note']})"] if scale["note"] else []
         lines += [f"  ({note})" for note in notes(payload, explanation)]
     return "\n".join(lines)

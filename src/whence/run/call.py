@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from whence.core.errors import BadPlan
+from whence.data.sets.frames import is_frame
 from whence.run.plan import Manner, Plan
 from whence.run.plan.fields import MANNER, over, planned
 from whence.run.plan.file import OUT, read_plan
@@ -44,6 +45,12 @@ def run(
                 f"target={own['target']!r} is a list, one target each, and a run explains one for all examples. Give "
                 "one target, 'gold' for each example's own label, or a contrast, which is a tuple: ('a', 'b')."
             )
+    if is_frame(given.get("data")):
+        raise BadPlan(
+            f"data is a table in memory ({type(given['data']).__name__}), and a run that goes on has to read its "
+            "data again. Save it as a .parquet or .csv file, and give the path of that: data=..., with text=... and "
+            "label=... as here. whence.evaluate takes a table as it is."
+        )
     if manner is not None:
         said = {**said, **{name: getattr(manner, name) for name in MANNER}}
     folder = said.pop(OUT, None) if out is None else out

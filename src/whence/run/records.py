@@ -32,7 +32,7 @@ class Failure:
     refused: bool = False  # the input could not be taken, so that no method was tried
 
     @classmethod
-    def of(cls, error: Exception, *, refused: bool = False) -> "Failure":
+    def of(cls, error: BaseException, *, refused: bool = False) -> "Failure":
         """Say what went wrong."""
         if lacks_memory(error):
             # How much was free is true of one moment only.

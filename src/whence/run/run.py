@@ -6,12 +6,16 @@ is missing of them goes to the workers as tasks, and what comes back is written 
 """
 
 import os
+import warnings
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from whence.core.errors import BadPlan, CannotWrite, NoHead
-from whence.data.sets.source import Source, source
+from whence.data.sets.labels import label_names
+from whence.data.sets.source import Bad, Source, source
+from whence.explainer.intake import InputWarning
 from whence.run.backends import Backend
 from whence.run.backends import backend as chosen_backend
 from whence.run.choice import chosen, elsewhere
@@ -23,6 +27,11 @@ from whence.run.results import Run
 from whence.run.store import Held, Store
 from whence.run.task import Done, Identity, Item, Task
 from whence.run.watch import Opened, Silent, Watch
+
+_SEEN, _SEEN_FAR = (
+    50_000,
+    1_000,
+)  # rows whose labels are looked at; fewer of data that come from afar
 
 
 def run(
@@ -64,10 +73,15 @@ def _worked(
     """Explain and test everything that is missing."""
     identity = workers.identity
     check_fits(identity, data)
-    store.begin(plan, identity, data.facts())
+    warning = _warning(data, identity)
+    if warning is not None:
+        warnings.warn(warning, InputWarning, stacklevel=2)
+    known = {"labels": _labels(data, identity), "warning": warning}
+    store.begin(plan, identity, {**data.facts(), **known})
     watch.start(plan, told(data), identity, workers.size)
     cost = estimated(plan, data, workers, store)
-    store.journal("start", {**_session(manner, workers), "rows": cost.rows, "examples": cost.own})
+    counts = {"rows": cost.rows, "examples": cost.own, "of": data.count()}
+    store.journal("start", {**_session(manner, workers), **counts})
     watch.estimate(cost)
     work = _Work(plan, data, store, identity, retry_failed, watch)
     try:
@@ -125,6 +139,31 @@ def check_folder(out: str | Path) -> None:
         raise CannotWrite(
             f"Cannot write to {str(out)!r}: no permission. Give a folder that you may write to: --out DIR."
         )
+
+
+def _warning(data: Source, identity: Identity) -> str | None:
+    """Return what must be known of all inputs: single texts for a model of pairs, or pairs for one of texts."""
+    facts = data.facts()
+    if facts["pictures"]:
+        return None
+    return identity.warnings.get("two-texts" if "pair" in facts["columns"] else "one-text")
+
+
+def _labels(data: Source, identity: Identity) -> dict[str, Any] | None:
+    """Return what the model calls the labels of the data, and how that was found out; None where nobody can tell.
+
+    All rows are looked at, also those that the plan leaves out: of numbers it depends on which of them occur.
+    """
+    facts = data.facts()
+    if identity.model.get("task", "single_label") != "single_label" or not (
+        facts["pictures"] or "label" in facts["columns"]
+    ):
+        return None
+    most = _SEEN_FAR if facts["kind"] == "hub" else _SEEN
+    seen = (one for one in islice(data, most) if not isinstance(one, Bad))
+    said = {one.example.label for one in seen if one.example.label is not None}
+    found = label_names(sorted(said), tuple(identity.model.get("labels") or ()))
+    return None if found is None else found.to_dict()
 
 
 def check_fits(identity: Identity, data: Source) -> None:

@@ -11,6 +11,7 @@ from whence.data.removal import MANY, Removal, resolve
 from whence.evaluation.measures import Measure, measures
 from whence.evaluation.portions import is_gold
 from whence.evaluation.run import default_methods
+from whence.explainer.aims.pairing import pairing_warning
 from whence.explainer.request import Request, requests
 from whence.explainer.work import origin
 from whence.models import Loaded, fingerprint
@@ -71,6 +72,7 @@ def settled(plan: Plan, loaded: Loaded) -> Settled:
             explained={name: setting_digest(facts) for name, facts in explained.items()},
             tested=tested,
             software=origin(loaded)["provenance"],
+            warnings=_warnings(loaded),
         ),
     )
 
@@ -146,6 +148,13 @@ def _listed(value: Any) -> Any:
 def _removal(how: str | None) -> Any:
     """Take what a plan says for a way of removal; `resolve` refuses what is none."""
     return how
+
+
+def _warnings(loaded: Loaded) -> dict[str, str]:
+    """Return by code what must be known of single texts, or of pairs, that are given to this model."""
+    if not loaded.classifies:
+        return {}
+    return dict(one for pair in (False, True) if (one := pairing_warning(loaded, pair=pair)))
 
 
 def _model(loaded: Loaded, shared: Mapping[str, Any]) -> dict[str, Any]:

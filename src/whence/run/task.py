@@ -103,6 +103,8 @@ class Identity:
     explained: Mapping[str, str]  # by method: the digest of its setting
     tested: Mapping[str, Mapping[str, str]]  # by method, by metric: the digest of the setting
     software: Mapping[str, str] = field(default_factory=dict)  # not compared: versions, device
+    # What must be known where single texts are given, and where pairs are.
+    warnings: Mapping[str, str] = field(default_factory=dict)
 
     def key(self, setting: str, item: Item) -> str:
         """Return the key of an example's result."""

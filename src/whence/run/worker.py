@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 import torch
 
 from whence.capture.asking.counted import counted
-from whence.capture.memory.fitting import lacks_memory
+from whence.capture.memory.fitting import device_lost
+from whence.core.failure import is_failure
 from whence.data import Encoded
 from whence.evaluation.portions import is_gold
 from whence.evaluation.tested import Unreadable, tried
@@ -100,7 +101,9 @@ class Worker:
                     error, _ = tried(self.explainer, item.example.given, request, target, truncate)
                 except Unreadable:
                     continue
-                except Exception as failed:  # models are other people's code and may raise anything
+                except (
+                    BaseException
+                ) as failed:  # models are other people's code and may raise anything
                     _check_alive(failed)
                     continue
                 self._cannot[request.name] = None if error is None else Failure.of(error)
@@ -112,7 +115,9 @@ class Worker:
         """Do examples together; where that fails, one at a time, and then one method at a time."""
         try:
             sheet.add(work(items, asked, self._settled.measures))
-        except Exception as error:  # whatever a model raises on an example is that example's result
+        except (
+            BaseException
+        ) as error:  # whatever a model raises on an example is that example's result
             work.clock.stop()
             _check_alive(error)
             if len(items) > 1:
@@ -129,7 +134,7 @@ class Worker:
         for measure in (None, *self._settled.measures):
             try:
                 sheet.add(work([item], [one], [] if measure is None else [measure]))
-            except Exception as error:  # as above
+            except BaseException as error:  # as above
                 work.clock.stop()
                 _check_alive(error)
                 if measure is None:
@@ -186,14 +191,9 @@ def _shared(sheet: Sheet) -> int:
     return sum(min(own) + sum(count - min(own) for count in own) for own in made.values())
 
 
-def device_lost(error: BaseException) -> bool:
-    """Say whether an accelerator will not recover from this: all that it is asked from then on fails."""
-    return "CUDA error" in str(error) and not lacks_memory(error)
-
-
-def _check_alive(error: Exception) -> None:
-    """Raise what is no result of an example: whoever has the worker must take another."""
-    if device_lost(error):
+def _check_alive(error: BaseException) -> None:
+    """Raise what is no result of an example: the run is to end, or whoever has the worker must take another."""
+    if device_lost(error) or not is_failure(error):
         raise error
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from whence.core.errors import BadParameter, NotFinite
 from whence.data.sets.examples import read
 from whence.explainer import Explainer, Explanation
-from whence.explainer.request import DEFAULT, requests
+from whence.explainer.request import requests
 from whence.explainer.work import Progress
 from whence.stats import bootstrap
 from whence.survey.intake import Group, Intake, places, require_words
@@ -22,7 +22,7 @@ def words(
     explainer: Explainer,
     examples: Any,
     *,
-    method: str = DEFAULT,
+    method: str | None = None,
     limit: int | None = 100,
     least: int = 3,
     progress: Progress | None = None,
@@ -31,11 +31,12 @@ def words(
 
     A word's score in a text is its share of the sum of all words' |scores|, with its sign; a word that occurs
     again there adds up. Its score for a class is the mean over the texts that it stands in and for which the class
-    was predicted, `least` of them at least. Words are lower-cased.
+    was predicted, `least` of them at least. Words are lower-cased. Without a `method` it is the model's default.
     """
     if isinstance(least, bool) or not isinstance(least, int) or least < 1:
         raise BadParameter(f"least must be a whole number of texts, at least 1. Got {least!r}.")
     explainer.loaded.require_labels()
+    method = explainer.default_method() if method is None else method
     (request,) = requests(method, None, explainer.fillers)
     require_words(explainer)
     given = read(examples)

@@ -123,9 +123,9 @@ def _method(
     """Put together what is known of one method; its verdict is that of the first kind of removal."""
     main = [test for test in tests if test["remove"] in (None, first)]
     verdict = overall({test["name"]: test["verdict"] for test in main})
-    told = ("method", "params", "signed", "scores", "word_scores", "passes")
+    told = ("method", "params", "signed", "scores", "word_scores", "scale", "passes")
     return {
-        **{name: explanation[name] for name in told},
+        **{name: explanation[name] for name in told if name in explanation},
         "verdict": verdict,
         "sentence": method_sentence(explanation["method"], verdict, main),
         "tests": tests,

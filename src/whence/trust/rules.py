@@ -169,6 +169,7 @@ STEPS = 10  # of deletion and sufficiency: tenths of the tokens
 # Of what is kept, rounded down: what is missing is then what deletion removes, and both ask the same questions.
 _TENTHS = ",".join(f"{step / STEPS:g}" for step in range(STEPS))
 
+MAIN = ("deletion", "sufficiency")  # a method fails if one of these does
 AXIOMS = frozenset({"completeness", "conservation"})
 
 RULES: tuple[Rule, ...] = (
@@ -251,16 +252,15 @@ RULES: tuple[Rule, ...] = (
 def overall(verdicts: Mapping[str, Verdict]) -> Verdict:
     """Judge a method by its tests: what it points at must matter, and must come from the model.
 
-    It holds if deletion and sufficiency hold and no test of its behaviour fails; it fails if both of them fail, or
-    if it stays the same with random weights; without either of them it is not tested; all else is weak. Axioms are
-    not held against it: what does not add up may still point at the right tokens.
+    The overall verdict is never better than that of the worst main test. It fails if a main test, deletion or
+    sufficiency, fails, or if the ranking stays the same with random weights; it holds if both main tests hold and no
+    other test of its behaviour fails; without either of them it is not tested; all else is weak. Axioms are not held
+    against it: what does not add up may still point at the right tokens.
     """
-    faithful = [verdicts.get(name, "not tested") for name in ("deletion", "sufficiency")]
-    if verdicts.get("randomisation") == "fails" or faithful == ["fails", "fails"]:
+    main = {verdicts.get(name, "not tested") for name in MAIN}
+    if "fails" in main or verdicts.get("randomisation") == "fails":
         return "fails"
-    if "not tested" in faithful and set(faithful) <= {"not tested", "fails"}:
-        return "fails" if "fails" in faithful else "not tested"
+    if main == {"not tested"}:
+        return "not tested"
     failed = {name for name, verdict in verdicts.items() if verdict == "fails"} - AXIOMS
-    if faithful == ["holds", "holds"] and not failed:
-        return "holds"
-    return "weak"
+    return "holds" if main == {"holds"} and not failed else "weak"

@@ -9,7 +9,15 @@ VERSION = 1
 def merge(payloads: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Join the explanations of one input by several methods into one payload."""
     first = payloads[0]
-    return {**first, "explanations": [e for payload in payloads for e in payload["explanations"]]}
+    # What must be known of the input is said with each of them, and what of a method with that one alone.
+    said: list[Any] = []
+    for payload in payloads:
+        said += [one for one in payload.get("warnings", ()) if one not in said]
+    return {
+        **first,
+        "explanations": [e for payload in payloads for e in payload["explanations"]],
+        **({"warnings": said} if said else {}),
+    }
 
 
 def listed(payloads: Sequence[dict[str, Any]], kind: str = "entities") -> dict[str, Any]:

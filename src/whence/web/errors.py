@@ -11,6 +11,7 @@ from starlette.exceptions import HTTPException
 
 from whence.core import errors as known
 from whence.core.errors import WhenceError
+from whence.data.sets.columns import UnknownColumns
 from whence.web.schema.base import TEXT
 
 log = logging.getLogger("whence.web")
@@ -54,14 +55,22 @@ HINT: Mapping[str, str] = {
     "bad-request": "Reload the page; a script must keep to /api/openapi.json.",
     "busy": "Wait a little, or cancel the job that is running.",
 }
+_LONGEST = 4000  # characters of a message
 _INTERNAL = "Please report it, with what the terminal says."
 
 
-def fault(error: BaseException) -> dict[str, str]:
+def fault(error: BaseException) -> dict[str, Any]:
     """Say what went wrong, in the one shape."""
+    if isinstance(error, MemoryError) and not isinstance(error, WhenceError):
+        error = known.OutOfMemory(
+            "The server's memory was not enough for this. Give less at a time."
+        )
     if isinstance(error, WhenceError):
         hint = HINT.get(error.code, _INTERNAL)
-        return {"code": error.code, "message": str(error), "hint": hint, "see": error.page}
+        message = str(error)  # may name all columns of a file
+        message = message if len(message) <= _LONGEST else f"{message[:_LONGEST]} ..."
+        told = {"code": error.code, "message": message, "hint": hint, "see": error.page}
+        return {**told, **_table(error)}
     said = " ".join(f"{type(error).__name__}: {error}".split())[:300]
     return {
         "code": "internal-error",
@@ -69,6 +78,13 @@ def fault(error: BaseException) -> dict[str, str]:
         "hint": _INTERNAL,
         "see": "docs/errors/README.md",
     }
+
+
+def _table(error: WhenceError) -> dict[str, Any]:
+    """Return the columns and first rows of a table whose columns have to be chosen."""
+    if not isinstance(error, UnknownColumns):
+        return {}
+    return {"table": {"columns": list(error.columns), "rows": [list(row) for row in error.first]}}
 
 
 def status(error: BaseException) -> int:

@@ -1,17 +1,17 @@
 """Who may ask, and how much: everything passes here before anything is read, and leaves with strict headers."""
 
 import asyncio
-import hmac
 from collections.abc import Awaitable, Callable, MutableMapping
-from http.cookies import CookieError, SimpleCookie
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 
 from whence.core.errors import Busy, NotAllowed, TooLarge, WhenceError
+from whence.core.failure import is_failure
 from whence.web.errors import failure, note
 from whence.web.settings import LOOPBACK, Settings
+from whence.web.tokens import ask_for_token, is_known, let_in
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -38,6 +38,10 @@ _HEADERS = {
 }
 _BODY_SECONDS = 60
 _EVERYWHERE = frozenset({"0.0.0.0", "::", ""})
+_NO_TOKEN = (
+    "This server asks for its token, which is in the address that `whence app` printed in the terminal where it was "
+    "started. Send it as `Authorization: Bearer TOKEN`."
+)
 
 
 class Guard:
@@ -55,6 +59,9 @@ class Guard:
         sending = _strict(send)
         try:
             self._check(scope)
+            if (stranger := self._stranger(scope)) is not None:
+                await stranger(scope, receive, sending)
+                return
             receive = await self._body(scope, receive)
         except WhenceError as error:
             refused = failure(error)
@@ -81,7 +88,9 @@ class Guard:
 
         try:
             await self._app(scope, receive, sending)
-        except Exception as error:  # whatever it is, the asker hears of it in the one shape
+        except BaseException as error:  # whatever it is, the asker hears of it in the one shape
+            if not is_failure(error):
+                raise
             note(error, f"{scope['method']} {scope['path']}")
             if not begun:
                 await failure(error)(scope, receive, send)
@@ -99,49 +108,43 @@ class Guard:
         fetched = headers.get("sec-fetch-site", "none") not in ("none", "same-origin")
         if foreign or (fetched and scope["path"].startswith("/api")):
             raise NotAllowed("The request was sent by a page that is not this server's.")
-        if not self._knows(scope, headers):
-            raise NotAllowed(
-                "This server is open to other machines and asks for the token that was printed when it started."
-            )
 
     def _own(self, name: str) -> bool:
         """By a name of one's own: a stranger's name that points to this machine is how pages break in."""
         settings = self._settings
-        if settings.token is not None and settings.host in _EVERYWHERE:
+        if settings.host in _EVERYWHERE:
             return True  # it has names that nobody here knows; the token keeps strangers out
         return name in LOOPBACK or name == settings.host.lower()
 
-    @property
-    def _cookie(self) -> str:
-        return f"whence-{self._settings.port}"  # cookies do not tell ports apart
-
-    def _knows(self, scope: Message, headers: dict[str, str]) -> bool:
-        token = self._settings.token
-        if token is None:
-            return True
-        given = [value for name, value in _query(scope) if name == "token"]
-        given.append(headers.get("authorization", "").removeprefix("Bearer "))
-        try:
-            morsel = SimpleCookie(headers.get("cookie", "")).get(self._cookie)
-        except CookieError:
-            morsel = None
-        given.append(morsel.value if morsel else "")
-        # All are compared, in constant time: how long it takes tells nothing.
-        same = [hmac.compare_digest(one.encode(), token.encode()) for one in given]
-        return any(same)
+    def _stranger(self, scope: Message) -> Response | None:
+        """Return the answer to a request without the token: a page to browsers, JSON to users of the API."""
+        settings = self._settings
+        if is_known(settings.token, settings.port, _query(scope), _headers(scope)):
+            return None
+        answer: Response
+        if scope["path"].startswith("/api"):
+            answer = failure(NotAllowed(_NO_TOKEN), 401)
+        else:
+            answer = ask_for_token(settings.port)
+        answer.headers["www-authenticate"] = 'Bearer realm="whence"'
+        answer.headers["connection"] = "close"  # the body is not read
+        return answer
 
     def _entered(self, scope: Message) -> Response | None:
-        """Put a token from the address into a cookie, and send the browser on to the address without it."""
-        token = self._settings.token
-        query = _query(scope)
-        if token is None or scope["method"] != "GET" or "token" not in dict(query):
+        """Return the answer to an address with the token in it: a cookie, and the address without it."""
+        settings, query = self._settings, _query(scope)
+        if (
+            scope["method"] != "GET"
+            or scope["path"].startswith("/api")
+            or "token" not in dict(query)
+        ):
             return None
         rest = urlencode([(name, value) for name, value in query if name != "token"])
         # One slash: two would lead to another server.
         address = "/" + scope["path"].lstrip("/\\")
-        onwards = RedirectResponse(f"{address}?{rest}" if rest else address, status_code=303)
-        onwards.set_cookie(self._cookie, token, httponly=True, samesite="strict", path="/")
-        return onwards
+        linked = _headers(scope).get("sec-fetch-site", "none") not in ("none", "same-origin")
+        onwards = f"{address}?{rest}" if rest else address
+        return let_in(settings.token, settings.port, onwards, linked=linked)
 
     async def _body(self, scope: Message, receive: Receive) -> Receive:
         """Read a body as far as is allowed, whether its length was stated or not."""

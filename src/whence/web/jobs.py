@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any, Literal
 
 from whence.core.errors import Busy, NotFound
+from whence.core.failure import as_exception
 from whence.web.errors import fault, note
 
 State = Literal["queued", "running", "done", "failed", "cancelled"]
@@ -49,9 +50,11 @@ class Task:
             result = self._work(self.progress)
         except Cancelled as error:
             self._end("cancelled", error=error)
-        except Exception as error:  # whatever it is, the thread lives on and the asker hears of it
+        except (
+            BaseException
+        ) as error:  # whatever it is, the thread lives on and the asker hears of it
             note(error, f"{self.kind} by {self.model}")
-            self._end("failed", error=error)
+            self._end("failed", error=as_exception(error))
         else:
             self._end("done", result)
 
@@ -65,9 +68,9 @@ class Task:
         """Say that nobody wants it; what is running ends when it next says how far it is."""
         self._end("cancelled", error=Cancelled("cancelled"))
 
-    def fail(self, error: Exception) -> None:
+    def fail(self, error: BaseException) -> None:
         """Say that it cannot be done any more."""
-        self._end("failed", error=error)
+        self._end("failed", error=as_exception(error))
 
     def remaining(self) -> float | None:
         """Estimate the seconds that are left, from those that it took so far."""
@@ -212,7 +215,13 @@ class Worker:
                 if self._closed:
                     return
                 self.current = (self._quick or self._long).popleft()
-            self.current.run()
+            try:
+                self.current.run()
+            except (
+                BaseException
+            ) as error:  # of what is told of its end: the next one is done all the same
+                note(error, f"the end of {self.current.kind} by {self.model}")
+                self.current.fail(error)
             with self._changed:
                 self.current = None
 

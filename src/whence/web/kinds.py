@@ -103,6 +103,8 @@ def _conclusion(payload: Payload) -> str:
 
 
 def _counted(payload: Payload) -> str:
+    if payload.get("failure"):
+        return str(payload["failure"])
     methods, metrics = payload["methods"], payload["metrics"]
     return f"{len(methods)} methods by {len(metrics)} metrics on {payload['examples']['explained']} examples"
 

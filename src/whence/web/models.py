@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from whence.core.errors import NotAllowed, UnknownModel, did_you_mean
+from whence.core.failure import as_exception
+from whence.core.places import public_name
 from whence.models.catalogue import SAMPLES
 from whence.web import found, question
 from whence.web.errors import fault
@@ -54,7 +56,10 @@ class Model:
             self.state, self._error = "loading", None
             try:
                 self._explainer = self._load()
-            except Exception as error:  # whatever it is, those who wait for the model hear of it
+            except (
+                BaseException
+            ) as failed:  # whatever it is, those who wait for the model hear of it
+                error = as_exception(failed)
                 self._error, self.state = fault(error), "failed"
                 self._failed(self, error)
                 raise
@@ -106,7 +111,7 @@ class Model:
             **begun,
             "id": self.id,
             "state": self.state,
-            "name": self.given,
+            "name": self.id if Path(self.given).is_absolute() else self.given,
             "error": self._error,
         }
 
@@ -160,11 +165,14 @@ class Models:
 
     def named(self, name: str) -> str | None:
         """Return the id of the model that was given by this name or folder, if one was."""
+        from whence.models.catalogue import BUILTIN
+
         if not name:
             return None
         where = Path(name).absolute()
-        same = (one for one in self if one.given == name or Path(one.given).absolute() == where)
-        return next((one.id for one in same), None)
+        same = [one for one in self if one.given == name or Path(one.given).absolute() == where]
+        same += [one for one in self if public_name(one.given, tuple(BUILTIN)) == name]
+        return same[0].id if same else None
 
     def allowed(self, name: str) -> Model:
         """Return a model of the list, or put it there if that is allowed."""

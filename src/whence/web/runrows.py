@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from whence.core.errors import NotFound, WhenceError
-from whence.web.schema.base import Source
+from whence.web.schema.base import Scale, Source
 from whence.web.schema.runs import RunExample, RunRow, RunRows, RunTest, RunWord
 
 if TYPE_CHECKING:
@@ -21,7 +21,13 @@ def rows(run: "Run", wanted: "Wanted", page: int) -> RunRows:
     first = page * PAGE
     found = sheet(run.folder, replace(wanted, settings=_settings(run)), first, PAGE)
     shown = [
-        RunRow(**{**record, "probability": finite(record["probability"])})
+        RunRow(
+            **{
+                **{name: value for name, value in record.items() if name != "gold"},
+                "label": _label(record),
+                "probability": finite(record["probability"]),
+            }
+        )
         for record in found.records
     ]
     return RunRows(rows=shown, found=found.found, first=first, problems=found.unread)
@@ -53,15 +59,17 @@ def example(run: "Run", row: int, method: str | None) -> RunExample:
     given = (
         payload["input"] if payload else {**{k: chosen[k] for k in ("text", "pair")}, "dropped": 0}
     )
-    facts = {key: chosen[key] for key in ("label", "target", "predicted", "why")}
+    facts = {key: chosen[key] for key in ("target", "predicted", "why")}
     return RunExample(
         **facts,
+        label=_label(chosen),
         row=row,
         method=name,
         methods=list(by_method),
         input=Source.model_validate(given),
         probability=finite(chosen["probability"]),
         signed=bool(payload and payload["explanations"][0]["signed"]),
+        scale=Scale.model_validate(payload["explanations"][0]["scale"]) if payload else None,
         words=_words(payload) if payload else [],
         tests=[
             RunTest(
@@ -74,6 +82,12 @@ def example(run: "Run", row: int, method: str | None) -> RunExample:
             if one["method"] == name
         ],
     )
+
+
+def _label(record: dict[str, Any]) -> str | None:
+    """Return the true label as the model calls it, where that is known, else as the data has it."""
+    label: str | None = record["gold"] or record["label"]
+    return label
 
 
 def _settings(run: "Run") -> frozenset[str]:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from whence.core.errors import BadStore, CannotRead, NotFound, WhenceError
+from whence.core.places import public_name
 from whence.web.schema.runs import RunFacts
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ class StoredRuns:
         places = list(self._places())
         entries = [self._entry(place) for place in places[:_MOST]]
         entries.sort(key=_turn)
-        folder = None if self._given is None else _sendable(str(self._given))
+        folder = None if self._given is None else _sendable(public_name(str(self._given)))
         return {"folder": folder, "runs": entries, "left_out": max(0, len(places) - _MOST)}
 
     def run(self, key: str) -> "Run":

@@ -1,10 +1,11 @@
 """What a server was started with."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from whence.web.schema.base import TEXT
 from whence.web.schema.generate import TOKENS
+from whence.web.tokens import make_token
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 MEGABYTE = 1_000_000
@@ -41,11 +42,14 @@ class Settings:
     models: tuple[str, ...] = ("reviews",)
     compare: tuple[str, str] | None = None
     data: tuple[Path, ...] = ()
+    text: str | None = None  # the columns of these
+    pair: str | None = None
+    label: str | None = None
     results: tuple[Path, ...] = ()
     runs: Path | None = None
     host: str = "127.0.0.1"
     port: int = 8765
-    token: str | None = None  # asked for where the server can be reached from other machines
+    token: str = field(default_factory=make_token, repr=False)  # asked of everybody
     allow_load: bool = False
     device: str | None = None
     dtype: str | None = None
@@ -54,6 +58,7 @@ class Settings:
     characters: int = TEXT
     body: int = 1 * MEGABYTE
     upload: int = 32 * MEGABYTE
+    rows: int = 1_000_000  # of a data set that is brought in, and ten times as many cells
     cache: int = 512 * MEGABYTE  # of what was seen inside the models, for each of them
     edges: int = 5000
     generated: int = TOKENS

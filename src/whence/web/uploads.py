@@ -9,6 +9,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from whence.core.errors import BadExamples, NotFound, TooLarge
+from whence.data.sets.address import file_name
+from whence.data.sets.columns import UnknownColumns
+from whence.web.errors import fault
 from whence.web.settings import Settings
 
 if TYPE_CHECKING:
@@ -17,6 +20,7 @@ if TYPE_CHECKING:
 Columns = dict[str, str | None]  # text, pair, label
 
 _UNPACKED = 8  # times the size that may be brought in
+_STEP = 2**20  # bytes that are unpacked at once
 
 
 def plain_name(name: str) -> str:
@@ -37,9 +41,9 @@ def free_id(name: str, taken: Any) -> str:
 
 @dataclass(frozen=True)
 class _Held:
-    """A data set, and the way to read it anew by other columns."""
+    """A data set, or why it cannot be read by the usual columns, and the way to read it anew by others."""
 
-    read: "Read"
+    read: "Read | UnknownColumns"
     anew: "Callable[..., Read]"
 
 
@@ -49,13 +53,19 @@ class DataSets:
     def __init__(self, settings: Settings) -> None:
         from whence.data.sets.examples import read
 
+        columns = {"text": settings.text, "pair": settings.pair, "label": settings.label}
         self._settings = settings
         self._lock = threading.Lock()
         self._found: dict[str, _Held] = {}
         self._brought: list[str] = []
         for path in settings.data:
-            anew = partial(read, path)
-            self._add(_Held(anew(), anew))
+            anew: Callable[..., Read] = partial(read, path, most=settings.rows)
+            found: Read | UnknownColumns
+            try:
+                found = anew(**columns)
+            except UnknownColumns as error:
+                found = error  # they can be chosen on the page
+            self._add(file_name(path), _Held(found, anew))
 
     def get(self, name: str) -> "Read":
         """Return a data set."""
@@ -63,7 +73,15 @@ class DataSets:
             raise NotFound(
                 f"There is no data set {name[:100]!r}. There are {', '.join(self._found) or 'none'}."
             )
-        return self._found[name].read
+        found = self._found[name].read
+        if isinstance(found, UnknownColumns):
+            raise found
+        return found
+
+    def problems(self) -> list[str]:
+        """Say of which data sets the columns have to be chosen, and why."""
+        held = [one.read for one in self._found.values()]
+        return [str(one) for one in held if isinstance(one, UnknownColumns)]
 
     def bring(self, name: str, raw: bytes, columns: Columns | None = None) -> dict[str, Any]:
         """Read a file that was brought in, and keep it; the oldest of too many goes."""
@@ -71,10 +89,10 @@ class DataSets:
 
         name = plain_name(name)
         _check_unpacked(name, raw, self._settings.upload * _UNPACKED)
-        anew = partial(read_bytes, name, raw)
+        anew: Callable[..., Read] = partial(read_bytes, name, raw, most=self._settings.rows)
         found = anew(**(columns or {}))
         with self._lock:
-            key = self._add(_Held(found, anew))
+            key = self._add(name, _Held(found, anew))
             self._brought.append(key)
             if len(self._brought) > self._settings.kept:
                 del self._found[self._brought.pop(0)]
@@ -82,7 +100,8 @@ class DataSets:
 
     def read_anew(self, key: str, columns: Columns) -> dict[str, Any]:
         """Read a data set by other columns; it stays in its place."""
-        self.get(key)
+        if key not in self._found:
+            self.get(key)  # which says what there is
         anew = self._found[key].anew
         found = anew(**columns)
         with self._lock:
@@ -94,13 +113,25 @@ class DataSets:
         """Return what the page's list says."""
         return [_entry(name, held.read) for name, held in list(self._found.items())]
 
-    def _add(self, found: _Held) -> str:
-        key = free_id(found.read.name, self._found)
+    def _add(self, name: str, found: _Held) -> str:
+        key = free_id(getattr(found.read, "name", name), self._found)
         self._found[key] = found
         return key
 
 
-def _entry(key: str, found: "Read") -> dict[str, Any]:
+def _entry(key: str, found: "Read | UnknownColumns") -> dict[str, Any]:
+    if isinstance(found, UnknownColumns):
+        return {
+            "id": key,
+            "name": key,
+            "rows": 0,
+            "text": "",
+            "pair": None,
+            "label": None,
+            "guessed": [],
+            "columns": list(found.columns),
+            "problem": fault(found),
+        }
     return {
         "id": key,
         "name": found.name,
@@ -119,24 +150,28 @@ def _check_unpacked(name: str, raw: bytes, limit: int) -> None:
     from whence.data.sets.rows import ending_of, is_packed
 
     ending = ending_of(name)
-    plain = _gunzipped(name, raw, limit) if is_packed(name) else raw
+    plain = _gunzipped(name, raw, limit, keep=ending == ".parquet") if is_packed(name) else raw
     if plain is None or (ending == ".parquet" and holds_more(name, plain, limit)):
         raise TooLarge(f"{name} holds more than {limit:,} bytes when it is unpacked.")
 
 
-def _gunzipped(name: str, raw: bytes, limit: int) -> bytes | None:
-    """Unpack all members of a gzip file, unless they hold more bytes than that."""
+def _gunzipped(name: str, raw: bytes, limit: int, keep: bool) -> bytes | None:
+    """Unpack all members of a gzip file, unless they hold more bytes than that; `keep` what they hold, or nothing."""
     rest, parts, size = raw, [], 0
     while rest:
         unpacking = zlib.decompressobj(wbits=31)
-        try:
-            parts.append(unpacking.decompress(rest, limit - size + 1))
-        except zlib.error as error:
-            raise BadExamples(
-                f"{name} is not a whole gzip file ({error}). Compress it again."
-            ) from None
-        size += len(parts[-1])
-        if size > limit:
-            return None
+        while rest and not unpacking.eof:
+            try:
+                part = unpacking.decompress(rest, _STEP)
+            except zlib.error as error:
+                raise BadExamples(
+                    f"{name} is not a whole gzip file ({error}). Compress it again."
+                ) from None
+            size += len(part)
+            if size > limit:
+                return None
+            if keep:
+                parts.append(part)
+            rest = unpacking.unconsumed_tail
         rest = unpacking.unused_data
     return b"".join(parts)

@@ -57,7 +57,7 @@ class Workbench(anywidget.AnyWidget):
             ]
             said = {"tensors": facts} if arrays else {"answer": answer}
             self.send({"id": number, **said}, [array.tobytes() for array in arrays.values()])
-        except (Exception, KeyboardInterrupt) as error:  # else the page would wait for ever
+        except BaseException as error:  # else the page would wait for ever
             self.send({"id": number, "error": fault(error)})
 
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]] | None:

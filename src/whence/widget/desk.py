@@ -10,7 +10,6 @@ from whence.core.errors import BadParameter, UnknownModel, WhenceError, short
 from whence.explainer import Explainer, Explanation, Inside
 from whence.explainer.kept.told import told
 from whence.explainer.offers import offers
-from whence.explainer.request import DEFAULT
 from whence.report import fragment
 from whence.report.comparison.one import one_fragment
 from whence.view import merge
@@ -65,7 +64,7 @@ class Desk:
         if self._first is not None:
             begun |= {
                 "target": target_of(self._first),
-                "of": self._first.target.of,
+                "of": self._first.asked.of,
                 "methods": list(dict.fromkeys(key[-1] for key in self._made)),
             }
         return begun
@@ -74,7 +73,8 @@ class Desk:
         """Return what was given as a piece of HTML that needs no script."""
         if len(self._explainers) > 1:
             a, b = self._explainers
-            method = DEFAULT if self._first is None else self._first.method
+            first = self._first
+            method = self._explainers[b].default_method() if first is None else first.method
             return one_fragment(self._compare({**self._input(), "a": a, "b": b, "method": method}))
         return None if self.payload is None else fragment(self.payload)
 
@@ -109,7 +109,7 @@ class Desk:
         aim = (
             {}
             if self._first is None
-            else {"target": target_of(self._first), "of": self._first.target.of}
+            else {"target": target_of(self._first), "of": self._first.asked.of}
         )
         return {
             "model": next(iter(self._explainers)),

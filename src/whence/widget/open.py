@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from whence.core.errors import BadParameter, CannotRead, CannotServe
 from whence.core.types import Of
 from whence.explainer import Explainer, Explanation, load
-from whence.explainer.request import DEFAULT
 from whence.widget.desk import Desk
 
 if TYPE_CHECKING:
@@ -19,7 +18,7 @@ def workbench(
     text: Any = None,
     *,
     against: Any = None,
-    method: str | Sequence[str] = DEFAULT,
+    method: str | Sequence[str] | None = None,
     target: Any = None,
     of: Of = "logit",
     truncate: bool = False,
@@ -33,8 +32,8 @@ def workbench(
 
     `what` is an `Explanation`, what `explain` returned for several methods, an `Explainer`, or what `whence.load`
     takes. With an explainer or a model, `text` is a text, a pair or a picture; `at`, `answer`, `labels` and
-    `template` say what is asked about it, as in `explain`. `against` is a second model of the same tokenizer, such as
-    the one that was fine-tuned: both are compared. `state` is how the view begins.
+    `template` say what is asked about it, and `method` by what, as in `explain`. `against` is a second model of the
+    same tokenizer, such as the one that was fine-tuned: both are compared. `state` is how the view begins.
 
     What is returned shows itself in a cell. Its `selection` holds the words, edges and head that are chosen there;
     its `state` is the whole view, and setting some of it moves the view.
@@ -59,7 +58,8 @@ def workbench(
             )
         # Two models are compared by what flows in them, where the first has no labels to explain.
         if explainer.loaded.classifies or (against is None and explainer.loaded.task != "none"):
-            names = [method] if isinstance(method, str) else list(method)
+            chosen = explainer.default_method() if method is None else method
+            names = [chosen] if isinstance(chosen, str) else list(chosen)
             by_name = explainer.explain(
                 text, method=names, target=target, of=of, truncate=truncate, **about
             )

@@ -111,7 +111,7 @@ def judged(test, units):
 def judged_overall(verdicts):
     """Holds, fails, weak or not tested, as docs/reference/trust.md says; axioms are not held against it."""
     faithful = [verdicts["deletion"], verdicts["sufficiency"]]
-    if faithful == ["fails", "fails"] or verdicts["randomisation"] == "fails":
+    if "fails" in faithful or verdicts["randomisation"] == "fails":
         return "fails"
     if faithful == ["not tested", "not tested"]:
         return "not tested"

@@ -18,6 +18,7 @@ from whence.core.errors import (
     UnknownMetric,
 )
 from whence.data.sets.examples import Example, Span
+from whence.evaluation.reasons import Reasons
 from whence.methods import method
 
 
@@ -190,7 +191,10 @@ def test_examples_that_cannot_be_read_are_counted_and_named(explainer):
     told = found.payload["examples"]
     assert (told["given"], told["explained"]) == (5, 2)
     assert [(row["count"], row["examples"]) for row in told["why_not"]] == [(2, [3, 4]), (1, [0])]
-    assert "2 examples (number 3, 4) could not be read: The text has 802 tokens" in str(found)
+    assert (
+        "2 examples (number 3, 4) could not be taken by any method: The text has 802 tokens"
+        in str(found)
+    )
     nothing = whence.evaluate(explainer, [" ", "\t"], METHODS, "comprehensiveness")
     assert nothing.payload["examples"]["explained"] == 0
     assert all(len(text) > 100 for text in everything(nothing).values())
@@ -308,3 +312,31 @@ def test_a_model_may_come_by_name():
     assert by_name.cells == loaded.cells
     advice = whence.recommend("reviews", TEXTS[:2], budget=200, methods=["gradient"])
     assert advice.to_dict()["plan"]["given"] == 2
+
+
+def test_an_evaluation_that_tested_nothing_says_why_and_counts_each_error(explainer):
+    nothing = whence.evaluate(explainer, ["good", " ", "bad"], "attcat", "deletion")
+    short = "deletion could not be measured on 2 of 3: The input has only one token"
+    empty = "no method could take 1 of 3: "
+    assert nothing.failure is not None
+    assert nothing.failure.startswith(f"Nothing was tested: {short}")
+    assert empty in nothing.failure and "is empty" in nothing.failure
+    assert nothing.failure in repr(nothing)
+    assert "Nothing was tested.\n1 example (number 1) could not be taken by any" in str(nothing)
+    assert "deletion could not be tested on 2 examples: The input has only one" in str(nothing)
+    assert nothing.to_dict()["failure"] == nothing.failure
+    something = whence.evaluate(explainer, ["good", TEXTS[0]], "attcat", "deletion")
+    assert something.failure is None and something.to_dict()["failure"] is None
+
+
+def test_different_errors_of_one_code_are_counted_apart():
+    found = Reasons()
+    found.add("The text has 802 tokens and the model takes at most 256.", 0, "too-long")
+    found.add("The text has 1,300 tokens and the model takes at most 256.", 1, "too-long")
+    found.add("'a b' has no label.", 2, "bad-examples")
+    found.add("The file is broken.", 3, "bad-examples")
+    assert [(row["count"], row["examples"]) for row in found.listed()] == [
+        (2, [0, 1]),
+        (1, [2]),
+        (1, [3]),
+    ]

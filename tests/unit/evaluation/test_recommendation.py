@@ -27,6 +27,7 @@ def test_no_recommendation_where_none_could_pass(explainer):
     )
     none = recommend(explainer, ["good", "bad"], methods=METHODS, budget=5000)
     assert none.sentence.startswith("No method could be tested by both")
+    assert "on 2 of 2: The input has only one token" in none.sentence
 
 
 def test_how_much_removal_matters(explainer):

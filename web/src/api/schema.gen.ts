@@ -943,6 +943,7 @@ export interface components {
             name: string;
             /** Pair */
             pair: string | null;
+            problem?: components["schemas"]["Fault"] | null;
             /** Rows */
             rows: number;
             /** Text */
@@ -1066,6 +1067,7 @@ export interface components {
             message: string;
             /** See */
             see: string;
+            table?: components["schemas"]["TableStart"] | null;
         };
         /**
          * Flow
@@ -1235,6 +1237,7 @@ export interface components {
             };
             /** Pieces */
             pieces: components["schemas"]["Piece"][];
+            scale?: components["schemas"]["Scale"] | null;
             /** Seconds */
             seconds: number;
             /** Signed */
@@ -1243,6 +1246,7 @@ export interface components {
             text: string;
             /** Total */
             total: number[];
+            total_scale?: components["schemas"]["Scale"] | null;
             /**
              * Warnings
              * @default []
@@ -1715,6 +1719,8 @@ export interface components {
             dtype: string;
             /** Method */
             method: string;
+            /** Of */
+            of?: ("logit" | "probability") | null;
             /** Params */
             params: {
                 [key: string]: unknown;
@@ -1722,6 +1728,7 @@ export interface components {
             passes: components["schemas"]["Passes"];
             /** Pixels */
             pixels?: string | null;
+            scale?: components["schemas"]["Scale"] | null;
             /** Scores */
             scores: number[];
             /** Seconds */
@@ -1730,6 +1737,12 @@ export interface components {
             signed: boolean;
             /** Word Scores */
             word_scores: number[];
+            /**
+             * Words By
+             * @default sum
+             * @enum {string}
+             */
+            words_by: "sum" | "mean" | "measured";
         };
         /**
          * OtherOverlap
@@ -1965,6 +1978,7 @@ export interface components {
             probability: number | null;
             /** Row */
             row: number;
+            scale: components["schemas"]["Scale"] | null;
             /** Signed */
             signed: boolean;
             /** Target */
@@ -2071,6 +2085,25 @@ export interface components {
             task?: string | null;
             /** Text */
             text: string;
+        };
+        /**
+         * Scale
+         * @description What the colours of scores mean: where they are full, in which unit, and below which score nothing matters.
+         */
+        Scale: {
+            /** Floor */
+            floor: number | null;
+            /** Full */
+            full: number;
+            /** Legend */
+            legend: string;
+            /** Note */
+            note: string | null;
+            /**
+             * Unit
+             * @enum {string}
+             */
+            unit: "logit" | "probability" | "value" | "share" | "relative";
         };
         /**
          * Session
@@ -2189,6 +2222,16 @@ export interface components {
             version: string;
         };
         /**
+         * TableStart
+         * @description The columns of a table and its first rows, to choose columns by.
+         */
+        TableStart: {
+            /** Columns */
+            columns: string[];
+            /** Rows */
+            rows: string[][];
+        };
+        /**
          * Target
          * @description Which output is explained.
          */
@@ -2284,6 +2327,7 @@ export interface components {
                 [key: string]: unknown;
             };
             passes: components["schemas"]["Passes"];
+            scale?: components["schemas"]["Scale"] | null;
             /** Scores */
             scores: number[];
             /** Sentence */
@@ -2439,11 +2483,8 @@ export interface components {
              * @default 100
              */
             limit: number;
-            /**
-             * Method
-             * @default attcat
-             */
-            method: string;
+            /** Method */
+            method?: string | null;
             /** Model */
             model: string;
         };

@@ -6,10 +6,12 @@ import { jobKey } from "../data/jobs";
 import { Limit, limitOf } from "../data/Limit";
 import { MOST_TAKEN, USUALLY_TAKEN } from "../data/limits";
 import { useRows } from "../data/useRows";
+import { useLoaded } from "../explain/useLoaded";
 import { FaultNote } from "../shell/FaultNote";
 import { JobLine } from "../shell/JobLine";
 import { MethodChoice } from "../shell/MethodChoice";
 import { useServer } from "../shell/context";
+import { usualMethod } from "../shell/resolved";
 import { count, percent } from "../shell/figures";
 import { useDataSets } from "../shell/useDataSets";
 import { useKeptJob } from "../shell/useKeptJob";
@@ -53,7 +55,9 @@ function OneSet({ set, sets, models, names }: OneProps) {
   const { source, session, state, update } = useServer();
   const [{ take }, ask] = useRows();
   const limit = limitOf(take, set.rows, USUALLY_TAKEN, MOST_TAKEN);
-  const method = state.methods[0] ?? "attcat";
+  // The usual method depends on the model, which is asked nothing before that is known.
+  const isKnown = useLoaded(session.models.find(({ id }) => id === models.b));
+  const method = state.methods[0] ?? usualMethod(models.b, session);
   const coverage = state.coverage ?? 0.5;
   const specials = state.specials === "show"; // the same edges count as on one input
   useSettled({ data: set.id });
@@ -114,7 +118,7 @@ function OneSet({ set, sets, models, names }: OneProps) {
             <option value="count">count</option>
           </select>
         </label>
-        {job.value === null && (
+        {job.value === null && isKnown && (
           <button type="button" className="primary" disabled={job.running} onClick={begin}>
             Compare over {count(limit, "input")}
           </button>

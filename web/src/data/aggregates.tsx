@@ -1,10 +1,12 @@
 /** What a data set says as a whole; both are long work, begun by a button. */
 
 import type { DataSet, Habits, Leaning } from "../api/types";
+import { useLoaded } from "../explain/useLoaded";
 import { FaultNote } from "../shell/FaultNote";
 import { JobLine } from "../shell/JobLine";
 import { MethodChoice } from "../shell/MethodChoice";
 import { useServer } from "../shell/context";
+import { usualMethod } from "../shell/resolved";
 import { count } from "../shell/figures";
 import type { Working } from "../shell/useAsked";
 import { useKeptJob } from "../shell/useKeptJob";
@@ -25,7 +27,9 @@ export function WordsJob({ set, model, rows }: Props & { readonly rows: readonly
   const { source, session, state, update } = useServer();
   const [{ take, least }, ask] = useRows();
   const limit = limitOf(take, set.rows, USUALLY_TAKEN, MOST_TAKEN);
-  const method = state.methods[0] ?? "attcat";
+  // The usual method depends on the model, which is asked nothing before that is known.
+  const isKnown = useLoaded(session.models.find(({ id }) => id === model));
+  const method = state.methods[0] ?? usualMethod(model, session);
   const job = useKeptJob<Leaning>(jobKey("words", session, set, model, limit, method, least));
   const begin = (): void =>
     job.run((asking) => source.leaning(set.id, { model, method, limit, least }, asking));
@@ -57,7 +61,7 @@ export function WordsJob({ set, model, rows }: Props & { readonly rows: readonly
           />{" "}
           examples
         </label>
-        <Begin job={job} words="Find the words" onBegin={begin} />
+        {isKnown && <Begin job={job} words="Find the words" onBegin={begin} />}
       </div>
       <Outcome
         job={job}

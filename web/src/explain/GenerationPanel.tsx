@@ -11,6 +11,7 @@ import { Drawn } from "../shell/Drawn";
 import { FaultNote } from "../shell/FaultNote";
 import { JobLine } from "../shell/JobLine";
 import { usePage } from "../shell/context";
+import { usualMethod } from "../shell/resolved";
 import { useKeptJob } from "../shell/useKeptJob";
 import { GRANULARITIES, namesOf } from "../state/choices";
 import { entryOf } from "./asked";
@@ -25,7 +26,7 @@ export function GenerationPanel({ input, tokens: wished, caption }: Props) {
   const { source, session, state, update } = usePage();
   const tokens = Math.max(1, Math.min(wished, session.limits.generated));
   const { granularity } = state;
-  const method = state.methods[0] ?? "attcat";
+  const method = state.methods[0] ?? usualMethod(input.model, session);
   // An encoder-decoder does not go on with the text: it writes another.
   const isAnother = entryOf(input, session)?.task === "sequence";
   const asked = { input: { ...input, target: null, rather: null }, method, tokens, granularity };

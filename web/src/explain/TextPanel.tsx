@@ -14,6 +14,7 @@ import { TextStrip } from "./TextStrip";
 import { Warnings } from "./Warnings";
 import { pinned } from "./pin";
 import type { Unit } from "./units";
+import { wordsNote } from "./wordsNote";
 
 interface Props {
   readonly explanations: Explanations | null; // null: not there yet, or refused; the choice of methods stays
@@ -94,6 +95,9 @@ export function TextPanel({ explanations, flow, methods, pending, caption, place
             theme={theme}
             underlined={index === 0 && flow !== null}
           />
+          {state.words && wordsNote(explanations, one) && (
+            <p className="dim">{wordsNote(explanations, one)}</p>
+          )}
         </div>
       ))}
       {explanations && (

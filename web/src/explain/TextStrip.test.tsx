@@ -36,6 +36,7 @@ const ONE: OneExplanation = {
   signed: true,
   scores: [9, -0.5, 0.2, 0, 9, 0.1, 1, 1],
   word_scores: [-0.5, 0.2, 0, 0.1, 2],
+  words_by: "sum",
   axioms: {},
   passes: { forward: 1, backward: 1 },
   seconds: 0,

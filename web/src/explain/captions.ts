@@ -25,7 +25,7 @@ export function captionsOf(
   date: string,
 ): Captions {
   const { model } = explanations ?? {};
-  const target = explanations ? `${nameOf(explanations.target)} (${explanations.target.of})` : null;
+  const target = explanations ? `${nameOf(explanations.target)} (${input.of ?? "logit"})` : null;
   const base: Facts = {
     model: model?.name ?? input.model,
     revision: model?.revision ?? null,
@@ -43,7 +43,7 @@ export function captionsOf(
   return {
     text: caption({
       ...base,
-      target,
+      target: explanations ? `${nameOf(explanations.target)} (${ofEach(explanations)})` : null,
       method: state.methods.join(", "),
       ...(state.beside.length > 0 ? { what: `and for ${state.beside.join(", ")}` } : {}),
       ...(shown ? { what: `underline: what ends there of the flow ${traced(shown, ground)}` } : {}),
@@ -52,6 +52,13 @@ export function captionsOf(
     matrix: caption(base),
     flow: shown ? flowCaption(base, state, target, shown, ground) : caption(base),
   };
+}
+
+/** What is explained, the logit or the probability: some methods measure a probability whatever was asked for. */
+export function ofEach({ explanations, target }: Explanations): string {
+  const every = explanations.map(({ of }) => of ?? target.of);
+  if (new Set(every).size <= 1) return every[0] ?? target.of;
+  return explanations.map(({ method }, index) => `${method}: ${every[index] ?? target.of}`).join(", ");
 }
 
 function flowCaption(

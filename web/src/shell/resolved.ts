@@ -11,12 +11,12 @@ export function withMethods(state: ViewState, session: Session): ViewState {
   return { ...state, methods: [usualMethod(inputOf(state, session).model, session)] };
 }
 
-/** The method that a model is explained by where none was chosen. */
+/** The method that explains a model where none is chosen; which it is shows when the model is loaded. */
 export function usualMethod(model: string, session: Session): string {
   return session.models.find(({ id }) => id === model)?.method ?? USUAL;
 }
 
-const USUAL = "attcat";
+const USUAL = "attcat"; // of most models
 const UNASKED: readonly PageName[] = ["help", "results", "runs"]; // where no model is asked
 
 export function resolved(state: ViewState, session: Session): Partial<ViewState> {

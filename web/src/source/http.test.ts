@@ -144,6 +144,26 @@ test("a server that died is waited for, and asked again", async () => {
   expect(waits).toEqual([500, 750]);
 });
 
+test("a server that came back and asks for another token is here, and what waited hears of it", async () => {
+  const base = await serve(() => undefined);
+  const port = Number(new URL(base).port);
+  const told: string[] = [];
+  const error = {
+    code: "not-allowed",
+    message: "This server asks for its token.",
+    hint: "Open it.",
+    see: "",
+  };
+  const source = http(base, async () => {
+    await serve((_, response) => json(response, { ok: false, error }, 401), port);
+  });
+  source.watch((health) => told.push(health));
+  const asked = source.session();
+  await stop();
+  await expect(asked).rejects.toMatchObject({ message: "This server asks for its token." });
+  expect(told).toEqual(["away", "here"]);
+});
+
 test("a job that died with its server is begun again", async () => {
   let posts = 0;
   let restarted = false;

@@ -100,7 +100,8 @@ function connection(base: string, wait: (milliseconds: number) => Promise<void>)
       for (let pause = 500; ; pause = Math.min(8000, pause * 1.5)) {
         await wait(pause);
         const alive = await fetch(`${base}/api/health`).then(
-          (answer) => answer.ok,
+          // One that asks for another token is back, too: what waits hears of it.
+          (answer) => answer.ok || answer.status === 401,
           () => false,
         );
         if (alive) break;

@@ -3,16 +3,18 @@
 import torch
 from torch import Tensor
 
+from whence.capture.anatomy.sides import UNATTENDING
 from whence.capture.attention.layer import AttentionLayer
 from whence.capture.recorder import Recorder
+from whence.core.errors import NotCapturable
 
 
-def rows_read(logits: Tensor, recorder: Recorder, sources: int = 0) -> Tensor:
+def rows_read(logits: Tensor, recorder: Recorder, sources: int = 0) -> Tensor | NotCapturable:
     """Ask the gradient which rows of the last block the head reads, (batch, rows): those of the others are zero.
 
     This runs back through the head and no further. It asks about all logits at once, in unequal proportions so that
     they do not cancel: which rows are read is a matter of the model, not of the target. The rows of a decoder stand
-    after the `sources`, which have none.
+    after the `sources`, which have none. Blocks that put tokens before inputs are refused.
     """
     output = recorder.last_output
     grad: Tensor | None = None
@@ -23,7 +25,31 @@ def rows_read(logits: Tensor, recorder: Recorder, sources: int = 0) -> Tensor:
         parts = parts.to(logits.dtype).expand_as(named)
         (grad,) = torch.autograd.grad(named, output, parts, retain_graph=True, allow_unused=True)
     real = recorder.batch.real[:, sources:]
-    return torch.zeros_like(real) if grad is None else grad.ne(0).any(-1) & real
+    if grad is None or output is None:
+        return torch.zeros_like(real)
+    if _is_swapped(named, output, real):
+        return NotCapturable(
+            "The blocks of the model put tokens before inputs, so that its rows cannot be told apart by input. "
+            f"{UNATTENDING}"
+        )
+    return grad.ne(0).any(-1) & real
+
+
+def _is_swapped(logits: Tensor, output: Tensor, real: Tensor) -> bool:
+    """Say whether blocks put tokens before inputs, as FSMT's do: a row would be taken for another input's.
+
+    As many inputs as tokens have the same shape both ways. Then the gradient of one input's logits tells: it is
+    zero at all other inputs. Two inputs are asked, as one may be read at the place that means the same both ways.
+    """
+    inputs, tokens = real.shape
+    if inputs != tokens or inputs == 1:
+        return tuple(output.shape[:2]) == (tokens, inputs) and inputs != tokens
+    for number in (0, 1):
+        (grad,) = torch.autograd.grad(logits[number].sum(), output, retain_graph=True)
+        first, second = grad.ne(0).any(-1).nonzero().unbind(1)
+        if bool((first != number).any()) and bool((second == number).all()):
+            return True
+    return False
 
 
 def row_weights(

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
 from functools import cache
+from inspect import getattr_static
 from threading import Lock
 from typing import Any, Literal, Protocol
 
@@ -210,7 +211,7 @@ def _answering(kind: type) -> type:
     own: Any = kind._attn_implementation  # type: ignore[attr-defined]
     body = {
         "_attn_implementation": property(answer, getattr(own, "fset", None)),
-        "__init__": kind.__init__,  # or transformers would wrap it anew
+        "__init__": getattr_static(kind, "__init__"),  # or transformers would wrap it anew
         "__module__": kind.__module__,
         "__qualname__": kind.__qualname__,
         "__doc__": kind.__doc__,

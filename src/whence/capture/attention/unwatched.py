@@ -110,5 +110,5 @@ def unmasked(
         return do(work, agrees)
 
 
-def _call(work: Callable[[], Result], _: Callable[[Result], bool] | None = None) -> Result:
+def _call(work: Callable[[], Result], agrees: Callable[[Result], bool] | None = None) -> Result:
     return work()

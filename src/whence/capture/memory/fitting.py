@@ -38,6 +38,11 @@ def lacks_memory(error: BaseException) -> bool:
     return isinstance(error, RuntimeError) and any(said in str(error) for said in _SAID)
 
 
+def device_lost(error: BaseException) -> bool:
+    """Say whether an accelerator will not recover from this: all that it is asked from then on fails."""
+    return "CUDA error" in str(error) and not lacks_memory(error)
+
+
 class Fitting(Generic[T]):
     """Parts of some work on a model, each to be done within `trying`; iterate over it.
 

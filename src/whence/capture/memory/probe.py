@@ -37,7 +37,8 @@ def capacity(
     Padding is not neutral everywhere: FNet takes no mask, convolutions see it, XLNet reads the last place, Reformer
     and BigBird attend in another way from some width on. So the shortest of the inputs is tried, also as wide as the
     longest, and the longest that is not too long. Neighbours are not neutral, either, where experts have room for so
-    many tokens of a batch. And a decoder without a padding token refuses more than one input. `said` is what is compared; the logits unless given.
+    many tokens of a batch. And a decoder without a padding token refuses more than one input. `said` is what is
+    compared; the logits unless given.
     """
     few = [item for item in items if len(item) <= _LONG] or items
     tried = {len(one): one for one in (min(items, key=len), max(few, key=len))}

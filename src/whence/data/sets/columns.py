@@ -2,9 +2,10 @@
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
-from whence.core.errors import BadExamples, did_you_mean
+from whence.core.errors import BadExamples, did_you_mean, short
 
 ONE = ("text", "sentence", "review", "content")
 TWO = (
@@ -33,10 +34,34 @@ LABELS = (
     "answer",
     "gold_label",
 )
+_SHOWN, _CELL = 5, 200  # rows to choose by, and characters of a cell
 _ALLOWED = (
     f"{', '.join(ONE)}, tokens, or a pair such as premise and hypothesis. "
     "Name yours: text=..., --text COLUMN, or Columns on the page"
 )
+
+
+class UnknownColumns(BadExamples):
+    """A table of which nobody can say which columns hold the texts, or that lacks one that was named.
+
+    It has the names of the columns and the first rows, so that whoever is asked can choose.
+    """
+
+    def __init__(self, message: str, columns: Iterable[str]) -> None:
+        super().__init__(message)
+        self.columns = tuple(map(str, columns))
+        self.first: tuple[tuple[str, ...], ...] = ()
+
+    def with_rows(self, rows: Iterable[Mapping[str, Any]]) -> "UnknownColumns":
+        """Return the error with the first rows, as texts that are cut where they are long."""
+        some = list(islice(rows, _SHOWN))
+        self.columns = tuple(dict.fromkeys([*self.columns, *(str(k) for row in some for k in row)]))
+        self.first = tuple(tuple(_cell(row.get(one)) for one in self.columns) for row in some)
+        return self
+
+
+def _cell(value: Any) -> str:
+    return "" if value is None else short(" ".join(str(value)[: 4 * _CELL].split()), _CELL)
 
 
 def text_columns(
@@ -61,7 +86,9 @@ def text_columns(
     alone = next((name for name in order if name in row), None)
     if alone is None:
         has = ", ".join(map(str, row)) or "none"
-        raise BadExamples(f"{file} has no column of texts; it has {has}. Allowed: {_ALLOWED}.")
+        raise UnknownColumns(
+            f"{file} has no column of texts; it has {has}. Allowed: {_ALLOWED}.", row
+        )
     return (alone,)
 
 
@@ -69,8 +96,9 @@ def known(row: Iterable[str], name: str, file: str) -> str:
     """Return the name of a column, or say that there is none of that name."""
     has = [str(one) for one in row]
     if name not in has:
-        raise BadExamples(
-            f"{file} has no column {name!r}; it has {', '.join(has) or 'none'}.{did_you_mean(name, has)}"
+        raise UnknownColumns(
+            f"{file} has no column {name!r}; it has {', '.join(has) or 'none'}.{did_you_mean(name, has)}",
+            has,
         )
     return name
 

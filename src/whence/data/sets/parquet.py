@@ -11,6 +11,7 @@ from io import BytesIO
 from typing import IO, Any
 
 from whence.core.errors import BadExamples
+from whence.data.sets.repeated import refuse_repeated
 from whence.data.sets.stream import ROW, Unreadable, not_text
 
 _ROWS = 10_000  # unpacked at once, at most
@@ -27,6 +28,7 @@ _VALUES = (
 def stream(name: str, file: IO[bytes]) -> Iterator[tuple[str, Mapping[str, Any]] | Unreadable]:
     """Yield the rows of a Parquet file; numbers of classes that have names become the names."""
     with _opened(name, file, dictionaries=True) as opened:
+        refuse_repeated(name, opened.schema_arrow.names, "column")
         classes = _classes((opened.schema_arrow.metadata or {}).get(b"huggingface", b"{}"))
         number = 0
         for group in range(opened.metadata.num_row_groups):
@@ -59,9 +61,13 @@ def _rows_at_once(name: str, group: Any, number: int) -> int:
                 f"{size >> 20:,} MiB once unpacked, stored in {stored:,} bytes: more than is safe to unpack. Write "
                 "the file with smaller row groups."
             )
-    values = sum(group.column(i).num_values for i in range(group.num_columns))
-    row = max(group.total_byte_size, 8 * values) // max(group.num_rows, 1)
+    row = max(group.total_byte_size, 8 * _values(group)) // max(group.num_rows, 1)
     return int(min(_BATCH, max(1, _HELD // max(row, 1))))
+
+
+def _values(group: Any) -> int:
+    """Return how many values a row group says it has, those in lists included."""
+    return sum(group.column(i).num_values for i in range(group.num_columns))
 
 
 def _unpacked(batch: Any) -> Iterator[dict[str, Any] | str]:
@@ -92,15 +98,18 @@ def holds_more(name: str, raw: bytes, limit: int) -> bool:
     with _opened(name, BytesIO(raw)) as file:
         groups = range(file.metadata.num_row_groups)
         stored = sum(file.metadata.row_group(group).total_byte_size for group in groups)
-        if stored > limit:
+        values = [_values(file.metadata.row_group(group)) for group in groups]
+        if stored > limit or 8 * sum(values) > limit:
             return True
         # A value that many rows have may be stored once, and then a row is as large as all that is stored.
         rows_at_once = min(_ROWS, max(1, limit // max(stored, 1)))
         size = 0
-        for batch in file.iter_batches(batch_size=rows_at_once):
-            size += _size(batch)
-            if size > limit:
-                return True
+        for group in groups:
+            at_once = min(rows_at_once, _rows_at_once(name, file.metadata.row_group(group), group))
+            for batch in file.iter_batches(batch_size=at_once, row_groups=[group]):
+                size += _size(batch)
+                if size > limit:
+                    return True
     return False
 
 
@@ -122,6 +131,10 @@ def _bytes(array: Any) -> int:
         return 8 * len(array) + sum(_bytes(part.slice(start, end - start)) for part in parts)
     if any(sort(kind) for sort in (types.is_list, types.is_large_list, types.is_fixed_size_list)):
         return 8 * len(array) + _bytes(array.flatten())
+    if types.is_null(kind) or types.is_boolean(kind):
+        return 8 * len(
+            array
+        )  # stored in bits or in nothing at all, and objects once they are unpacked
     return int(array.nbytes)
 
 
@@ -149,6 +162,10 @@ def _opened(name: str, file: IO[bytes], dictionaries: bool = False) -> Iterator[
             file, metadata=plain.metadata, read_dictionary=texts, buffer_size=_BUFFER
         ) as opened:
             yield opened
+    except (pyarrow.ArrowMemoryError, MemoryError):
+        raise BadExamples(
+            f"{name} does not fit into memory. Write it with smaller row groups, or give a part of it."
+        ) from None
     except (pyarrow.ArrowException, OSError, ValueError) as error:
         raise BadExamples(
             f"{name} is not a whole Parquet file ({' '.join(str(error).split())[:120]}). Write it again."

@@ -14,6 +14,8 @@ from typing import IO, Any
 
 from whence.core.errors import BadExamples
 from whence.data.sets import address, parquet
+from whence.data.sets.limit import limited
+from whence.data.sets.repeated import refuse_repeated, repeated_names, told_repeated
 from whence.data.sets.stream import (
     ROW,
     Records,
@@ -75,24 +77,32 @@ def table(given: str | Path) -> Table:
     return Table(name, ending.removeprefix("."), stream, count)
 
 
-def rows(path: str | Path) -> list[Row]:
-    """Read a file whose ending says what it is."""
+def rows(path: str | Path, most: int | None = None) -> list[Row]:
+    """Read a file whose ending says what it is; `most` as in `whole`."""
     found = table(path)
-    return whole(found.name, found.rows())
+    return whole(found.name, found.rows(), most)
 
 
-def parsed(name: str, raw: bytes) -> list[Row]:
-    """Read the bytes of a file of that name."""
-    return whole(name, stream_of(name, BytesIO(raw)))
+def parsed(name: str, raw: bytes, most: int | None = None) -> list[Row]:
+    """Read the bytes of a file of that name; `most` as in `whole`."""
+    return whole(name, stream_of(name, BytesIO(raw)), most)
 
 
-def whole(name: str, stream: Iterable[Row | Unreadable]) -> list[Row]:
-    """Take all rows; the first that cannot be read is an error."""
-    found = []
-    for one in stream:
-        if isinstance(one, Unreadable):
-            raise one.error()
-        found.append(one)
+def whole(name: str, stream: Iterable[Row | Unreadable], most: int | None = None) -> list[Row]:
+    """Take all rows; the first that cannot be read is an error, and so are more than `most` rows."""
+    found: list[Row] = []
+    try:
+        for one in stream if most is None else limited(name, stream, most):
+            if isinstance(one, Unreadable):
+                raise one.error()
+            found.append(one)
+    except MemoryError:
+        count = len(found)
+        found.clear()
+        raise BadExamples(
+            f"{name} does not fit into memory: there is room for {count:,} of its rows. Give a part of it; "
+            "`whence run` reads files of any size, row by row."
+        ) from None
     if not found:
         raise BadExamples(f"{name} has no rows. Give a file with at least one text.")
     return found
@@ -149,6 +159,7 @@ def _tabs(name: str, file: IO[bytes]) -> Iterator[Row | Unreadable]:
     if isinstance(first, Unreadable):
         raise first.error()
     header = first[1].split("\t")
+    _check_header(first[0], header)
     for line in stream:
         yield (
             line if isinstance(line, Unreadable) else _fields(line[0], header, line[1].split("\t"))
@@ -172,6 +183,7 @@ def _commas(name: str, file: IO[bytes]) -> Iterator[Row | Unreadable]:
                 if wrong:
                     raise BadExamples(f"{where}: {wrong}")
                 header = fields
+                _check_header(where, header)
             else:
                 yield Unreadable(where, wrong) if wrong else _fields(where, header, fields)
     except csv.Error as error:
@@ -194,6 +206,11 @@ def _no_text(field: str) -> str | None:
     return None
 
 
+def _check_header(where: str, header: list[str]) -> None:
+    """Refuse a header in which two columns have one name; those without a name nobody can ask for."""
+    refuse_repeated(where, [name.strip() for name in header if name.strip()], "column")
+
+
 def _fields(where: str, header: list[str], fields: list[str]) -> Row | Unreadable:
     if len(fields) != len(header):
         return Unreadable(
@@ -210,8 +227,17 @@ def _objects(name: str, file: IO[bytes]) -> Iterator[Row | Unreadable]:
 
 
 def _object(where: str, line: str) -> Row | Unreadable:
+    twice: list[str] = []
+
+    def taken(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs) and not twice:
+            names = [name for name, _ in pairs]
+            twice.append(told_repeated(names, repeated_names(names), "key"))
+        return found
+
     try:
-        row = json.loads(line)
+        row = json.loads(line, object_pairs_hook=taken)
     except (ValueError, RecursionError) as error:
         return Unreadable(where, f"not JSON ({error}). Give one object a line.")
     if not isinstance(row, dict):
@@ -220,7 +246,7 @@ def _object(where: str, line: str) -> Row | Unreadable:
             f"a JSON {type(row).__name__}, not an object. Give one object a line, such as "
             '{"text": "a fine film"}.',
         )
-    return where, row
+    return Unreadable(where, twice[0]) if twice else (where, row)
 
 
 _READERS: Mapping[str, Callable[[str, IO[bytes]], Iterator[Row | Unreadable]]] = {

@@ -86,6 +86,9 @@ class _Rows:
         self._table = rows
         self._columns = settled(rows.name, self._first(), text, pair, label)
         self._id = next((name for name in IDS if name in self._columns.has), None)
+        self._count: int | None = (
+            None  # once it was counted: of some files that takes reading all of it
+        )
 
     @property
     def name(self) -> str:
@@ -99,7 +102,9 @@ class _Rows:
                 yield self._entry(number, *one)
 
     def count(self) -> int | None:
-        return self._table.count()
+        if self._count is None:
+            self._count = self._table.count()
+        return self._count
 
     def facts(self) -> dict[str, Any]:
         columns = self._columns

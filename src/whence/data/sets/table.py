@@ -43,16 +43,19 @@ def settled(
     text: str | None = None,
     pair: str | None = None,
     label: str | None = None,
+    two: Sequence[tuple[str, str]] = PASSAGE_FIRST,
 ) -> Columns:
-    """Choose the columns by some rows, the first included: those that were named, else the usual ones."""
+    """Choose the columns by some rows, the first included: those that were named, else the usual ones.
+
+    `two`: the usual names of two texts, in their order.
+    """
     first = found[0][1]
     has = tuple(dict.fromkeys(str(key) for _, row in found for key in row))
     seen = None if text else pictures.columns(first, label or None)
     if seen is not None:
         own = ("text",) if label or seen.label is None else ("text", "label")
         return Columns((seen.picture,), seen.label, own, has, seen)
-    two = () if pair == "" else PASSAGE_FIRST
-    texts = text_columns(first, text or None, pair or None, name, two)
+    texts = text_columns(first, text or None, pair or None, name, () if pair == "" else two)
     said = label or label_column([row for _, row in found], texts) if label != "" else None
     if label:
         known(has, label, name)

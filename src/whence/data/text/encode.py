@@ -14,9 +14,11 @@ from whence.core.errors import (
     WhenceError,
     short,
 )
+from whence.core.failure import is_failure
 from whence.core.types import Source, Token, Word
 from whence.data.reading import Reading, Span
 from whence.data.text.align import aligned
+from whence.data.text.fit import fit_pair, move
 from whence.data.text.words import trimmed, words_of
 from whence.data.vision.picture import Picture
 
@@ -115,8 +117,16 @@ def encode(
             )
         if pair is not None and cut != "longest_first":
             _check_cut(tokens, cut, length - max_length)
-        encoded = _encode(tokenizer, text, pair, max_length + len(twice.first), special, cut)
-        tokens = _tokens(encoded, tokenizer, text, pair)
+        most = max_length + len(twice.first)
+        if pair is None or "offset_mapping" not in encoded:
+            encoded = _encode(tokenizer, text, pair, most, special, cut)
+            tokens = _tokens(encoded, tokenizer, text, pair)
+        else:
+            side = str(getattr(tokenizer, "truncation_side", "right"))
+            one, two = fits = fit_pair(tokens, (text, pair), most, side)
+            first, second = text[one.start : one.stop], pair[two.start : two.stop]
+            encoded = _encode(tokenizer, first, second, most, special, cut)
+            tokens = move(_tokens(encoded, tokenizer, first, second), fits)
         twice = _repeated(tokens, text, goes_on) if special else twice
         dropped = length - (len(tokens) - len(twice))
     kept = [place for place in range(len(tokens)) if place not in twice]
@@ -284,9 +294,8 @@ def tokenizing(text: Any) -> Iterator[None]:
         yield
     except (WhenceError, MemoryError):
         raise
-    except BaseException as error:
-        # Each library built with pyo3 has a class of its own for panics, and none can be imported.
-        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+    except BaseException as error:  # a panic of its Rust code is none of Exception
+        if not is_failure(error):
             raise
         why = (str(error).splitlines() or [""])[0]
         raise BadEncoding(

@@ -5,6 +5,7 @@ known, and checked, before a pixel is read.
 """
 
 import warnings
+from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 LIMIT = 64 * 2**20  # pixels: some 200 MB once unpacked
 _BYTES = 256 * 2**20  # of a file
+_STRIP = 2**20  # pixels that are worked on at once
+_ORIENTATION = 0x0112  # what EXIF calls the way the camera was held
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "PPM")
 ALLOWED = "PNG, JPEG, WebP, GIF, BMP, TIFF or PPM"
 
@@ -147,18 +150,17 @@ def _too_large(name: str, what: str) -> BadPicture:
 
 def _upright(picture: "Image", name: str) -> "Image":
     """Turn a picture as its camera says, and bring every kind of colour to RGB; what is transparent becomes white."""
-    from PIL import Image, ImageOps
+    from PIL import ImageOps
 
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
-            picture = ImageOps.exif_transpose(picture)
+            if picture.getexif().get(_ORIENTATION, 1) != 1:
+                picture = ImageOps.exif_transpose(picture)
         if picture.mode in ("I", "I;16", "I;16B", "I;16L", "F"):
-            return _grey(np.asarray(picture, dtype=np.float64), picture.mode)
+            return _grey(picture)
         if picture.has_transparency_data:
-            picture = picture.convert("RGBA")
-            ground = Image.new("RGBA", picture.size, "white")
-            picture = Image.alpha_composite(ground, picture)
+            return _on_white(picture)
         return picture.convert("RGB")
     except (OSError, ValueError, SyntaxError) as error:
         raise BadPicture(
@@ -166,25 +168,51 @@ def _upright(picture: "Image", name: str) -> "Image":
         ) from None
 
 
-def _grey(values: np.ndarray[Any, Any], mode: str) -> "Image":
+def _strips(picture: "Image") -> Iterator[tuple[int, "Image"]]:
+    """Yield a picture by strips, each with its upper edge: what is made on the way takes no room for all of it."""
+    height = max(1, _STRIP // picture.width)
+    for top in range(0, picture.height, height):
+        yield top, picture.crop((0, top, picture.width, min(top + height, picture.height)))
+
+
+def _on_white(picture: "Image") -> "Image":
+    """Return a picture with white where it is transparent."""
+    from PIL import Image
+
+    whole = Image.new("RGB", picture.size)
+    for top, strip in _strips(picture):
+        strip = strip.convert("RGBA")
+        ground = Image.new("RGBA", strip.size, "white")
+        whole.paste(Image.alpha_composite(ground, strip).convert("RGB"), (0, top))
+    return whole
+
+
+def _grey(picture: "Image") -> "Image":
     """Return a picture of deep greys in eight bits: sixteen are cut down, numbers from 0 to 1 are shares of white.
 
     Any other range is stretched.
     """
     from PIL import Image
 
-    if not np.isfinite(values).all():
-        raise ValueError("some of its pixels are NaN or infinite")
-    smallest, largest = float(values.min()), float(values.max())
+    smallest, largest = np.inf, -np.inf
+    for _, strip in _strips(picture):
+        values = np.asarray(strip)
+        if not np.isfinite(values).all():
+            raise ValueError("some of its pixels are NaN or infinite")
+        smallest, largest = min(smallest, float(values.min())), max(largest, float(values.max()))
     low, high = 0.0, 255.0
-    if mode.startswith("I;16") or (mode == "I" and largest > 255):
+    if picture.mode.startswith("I;16") or (picture.mode == "I" and largest > 255):
         high = 65535.0
-    elif mode == "F" and largest <= 1:
+    elif picture.mode == "F" and largest <= 1:
         high = 1.0
     if smallest < low or largest > high:
         low, high = smallest, largest if largest > smallest else smallest + 1
-    eight = np.round((values - low) / (high - low) * 255).astype(np.uint8)
-    return Image.fromarray(eight).convert("RGB")
+    whole = Image.new("RGB", picture.size)
+    for top, strip in _strips(picture):
+        values = np.asarray(strip, dtype=np.float64)
+        eight = np.round((values - low) / (high - low) * 255).astype(np.uint8)
+        whole.paste(Image.fromarray(eight).convert("RGB"), (0, top))
+    return whole
 
 
 def _from_array(values: np.ndarray[Any, Any], name: str) -> "Image":

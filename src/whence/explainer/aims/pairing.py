@@ -30,24 +30,31 @@ def with_pairing(item: Encoded, loaded: Loaded) -> Encoded:
     """Return an input that warns of being one text where the model reads two, or two where it reads one."""
     if item.source.text is None:
         return item
+    pair = item.source.pair is not None
+    warning = pairing_warning(loaded, pair=pair, together=_together(item) if pair else None)
+    return item if warning is None else replace(item, warnings=(*item.warnings, warning))
+
+
+def pairing_warning(
+    loaded: Loaded, *, pair: bool, together: str | None = None
+) -> tuple[str, str] | None:
+    """Return the warning, with its code, for single texts or pairs given to this model; None where nothing tells."""
     name = type(loaded.model).__name__
-    if item.source.pair is None:
+    if not pair:
         why = why_pairs(loaded)
         if why is None:
-            return item
-        message = (
+            return None
+        return "one-text", (
             f"{name} seems to be trained on pairs of texts ({why}), and this is a single one: what it says of it "
             "means little. Give the pair: (premise, hypothesis) or the like; --pair."
         )
-        return replace(item, warnings=(*item.warnings, ("one-text", message)))
-    why = _together(item) or _why_singles(loaded)
+    why = together or _why_singles(loaded)
     if why is None:
-        return item
-    message = (
+        return None
+    return "two-texts", (
         f"{name} seems to be trained on single texts ({why}), and this is a pair: what it says of it may mean "
         "little. Give one text, unless it was trained on pairs."
     )
-    return replace(item, warnings=(*item.warnings, ("two-texts", message)))
 
 
 def why_pairs(loaded: Loaded) -> str | None:

@@ -26,11 +26,16 @@ def rather(both: "list[Explanation]") -> "Explanation":
         names = [repr(explanation.source.pair) for explanation in both]
     said = _said(names, [explanation.prediction.logits[0] for explanation in both])
     of = one.target.of
+    words = [i for i, word in enumerate(one.spans) if word.segment == 0]
+    measured = None
+    if one.measured is not None and other.measured is not None:
+        measured = one.measured[words] - other.measured[: len(words)]
     return replace(
         one,
         scores=one.scores[prompt] - other.scores[prompt],
         tokens=tuple(one.tokens[i] for i in prompt),
-        spans=tuple(word for word in one.spans if word.segment == 0),
+        spans=tuple(one.spans[i] for i in words),
+        measured=measured,
         source=Source(one.source.text, None, one.source.dropped),
         prediction=said,
         target=Target(names[0], 0, Target(names[1], 1, None, of), of),

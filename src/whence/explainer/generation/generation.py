@@ -13,7 +13,10 @@ from whence.data import Encoded
 from whence.data.text.pieces import Granularity, Piece, Span, check, pieces
 from whence.data.text.words import words_of
 from whence.explainer.explanation import Explanation
+from whence.explainer.kept.scaling import scale_for
+from whence.explainer.verify.again import in_units
 from whence.report.shown import VERSION, Stored
+from whence.view.scale import Scale
 
 Numbers = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -116,6 +119,7 @@ def laid_out(
         "method": first.method,
         "params": dict(first.params),
         "signed": first.signed,
+        "words_by": first.words_by,
         "of": first.target.of,
         "contrast": contrast,
         "explanations": [_entry(one) for one in explanations],
@@ -127,9 +131,17 @@ def laid_out(
         },
         "seconds": sum(one.seconds for one in explanations),
         "provenance": base["provenance"],
-        **({"warnings": base["warnings"]} if "warnings" in base else {}),
+        **_warnings(explanations),
     }
     return pieced(payload, granularity)
+
+
+def _warnings(explanations: Sequence[Explanation]) -> dict[str, Any]:
+    """Return what must be known first: of each kind, what is said with the first token that it is true of."""
+    said: dict[str, str] = {}
+    for one in explanations:
+        said = {**dict(one.warnings), **said}
+    return {"warnings": [{"code": c, "message": m} for c, m in said.items()]} if said else {}
 
 
 def pieced(payload: Mapping[str, Any], granularity: Granularity) -> dict[str, Any]:
@@ -148,12 +160,17 @@ def pieced(payload: Mapping[str, Any], granularity: Granularity) -> dict[str, An
     parts = _parts(outputs, payload["text"], granularity)
     every = np.zeros((len(outputs), len(tokens) + len(outputs)))
     for row, one in enumerate(payload["explanations"]):
-        every[row, : len(one["scores"])] = one["scores"]
+        own = np.array(one["scores"])
+        if granularity == "word" and "word_scores" in one:
+            said = _words_before(payload, row)
+            own = in_units(own, [word.tokens for word in (*words, *said)], one["word_scores"])
+        every[row, : len(own)] = own
     by_part = np.array([every[list(part.tokens)].sum(0) for part in parts])
     matrix = np.stack([by_part[:, list(piece.tokens)].sum(1) for piece in found], axis=1)
     before = [[len(tokens) + token for token in part.tokens] for part in parts]
     earlier = np.stack([by_part[:, columns].sum(1) for columns in before], axis=1)
     chosen = [_probability(one) for one in payload["explanations"]]
+    inner = [not piece.special for piece in found]
     return {
         **payload,
         "granularity": granularity,
@@ -170,7 +187,22 @@ def pieced(payload: Mapping[str, Any], granularity: Granularity) -> dict[str, An
         "matrix": matrix.tolist(),
         "earlier": earlier.tolist(),
         "total": matrix.sum(0).tolist(),
+        "scale": _scale(payload, matrix[:, inner]),
+        "total_scale": _scale(payload, matrix.sum(0)[inner]),
     }
+
+
+def _scale(payload: Mapping[str, Any], scores: Numbers) -> Scale:
+    """Return the scale of some cells of the matrix, those of special tokens left out."""
+    return scale_for(
+        payload["method"],
+        payload["params"],
+        scores.ravel().tolist(),
+        count=scores.shape[-1],
+        of=payload["of"],
+        is_value=False,
+        part="piece",
+    )
 
 
 def _weighed(found: Sequence[Piece], every: Numbers, total: Numbers) -> list[dict[str, Any]]:
@@ -213,6 +245,12 @@ def _entry(explanation: Explanation) -> dict[str, Any]:
         "target": asdict(explanation.target),
         "prediction": {**asdict(said), "logits": list(said.logits)},
         "scores": explanation.scores.tolist(),
+        **(
+            {}
+            if explanation.words_by == "sum"
+            else {"word_scores": explanation.word_scores.tolist()}
+        ),
+        "scale": explanation.to_dict()["explanations"][0]["scale"],
         "axioms": dict(explanation.axioms),
         "passes": asdict(explanation.passes),
         "seconds": explanation.seconds,
@@ -224,16 +262,31 @@ def _probability(entry: Mapping[str, Any]) -> float:
     return float(entry["prediction"]["probabilities"][entry["target"]["label"]])
 
 
+def _text_before(payload: Mapping[str, Any], row: int) -> str | None:
+    """Return what of the answer was said before its token of this number."""
+    said = [Token(**token) for token in payload["output_tokens"][:row]]
+    text: str | None = payload["text"]
+    return text[: max(token.end or 0 for token in said)] if said and text is not None else None
+
+
+def _words_before(payload: Mapping[str, Any], row: int) -> list[Word]:
+    """Return the words of what was said before a token of the answer, with their places behind the prompt."""
+    text = _text_before(payload, row)
+    said = [Token(**token) for token in payload["output_tokens"][:row]]
+    return [] if text is None else words_of(text, 1, _said(said, len(payload["tokens"])))
+
+
 def _explanation(payload: Mapping[str, Any], row: int) -> Explanation:
     """Make the explanation of one output token again, from a file."""
-    entry, text = payload["explanations"][row], payload["text"]
+    entry = payload["explanations"][row]
     before = payload["output_tokens"][:row]
-    said = [Token(**token) for token in before]
-    pair = text[: max(token.end or 0 for token in said)] if before and text is not None else None
+    pair = _text_before(payload, row)
     shift = len(payload["tokens"])
-    words = [] if pair is None else words_of(pair, 1, _said(said, shift))
+    words = _words_before(payload, row)
     own = {
         **{name: entry[name] for name in ("scores", "axioms", "passes", "seconds")},
+        **({"word_scores": entry["word_scores"]} if "word_scores" in entry else {}),
+        "words_by": payload.get("words_by", "sum"),
         **{name: payload[name] for name in ("method", "params", "signed", "dtype")},
     }
     return Explanation.from_dict(

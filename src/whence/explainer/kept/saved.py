@@ -12,8 +12,11 @@ import numpy as np
 from whence.core.errors import CannotRead
 from whence.core.types import Passes, Prediction, Source, Target, Token, Word
 from whence.data.recorded import recorded, reread
+from whence.explainer.kept.scaling import scale_for
 from whence.explainer.kept.shown import Shown
 from whence.view import VERSION
+from whence.view.scale import Scale
+from whence.view.words import WordsBy
 
 if TYPE_CHECKING:
     from whence.explainer.explanation import Explanation
@@ -40,9 +43,12 @@ def to_dict(explanation: "Explanation") -> dict[str, Any]:
             {
                 "method": own.method,
                 "params": dict(own.params),
+                "of": own.target.of,
                 "signed": own.signed,
                 "scores": own.scores.tolist(),
                 "word_scores": own.word_scores.tolist(),
+                "words_by": own.words_by,
+                "scale": _scale(own),
                 "axioms": dict(own.axioms),
                 "passes": asdict(own.passes),
                 "seconds": own.seconds,
@@ -98,6 +104,7 @@ def _fields(payload: Mapping[str, Any]) -> dict[str, Any]:
         "method": str(own["method"]),
         "params": dict(own["params"]),
         "signed": bool(own["signed"]),
+        **_words(own),
         "axioms": _numbers(own["axioms"]),
         "passes": _made(Passes, own["passes"]),
         "seconds": float(own["seconds"]),
@@ -113,11 +120,23 @@ def _fields(payload: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def _words(own: Mapping[str, Any]) -> dict[str, Any]:
+    """Return how the scores of words came about, and where they were measured, these; older files have sums."""
+    by = own.get("words_by", "sum")
+    if by not in get_args(WordsBy):
+        raise ValueError(f"words_by is {by!r}")
+    measured = np.array(own["word_scores"], dtype=own["dtype"]) if by == "measured" else None
+    return {"words_by": by, "measured": measured}
+
+
 def _check(found: Mapping[str, Any]) -> None:
     """Refuse what does not fit together."""
     scores, tokens, shown = found["scores"], found["tokens"], found["shown"]
     if scores.shape != (len(tokens),) or scores.dtype.kind != "f":
         raise ValueError(f"{scores.shape} scores for {len(tokens)} tokens")
+    measured = found["measured"]
+    if measured is not None and measured.shape != (len(found["spans"]),):
+        raise ValueError(f"{measured.shape} scores for {len(found['spans'])} words")
     places = {place for word in found["spans"] for place in word.tokens}
     if not places.union(found["read"]) <= set(range(len(tokens))):
         raise ValueError("a word of tokens that are not there")
@@ -126,6 +145,23 @@ def _check(found: Mapping[str, Any]) -> None:
     columns, logits = found["columns"], found["prediction"].logits
     if columns is not None and len(columns) != len(logits):
         raise ValueError(f"{len(logits)} logits for {len(columns)} columns")
+
+
+def _scale(explanation: "Explanation") -> Scale:
+    """Return what the colours mean: by the words of a text, or the patches of a picture."""
+    own = explanation
+    scores = own.word_scores
+    if not own.spans:
+        free = [not token.special for token in own.tokens]
+        scores = own.scores[free]
+    return scale_for(
+        own.method,
+        own.params,
+        scores.tolist(),
+        of=own.target.of,
+        is_value=own.prediction.probability is None,
+        part="word" if own.shown is None else "patch",
+    )
 
 
 def _reading(explanation: "Explanation") -> dict[str, Any]:

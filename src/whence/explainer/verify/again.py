@@ -51,6 +51,9 @@ class Claim:
     main: int
     against: int | None
     of: Of
+    words: tuple[tuple[int, ...], ...] | None = (
+        None  # what comes and goes together, if that is words
+    )
     made: dict[tuple[Change, str], Numbers | str] = field(default_factory=dict)
     predicted: dict[Change, int] = field(default_factory=dict)
     passes: Passes = field(default=Passes(0, 0))
@@ -83,8 +86,11 @@ class Repeater:
     def prices(self) -> list[int]:
         """The forwards that making each explanation once more takes."""
         tokens = len(self._claim.item)
+        pieced = sum(len(places) > 1 for places in self._claim.words or ())
         return [
-            0 if isinstance(one, str) else 1 + (0 if one.reads else one.extra_forwards(tokens))
+            0
+            if isinstance(one, str)
+            else 1 + (0 if one.reads else one.extra_forwards(tokens, pieced))
             for one in self._claim.asked.values()
         ]
 
@@ -169,11 +175,16 @@ class Remaker:
                     claim.predicted[change] = int(best)
                     self._count(claim, 1, max((one.backwards for one in methods), default=0))
                 for request in methods:
-                    scores, _, extra = scored(
-                        loaded, request, seen, self._policy, Tally(None, (), ())
+                    adds_up = request.words_by(measured=False) == "sum"
+                    by_words = claims[0].words is not None and not adds_up
+                    scores, _, extra, words = scored(
+                        loaded, request, seen, self._policy, Tally(None, (), ()), words=by_words
                     )
                     for row, claim in enumerate(claims):
-                        claim.made[change, request.name] = scores[row, own[row]].astype(np.float64)
+                        found = scores[row, own[row]].astype(np.float64)
+                        if by_words:
+                            found = _by_words(found, claim, None if words is None else words[row])
+                        claim.made[change, request.name] = found
                         self._count(claim, extra[row].forward, extra[row].backward)
         except (_Impossible, WhenceError) as error:
             if len(claims) == len(names) == 1:
@@ -253,6 +264,29 @@ class Remaker:
 def _shaken(item: Encoded, radius: float, seed: int) -> Encoded:
     assert item.picture is not None
     return replace(item, picture=item.picture.shaken(radius, seed))
+
+
+def in_units(scores: Numbers, units: Sequence[Sequence[int]], values: Sequence[float]) -> Numbers:
+    """Return the scores of tokens with those of every unit replaced, such that they add up to its value.
+
+    The first token gets all of it: shares of it would add up to a little more or less, and break ties.
+    """
+    found = scores.copy()
+    for places, value in zip(units, values, strict=True):
+        found[list(places)] = 0.0
+        found[places[0]] = value
+    return found
+
+
+def _by_words(scores: Numbers, claim: Claim, measured: Numbers | None) -> Numbers:
+    """Return scores whose sums over words are what the words have, where the tokens' own do not add up."""
+    assert claim.words is not None
+    if measured is None:
+        values = [float(scores[list(places)].mean()) for places in claim.words]
+    else:
+        numbers = {place: i for i, word in enumerate(claim.item.words) for place in word.tokens}
+        values = [float(measured[numbers[places[0]]]) for places in claim.words]
+    return in_units(scores, claim.words, values)
 
 
 def _cells(claims: Sequence[Claim]) -> int:

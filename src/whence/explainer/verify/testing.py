@@ -16,7 +16,7 @@ from whence.explainer.aims.each import Failed, Inputs
 from whence.explainer.explanation import Explanation
 from whence.explainer.intake import take, take_each
 from whence.explainer.request import Request, requests
-from whence.explainer.verify.again import Claim, Remaker
+from whence.explainer.verify.again import Claim, Remaker, in_units
 from whence.models import Loaded
 from whence.trial import Removed, Trial
 
@@ -66,7 +66,8 @@ def trial_of(
         raise BadParameter(f"seed must be a whole number. Got {seed!r}.")
     first = explanations[0]
     against = None if first.target.against is None else first.target.against.index
-    spec = TargetSpec(first.target.index, against, first.target.of)
+    of = first.asked.of
+    spec = TargetSpec(first.target.index, against, of)
     logits = torch.tensor([first.prediction.logits], dtype=torch.float64, device=loaded.device)
     batch = collate([item], pad_id=loaded.pad_id, device=loaded.device)
     ask = Ask(
@@ -90,7 +91,7 @@ def trial_of(
         item=item,
         task=loaded.task,
         names=tuple(one.method for one in explanations),
-        scores=np.stack([one.scores.astype(np.float64) for one in explanations]),
+        scores=np.stack([_scores(one, units, unit) for one in explanations]),
         signed=tuple(one.signed for one in explanations),
         axioms=tuple(one.axioms for one in explanations),
         units=units,
@@ -102,7 +103,8 @@ def trial_of(
                 logits,
                 first.target.index,
                 against,
-                first.target.of,
+                of,
+                units if unit == "word" else None,
             )
         ),
         marked=None if marked is None else tuple(marked),
@@ -112,6 +114,20 @@ def trial_of(
         seed=seed,
         slope=_slope(first, spec, loaded.task),
     )
+
+
+def _scores(explanation: Explanation, units: Units, unit: Unit) -> np.ndarray[Any, Any]:
+    """Return the scores of an explanation's tokens, such that those of a unit add up to what the unit has."""
+    scores = explanation.scores.astype(np.float64)
+    if unit == "token" or explanation.words_by == "sum":
+        return scores
+    places = [frozenset(word.tokens) for word in explanation.spans]
+    own = {
+        place: score
+        for word, score in zip(places, explanation.word_scores, strict=True)
+        for place in word
+    }
+    return in_units(scores, units, [float(own[hole[0]]) for hole in units])
 
 
 def inputs_of(texts: Any, loaded: Loaded, truncate: bool, failed: Failed | None) -> Inputs:

@@ -64,6 +64,7 @@ def trials(
             facts=facts,
             tally=tally,
             before=aimed.forwards,
+            words=unit == "word",
         )
         for chosen in batches(items, policy):
             answers = maker.answers(asking)

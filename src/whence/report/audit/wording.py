@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from math import floor, isfinite, log10
 from typing import Any
 
+from whence.report.data import drawn_told
 from whence.report.figures import TOO_FEW, digits_of, interval, number
 from whence.report.text import visible
 
@@ -15,7 +16,8 @@ _LISTED = 12  # figures of a list that are worth reading one by one
 HEADS = ("experiment", "holds if", "effect", "chance", "n", "verdict")
 LEGEND = (
     "An experiment holds if the whole 95% interval of its effect is on the side that was asked for beforehand, "
-    "fails if the whole interval is on the other side, and is undecided otherwise. Chance: the effect of attention "
+    "fails if the whole interval is on the other side, and is undecided otherwise, or where the examples are too few "
+    "for a verdict or something else stands against one, which is then said. Chance: the effect of attention "
     "that means nothing, where it is known."
 )
 
@@ -45,7 +47,7 @@ def rule(one: Mapping[str, Any]) -> str:
     other = "below" if one["direction"] == "above" else "above"
     return (
         f"Holds if the whole 95% interval is {asked(one)}, fails if the whole interval is {other}, is undecided "
-        "otherwise."
+        "otherwise, or with too few examples."
     )
 
 
@@ -132,7 +134,7 @@ def facts(payload: Mapping[str, Any]) -> list[tuple[str, str]]:
     others = f", and beside it {len(sites)} other{'s' * (len(sites) > 1)}" if sites else ""
     told = [
         ("model", one_line(model["name"]) + made),
-        ("data", _data(data)),
+        ("data", _data(data, payload["setting"])),
         ("classes", _classes(data.get("classes") or {})),
         ("accuracy", _performance(payload.get("performance"), data.get("without_labels"))),
         ("attention", one_line(first) + others + _special(setting.get("special"))),
@@ -142,7 +144,7 @@ def facts(payload: Mapping[str, Any]) -> list[tuple[str, str]]:
     return [(name, text) for name, text in told if text]
 
 
-def _data(data: Mapping[str, Any]) -> str:
+def _data(data: Mapping[str, Any], setting: Mapping[str, Any]) -> str:
     columns = ", ".join(
         f"{what} from {one_line(data[what])!r}"
         for what in ("text", "pair", "label")
@@ -152,6 +154,7 @@ def _data(data: Mapping[str, Any]) -> str:
         f" ({', '.join(map(one_line, data['guessed']))} guessed)" if data.get("guessed") else ""
     )
     said = f"{one_line(data['name'])}, {data['used']:,} of {data['given']:,} examples"
+    said += drawn_told(setting, data)
     return said + (f"; {columns}{guessed}" if columns else "")
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from whence.report.data import drawn_told
 from whence.report.figures import digits_of, interval
 from whence.report.text import visible
 
@@ -68,7 +69,7 @@ def facts(payload: Facts) -> list[tuple[str, str]]:
         ("first model", one),
         ("second model", other),
         ("shape", f"{setting['layers']} layers of {setting['heads']} heads, counted from 0"),
-        ("data", _data(data)),
+        ("data", _data(data, setting)),
         ("decision", one_line(setting["decision"])),
         (
             "flow",
@@ -80,7 +81,7 @@ def facts(payload: Facts) -> list[tuple[str, str]]:
     return [(name, text) for name, text in told if text]
 
 
-def _data(data: Facts) -> str:
+def _data(data: Facts, setting: Facts) -> str:
     columns = ", ".join(
         f"{what} from {one_line(data[what])!r}"
         for what in ("text", "pair", "label")
@@ -89,7 +90,8 @@ def _data(data: Facts) -> str:
     guessed = (
         f" ({', '.join(map(one_line, data['guessed']))} guessed)" if data.get("guessed") else ""
     )
-    said = f"{one_line(data['name'])}, {data['used']:,} of {data['given']:,} inputs, {data['tokens']:.0f} tokens each"
+    said = f"{one_line(data['name'])}, {data['used']:,} of {data['given']:,} inputs"
+    said += f"{drawn_told(setting, data)}, {data['tokens']:.0f} tokens each"
     said += f"; {columns}{guessed}" if columns else ""
     return said + (f"; {data['cut']:,} were too long and lost their end" if data["cut"] else "")
 

@@ -21,6 +21,7 @@ from whence.report.generation.wording import (
 )
 from whence.report.sheet import cell, provenance, sheet
 from whence.report.text import tame
+from whence.view.scale import Scale, scale_of
 from whence.view.shade import colour
 
 Facts = Mapping[str, Any]
@@ -78,7 +79,10 @@ def _strip(payload: Facts) -> str:
     """Return the prompt with each piece on the colour of its sum, and the answer behind it."""
     text, pieces = payload["input"]["text"], payload["pieces"]
     plain = [piece for piece in pieces if not piece["special"]]
-    scale = max((abs(piece["total"]) for piece in plain), default=0.0) or 1.0
+    own: Scale = payload.get("total_scale") or scale_of(
+        [piece["total"] for piece in plain], "relative", part="piece"
+    )
+    scale = own["full"] or 1.0
     parts, at = [], 0
     for piece in plain:
         known = text is not None and piece["start"] is not None
@@ -93,7 +97,11 @@ def _strip(payload: Facts) -> str:
         )
     parts.append(escape(text[at:]) if text is not None else "")
     said = payload["text"] if payload["text"] is not None else " " + headline(payload)
-    return f'<div class="strip" dir="auto">{"".join(parts)}<strong>{escape(said)}</strong></div>'
+    told = own["legend"] if not own["note"] else f"{own['legend']}. {own['note']}"
+    return (
+        f'<div class="strip" dir="auto">{"".join(parts)}<strong>{escape(said)}</strong></div>'
+        f'<p class="dim">{escape(told)}</p>'
+    )
 
 
 def _matrix(payload: Facts, found: Sequence[Row]) -> str:

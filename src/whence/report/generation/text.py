@@ -11,20 +11,22 @@ from whence.report.generation.wording import (
     one_line,
     percent,
     rows,
+    scale_in_generation,
     setting,
 )
-from whence.report.text import share, visible
+from whence.report.text import share, unit_words, visible
 
 _PIECES, _WIDE, _STRONGEST = 12, 48, 3
 
 
 def plain(payload: Mapping[str, Any]) -> str:
     """Write a payload as lines of text."""
+    scale = scale_in_generation(payload)
     lines = [
         f"{visible(payload['model']['name'])}: {headline(payload)}",
         setting(payload),
         *notes(payload),
-        "the prompt, over the whole answer (score, share, share by length):",
+        f"the prompt, over the whole answer (score{unit_words(payload)}, share, share by length):",
     ]
     table = rows(payload, _PIECES)
     width = max(len(one_line(row.text, _WIDE)) for row in table)
@@ -39,4 +41,5 @@ def plain(payload: Mapping[str, Any]) -> str:
         best = sorted(every, key=lambda row: -abs(row.cells[number]))[:_STRONGEST]
         told = ", ".join(f"{one_line(row.text, 24)} {row.cells[number]:+.3g}" for row in best)
         lines.append(f"  {head} ({share(output['probability'])}): {told}")
+    lines += [scale["note"]] if scale["note"] else []
     return "\n".join([*lines, effort(payload)])

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from whence.report.text import cut, visible
+from whence.view.scale import Scale, scale_of
 
 Facts = Mapping[str, Any]
 
@@ -60,10 +61,9 @@ def legend(payload: Facts) -> str:
         if payload["signed"]
         else "the stronger, the larger the score; this method has no sign"
     )
-    return (
-        f"{what}; figures are hundredths of the largest |score| of a piece ({largest(payload):.3g}), special tokens "
-        "do not set the scale"
-    )
+    scale = scale_in_generation(payload)
+    said = f"{what}; figures are hundredths of full colour, special tokens do not set the scale; {scale['legend']}"
+    return f"{said}. {scale['note']}" if scale["note"] else said
 
 
 def effort(payload: Facts) -> str:
@@ -75,10 +75,19 @@ def effort(payload: Facts) -> str:
     )
 
 
-def largest(payload: Facts) -> float:
-    """Return the size that is full colour."""
+def scale_in_generation(payload: Facts) -> Scale:
+    """Return the scale of the matrix that an answer carries; one of an older file gets one without a unit."""
+    found: Scale | None = payload.get("scale")
+    if found is not None:
+        return found
     plain = [i for i, piece in enumerate(payload["pieces"]) if not piece["special"]]
-    return max((abs(cells[i]) for cells in payload["matrix"] for i in plain), default=0.0) or 1.0
+    cells = [row[i] for row in payload["matrix"] for i in plain]
+    return scale_of(cells, "relative", part="piece")
+
+
+def largest(payload: Facts) -> float:
+    """Return the score of full colour, for a division."""
+    return scale_in_generation(payload)["full"] or 1.0
 
 
 def rows(payload: Facts, most: int | None = None) -> list[Row]:

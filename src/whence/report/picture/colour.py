@@ -22,21 +22,25 @@ _RAMP = np.array(
 _SIGNED = "blue speaks for {target}, orange against it"
 _UNSIGNED = "the brighter, the larger the score; this method has no sign: it may count for {target} or against"
 SCALE = (
-    "Full colour is the largest |score| of a patch in its own map; of a method without sign no colour is the "
-    "smallest score. Between the centres of patches the map is interpolated."
+    "Full colour is the largest |score| of a patch in its own map, or where that is next to nothing the least that "
+    "is not; of a method without sign no colour is the smallest score. Between the centres of patches the map is "
+    "interpolated."
 )
 LEVEL = "all patches have the same score: nothing stands out"
 
 
-def scaled(scores: Any, *, signed: bool) -> Values:
-    """Bring scores into [-1, 1] around zero, or, without sign, into [0, 1] from the smallest to the largest."""
+def scaled(scores: Any, *, signed: bool, floor: float | None = None) -> Values:
+    """Bring scores into [-1, 1] around zero, or, without sign, into [0, 1] from the smallest to the largest.
+
+    What lies apart by less than the floor (whence.view.scale) does not get the whole range of colours.
+    """
     values = np.asarray(scores, dtype=np.float64)
     low = 0.0 if signed else values.min(initial=np.inf)
     spread = np.abs(values - low).max(initial=0.0)
     # Where all scores are the same to rounding, what is left of them is noise.
     if spread <= 1e-9 * np.abs(values).max(initial=0.0):
         return np.zeros_like(values)
-    return np.asarray((values - low) / spread)
+    return np.asarray((values - low) / max(spread, floor or 0.0))
 
 
 def hues(values: Values, *, signed: bool) -> Values:

@@ -7,6 +7,7 @@ import numpy as np
 
 from whence.report.picture.colour import scaled
 from whence.report.text import visible
+from whence.view.scale import scale_in
 from whence.view.shade import target_name
 
 _CELL = 2  # a sign, or room between figures, and the figure
@@ -17,7 +18,8 @@ def figures(payload: dict[str, Any], explanation: dict[str, Any], width: int) ->
     rows, columns = payload["picture"]["grid"]
     patches = np.asarray(explanation["scores"], dtype=np.float64).reshape(rows, columns)
     side = _joined((rows, columns), width)
-    values = scaled(_means(patches, side), signed=explanation["signed"])
+    floor = scale_in(explanation, "patch")["floor"]
+    values = scaled(_means(patches, side), signed=explanation["signed"], floor=floor)
     lines = ["".join(map(_figure, row)).rstrip() for row in values]
     return [*lines, *_key(payload, explanation, side)]
 
@@ -41,11 +43,14 @@ def _means(patches: np.ndarray[Any, Any], side: int) -> np.ndarray[Any, Any]:
 
 
 def _key(payload: dict[str, Any], explanation: dict[str, Any], side: int) -> list[str]:
-    target = visible(target_name(payload["target"]))
+    target, scale = visible(target_name(payload["target"])), scale_in(explanation, "patch")
     own = "a patch" if side == 1 else f"the mean of {side} x {side} patches"
     if explanation["signed"]:
-        return [f"Each figure is {own}, 9 the largest |score|, - speaks against {target}."]
-    return [
-        f"Each figure is {own}, from . for the smallest score to 9 for the largest; this method has no sign: "
-        f"it may count for {target} or against."
-    ]
+        said = f"Each figure is {own}, 9 the largest |score|, - speaks against {target}"
+    else:
+        said = (
+            f"Each figure is {own}, from . for the smallest score to 9 for the largest; this method has no sign: "
+            f"it may count for {target} or against"
+        )
+    meant = scale["legend"].replace("full colour:", "9 is")
+    return [f"{said}; {meant}.", *([scale["note"]] if scale["note"] else [])]

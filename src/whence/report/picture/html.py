@@ -9,6 +9,7 @@ from whence.report.picture.maps import Map, arranged, remark, shown
 from whence.report.picture.png import Pixels, encoded
 from whence.report.text import tame, visible
 from whence.view.heat import strongest
+from whence.view.scale import scale_in
 from whence.view.shade import target_name
 
 STYLE = """
@@ -47,7 +48,8 @@ def key(payload: dict[str, Any], explanation: dict[str, Any]) -> str:
     signed = explanation["signed"]
     stops = [place / 8 for place in range(-8 if signed else 0, 9)]
     ramp = ", ".join(_mixed(stop, signed) for stop in stops)
-    said = f"{legend(payload['target'], signed=signed)}; {remark(explanation)}"
+    full = scale_in(explanation, "patch")["legend"]
+    said = f"{legend(payload['target'], signed=signed)}; {full}; {remark(explanation)}"
     return (
         f'<p class="dim"><span class="ramp" style="background: linear-gradient(90deg, {ramp})"></span>'
         f"{escape(tame(said))}</p>"
@@ -57,7 +59,7 @@ def key(payload: dict[str, Any], explanation: dict[str, Any]) -> str:
 def patch_table(payload: dict[str, Any], explanation: dict[str, Any], top: int = _TOP) -> str:
     """Return the patches that count most, with their scores."""
     patches = strongest(explanation["scores"], payload["picture"]["grid"], top)
-    largest = max((abs(patch.score) for patch in patches), default=0.0) or 1.0
+    largest = scale_in(explanation, "patch")["full"] or 1.0
     rows = "".join(
         f'<tr><td class="n">{patch.row}</td><td class="n">{patch.column}</td><td class="n">{patch.score:+.6g}</td>'
         f'<td><span class="bar" style="width: {abs(patch.score) / largest * 9:.2f}rem; '
@@ -75,7 +77,8 @@ def every_patch(payload: dict[str, Any], explanation: dict[str, Any]) -> str:
     """Return the scores of all patches as they lie in the picture."""
     height, width = payload["picture"]["grid"]
     scores = explanation["scores"]
-    tints = scaled(scores, signed=explanation["signed"])
+    floor = scale_in(explanation, "patch")["floor"]
+    tints = scaled(scores, signed=explanation["signed"], floor=floor)
     head = "".join(f'<th scope="col">{column}</th>' for column in range(1, width + 1))
     rows = []
     for row in range(height):

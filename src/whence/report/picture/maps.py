@@ -9,7 +9,8 @@ import numpy as np
 from whence.report.picture.colour import LEVEL, scaled
 from whence.report.picture.overlay import overlay
 from whence.report.picture.png import Pixels, decoded, resized
-from whence.report.text import headline, visible
+from whence.report.text import headline, unit_words, visible
+from whence.view.scale import scale_in
 from whence.view.shade import target_name
 
 _LONGEST, _SHORTEST = 384, 256  # of a side that is shown: larger pictures shrink, smaller ones grow
@@ -60,7 +61,13 @@ def maps(payload: dict[str, Any], picture: Pixels) -> list[Map]:
             share,
             one["signed"],
             remark(one),
-            overlay(picture, one["scores"], payload["picture"]["grid"], signed=one["signed"]),
+            overlay(
+                picture,
+                one["scores"],
+                payload["picture"]["grid"],
+                signed=one["signed"],
+                floor=scale_in(one, "patch")["floor"],
+            ),
         )
         for one in payload.get("explanations") or payload["methods"]
     ]
@@ -83,12 +90,16 @@ def predicted(payloads: Sequence[dict[str, Any]]) -> str:
 
 
 def remark(explanation: dict[str, Any]) -> str:
-    """Say how far the scores reach, or of a map that shows nothing why that is."""
+    """Say how far the scores reach and in which unit, or of a map that shows nothing why that is."""
     scores = np.asarray(explanation["scores"], dtype=np.float64)
     if not scaled(scores, signed=explanation["signed"]).any():
         return LEVEL
     sign = "+" if explanation["signed"] else ""
-    return f"scores from {scores.min():{sign}.3g} to {scores.max():{sign}.3g}"
+    scale = scale_in(explanation, "patch")
+    said = (
+        f"scores from {scores.min():{sign}.3g} to {scores.max():{sign}.3g}{unit_words(explanation)}"
+    )
+    return f"{said}. {scale['note']}" if scale["note"] else said
 
 
 def alike(payloads: Sequence[dict[str, Any]]) -> list[list[dict[str, Any]]]:

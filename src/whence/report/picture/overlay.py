@@ -19,9 +19,11 @@ def dimmed(picture: Pixels) -> np.ndarray[Any, np.dtype[np.float64]]:
     return np.repeat(grey[..., None], 3, axis=-1)
 
 
-def overlay(picture: Pixels, scores: Any, grid: Sequence[int], *, signed: bool) -> Pixels:
+def overlay(
+    picture: Pixels, scores: Any, grid: Sequence[int], *, signed: bool, floor: float | None = None
+) -> Pixels:
     """Return the picture in dark grey with the scores of its patches over it, the stronger the more opaque."""
-    values = heatmap(scaled(scores, signed=signed), grid, picture.shape[:2])
+    values = heatmap(scaled(scores, signed=signed, floor=floor), grid, picture.shape[:2])
     alpha = strengths(values)[..., None]
     mixed = dimmed(picture) * (1 - alpha) + hues(values, signed=signed) * alpha
     return np.clip(np.round(mixed), 0, 255).astype(np.uint8)

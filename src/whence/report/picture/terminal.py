@@ -15,8 +15,9 @@ from whence.report.picture.colour import SCALE, colour_of, legend
 from whence.report.picture.figures import figures
 from whence.report.picture.maps import arranged, predicted, remark, shown
 from whence.report.picture.png import Pixels, resized
-from whence.report.text import notes, visible
+from whence.report.text import cut, notes, visible
 from whence.view.heat import strongest
+from whence.view.scale import scale_in
 from whence.view.shade import target_name
 
 _WIDEST, _NARROWEST, _LEAST, _GAP = 44, 24, 16, 2
@@ -41,6 +42,9 @@ class Pictures:
         yield Text.assemble(
             (visible(first["model"]["name"]), "dim"), "  ", (predicted(payloads), "bold")
         )
+        for said in dict.fromkeys(cut(payload) for payload in payloads):
+            if said:
+                yield Text(said, "yellow")
         colours = seen(console, options)
         if colours:
             yield Text()
@@ -65,7 +69,11 @@ def one_map(
     """Yield one map beside its picture, or in figures where there are no colours, and what it means."""
     if colours:
         yield beside([{**payload, "explanations": [explanation]}], width)
-        yield Text(visible(legend(payload["target"], signed=explanation["signed"])), "dim")
+        scale = scale_in(explanation, "patch")
+        said = visible(legend(payload["target"], signed=explanation["signed"]))
+        yield Text(f"{said}; {scale['legend']}", "dim")
+        if scale["note"]:
+            yield Text(scale["note"], "dim")
     else:
         yield from map(Text, figures(payload, explanation, width))
 
@@ -122,7 +130,8 @@ def _told(
     method, target = visible(explanation["method"]), visible(target_name(payload["target"]))
     if colours:
         said = visible(legend(payload["target"], signed=explanation["signed"]))
-        yield Text.assemble((method, "bold"), "  ", (said, "dim"))
+        full = scale_in(explanation, "patch")["legend"]
+        yield Text.assemble((method, "bold"), "  ", (f"{said}; {full}", "dim"))
     else:
         yield Text.assemble((method, "bold"), f" for {target}")
         yield from map(Text, figures(payload, explanation, width))
@@ -134,9 +143,9 @@ def _told(
 def _bars(payload: dict[str, Any], explanation: dict[str, Any], top: int) -> Table:
     table = Table.grid(padding=(0, 2))
     patches = strongest(explanation["scores"], payload["picture"]["grid"], top)
-    largest = max((abs(patch.score) for patch in patches), default=0.0) or 1.0
+    largest = scale_in(explanation, "patch")["full"] or 1.0
     for patch in patches:
-        blocks = "█" * max(1, round(_BAR * abs(patch.score) / largest)) if patch.score else ""
+        blocks = "█" * round(_BAR * min(1.0, abs(patch.score) / largest))
         tone = "rgb({},{},{})".format(
             *colour_of(patch.score / largest, signed=explanation["signed"])
         )

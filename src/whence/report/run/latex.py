@@ -77,12 +77,13 @@ def _tinted(payload: Mapping[str, Any]) -> str:
     if payload.get("picture"):
         return escaped(strongest(payload))
     (explanation,) = payload["explanations"]
-    tints = shades(dict(payload), explanation).words
+    tints = shades(dict(payload), explanation)
     words = [
         _word(" ".join(visible(word["text"]).split()), tint)
-        for word, tint in zip(payload["words"], tints, strict=True)
+        for word, tint in zip(payload["words"], tints.words, strict=True)
     ]
-    return f"{{\\setlength{{\\fboxsep}}{{1pt}}\\raggedright {' '.join(words)}\\par}}"
+    shown = f"{{\\setlength{{\\fboxsep}}{{1pt}}\\raggedright {' '.join(words)}\\par}}"
+    return f"{shown}\n{{\\footnotesize {escaped(visible(tints.legend))}\\par}}"
 
 
 def _word(text: str, tint: float) -> str:

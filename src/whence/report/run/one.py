@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from whence.report.audit.wording import answer, one_line
+from whence.report.data import rows_told
 from whence.report.run.blocks import (
     Audited,
     Block,
@@ -22,6 +23,7 @@ from whence.report.run.wording import (
     counted,
     example,
     figure,
+    labels,
     listed,
     model,
     percent,
@@ -37,10 +39,16 @@ _TITLES = {
     "best": "Fared best",
     "worst": "Fared worst",
     "disagreed": "Methods disagree most",
+    "example": "An example",
 }
 _EXAMPLES = (
     "Of each method, the explanations that did best and worst by the first metric it was tested by, against random "
     "explanations of the same example. They are the extremes of many: the tables say how it does as a rule."
+)
+
+_UNTESTED = (
+    "Nothing was tested, so these are no extremes: a wrong prediction, where there is one, and the first example of "
+    "each class that was predicted."
 )
 
 
@@ -51,7 +59,7 @@ def of_run(payload: Payload) -> Document:
         Section(name, list(_overall(payload))),
         Section("Methods held against each other", list(_evaluated(payload))),
         Section("Drawings", [Drawing(plot) for plot in payload["plots"]]),
-        Section("Best and worst explanations", list(_examples(payload))),
+        Section(_heading(payload), list(_examples(payload))),
         Section("Is attention an explanation here?", list(_audited(payload))),
         Section("What is left out", list(_left_out(payload))),
         Section("Where this comes from", list(_origin(payload))),
@@ -65,6 +73,8 @@ def _overall(payload: Payload) -> Iterator[Block]:
         yield Line(one_line(payload["advice"]), "strong")
     yield Line(progress(payload), "" if payload["state"] == "complete" else "warning")
     yield from (Line(one_line(line), "warning") for line in payload["damage"])
+    if payload["data"].get("warning"):
+        yield Line(one_line(payload["data"]["warning"]), "warning")
     yield Facts([(name, text) for name, text in _facts(payload) if text])
 
 
@@ -82,6 +92,7 @@ def _facts(payload: Payload) -> Iterator[tuple[str, str]]:
     yield "seed", str(setting["seed"])
     found = payload["predictions"]
     yield "predicted", classes(found["classes"])
+    yield "labels of the data", labels(found.get("labels"))
     if found["accuracy"]:
         share = f"; always the most frequent label: {found['majority']:.1%}"
         yield "accuracy", percent(found["accuracy"]) + share
@@ -99,6 +110,9 @@ def _data(payload: Payload) -> str:
     )
     guessed = f" ({listed(data['guessed'])} guessed)" if data.get("guessed") else ""
     said = f"{one_line(data['name'])}, {counted(payload['examples'], 'example')}"
+    taken = (payload["evaluation"] or {}).get("data")
+    if taken and taken["drawn"] is not None:
+        said += f", {rows_told(taken)}"
     return said + (f"; {columns}{guessed}" if columns else "")
 
 
@@ -136,9 +150,16 @@ def _agreement(table: Payload) -> Iterator[Block]:
         yield Table(heads, rows, "Agreement of each two methods", folded=True)
 
 
+def _heading(payload: Payload) -> str:
+    tested = any(one["which"] in ("best", "worst") for one in payload["extremes"])
+    return "Best and worst explanations" if tested else "Explanations"
+
+
 def _examples(payload: Payload) -> Iterator[Block]:
-    if payload["extremes"]:
+    if any(one["which"] in ("best", "worst") for one in payload["extremes"]):
         yield Line(_EXAMPLES, "dim")
+    elif payload["extremes"]:
+        yield Line(_UNTESTED, "dim")
     for one in payload["extremes"]:
         yield example(one, _TITLES[one["which"]])
 

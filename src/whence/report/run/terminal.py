@@ -77,9 +77,16 @@ def _block(block: Block, write: Writer, options: ConsoleOptions) -> Iterator[Ren
             yield write(title, "bold")
             yield from (indented(write(line, "dim")) for line in says)
             yield indented(_words(payload, write))
+            yield from (indented(write(line, "dim")) for line in _legend(payload))
             yield indented(write(strongest(payload)))
         case Code(text):
             yield from (indented(write(visible(line))) for line in text.splitlines())
+
+
+def _legend(payload: Mapping[str, Any]) -> list[str]:
+    """Say what the colours of the words mean; patches of a picture are named and not coloured."""
+    (explanation,) = payload["explanations"]
+    return [] if payload.get("picture") else [visible(shades(dict(payload), explanation).legend)]
 
 
 def _words(payload: Mapping[str, Any], write: Writer) -> Text:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from whence.report.audit.wording import one_line
+from whence.report.data import rows_told
 from whence.report.figures import digits_of, interval
 from whence.report.run.blocks import Block, Document, Facts, Line, Section, Table
 from whence.report.run.wording import (
@@ -66,7 +67,11 @@ def _overall(payload: Payload) -> Iterator[Block]:
         one = payload[side]
         told.append((f"{which} run", one_line(one["name"])))
         told.append(("model", model(one["model"])))
-        told.append(("data", f"{one_line(one['data'])}, {counted(one['examples'], 'example')}"))
+        taken = one.get("taken") or {"drawn": None}
+        rows = "" if taken["drawn"] is None else f", {rows_told(taken)}"
+        told.append(
+            ("data", f"{one_line(one['data'])}, {counted(one['examples'], 'example')}{rows}")
+        )
     told.append(("examples of both", _shared(payload["data"])))
     yield Facts(told)
 
@@ -165,7 +170,14 @@ def _predictions(payload: Payload) -> Iterator[Block]:
         )
         yield Line(f"{counted(found['changed'], 'prediction')} changed.{shown}")
         rows = [
-            tuple(one_line(one[name] or "-") for name in ("id", "a", "b", "label", "text"))
+            tuple(
+                one_line(part or "-")
+                for part in (
+                    *(one["id"], one["a"], one["b"]),
+                    one.get("gold") or one["label"],
+                    one["text"],
+                )
+            )
             for one in found["first"]
         ]
         yield Table(("example", "first run", "second run", "label", "text"), rows)

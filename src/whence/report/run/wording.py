@@ -84,6 +84,20 @@ def classes(found: Mapping[str, int]) -> str:
     return listed(f"{name} {count:,}" for name, count in most)
 
 
+_BY = {
+    "number": "numbers, taken for the model's labels counted from 0",
+    "own number": "numbers, taken for those in the names of the model's labels",
+    "truth": "false and true, taken for the first and the second of the model's labels",
+}
+
+
+def labels(found: Facts | None) -> str:
+    """Say how the labels of the data were taken, where they are not the model's own names."""
+    if not found or found["by"] not in _BY:
+        return ""
+    return f"{_BY[found['by']]}: {listed(f'{one} {name}' for one, name in found['names'].items())}"
+
+
 def example(one: Facts, title: str) -> Told:
     """Lay out one explanation of one example, with what it got and what random explanations get."""
     told = one["explained"]
@@ -92,7 +106,8 @@ def example(one: Facts, title: str) -> Told:
     predicted = one_line(said["label"] or "nothing")
     if said["probability"] is not None:
         predicted += f" ({share(said['probability'])})"
-    label = f", labelled {one_line(one['label'])}" if one.get("label") is not None else ""
+    true = one.get("gold") or one.get("label")  # as the model calls it, where that is known
+    label = f", labelled {one_line(true)}" if true is not None else ""
     says = [f"{one_line(one['id'])}: predicted {predicted}{label}."]
     if one.get("value") is not None:
         values = [value for value in (one["value"], one["null"]) if value is not None]

@@ -19,6 +19,7 @@ from whence.report.table.grid import (
     Grid,
     agreement,
     costs,
+    data_line,
     effort,
     grids,
     headline,
@@ -32,7 +33,7 @@ _MARKS = {"best": "Bold", "chance": "°"}
 
 def markdown(payload: Mapping[str, Any]) -> str:
     """Write an evaluation in Markdown."""
-    parts = [escaped(headline(payload)) + "."]
+    parts = [" ".join([escaped(headline(payload)) + ".", *map(escaped, data_line(payload))])]
     parts += [_markdown_grid(grid) for grid in grids(payload, _ACROSS)]
     pairs = [_markdown_grid(grid) for grid in pair_grids(payload, _ACROSS)]
     parts += pairs
@@ -72,7 +73,8 @@ def _marked(cell: Cell, strong: Callable[[str], str], chance: str) -> str:
 
 def latex(payload: Mapping[str, Any]) -> str:
     """Write an evaluation in LaTeX, with the rules of booktabs."""
-    parts = ["% " + " ".join(headline(payload).split()), "% \\usepackage{booktabs}"]
+    parts = ["% " + " ".join(line.split()) for line in (headline(payload), *data_line(payload))]
+    parts.append("% \\usepackage{booktabs}")
     for grid in grids(payload, _ACROSS):
         parts += latex_table([grid.kind, *_heads(grid)], _latex_rows(grid), {CHANCE})
     pairs = list(pair_grids(payload, _ACROSS))
@@ -101,15 +103,18 @@ def _latex_cell(cell: Cell) -> str:
     return _marked(safe, "\\textbf{}".format, "$^\\circ$")
 
 
+_DATA = ("data", "rows", "drawn", "drawn_by_seed")  # its name, all rows, those that were taken
 _CELLS = (
     *("model", "remove", "unit", "seed", "method", "metric", "kind", "direction"),
     *("mean", "low", "high", "n", "random", "random_low", "random_high"),
     *("gain", "gain_low", "gain_high", "effect", "p", "beats_random", "best", "enough"),
     *("seconds", "forward", "backward", "untested"),
+    *_DATA,
 )
 _PAIRS = (
     *("model", "remove", "unit", "seed", "metric", "a", "b"),
     *("gain", "low", "high", "n", "p", "enough"),
+    *_DATA,
 )
 
 
@@ -131,6 +136,7 @@ def tidy(payload: Mapping[str, Any]) -> str:
                 cell.get("enough", True),
                 *(_ends(own[what])[0] for what in ("seconds", "forward", "backward")),
                 sum(row["count"] for row in cell["why_not"]),
+                *_data(payload),
             ]
         )
     return _separated(_CELLS, rows)
@@ -148,6 +154,7 @@ def compared(payload: Mapping[str, Any]) -> str:
                 pair["gain"]["n"] if pair["gain"] else 0,
                 pair["p"],
                 pair.get("enough", True),
+                *_data(payload),
             ]
             for pair in payload["pairs"]
         ],
@@ -157,6 +164,13 @@ def compared(payload: Mapping[str, Any]) -> str:
 def _setting(payload: Mapping[str, Any]) -> list[Any]:
     setting = payload["setting"]
     return [payload["model"]["name"], setting["remove"], setting["unit"], setting["seed"]]
+
+
+def _data(payload: Mapping[str, Any]) -> list[Any]:
+    """Return what the data set is called, how many rows it has, how many were taken, and by which seed."""
+    facts = payload.get("data") or {}
+    taken = facts.get("rows") if facts.get("drawn") is None else facts["drawn"]
+    return [facts.get("name"), facts.get("rows"), taken, facts.get("seed")]
 
 
 def _ends(one: Mapping[str, Any] | None) -> list[Any]:

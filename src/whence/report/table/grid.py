@@ -7,7 +7,10 @@ from math import floor, log10
 from statistics import mode
 from typing import Any
 
+from whence.report.data import data_told
 from whence.report.figures import TOO_FEW, digits_of, interval
+from whence.report.table.failure import NOTHING as TESTED_NOTHING
+from whence.report.table.failure import failure
 from whence.report.table.power import power
 from whence.report.text import visible
 
@@ -150,8 +153,9 @@ def notes(payload: Mapping[str, Any]) -> list[str]:
     """Say what could not be done, and why."""
     reached = [one["metric"] for one in payload["metrics"] if one.get("aim") == "reach"]
     lines = [f"{name}: what random explanations get is the aim here." for name in reached]
-    lines += notes_of_size(payload) + [
-        f"{_counted(row, 'example')} could not be read: {row['why']}"
+    lines = [f"{TESTED_NOTHING}."] if failure(payload) else lines + notes_of_size(payload)
+    lines += [
+        f"{_counted(row, 'example')} could not be taken by any method: {row['why']}"
         for row in payload["examples"]["why_not"]
     ]
     given = payload["examples"]["given"]
@@ -177,7 +181,7 @@ def notes(payload: Mapping[str, Any]) -> list[str]:
 
 def notes_of_size(payload: Mapping[str, Any]) -> list[str]:
     """Say what concerns every figure: that there are too few examples, or that some are copies or not whole."""
-    return [*power(payload), *_copies(payload), *_cut(payload)]
+    return [*power(payload), *_copies(payload), *_cut(payload), *_warned(payload)]
 
 
 def _copies(payload: Mapping[str, Any]) -> list[str]:
@@ -189,6 +193,13 @@ def _copies(payload: Mapping[str, Any]) -> list[str]:
         f"Only {different} of the {given} examples {'is' if different == 1 else 'are'} different; intervals and "
         "tests take each for an observation of its own, so they promise too much."
     ]
+
+
+def _warned(payload: Mapping[str, Any]) -> list[str]:
+    """Say what must be known of the inputs, such as that they are no pairs."""
+    of = payload["examples"]["explained"]
+    found = payload["examples"].get("warnings", ())
+    return [f"{row['count']} of {of} examples: {visible(row['message'])}" for row in found]
 
 
 def _cut(payload: Mapping[str, Any]) -> list[str]:
@@ -221,6 +232,12 @@ def headline(payload: Mapping[str, Any]) -> str:
         f"{examples['given']} examples, {removed}{setting['rankings']} random explanations each, "
         f"seed {setting['seed']}"
     )
+
+
+def data_line(payload: Mapping[str, Any]) -> list[str]:
+    """Name the data set, and what was drawn from how many rows; of what an earlier whence wrote, nothing is known."""
+    told = data_told(payload.get("data"))
+    return [f"{told}."] if told else []
 
 
 def effort(payload: Mapping[str, Any]) -> list[str]:

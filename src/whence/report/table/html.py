@@ -15,6 +15,7 @@ from whence.report.table.grid import (
     Grid,
     agreement,
     costs,
+    data_line,
     effort,
     grids,
     headline,
@@ -40,6 +41,7 @@ def fragment(payload: dict[str, Any], answer: str = "", plan: str = "") -> str:
         f"<p><strong>{escape(answer)}</strong></p>" if answer else "",
         f'<p class="dim">{escape(plan)}</p>' if plan else "",
         f"<h2>{escape(headline(payload))}</h2>",
+        *(f'<p class="dim">{escape(line)}</p>' for line in data_line(payload)),
     ]
     inside = "\n".join([*above, body(payload), provenance(payload)])
     return notebook(f"<section>{inside}</section>", STYLE)

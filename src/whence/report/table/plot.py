@@ -7,7 +7,7 @@ from typing import Any
 
 from whence.report.figures import TOO_FEW
 from whence.report.scale import Scale, bounds, ticks
-from whence.report.table.grid import ARROWS, headline, notes_of_size
+from whence.report.table.grid import ARROWS, data_line, headline, notes_of_size
 from whence.view.shade import POSITIVE
 
 _ROW = 20  # height of a method
@@ -36,9 +36,8 @@ def plot(payload: Mapping[str, Any], *, titled: bool = True) -> str:
     down = -(-len(metrics) // across)
     width = label + across * (_PANEL + _GAP) + 8
     title = _lines(headline(payload), width, 13) if titled else []
-    foot = [
-        line for said in (*_LEGEND, *notes_of_size(payload)) for line in _lines(said, width, 11)
-    ]
+    below = (*data_line(payload), *_LEGEND, *notes_of_size(payload))
+    foot = [line for said in below for line in _lines(said, width, 11)]
     above = 22 + 17 * len(title) if titled else 4
     height = above + down * tall + 14 + 16 * len(foot)
     parts = [

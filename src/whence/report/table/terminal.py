@@ -16,6 +16,7 @@ from whence.report.table.grid import (
     Grid,
     agreement,
     costs,
+    data_line,
     effort,
     grids,
     headline,
@@ -45,6 +46,7 @@ class Sheet:
         longest = max((len(one["method"]) for one in payload["methods"]), default=0)
         room = options.max_width - longest
         yield write(headline(payload), "bold")
+        yield from (write(line, "dim") for line in data_line(payload))
         for grid in grids(payload, max(1, room // _CELL)):
             yield Text()
             yield _table(grid, write)

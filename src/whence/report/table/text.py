@@ -11,6 +11,7 @@ from whence.report.table.grid import (
     Grid,
     agreement,
     costs,
+    data_line,
     effort,
     grids,
     headline,
@@ -23,7 +24,7 @@ BEST, NO_BETTER = "*", "°"
 
 def plain(payload: Mapping[str, Any], across: int = 3) -> str:
     """Write an evaluation as lines of text."""
-    lines = [headline(payload), ""]
+    lines = [headline(payload), *data_line(payload), ""]
     for grid in grids(payload, across):
         lines += [*_table(grid), ""]
     pairs = [line for grid in pair_grids(payload, across) for line in [*_table(grid), ""]]

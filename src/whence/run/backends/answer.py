@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from whence.core.errors import WhenceError, WorkersFailed
+from whence.core.failure import is_failure
 from whence.run.plan import Manner, Plan
 from whence.run.task import Done, Identity, Tally, Task
 
@@ -69,7 +70,9 @@ def loaded(factory: Factory, plan: Plan, manner: Manner) -> Working | WhenceErro
     """Return a worker, or why there is none."""
     try:
         return factory(plan, manner)
-    except Exception as error:  # whatever it is, it is told where the run is
+    except BaseException as error:  # whatever it is, it is told where the run is
+        if not is_failure(error):
+            raise
         return told(error)
 
 
@@ -77,7 +80,9 @@ def attempt(worker: Working, task: Task) -> Answer:
     """Do a task, or return what was raised. Where the accelerator is lost, this process ends: another can go on."""
     try:
         return signed(worker.do(task))
-    except Exception as error:  # whatever it is, it is told where the run is
+    except BaseException as error:  # whatever it is, it is told where the run is
+        if not is_failure(error):
+            raise
         from whence.run.worker import device_lost
 
         if device_lost(error):
@@ -91,7 +96,7 @@ def signed(done: Done) -> Done:
     return done if done.worker else replace(done, worker=f"{socket.gethostname()}:{os.getpid()}")
 
 
-def told(error: Exception) -> WhenceError:
+def told(error: BaseException) -> WhenceError:
     """Return an error of whence as it is; of any other what it says, with the way it took as a note."""
     if isinstance(error, WhenceError):
         return error

@@ -17,6 +17,7 @@ from whence.evaluation.measures import Measure
 from whence.report.shown import VERSION
 from whence.run.results.alike import agreements
 from whence.run.results.differences import differences
+from whence.run.results.evaluated import data_of
 from whence.run.results.figures import correct, share_of
 from whence.run.results.gathered import Reader
 from whence.run.results.noted import Noted, noted
@@ -113,6 +114,7 @@ def _side(run: "Run", found: Noted) -> dict[str, Any]:
         **about(run, found),
         "model": dict(run.manifest["model"]),
         "data": run.manifest["data"]["name"],
+        "taken": data_of(run),
     }
 
 
@@ -207,6 +209,7 @@ def _predictions(pairs: Pairs) -> dict[str, Any]:
                 "a": a[place],
                 "b": b[place],
                 "label": names.labels[pairs.numbers[0][place]],
+                "gold": names.gold_of(pairs.numbers[0][place]),
                 "text": texts.get(row, ""),
             }
             for row, place in first
@@ -215,8 +218,7 @@ def _predictions(pairs: Pairs) -> dict[str, Any]:
 
 
 def _accuracy(pairs: Pairs, side: int) -> dict[str, Any] | None:
-    labels = tuple(pairs.runs[side].manifest["model"].get("labels") or ())
-    right = correct(pairs.noted[side], labels)
+    right = correct(pairs.noted[side])
     return None if right is None else share_of(right[pairs.numbers[side]])
 
 

@@ -33,6 +33,7 @@ def evaluated(run: "Run", agreement: Sequence[str], found: Noted | None = None) 
         },
         setting=setting_of(manifest),
         digests=found.digests,
+        data=data_of(run),
         seed=seed,
         calls=None,  # a run counts passes by explanation; those of tests are not kept
         seconds=None,
@@ -41,6 +42,28 @@ def evaluated(run: "Run", agreement: Sequence[str], found: Noted | None = None) 
     for one in told["methods"]:
         one["seconds"] = _seconds(times.get(one["method"], []), seed)
     return Evaluation(told)
+
+
+def data_of(run: "Run") -> dict[str, Any]:
+    """Return what the data set of a run is called, and what was drawn from how many rows, as evaluations say it."""
+    plan, data = run.manifest["plan"], run.manifest["data"]
+    columns, counted = data.get("columns") or {}, None
+    for event in run.store.events("start"):
+        counted = event.get("of", counted)
+    some = [one for one in (plan["sample"], plan["limit"]) if one is not None]
+    drawn = min(some, default=None)
+    if counted is not None and drawn is not None and drawn >= counted:
+        drawn = None
+    return {
+        "name": data["name"],
+        "rows": counted,
+        "drawn": drawn,
+        "seed": None if plan["sample"] is None or drawn is None else plan["seed"],
+        "text": columns.get("text"),
+        "pair": columns.get("pair"),
+        "label": columns.get("label"),
+        "guessed": list(data.get("guessed") or ()),
+    }
 
 
 def setting_of(manifest: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,8 +5,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from whence.core.errors import WhenceError
+from whence.explainer.kept.scaling import scale_for
 from whence.explainer.request import requests
+from whence.methods import method
 from whence.view import VERSION
+from whence.view.conserved import CODE, unconserved
+from whence.view.words import WordsBy, word_score
 
 Record = Mapping[str, Any]
 
@@ -55,6 +59,13 @@ def explained(
     words = [] if grid else _words(record, tokens)
     scores, params = list(record["scores"]), dict(setting.get("params", {}))
     said = record["probability"]
+    facts = _facts(record["method"])
+    by: WordsBy = facts.get("words", "sum")
+    # A value has no probability: what measures one measures the value.
+    of = (facts.get("of") if said is not None else None) or setting.get("of", "logit")
+    axioms = {one["axiom"]: one["residual"] for one in record["axioms"] or ()}
+    unkept = unconserved(record["method"], scores, axioms, None, of)
+    word_scores = [word_score(scores, word["tokens"], by) for word in words]
     return {
         "version": VERSION,
         "model": dict(model),
@@ -76,25 +87,44 @@ def explained(
             "label": record["target"],
             "index": _place(record["target"], model),
             "against": None,
-            "of": setting.get("of", "logit"),
+            "of": of,
         },
         "read": [],
         "explanations": [
             {
                 "method": record["method"],
                 "params": params,
+                "of": of,
                 "signed": _signed(record["method"], params, scores),
                 "scores": scores,
-                "word_scores": [sum(scores[place] for place in word["tokens"]) for word in words],
-                "axioms": {one["axiom"]: one["residual"] for one in record["axioms"] or ()},
+                "word_scores": word_scores,
+                "words_by": by,
+                "scale": scale_for(
+                    record["method"],
+                    params,
+                    word_scores or scores,
+                    of=of,
+                    is_value=said is None,
+                    part="patch" if grid else "word",
+                ),
+                "axioms": axioms,
                 "passes": {"forward": record["forward"], "backward": record["backward"]},
                 "seconds": None,
                 "dtype": "float64",
             }
         ],
         "provenance": {},
+        **({"warnings": [{"code": CODE, "message": unkept}]} if unkept else {}),
         **({"picture": {"name": record["id"], "grid": grid}} if grid else {}),
     }
+
+
+def _facts(name: str) -> Mapping[str, Any]:
+    """Return what a method says about itself; nothing of one from a package that is not installed here.
+
+    How words get their scores is among it: a run keeps those of tokens, and nothing that was measured on words.
+    """
+    return method.get(name).facts if name in method.names() else {}
 
 
 def _words(record: Record, tokens: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from whence.run.results import Run
 
 METHODS = 6  # that examples are shown of; more nobody reads
+_UNTESTED, _CLASSES = 2, 3  # methods, and examples of each, that are shown where nothing was tested
 _LOOKED_AT = 500  # examples, for where methods disagree
 _FEWEST = 4  # units; fewer agree or not by chance
 
@@ -46,7 +47,29 @@ def extremes(run: "Run", noted: Noted) -> list[dict[str, Any]]:
             own = gains[:, place]
             for which, pick in (("best", np.nanargmax), ("worst", np.nanargmin)):
                 found.append(_shown(run, noted, int(pick(own)), place, measure, which))
+    else:
+        found = [
+            _shown(run, noted, number, place, None, "example")
+            for place in range(min(_UNTESTED, len(noted.notes.methods)))
+            for number in _some(noted, place)
+        ]
     return [*found, *_disagreed(run, noted, measure)]
+
+
+def _some(noted: Noted, place: int) -> list[int]:
+    """Choose examples where nothing was tested: the first that is predicted wrongly, and the first of each class."""
+    explained = [
+        number
+        for number, said in enumerate(noted.predicted)
+        if said is not None and not np.isnan(noted.notes.forward[number, place])
+    ]
+    wrong = [
+        number
+        for number in explained
+        if (gold := noted.gold_of(number)) is not None and gold != noted.predicted[number]
+    ]
+    firsts = {noted.predicted[number]: number for number in reversed(explained)}
+    return sorted(list(dict.fromkeys([*wrong[:1], *sorted(firsts.values())]))[:_CLASSES])
 
 
 def _best(gains: Array) -> list[int]:
@@ -70,6 +93,7 @@ def _shown(
         "row": noted.rows[number],
         "id": noted.ids[number],
         "label": noted.labels[number],
+        "gold": noted.gold_of(number),
         "says": [],
         "explained": run.explanation(noted.rows[number], method),
     }

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from whence.core.errors import BadExamples
-from whence.data.sets.labels import label_places
 from whence.run.results.extremes import deciding, gains_of
 from whence.run.results.noted import Noted
 from whence.stats import proportion
@@ -19,11 +17,11 @@ if TYPE_CHECKING:
 _BINS = 24
 
 
-def predictions(noted: Noted, labels: tuple[str, ...]) -> dict[str, Any]:
+def predictions(noted: Noted) -> dict[str, Any]:
     """Return how often each class was predicted, and how often rightly, where the data has the model's labels."""
     known = [one for one in noted.predicted if one is not None]
     found = {"classes": dict(Counter(known)), "accuracy": None, "majority": None}
-    right = correct(noted, labels)
+    right = correct(noted)
     if right is None:
         return found
     both = zip(noted.labels, noted.predicted, strict=True)
@@ -41,18 +39,11 @@ def share_of(flags: Any) -> dict[str, Any] | None:
     return {"mean": float(known.mean()), "low": low, "high": high, "n": len(known)}
 
 
-def correct(noted: Noted, labels: tuple[str, ...]) -> Any | None:
+def correct(noted: Noted) -> Any | None:
     """Return 1 for each example that was predicted rightly, 0 for others, NaN without a label; None without any."""
-    given = [label for label in noted.labels if label is not None]
-    try:
-        places = label_places(given, labels) if given and labels else {}
-    except BadExamples:
-        return None  # the data's labels are not the model's
-    own = {name: place for place, name in enumerate(labels)}
     right = [
-        np.nan if label is None or said is None else float(own.get(said, -1) == places[label])
-        for label, said in zip(noted.labels, noted.predicted, strict=True)
-        if places
+        np.nan if said is None or (gold := noted.gold_of(number)) is None else float(said == gold)
+        for number, said in enumerate(noted.predicted)
     ]
     found = np.array(right, dtype=np.float64)
     return found if len(found) and not np.isnan(found).all() else None

@@ -6,6 +6,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from whence.core.errors import UnknownMetric
+from whence.data.sets.labels import label_names
 from whence.evaluation.agreement import Alike
 from whence.evaluation.measures import Measure, measures
 from whence.evaluation.notes import Notes
@@ -50,8 +51,14 @@ class Noted:
     ids: list[str]
     labels: list[str | None]
     predicted: list[str | None]
+    gold: Mapping[str, str] = field(default_factory=dict)  # what the model calls the data's labels
     failures: list[dict[str, Any]] = field(default_factory=list)
     damage: dict[str, str] = field(default_factory=dict)
+
+    def gold_of(self, number: int) -> str | None:
+        """Return an example's true label as the model calls it; None where there is none, or nobody can tell."""
+        label = self.labels[number]
+        return None if label is None else self.gold.get(label)
 
     def number(self, row: int) -> int:
         """Return an example's number."""
@@ -91,7 +98,22 @@ def noted(run: "Run", agreement: Sequence[str] = ()) -> Noted:
             )
             left = max(0, left - 1)
     found.failures, found.damage = reasons.listed(), reader.damage
+    found.gold = (labels_of(run.manifest, found.labels) or {}).get("names", {})
     return found
+
+
+def labels_of(manifest: Mapping[str, Any], said: Sequence[str | None]) -> dict[str, Any] | None:
+    """Return what the model calls the labels of the data, and how that is known; None where nobody can tell.
+
+    A run notes it when it begins; of one that an earlier whence began, it is found by the labels that are there.
+    """
+    if "labels" in manifest["data"]:
+        noted: dict[str, Any] | None = manifest["data"]["labels"]
+        return noted
+    model = manifest["model"]
+    known = [one for one in said if one is not None]
+    found = label_names(known, tuple(model.get("labels") or ()))
+    return None if found is None else found.to_dict()
 
 
 def tests_of(manifest: Mapping[str, Any]) -> list[Measure]:

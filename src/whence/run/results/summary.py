@@ -17,7 +17,7 @@ from whence.run.plan import Plan, told
 from whence.run.results.evaluated import evaluated, setting_of, software
 from whence.run.results.extremes import extremes
 from whence.run.results.figures import plots, predictions, sessions
-from whence.run.results.noted import Noted, noted
+from whence.run.results.noted import Noted, labels_of, noted
 
 if TYPE_CHECKING:
     from whence.run.results import Run
@@ -76,7 +76,10 @@ def report(run: "Run") -> RunReport:
             "setting": {**setting_of(manifest), "seed": manifest["plan"]["seed"]},
             "methods": run.methods,
             "metrics": run.metrics,
-            "predictions": predictions(found, tuple(manifest["model"].get("labels") or ())),
+            "predictions": {
+                **predictions(found),
+                "labels": labels_of(manifest, found.labels),
+            },
             "advice": _advice(table),
             "evaluation": table.to_dict(),
             "plots": plots(found, table.payload),

@@ -17,11 +17,13 @@ import pyarrow.parquet as pq
 from whence.run.store import rows as stored
 from whence.run.store.layout import Layout
 from whence.run.store.opened import content, opened
+from whence.run.store.schema import SINCE_2
 from whence.run.store.seal import unsealed
 
 _CHOSEN = ("row", "method", "setting", "error")  # by which rows are chosen
 _SHOWN = (
-    "row", "id", "method", "text", "pair", "label", "target", "predicted", "probability", "error", "why",
+    *("row", "id", "method", "text", "pair", "label", "gold", "target", "predicted", "probability"),
+    *("error", "why"),
 )  # fmt: skip
 _TESTED = ("row", "method", "metric", "setting", "value", "null", "why")
 
@@ -229,9 +231,9 @@ def _read(folder: Path, table: str, window: int, columns: Sequence[str]) -> pa.T
         return stored.gathered(table, []).select(columns)
     try:
         with path.open("rb") as raw, pq.ParquetFile(raw) as file:
-            if missing := set(columns) - set(file.schema_arrow.names):
+            if missing := set(columns) - {*file.schema_arrow.names, *SINCE_2}:
                 raise OSError(f"{path.name} has no column {min(missing)!r}")
-            return file.read(list(columns))
+            return stored.widened(file.read(list(columns)), columns)
     except pa.ArrowException as error:
         raise OSError(f"{path.name}: {error}") from None
 

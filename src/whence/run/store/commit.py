@@ -61,7 +61,14 @@ def further(index: Index, other: Index, behind: int = -1) -> Index:
 class Now:
     """What the data has now: which rows of a window are results of it, and what they are called."""
 
-    def __init__(self, window: Window, settings: Settings, further_rows: bool) -> None:
+    def __init__(
+        self,
+        window: Window,
+        settings: Settings,
+        further_rows: bool,
+        gold: Mapping[str, str] | None = None,
+    ) -> None:
+        self._gold = gold or {}  # what the model calls the labels of the data
         self._items = {item.row: item for item in window.items}
         self._settings = settings
         # Rows behind the last are left as they are, where an earlier run went further than this one.
@@ -96,7 +103,21 @@ class Now:
         """Leave out what is not a result of the data as it is now, and name the rest as the data does."""
         fits = list(map(self.has, *_lists(table, RESULT)))
         kept = table if all(fits) else table.filter(pa.array(fits, type=pa.bool_()))
-        return self._named(kept) if name == "explanations" else kept
+        return self._judged(self._named(kept)) if name == "explanations" else kept
+
+    def _judged(self, table: pa.Table) -> pa.Table:
+        """Say of every row what the model calls its true label, and whether it predicts that."""
+        labels, said = _lists(table, ("label", "predicted"))
+        gold = [self._gold.get(label) for label in labels]
+        right = [
+            None if one is None or own is None else one == own
+            for one, own in zip(gold, said, strict=True)
+        ]
+        for column, values in (("gold", gold), ("right", right)):
+            field = SCHEMAS["explanations"].field(column)
+            place = table.schema.get_field_index(column)
+            table = table.set_column(place, field, pa.array(values, type=field.type))
+        return table
 
     def _named(self, table: pa.Table) -> pa.Table:
         known = list(zip(*_lists(table, ("row", *NAMES)), strict=True))

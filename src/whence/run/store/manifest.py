@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from whence.core.errors import BadStore
+from whence.core.places import public_address, public_name
 from whence.run.keys import setting_digest
 from whence.run.plan import Plan
 from whence.run.store.schema import VERSION
@@ -20,8 +21,10 @@ _ALIKE = {
 
 
 def stated(plan: Plan, identity: Identity, data: Mapping[str, Any]) -> Manifest:
-    """Say what a run will find out."""
+    """Say what a run will find out; folders and files by their names, as it is the same on every machine."""
     asked = {name: _plain(value) for name, value in vars(plan).items() if name != "shard"}
+    asked |= {"model": public_name(plan.model), "data": public_address(plan.data)}
+    asked["mlm"] = None if plan.mlm is None else public_name(plan.mlm)
     asked["methods"] = list(identity.explained)
     asked["metrics"] = _together(*([*tested] for tested in identity.tested.values()))
     return {

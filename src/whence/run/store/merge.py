@@ -44,7 +44,7 @@ def merge(into: str | Path, sources: Sequence[str | Path]) -> Store:
             _rest(store, one)
         tested_alike = len({frozenset(tested) for tested in known["tested"].values()}) <= 1
         store.settled(whole and tested_alike)
-        store.journal("merge", {"from": [str(one.folder) for one in others]})
+        store.journal("merge", {"from": [one.folder.name for one in others]})
     return store
 
 

@@ -11,7 +11,7 @@ from hashlib import sha256
 import pyarrow as pa
 
 from whence.run.store import rows
-from whence.run.store.schema import SCHEMAS
+from whence.run.store.schema import EARLIER, SCHEMAS
 from whence.run.task import Record
 
 _SEAL = b"\nsha256 %s\n"
@@ -42,7 +42,7 @@ def joined(files: Iterable[bytes]) -> bytes:
 
 def tables_of(raw: bytes) -> dict[str, pa.Table]:
     """Read the tables again; a ValueError where the file is torn or changed."""
-    found = {name: [schema.empty_table()] for name, schema in SCHEMAS.items()}
+    found: dict[str, list[pa.Table]] = {name: [] for name in SCHEMAS}
     stream = pa.BufferReader(_body(raw))
     try:
         while stream.tell() < stream.size():
@@ -51,7 +51,7 @@ def tables_of(raw: bytes) -> dict[str, pa.Table]:
             found[_name(table.schema)].append(table)
     except (pa.ArrowException, OSError) as error:
         raise ValueError(f"it is no Arrow stream ({error})") from None
-    return {name: pa.concat_tables(parts) for name, parts in found.items()}
+    return {name: rows.together(name, parts) for name, parts in found.items()}
 
 
 def _body(raw: bytes) -> memoryview:
@@ -63,8 +63,8 @@ def _body(raw: bytes) -> memoryview:
 
 def _name(schema: pa.Schema) -> str:
     """Return of which table a stream is."""
-    for name, known in SCHEMAS.items():
-        if schema.equals(known, check_metadata=True):
+    for name in SCHEMAS:
+        if any(schema.equals(one[name], check_metadata=True) for one in (SCHEMAS, EARLIER)):
             return name
     raise ValueError("its columns are not those of this version")
 

@@ -98,7 +98,7 @@ class Reading:
             path = self.layout.part(name, index["window"])
             try:
                 with pa.OSFile(str(path)) as file:
-                    yield from rows.batches(file, size)
+                    yield from rows.batches(name, file, size)
             except (pa.ArrowException, OSError) as error:
                 why = " ".join(str(error).split())[:120]
                 raise BadStore(

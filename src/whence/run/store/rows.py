@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from whence.run.store.schema import COLUMNS, ORDER, SCHEMAS
+from whence.run.store.schema import COLUMNS, EARLIER, ORDER, SCHEMAS, SINCE_2
 from whence.run.task import Record
 
 LIGHT = ("row", "key", "setting", "error")  # what tells which results there are, and which failed
@@ -33,12 +33,18 @@ def from_records(name: str, records: Iterable[Record]) -> pa.Table:
 def gathered(name: str, parts: Sequence[pa.Table]) -> pa.Table:
     """Put rows together, sorted, each result once: the first that worked, or else the last failure."""
     # In one piece: rows of several are taken slowly, and a page of the file ends where a piece does.
-    together = pa.concat_tables([SCHEMAS[name].empty_table(), *parts]).combine_chunks()
-    known = list(zip(together["row"].to_pylist(), together["key"].to_pylist(), strict=True))
+    found = together(name, parts).combine_chunks()
+    known = list(zip(found["row"].to_pylist(), found["key"].to_pylist(), strict=True))
     if len(set(known)) < len(known):
-        together = together.take(pa.array(_chosen(known, together["error"].is_valid().to_pylist())))
+        found = found.take(pa.array(_chosen(known, found["error"].is_valid().to_pylist())))
     order = [(column, "ascending") for column in ORDER[name]]
-    return together.take(pc.sort_indices(together.select(ORDER[name]), sort_keys=order))
+    return found.take(pc.sort_indices(found.select(ORDER[name]), sort_keys=order))
+
+
+def together(name: str, parts: Sequence[pa.Table]) -> pa.Table:
+    """Put tables one behind the other, also those that an earlier version wrote."""
+    own = [widened(part, SCHEMAS[name].names) for part in parts]
+    return pa.concat_tables([SCHEMAS[name].empty_table(), *own])
 
 
 def _chosen(known: Sequence[tuple[int, str]], failed: Sequence[bool]) -> list[int]:
@@ -84,7 +90,7 @@ def check(name: str, raw: bytes) -> None:
             found = file.schema_arrow
     except (pa.ArrowException, OSError) as error:
         raise ValueError(f"it is no Parquet file ({_why(error)})") from None
-    if not found.equals(SCHEMAS[name], check_metadata=True):
+    if not any(found.equals(one[name], check_metadata=True) for one in (SCHEMAS, EARLIER)):
         raise ValueError("its columns are not those of this version")
 
 
@@ -92,7 +98,8 @@ def read(raw: bytes, columns: Sequence[str] | None = None) -> pa.Table:
     """Read the bytes of a Parquet file, or some columns of it; a ValueError where it is none."""
     try:
         with pq.ParquetFile(pa.BufferReader(raw), page_checksum_verification=True) as file:
-            return file.read(columns=None if columns is None else list(columns))
+            found = file.read(columns=None if columns is None else list(columns))
+            return found if columns is None else widened(found, columns)
     except (pa.ArrowException, OSError) as error:
         raise ValueError(f"it is no whole Parquet file ({_why(error)})") from None
 
@@ -101,7 +108,18 @@ def _why(error: Exception) -> str:
     return " ".join(str(error).split())[:120]
 
 
-def batches(file: Any, size: int) -> Iterator[pa.RecordBatch]:
-    """Go through the rows of a Parquet file, `size` at a time."""
+def batches(name: str, file: Any, size: int) -> Iterator[pa.RecordBatch]:
+    """Go through the rows of a Parquet file of a table, `size` at a time."""
     with pq.ParquetFile(file, page_checksum_verification=True) as opened:
-        yield from opened.iter_batches(batch_size=size)
+        for batch in opened.iter_batches(batch_size=size):
+            found = widened(pa.Table.from_batches([batch]), SCHEMAS[name].names)
+            yield from found.cast(SCHEMAS[name]).to_batches()
+
+
+def widened(table: pa.Table, columns: Sequence[str]) -> pa.Table:
+    """Return a table with these columns; those that its version did not have yet are null."""
+    missing = [one for one in SINCE_2 if one in columns and one not in table.schema.names]
+    for column in missing:
+        field = SCHEMAS["explanations"].field(column)
+        table = table.append_column(field, pa.nulls(table.num_rows, field.type))
+    return table.select(list(dict.fromkeys(columns))) if missing else table

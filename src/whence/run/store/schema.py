@@ -1,14 +1,15 @@
 """The tables of a store: their columns, what they mean, and how rows are sorted. A contract with whoever reads them.
 
 A column that is added, goes, or changes its type or meaning makes a new version; a store of a version that is not
-known is refused.
+known is refused. Version 2 added `gold` and `right`: of files of version 1 they are read as null.
 """
 
 from typing import NamedTuple
 
 import pyarrow as pa
 
-VERSION = 1
+VERSION = 2
+SINCE_2 = ("gold", "right")
 
 
 class Column(NamedTuple):
@@ -40,6 +41,8 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         Column("text", _TEXT, True, "its text; null of a picture"),
         Column("pair", _TEXT, True, "its second text, where there are two"),
         Column("method", _TEXT, False, "what explained it"),
+        Column("gold", _TEXT, True, "its true label as the model calls it; null: not one of its"),
+        Column("right", pa.bool_(), True, "whether the model predicts that; null: nobody can say"),
         Column("target", _TEXT, True, "the class that is explained"),
         Column("predicted", _TEXT, True, "the class that the model predicts"),
         Column("probability", pa.float64(), True, "what the model gives that class"),
@@ -83,11 +86,18 @@ ORDER = {
 }
 
 
-def _schema(name: str) -> pa.Schema:
-    stated = {"whence": f"store {name}", "version": str(VERSION)}
-    fields = [pa.field(one.name, one.type, nullable=one.nullable) for one in COLUMNS[name]]
+def _schema(name: str, version: int = VERSION) -> pa.Schema:
+    stated = {"whence": f"store {name}", "version": str(version)}
+    left_out = SINCE_2 if version < 2 else ()
+    fields = [
+        pa.field(one.name, one.type, nullable=one.nullable)
+        for one in COLUMNS[name]
+        if one.name not in left_out
+    ]
     return pa.schema(fields, metadata=stated)
 
 
 SCHEMAS: dict[str, pa.Schema] = {name: _schema(name) for name in COLUMNS}
+# Of stores that an earlier whence wrote.
+EARLIER: dict[str, pa.Schema] = {name: _schema(name, 1) for name in COLUMNS}
 TABLES: tuple[str, ...] = tuple(COLUMNS)

@@ -109,7 +109,8 @@ class Store(Reading):
         found = self.mended(window.number)
         self._holed = self._holed or self._aside > before
         self._last = max(window.number, -1 if self._last is None else self._last)
-        now = commit.Now(window, self.manifest["settings"], self._shorter)
+        gold = (self.manifest["data"].get("labels") or {}).get("names")
+        now = commit.Now(window, self.manifest["settings"], self._shorter, gold)
         bounds = commit.bounds_of(window)
         if self._shorter and found.index is not None:
             bounds = commit.further(bounds, found.index, now.end)

@@ -20,6 +20,13 @@ class Given(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
+class TableStart(Given):
+    """The columns of a table and its first rows, to choose columns by."""
+
+    columns: list[str]
+    rows: list[list[str]]
+
+
 class Fault(Given):
     """What went wrong, what to do about it, and where to read more."""
 
@@ -27,6 +34,7 @@ class Fault(Given):
     message: str
     hint: str
     see: str
+    table: TableStart | None = None  # of a table whose columns have to be chosen
 
 
 class Failure(Given):
@@ -102,6 +110,16 @@ class Target(Given):
     index: int
     against: "Target | None"
     of: Literal["logit", "probability"]
+
+
+class Scale(Given):
+    """What the colours of scores mean: where they are full, in which unit, and below which score nothing matters."""
+
+    unit: Literal["logit", "probability", "value", "share", "relative"]
+    floor: float | None  # full colour is at no score below it; null: none is known
+    full: float  # the score of full colour
+    legend: str
+    note: str | None  # said where no score reaches the floor
 
 
 class Warned(Given):

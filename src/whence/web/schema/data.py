@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from whence.web.schema.base import Asked, Given, Interval
+from whence.web.schema.base import Asked, Fault, Given, Interval
 
 
 class DataSet(Given):
@@ -18,6 +18,9 @@ class DataSet(Given):
     label: str | None
     guessed: list[str]
     columns: list[str]  # that the file has; none where it has no header
+    problem: Fault | None = (
+        None  # its columns are to be chosen before it can be used; problem.table has them
+    )
 
 
 class ColumnsAsked(Asked):
@@ -72,7 +75,7 @@ class WordsAsked(Asked):
     """Find the words that each class leans on; a job."""
 
     model: str = Field(max_length=300)
-    method: str = Field(default="attcat", max_length=100)
+    method: str | None = Field(default=None, max_length=100)  # null: the model's default
     limit: int = Field(default=100, ge=1, le=2000)
     least: int = Field(default=3, ge=1, le=1000)  # a word counts from so many examples on
 

@@ -12,6 +12,7 @@ from whence.web.schema.base import (
     ModelFacts,
     Prediction,
     Provenance,
+    Scale,
     Source,
     Target,
     Token,
@@ -27,14 +28,22 @@ class Passes(Given):
     backward: int
 
 
+WordsBy = Literal["sum", "mean", "measured"]
+
+
 class OneExplanation(Given):
     """The scores of one method."""
 
     method: str
     params: dict[str, Any]
+    of: Literal["logit", "probability"] | None = (
+        None  # what is explained: not every method explains what was asked for
+    )
     signed: bool
     scores: list[float]
     word_scores: list[float]
+    words_by: WordsBy = "sum"  # how a word's score comes about
+    scale: Scale | None = None  # null: from an older file
     axioms: dict[str, float]
     passes: Passes
     seconds: float
@@ -163,6 +172,7 @@ class TrustMethod(Given):
     signed: bool
     scores: list[float]
     word_scores: list[float]
+    scale: Scale | None = None
     passes: Passes
     verdict: str
     sentence: str

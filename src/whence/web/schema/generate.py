@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import ConfigDict, Field
 
-from whence.web.schema.base import Asked, Given, Input, ModelFacts, Source, Warned
+from whence.web.schema.base import Asked, Given, Input, ModelFacts, Scale, Source, Warned
 
 TOKENS = 200  # that may be generated at a time
 
@@ -59,5 +59,7 @@ class Generated(Given):
     matrix: list[list[float]]  # outputs x pieces
     earlier: list[list[float]]  # outputs x outputs: what fell on those that came before
     total: list[float]  # by piece
+    scale: Scale | None = None  # of the matrix; special tokens do not set it
+    total_scale: Scale | None = None
     passes: dict[str, int]
     seconds: float

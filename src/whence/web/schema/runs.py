@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from whence.web.schema.base import Given, Source
+from whence.web.schema.base import Given, Scale, Source
 
 
 class RunFacts(Given):
@@ -96,6 +96,7 @@ class RunExample(Given):
     predicted: str | None
     probability: float | None
     signed: bool
+    scale: Scale | None
     words: list[RunWord]
     tests: list[RunTest]
     why: str | None  # it could not be explained
