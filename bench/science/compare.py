@@ -135,10 +135,10 @@ def paragraph(found: Facts) -> str:
             f"less to them than before and {len(special['more'])} more (sign-flip tests, corrected by Holm); [CLS] "
             f"gets {said(kinds['[CLS]']['b'])} of all attention instead of {said(kinds['[CLS]']['a'])}.",
             f"{len(wider['more'])} heads surely look more widely, {len(wider['less'])} less.",
-            f"Of the edges {WHICH[overlap['specials']]} that carry {overlap['coverage']:.0%} of the flow back from "
-            f"the decision, both models share {said(overlap['jaccard'])} (Jaccard index; random edges: "
-            f"{said(overlap['chance'])}; of the edges {WHICH[other['specials']]}: {said(other['jaccard'])}, random "
-            f"edges {said(other['chance'])}): "
+            f"Of the edges {WHICH[overlap['specials']]} that carry {overlap['coverage']:.0%} of what all such "
+            f"edges carry back from the decision, both models share {said(overlap['jaccard'])} (Jaccard index; "
+            f"random edges: {said(overlap['chance'])}; of the edges {WHICH[other['specials']]}: "
+            f"{said(other['jaccard'])}, random edges {said(other['chance'])}): "
             f"{said(last['overlap'])} in the last layer (random edges: {said(last['chance'])}), and between "
             f"{said(shared[0])} and {said(shared[-1])} in the layers between the first and the last.",
             f"The fine-tuned model is right about {said(found['predictions']['accuracy']['b'])} of these sentences.",

@@ -141,7 +141,7 @@ def test_a_file_of_unknown_columns_that_the_app_was_started_with_has_the_same_ch
     path = tmp_path / "tweets.csv"
     path.write_text("who,tweet\nann,a fine film\nben,a dull film\n", encoding="utf-8")
     running = App(tmp_path, "--model", "reviews", "--data", str(path))
-    visitor = Visitor(browser, running.url)
+    visitor = Visitor(browser, running)
     try:
         page = visitor("#/data")
         settle(page)

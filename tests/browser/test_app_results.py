@@ -28,7 +28,7 @@ def results(tmp_path_factory):
 
 @pytest.fixture
 def visit(browser, results):
-    visitor = Visitor(browser, results.url)
+    visitor = Visitor(browser, results)
     yield visitor
     visitor.close()
 

@@ -52,7 +52,7 @@ def compare(
         float,
         typer.Option(
             metavar="SHARE",
-            help="Compare the fewest edges that carry this share of the flow, from 0 to 1.",
+            help="Compare the fewest edges that carry this share of what all edges carry, from 0 to 1.",
         ),
     ] = 0.5,
     specials: Annotated[

@@ -59,8 +59,8 @@ def _flow(payload: Mapping[str, Any], used: int) -> str:
     if not overlap["jaccard"]["n"]:
         return ""
     said = (
-        f"Of the edges {WHICH[overlap['specials']]} that carry {overlap['coverage']:.0%} of the flow from the "
-        f"decision, the models share {_figure(overlap['jaccard'], used)} (Jaccard index; random edges: "
+        f"Of the edges {WHICH[overlap['specials']]} that carry {overlap['coverage']:.0%} of what all such edges "
+        f"carry, the models share {_figure(overlap['jaccard'], used)} (Jaccard index; random edges: "
         f"{_figure(overlap['chance'], used)})"
     )
     other = overlap["other"]

@@ -30,8 +30,8 @@ LEGEND = (
     "another head of its layer. Figures are means over the inputs with 95% intervals."
 )
 OVERLAP_LEGEND = (
-    "Overlap: the Jaccard index of the edges {which} that carry {coverage:.0%} of the flow back from the decision; "
-    "chance: the same of random edges, as many in each layer."
+    "Overlap: the Jaccard index of the edges {which} that carry {coverage:.0%} of what all such edges carry back "
+    "from the decision; chance: the same of random edges, as many in each layer."
 )
 # Which edges count, by whether those that end on special tokens do.
 WHICH = {False: "to words", True: "to words and special tokens"}
