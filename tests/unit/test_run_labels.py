@@ -91,6 +91,19 @@ def test_a_number_that_may_be_a_place_or_a_name_is_refused_with_both():
         label_places("1234", STARS)
 
 
+def test_a_run_refuses_to_explain_own_labels_that_are_numbers_from_1(tmp_path):
+    data = tmp_path / "films.jsonl"
+    rows = [{"text": text, "label": 1 + (label or 0)} for text, label in ROWS]
+    data.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    plan = {"model": "reviews", "data": str(data), "methods": "attcat"}
+    # Taken for themselves, those labelled 1 would be explained as number 1 from 0, the class after theirs.
+    with pytest.raises(BadExamples, match=r"The label '2' \(1 of 4 examples\) is not one of the"):
+        whence.run(**plan, target="gold", out=tmp_path / "gold")
+    found = whence.run(**plan, out=tmp_path / "out")
+    assert found.table("explanations").to_table()["gold"].null_count == 4
+    assert found.report().payload["predictions"]["accuracy"] is None
+
+
 def test_a_store_of_the_version_before_is_read_and_brought_up_to_date(tmp_path, monkeypatch):
     from whence.run.store import commit, manifest, pending, rows, schema
 

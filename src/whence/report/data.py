@@ -10,7 +10,7 @@ _ROLES = (("text", "texts"), ("pair", "second texts"), ("label", "labels"))
 
 def data_told(facts: Mapping[str, Any] | None) -> str:
     """Name a data set, how many of its rows were taken, and the columns; nothing where nobody noted it."""
-    if not facts:
+    if not facts or not {"name", "rows", "drawn", "seed"} <= facts.keys():
         return ""
     columns = [
         f"{what} from {_line(facts[role])!r}"

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from whence.core.errors import BadPlan, CannotWrite, NoHead
-from whence.data.sets.labels import label_names
+from whence.data.sets.labels import label_names, label_places
 from whence.data.sets.source import Bad, Source, source
+from whence.evaluation.portions import GOLD
 from whence.explainer.intake import InputWarning
 from whence.run.backends import Backend
 from whence.run.backends import backend as chosen_backend
@@ -76,7 +77,7 @@ def _worked(
     warning = _warning(data, identity)
     if warning is not None:
         warnings.warn(warning, InputWarning, stacklevel=2)
-    known = {"labels": _labels(data, identity), "warning": warning}
+    known = {"labels": _labels(plan, data, identity), "warning": warning}
     store.begin(plan, identity, {**data.facts(), **known})
     watch.start(plan, told(data), identity, workers.size)
     cost = estimated(plan, data, workers, store)
@@ -149,10 +150,12 @@ def _warning(data: Source, identity: Identity) -> str | None:
     return identity.warnings.get("two-texts" if "pair" in facts["columns"] else "one-text")
 
 
-def _labels(data: Source, identity: Identity) -> dict[str, Any] | None:
+def _labels(plan: Plan, data: Source, identity: Identity) -> dict[str, Any] | None:
     """Return what the model calls the labels of the data, and how that was found out; None where nobody can tell.
 
-    All rows are looked at, also those that the plan leaves out: of numbers it depends on which of them occur.
+    All rows are looked at, also those that the plan leaves out: of numbers it depends on which of them occur. Where
+    each example's own label is explained, numbers that may mean something else are refused: those counted from 1
+    would be taken for the class after theirs.
     """
     facts = data.facts()
     if identity.model.get("task", "single_label") != "single_label" or not (
@@ -161,9 +164,19 @@ def _labels(data: Source, identity: Identity) -> dict[str, Any] | None:
         return None
     most = _SEEN_FAR if facts["kind"] == "hub" else _SEEN
     seen = (one for one in islice(data, most) if not isinstance(one, Bad))
-    said = {one.example.label for one in seen if one.example.label is not None}
-    found = label_names(sorted(said), tuple(identity.model.get("labels") or ()))
-    return None if found is None else found.to_dict()
+    said = [one.example.label for one in seen if one.example.label is not None]
+    labels = tuple(identity.model.get("labels") or ())
+    found = label_names(said, labels)
+    if found is not None:
+        return found.to_dict()
+    alone = [label_names([one], labels) for one in set(said)]
+    if (
+        plan.target == GOLD
+        and GOLD not in labels
+        and any(one and one.by != "name" for one in alone)
+    ):
+        label_places(said, labels)  # which says what is wrong
+    return None
 
 
 def check_fits(identity: Identity, data: Source) -> None:
