@@ -32,8 +32,8 @@ def recommend(
 ) -> None:
     """Say which method to use on a model: tested on a sample, within a budget that is stated first.
 
-    Recommended is the method with the fewest model calls among those that cannot be told from the best; if none beats
-    random explanations, the answer says so.
+    Recommended is the quickest method, timed on an example, among those that cannot be told from the best; if none
+    beats random explanations, the answer says so.
 
     Examples:
 

@@ -6,8 +6,9 @@
    explanations, example by example, in units of its spread. The other metrics are there to be seen: leave-one-out has
    `loo_correlation` by definition, and `sensitivity` tells how steady an explanation is, not how true.
 3. A candidate cannot be told from the best if the best is not better than it by more than chance in either of them.
-4. Of these, the one with the fewest model calls is recommended; between equals, the one with the larger mean effect.
-   Calls are counted, not timed, so that the answer is the same again; the sentence names the seconds, too.
+4. Of these, the quickest is recommended, by the seconds that each method took alone on an example of the data; those
+   that take hardly longer are as quick, and of them it is the one with the larger mean effect. Where nothing was
+   timed, the fewest model calls decide. Scores do not depend on time; who is the quickest depends on the machine.
 
 Where there are so few examples that no method could have become a candidate, the answer is how many are needed.
 """
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 _NAMED = 3  # methods in a sentence
+_AS_QUICK = 1.25  # times as long as the quickest: two runs of one method differ by as much
 
 __all__ = ["Plan", "Recommendation", "plan", "recommend"]
 
@@ -151,7 +153,7 @@ def recommend(
         {
             "version": VERSION,
             "kind": "recommendation",
-            **decided(table, planned.left_out),
+            **decided(table, planned.left_out, planned.seconds),
             "plan": planned.to_dict(),
             "evaluation": table.to_dict(),
         }
@@ -163,8 +165,13 @@ def _kept(name: str, planned: Plan) -> bool:
     return name.partition(".")[0] not in planned.left_out
 
 
-def decided(table: Evaluation, left_out: Collection[str] = ()) -> dict[str, Any]:
-    """Apply the rule to a table; methods that were left out of it are named, as nothing is known of them."""
+def decided(
+    table: Evaluation, left_out: Collection[str] = (), seconds: Mapping[str, float] | None = None
+) -> dict[str, Any]:
+    """Apply the rule to a table; methods that were left out of it are named, as nothing is known of them.
+
+    `seconds` is what each method took on one example, alone.
+    """
     n = table.payload["examples"]["explained"]
     candidates = [
         name
@@ -179,12 +186,18 @@ def decided(table: Evaluation, left_out: Collection[str] = ()) -> dict[str, Any]
     best = max(standing, key=lambda name: effects[name])
     equals = [name for name in standing if name == best or not _worse(table, name, best)]
     calls = {name: _calls(table, name) for name in equals}
-    chosen = min(equals, key=lambda name: (calls[name], -effects[name]))
+    timed = seconds is not None and all(name in seconds for name in equals)
+    took = {name: seconds[name] for name in equals} if seconds is not None and timed else calls
+    quick = [
+        name for name in equals if took[name] <= min(took.values()) * (_AS_QUICK if timed else 1)
+    ]
+    chosen = max(quick, key=lambda name: effects[name])
     return {
         "method": chosen,
         "best": best,
         "equals": equals,
-        "sentence": _sentence(table, chosen, best, candidates, calls, n) + _unknown(left_out),
+        "sentence": _sentence(table, chosen, best, candidates, calls, n, took if timed else None)
+        + _unknown(left_out),
     }
 
 
@@ -227,6 +240,7 @@ def _sentence(
     candidates: Sequence[str],
     calls: Mapping[str, float],
     n: int,
+    took: Mapping[str, float] | None,
 ) -> str:
     figures = []
     for metric in DECIDING:
@@ -248,6 +262,14 @@ def _sentence(
         return (
             f"{said}, has the largest mean effect, cannot be told to be better than {whom}, and takes no more model "
             f"calls than they do, {_price(table, chosen)}{though}."
+            if took is None
+            else f"{said}, has the largest mean effect, cannot be told to be better than {whom}, and is as quick as "
+            f"any of them, {took[chosen]:.2g} s per example{though}."
+        )
+    if took is not None:
+        return (
+            f"{said}, cannot be told from the best, {best}, and is quicker, {took[chosen]:.2g} s per example instead "
+            f"of {took[best]:.2g} s{though}."
         )
     return (
         f"{said}, cannot be told from the best, {best}, and takes fewer model calls, {_price(table, chosen)} instead "

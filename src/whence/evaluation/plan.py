@@ -1,12 +1,13 @@
 """What a recommendation will do, and what it will cost at most, found out before it is done."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from whence.core.errors import BadParameter, InputError
 from whence.data.sets.examples import Example, shuffled
 from whence.evaluation.run import RANKINGS
+from whence.evaluation.timing import timed
 from whence.explainer import Explainer
 from whence.explainer.intake import take
 from whence.explainer.request import Request, requests
@@ -14,6 +15,10 @@ from whence.methods import method
 from whence.metrics import metric
 
 BUDGET = 20_000  # forward passes
+RULE = (
+    "Which methods fit depends on the seconds that each took alone on one example, and so on this machine; the "
+    "scores of those that were tested do not."
+)
 DECIDING = ("comprehensiveness", "sufficiency")
 ALWAYS = (*DECIDING, "loo_correlation")
 IF_IT_FITS = "sensitivity"
@@ -37,10 +42,15 @@ class Plan:
     given: int
     calls: int
     budget: int
+    seconds: Mapping[str, float] = field(default_factory=dict)  # of one explanation, as measured
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as plain data."""
-        return {**asdict(self), "left_out": dict(self.left_out)}
+        return {
+            **asdict(self),
+            "left_out": dict(self.left_out),
+            "seconds": dict(self.seconds),
+        }
 
     def __str__(self) -> str:
         methods = "1 method" if len(self.methods) == 1 else f"{len(self.methods)} methods"
@@ -49,9 +59,16 @@ class Plan:
             f"{', '.join(self.metrics)}: at most {self.calls:,} model calls, of a budget of {self.budget:,}."
         )
         if self.left_out:
-            dear = ", ".join(f"{name} ({calls:,})" for name, calls in self.left_out.items())
+            dear = ", ".join(
+                f"{name} ({calls:,}{self._took(name)})" for name, calls in self.left_out.items()
+            )
             said += f" Left out, for what they would take per example: {dear}."
+        if self.seconds:
+            said += f" {RULE}"
         return said
+
+    def _took(self, name: str) -> str:
+        return f" calls, {self.seconds[name]:.2g} s" if name in self.seconds else ""
 
 
 def plan(
@@ -65,8 +82,10 @@ def plan(
 ) -> Plan:
     """Fit methods and examples into a budget of forward passes.
 
-    The dearest methods are left out until twenty examples fit, or all if there are fewer; then so many examples are
-    drawn as fit, up to a hundred. Making every explanation anew for `sensitivity` comes last, if there is room.
+    Each method is timed on one example first. Those that take the longest are left out until twenty examples fit, or
+    all if there are fewer; then so many examples are drawn as fit, up to a hundred. What fits makes no more calls
+    than the budget has, and explains no longer than these would take. Making every explanation anew for `sensitivity`
+    comes last, if there is room.
     """
     if isinstance(budget, bool) or not isinstance(budget, int) or budget < 1:
         raise BadParameter(
@@ -77,19 +96,27 @@ def plan(
     drawn = _lengths(explainer, examples, seed)
     few = drawn[: min(_FEWEST, len(drawn))]
     dear = {r.name: 1 + sum(r.extra_forwards(n) for _, n in few) / len(few) for r in asked}
-    kept = sorted(asked, key=lambda request: dear[request.name])
-    while len(kept) > 1 and _calls(kept, few) > budget:
+    number, tokens = sorted(few, key=lambda one: one[1])[len(few) // 2]
+    times = timed(explainer, asked, examples[number].given, tokens)
+    took, allowed = times.methods, budget * times.forward
+
+    def fits(some: Sequence[Request], chosen: Sequence[tuple[int, int]]) -> bool:
+        seconds = len(chosen) * sum(took.get(one.name, 0.0) for one in some)
+        return times.calls + _calls(some, chosen) <= budget and seconds <= allowed
+
+    kept = sorted(asked, key=lambda one: (took.get(one.name, 0.0), dear[one.name]))
+    while len(kept) > 1 and not fits(kept, few):
         kept.pop()
-    if (least := _calls(kept, few)) > budget:
+    if (least := times.calls + _calls(kept, few)) > budget:
         raise BadParameter(
             f"A budget of {budget:,} model calls is too small: {kept[0].name} alone on {len(few)} examples takes "
             f"{least:,}. Give at least that."
         )
-    count = next(
-        n for n in range(min(_MOST, len(drawn)), 0, -1) if _calls(kept, drawn[:n]) <= budget
-    )
+    most = range(min(_MOST, len(drawn)), 0, -1)
+    # A single method that is slow is tested all the same, on as few examples as tell anything.
+    count = next((n for n in most if fits(kept, drawn[:n])), len(few))
     chosen = drawn[:count]
-    calls = _calls(kept, chosen)
+    calls = times.calls + _calls(kept, chosen)
     metrics: tuple[str, ...] = ALWAYS
     anew = _anew(kept, chosen)
     if anew is not None and calls + anew <= budget:
@@ -103,6 +130,7 @@ def plan(
         len(examples),
         calls,
         budget,
+        took,
     )
 
 
