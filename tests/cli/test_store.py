@@ -22,6 +22,32 @@ def test_verify_a_sound_folder(run, whole):
     )
 
 
+def test_verify_counts_the_pending_rows_of_a_run_that_was_cut_off(run, tmp_path):
+    who = stores.identity()
+    with Store.locked(tmp_path / "out") as store:
+        store.begin(stores.plan(), who, stores.DATA)
+        store.add(stores.done(who, stores.window(), 0))
+    status, out, err = run("store", "verify", tmp_path / "out")
+    assert (status, err) == (0, "")
+    assert "the run is running: 0 examples" in out
+    assert (
+        "and of windows that are not complete yet 4 explanations and 4 tests, which the next run goes on from"
+        in out
+    )
+
+
+def test_verify_sees_pending_rows_with_keys_that_are_not_theirs(run, tmp_path):
+    who = stores.identity()
+    with Store.locked(tmp_path / "out") as store:
+        store.begin(stores.plan(), who, stores.DATA)
+        wrong = stores.done(who, stores.window(), 0)
+        wrong.records[0]["key"] = "0" * 64
+        store.add(wrong)
+    status, out, _ = run("store", "verify", tmp_path / "out")
+    assert status == 42
+    assert "1 rows have a key that is not theirs" in out
+
+
 def test_verify_repair_and_verify(run, whole):
     (whole / "metrics/part-000001.parquet").write_bytes(b"gone")
     before = stores.contents(whole)

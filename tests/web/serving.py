@@ -10,6 +10,7 @@ import httpx
 import uvicorn
 
 from whence.web.app import create_app
+from whence.web.connections import ImpatientProtocol
 
 HOME = "http://127.0.0.1:8765"
 
@@ -38,7 +39,13 @@ def served(settings):
     listening = socket.socket()
     listening.bind(("127.0.0.1", 0))
     app = create_app(settings)
-    config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1, ws="none")
+    config = uvicorn.Config(
+        app,
+        log_level="warning",
+        timeout_graceful_shutdown=1,
+        ws="none",
+        http=ImpatientProtocol,
+    )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
     thread.start()

@@ -27,7 +27,27 @@ def test_names_of_this_machine(app, host):
 
 @pytest.mark.parametrize(
     "host",
-    ["evil.example", "127.0.0.1.evil.example:8765", "evil.example:127.0.0.1", "", "[", "10.0.0.1"],
+    [
+        "evil.example",
+        "127.0.0.1.evil.example:8765",
+        "evil.example:127.0.0.1",
+        "",
+        "[",
+        "10.0.0.1",
+        "localhost/.evil.com",
+        "localhost?.evil.com",
+        "localhost#.evil.com",
+        "evil.com@localhost",
+        "localhost:8765/.evil.com",
+        "localhost\\.evil.com",
+        "localhost:evil",
+        "localhost ",
+        "localhost,evil.com",
+        "[::1].evil.com",
+        "localhost:",
+        "[::1",
+        "127.0.0.1:8765:1",
+    ],
 )
 def test_a_strangers_name_for_this_machine(app, host):
     """DNS rebinding: the browser thinks that this server is the stranger's."""

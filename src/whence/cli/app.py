@@ -227,6 +227,7 @@ def _serve(settings: "Settings", listening: socket.socket, place: str, open: boo
         import uvicorn
 
         from whence.web.app import create_app
+        from whence.web.connections import ImpatientProtocol
         from whence.web.settings import LOOPBACK
 
         application = create_app(settings, failed)
@@ -243,6 +244,7 @@ def _serve(settings: "Settings", listening: socket.socket, place: str, open: boo
             timeout_graceful_shutdown=1,
             timeout_keep_alive=30,
             ws="none",
+            http=ImpatientProtocol,
         )
     )
     address = _address(settings, place)

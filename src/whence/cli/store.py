@@ -39,6 +39,12 @@ def verify(folder: Folder) -> None:
         )
     there = Reading.read(folder)
     parts = [f"{count:,} {what}" for what, count in _counted(there).items()]
+    waiting = there.pending()
+    if any(waiting.values()):
+        parts.append(
+            f"and of windows that are not complete yet {waiting['explanations']:,} explanations and "
+            f"{waiting['metrics']:,} tests, which the next run goes on from"
+        )
     print(f"{folder} is whole, and the run is {there.manifest['state']}: {', '.join(parts)}.")
 
 

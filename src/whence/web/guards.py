@@ -1,6 +1,7 @@
 """Who may ask, and how much: everything passes here before anything is read, and leaves with strict headers."""
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
@@ -38,6 +39,8 @@ _HEADERS = {
 }
 _BODY_SECONDS = 60
 _EVERYWHERE = frozenset({"0.0.0.0", "::", ""})
+# A name or [address], and a port: whatever else is there (a path, a user) is no Host, and made to look like one.
+_HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+))(?::[0-9]{1,5})?")
 _NO_TOKEN = (
     "This server asks for its token, which is in the address that `whence app` printed in the terminal where it was "
     "started. Send it as `Authorization: Bearer TOKEN`."
@@ -217,8 +220,6 @@ def _same(origin: str, host: str) -> bool:
 
 
 def _hostname(host: str) -> str:
-    """Return the name in a Host header, without the port."""
-    try:
-        return (urlsplit(f"//{host}").hostname or "").lower()
-    except ValueError:
-        return ""
+    """Return the name in a Host header, without the port; nothing of one that is more than a name and a port."""
+    found = _HOST.fullmatch(host)
+    return "" if found is None else (found[1] or found[2]).lower()

@@ -124,6 +124,15 @@ class Reading:
                     found.update(tables[name]["setting"].to_pylist())
         return dict(found)
 
+    def pending(self) -> dict[str, int]:
+        """Return how many rows of each table stand in windows that are not complete yet, and are kept."""
+        found = dict.fromkeys(TABLES, 0)
+        for window in self._open_windows():
+            for _, tables in opened(self.layout, window).chunks:
+                for name in TABLES:
+                    found[name] += tables[name].num_rows
+        return found
+
     def lacking(self) -> list[int]:
         """Return the windows that lack results; of a part of a run nobody knows what it should have."""
         if self.manifest["parts"] is not None:

@@ -63,6 +63,10 @@ def problems(layout: Layout) -> Iterator[Problem]:
         for name in found.parts:
             for what in _table(found, name, settings):
                 yield Problem(_local(layout, layout.part(name, window)), what)
+        for path, tables in found.chunks:
+            for name in TABLES:
+                for what in _keys(name, tables[name], settings):
+                    yield Problem(_local(layout, path), what)
     if store is not None:
         yield from _complete(store)
 
@@ -106,6 +110,11 @@ def _table(found: Opened, name: str, settings: Any) -> Iterator[str]:
     placed = list(zip(*(table[column].to_pylist() for column in ORDER[name]), strict=True))
     if placed != sorted(placed):
         yield "its rows are not sorted"
+    yield from _keys(name, table, settings)
+
+
+def _keys(name: str, table: pa.Table, settings: Any) -> Iterator[str]:
+    """Find rows that are there twice or that nobody asked for: of a file, or of a chunk that is still pending."""
     known = zip(table["row"].to_pylist(), table["key"].to_pylist(), strict=True)
     if twice := sum(number > 1 for number in Counter(known).values()):
         yield f"{twice:,} results are there more than once"
