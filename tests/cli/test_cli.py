@@ -18,6 +18,7 @@ from whence.cli.answer import answering
 from whence.core.errors import all_errors
 
 TEXT = "a gripping, beautifully acted film"
+UNSURE = "the acting is fine but the story never works"  # so that a word matters
 real = pytest.mark.xdist_group("app")  # those that start processes share one that starts them
 
 
@@ -97,7 +98,7 @@ def test_pair_target_param_top(run):
     assert payload["input"]["pair"] == "a bad film"
     assert payload["target"]["against"]["label"] == "negative"
     assert payload["explanations"][0]["params"] == {"remove": "delete"}
-    status, out, _ = run("explain", TEXT, "--top", "1")
+    status, out, _ = run("explain", UNSURE, "--top", "1")
     assert len(re.findall(r"█", out)) == 16
 
 

@@ -218,9 +218,11 @@ def test_an_evaluation_that_tested_nothing_fails_and_names_the_errors_with_their
     path.write_text("\n".join(lines) + "\n")
     status, out, err = run("evaluate", "--data", path, *DELETION, *options)
     assert status == 71
-    assert err.count("\n") == 1 and "[nothing-explained" in err
-    found = [err.index(reason) for reason in reasons]
-    assert found == sorted(found) and err.startswith("whence: Nothing was tested: ")
+    columns, _, failure = err.partition("\n")
+    assert columns.startswith("texts.txt, texts from 'text'")
+    assert failure.count("\n") == 1 and "[nothing-explained" in failure
+    found = [failure.index(reason) for reason in reasons]
+    assert found == sorted(found) and failure.startswith("whence: Nothing was tested: ")
     assert "Nothing was tested." in out and "promise too much" not in out  # there are no figures
     assert all(reason.partition(": ")[2] in out for reason in reasons)
     status, out, _ = run("evaluate", "--data", path, *DELETION, *options, "--json")

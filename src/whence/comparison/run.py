@@ -59,7 +59,6 @@ def compare(
     check_vocabulary(*models)
     given.refuse_labels([label for one in models for label in one.labels])
     _require_heads(models, weight)
-    method = models[1].default_method() if method == BY_MODEL else method
     chosen = _chosen(given, limit, seed)
     without = "no method was asked for." if method is None else why_not(*models)
     tally = _Tally(progress, len(chosen) * (1 if without else 2))
@@ -81,6 +80,7 @@ def compare(
         summary = Summary(seen.order(), seed)
         attribution = None
         if method is not None and without is None:
+            method = models[1].default_method() if method == BY_MODEL else method
             attribution, without = _attribution(models, seen, method, truncate, summary, tally)
     first, second = (origin(one.loaded) for one in models)
     payload: Facts = {
@@ -93,7 +93,7 @@ def compare(
             "weight": weight,
             "coverage": coverage,
             "specials": specials,
-            "method": method,
+            "method": None if method == BY_MODEL else method,
             "truncate": truncate,
             "limit": limit,
             "seed": seed,
