@@ -72,7 +72,7 @@ class DataSets:
 
         name = plain_name(name)
         _check_unpacked(name, raw, self._settings.upload * _UNPACKED)
-        anew = partial(read_bytes, name, raw, most=self._settings.rows)
+        anew: Callable[..., Read] = partial(read_bytes, name, raw, most=self._settings.rows)
         found = anew(**(columns or {}))
         with self._lock:
             key = self._add(_Held(found, anew))
