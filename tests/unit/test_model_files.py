@@ -138,6 +138,17 @@ def test_a_link_that_leaves_the_folder_is_refused(folder, tmp_path, file):
     assert whence.load(folder).explain("a film").scores.shape == (4,)
 
 
+def test_a_template_in_a_folder_within_that_links_elsewhere_is_refused(folder, tmp_path):
+    """A tokenizer reads these as well, and a chat template may show all that is in it."""
+    secret = tmp_path / "elsewhere" / "deep" / "secret.txt"
+    secret.parent.mkdir(parents=True)
+    secret.write_text("a secret")
+    (folder / "additional_chat_templates").mkdir()
+    (folder / "additional_chat_templates" / "default.jinja").symlink_to(secret)
+    with pytest.raises(UnsafeWeights, match=r"default\.jinja.*neither in its folder"):
+        whence.load(folder)
+
+
 def test_the_links_of_the_hubs_cache_are_followed(folder, tmp_path):
     repository = tmp_path / "hub" / "models--someone--model"
     blobs, snapshot = repository / "blobs", repository / "snapshots" / ("0f" * 20)

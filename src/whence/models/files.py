@@ -22,6 +22,7 @@ from whence.core.errors import UnknownModel, UnsafeWeights
 _READ = {
     ".json", ".safetensors", ".txt", ".model", ".jinja", ".bpe", ".vocab", ".spm", ".tiktoken",
 }  # fmt: skip
+_TEMPLATES = "additional_chat_templates/*"  # the one folder within that a tokenizer looks into
 _WHAT_ELSE = (
     "Put the file itself there, or load the model yourself and pass the object: "
     "whence.load(model, tokenizer=...)."
@@ -55,7 +56,7 @@ class Tensor:
 
 def check_files(folder: Path, name: str) -> None:
     """Refuse a folder in which a file that would be read is a pipe or a device, or a link to somewhere else."""
-    for path in sorted(folder.iterdir()):
+    for path in sorted([*folder.iterdir(), *folder.glob(_TEMPLATES)]):
         if path.suffix in _READ and path.exists() and not path.is_dir():
             check_file(path, folder, name)
 

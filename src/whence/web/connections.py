@@ -28,10 +28,12 @@ class ImpatientProtocol(H11Protocol):
 
     def _give_up(self) -> None:
         """Close a connection on which nothing was asked; one that has asked is waited for as long as it is kept."""
-        if self.cycle is None:
+        cycle: Any = self.cycle  # None until something was asked, whatever its type says
+        if cycle is None:
             self.transport.close()
 
     def close_if_idle(self) -> None:
         """Close the connection unless a request is being answered on it."""
-        if self.cycle is None or self.cycle.response_complete:
+        cycle: Any = self.cycle
+        if cycle is None or cycle.response_complete:
             self.transport.close()
