@@ -132,7 +132,7 @@ def explain(
             from whence.explainer.kept.page import offline
 
             write_text(html, offline([list(one.values()) for one in every]))
-    payloads = [merge([explanation.to_dict() for explanation in one.values()]) for one in every]
+    payloads = [merge([explanation.to_shown() for explanation in one.values()]) for one in every]
     if out is not None:
         from whence.report.picture.drawing import sheet
 

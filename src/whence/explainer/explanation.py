@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -199,9 +200,26 @@ class Explanation:
             self, budget=budget, remove=remove, unit=unit, seed=seed, progress=progress
         )
 
+    @cached_property
+    def doubts(self) -> tuple[tuple[str, str], ...]:
+        """What the model says against this explanation, each a code and a sentence: asked once, when it is shown.
+
+        That is whether the strongest word has the wrong sign. An explanation from a file has no model to ask.
+        """
+        from whence.explainer.verify.signs import doubted_sign
+
+        found = None if self.explainer is None else doubted_sign(self.explainer, self)
+        return () if found is None else (found,)
+
     def to_dict(self) -> dict[str, Any]:
         """Return the documented JSON object, with this one explanation in it."""
         return saved.to_dict(self)
+
+    def to_shown(self) -> dict[str, Any]:
+        """Return the same object for people to see: with the doubts that the model was asked about."""
+        payload = saved.to_dict(self)
+        said = [{"code": code, "message": message} for code, message in self.doubts]
+        return {**payload, "warnings": [*payload.get("warnings", ()), *said]} if said else payload
 
     @classmethod
     def from_dict(cls, payload: Mapping[str, Any]) -> "Explanation":
@@ -233,7 +251,7 @@ class Explanation:
         return written(offline([[self]], flows=flows), path)
 
     def __str__(self) -> str:
-        return plain(self.to_dict())
+        return plain(self.to_shown())
 
     def __repr__(self) -> str:
         best = ", ".join(f"{word.text} {word.score:+.3g}" for word in self.top(3))
@@ -242,7 +260,7 @@ class Explanation:
     def __rich__(self) -> "RenderableType":
         from whence.report.terminal import render
 
-        return render(self.to_dict())
+        return render(self.to_shown())
 
     def _repr_html_(self) -> str:
-        return fragment(self.to_dict())
+        return fragment(self.to_shown())

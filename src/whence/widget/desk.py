@@ -47,7 +47,7 @@ class Desk:
             self._text, self._pair = text_of(self._first), self._first.source.pair
         for one in explanations:
             self._made[(*self._key(self._input()), one.method)] = one
-        self.payload = merge([one.to_dict() for one in explanations]) if explanations else None
+        self.payload = merge([one.to_shown() for one in explanations]) if explanations else None
 
     def state(self) -> dict[str, Any]:
         """Return the view that shows what was given."""

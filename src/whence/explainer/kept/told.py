@@ -21,7 +21,7 @@ def told(
     warnings: Sequence[dict[str, Any]] = (),
 ) -> dict[str, Any]:
     """Join explanations of one input; `failed` says by method why there is none, `warnings` what to know first."""
-    payload = merge([explanation.to_dict() for explanation in explanations])
+    payload = merge([explanation.to_shown() for explanation in explanations])
     own = [one for one in payload.get("warnings", ()) if one not in warnings]
     return {
         **payload,
