@@ -1,6 +1,7 @@
 """`whence.compare`: what changed between two models of one tokenizer, over a data set."""
 
 import time
+import warnings
 from contextlib import ExitStack
 from typing import Any
 
@@ -16,6 +17,7 @@ from whence.comparison.words import TOP, agree, why_not
 from whence.core.errors import BadParameter, NoHead, did_you_mean
 from whence.data.sets.examples import Read, read, shuffled
 from whence.explainer import Explainer, load
+from whence.explainer.maker import FallbackWarning
 from whence.explainer.request import BY_MODEL, requests
 from whence.explainer.work import Progress, origin
 from whence.flow import CLASS_FREE, NAMES, Name
@@ -80,7 +82,7 @@ def compare(
         summary = Summary(seen.order(), seed)
         attribution = None
         if method is not None and without is None:
-            method = models[1].default_method() if method == BY_MODEL else method
+            method = _usual(models[1]) if method == BY_MODEL else method
             attribution, without = _attribution(models, seen, method, truncate, summary, tally)
     first, second = (origin(one.loaded) for one in models)
     payload: Facts = {
@@ -135,6 +137,13 @@ def check(
         raise BadParameter(f"seed must be a whole number. Got {seed!r}.")
     if method is not None and method != BY_MODEL:
         requests(method, None, _FILLERS)
+
+
+def _usual(explainer: Explainer) -> str:
+    """Return the default method of a model; which one it is, the result says, also where it stands in for another."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FallbackWarning)
+        return explainer.default_method()
 
 
 class _Tally:

@@ -22,7 +22,6 @@ from whence.explainer.maker import Maker
 from whence.explainer.request import requests
 from whence.explainer.sharing import INPUTS, Estimate
 from whence.explainer.verify.restored import item_of
-from whence.explainer.verify.signs import doubted_sign
 from whence.explainer.verify.testing import Known, Marks, Unit
 from whence.explainer.verify.trials import trials
 from whence.explainer.verify.trusting import trusted
@@ -254,15 +253,6 @@ class Explainer:
             seed=seed,
             progress=progress,
         )
-
-    def doubted_sign(self, explanation: Explanation) -> tuple[str, str] | None:
-        """Take an explanation's strongest word away, and say with a code if that contradicts the word's sign."""
-        try:
-            return doubted_sign(self._maker, explanation)
-        except (
-            Exception
-        ):  # a remark on what is shown: that it cannot be made is no reason not to show it
-            return None
 
     def predict(self, text: Any, *, truncate: bool = False, **about: Unpack[About]) -> Any:
         """Return the `Prediction` for one input, or a list of them; of a tagger, one for each entity.

@@ -206,7 +206,9 @@ class Explanation:
 
         That is whether the strongest word has the wrong sign. An explanation from a file has no model to ask.
         """
-        found = None if self.explainer is None else self.explainer.doubted_sign(self)
+        from whence.explainer.verify.signs import doubted_sign
+
+        found = None if self.explainer is None else doubted_sign(self.explainer, self)
         return () if found is None else (found,)
 
     def to_dict(self) -> dict[str, Any]:

@@ -11,10 +11,11 @@ import torch
 from whence.capture import Ask, Targets, TargetSpec
 from whence.data import collate
 from whence.data.removal import removable, resolve
+from whence.explainer.sharing import Sharing
 
 if TYPE_CHECKING:
+    from whence.explainer.explainer import Explainer
     from whence.explainer.explanation import Explanation
-    from whence.explainer.maker import Maker
 
 CODE = "sign"
 # In a longer text one word of many hardly moves the prediction, and a sign that is wrong misleads about little.
@@ -24,13 +25,23 @@ _SHORT = 64  # words
 _ROUNDING = 100
 
 
-def doubted_sign(maker: "Maker", explanation: "Explanation") -> tuple[str, str] | None:
+def doubted_sign(explainer: "Explainer", explanation: "Explanation") -> tuple[str, str] | None:
+    """Say, with a code, that the strongest word's sign is contradicted, if it is."""
+    try:
+        return _doubted(explainer, explanation)
+    except (
+        Exception
+    ):  # a remark on what is shown: that it cannot be made is no reason not to show it
+        return None
+
+
+def _doubted(explainer: "Explainer", explanation: "Explanation") -> tuple[str, str] | None:
     """Say that taking the strongest word away moves the target's probability against the word's sign, if it does.
 
     That is asked of classifiers of texts, as leave_one_out asks it. Of a contrast it is the difference of both
     probabilities. What was measured on whole words is not measured again.
     """
-    loaded, item = maker.loaded, explanation.item
+    loaded, item = explainer.loaded, explanation.item
     own = item is None or item.picture is not None or item.reading is not None or bool(item.labels)
     if own or item is None or loaded.task not in ("single_label", "multi_label"):
         return None
@@ -55,7 +66,7 @@ def doubted_sign(maker: "Maker", explanation: "Explanation") -> tuple[str, str] 
         fillers=loaded.fillers,
         anchors=loaded.anchors,
         pad_id=loaded.pad_id,
-        policy=maker.sharing.policy([item], tests=True),
+        policy=Sharing(loaded).policy([item], tests=True),
         infiller=loaded.infiller,
         checkpoint=loaded.checkpoint,
     )
