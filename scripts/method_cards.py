@@ -39,6 +39,7 @@ def card(name: str) -> str:
                 "family": f"[{entry.facts['family']}](README.md): {method_tables.FAMILIES[entry.facts['family']]}",
                 "works by": _way(entry),
                 "signs": _signs(entry),
+                "unit of its scores": _unit(entry),
                 "passes": entry.facts["cost"] + _measured(name),
             }
         ),
@@ -82,6 +83,21 @@ def _signs(entry: Entry) -> str:
     if entry.facts["signed"]:
         return "yes: what speaks against the target is negative"
     return "no: it does not tell what speaks for the target from what speaks against it"
+
+
+_UNITS = {
+    "output": "that of the explained output (a logit, a probability, or a regression's value)",
+    "weighted": "that of the explained output, weighted by attention",
+    "share": "parts of a whole",
+    "relative": "none: scores compare the parts of one input, and nothing beyond it",
+}
+
+
+def _unit(entry: Entry) -> str:
+    depends = "; another parameter may change that" if "unit_when" in entry.facts else ""
+    return (
+        f"{_UNITS[entry.facts['unit']]}{depends} ([what colours mean](../reference/json.md#what-colours-mean))"
+    )
 
 
 def _measured(name: str) -> str:

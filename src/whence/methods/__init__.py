@@ -88,9 +88,7 @@ def _check(entry: Entry) -> None:
 
 def unit_of(name: str, parameters: Mapping[str, Any]) -> Unit:
     """Return the unit that a method states of its scores; of one that is not installed here nothing is known."""
-    if name not in method.names():
-        return "relative"
-    facts = method.get(name).facts
+    facts = method.get(name).facts if name in method.names() else {}
     try:
         found: Unit = facts["unit_when"](parameters) if "unit_when" in facts else facts["unit"]
     except KeyError:  # a method that states none, or parameters of an older file
@@ -98,19 +96,19 @@ def unit_of(name: str, parameters: Mapping[str, Any]) -> Unit:
     return found
 
 
-# needs: what a reader wants traced (whence.capture.NEEDS); signed: can a score be negative;
-# cite: where it comes from; formula: what it computes; cost: in passes; misleads_when: how it goes wrong.
-# Optional: presets maps the name of a paper's or its code's setting to parameters and their values;
-# settle(parameters, fillers) fills in what depends on the model; calls(n, parameters) is the
-# number of extra forward passes an asker makes for an input of n tokens, or a little more than that;
-# unsure_in_half says that the scores of a model in half precision are mostly rounding (docs/reference/precision.md);
-# signed_when(parameters) says whether scores are signed where that depends on them; notice is something that users
-# must know before they use it; words is how the scores of a word's tokens make its score: "sum" (default), or "mean"
-# where each is an effect of its own and they do not add up; measure_words(ask, batch, scores, parameters) returns,
-# for each input, the scores of its words as measured on whole words, from an asker that can be asked about them;
-# of is what a method explains whatever was asked for: "probability" of one that measures it; unit is that of the
-# scores, by which colours are scaled (whence.view.scale): "output", that of the explained output; "share", parts of a
-# whole; or "relative", none (the default); unit_when(parameters) says it where it depends on them.
+# needs: what a reader wants traced (whence.capture.NEEDS); signed: can a score be negative; cite: where it comes
+# from; formula: what it computes; cost: in passes; misleads_when: how it goes wrong. Optional: presets maps the name
+# of a paper's or its code's setting to parameters and their values; settle(parameters, fillers) fills in what depends
+# on the model; calls(n, parameters) is the number of extra forward passes an asker makes for an input of n tokens, or
+# a little more than that; unsure_in_half says that the scores of a model in half precision are mostly rounding
+# (docs/reference/precision.md); signed_when(parameters) says whether scores are signed where that depends on them;
+# notice is something that users must know before they use it; words is how the scores of a word's tokens make its
+# score: "sum" (default), or "mean" where each is an effect of its own and they do not add up; measure_words(ask,
+# batch, scores, parameters) returns, for each input, the scores of its words as measured on whole words, from an
+# asker that can be asked about them; of is what a method explains whatever was asked for: "probability" of one that
+# measures it; unit is that of the scores, by which colours are scaled (whence.view.scale): "output", that of the
+# explained output; "weighted", the same times attention; "share", parts of a whole; or "relative", none (the
+# default); unit_when(parameters) says it where it depends on them.
 method = Registry(
     kind="method",
     package="whence.methods",

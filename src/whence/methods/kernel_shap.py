@@ -24,8 +24,7 @@ def _settle(parameters: dict[str, Any], fillers: Mapping[str, int]) -> dict[str,
 
 def _calls(tokens: int, parameters: Mapping[str, Any]) -> int:
     # Coalitions come in pairs; the two that have nobody and everybody are apart, and the last is known already.
-    samples: int = parameters["samples"]
-    return 1 + 2 * min((samples - 2) // 2, (1 << (tokens - 1)) - 1)
+    return 1 + 2 * min((int(parameters["samples"]) - 2) // 2, (1 << (tokens - 1)) - 1)
 
 
 @method(
