@@ -95,9 +95,7 @@ _UNITS = {
 
 def _unit(entry: Entry) -> str:
     depends = "; another parameter may change that" if "unit_when" in entry.facts else ""
-    return (
-        f"{_UNITS[entry.facts['unit']]}{depends} ([what colours mean](../reference/json.md#what-colours-mean))"
-    )
+    return f"{_UNITS[entry.facts['unit']]}{depends} ([what colours mean](../reference/json.md#what-colours-mean))"
 
 
 def _measured(name: str) -> str:

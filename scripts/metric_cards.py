@@ -102,8 +102,13 @@ Path("marked.jsonl").write_text(json.dumps(marked) + "\\n")
 """
 
 
+# Accuracy is that of a single label, and `shapes` has several.
+_OF_ONE_LABEL = ("negative_perturbation", "positive_perturbation")
+
+
 def _called(entry: Entry) -> list[str]:
-    model, data, before = "reviews", "reviews.tsv --sample 2", ""
+    sample = 4 if entry.facts["kind"] == "agreement" else 2  # not only texts of a few words
+    model, data, before = "reviews", f"reviews.tsv --sample {sample}", ""
     examples = "[\n" + "".join(f'    "{text}",\n' for text in _TEXTS) + "]  # or a file"
     if entry.facts.get("takes") == "picture":
         model, data = "shapes", "photos --sample 2"
@@ -112,6 +117,12 @@ def _called(entry: Entry) -> list[str]:
         data, examples, before = "marked.jsonl", '"marked.jsonl"', _MARKED
     first, second = _METHODS.get(entry.name, ("attcat", "rollout"))
     called = f'whence.evaluate(explainer, examples, ["{first}", "{second}"], "{entry.name}")'
+    more = ""
+    if entry.name in _OF_ONE_LABEL:
+        called, more = (
+            f'{called[:-1]}, metric_params={{"of": "probability"}})',
+            " --param of=probability",
+        )
     return [
         "## Call it",
         block(
@@ -120,7 +131,8 @@ def _called(entry: Entry) -> list[str]:
         ),
         block(
             "sh",
-            f"whence evaluate --model {model} --data {data} --method {first} --method {second} --metric {entry.name}",
+            f"whence evaluate --model {model} --data {data} --method {first} --method {second} "
+            f"--metric {entry.name}{more}",
         ),
     ]
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from whence.evaluation.judge import plain
 from whence.evaluation.measures import Measure
+from whence.evaluation.reasons import Reasons
 from whence.stats.known import mean_of_known
 from whence.stats.together import bootstraps
 from whence.trial import Trial
@@ -27,6 +28,7 @@ class Alike:
         self._found = {
             measure.name: np.full((examples, len(self._couples)), np.nan) for measure in measures
         }
+        self._why_not = {measure.name: Reasons() for measure in measures}
         self._random = {measure.name: np.full(examples, np.nan) for measure in measures}
         self._draws = draws
 
@@ -37,8 +39,11 @@ class Alike:
         count = len(trial.names)
         both = _beside(trial, trial.null(self._draws))
         for measure in self._measures:
-            pairs = measure.of(both).pairs
+            outcome = measure.of(both)
+            pairs = outcome.pairs
             if pairs is None:
+                why = next(iter(outcome.why_not.values()), "")
+                self._why_not[measure.name].add(why, example)
                 continue
             strangers = np.asarray(pairs[:count, count:], dtype=np.float64).reshape(-1)
             self._random[measure.name][example] = mean_of_known(strangers)
@@ -50,7 +55,10 @@ class Alike:
     def matrices(self, order: Sequence[int], seed: int) -> list[dict[str, Any]]:
         """Return the mean agreement of each two methods with its interval, measure by measure."""
         return [
-            {"measure": measure.name, "params": dict(measure.params), "a": a, "b": b, **row}
+            {
+                **{"measure": measure.name, "params": dict(measure.params), "a": a, "b": b, **row},
+                **({"why_not": why} if (why := self._why_not[measure.name].listed()) else {}),
+            }
             for measure in self._measures
             for (a, b), row in zip(self._couples, self._rows(measure, order, seed), strict=True)
         ]

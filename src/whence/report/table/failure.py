@@ -31,9 +31,11 @@ def _reasons(payload: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
     for (why, count), names in methods.items():
         yield count, f"{', '.join(names)} failed for {count} of {given}: {why}"
     metrics: dict[tuple[str, int], list[str]] = {}
-    for cell in payload["cells"]:
-        for row in cell["why_not"]:
-            metrics.setdefault((row["why"], row["count"]), []).append(cell["metric"])
+    tested = [(cell["metric"], cell["why_not"]) for cell in payload["cells"]]
+    tested += [(row["measure"], row.get("why_not", ())) for row in payload["agreement"]]
+    for metric, why_not in tested:
+        for row in why_not:
+            metrics.setdefault((row["why"], row["count"]), []).append(metric)
     for (why, count), names in metrics.items():
         tests = ", ".join(dict.fromkeys(names))
         yield count, f"{tests} could not be measured on {count} of {given}: {why}"
