@@ -96,8 +96,17 @@ def evaluated(
         notes, alike, methods={name: header["methods"][name] for name in methods},
         origin={"model": model, "provenance": dict(header["provenance"])},
         setting=dict(header["setting"]), digests=[example_digest(given[number]) for number in numbers],
-        seed=SEED, calls=None, seconds=sum(line["seconds"] for line in lines),
+        data=_drawn(job, given, numbers), seed=SEED, calls=None, seconds=sum(line["seconds"] for line in lines),
     )  # fmt: skip
+
+
+def _drawn(job: "Job", given: Sequence[Example], numbers: Sequence[int]) -> Facts:
+    """Return what the data set of a job is called, and how many of its rows were taken."""
+    drawn = len(numbers) if len(numbers) < len(given) else None
+    return {
+        "name": job.name, "rows": len(given), "drawn": drawn, "seed": None if drawn is None else SEED,
+        "text": None, "pair": None, "label": None, "guessed": [],
+    }  # fmt: skip
 
 
 def _put(alike: Alike, place: int, found: Facts) -> None:

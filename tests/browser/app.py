@@ -110,7 +110,7 @@ class App:
         self._log = folder / f"app-{self.port}.log"
         command = ["-m", "whence", "app", "--no-open", "--port", str(self.port), *arguments]
         self._command = [sys.executable, *command]
-        self._folder = folder
+        self.folder = folder
         self.start()
 
     def start(self) -> None:
@@ -118,7 +118,7 @@ class App:
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
                 self._command,
-                cwd=self._folder,
+                cwd=self.folder,
                 stdout=log,
                 stderr=log,
                 env={**os.environ, "PYTHONWARNINGS": "default", VARIABLE: self._token},

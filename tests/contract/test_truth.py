@@ -90,7 +90,7 @@ def found():
     ],
 )
 def test_a_sentence_is_recovered_if_what_counts_stands_above_the_rest(found, scores, right):
-    given = replace(found, scores=np.array(scores, dtype=float))
+    given = replace(found, scores=np.array(scores, dtype=float), measured=None)
     assert recovers(given, CASE, rounding=1e-8) is right
 
 
@@ -107,6 +107,7 @@ def test_signs_are_judged_towards_the_target(found, score, target, right):
     given = replace(
         found,
         scores=np.array([0, 0, 0, 0, score, 5, 0], dtype=float),
+        measured=None,
         target=replace(found.target, label=target),
     )
     assert right_signs(given, CASE, rounding=1e-8) == [right]

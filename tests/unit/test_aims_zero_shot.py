@@ -32,13 +32,17 @@ def test_the_prediction_is_the_softmax_of_the_entailment_logits(name):
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_what_is_explained_is_the_entailment_of_the_labels_sentence(name):
     e = explainer(name, "SequenceClassification", NLI)
+    # DistilBERT's head has a kink (ReLU): there the error falls as 1 / steps, from up to 0.1 at 50.
+    steps = {"steps": 400} if name == "distilbert" else None
     for label in (*LABELS, "runner-up"):
-        found = e.explain(TEXT, labels=LABELS, target=label, method="integrated_gradients")
+        found = e.explain(
+            TEXT, labels=LABELS, target=label, method="integrated_gradients", params=steps
+        )
         row = entailment(e, found.target.label)
         rest = float(torch.logsumexp(row[:2], 0))
         assert found.prediction.logits == pytest.approx([float(row[2]), rest], rel=NEAR)
         assert found.source.pair == f"This example is {found.target.label}."
-        # The rule of integration is exact to 1e-6 along smooth paths; DistilBERT's head has a kink (ReLU).
+        # The rule of integration is exact to 1e-6 along smooth paths.
         assert abs(found.axioms["completeness"]) < (0.05 if name == "distilbert" else 1e-6)
     order = sorted(LABELS, key=lambda one: -float(entailment(e, one)[2]))
     assert found.target.label == order[1]

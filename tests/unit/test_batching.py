@@ -117,7 +117,7 @@ def test_features_out_of_range(row, message):
 def test_two_streams_need_their_end_and_need_not_agree_on_its_number():
     explainer = whence.load(zoo.make("bart"))
     with pytest.raises(BadEncoding, match="end-of-sequence token"):
-        explainer.explain({"input_ids": [5, 6, 7]})
+        explainer.explain({"input_ids": [5, 6, 7]}, method="gradient")
     rows = [{"input_ids": [5, 3, 7, 3]}, {"input_ids": [5, 6, 7, 3]}]
     found = explainer.explain(rows, method="gradient")
     alone = [explainer.explain(row, method="gradient") for row in rows]

@@ -277,7 +277,7 @@ def test_a_label_with_a_line_break_is_shown_on_one_line(folder):
     explainer = whence.load(folder)
     assert explainer.labels == ("very bad", "[2Jgood", "LABEL_2")
     why = explainer.explain("a film", target="very bad")
-    assert "for very bad:" in str(why)
+    assert "for very bad, in logits:" in str(why)
     assert set(why.prediction.probabilities) == set(explainer.labels)
     # Joiners within words, and spaces that do not break, are no line breaks.
     change(folder / "config.json", id2label={"0": "می\u200cخواهم", "1": "prix\xa0bas", "2": ""})
