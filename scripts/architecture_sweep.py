@@ -98,7 +98,7 @@ def _cell(said: str, name: str, letters: dict[str, str]) -> str:
         return "✓"
     # One refusal says the same of many classes and layers.
     why = re.sub(r"Layer \d+ of", "A layer of", said.replace(name, "it"))
-    why = re.sub(r"\b\d+\b", "n", why.replace("'it' is a it", "it"))
+    why = re.sub(r"\b\d+\b", "n", why.replace("'it' is a it: it", "it"))
     why = _plain(why.partition(": ")[2] if why.partition(": ")[0].isidentifier() else why)
     return letters.setdefault(why, _letter(len(letters)))
 
@@ -109,7 +109,7 @@ def _letter(number: int) -> str:
 
 def _plain(text: str) -> str:
     """Return a message as a line of Markdown: no tables, tags or links in it."""
-    line = " ".join(text.split())[:220]
+    line = " ".join(text.split())[:600]
     return re.sub(r"([|<>*_\[\]`])", r"\\\1", line)
 
 
