@@ -26,12 +26,13 @@ import json, resource, sys
 limit = int(sys.argv[1]) << 30
 from whence.web.app import create_app
 from whence.web.settings import Settings
+from tests.peak import peak_kilobytes
 from tests.web.serving import ask
 app = create_app(Settings(models=("decoy",)))
 assert ask(app, "GET", "/api/health").status_code == 200
 import pyarrow.compute, pyarrow.parquet
 def peak():
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return peak_kilobytes() / 1024
 before = peak()
 resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 answer = ask(app, "PUT", "/api/data", params={"name": sys.argv[2]}, content=sys.stdin.buffer.read())

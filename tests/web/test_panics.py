@@ -16,14 +16,14 @@ from whence.web.settings import Settings
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """A classifier, and a tokenizer that panics on every word that it does not know."""
-    where = tmp_path_factory.mktemp("panics")
+    where = tmp_path_factory.mktemp("models") / "panics"
     zoo.make("bert").save_pretrained(where)
     panicking().save_pretrained(where)
     return where
 
 
 def asked(text):
-    return {"input": {"model": "panics0", "text": text}, "methods": ["gradient"]}
+    return {"input": {"model": "panics", "text": text}, "methods": ["gradient"]}
 
 
 def test_a_panic_of_the_tokenizer_is_an_error_of_the_text_and_the_next_one_is_answered(folder):
@@ -39,7 +39,7 @@ def test_a_job_over_a_row_that_panics_ends_and_the_model_goes_on(folder):
     try:
         rows = b"text\tlabel\na film\t0\na plot\t1\na thin film\t0\n"
         data = ask(app, "PUT", "/api/data", params={"name": "rows.tsv"}, content=rows).json()["id"]
-        body = {"model": "panics0", "limit": 3}
+        body = {"model": "panics", "limit": 3}
         job = ended(app, begun(app, f"/api/jobs/predict/{data}", body))
         assert job["state"] in ("done", "failed")
         if job["state"] == "failed":
@@ -64,7 +64,7 @@ def test_a_panic_anywhere_else_is_an_answer_and_the_next_one_is_answered(
         said = refused(client.post("/api/explain", json=asked("a plot")), 500, "internal-error")
         assert "PanicException: chunk size" in said["message"]
         assert client.post("/api/explain", json=asked("a film")).status_code == 200
-    assert "explain by panics0 failed" in caplog.text
+    assert "explain by panics failed" in caplog.text
 
 
 def test_a_model_that_panics_while_it_is_loaded_is_named_and_does_not_load_for_ever(
