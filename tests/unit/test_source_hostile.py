@@ -26,12 +26,13 @@ MIB = 2**20
 ALLOWED_MIB = 200
 
 PROGRAM = """
-import json, resource, sys
+import json, sys
 import pyarrow.compute, pyarrow.parquet
+from tests.peak import peak_kilobytes
 from whence.core.errors import BadExamples
 from whence.data.sets.source import Bad, source
 def peak():
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return peak_kilobytes() / 1024
 before, found = peak(), {}
 for path in sys.argv[1:]:
     rows, bad, error = 0, [], None

@@ -41,9 +41,7 @@ def test_a_job_over_a_row_that_panics_ends_and_the_model_goes_on(folder):
         data = ask(app, "PUT", "/api/data", params={"name": "rows.tsv"}, content=rows).json()["id"]
         body = {"model": "panics", "limit": 3}
         job = ended(app, begun(app, f"/api/jobs/predict/{data}", body))
-        assert job["state"] in ("done", "failed")
-        if job["state"] == "failed":
-            assert job["error"]["code"] == "bad-encoding"
+        assert job["state"] == "done"
         assert ask(app, "POST", "/api/explain", json=asked("a film")).status_code == 200
     finally:
         assert app.state.desk.close(10)
