@@ -1,0 +1,92 @@
+"""Compare the snapshots of every result and surface in tests/snapshots with what the code gives now, or write them.
+
+    python scripts/snapshots.py                    compare all; print what differs; status 1 if anything does
+    python scripts/snapshots.py --only NAME ...    compare these
+    python scripts/snapshots.py --accept [NAME...] write all, or these
+    python scripts/snapshots.py --list             print the names
+
+A name may end in *, for all that begin so.
+"""
+
+import argparse
+import difflib
+import os
+import sys
+import time
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+for _name, _value in {
+    "OMP_NUM_THREADS": "1",
+    "HF_HUB_OFFLINE": "1",
+    "TOKENIZERS_PARALLELISM": "false",
+    "ONEDNN_MAX_CPU_ISA": "AVX512_CORE",
+}.items():
+    os.environ.setdefault(_name, _value)
+ROOT = Path(__file__).resolve().parents[1]
+FOLDER = ROOT / "tests" / "snapshots"
+sys.path.insert(0, str(ROOT))
+
+from tests.snapshots.calls import CALLS, made  # noqa: E402 - the settings above come first
+
+
+def difference(name: str, now: str) -> str:
+    """Return what differs between the stored text of a call and the text now; nothing if they are the same."""
+    file = FOLDER / f"{name}.txt"
+    before = file.read_text(encoding="utf-8") if file.is_file() else ""
+    if before == now:
+        return ""
+    lines = difflib.unified_diff(
+        before.splitlines(), now.splitlines(), f"stored {name}", f"now {name}", lineterm=""
+    )
+    return "\n".join(lines)
+
+
+def chosen(wanted: list[str]) -> list[str]:
+    """Return the names that were asked for, all where none were; leave if one is unknown."""
+    for one in wanted:
+        if not any(fnmatchcase(name, one) for name in CALLS):
+            sys.exit(f"There is no snapshot {one!r}. --list prints the names.")
+    return [name for name in CALLS if not wanted or any(fnmatchcase(name, w) for w in wanted)]
+
+
+def unknown() -> list[str]:
+    """Return the stored files that belong to no call."""
+    return sorted(file.name for file in FOLDER.glob("*.txt") if file.stem not in CALLS)
+
+
+def main() -> int:
+    """Compare, write or list."""
+    asked = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    asked.add_argument("--accept", nargs="*", metavar="NAME")
+    asked.add_argument("--only", nargs="+", metavar="NAME", default=[])
+    asked.add_argument("--list", action="store_true")
+    asked.add_argument("--times", action="store_true", help="say how long each takes")
+    given = asked.parse_args()
+    if given.list:
+        print("\n".join(CALLS))
+        return 0
+    accept, differing = given.accept is not None, 0
+    for name in chosen([*given.only, *(given.accept or ())]):
+        started = time.perf_counter()
+        now = made(name)
+        if given.times:
+            print(f"{time.perf_counter() - started:6.1f} s {len(now):8d} characters {name}")
+        changed = difference(name, now)
+        if not changed:
+            continue
+        differing += 1
+        if accept:
+            (FOLDER / f"{name}.txt").write_text(now, encoding="utf-8")
+            print(f"written: {name}")
+        else:
+            print(changed)
+    for file in unknown():
+        print(f"tests/snapshots/{file} belongs to no call: remove it.")
+    if not accept:
+        print(f"{differing} of {len(CALLS)} snapshots differ.")
+    return int(not accept and bool(differing or unknown()))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Snapshots of every result and surface, as canonical text: scripts/snapshots.py makes and compares them."""
