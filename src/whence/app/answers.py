@@ -245,3 +245,129 @@ def not_quick(asked: HeadsAsked) -> None:
         raise BadParameter(
             "The statistic 'ablation' runs the model for each head: ask for it as a job, at /api/jobs/heads."
         )
+
+
+"""The cards of the help page, from what methods, metrics, experiments and edge weights say about themselves."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from whence.core.registry import Entry
+
+
+def cards() -> list[dict[str, Any]]:
+    """Return every card, by kind and name."""
+    from whence.audit.experiments import experiment
+    from whence.methods import method
+    from whence.metrics import metric
+
+    registered = {"method": method, "metric": metric, "experiment": experiment}
+    found = [_card(kind, entry) for kind, registry in registered.items() for entry in registry]
+    return [*found, *_weights()]
+
+
+def _card(kind: str, entry: "Entry") -> dict[str, Any]:
+    facts = {name: _plain(value) for name, value in entry.facts.items() if not callable(value)}
+    facts["parameters"] = [
+        {"name": one.name, "allowed": one.allowed, "default": _plain(one.default)}
+        for one in entry.parameters.values()
+    ]
+    return {"kind": kind, "name": entry.name, "summary": entry.summary, "facts": facts}
+
+
+def _weights() -> list[dict[str, Any]]:
+    from whence.flow import CARDS
+
+    found = []
+    for name, card in CARDS.items():
+        facts = asdict(card)
+        summary = facts.pop("summary")
+        found.append({"kind": "weight", "name": name, "summary": summary, "facts": facts})
+    return found
+
+
+def _plain(value: Any) -> Any:
+    """Return a fact as JSON can hold it; an end without a bound is null."""
+    if isinstance(value, Mapping):
+        return {str(name): _plain(one) for name, one in value.items()}
+    if isinstance(value, frozenset | set):
+        return sorted(map(str, value))
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if isinstance(value, bool | int | float | str | None) else str(value)
+
+
+"""What is asked of a model over a data set, in its thread."""
+
+from typing import TYPE_CHECKING
+
+from whence.web.jobs import Progress
+from whence.web.models import Model
+from whence.web.schema.compare import CompareDataAsked, Comparison
+from whence.web.schema.data import (
+    Habits,
+    HabitsAsked,
+    Leaning,
+    PredictAsked,
+    Predicted,
+    WordsAsked,
+)
+
+if TYPE_CHECKING:
+    from whence.data.sets.examples import Read
+
+
+def predicted(model: Model, data: "Read", asked: PredictAsked, progress: Progress) -> Predicted:
+    """Predict a data set."""
+    from whence import survey
+
+    found = survey.predictions(model.explainer(), data, limit=asked.limit, progress=progress)
+    return Predicted.model_validate(found)
+
+
+def leaning(model: Model, data: "Read", asked: WordsAsked, progress: Progress) -> Leaning:
+    """Find the words that each class leans on."""
+    from whence import survey
+
+    found = survey.words(
+        model.explainer(),
+        data,
+        method=asked.method,
+        limit=asked.limit,
+        least=asked.least,
+        progress=progress,
+    )
+    return Leaning.model_validate(found)
+
+
+def habits(model: Model, data: "Read", asked: HabitsAsked, progress: Progress) -> Habits:
+    """Find what heads attend to."""
+    from whence import survey
+
+    found = survey.habits(model.explainer(), data, limit=asked.limit, progress=progress)
+    return Habits.model_validate(found)
+
+
+def comparison(
+    a: Model, b: Model, data: "Read", asked: CompareDataAsked, progress: Progress
+) -> Comparison:
+    """Compare two models over a data set."""
+    from whence.comparison import compare
+
+    found = compare(
+        a.explainer(),
+        b.explainer(),
+        data,
+        limit=asked.limit,
+        coverage=asked.coverage,
+        specials=asked.specials,
+        method=asked.method,
+        seed=asked.seed,
+        progress=progress,
+    )
+    return Comparison.model_validate(found.to_dict())

@@ -226,3 +226,634 @@ def whole(name: str) -> Iterator[None]:
         raise BadStore(
             f"{name} is not a whole run: {said}. `whence store verify` says what is damaged."
         ) from None
+
+
+"""The kinds of results that whence writes: how one knows them, what they say, and the page of each."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from whence.view.shade import target_name
+
+Payload = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of result."""
+
+    page: Callable[[Payload], str]
+    summary: Callable[[Payload], str]
+    model: Callable[[Payload], str]
+
+
+class NoResult(Exception):
+    """A file of somebody else's."""
+
+
+def kind_of(payload: Any) -> str:
+    """Return the kind of a stored result, or refuse what is none."""
+    said = _said(payload)
+    if said not in KINDS:
+        which = f", a {said[:40]!r}" if said else ""
+        raise NoResult(f"this is no result of whence{which}. Allowed: {', '.join(KINDS)}.")
+    return said
+
+
+def _said(payload: Any) -> str:
+    """Return the kind that it states; explanations and cards do not, and are known by what they hold."""
+    if not isinstance(payload, dict):
+        return ""
+    if "kind" in payload:
+        return str(payload["kind"])
+    if {"methods", "rules"} <= payload.keys():
+        return "trust"
+    return "explanation" if "explanations" in payload else ""
+
+
+def _audit(payload: Payload) -> str:
+    from whence.audit.result import Audit
+
+    return Audit.from_dict(payload).to_html()
+
+
+def _evaluation(payload: Payload) -> str:
+    return _evaluations({"evaluations": [payload]})
+
+
+def _evaluations(payload: Payload) -> str:
+    from whence.evaluation.evaluation import Evaluation
+    from whence.report.table import page
+
+    return page(*(Evaluation.from_dict(one).to_dict() for one in payload["evaluations"]))
+
+
+def _recommendation(payload: Payload) -> str:
+    return _evaluation(payload["evaluation"])
+
+
+def _comparison(payload: Payload) -> str:
+    from whence.comparison.result import Comparison
+
+    return Comparison.from_dict(payload).to_html()
+
+
+def _trust(payload: Payload) -> str:
+    from whence.report.card import page
+
+    return page(payload)
+
+
+def _explanation(payload: Payload) -> str:
+    from whence.report import page
+
+    return page([payload])
+
+
+def _generation(payload: Payload) -> str:
+    from whence.explainer.generation.generation import Generation
+
+    return Generation.from_dict(payload).to_html()
+
+
+def _name(payload: Payload) -> str:
+    return str(payload["model"]["name"])
+
+
+def _sentence(payload: Payload) -> str:
+    return str(payload["sentence"])
+
+
+def _conclusion(payload: Payload) -> str:
+    """Return what an audit says, its question and answer first: a list shows the beginning."""
+    from whence.report.audit.wording import QUESTION, answer
+
+    return f"{QUESTION} {answer(payload)}. {payload['conclusion']}"
+
+
+def _counted(payload: Payload) -> str:
+    if payload.get("failure"):
+        return str(payload["failure"])
+    methods, metrics = payload["methods"], payload["metrics"]
+    return f"{len(methods)} methods by {len(metrics)} metrics on {payload['examples']['explained']} examples"
+
+
+def _explained(payload: Payload) -> str:
+    methods = ", ".join(one["method"] for one in payload["explanations"])
+    given = payload["input"]["text"] or (payload.get("picture") or {}).get("name") or ""
+    return f"{target_name(payload['target'])}, by {methods}: {given}"[:200]
+
+
+def _several(kind: str) -> Kind:
+    """Return the kind of what was explained of one input, for several targets or about several things in it."""
+
+    def page(payload: Payload) -> str:
+        from whence.report import page as sheet
+
+        return sheet(payload[kind])
+
+    def summary(payload: Payload) -> str:
+        return "; ".join(map(_explained, payload[kind]))[:200]
+
+    return Kind(page, summary, lambda payload: _name(payload[kind][0]))
+
+
+KINDS: dict[str, Kind] = {
+    "audit": Kind(_audit, _conclusion, _name),
+    "evaluation": Kind(_evaluation, _counted, _name),
+    "evaluations": Kind(
+        _evaluations,
+        lambda payload: " ".join(payload["removal_matters"]),
+        lambda payload: _name(payload["evaluations"][0]),
+    ),
+    "recommendation": Kind(
+        _recommendation, _sentence, lambda payload: _name(payload["evaluation"])
+    ),
+    "comparison": Kind(
+        _comparison,
+        _sentence,
+        lambda payload: f"{payload['a']['name']} and {payload['b']['name']}",
+    ),
+    "trust": Kind(_trust, _sentence, _name),
+    "explanation": Kind(_explanation, _explained, _name),
+    "targets": _several("targets"),
+    "entities": _several("entities"),
+    "generation": Kind(
+        _generation,
+        lambda payload: f"{payload['input']['text'] or ''}{payload['text'] or ''}"[:200],
+        _name,
+    ),
+}
+
+
+"""Stored results: what whence wrote as JSON, in files given at the start or brought in, and the page of each."""
+
+import json
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from whence.core.errors import CannotRead, NotFound, WhenceError
+from whence.core.io import read_json
+from whence.web.kinds import KINDS, NoResult, kind_of
+from whence.web.settings import Settings
+from whence.web.uploads import free_id, plain_name
+
+_FILES = 500  # of a folder
+
+
+@dataclass(frozen=True)
+class Stored:
+    """One stored result."""
+
+    name: str
+    payload: dict[str, Any]
+    changed: str | None
+
+    def entry(self, key: str) -> dict[str, Any]:
+        """Return what the page's list says of it."""
+        kind = kind_of(self.payload)
+        return {
+            "id": key,
+            "kind": kind,
+            "name": self.name,
+            "model": KINDS[kind].model(self.payload),
+            "summary": KINDS[kind].summary(self.payload),
+            "changed": self.changed,
+        }
+
+
+class StoredResults:
+    """The results of a server: in files and folders given at the start, and brought in."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._lock = threading.Lock()
+        self._found: dict[str, Stored] = {}
+        self._brought: list[str] = []
+        self._problems: list[str] = []
+        strangers: list[str] = []
+        for path in _files(settings.results):
+            self._read(path, strangers)
+        if strangers:
+            self._problems.append(_passed_over(strangers))
+
+    def listed(self) -> dict[str, Any]:
+        """Return the list, and what could not be read."""
+        return {
+            "results": [one.entry(key) for key, one in list(self._found.items())],
+            "problems": list(self._problems),
+        }
+
+    def get(self, key: str) -> dict[str, Any]:
+        """Return a result as it was written."""
+        if key not in self._found:
+            raise NotFound(f"There is no stored result {key[:100]!r}.")
+        return self._found[key].payload
+
+    def page(self, key: str) -> str:
+        """Return whence's own page of a result."""
+        payload = self.get(key)
+        return _page(self._found[key].name, payload)
+
+    def bring(self, name: str, raw: bytes) -> dict[str, Any]:
+        """Take a result that was brought in; the oldest of too many goes."""
+        name = plain_name(name)
+        try:
+            payload = json.loads(raw)
+        except (ValueError, RecursionError):
+            raise CannotRead(f"{name} is not JSON. Give a file that whence wrote.") from None
+        stored = Stored(name, _checked(name, payload), None)
+        _page(name, stored.payload)  # better refused now than when somebody wants to see it
+        with self._lock:
+            key = self._add(stored)
+            self._brought.append(key)
+            if len(self._brought) > self._settings.kept:
+                del self._found[self._brought.pop(0)]
+        return stored.entry(key)
+
+    def _read(self, path: Path, strangers: list[str]) -> None:
+        try:
+            payload = _checked(path.name, read_json(path, "result"))
+        except _NotOurs:
+            strangers.append(path.name)
+            return
+        except WhenceError as error:
+            self._problems.append(str(error))
+            return
+        written = datetime.fromtimestamp(path.stat().st_mtime, UTC)
+        self._add(Stored(path.name, payload, written.isoformat(timespec="seconds")))
+
+    def _add(self, stored: Stored) -> str:
+        key = free_id(stored.name.removesuffix(".json"), self._found)
+        self._found[key] = stored
+        return key
+
+
+class _NotOurs(CannotRead):
+    """A file that is no result of whence."""
+
+
+def _passed_over(names: list[str]) -> str:
+    some = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    files = "1 file is" if len(names) == 1 else f"{len(names)} files are"
+    return f"{files} no result of whence, and passed over: {some}."
+
+
+def _checked(name: str, payload: Any) -> dict[str, Any]:
+    """Refuse what is not a result, or only a part of one."""
+    _check_sendable(name, payload)
+    with _whole(name):
+        Stored(name, payload, None).entry("")
+    found: dict[str, Any] = payload
+    return found
+
+
+def _check_sendable(name: str, payload: Any) -> None:
+    """Refuse what JSON has no way to say, although Python reads it: NaN, infinity, halves of characters."""
+    try:
+        json.dumps(payload, allow_nan=False, ensure_ascii=False).encode()
+    except (ValueError, RecursionError) as error:
+        what = (
+            "half a character" if isinstance(error, UnicodeEncodeError) else "a number that is none"
+        )
+        raise CannotRead(
+            f"{name} holds {what}, which no result of whence does. Give the file as whence wrote it."
+        ) from None
+
+
+def _page(name: str, payload: dict[str, Any]) -> str:
+    with _whole(name):
+        return KINDS[kind_of(payload)].page(payload)
+
+
+@contextmanager
+def _whole(name: str) -> Iterator[None]:
+    try:
+        yield
+    except NoResult as error:
+        raise _NotOurs(f"{name}: {error}") from None
+    except WhenceError as error:
+        raise CannotRead(f"{name}: {error}") from None
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        raise CannotRead(
+            f"{name} is not a whole result: {type(error).__name__} {error}. Give a file that whence wrote."
+        ) from None
+
+
+def _files(paths: Iterable[Path]) -> list[Path]:
+    found: list[Path] = []
+    for path in paths:
+        if path.is_dir():
+            found += sorted(path.rglob("*.json"))[:_FILES]
+        elif path.exists():
+            found.append(path)
+        else:
+            raise CannotRead(
+                f"Cannot read {str(path)!r}: there is no such file or folder. --results takes what whence wrote."
+            )
+    return list(dict.fromkeys(found))
+
+
+"""Rows of a stored run: which are wanted, and one of them word by word."""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from whence.core.errors import NotFound, WhenceError
+from whence.web.schema.base import Scale, Source
+from whence.web.schema.runs import RunExample, RunRow, RunRows, RunTest, RunWord
+
+if TYPE_CHECKING:
+    from whence.run.results import Run
+    from whence.run.store.browse import Wanted
+
+PAGE = 50
+
+
+def rows(run: "Run", wanted: "Wanted", page: int) -> RunRows:
+    """Return a page of the rows that are wanted; one beyond the last is empty."""
+    from whence.run.store.browse import finite, sheet
+
+    first = page * PAGE
+    found = sheet(run.folder, replace(wanted, settings=_settings(run)), first, PAGE)
+    shown = [
+        RunRow(
+            **{
+                **{name: value for name, value in record.items() if name != "gold"},
+                "label": _label(record),
+                "probability": finite(record["probability"]),
+            }
+        )
+        for record in found.records
+    ]
+    return RunRows(rows=shown, found=found.found, first=first, problems=found.unread)
+
+
+def falls(metric: str, best: bool) -> bool:
+    """Say whether the largest values come first, where the best or the worst are to."""
+    from whence.metrics import metric as metrics
+
+    try:
+        higher = bool(metrics.get(metric).facts["direction"] == "higher")
+    except WhenceError:  # of a package that is not installed here
+        higher = True
+    return higher == best
+
+
+def example(run: "Run", row: int, method: str | None) -> RunExample:
+    """Return one row as a method explained it; without a method, the first that did."""
+    from whence.run.store.browse import finite, of_row
+
+    explained, tested = of_row(run.folder, row, _settings(run))
+    by_method = {record["method"]: record for record in explained}
+    chosen = by_method.get(next(iter(by_method), "") if method is None else method)
+    if chosen is None:
+        by = "" if method is None else f" by {method[:100]!r}"
+        raise NotFound(f"The run has no explanation{by} of row {row}.")
+    name = chosen["method"]
+    payload = None if chosen["error"] else run.explanation(row, name)
+    given = (
+        payload["input"] if payload else {**{k: chosen[k] for k in ("text", "pair")}, "dropped": 0}
+    )
+    facts = {key: chosen[key] for key in ("target", "predicted", "why")}
+    return RunExample(
+        **facts,
+        label=_label(chosen),
+        row=row,
+        method=name,
+        methods=list(by_method),
+        input=Source.model_validate(given),
+        probability=finite(chosen["probability"]),
+        signed=bool(payload and payload["explanations"][0]["signed"]),
+        scale=Scale.model_validate(payload["explanations"][0]["scale"]) if payload else None,
+        words=_words(payload) if payload else [],
+        tests=[
+            RunTest(
+                metric=one["metric"],
+                value=finite(one["value"]),
+                null=finite(one["null"]),
+                why=one["why"],
+            )
+            for one in tested
+            if one["method"] == name
+        ],
+    )
+
+
+def _label(record: dict[str, Any]) -> str | None:
+    """Return the true label as the model calls it, where that is known, else as the data has it."""
+    label: str | None = record["gold"] or record["label"]
+    return label
+
+
+def _settings(run: "Run") -> frozenset[str]:
+    """Return those that the run asks for now: rows of earlier code or parameters are not shown."""
+    from whence.run.store.manifest import settings_of
+
+    return frozenset(settings_of(run.manifest))
+
+
+def _words(payload: dict[str, Any]) -> list[RunWord]:
+    """Return the words with what stands between them."""
+    texts = (payload["input"]["text"], payload["input"]["pair"])
+    found: list[RunWord] = []
+    before: dict[str, Any] | None = None
+    for word, score in zip(
+        payload["words"], payload["explanations"][0]["word_scores"], strict=True
+    ):
+        gap = ""
+        if before is not None and before["segment"] == word["segment"]:
+            text = texts[word["segment"]]
+            gap = (
+                " "
+                if text is None or word["start"] is None
+                else text[before["end"] : word["start"]]
+            )
+        found.append(RunWord(text=word["text"], before=gap, segment=word["segment"], score=score))
+        before = word
+    return found
+
+
+"""Data sets: those given at the start, and those that are brought in."""
+
+import re
+import threading
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from whence.core.errors import BadExamples, NotFound, TooLarge
+from whence.data.sets.address import file_name
+from whence.data.sets.columns import UnknownColumns
+from whence.web.errors import fault
+from whence.web.settings import Settings
+
+if TYPE_CHECKING:
+    from whence.data.sets.examples import Read
+
+Columns = dict[str, str | None]  # text, pair, label
+
+_UNPACKED = 8  # times the size that may be brought in
+_STEP = 2**20  # bytes that are unpacked at once
+
+
+def plain_name(name: str) -> str:
+    """Return a file's name without folders and without characters that mean something elsewhere."""
+    last = re.split(r"[/\\]", name)[-1]
+    return re.sub(r"[^\w. -]", "_", last).strip(". ")[-100:] or "file"
+
+
+def free_id(name: str, taken: Any) -> str:
+    """Return an id that can stand in an address and that nothing has yet."""
+    short = re.sub(r"[^A-Za-z0-9_.-]+", "-", name).strip("-.") or "file"
+    found, number = short, 1
+    while found in taken:
+        number += 1
+        found = f"{short}-{number}"
+    return found
+
+
+@dataclass(frozen=True)
+class _Held:
+    """A data set, or why it cannot be read by the usual columns, and the way to read it anew by others."""
+
+    read: "Read | UnknownColumns"
+    anew: "Callable[..., Read]"
+
+
+class DataSets:
+    """The data sets of a server. Files that are brought in stay in memory, and nowhere else."""
+
+    def __init__(self, settings: Settings) -> None:
+        from whence.data.sets.examples import read
+
+        columns = {"text": settings.text, "pair": settings.pair, "label": settings.label}
+        self._settings = settings
+        self._lock = threading.Lock()
+        self._found: dict[str, _Held] = {}
+        self._brought: list[str] = []
+        for path in settings.data:
+            anew: Callable[..., Read] = partial(read, path, most=settings.rows)
+            found: Read | UnknownColumns
+            try:
+                found = anew(**columns)
+            except UnknownColumns as error:
+                found = error  # they can be chosen on the page
+            self._add(file_name(path), _Held(found, anew))
+
+    def get(self, name: str) -> "Read":
+        """Return a data set."""
+        if name not in self._found:
+            raise NotFound(
+                f"There is no data set {name[:100]!r}. There are {', '.join(self._found) or 'none'}."
+            )
+        found = self._found[name].read
+        if isinstance(found, UnknownColumns):
+            raise found
+        return found
+
+    def problems(self) -> list[str]:
+        """Say of which data sets the columns have to be chosen, and why."""
+        held = [one.read for one in self._found.values()]
+        return [str(one) for one in held if isinstance(one, UnknownColumns)]
+
+    def bring(self, name: str, raw: bytes, columns: Columns | None = None) -> dict[str, Any]:
+        """Read a file that was brought in, and keep it; the oldest of too many goes."""
+        from whence.data.sets.examples import read_bytes
+
+        name = plain_name(name)
+        _check_unpacked(name, raw, self._settings.upload * _UNPACKED)
+        anew: Callable[..., Read] = partial(read_bytes, name, raw, most=self._settings.rows)
+        found = anew(**(columns or {}))
+        with self._lock:
+            key = self._add(name, _Held(found, anew))
+            self._brought.append(key)
+            if len(self._brought) > self._settings.kept:
+                del self._found[self._brought.pop(0)]
+        return _entry(key, found)
+
+    def read_anew(self, key: str, columns: Columns) -> dict[str, Any]:
+        """Read a data set by other columns; it stays in its place."""
+        if key not in self._found:
+            self.get(key)  # which says what there is
+        anew = self._found[key].anew
+        found = anew(**columns)
+        with self._lock:
+            if key in self._found:
+                self._found[key] = _Held(found, anew)
+        return _entry(key, found)
+
+    def entries(self) -> list[dict[str, Any]]:
+        """Return what the page's list says."""
+        return [_entry(name, held.read) for name, held in list(self._found.items())]
+
+    def _add(self, name: str, found: _Held) -> str:
+        key = free_id(getattr(found.read, "name", name), self._found)
+        self._found[key] = found
+        return key
+
+
+def _entry(key: str, found: "Read | UnknownColumns") -> dict[str, Any]:
+    if isinstance(found, UnknownColumns):
+        return {
+            "id": key,
+            "name": key,
+            "rows": 0,
+            "text": "",
+            "pair": None,
+            "label": None,
+            "guessed": [],
+            "columns": list(found.columns),
+            "problem": fault(found),
+        }
+    return {
+        "id": key,
+        "name": found.name,
+        "rows": len(found),
+        "text": found.text or "text",
+        "pair": found.pair,
+        "label": found.label,
+        "guessed": list(found.guessed),
+        "columns": list(found.columns),
+    }
+
+
+def _check_unpacked(name: str, raw: bytes, limit: int) -> None:
+    """Refuse a small file that holds a very large one, before it is unpacked."""
+    from whence.data.sets.parquet import holds_more
+    from whence.data.sets.rows import ending_of, is_packed
+
+    ending = ending_of(name)
+    plain = _gunzipped(name, raw, limit, keep=ending == ".parquet") if is_packed(name) else raw
+    if plain is None or (ending == ".parquet" and holds_more(name, plain, limit)):
+        raise TooLarge(f"{name} holds more than {limit:,} bytes when it is unpacked.")
+
+
+def _gunzipped(name: str, raw: bytes, limit: int, keep: bool) -> bytes | None:
+    """Unpack all members of a gzip file, unless they hold more bytes than that; `keep` what they hold, or nothing."""
+    rest, parts, size = raw, [], 0
+    while rest:
+        unpacking = zlib.decompressobj(wbits=31)
+        while rest and not unpacking.eof:
+            try:
+                part = unpacking.decompress(rest, _STEP)
+            except zlib.error as error:
+                raise BadExamples(
+                    f"{name} is not a whole gzip file ({error}). Compress it again."
+                ) from None
+            size += len(part)
+            if size > limit:
+                return None
+            if keep:
+                parts.append(part)
+            rest = unpacking.unconsumed_tail
+        rest = unpacking.unused_data
+    return b"".join(parts)

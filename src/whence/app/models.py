@@ -211,3 +211,219 @@ class Models:
         self._added += 1
         self._models[name] = model
         return model
+
+
+"""What a tagger found in a text: each such thing can be asked about by its number."""
+
+from typing import TYPE_CHECKING, Any
+
+from whence.core.errors import BadParameter
+
+if TYPE_CHECKING:
+    from whence.web.models import Model
+    from whence.web.schema.base import Input
+
+
+def is_every(model: "Model", asked: "Input") -> bool:
+    """Say whether it is about everything that a tagger finds, rather than one place."""
+    return model.explainer().loaded.task == "tags" and asked.at is None
+
+
+def entities(model: "Model", asked: "Input") -> list[Any]:
+    """Return what a tagger found, where it was asked about no one place."""
+    if not is_every(model, asked):
+        return []
+    return list(model.explainer().entities(model.taken(asked), truncate=asked.truncate))
+
+
+def numbered(asked: "Input", every: list[Any]) -> Any:
+    """Return the one that is asked about."""
+    number = asked.entity or 0
+    if number >= len(every):
+        raise BadParameter(
+            f"There is no entity {number}: the model found {len(every)} in this text. They count from 0."
+        )
+    return every[number]
+
+
+"""What was seen inside a model stays for the next question about the same input."""
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from whence.explainer.inside.inside import Inside
+
+# Of each edge four numbers, as wide as the model computes: its attention and what it weighs in the flow that was
+# asked for last, and of both what they were made from.
+_NUMBERS = 4
+
+
+class Inputs:
+    """The inputs that were asked about last, as many as fit into so many bytes, and at least one.
+
+    Used in the thread of its model alone.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._found: OrderedDict[Hashable, Inside] = OrderedDict()
+
+    def get(self, key: Hashable, make: Callable[[], "Inside"]) -> "Inside":
+        """Return what is known of an input, or look for the first time."""
+        if key not in self._found:
+            self._found[key] = make()
+        self._found.move_to_end(key)
+        while len(self._found) > 1 and self.size() > self._most:
+            self._found.popitem(last=False)
+        return self._found[key]
+
+    def size(self) -> int:
+        """How many bytes it may come to, as far as that is known."""
+        return sum(_size(inside) for inside in self._found.values())
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+
+def _size(inside: "Inside") -> int:
+    config = inside.loaded.model.config
+    layers = getattr(config, "num_hidden_layers", None) or 1
+    heads = getattr(config, "num_attention_heads", None) or 1
+    wide = max(4, inside.loaded.dtype.itemsize)
+    return int(layers) * int(heads) * len(inside.tokens) ** 2 * _NUMBERS * wide
+
+
+"""Pictures: those that are brought in, and those that can be drawn."""
+
+import re
+import threading
+from typing import TYPE_CHECKING, Any
+
+from whence.core.errors import NotFound
+from whence.web.settings import Settings
+from whence.web.uploads import free_id, plain_name
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+    from whence.data.sets.pictures import Stored
+
+_DRAWN = re.compile(r"shapes:[0-9]{1,9}")
+_BYTES = 256 * 10**6  # of all pictures together
+
+
+class Pictures:
+    """The pictures of a server. They stay in memory, as the files that they came as, and nowhere else."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._kept = settings.kept
+        self._lock = threading.Lock()
+        self._reading = threading.Lock()  # unpacked, one may take 200 MB: one at a time
+        self._found: dict[str, tuple[str, bytes]] = {}
+
+    def bring(self, name: str, raw: bytes) -> dict[str, Any]:
+        """Take a picture if it can be read; the oldest of too many goes."""
+        name = plain_name(name)
+        with self._reading:
+            width, height = _read(raw, name).size
+        with self._lock:
+            key = free_id(name, self._found)
+            self._found[key] = (name, raw)
+            while len(self._found) > self._kept or self._size() > _BYTES:
+                del self._found[next(iter(self._found))]
+        return {"id": key, "name": name, "width": width, "height": height}
+
+    def get(self, key: str) -> "Stored":
+        """Return a picture as an explainer takes it: decoded, so that its name is never taken for a path."""
+        if _DRAWN.fullmatch(key):
+            return _named(key, key)
+        found = self._found.get(key)
+        if found is None:
+            raise NotFound(
+                f"There is no picture {key[:100]!r} here: pictures stay as long as the app runs, and the oldest of "
+                f"more than {self._kept}, or of {_BYTES // 10**6} MB, go. Bring it in again."
+            )
+        name, raw = found
+        return _named(raw, name)
+
+    def _size(self) -> int:
+        return sum(len(raw) for _, raw in self._found.values())
+
+
+def _named(given: bytes | str, name: str) -> "Stored":
+    from whence.data.sets.pictures import Stored
+
+    return Stored(_read(given, name), name)
+
+
+def _read(given: bytes | str, name: str) -> "Image":
+    """Decode a file by the one door that all pictures come through; what its name says of it does not count."""
+    from whence.data.vision.image import opened
+
+    return opened(given, name)
+
+
+"""From a request to what an explainer takes: the input itself, and what is asked about it."""
+
+from typing import TYPE_CHECKING, Any
+
+from whence.core.errors import BadParameter
+from whence.web.pictures import Pictures
+from whence.web.schema.base import Input
+
+if TYPE_CHECKING:
+    from whence.models import Loaded
+
+
+def given(asked: Input, loaded: "Loaded", pictures: Pictures) -> Any:
+    """Return what is explained: a picture, a text, or both of a pair."""
+    if not loaded.sees and asked.picture is not None:
+        raise BadParameter(
+            f"picture={asked.picture!r} means nothing to {type(loaded.model).__name__}, which reads texts. Leave it "
+            "out."
+        )
+    # A text in the place of a picture would be taken for the path of one.
+    if loaded.sees and asked.picture is None:
+        raise BadParameter(
+            f"{type(loaded.model).__name__} looks at pictures, and got none. Bring one in: PUT /api/pictures."
+        )
+    if asked.picture is not None and not _is_beside(asked, loaded):
+        return pictures.get(asked.picture)
+    return asked.text if asked.pair is None else (asked.text, asked.pair)
+
+
+def about(asked: Input, loaded: "Loaded", pictures: Pictures) -> dict[str, Any]:
+    """Return what is asked about it; what does not fit the model's task the explainer refuses."""
+    found: dict[str, Any] = {
+        "target": asked.target,
+        "of": asked.of,
+        "truncate": asked.truncate,
+        "at": _place(asked.at),
+        "labels": asked.labels or None,
+        "template": asked.template,
+        "answer": asked.answer,
+    }
+    if asked.rather is not None:
+        if asked.answer is None:
+            raise BadParameter("There is no answer to hold against the other. Give both.")
+        found["answer"] = (asked.answer, asked.rather)
+    if asked.picture is not None and _is_beside(asked, loaded):
+        found["image"] = pictures.get(asked.picture)
+    return found
+
+
+def key(asked: Input) -> tuple[Any, ...]:
+    """Return what tells inputs of one model apart."""
+    own = asked.model_dump(exclude={"model", "labels"})
+    return (*own.values(), None if asked.labels is None else tuple(asked.labels))
+
+
+def _is_beside(asked: Input, loaded: "Loaded") -> bool:
+    """Say whether a text is explained that is held against a picture, rather than the picture itself."""
+    return loaded.task == "similarity" and not asked.labels and asked.text.strip() != ""
+
+
+def _place(at: str | None) -> int | str | None:
+    return int(at) if at is not None and at.isascii() and at.isdigit() else at

@@ -64,3 +64,99 @@ def _refuse(error: WhenceError) -> NoReturn:
 def _leave(message: str, status: int) -> NoReturn:
     print(f"whence: {message}", file=sys.stderr)
     sys.exit(status)
+
+
+"""Ctrl-C and SIGTERM: the first ends the work where it can be ended; those that follow do not disturb that."""
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM: somebody asked the process to end."""
+
+
+class Interrupts:
+    """Turns signals into exceptions until it is told that everybody is leaving already."""
+
+    def __init__(self) -> None:
+        self.leaving = False
+
+    def taken(self, number: int, frame: FrameType | None) -> None:
+        """Raise, unless somebody has heard it before."""
+        if not self.leaving:
+            raise Terminated if number == signal.SIGTERM else KeyboardInterrupt
+
+
+@contextmanager
+def interruptible() -> Iterator[Interrupts]:
+    """Take over both signals; after an interrupt they stay taken over, as the process is about to end."""
+    both = (signal.SIGINT, signal.SIGTERM)
+    found = Interrupts()
+    before = {number: signal.signal(number, found.taken) for number in both}
+    try:
+        yield found
+    except KeyboardInterrupt:
+        found.leaving = True
+        raise
+    finally:
+        if not found.leaving:
+            for number in both:
+                signal.signal(number, before[number])
+
+
+"""The standard streams of a command: what happens where one is closed, or where its reader has gone away."""
+
+import errno
+import io
+import os
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+_CLOSED = "standard output is closed"
+
+
+class _Closed(io.TextIOBase):
+    """Standard output where there is none: whatever is written there is an error, as it is for other programs."""
+
+    def write(self, text: str, /) -> int:
+        raise OSError(errno.EBADF, _CLOSED)
+
+    def writable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return 1
+
+
+def fill_gaps() -> None:
+    """Take the places of standard streams that are closed (`>&-`), so that no file is opened in one of them."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDONLY if number == 0 else os.O_WRONLY)  # the lowest free one
+    if sys.stdout is None:
+        sys.stdout = _Closed()
+    if sys.stderr is None:  # else errors would be printed on standard output
+        sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 (for good)
+
+
+def is_closed(error: OSError) -> bool:
+    """Whether an error is that of standard output that is closed."""
+    return error.errno == errno.EBADF and error.strerror == _CLOSED
+
+
+def reader_left(leave: SystemExit) -> bool:
+    """Whether a command ends because whoever read it went away: libraries that print make another end of that."""
+    return isinstance(leave.__context__, BrokenPipeError)
+
+
+def leave_quietly() -> NoReturn:
+    """Leave as a program does whose reader went away (`| head`): without a word, with the status of SIGPIPE."""
+    # Python would complain once more while closing standard output.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    sys.exit(141)

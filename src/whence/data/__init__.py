@@ -14,3 +14,12 @@ __all__ = [
     "from_mapping",
     "is_mapping",
 ]
+
+
+"""Data sets: where they are, how they are read, and what an example is."""
+
+
+"""Texts to tokens with exact offsets, and tokens back to words and larger pieces."""
+
+
+"""Pictures to pixels and patches, and pictures drawn by ourselves."""

@@ -362,3 +362,635 @@ def _taken(
         f"{where} is {str(one)[:40]!r} ({type(one).__name__}). Allowed: a text, a pair (a, b) of texts, a picture, "
         'a mapping such as {"text": ...}, or an Example.'
     )
+
+
+"""A folder of pictures, here or elsewhere: one folder for each class, or pictures alone.
+
+A mask lies beside its picture, as NAME_mask.png, or in a folder `masks` beside a folder `images`, under the same
+name.
+"""
+
+from collections.abc import Collection, Iterator
+from pathlib import PurePosixPath
+
+from whence.core.errors import BadExamples
+from whence.data.sets.address import Folder
+from whence.data.sets.pictures import ENDINGS, TRIMAP, Found, Outlined, Stored
+from whence.data.sets.stream import Unreadable
+
+
+def holds_pictures(folder: Folder) -> bool:
+    """Say whether a folder holds pictures, and no table of what else is to be read about them."""
+    files = [PurePosixPath(name) for name in folder.files()]
+    tables = any(one.stem == "metadata" for one in files)
+    return not tables and any(one.suffix.lower() in ENDINGS for one in files)
+
+
+def pictures_in(folder: Folder) -> list[Found]:
+    """Find the pictures of a folder, in the order of their names; one that cannot be there is an error."""
+    found = []
+    for one in stream(folder):
+        if isinstance(one, Unreadable):
+            raise BadExamples(one.why)
+        found.append(one)
+    return found
+
+
+def stream(folder: Folder) -> Iterator[Found | Unreadable]:
+    """Yield the pictures of a folder, in the order of their names."""
+    files = folder.files()
+    root = "images/" if any(name.startswith("images/") for name in files) else ""
+    masks = "masks/" if root and any(name.startswith("masks/") for name in files) else None
+    names = set(files)
+    inside = [name.removeprefix(root) for name in files if name.startswith(root)]
+    own = [name for name in inside if _is_picture(folder, root + name)]
+    if not own:
+        raise BadExamples(
+            f"The folder {folder.name!r} has no pictures ({', '.join(sorted(ENDINGS))}). Give one with a folder of "
+            "pictures for each class, or with pictures alone."
+        )
+    for name in own:
+        path = PurePosixPath(name)
+        beside = _mask_beside(root, path) if masks is None else _mask_among(masks, path)
+        mask = next((one for one in beside if one in names), None)
+        try:
+            picture = Stored(folder.place(root + name), name)
+            drawn = mask and Stored(folder.place(mask), PurePosixPath(mask).name)
+        except BadExamples as error:
+            yield Unreadable(name, str(error))
+            continue
+        label = path.parts[0] if len(path.parts) > 1 else None
+        outlined = Outlined(drawn, masks is None and TRIMAP in str(mask)) if drawn else None
+        yield Found(picture, label, outlined)
+
+
+def _is_picture(folder: Folder, name: str) -> bool:
+    path = PurePosixPath(name)
+    if path.suffix.lower() in ENDINGS:
+        return not path.stem.endswith(("_mask", f"_{TRIMAP}"))
+    return folder.is_linked_folder(name)  # what lies behind it would go missing without a word
+
+
+def _mask_beside(root: str, path: PurePosixPath) -> Collection[str]:
+    return [f"{root}{path.with_name(f'{path.stem}_{kind}.png')}" for kind in ("mask", TRIMAP)]
+
+
+def _mask_among(masks: str, path: PurePosixPath) -> Collection[str]:
+    own = (path, path.with_suffix(".png"), path.with_name(f"{path.stem}_mask.png"))
+    return [f"{masks}{one}" for one in own]
+
+
+"""Pairs in a list, given without names: two texts for a model of pairs, or a text with its label by mistake.
+
+A tuple of two texts is a pair of texts. Where the second ones are evidently labels, showing them to the model would
+tell it the answer, so such a list is refused.
+"""
+
+import re
+from collections.abc import Sequence
+
+from whence.core.errors import BadExamples
+
+HOW = (
+    'Give mappings that name what is what: {"text": ..., "label": ...}, or of two texts {"text": ..., "pair": ...}; '
+    "or a table with text=... and label=...."
+)
+_USUAL = re.compile(
+    "positive|negative|neutral|mixed|pos|neg|true|false|yes|no|(not_)?entailment|contradiction|spam|ham",
+    re.IGNORECASE,
+)
+_NUMBER = re.compile(r"(label[_ -]?)?-?\d{1,6}(\.0+)?|\d[ _-]?stars?", re.IGNORECASE)
+_FEWEST = 4  # pairs of which the same words at the second place say something
+_LONGEST = 40  # characters of a label
+
+
+def refuse_labels(pairs: Sequence[tuple[str, str]], labels: Sequence[str] = ()) -> None:
+    """Refuse pairs whose second texts are evidently labels: the model's, usual ones, or few words again and again."""
+    second = [two.strip() for _, two in pairs]
+    if not second or not (_are_known(second, labels) or _are_few(pairs, second)):
+        return
+    named = ", ".join(repr(one[:20]) for one in list(dict.fromkeys(second))[:3])
+    raise BadExamples(
+        f"A pair (a, b) in a list is a pair of texts, and the second ones look like labels ({named}): the model "
+        f"would read them. {HOW}"
+    )
+
+
+def _are_known(second: Sequence[str], labels: Sequence[str]) -> bool:
+    own = {label.strip().casefold() for label in labels}
+    return all(
+        one.casefold() in own or _USUAL.fullmatch(one) or _NUMBER.fullmatch(one) for one in second
+    )
+
+
+def _are_few(pairs: Sequence[tuple[str, str]], second: Sequence[str]) -> bool:
+    """Say whether a few single words stand second again and again, beside first texts of several words."""
+    words = all(one and len(one.split()) == 1 and len(one) <= _LONGEST for one in second)
+    several = all(len(first.split()) > 1 for first, _ in pairs)
+    return words and several and len(second) >= _FEWEST and 2 * len(set(second)) <= len(second)
+
+
+"""The hash of an example: of what it says, and of nothing else, such as where it lies or what its file is called."""
+
+import json
+from hashlib import file_digest, sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from whence.data.sets.examples import Example
+from whence.data.sets.pictures import Stored
+
+
+def digest(facts: Any) -> str:
+    """Return the hash of plain data: equal data have equal hashes, whatever the order of their names."""
+    plain = json.dumps(
+        facts, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False
+    )
+    return sha256(plain.encode()).hexdigest()
+
+
+def given_digest(example: Example) -> str:
+    """Return the hash of what is given to a model: a text, a pair of texts or a picture."""
+    given = example.given
+    if isinstance(given, Stored):
+        return digest(["picture", *_seen(given)])
+    return digest(["text", *example.texts])
+
+
+def example_digest(example: Example, given: str | None = None) -> str:
+    """Return the hash of an example: what is given, its label, and what people marked.
+
+    `given` is the hash of what is given, where it is known: of a picture it takes a while.
+    """
+    spans, mask = example.rationale, example.mask
+    return digest(
+        [
+            given or given_digest(example),
+            example.label,
+            None if spans is None else [[one.segment, one.start, one.end] for one in spans],
+            None if mask is None else [*_seen(mask.picture), mask.trimap],
+        ]
+    )
+
+
+def _seen(picture: Stored) -> list[Any]:
+    """Return what tells a picture from others: the bytes of its file, or its pixels."""
+    try:
+        kept = picture.read()
+        if isinstance(kept, Path):
+            # A pipe would be waited for without end.
+            if not kept.is_file():
+                return ["no file", picture.name]
+            with kept.open("rb") as stream:
+                return ["file", file_digest(stream, "sha256").hexdigest()]
+    except OSError:
+        return ["unreadable", picture.name]
+    if isinstance(kept, bytes | bytearray):
+        return ["file", sha256(kept).hexdigest()]
+    if isinstance(kept, str):
+        return ["name", kept]
+    if getattr(kept, "mode", None) == "P":
+        kept = kept.convert("RGBA")  # the pixels are numbers of colours in a table of its own
+    pixels = np.asarray(kept)
+    return ["pixels", str(pixels.dtype), list(pixels.shape), sha256(pixels.tobytes()).hexdigest()]
+
+
+"""The labels of a data set as numbers of a model's outputs."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from whence.core.errors import BadExamples
+from whence.data.sets.examples import Example
+
+# By their names, by their numbers from 0, as false and true, or by a number that stands in each of the names.
+By = Literal["name", "number", "truth", "own number"]
+_COLUMN = "label=..., --label COLUMN, or Columns on the page"
+
+
+def label_indices(examples: Sequence[Example], labels: tuple[str, ...]) -> list[int]:
+    """Return the number of each example's label among the model's.
+
+    The data's labels are the model's names, letter for letter or in another case, or numbers from 0, alone or as
+    LABEL_0; all of them in the same way.
+    """
+    missing = sum(example.label is None for example in examples)
+    if missing == len(examples):
+        raise BadExamples(
+            f"None of the {missing} examples has a label. Name the column that holds them: {_COLUMN}."
+        )
+    if missing:
+        raise BadExamples(
+            f"{missing} of {len(examples)} examples have no label. Take them out, or name another column: {_COLUMN}."
+        )
+    said = [str(example.label) for example in examples]
+    counts = Counter(said)
+    place = label_places(said, labels)
+    if len({place[one] for one in counts}) < 2:
+        raise BadExamples(
+            f"{_all(len(examples))} the label {said[0]!r}. Give examples of at least two classes, or "
+            f"name another column: {_COLUMN}."
+        )
+    return [place[one] for one in said]
+
+
+def label_places(said: Iterable[str], labels: tuple[str, ...]) -> dict[str, int]:
+    """Return the number among the model's labels of every label that occurs."""
+    counts = Counter(said)
+    return _placed(counts, labels, counts.total())[1]
+
+
+@dataclass(frozen=True)
+class LabelNames:
+    """The labels of a data set as the model calls them, and by what they were found."""
+
+    names: Mapping[str, str]  # by the label that the data has
+    by: By
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain data."""
+        return {"by": self.by, "names": dict(sorted(self.names.items()))}
+
+
+def label_names(said: Iterable[str], labels: tuple[str, ...]) -> LabelNames | None:
+    """Return what the model calls the labels that occur; None where they are not its labels, or nobody can tell."""
+    counts = Counter(said)
+    if not counts or not labels:
+        return None
+    try:
+        by, places = _placed(counts, labels, counts.total())
+    except BadExamples:
+        return None
+    return LabelNames({one: labels[place] for one, place in places.items()}, by)
+
+
+def _all(n: int) -> str:
+    return f"All {n} examples have" if n > 1 else "The only example has"
+
+
+def _placed(counts: Counter[str], labels: tuple[str, ...], n: int) -> tuple[By, dict[str, int]]:
+    """Find the number of every label that occurs, by the first way that knows them all, and what way that is."""
+    best: dict[str, int] = {}
+    for by, way in _ways(list(counts), labels):
+        if len(way) == len(counts):
+            if by == "number":
+                _refuse_two_meanings(way, list(counts), labels)
+            return by, way
+        best = max(best, way, key=len)
+    has = ", ".join(f"{number} {label!r}" for number, label in enumerate(labels[:8]))
+    has += f" and {len(labels) - 8} more" if len(labels) > 8 else ""
+    other = next(one for one in counts if one not in best)
+    raise BadExamples(
+        f"The label {other[:40]!r} ({counts[other]} of {n} examples) is not one of the model's: {has}. Give names or "
+        f"numbers of these, not both, or name another column: {_COLUMN}."
+    )
+
+
+def _refuse_two_meanings(
+    way: Mapping[str, int], said: Sequence[str], labels: tuple[str, ...]
+) -> None:
+    """Refuse numbers that may be places from 0 as well as numbers that the model's own labels have: 1 of "1 star"."""
+    named = _by_own_number(said, labels)
+    other = next((one for one in said if one in named and named[one] != way[one]), None)
+    if other is not None and len(named) == len(said):
+        raise BadExamples(
+            f"The label {other!r} may be {labels[way[other]]!r}, number {way[other]} from 0, or "
+            f"{labels[named[other]]!r}. Give the names of the model's labels, or name another column: {_COLUMN}."
+        )
+
+
+def _by_own_number(said: Sequence[str], labels: tuple[str, ...]) -> dict[str, int]:
+    """Return the places of labels that have the number in their own names, where each has one of its own."""
+    numbers = [re.findall(r"[0-9]+", label) for label in labels]
+    own = {int(found[0]): place for place, found in enumerate(numbers) if len(found) == 1}
+    if len(own) < len(labels):
+        return {}
+    found = {one: re.fullmatch(r"\s*([0-9]{1,6})(?:\.0+)?\s*", one) for one in said}
+    return {one: own[int(n[1])] for one, n in found.items() if n and int(n[1]) in own}
+
+
+def _ways(said: Sequence[str], labels: tuple[str, ...]) -> Iterator[tuple[By, dict[str, int]]]:
+    """Yield, for each way to write a label, what it makes of those that occur."""
+    stripped = {one: one.strip() for one in said}
+    folded = [label.casefold() for label in labels]
+    yield "name", {one: labels.index(name) for one, name in stripped.items() if name in labels}
+    yield (
+        "name",
+        {
+            one: folded.index(name.casefold())
+            for one, name in stripped.items()
+            if folded.count(name.casefold()) == 1
+        },
+    )
+    yield "number", _numbered(stripped, len(labels))
+    if len(labels) == 2:
+        truth = {"false": 0, "true": 1}
+        known = {n: truth[name.lower()] for n, name in stripped.items() if name.lower() in truth}
+        yield "truth", known
+    yield "own number", _by_own_number(said, labels)
+
+
+def _numbered(stripped: Mapping[str, str], classes: int) -> dict[str, int]:
+    found = {}
+    for one, name in stripped.items():
+        # A column of numbers with gaps is read as 1.0 by many programs.
+        number = re.fullmatch(r"(?:LABEL_)?([0-9]{1,6})(?:\.0+)?", name)
+        if number and int(number[1]) < classes:
+            found[one] = int(number[1])
+    return found
+
+
+"""A data set as a stream: one row after the other, in bounded memory, each an example or a reason why it is none."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from whence.core.errors import BadExamples
+from whence.data.sets import album, eraser, hub
+from whence.data.sets.address import Folder, folder
+from whence.data.sets.example import Example
+from whence.data.sets.rows import ALLOWED, Row, Table, is_file, table
+from whence.data.sets.stream import Unreadable
+from whence.data.sets.table import pictured, settled
+
+PEEKED = 100  # rows by which columns are chosen
+IDS = ("id", "annotation_id", "idx")  # columns that name an example
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One row that can be read."""
+
+    row: int  # its place in the data, counted from 0; rows that cannot be read have one, too
+    id: str  # its own, from a column "id", or what its place is called: a line, a row, a file
+    example: Example
+
+
+@dataclass(frozen=True)
+class Bad:
+    """One row that cannot be read, where it stands, and why."""
+
+    row: int
+    where: str
+    why: str
+
+
+class Source(Protocol):
+    """A data set that can be gone through again and again, always in the same order."""
+
+    @property
+    def name(self) -> str:
+        """What it is called: a file's name, or that of a data set with its split."""
+        ...
+
+    def __iter__(self) -> Iterator[Entry | Bad]: ...
+
+    def count(self) -> int | None:
+        """Return how many rows there are, good and bad; None where only going through all of it would tell."""
+        ...
+
+    def facts(self) -> dict[str, Any]:
+        """Say what was read and how, as plain data: name, kind, columns, which of them were guessed."""
+        ...
+
+
+def source(
+    address: str, *, text: str | None = None, pair: str | None = None, label: str | None = None
+) -> Source:
+    """Open a data set: a file, a folder of pictures, ERASER's format, a Hugging Face name, any fsspec address.
+
+    `text`, `pair` and `label` name columns, as in `whence.data.sets.examples.read`; else columns are chosen
+    by the first hundred rows that can be read. A data set of which no row can be read, or of which nobody could say
+    how many rows are lost, is an error.
+    """
+    if is_file(address):
+        return _Rows(table(address), text, pair, label)
+    annotated = eraser.table(address, pair)
+    if annotated is not None:
+        return _Rows(annotated, text, pair, label)
+    found = folder(address)
+    if found is not None and album.holds_pictures(found):
+        return _Pictures(found)
+    if hub.is_name(address):
+        return _Rows(hub.table(address), text, pair, label)
+    if found is not None:
+        raise BadExamples(
+            f"The folder {found.name!r} holds neither pictures nor annotations. Give a file: {ALLOWED}."
+        )
+    return _Rows(table(address), text, pair, label)  # which says what is wrong with it
+
+
+class _Rows:
+    """A table, read row by row."""
+
+    def __init__(self, rows: Table, text: str | None, pair: str | None, label: str | None) -> None:
+        self._table = rows
+        self._columns = settled(rows.name, self._first(), text, pair, label)
+        self._id = next((name for name in IDS if name in self._columns.has), None)
+        self._count: int | None = (
+            None  # once it was counted: of some files that takes reading all of it
+        )
+
+    @property
+    def name(self) -> str:
+        return self._table.name
+
+    def __iter__(self) -> Iterator[Entry | Bad]:
+        for number, one in enumerate(self._table.rows()):
+            if isinstance(one, Unreadable):
+                yield Bad(number, one.where, one.why)
+            else:
+                yield self._entry(number, *one)
+
+    def count(self) -> int | None:
+        if self._count is None:
+            self._count = self._table.count()
+        return self._count
+
+    def facts(self) -> dict[str, Any]:
+        columns = self._columns
+        roles = {"text": columns.texts[0], "pair": columns.pair, "label": columns.label}
+        return {
+            "name": self.name,
+            "kind": self._table.kind,
+            "columns": {role: name for role, name in roles.items() if name is not None},
+            "guessed": [*self._table.guessed, *columns.guessed],
+            "id": self._id,
+            "has": list(columns.has),
+            "pictures": columns.seen is not None,
+        }
+
+    def _first(self) -> list[Row]:
+        """Take the first rows that can be read."""
+        bad: list[Unreadable] = []
+        found: list[Row] = []
+        for one in self._table.rows():
+            if isinstance(one, Unreadable):
+                bad = bad or [one]
+            else:
+                found.append(one)
+            if len(found) == PEEKED:
+                break
+        if found:
+            return found
+        if bad:
+            raise BadExamples(f"{self.name} has no row that can be read. {bad[0].error()}")
+        raise BadExamples(f"{self.name} has no rows. Give a file with at least one text.")
+
+    def _entry(self, number: int, where: str, row: Mapping[str, Any]) -> Entry | Bad:
+        try:
+            example = self._columns.example(where, row)
+        except BadExamples as error:
+            return Bad(number, where, str(error).removeprefix(where).removeprefix(":").strip())
+        wrong = next((why for one in example.texts if (why := _unfit(one))), None)
+        if wrong is not None:
+            return Bad(number, where, wrong)
+        own = None if self._id is None else row.get(self._id)
+        said = isinstance(own, str | int) and not isinstance(own, bool) and own != ""
+        return Entry(number, str(own) if said else where.removeprefix(f"{self.name}, "), example)
+
+
+class _Pictures:
+    """A folder of pictures, read one by one."""
+
+    def __init__(self, found: Folder) -> None:
+        self._folder = found
+
+    @property
+    def name(self) -> str:
+        return self._folder.name
+
+    def __iter__(self) -> Iterator[Entry | Bad]:
+        for number, one in enumerate(album.stream(self._folder)):
+            if isinstance(one, Unreadable):
+                yield Bad(number, one.where, one.why)
+            else:
+                yield Entry(number, one.picture.name, pictured(one))
+
+    def count(self) -> int:
+        return sum(1 for _ in album.stream(self._folder))
+
+    def facts(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "kind": "pictures",
+            "columns": {},
+            "guessed": [],
+            "id": None,
+            "has": [],
+            "pictures": True,
+        }
+
+
+def _unfit(text: str) -> str | None:
+    """Say why no model can be given this text."""
+    if not text.strip():
+        return "the text is empty. Give at least one word."
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        return f"the text holds half of a character ({text[error.start]!a}, a lone surrogate)."
+    return None
+
+
+"""The rows of a table as examples: which columns hold what is settled once, then every row is read alike."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from whence.core.errors import BadExamples
+from whence.data.sets import pictures
+from whence.data.sets.columns import PASSAGE_FIRST, known, label_column, label_of, text_columns
+from whence.data.sets.example import Example
+from whence.data.sets.rationale import rationale_of
+from whence.data.sets.rows import Row
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which columns are read, and which of them nobody named."""
+
+    texts: tuple[str, ...]  # one, or two of a pair; of pictures the column that holds them
+    label: str | None
+    guessed: tuple[str, ...]  # of text, pair and label
+    has: tuple[str, ...]  # that there are
+    seen: pictures.Columns | None = None
+
+    @property
+    def pair(self) -> str | None:
+        """The column of second texts."""
+        return self.texts[1] if len(self.texts) == 2 else None
+
+    def example(self, where: str, row: Mapping[str, Any]) -> Example:
+        """Make an example of one row."""
+        if self.seen is not None:
+            return pictured(self.seen.found(where, row))
+        for column in self.texts:
+            known(row, column, where)
+        label = None if self.label is None else label_of(where, self.label, row.get(self.label))
+        return built(where, row, self.texts, label)
+
+
+def settled(
+    name: str,
+    found: Sequence[Row],
+    text: str | None = None,
+    pair: str | None = None,
+    label: str | None = None,
+    two: Sequence[tuple[str, str]] = PASSAGE_FIRST,
+) -> Columns:
+    """Choose the columns by some rows, the first included: those that were named, else the usual ones.
+
+    `two`: the usual names of two texts, in their order.
+    """
+    first = found[0][1]
+    has = tuple(dict.fromkeys(str(key) for _, row in found for key in row))
+    seen = None if text else pictures.columns(first, label or None)
+    if seen is not None:
+        own = ("text",) if label or seen.label is None else ("text", "label")
+        return Columns((seen.picture,), seen.label, own, has, seen)
+    texts = text_columns(first, text or None, pair or None, name, () if pair == "" else two)
+    said = label or label_column([row for _, row in found], texts) if label != "" else None
+    if label:
+        known(has, label, name)
+    roles = {
+        "text": (text, texts[0]),
+        "pair": (pair, texts[1] if len(texts) == 2 else None),
+        "label": (label, said),
+    }
+    guessed = tuple(role for role, (asked, used) in roles.items() if asked is None and used)
+    return Columns(texts, said, guessed, has)
+
+
+def pictured(found: pictures.Found) -> Example:
+    """Make an example of a picture."""
+    return Example(found.picture, found.label, mask=found.mask)
+
+
+def built(
+    where: str, row: Mapping[str, Any], columns: tuple[str, ...], label: str | None
+) -> Example:
+    """Make an example of the texts in a row."""
+    parts = [_part(where, name, row[name]) for name in columns]
+    return Example(
+        parts[0] if len(parts) == 1 else (parts[0], parts[1]),
+        label,
+        rationale_of(where, row, columns, parts),
+    )
+
+
+def _part(where: str, name: str, value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list) and all(isinstance(token, str) for token in value):
+        return " ".join(value)
+    raise BadExamples(
+        f"{where}: {name!r} is {str(value)[:40]!r} ({type(value).__name__}). Allowed: a text, or a list of tokens."
+    )

@@ -321,3 +321,197 @@ class Inside:
                 f"{self.loaded.name!r} is a {type(self.loaded.model).__name__}: it has no classification head, so "
                 f"there is no decision that {what} could be about. Take the weight attention, or a fine-tuned model."
             )
+
+
+"""One input, seen from inside the model."""
+
+
+"""Guard rails: what a reader must know before believing what is shown about one input."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from whence.capture import bare_logits
+from whence.core.errors import NotCapturable, TooLong
+from whence.data.text.vocabulary import count_unknown
+from whence.flow import entropy
+
+if TYPE_CHECKING:
+    from whence.explainer.inside.inside import Inside
+
+# A prediction whose first two labels are nearer than this could as well have been the other one: 0.6 against 0.4.
+_NEAR = 0.2
+# Rows of attention as wide as this, in every head, say nothing about where a model looks.
+_UNIFORM = 0.98
+_UNKNOWN = 0.2
+# Between two ways to compute the same attention; float32 is a hundred times better.
+_SAME = 1e-3
+
+
+def warnings(inside: "Inside") -> list[dict[str, str]]:
+    """Return the warnings, each with a code and a sentence."""
+    return [{"code": code, "message": message} for code, message in _found(inside)]
+
+
+def _found(inside: "Inside") -> Iterator[tuple[str, str]]:
+    if inside.source.dropped:
+        yield (
+            "truncated",
+            f"The text is too long for the model: {inside.source.dropped} tokens were cut off and "
+            "played no part.",
+        )
+    yield from inside.item.warnings
+    yield from _tie(inside)
+    yield from _vocabulary(inside)
+    yield from _attention(inside)
+
+
+def _tie(inside: "Inside") -> Iterator[tuple[str, str]]:
+    said = inside.prediction
+    if said is None:
+        yield (
+            "no-head",
+            f"{inside.loaded.name} has no classification head: it decides nothing, and flow starts at one token.",
+        )
+        return
+    if inside.loaded.task != "single_label" or len(said.probabilities) < 2:
+        return
+    (first, one), (second, two) = sorted(said.probabilities.items(), key=lambda pair: -pair[1])[:2]
+    if one - two < _NEAR:
+        yield (
+            "near-tie",
+            f"The prediction is close: {first} {one:.0%}, {second} {two:.0%}. An explanation of {first} is hardly "
+            "one of the decision; explain the contrast of both.",
+        )
+
+
+def _vocabulary(inside: "Inside") -> Iterator[tuple[str, str]]:
+    count, content = count_unknown(inside.tokens, inside.loaded.fillers.get("unk"))
+    if count > _UNKNOWN * content:
+        yield (
+            "unknown-words",
+            f"The tokenizer does not know {count} of {content} tokens: another language, or not the tokenizer "
+            "that the model was trained with?",
+        )
+
+
+def _attention(inside: "Inside") -> Iterator[tuple[str, str]]:
+    try:
+        attention = inside.attention()
+    except (NotCapturable, TooLong) as error:
+        yield "no-attention", str(error)
+        return
+    # With two tokens or three, rows are wide by nature.
+    if len(inside.tokens) > 4 and float(np.nanmin(entropy(attention))) > _UNIFORM:
+        yield (
+            "uniform-attention",
+            "Every head attends alike to all tokens that it can see: weights that were never trained look like this. "
+            "Check that the model was loaded with its own.",
+        )
+    if inside.has_head:
+        yield from _capture(inside)
+
+
+def _capture(inside: "Inside") -> Iterator[tuple[str, str]]:
+    own = bare_logits(inside.loaded.model, inside.copies(1))[0].double()
+    seen = inside.logits.to(own)
+    apart = float((own - seen).abs().max())
+    if apart > _SAME * max(1.0, float(own.abs().max())):
+        yield (
+            "capture-differs",
+            f"Watched, the model's logits differ from its own by {apart:.2g}: its attention is computed in another "
+            "way than is shown here. Do not trust these pictures.",
+        )
+
+
+"""Opening the inside of a model: on an input that is asked about, or on one that was explained."""
+
+import torch
+
+from whence.capture import TargetSpec
+from whence.core.errors import BadEncoding
+from whence.core.types import Target
+from whence.data import Encoded
+from whence.explainer.aims import Asked, aim
+from whence.explainer.inside.inside import Inside
+from whence.explainer.sharing import Sharing
+from whence.models import Loaded
+
+
+def look(loaded: Loaded, sharing: Sharing, item: Encoded, asked: Asked) -> Inside:
+    """Return the inside of a model on one input.
+
+    A masked language model is looked into as one without a head where there is no mask to fill.
+    """
+    unmasked = loaded.task == "mask" and loaded.fillers.get("mask") not in item.ids
+    if loaded.task == "none" or unmasked:
+        return Inside(loaded, sharing, item, TargetSpec("predicted", None, "logit"))
+    with torch.inference_mode(False):
+        aimed = aim(loaded, [item], asked)
+        if len(aimed.items) != 1:
+            raise BadEncoding(
+                "Two answers of several tokens are two inputs of the model. Look into each: answer='...'."
+                if aimed.join is not None
+                else f"The model says {len(aimed.items)} things about this text. Say which one to look into: at=..."
+            )
+        return Inside(loaded, sharing, aimed.items[0], aimed.spec)
+
+
+def again(loaded: Loaded, sharing: Sharing, item: Encoded, target: Target) -> Inside:
+    """Return the inside of a model on an input that was explained, with the target that was."""
+    against = None if target.against is None else target.against.index
+    return Inside(loaded, sharing, item, TargetSpec(target.index, against, target.of))
+
+
+"""What can be counted of every head, and what it means."""
+
+from typing import Any, Literal
+
+import numpy as np
+
+Statistic = Literal["entropy", "special", "gradient", "ablation"]
+STATISTICS: dict[Statistic, tuple[str, str]] = {
+    "entropy": (
+        "entropy",
+        "How widely a head looks: the mean entropy of its rows, as a share of the largest possible. Rows that can "
+        "see one token alone do not count.",
+    ),
+    "special": (
+        "mass on special tokens",
+        "How much of its attention a head rests on special tokens, in the mean over its rows.",
+    ),
+    "gradient": (
+        "gradient importance",
+        "How much the target depends on a head to first order: |sum of attention times its gradient| "
+        "(Michel et al. 2019).",
+    ),
+    "ablation": (
+        "effect of ablation",
+        "How much the target (its probability, or what a regression gives) changes when a head attends to nothing; "
+        "below zero: it falls.",
+    ),
+}
+
+
+def drawn(statistic: Statistic, values: np.ndarray[Any, Any]) -> dict[str, Any]:
+    """Return one number per layer and head, as the documented object."""
+    title, meaning = STATISTICS[statistic]
+    signed = statistic == "ablation"
+    low, high = float(np.nanmin(values)), float(np.nanmax(values))
+    if signed:
+        high = max(abs(low), abs(high))
+        low = -high
+    elif statistic != "gradient":
+        low, high = 0.0, 1.0
+    return {
+        "kind": "heads",
+        "statistic": statistic,
+        "title": title,
+        "meaning": meaning,
+        "values": [[None if np.isnan(v) else float(v) for v in row] for row in values],
+        "low": min(low, 0.0),
+        "high": high,
+        "signed": signed,
+    }

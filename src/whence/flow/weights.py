@@ -189,3 +189,157 @@ def _note(name: Name, residual: float | None) -> str:
     card = CARDS[name]
     skip = card.skip if residual is None else f"{residual:.0%} of what arrives goes past each layer"
     return f"{card.summary} Skip connection: {skip}."
+
+
+"""What each edge weight measures, what its skip connection is, and where it misleads: the cards of the help page."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Card:
+    """The facts of one edge weight."""
+
+    title: str
+    summary: str  # one sentence
+    formula: str
+    skip: str  # where the share that goes past a layer comes from
+    equals: str  # the method that the tokens' shares equal, or that there is none
+    cost: str
+    cite: str
+    misleads_when: str
+
+
+CARDS: dict[str, Card] = {
+    "attention": Card(
+        title="Attention",
+        summary="An edge weighs what its head attends, and all heads count the same.",
+        formula="C[h,i,j] = A[h,i,j] / heads",
+        skip="half of what arrives goes past each layer, a convention and not a measurement",
+        equals="rollout",
+        cost="1 forward",
+        cite="Abnar & Zuidema 2020, arXiv:2005.00928",
+        misleads_when="a weight says how much is looked at, not how large what is fetched is, nor whether it is "
+        "used; it knows no class",
+    ),
+    "norm": Card(
+        title="Norm",
+        summary="An edge weighs the length of the vector that its head adds.",
+        formula="C[h,i,j] ∝ ‖A[h,i,j] f_h(x_j)‖₂,  f_h: values through the output matrix",
+        skip="measured, ‖x_i‖ / (‖x_i‖ + Σ of the norms)",
+        equals="none: the methods norm and globenc add the heads' vectors up before they measure them",
+        cost="1 forward, 1 decomposition of every layer",
+        cite="Kobayashi et al. 2020, arXiv:2004.10102",
+        misleads_when="vectors that cancel out count twice instead of not at all; it knows no class",
+    ),
+    "value_zeroing": Card(
+        title="Value zeroing",
+        summary="An edge weighs how far the layer's output turns without the token's values, all heads together.",
+        formula="C[i,j] ∝ 1 - cos(h_i, h_i if the values of j were zero)",
+        skip="none, for the token's own entry is part of the map",
+        equals="value_zeroing",
+        cost="1 forward, and the upper part of each layer again for each token",
+        cite="Mohebbi et al. 2023 (EACL), arXiv:2301.12971",
+        misleads_when="a vector turns where nobody looks; what a token keeps without attention is not in it; it "
+        "knows no class",
+    ),
+    "gradient_x_attention": Card(
+        title="Gradient x attention",
+        summary="An edge weighs attention times the gradient of the target, where that is positive.",
+        formula="C[h,i,j] ∝ max(0, A[h,i,j] · dy/dA[h,i,j])",
+        skip="1 / (1 + Σ_j of the heads' mean), so that a layer that does little is gone past",
+        equals="none: generic_attention does not normalise its rows",
+        cost="1 forward, 1 backward",
+        cite="Chefer, Gur & Wolf 2021 (ICCV), arXiv:2103.15679",
+        misleads_when="evidence against the target is cut off at zero, and a gradient says what a small "
+        "change would do",
+    ),
+    "relevance": Card(
+        title="Relevance",
+        summary="An edge weighs the relevance of the attention weight times its gradient, where that is positive.",
+        formula="C[h,i,j] ∝ max(0, R[h,i,j] · dy/dA[h,i,j])",
+        skip="1 / (1 + Σ_j of the heads' mean), so that a layer that does little is gone past",
+        equals="transformer_attribution",
+        cost="1 forward, 1 backward, 1 relevance pass",
+        cite="Chefer, Gur & Wolf 2021 (CVPR), arXiv:2012.09838",
+        misleads_when="evidence against the target is cut off at zero, and the row that is read keeps most for "
+        "itself",
+    ),
+}
+
+
+"""How long the vectors are that each head moves from token to token, and the one that the skip connection moves."""
+
+import torch
+from torch import Tensor
+
+from whence.capture import Trace
+from whence.capture.attention.layer import AttentionLayer, wide
+from whence.lrp import Block, block, decompose
+from whence.lrp.attention import per_query_head
+from whence.lrp.ops import operation
+
+# Operations that treat every place alike: behind them a vector is as long wherever it is sent to.
+_ALIKE = frozenset({"linear", "addmm", "move", "dropout"})
+
+# Numbers held at a time where vectors are followed to every place.
+_AT_A_TIME = 1 << 24
+
+
+@torch.no_grad()
+def norms(trace: Trace, layer: AttentionLayer, row: int) -> Tensor:
+    """Return ‖A[h,i,j] f_h(x_j)‖ of one input, (heads, places, sources)."""
+    part = block(trace, layer)
+    if _between(part) <= _ALIKE:
+        return wide(layer.map()[row]) * _lengths(trace, part, layer)[:, row, None, :]
+    return _followed(trace, part, layer, row)
+
+
+def skip_norms(trace: Trace, layer: AttentionLayer, row: int) -> Tensor:
+    """Return ‖x_i‖ of one input, (places,): the length of what the skip connection moves."""
+    part = block(trace, layer)
+    lengths: Tensor = wide(part.tape.value(part.hidden))[row].norm(dim=-1)
+    return lengths
+
+
+def _between(part: Block) -> set[str | None]:
+    """Return the operations that lead from the heads' output to what is added to the skip connection."""
+    made, found = {part.attention}, set[str | None]()
+    for step in part.tape.steps:
+        if part.sent in made:
+            break
+        if made.intersection(step.inputs):
+            found.add(operation(step))
+            made |= {number for number in step.outputs if number is not None}
+    return found
+
+
+def _lengths(trace: Trace, part: Block, layer: AttentionLayer) -> Tensor:
+    """Return ‖f_h(x_j)‖, (heads, batch, sources): each value is put at its own place and sent on from there."""
+    values = per_query_head(layer.v, layer.heads)
+    alone = torch.diag_embed(values.movedim(1, -1)).movedim(-1, 0).movedim(-1, 2)
+    shape = part.tape.value(part.attention).shape
+    parts = {part.attention: wide(alone.reshape(-1, *shape))}
+    sent = decompose(part.tape, parts, part.sent, real=trace.real, bias="none")
+    lengths: Tensor = sent.reshape(layer.heads, *trace.real.shape, -1).norm(dim=-1)
+    return lengths
+
+
+def _followed(trace: Trace, part: Block, layer: AttentionLayer, row: int) -> Tensor:
+    """Follow what each head moves from each source to each place, a few sources at a time."""
+    values, maps = per_query_head(layer.v, layer.heads), layer.map()
+    shape = part.tape.value(part.attention).shape
+    found = torch.zeros_like(wide(maps[row]))
+    size = max(1, _AT_A_TIME // part.tape.value(part.sent).numel())
+    for head in range(layer.heads):
+        for start in range(0, maps.shape[-1], size):
+            chosen = slice(start, start + size)
+            share = maps[:, head, :, chosen].movedim(-1, 0)[..., None]
+            terms = share * values[:, head, chosen].movedim(1, 0)[:, :, None]
+            alone = terms.new_zeros(len(terms), *values.shape)
+            alone[:, :, head] = terms
+            parts = {part.attention: wide(alone.reshape(-1, *shape))}
+            sent = decompose(part.tape, parts, part.sent, real=trace.real, bias="none")
+            reshaped = sent.reshape(len(sent), *trace.real.shape, -1)
+            found[head, :, chosen] = reshaped[:, row].norm(dim=-1).T
+    return found

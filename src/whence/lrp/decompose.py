@@ -243,3 +243,255 @@ def by_token(value: Tensor) -> Tensor:
 
 def _each(result: Any) -> Sequence[Tensor]:
     return result if isinstance(result, list | tuple) else (result,)
+
+
+"""The parts of one layer as they stand on the tape: attention, first sum, first norm, second sum, second norm."""
+
+from dataclasses import dataclass
+
+from whence.capture import Trace
+from whence.capture.attention.layer import AttentionLayer
+from whence.capture.tape.tape import Step, Tape
+from whence.core.errors import BadMethod, NotCapturable
+from whence.lrp.ops import operation
+
+# Operations that leave a value what it is.
+_SAME = ("move", "dropout")
+
+
+@dataclass(frozen=True)
+class Block:
+    """Numbers of values on the tape. A norm is there only where the sum goes into it alone: after, not before."""
+
+    tape: Tape
+    hidden: int  # what goes in
+    attention: int  # what the heads give
+    sent: int  # what the heads give, through the output matrix
+    mixed: int  # the same and the skip connection, added up
+    norm: Step | None
+    second: int | None  # the output of the second sum, where the feed-forward part joins
+    second_norm: Step | None
+    output: int  # what comes out of the block
+
+    @property
+    def mixed_normed(self) -> int:
+        """The first sum after its norm, if it has one."""
+        return self.mixed if self.norm is None else _made(self.norm)
+
+
+def inlet(trace: Trace) -> tuple[Tape, int]:
+    """Return the tape, and the number of the first layer's input on it."""
+    if trace.tape is None:
+        raise BadMethod("A method follows the forward pass without stating needs={'steps'}.")
+    places = trace.layers[0].places
+    if places is None or places.hidden is None:
+        raise _shapeless("its first layer does not start from a value of its own")
+    return trace.tape, places.hidden
+
+
+def block(trace: Trace, layer: AttentionLayer) -> Block:
+    """Find the parts of a layer by following what its attention gives; what is built otherwise is refused."""
+    tape, _ = inlet(trace)
+    places = layer.places
+    if places is None or None in (places.hidden, places.out, places.block):
+        raise _shapeless("its layers do not hand one value on")
+    hidden, attention, output = places.hidden, places.out, places.block
+    assert hidden is not None and attention is not None and output is not None
+    first, made = _joint(tape, attention)
+    if first is None or not set(first.inputs) - made <= _handed_on(tape, hidden):
+        raise _shapeless("attention is not added to what went into the layer")
+    order = [number for step in tape.steps for number in step.outputs]
+    mixed = _made(first)
+    if order.index(mixed) > order.index(output):
+        raise _shapeless("its skip connection lies outside of the layer")
+    (sent,) = made.intersection(first.inputs)
+    norm = _norm_of(tape, mixed)
+    second, _ = _joint(tape, mixed if norm is None else _made(norm), around=True)
+    joined = None if second is None else _made(second)
+    # A sum that is the block's output goes into a norm of the next block, or of the head: not of this one.
+    second_norm = None if joined in (None, output) else _norm_of(tape, joined)
+    return Block(tape, hidden, attention, sent, mixed, norm, joined, second_norm, output)
+
+
+def _joint(tape: Tape, start: int, *, around: bool = False) -> tuple[Step | None, set[int]]:
+    """Return the first sum in which something made from `start` meets something that is not, and all that is.
+
+    With `around`, the other way about: in which something made from `start` meets `start` itself, handed around.
+    """
+    made, same = {start}, _handed_on(tape, start)
+    for step in tape.steps:
+        if not made.intersection(step.inputs):
+            continue
+        met = set(step.inputs)
+        if operation(step) == "add" and len(met) == 2:
+            if around and met & same and met & (made - same):
+                return step, made
+            if not around and met - made:
+                return step, made
+        made |= {number for number in step.outputs if number is not None}
+    return None, made
+
+
+def _handed_on(tape: Tape, number: int) -> set[int]:
+    """Return the value itself under all its numbers: moved, copied, dropped out by nothing."""
+    same = {number}
+    for step in tape.steps:
+        if step.inputs and set(step.inputs) <= same and operation(step) in _SAME:
+            same |= {one for one in step.outputs if one is not None}
+    return same
+
+
+def _norm_of(tape: Tape, number: int | None) -> Step | None:
+    """Return the layer norm that a value goes into and nowhere else."""
+    while number is not None:
+        users = [step for step in tape.steps if number in step.inputs]
+        if len(users) == 1 and operation(users[0]) in _SAME and len(users[0].outputs) == 1:
+            (number,) = users[0].outputs
+            continue
+        if len(users) == 1 and operation(users[0]) == "layer_norm":
+            return users[0]
+        within = [call for call in tape.calls if call.inputs == (number,) and "Norm" in call.kind]
+        last = {one for call in within for one in range(call.first, call.last + 1)}
+        if within and all(tape.steps.index(user) in last for user in users):
+            raise _shapeless(f"{within[0].kind.rsplit('.', 1)[-1]} is not PyTorch's layer norm")
+        return None
+    return None
+
+
+def _made(step: Step) -> int:
+    (number,) = step.outputs
+    assert number is not None
+    return number
+
+
+def _shapeless(why: str) -> NotCapturable:
+    return NotCapturable(
+        f"The parts of this model's layers cannot be told apart: {why}. Use a gradient method, like grad_x_input."
+    )
+
+
+"""Vectors that tokens send to each other within one layer, and what the layer gives without one of them."""
+
+from collections.abc import Iterator
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from whence.capture.attention.layer import AttentionLayer, wide
+from whence.capture.tape.tape import Step
+from whence.core.errors import NotCapturable
+from whence.lrp.attention import per_query_head
+from whence.lrp.block import Block
+from whence.lrp.decompose import DECOMPOSE, by_token, decompose, normalised
+from whence.lrp.node import Node
+from whence.lrp.stabiliser import STABILISERS
+
+# How far vectors are followed: through the output matrix, then the skip connection and the norm after it, then the
+# second skip connection and norm, past the feed-forward part.
+To = Literal["sent", "mixed", "block"]
+
+# Numbers held at a time while a block is run again without one token after another.
+_AT_A_TIME = 1 << 24
+
+
+@torch.no_grad()
+def vectors(block: Block, layer: AttentionLayer, real: Tensor, to: To) -> Tensor:
+    """Return what each token sends to each place, (sources, batch, places, features), without later biases."""
+    tape, end = block.tape, block.sent if to == "sent" else block.mixed_normed
+    given = {
+        block.attention: wide(_terms(block, layer, slice(None))),
+        block.hidden: by_token(tape.value(block.hidden)),
+    }
+    parts = decompose(tape, given, end, real=real, bias="none")
+    if to == "block" and block.second is not None and block.second_norm is not None:
+        value, signed = wide(tape.value(block.second)), STABILISERS["signed"]
+        node = Node.at(tape, block.second_norm, samples=len(value), stabiliser=signed)
+        # Some models (OPT) fold the tokens into the batch there.
+        folded = parts.reshape(len(parts), *value.shape)
+        parts = normalised(node, folded, value).reshape(parts.shape)
+    return parts
+
+
+@torch.no_grad()
+def without_values(block: Block, layer: AttentionLayer) -> Iterator[Tensor]:
+    """Yield, for each source, the block's output if its value vectors were zero: (batch, places, features).
+
+    Attention stays as it is, so that the heads' output loses the one term that the token adds to it, and
+    what comes after it is run again.
+    """
+    whole, steps = block.tape.value(block.attention), _between(block)
+
+    def rerun(output: Tensor) -> Tensor:
+        changed = {block.attention: output}
+        for step in steps:
+            result = step.run(
+                [changed[n] if n in changed else block.tape.value(n) for n in step.inputs]
+            )
+            outputs = result if isinstance(result, list | tuple) else (result,)
+            changed |= {
+                n: one for n, one in zip(step.outputs, outputs, strict=True) if n is not None
+            }
+        return changed[block.output]
+
+    # The feed-forward part is wider than the block's output.
+    size = max(1, _AT_A_TIME // (8 * block.tape.value(block.output).numel()))
+    for start in range(0, layer.v.shape[2], size):
+        terms = _terms(block, layer, slice(start, start + size))
+        yield from torch.func.vmap(rerun)(whole - terms)
+
+
+@torch.no_grad()
+def turned(block: Block, layer: AttentionLayer, real: Tensor) -> Tensor:
+    """Return how far a layer's output turns without the values of each source, (batch, places, sources).
+
+    1 - cos, as half the squared distance of unit vectors: that does not drown in rounding where they are close.
+    """
+    whole = _direction(block.tape.value(block.output))
+    far = [(whole - _direction(one)).square().sum(-1) / 2 for one in without_values(block, layer)]
+    return torch.stack(far, dim=-1) * real[:, None, :].to(whole)
+
+
+def _direction(vectors: Tensor) -> Tensor:
+    return torch.nn.functional.normalize(wide(vectors), dim=-1)
+
+
+def _terms(block: Block, layer: AttentionLayer, sources: slice) -> Tensor:
+    """Return what each source adds to the heads' output, A[i,j] v_j, as the model lays it out."""
+    weights = layer.weights()[..., sources].movedim(-1, 0)[..., None]
+    values = per_query_head(layer.v, layer.heads)[:, :, sources].movedim(2, 0)[:, :, :, None]
+    return (weights * values).reshape(-1, *block.tape.value(block.attention).shape)
+
+
+def _between(block: Block) -> list[Step]:
+    """Return the steps that lead from the attention's output to the block's."""
+    made, steps = {block.attention}, []
+    started = False
+    for step in block.tape.steps:
+        if block.output in made:
+            break
+        started = started or block.attention in step.outputs
+        if step.func is None and started:
+            raise DECOMPOSE.no_rule(step)
+        if not made.intersection(step.inputs):
+            continue
+        if None in step.outputs:
+            # Places of the largest values, for instance: they would have to be chosen again.
+            raise NotCapturable(
+                f"{'.'.join(step.module)} chooses by value where tokens go ({step.name}), so that a layer cannot be "
+                "run again from its middle. Use a gradient method, like grad_x_input, or leave_one_out."
+            )
+        steps.append(step)
+        made |= {number for number in step.outputs if number is not None}
+    return steps
+
+
+def rolled_out(rows: Tensor, maps: list[Tensor], *, row_normalise: bool) -> Tensor:
+    """Return rows · the product of the maps, last one first; a row of zeros stays where it is."""
+    for one in reversed(maps):
+        if row_normalise:
+            total = one.sum(-1, keepdim=True)
+            own = torch.eye(one.shape[-1], dtype=one.dtype, device=one.device).expand_as(one)
+            one = torch.where(total > 0, one / total, own)
+        rows = torch.einsum("bi,bij->bj", rows.to(one.dtype), one)
+    return rows

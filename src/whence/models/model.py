@@ -326,3 +326,151 @@ def _length(stated: Any) -> int:
             "tokenizer_config.json, or set tokenizer.model_max_length."
         )
     return int(stated)
+
+
+"""Weights that are not in the model: accelerate keeps them in memory or on disk and brings each when it is needed.
+
+Meanwhile their place is held by tensors of the meta device, which have a shape and no numbers.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+
+def resident(model: torch.nn.Module) -> dict[str, Any]:
+    """Return the state of a model with the numbers of what was offloaded; what else is meta stays so."""
+    state = dict(model.state_dict())
+    if not any(isinstance(one, torch.Tensor) and one.is_meta for one in state.values()):
+        return state
+    for prefix, module in model.named_modules():
+        for hook in _hooks(module):
+            kept: Any = getattr(hook, "weights_map", None)
+            if kept is None:
+                continue
+            for name in (*module._parameters, *module._buffers):
+                whole = f"{prefix}.{name}" if prefix else name
+                value = state.get(whole)
+                if isinstance(value, torch.Tensor) and value.is_meta:
+                    state[whole] = kept[name]
+    return state
+
+
+def is_offloaded(model: torch.nn.Module) -> bool:
+    """Say whether accelerate brings some of the weights when they are needed."""
+    return any(getattr(hook, "offload", False) for part in model.modules() for hook in _hooks(part))
+
+
+def device_of(model: torch.nn.Module) -> torch.device:
+    """Return where a model takes its input: where its first weights are, or are brought to."""
+    here: torch.device = next(model.parameters()).device
+    if here.type != "meta":
+        return here
+    for part in model.modules():
+        for hook in _hooks(part):
+            where = getattr(hook, "execution_device", None)
+            if where is not None:
+                return torch.device(where)
+    return here
+
+
+def _hooks(module: torch.nn.Module) -> Iterator[Any]:
+    """Yield what accelerate hung on a module; several hooks stand in a list of one."""
+    hook = getattr(module, "_hf_hook", None)
+    if hook is not None:
+        yield hook
+        yield from getattr(hook, "hooks", ())
+
+
+"""The modules and weights of a model, walked once while it is held and not once for everyone who asks.
+
+PyTorch's own walk takes a generator for every level of every module. On a small input that shows beside the
+forward and backward pass.
+"""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+from torch import nn
+
+# Models that are held now, by identity. Meanwhile nobody adds modules to them or takes any away.
+_held: dict[int, list[nn.Module]] = {}
+
+
+def parts(model: nn.Module) -> list[nn.Module]:
+    """Return what `model.modules()` gives, in its order."""
+    held = _held.get(id(model))
+    return _walked(model) if held is None else held
+
+
+def weights(modules: Iterable[nn.Module]) -> list[nn.Parameter]:
+    """Return what `parameters()` gives of all these modules, each once."""
+    found: dict[int, nn.Parameter] = {}
+    for module in modules:
+        for one in module._parameters.values():
+            if one is not None:
+                found[id(one)] = one
+    return list(found.values())
+
+
+@contextmanager
+def held(model: nn.Module) -> Iterator[list[nn.Module]]:
+    """Walk a model once for everyone who asks for its parts until the end of the block.
+
+    Only who has the model's turn may do so.
+    """
+    before = _held.get(id(model))
+    _held[id(model)] = _walked(model) if before is None else before
+    try:
+        yield _held[id(model)]
+    finally:
+        if before is None:
+            del _held[id(model)]
+
+
+def _walked(model: nn.Module) -> list[nn.Module]:
+    found: dict[nn.Module, None] = {}
+    _walk(model, found)
+    return list(found)
+
+
+def _walk(module: nn.Module, found: dict[nn.Module, None]) -> None:
+    found[module] = None
+    for child in module._modules.values():
+        if child is None or child in found:
+            continue
+        if child._modules:
+            _walk(child, found)
+        else:  # most are leaves, and a call takes longer than all the rest
+            found[child] = None
+
+
+"""Where a model looks its tokens up."""
+
+from typing import Any
+
+
+def token_table(model: Any) -> Any:
+    """Return what turns token ids into vectors: the model's, or that of the part of it that reads texts.
+
+    Raises NotImplementedError, as transformers does, where nothing says so.
+    """
+    try:
+        if not hasattr(model, "get_input_embeddings"):  # a module of one's own around a model
+            raise NotImplementedError
+        return model.get_input_embeddings()
+    except NotImplementedError:
+        parts = [part for part in model.children() if hasattr(part, "get_input_embeddings")]
+        for part in parts:
+            table = _own(part)
+            if getattr(table, "weight", None) is not None and table.weight.dim() == 2:
+                return table
+        raise
+
+
+def _own(part: Any) -> Any:
+    try:
+        return part.get_input_embeddings()
+    except NotImplementedError:
+        return None

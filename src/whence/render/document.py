@@ -96,3 +96,131 @@ class Stored(Shown):
     def read(cls, path: str | Path) -> Self:
         """Read what `save` wrote as JSON."""
         return cls.from_dict(read_json(path, cls._kind))
+
+
+"""How a figure is written, on every surface the same: a mean with its interval, as many places as it is sure of."""
+
+from collections.abc import Mapping, Sequence
+from math import floor, log10
+from typing import Any
+
+TOO_FEW = "too few for an interval"
+
+
+def digits_of(intervals: Sequence[Mapping[str, Any]]) -> int | None:
+    """Return how many decimals show the width of most intervals in two figures; None where that would be too many."""
+    widths = sorted(one["high"] - one["low"] for one in intervals if one["low"] is not None)
+    widths = [width for width in widths if width > 0]
+    if not widths:
+        return 3
+    wanted = 1 - floor(log10(widths[len(widths) // 2]))
+    return None if wanted > 5 else max(0, min(wanted, 4))
+
+
+def number(value: float, digits: int | None) -> str:
+    """Write one figure."""
+    text = f"{value:.3g}" if digits is None else f"{value:.{digits}f}"
+    return text.removeprefix("-") if not float(text) else text
+
+
+def interval(one: Mapping[str, Any], digits: int | None, said: int = 0) -> str:
+    """Write a mean with its interval, and n unless it is said elsewhere; of a constant no interval is needed."""
+    mean = number(one["mean"], digits)
+    if one["low"] is None:
+        return mean if one["n"] == said else f"{mean} (n={one['n']}: {TOO_FEW})"
+    n = "" if one["n"] == said else f" n={one['n']}"
+    if one["low"] == one["high"]:
+        return f"{mean} (always){n}"
+    return f"{mean} [{number(one['low'], digits)}, {number(one['high'], digits)}]{n}"
+
+
+"""What a report is made of, whichever surface writes it: sections of lines, facts, tables, drawings and examples."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Tone = Literal["", "strong", "dim", "warning"]
+Payload = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Line:
+    """One sentence or several."""
+
+    text: str
+    tone: Tone = ""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Names with what there is to say about each."""
+
+    pairs: Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows below heads; `folded` under its name where a surface can fold."""
+
+    heads: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    name: str = ""
+    folded: bool = False
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """The tables of an evaluation, written as evaluations are everywhere."""
+
+    payload: Payload
+
+
+@dataclass(frozen=True)
+class Audited:
+    """An audit, written as audits are everywhere."""
+
+    payload: Payload
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A plot, see whence.report.plot."""
+
+    plot: Payload
+
+
+@dataclass(frozen=True)
+class Told:
+    """One explanation of one example, its words on the colours of their scores."""
+
+    title: str
+    says: Sequence[str]
+    payload: Payload  # as of an explanation (docs/reference/json.md), of one method
+
+
+@dataclass(frozen=True)
+class Code:
+    """Something to copy, letter for letter."""
+
+    text: str
+    language: str = ""
+
+
+Block = Line | Facts | Table | Evaluated | Audited | Drawing | Told | Code
+
+
+@dataclass(frozen=True)
+class Section:
+    """Blocks under a heading."""
+
+    title: str
+    blocks: Sequence[Block] = field(default=())
+
+
+@dataclass(frozen=True)
+class Document:
+    """A title, and sections under it."""
+
+    title: str
+    sections: Sequence[Section]

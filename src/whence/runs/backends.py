@@ -231,3 +231,498 @@ def different(one: Identity, other: Identity) -> str:
         ]
         found.append(f"of {name}, {', '.join(values)}")
     return "; ".join(found)
+
+
+"""Who does the work of a run: this process, several, or the actors of a Ray cluster."""
+
+from whence.core.errors import BadPlan, WorkersFailed
+from whence.run.backends.backend import Backend
+from whence.run.plan import Manner, Plan
+
+__all__ = ["Backend", "backend"]
+
+
+def backend(plan: Plan, manner: Manner) -> Backend:
+    """Return the workers that the manner names. None is started, and no model loaded, before it is asked for."""
+    if manner.backend == "in-process":
+        from whence.run.backends.in_process import InProcess
+
+        return InProcess(plan, manner)
+    if manner.backend == "processes":
+        from whence.run.backends.pool import Pool
+        from whence.run.backends.processes import Processes
+
+        return Pool(Processes(plan, manner))
+    if manner.backend == "ray":
+        try:
+            import whence.run.backends.ray as on_ray
+        except ModuleNotFoundError as error:
+            if error.name != "ray":
+                raise
+            raise WorkersFailed(
+                "The backend 'ray' needs another package: pip install 'whence[ray]'."
+            ) from None
+        from whence.run.backends.pool import Pool
+
+        return Pool(on_ray.Actors(plan, manner))
+    raise BadPlan(
+        f"There is no backend {manner.backend!r}; there are 'in-process', 'processes' and 'ray'."
+    )
+
+
+"""What a worker in another process says: what it did, or what went wrong, as plain data that can be sent."""
+
+import os
+import socket
+import traceback
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Protocol
+
+from whence.core.errors import WhenceError, WorkersFailed
+from whence.core.failure import is_failure
+from whence.run.plan import Manner, Plan
+from whence.run.task import Done, Identity, Tally, Task
+
+# A task that is done, or the error that ends the run: what concerns single examples is in the rows of the task.
+Answer = Done | WhenceError
+
+
+class Working(Protocol):
+    """Who has the model loaded."""
+
+    @property
+    def identity(self) -> Identity:
+        """What its model and code are."""
+        ...
+
+    def do(self, task: Task) -> Done:
+        """Do a task."""
+        ...
+
+
+Factory = Callable[[Plan, Manner], Working]
+
+
+def the_worker(plan: Plan, manner: Manner) -> Working:
+    """Load the model of the plan. Imported late: whoever only gives work out needs no torch."""
+    from whence.run.worker import Worker
+
+    return Worker(plan, manner)
+
+
+class Packing:
+    """A worker elsewhere, who sends records as the store keeps them: writing them down is shared work that way."""
+
+    def __init__(self, worker: Working) -> None:
+        self._worker = worker
+
+    @property
+    def identity(self) -> Identity:
+        """What its model and code are."""
+        return self._worker.identity
+
+    def do(self, task: Task) -> Done:
+        """Do a task, and pack what it gave."""
+        from whence.run.store import (
+            pending,
+        )  # the process of the run needs it at once, this one only here
+
+        done = self._worker.do(task)
+        packed = pending.packed(done.records)
+        return replace(done, records=[], packed=(packed,), tally=Tally.of(done.records))
+
+
+def the_packing_worker(plan: Plan, manner: Manner) -> Working:
+    """Load the model of the plan for a worker elsewhere."""
+    return Packing(the_worker(plan, manner))
+
+
+def loaded(factory: Factory, plan: Plan, manner: Manner) -> Working | WhenceError:
+    """Return a worker, or why there is none."""
+    try:
+        return factory(plan, manner)
+    except BaseException as error:  # whatever it is, it is told where the run is
+        if not is_failure(error):
+            raise
+        return told(error)
+
+
+def attempt(worker: Working, task: Task) -> Answer:
+    """Do a task, or return what was raised. Where the accelerator is lost, this process ends: another can go on."""
+    try:
+        return signed(worker.do(task))
+    except BaseException as error:  # whatever it is, it is told where the run is
+        if not is_failure(error):
+            raise
+        from whence.run.worker import device_lost
+
+        if device_lost(error):
+            traceback.print_exception(error)
+            os._exit(WorkersFailed.exit_status)
+        return told(error)
+
+
+def signed(done: Done) -> Done:
+    """Say who did it, for the journal."""
+    return done if done.worker else replace(done, worker=f"{socket.gethostname()}:{os.getpid()}")
+
+
+def told(error: BaseException) -> WhenceError:
+    """Return an error of whence as it is; of any other what it says, with the way it took as a note."""
+    if isinstance(error, WhenceError):
+        return error
+    found = WorkersFailed(
+        f"A worker raised {type(error).__name__}: {str(error)[:500] or 'it says nothing more'}. This is a fault of "
+        "whence, of the model's code or of a method's; what was done so far is kept, and the same command goes on."
+    )
+    found.add_note("".join(traceback.format_exception(error)))
+    if os.environ.get("WHENCE_DEBUG"):
+        traceback.print_exception(error)
+    return found
+
+
+"""Who does the work: in this process, in several, or on a cluster. One method each, and the same rows from all."""
+
+from collections.abc import Iterable, Iterator
+from typing import Protocol
+
+from whence.run.task import Done, Identity, Task
+
+
+class Backend(Protocol):
+    """Workers that have the model loaded. To be used in a `with` block, which starts and ends them."""
+
+    def __enter__(self) -> "Backend": ...
+
+    def __exit__(self, *error: object) -> None: ...
+
+    @property
+    def identity(self) -> Identity:
+        """What the workers' model and code are; they are started for it, if they are not."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """How many workers there are."""
+        ...
+
+    def map(self, tasks: Iterable[Task]) -> Iterator[Done]:
+        """Do the tasks, in any order. No more are taken from the iterator than the workers are about to need.
+
+        A worker that dies is replaced, and what it was at is given to another; a task that workers die of again and
+        again is cut into single examples, and an example that they die of becomes rows with an error.
+        """
+        ...
+
+
+"""Workers elsewhere, as the pool that gives them work sees them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from whence.core.errors import WhenceError
+from whence.run.task import Done, Identity, Task
+
+
+@dataclass(frozen=True)
+class Gone:
+    """A worker that is no more, and how it ended."""
+
+    why: str
+
+
+# The first thing that a worker says is who it is, or why it cannot start; then, task by task, what it did.
+Said = Identity | Done | WhenceError | Gone
+Hand = TypeVar("Hand")
+
+
+class Crew(Protocol[Hand]):
+    """A place where workers can be started. It knows nothing of what they are given, and forgives nothing."""
+
+    def open(self) -> None:
+        """Get hold of the place."""
+        ...
+
+    def close(self) -> None:
+        """Leave it; the workers are gone by then."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """How many workers there may be."""
+        ...
+
+    def start(self) -> Hand:
+        """Start a worker, and do not wait until it has loaded its model."""
+        ...
+
+    def give(self, hand: Hand, task: Task) -> None:
+        """Give a worker a task, after those it has. If it is gone, `hear` will tell."""
+        ...
+
+    def hear(self, hands: Sequence[Hand]) -> list[tuple[Hand, Said]]:
+        """Wait until one of them, or several, said something; at most one thing each."""
+        ...
+
+    def drop(self, hand: Hand) -> None:
+        """End a worker at once, whatever it is at."""
+        ...
+
+
+"""The work is done here, in the process that asks for it, one task after the other."""
+
+from collections.abc import Iterable, Iterator
+
+from whence.run.backends.answer import Factory, Working, signed, the_worker
+from whence.run.plan import Manner, Plan
+from whence.run.task import Done, Identity, Task
+
+
+class InProcess:
+    """One worker, whose model is loaded when it is first needed."""
+
+    def __init__(self, plan: Plan, manner: Manner, factory: Factory = the_worker) -> None:
+        self._plan, self._manner, self._factory = plan, manner, factory
+        self._worker: Working | None = None
+
+    def __enter__(self) -> "InProcess":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._worker = None  # and the model with it
+
+    @property
+    def identity(self) -> Identity:
+        """What the model and the code are."""
+        return self._loaded().identity
+
+    @property
+    def size(self) -> int:
+        """There is one."""
+        return 1
+
+    def map(self, tasks: Iterable[Task]) -> Iterator[Done]:
+        """Do one task after the other."""
+        worker = self._loaded()
+        for task in tasks:
+            yield signed(worker.do(task))
+
+    def _loaded(self) -> Working:
+        if self._worker is None:
+            self._worker = self._factory(self._plan, self._manner)
+        return self._worker
+
+
+"""A task on its way: how many workers died of it, and the parts that it was cut into."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from whence.run.task import Done, Tally, Task
+
+DEATHS = 2  # of workers, before a task is cut into single examples, and before a single example counts as failed
+
+
+@dataclass(eq=False)
+class Job:
+    """A task, and what happened to it so far."""
+
+    task: Task
+    whole: "Whole | None" = None  # that it is a part of
+    deaths: int = 0
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether so many workers died of it that it is not given out as it is any more."""
+        return self.deaths >= DEATHS
+
+    def cut(self) -> "list[Job]":
+        """Return a job for each example; what they give is put together again."""
+        whole = Whole(self.task)
+        return [Job(replace(self.task, items=(item,)), whole) for item in self.task.items]
+
+    def finished(self, done: Done) -> Iterator[Done]:
+        """Yield what was done, and of a part nothing before the last one is there."""
+        if self.whole is None:
+            yield done
+            return
+        self.whole.parts[self.task.items[0].row] = done
+        if len(self.whole.parts) == len(self.whole.task.items):
+            yield self.whole.joined()
+
+
+@dataclass(eq=False)
+class Whole:
+    """A task that was cut into single examples."""
+
+    task: Task
+    parts: dict[int, Done] = field(default_factory=dict)  # by row
+
+    def joined(self) -> Done:
+        """Put the parts together, in the order that the examples had."""
+        parts = [self.parts[item.row] for item in self.task.items]
+        costs: dict[str, Counter[str]] = {}
+        memory: dict[str, int] = {}
+        for part in parts:
+            for name, own in part.costs.items():
+                costs.setdefault(name, Counter()).update(own)
+            memory |= {name: max(taken, memory.get(name, 0)) for name, taken in part.memory.items()}
+        return Done(
+            self.task.window,
+            self.task.chunk,
+            [record for part in parts for record in part.records],
+            sum(part.seconds for part in parts),
+            {name: dict(own) for name, own in costs.items()},
+            ", ".join(sorted({part.worker for part in parts if part.worker})),
+            memory,
+            tuple(one for part in parts for one in part.packed),
+            sum((part.tally for part in parts), Tally()),
+        )
+
+
+"""Several processes on this machine, each with a model of its own.
+
+They are new interpreters, neither forked (a fork of a process in which torch has threads may hang) nor by way of
+`concurrent.futures` (one dead worker breaks the whole of it) or `multiprocessing` (which runs the caller's script
+again). A worker and this process hold the two ends of a socket. If the worker dies, whatever of, its end is closed by
+the system, and `hear` knows at once; if this process dies, the workers know and end themselves.
+
+Cores are divided among the workers: with one for each core, the default, a worker computes in one thread. Numbers may
+depend on how many threads there are, in the last bits. `OMP_NUM_THREADS`, where it is set, is what each of them gets.
+With GPUs there is one worker for each, which sees no other.
+"""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import count
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+
+from whence.run.backends.answer import Factory, the_packing_worker
+from whence.run.backends.hands import Gone, Said
+from whence.run.plan import Manner, Plan
+from whence.run.task import Task
+
+CHILD = "whence.run.backends.servant"
+
+
+@dataclass(eq=False)
+class Process:
+    """A worker, and this end of its line."""
+
+    process: subprocess.Popen[bytes]
+    line: Connection
+
+
+class Processes:
+    """Workers on this machine."""
+
+    def __init__(self, plan: Plan, manner: Manner, factory: Factory = the_packing_worker) -> None:
+        self._first_words = (factory, plan, manner)
+        self._cores = cores()
+        self._gpus = gpus(manner)
+        self._size = manner.workers or len(self._gpus) or self._cores
+        self._numbers = count()
+
+    def open(self) -> None:
+        """There is nothing to get hold of."""
+
+    def close(self) -> None:
+        """There is nothing to leave."""
+
+    @property
+    def size(self) -> int:
+        """As many as asked for; else one for each GPU, or where there is none, for each core."""
+        return self._size
+
+    def start(self) -> Process:
+        """Start a new interpreter, in a group of its own: Ctrl-C is for this process, and it ends the workers."""
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            process = subprocess.Popen(
+                [sys.executable, "-P", "-m", CHILD, str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                env=self._environment(next(self._numbers)),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,  # results go over the line; standard error stays where it is
+                process_group=0,
+            )
+            line = Connection(ours.detach())
+        hand = Process(process, line)
+        _send(hand, self._first_words)
+        return hand
+
+    def give(self, hand: Process, task: Task) -> None:
+        """Send a task."""
+        _send(hand, task)
+
+    def hear(self, hands: Sequence[Process]) -> list[tuple[Process, Said]]:
+        """Wait until a worker sent something, or is gone."""
+        ready = wait([hand.line for hand in hands])
+        return [(hand, _said(hand)) for hand in hands if hand.line in ready]
+
+    def drop(self, hand: Process) -> None:
+        """End a process, if it has not ended, and leave nothing of it."""
+        hand.line.close()
+        hand.process.kill()
+        hand.process.wait()
+
+    def _environment(self, number: int) -> dict[str, str]:
+        threads = str(max(1, self._cores // self._size))
+        own = {"OMP_NUM_THREADS": threads, **os.environ}
+        # What can be imported here can be imported there, also where somebody changed the path.
+        own["PYTHONPATH"] = os.pathsep.join(path or str(Path.cwd()) for path in sys.path)
+        if self._gpus:
+            own["CUDA_VISIBLE_DEVICES"] = self._gpus[number % len(self._gpus)]
+        return own
+
+
+def cores() -> int:
+    """Return how many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def gpus(manner: Manner) -> list[str]:
+    """Return the GPUs that workers may have, by the names that CUDA_VISIBLE_DEVICES knows; none on another device."""
+    if manner.device not in (None, "cuda"):
+        return []
+    import torch
+
+    found = torch.cuda.device_count()
+    named = os.environ.get("CUDA_VISIBLE_DEVICES")
+    return named.split(",")[:found] if named else [str(number) for number in range(found)]
+
+
+def _send(hand: Process, what: object) -> None:
+    with suppress(OSError):  # it is gone, and `hear` will say so
+        hand.line.send(what)
+
+
+def _said(hand: Process) -> Said:
+    try:
+        said: Said = hand.line.recv()
+    except (EOFError, OSError):
+        hand.process.kill()  # it closed its end: it is dead, or as good as
+        return Gone(_ended(hand.process.wait()))
+    return said
+
+
+def _ended(status: int) -> str:
+    if status >= 0:
+        return f"its process ended with status {status}"
+    name = signal.Signals(-status).name
+    often = (
+        " (often it is the system that does so when memory runs out)" if name == "SIGKILL" else ""
+    )
+    return f"its process was ended by {name}{often}"

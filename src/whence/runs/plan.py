@@ -234,3 +234,199 @@ def _consistent(found: Mapping[str, Any], where: str) -> None:
             raise BadPlan(
                 f"{where}: {table!r} are given for {names!r}, and none is named. Name some: {names} = [...]."
             )
+
+
+"""What a run is to do, from a file or from options, checked before anything is loaded."""
+
+from whence.run.plan.plan import BackendName, BadRows, Manner, Plan, told
+
+__all__ = ["BackendName", "BadRows", "Manner", "Plan", "told"]
+
+
+"""A plan in a TOML file."""
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from whence.core.errors import BadPlan
+from whence.data.sets.hub import is_name
+from whence.models.catalogue import BUILTIN
+
+OUT = "out"
+
+
+def read_plan(path: str | Path) -> dict[str, Any]:
+    """Read a plan by name, as `planned` takes it, and under "out" the folder of the results if it is there.
+
+    Paths in the file count from the folder that the file is in.
+    """
+    path = Path(path)
+    try:
+        with path.open("rb") as stream:
+            found = tomllib.load(stream)
+    except OSError as error:
+        raise BadPlan(
+            f"Cannot read the plan {str(path)!r}: {error.strerror or error}. Give a .toml file, or use options: "
+            "--model, --data, --methods."
+        ) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise BadPlan(
+            f"{str(path)!r} is not TOML: {error}. docs/reference/run.md has an example."
+        ) from None
+    home = path.parent
+    for name in ("model", "mlm"):
+        if isinstance(found.get(name), str):
+            found[name] = _model(found[name], home)
+    if isinstance(found.get("data"), str):
+        found["data"] = _data(found["data"], home)
+    if OUT in found:
+        if not isinstance(found[OUT], str) or not found[OUT].strip():
+            raise BadPlan(f"{str(path)!r}: 'out' must be the name of a folder. Got {found[OUT]!r}.")
+        found[OUT] = str(home / Path(found[OUT]).expanduser())
+    return found
+
+
+def _model(name: str, home: Path) -> str:
+    """Return a folder beside the file as one; other names stay what they are, built in or on the Hub."""
+    beside = home / Path(name).expanduser()
+    looks_like_one = name.startswith((".", "~")) or beside.is_dir()
+    return str(beside) if name not in BUILTIN and looks_like_one else name
+
+
+def _data(address: str, home: Path) -> str:
+    """Return a file or folder beside the file as one; other addresses and names of data sets stay what they are."""
+    if "://" in address or "::" in address:
+        return address
+    path, colon, rest = address.partition(":")
+    beside = home / Path(path).expanduser()
+    if (home / Path(address).expanduser()).exists() or not (beside.exists() or is_name(address)):
+        return str(home / Path(address).expanduser())
+    return f"{beside}{colon}{rest}" if beside.exists() else address
+
+
+"""What a run is to do: the question that it answers, and, apart from it, the manner in which it is worked on.
+
+A `Plan` says what determines the results. A `Manner` says who works on them, where and how many at a time, and no
+result depends on it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal
+
+from whence.run.plan.toml import toml
+
+BadRows = Literal["skip", "fail"]
+BackendName = Literal["in-process", "processes", "ray"]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A model, a data set, and what to find out about them."""
+
+    model: str  # a built-in name, a folder or a Hub id
+    data: str  # an address, see whence.data.sets.source
+    methods: tuple[str, ...] = ()  # none: those that read one forward and backward pass
+    metrics: tuple[str, ...] = ()  # none: explanations are made and not tested
+    audit: tuple[str, ...] = ()  # experiments; none: attention is not audited
+    params: Mapping[str, Any] = field(default_factory=dict)  # of methods, NAME or METHOD.NAME
+    metric_params: Mapping[str, Any] = field(default_factory=dict)
+    audit_params: Mapping[str, Any] = field(default_factory=dict)
+    # The data: names of columns, and which rows.
+    text: str | None = None
+    pair: str | None = None
+    label: str | None = None
+    limit: int | None = None  # the first so many
+    sample: int | None = None  # so many, drawn by the seed
+    shard: tuple[int, int] | None = None  # (i, n): part i of n, counted from 1
+    bad_rows: BadRows = "skip"
+    # What is explained, and how it is tested.
+    target: Any = None
+    remove: str | None = None
+    unit: str = "token"
+    truncate: bool = True
+    rankings: int = 5
+    seed: int = 0
+    # How the model is loaded.
+    dtype: str | None = None
+    revision: str | None = None
+    mlm: str | None = None
+
+    def to_toml(self) -> str:
+        """Return the plan as the text of a file that `whence run` takes: what differs from the defaults."""
+        return toml(told(self))
+
+
+@dataclass(frozen=True)
+class Manner:
+    """Who works, where, and on how much at a time."""
+
+    backend: BackendName = "in-process"
+    workers: int | None = None  # processes; None: one for each core
+    device: str | None = None
+    batch_size: int | None = None  # inputs in one batch at most; None: as many as suit the model
+    checkpoint: bool = False
+    compile: bool = False
+    # Of Ray alone.
+    address: str | None = None  # None: a cluster on this machine, for as long as the run takes
+    actors: int | None = None
+    gpus_per_actor: float | None = None
+
+
+def told(one: Plan | Manner) -> dict[str, Any]:
+    """Return a plan or a manner as a file has it: plain data, without what is as it is by default."""
+    empty: tuple[Any, ...] = ((), {}, None)
+    found = {}
+    for each in fields(one):
+        value = getattr(one, each.name)
+        if value not in empty and value != each.default:
+            found[each.name] = "/".join(map(str, value)) if each.name == "shard" else value
+    return found
+
+
+"""Plain data as TOML: the standard library reads it and does not write it."""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def toml(facts: Mapping[str, Any]) -> str:
+    """Return a table as text: values in their order, then the tables in it, their names sorted."""
+    lines = [
+        f"{_key(name)} = {_value(value)}" for name, value in facts.items() if not _table(value)
+    ]
+    for name, own in facts.items():
+        if _table(own):
+            lines += ["", f"[{_key(name)}]"]
+            lines += [f"{_key(key)} = {_value(own[key])}" for key in sorted(own)]
+    return "\n".join(lines) + "\n"
+
+
+def _table(value: Any) -> bool:
+    return isinstance(value, Mapping)
+
+
+def _key(name: str) -> str:
+    return name if _BARE.fullmatch(name) else _value(name)
+
+
+def _value(value: Any) -> str:
+    if value is None:
+        return '"none"'  # TOML has no word for it; parameters read this one
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return repr(value)
+    if isinstance(value, str):
+        # What JSON escapes, TOML escapes alike; of DEL it wants it, too.
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{_key(k)} = {_value(value[k])}" for k in sorted(value)) + "}"
+    if isinstance(value, Sequence):
+        return f"[{', '.join(_value(one) for one in value)}]"
+    raise TypeError(f"TOML has no {type(value).__name__}")

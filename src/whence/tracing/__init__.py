@@ -38,3 +38,6 @@ __all__ = [
     "trace",
     "watching",
 ]
+
+
+"""How a model attends, seen while it does."""

@@ -263,3 +263,196 @@ class Tape(TorchFunctionMode):
         number = self._note(tensor)
         self.steps.append(Step(None, (), {}, (), (number,), self._path()))
         return number
+
+
+"""Every operation of a forward pass, noted in order."""
+
+
+"""The arguments of operations, with slots in the place of values, and the forms that an operation has."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Slot:
+    """The place of a value in the arguments of a step."""
+
+    index: int
+
+
+@cache
+def slot(index: int) -> Slot:
+    """Return the slot of that number; there are few of them, and very many steps."""
+    return Slot(index)
+
+
+# What is asked about a tensor: no value comes out of it.
+FACTS = frozenset(
+    getattr(Tensor, name).__get__
+    for name in ("shape", "dtype", "device", "requires_grad", "is_cuda", "ndim", "layout", "grad_fn", "_version")
+) | {
+    Tensor.size, Tensor.dim, Tensor.numel, Tensor.stride, Tensor.is_contiguous, Tensor.is_floating_point,
+    Tensor.__len__, torch.is_floating_point,
+}  # fmt: skip
+
+
+def each(result: Any) -> Sequence[Any]:
+    """Return what a call gave as a sequence, also where it is one thing."""
+    return result if isinstance(result, list | tuple) else (result,)
+
+
+@cache
+def in_place(func: Any) -> bool:
+    """Say whether an operation writes into its argument."""
+    name = getattr(func, "__name__", "")
+    if name.startswith("__"):
+        return name.startswith("__i") and name not in {"__index__", "__invert__", "__int__"}
+    return name.endswith("_")
+
+
+HALF = (torch.float16, torch.bfloat16)
+CASTS = {"to", "type", "type_as", "half", "bfloat16"}
+
+
+@cache
+def copying(func: Any) -> Callable[..., Any]:
+    """Return the form of an operation that leaves its argument as it is."""
+    if not in_place(func):
+        return cast(Callable[..., Any], func)
+    name = func.__name__
+    plain = getattr(Tensor, name.replace("__i", "__") if name.startswith("__") else name[:-1], None)
+    return plain or (lambda first, *args, **kwargs: func(first.clone(), *args, **kwargs))
+
+
+def filled(tree: Any, values: Sequence[Tensor], *, widen: bool) -> Any:
+    """Return arguments with values in their slots; constants of half precision as wide as these, if `widen`."""
+    if isinstance(tree, Slot):
+        return values[tree.index]
+    if isinstance(tree, Tensor):
+        return tree.to(values[0].dtype) if widen and tree.dtype in HALF else tree
+    if isinstance(tree, list | tuple) and type(tree) in (list, tuple):
+        return type(tree)(filled(one, values, widen=widen) for one in tree)
+    if isinstance(tree, dict):
+        return {key: filled(one, values, widen=widen) for key, one in tree.items()}
+    return tree
+
+
+"""Steps of a tape for a few tokens instead of all of them.
+
+Between the attention of a Transformer's last layer and the end of that layer every token is for itself, and the
+prediction reads one or a few of them. Whether that is so of a model is not known but tried: who narrows compares.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from torch import Tensor
+
+from whence.capture.tape.tape import Step
+
+_SHAPES = {"view", "reshape", "expand", "unflatten", "flatten"}
+
+
+def narrowed(steps: Sequence[Step], tokens: int, kept: int) -> list[Step]:
+    """Return the same steps for `kept` tokens in each input: shapes that are spelt out change with them."""
+    return [_narrowed(step, tokens, kept) for step in steps]
+
+
+def narrow_values(values: Mapping[int, Tensor], places: Tensor, tokens: int) -> dict[int, Tensor]:
+    """Keep some tokens, (batch, kept), of every value that has them: (batch, tokens, ...)."""
+    return {number: chosen(value, places, tokens) for number, value in values.items()}
+
+
+def chosen(value: Tensor, places: Tensor, tokens: int) -> Tensor:
+    """Return the rows of a value at some places, if it has a row for each token."""
+    if value.dim() < 2 or value.shape[1] != tokens or value.shape[0] != len(places):
+        return value
+    at = places.reshape(*places.shape, *[1] * (value.dim() - 2))
+    return value.gather(1, at.expand(-1, -1, *value.shape[2:]))
+
+
+def _narrowed(step: Step, tokens: int, kept: int) -> Step:
+    if getattr(step.func, "__name__", "") not in _SHAPES:
+        return step
+    return replace(
+        step, args=_renamed(step.args, tokens, kept), kwargs=_renamed(step.kwargs, tokens, kept)
+    )
+
+
+def _renamed(tree: Any, tokens: int, kept: int) -> Any:
+    if isinstance(tree, tuple | list):
+        return tuple(_renamed(one, tokens, kept) for one in tree)
+    if isinstance(tree, dict):
+        return {key: _renamed(one, tokens, kept) for key, one in tree.items()}
+    is_length = isinstance(tree, int) and not isinstance(tree, bool) and tree == tokens
+    return kept if is_length else tree
+
+
+"""Watching every module of a model at once: where each of them stands, and a hook before and after it."""
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from typing import NamedTuple
+
+from torch import nn
+from torch.utils.hooks import RemovableHandle
+
+
+class Place(NamedTuple):
+    """Where a module stands in its model, and what it is."""
+
+    path: tuple[str, ...]
+    kind: str  # the class's full name
+    leaf: bool  # a module without modules inside
+
+
+def places(model: nn.Module) -> list[tuple[nn.Module, Place]]:
+    """Return every module with its place, in the order of `named_modules`, and each once."""
+    found: dict[nn.Module, Place] = {}
+    _walk(model, (), found)
+    return list(found.items())
+
+
+def _walk(module: nn.Module, path: tuple[str, ...], found: dict[nn.Module, Place]) -> None:
+    inside = [pair for pair in module._modules.items() if pair[1] is not None]
+    found[module] = Place(
+        path, f"{type(module).__module__}.{type(module).__qualname__}", not inside
+    )
+    for name, child in inside:
+        if child is not None and child not in found:
+            _walk(child, (*path, *name.split(".")), found)
+
+
+def watch(
+    modules: Iterable[nn.Module],
+    enter: Callable[..., None],
+    leave: Callable[..., None],
+    stack: ExitStack,
+) -> None:
+    """Call `enter(module, args, kwargs)` before each of the modules and `leave(module, args, output)` after it.
+
+    PyTorch's own way makes a handle with three references for every hook of every module. On a small input
+    that shows; all hooks here are taken off together and share one number.
+    """
+    number = RemovableHandle(OrderedDict()).id
+    watched = list(modules)
+
+    def remove() -> None:
+        for module in watched:
+            module._forward_pre_hooks.pop(number, None)
+            module._forward_pre_hooks_with_kwargs.pop(number, None)
+            module._forward_hooks.pop(number, None)
+
+    stack.callback(remove)
+    for module in watched:
+        module._forward_pre_hooks[number] = enter
+        module._forward_pre_hooks_with_kwargs[number] = True
+        module._forward_hooks[number] = leave

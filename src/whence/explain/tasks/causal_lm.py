@@ -235,3 +235,150 @@ def _contrast(every: Answers, answers: Any, of: Of) -> Aimed:
     ready = [every.item(row, one) for row in range(len(starts)) for one in answers]
     owners = tuple(row for row in range(len(starts)) for _ in answers)
     return Aimed(ready, TargetSpec(0, None, of), owners, rather, every.forwards)
+
+
+"""What a language model goes on with, and what it thought of every other token on the way."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from whence.capture.forward import run_alone
+from whence.capture.found import as_found
+from whence.capture.target import finite
+from whence.data import Encoded, collate
+
+
+def greedy(
+    model: Any, item: Encoded, tokens: int, *, pad_id: int | None, device: torch.device
+) -> tuple[list[int], Tensor]:
+    """Let the model go on by its likeliest token, so many at most; keys and values are kept between them.
+
+    Returns the tokens, up to and with the one that ends the text, and its logits before each, (tokens, vocabulary).
+    """
+    inputs = collate([item], pad_id=pad_id, device=device).inputs
+    given = "decoder_input_ids" if item.answer else "input_ids"
+    length = inputs[given].shape[1] + tokens
+    # A padding token is only asked for so that generate need not make one up, and say so.
+    filler = {} if pad_id is not None else {"pad_token_id": 0}
+    with as_found(model), torch.inference_mode():
+        made = model.generate(
+            **inputs,
+            **filler,
+            **_plain(model.generation_config, tokens, length),
+        )
+        ids = made.sequences[0, inputs[given].shape[1] :].tolist()
+        logits = torch.stack([step[0] for step in made.logits])[: len(ids)]
+    return ids, finite(logits.clone(), "logits")
+
+
+def _plain(own: Any, tokens: int, length: int) -> dict[str, Any]:
+    """Return settings for the likeliest token, step by step, whatever a model's own settings ask for.
+
+    What a model forbids, forces or penalises stays: that is part of which token it says.
+    """
+    least = {
+        name: min(getattr(own, name), most)
+        for name, most in (("min_length", length), ("min_new_tokens", tokens))
+        if getattr(own, name, None)
+    }
+    off = dict.fromkeys(
+        (
+            "max_length", "max_time", "forced_eos_token_id", "stop_strings", "penalty_alpha", "dola_layers",
+            "guidance_scale", "prompt_lookup_num_tokens", "assistant_early_exit", "watermarking_config",
+            "cache_implementation", "prefill_chunk_size", "temperature", "top_k", "top_p", "length_penalty",
+            "early_stopping",
+        )
+    )  # fmt: skip
+    return {
+        **off,
+        **least,
+        "max_new_tokens": tokens,
+        "do_sample": False,
+        "num_beams": 1,
+        "num_return_sequences": 1,
+        "token_healing": False,
+        "use_cache": True,
+        "return_dict_in_generate": True,
+        "output_logits": True,
+        "output_scores": False,
+        "output_attentions": False,
+        "output_hidden_states": False,
+    }
+
+
+def foretold(
+    model: Any, item: Encoded, count: int, *, pad_id: int | None, device: torch.device
+) -> Tensor:
+    """Return the logits before each of the last `count` tokens of an input, (count, vocabulary), in one pass."""
+    batch = collate([item], pad_id=pad_id, device=device)
+    with as_found(model), torch.inference_mode():
+        made = run_alone(model, batch)
+        logits: Tensor = made.logits[0, -count - 1 : -1]
+    return finite(logits.clone(), "logits")
+
+
+"""One answer rather than another, where they are longer than a token: the difference of two explanations."""
+
+from dataclasses import replace
+from math import exp, log
+from sys import float_info
+from typing import TYPE_CHECKING
+
+from whence.core.types import Passes, Prediction, Source, Target
+from whence.data.reading import REST
+
+if TYPE_CHECKING:
+    from whence.explainer.explanation import Explanation
+
+SAID = "the difference of two explanations over the prompt, one for each answer"
+
+
+def rather(both: "list[Explanation]") -> "Explanation":
+    """Return why one answer rather than the other: over the prompt, as the answers' own tokens differ.
+
+    It keeps none of its method's promises, and its scores have a sign whatever the method's have.
+    """
+    one, other = both
+    prompt = [i for i, token in enumerate(one.tokens) if token.segment == 0]
+    names = [explanation.target.label for explanation in both]
+    if names[0] == names[1]:  # they differ by a space
+        names = [repr(explanation.source.pair) for explanation in both]
+    said = _said(names, [explanation.prediction.logits[0] for explanation in both])
+    of = one.target.of
+    words = [i for i, word in enumerate(one.spans) if word.segment == 0]
+    measured = None
+    if one.measured is not None and other.measured is not None:
+        measured = one.measured[words] - other.measured[: len(words)]
+    return replace(
+        one,
+        scores=one.scores[prompt] - other.scores[prompt],
+        tokens=tuple(one.tokens[i] for i in prompt),
+        spans=tuple(one.spans[i] for i in words),
+        measured=measured,
+        source=Source(one.source.text, None, one.source.dropped),
+        prediction=said,
+        target=Target(names[0], 0, Target(names[1], 1, None, of), of),
+        signed=True,
+        axioms={},
+        passes=Passes(
+            one.passes.forward + other.passes.forward, one.passes.backward + other.passes.backward
+        ),
+        seconds=one.seconds + other.seconds,
+        provenance={**one.provenance, "contrast": SAID},
+        # What it takes to test an explanation is an input with two answers at once, which no model takes.
+        item=None,
+        read=(),
+        reading=None,
+        columns=None,
+    )
+
+
+def _said(names: list[str], logits: list[float]) -> Prediction:
+    """Describe what the model thinks of both answers; they exclude each other, so what is left is any other."""
+    shares = [exp(value) for value in logits]
+    left = max(1 - sum(shares), float_info.min)
+    best = 0 if shares[0] >= shares[1] else 1
+    known = dict(zip([*names, REST], [*shares, left], strict=True))
+    return Prediction(names[best], best, shares[best], known, (*logits, log(left)))

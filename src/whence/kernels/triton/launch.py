@@ -191,3 +191,179 @@ _PRECISIONS = {
     torch.float32: ("tf32x3", "tf32x3"),
     torch.float64: ("ieee", "ieee"),
 }
+
+
+"""What the fused kernels can do, and when they are worth it."""
+
+import torch
+from torch import Tensor
+
+from whence.kernels.maps import Combination, Maps, has_parts
+
+# Features of a head, at most.
+_WIDEST = {torch.float16: 256, torch.bfloat16: 256, torch.float32: 256, torch.float64: 128}
+_WIDE = 128
+_FARTHEST = 2**31  # numbers from the first token of a head to its last, as a kernel counts them
+
+
+def takes(layer: Maps, row: Tensor) -> bool:
+    """Say whether a kernel can contract a layer with a row, or with columns: one at a time."""
+    if not has_parts(layer):
+        return False
+    q, k, v, grad = layer.q, layer.k, layer.v, layer.out_grad
+    # Gradients of a float16 model may be held in float32 because they are too small for it.
+    small = grad is not None and v.dtype == torch.float16 and grad.dtype != v.dtype
+    return (
+        layer.bias is None
+        and layer.visible.banded
+        and q.dtype in _WIDEST
+        and q.dtype == k.dtype == v.dtype
+        and not small
+        and max(q.shape[-1], v.shape[-1]) <= _WIDEST[q.dtype]
+        and min(q.numel(), k.numel()) > 0
+        and max(one.shape[2] * one.stride(2) for one in (q, k, v)) < _FARTHEST
+        and (row.ndim == 2 or row.shape[2] == 1)
+    )
+
+
+def pays(layer: Maps, row: Tensor, combination: Combination) -> bool:
+    """Say whether a kernel was measured to be faster than tiles.
+
+    On an H200 it was at all sizes tried, 32 to 2,048 tokens: 2 to 5 times at 128, where launches are all that counts,
+    and 4 to 36 times at 2,048. Not tried against tiles: relevance of float32 heads wider than 128, whose tiles spill
+    out of the registers; those are left to PyTorch.
+    """
+    wide = max(layer.v.shape[-1], layer.q.shape[-1] if has_parts(layer) else 0) > _WIDE
+    return not (wide and "relevance" in combination and layer.v.dtype != torch.bfloat16)
+
+
+"""The logarithm of the sum of each query's exponentials, where the forward pass left none."""
+
+import triton
+import triton.language as tl
+
+from whence.kernels.fused.tile import exponents, in_band, lines
+
+_LOG_2 = tl.constexpr(0.6931471805599453)
+
+
+@triton.jit(do_not_specialize=["queries", "keys"])
+def logsumexp_kernel(
+    q,
+    k,
+    real,
+    out,
+    q_batch,
+    q_head,
+    q_line,
+    k_batch,
+    k_head,
+    k_line,
+    real_batch,
+    queries,
+    keys,
+    HEADS: tl.constexpr,
+    GROUP: tl.constexpr,
+    WIDTH: tl.constexpr,
+    FEATURES: tl.constexpr,
+    SCALE: tl.constexpr,
+    SOFTCAP: tl.constexpr,
+    LEFT: tl.constexpr,
+    RIGHT: tl.constexpr,
+    WORK: tl.constexpr,
+    PRECISION: tl.constexpr,
+    KEYS: tl.constexpr,
+    QUERIES: tl.constexpr,
+):
+    blocks = tl.cdiv(queries, QUERIES)
+    first_query = (blocks - 1 - tl.program_id(0) % blocks) * QUERIES
+    which = (tl.program_id(0) // blocks).to(tl.int64)  # batch and head
+    batch, head = which // HEADS, which % HEADS
+    q += batch * q_batch + head * q_head
+    k += batch * k_batch + head // GROUP * k_head
+    if real is not None:
+        real += batch * real_batch
+
+    query = first_query + tl.arange(0, QUERIES)
+    low, high = 0, keys  # the keys that one of these queries sees
+    if LEFT is not None:
+        low = tl.maximum(low, first_query - LEFT) // KEYS * KEYS
+    if RIGHT is not None:
+        high = tl.minimum(high, first_query + QUERIES + RIGHT)
+
+    q_lines = lines(q, query, queries, q_line, WIDTH, FEATURES, True)
+    top = tl.full([QUERIES], float("-inf"), WORK)
+    total = tl.zeros([QUERIES], WORK)
+    for start in tl.range(low, high, KEYS):
+        key = start + tl.arange(0, KEYS)
+        there = key < keys
+        if real is not None:
+            there = there & tl.load(real + key, there, False).to(tl.int1)
+        k_lines = lines(k, key, keys, k_line, WIDTH, FEATURES, True)
+        scores = tl.dot(q_lines, tl.trans(k_lines), input_precision=PRECISION)
+        seen = in_band(query[:, None], key[None, :], LEFT, RIGHT) & there[None, :]
+        power = tl.where(seen, exponents(scores, SCALE, SOFTCAP), float("-inf"))
+        higher = tl.maximum(top, tl.max(power, 1))
+        level = tl.where(
+            higher == float("-inf"), 0.0, higher
+        )  # a query may have seen nothing so far
+        total = total * tl.exp2(top - level) + tl.sum(tl.exp2(power - level[:, None]), 1)
+        top = higher
+    tl.store(out + which * queries + query, (top + tl.log2(total)) * _LOG_2, query < queries)
+
+
+"""How large the blocks of a kernel are, and how many warps share one: measured, not guessed."""
+
+from typing import NamedTuple
+
+
+class Setting(NamedTuple):
+    """What a kernel is compiled with."""
+
+    keys: int
+    queries: int
+    warps: int
+    stages: int
+
+
+# Bytes of a number, features of a head, whether there is a relevance: the fastest of those that were tried on an
+# H200, with bfloat16 at 128 to 32,768 tokens and float32 at 512 to 2,048.
+_CONTRACTING = {
+    (2, 64, False): Setting(128, 64, 4, 3),
+    (2, 64, True): Setting(128, 64, 4, 2),
+    (2, 128, False): Setting(128, 64, 8, 3),
+    (2, 128, True): Setting(128, 64, 4, 2),
+    (2, 256, False): Setting(64, 64, 4, 2),
+    (2, 256, True): Setting(64, 64, 4, 1),
+    (4, 64, False): Setting(64, 64, 4, 2),
+    (4, 64, True): Setting(64, 64, 4, 2),
+    (4, 128, False): Setting(32, 64, 4, 2),
+    (4, 128, True): Setting(32, 64, 4, 2),
+    (4, 256, False): Setting(32, 16, 4, 2),
+    (4, 256, True): Setting(16, 16, 4, 2),
+}
+_GATHERING = {
+    (2, 64, False): Setting(64, 64, 4, 2),
+    (2, 64, True): Setting(64, 64, 4, 2),
+    (2, 128, False): Setting(64, 64, 4, 2),
+    (2, 128, True): Setting(32, 64, 4, 2),
+    (2, 256, False): Setting(64, 64, 4, 2),
+    (2, 256, True): Setting(32, 64, 4, 2),
+    (4, 64, False): Setting(32, 64, 4, 2),
+    (4, 64, True): Setting(64, 32, 4, 2),
+    (4, 128, False): Setting(64, 32, 4, 2),
+    (4, 128, True): Setting(16, 64, 4, 1),
+    (4, 256, False): Setting(32, 16, 4, 2),
+    (4, 256, True): Setting(16, 16, 4, 1),
+}
+_DOUBLE = Setting(16, 16, 4, 1)
+
+
+def contracting(features: int, size: int, relevance: bool) -> Setting:
+    """Return the blocks for a row times a map, from the features of a head and the bytes of a number."""
+    return _DOUBLE if size == 8 else _CONTRACTING[size, max(64, features), relevance]
+
+
+def gathering(features: int, size: int, relevance: bool) -> Setting:
+    """Return the blocks for a map times a column."""
+    return _DOUBLE if size == 8 else _GATHERING[size, max(64, features), relevance]

@@ -266,3 +266,179 @@ def _read(seen: Trace) -> torch.Tensor:
     layers, rows = seen.read_layers, Rows.of(seen.rows)
     read = torch.stack([rows.weights(layer) for layer in layers], dim=1).double()
     return torch.einsum("blhrk,br->blhk", read, rows.shares.to(read))
+
+
+"""Examples whose attention can be replaced, several at a time, each at a site of its own and in several copies."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from whence.audit.site import Site
+from whence.capture import probabilities
+from whence.capture.changed.replay import Replay, Swap
+from whence.core.errors import NotCapturable
+from whence.core.types import Task
+from whence.data import Batch
+
+
+class Replayed:
+    """A batch of (example, site), and the model's answers when their attention is another."""
+
+    def __init__(
+        self,
+        replay: Replay,
+        batch: Batch,
+        *,
+        numbers: Sequence[int],
+        sites: Sequence[Site],
+        copies: int,
+        movable: Tensor,
+        task: Task,
+    ) -> None:
+        """`replay` holds each row `copies` times, one after the other; `movable` is (rows, tokens)."""
+        self.numbers = list(numbers)
+        self.sites = list(sites)
+        self.batch = batch
+        self.copies = copies
+        self._task = task
+        self._replay = replay
+        self._layers = sorted({layer for site in sites for layer in site.layers})
+        first = torch.arange(0, len(numbers) * copies, copies, device=movable.device)
+        self.base = self._answers(replay.logits[first])  # (rows, labels)
+        self.shares = replay.rows.shares[first]  # (rows, reads)
+        own = torch.stack([self._own(site, int(at)) for site, at in zip(sites, first, strict=True)])
+        # In half precision two ways to the same distribution would not meet.
+        self.own = own.to(_wide(own))  # (rows, channels, reads, tokens)
+        reach = [self._reach(site, int(at)) for site, at in zip(sites, first, strict=True)]
+        self.movable = _several(movable & torch.stack(reach))  # (rows, tokens)
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def __call__(self, weights: Tensor) -> Tensor:
+        """Return the probabilities, (rows, copies, labels), with other attention.
+
+        `weights` is (rows, copies, channels, reads, tokens): each copy of a row has its own.
+        """
+        flat = weights.flatten(0, 1)  # (rows x copies, channels, reads, tokens)
+        swaps = {layer: self._swap(layer, flat) for layer in self._layers}
+        found = self._answers(self._replay(swaps))
+        return found.reshape(len(self), self.copies, found.shape[1])
+
+    def _answers(self, logits: Tensor) -> Tensor:
+        return probabilities(logits.to(_wide(logits)), self._task)
+
+    def _reach(self, site: Site, at: int) -> Tensor:
+        """Say which places all rows that are read may attend to, in all layers of a site, (tokens,)."""
+        read = self._replay.rows.are_read[at]
+        return torch.stack([self._replay.reach[one][at][read].all(0) for one in site.layers]).all(0)
+
+    def _own(self, site: Site, at: int) -> Tensor:
+        every = torch.cat([self._replay.own[layer][at] for layer in site.layers])
+        return every if site.head is None else every[site.head, None]
+
+    def _swap(self, layer: int, weights: Tensor) -> Swap:
+        """Put the weights of one layer together, for the rows that have it among their layers."""
+        own = self._replay.own[layer]
+        heads = own.shape[1]
+        rows = [row for row, site in enumerate(self.sites) if layer in site.layers]
+        inputs = torch.tensor(
+            [row * self.copies + copy for row in rows for copy in range(self.copies)],
+            device=weights.device,
+        )
+        given = weights if len(inputs) == len(weights) else weights[inputs]
+        if self.sites[0].head is None:
+            start = self.sites[rows[0]].layers.index(layer) * heads
+            return Swap(inputs, given[:, start : start + heads].to(own.dtype))
+        chosen = torch.tensor([self.sites[row].head for row in rows], device=weights.device)
+        is_it = torch.nn.functional.one_hot(chosen, heads).bool().repeat_interleave(self.copies, 0)
+        full = torch.where(is_it[:, :, None, None], given.to(own.dtype), own[inputs])
+        return Swap(inputs, full)
+
+
+def _wide(values: Tensor) -> torch.dtype:
+    return torch.promote_types(values.dtype, torch.float32)
+
+
+def _several(movable: Tensor) -> Tensor:
+    """Return the places again if every row has several: one weight cannot be exchanged with itself."""
+    if (movable.sum(1) > 1).all():
+        return movable
+    raise NotCapturable(
+        "The rows that the prediction reads attend through windows that have no two tokens of a text in common, so "
+        "their weights cannot be exchanged alike. Choose one layer that sees everything: site=..., --site LAYER."
+    )
+
+
+"""Where in a model attention is looked at and replaced: a layer, a head of it, or all layers at once."""
+
+import re
+from dataclasses import dataclass
+
+from whence.core.errors import BadParameter
+
+WORDS = ("last", "all", "layers", "heads")
+_ALLOWED = (
+    "last (the last layer, all its heads), all (all layers at once), layers (each layer by itself), heads (each head "
+    "by itself), a layer such as 3, or a head of it such as 3.0"
+)
+
+
+@dataclass(frozen=True)
+class Site:
+    """Some layers and all their heads, or one head of one layer."""
+
+    layers: tuple[int, ...]
+    head: int | None = None
+    name: str = ""
+
+    def rest(self, layers: int, heads: int) -> str:
+        """Name what other attention a model of so many layers and heads has, if it has some."""
+        many, kind = layers * heads - 1, "head"
+        if self.head is None:
+            many, kind = layers - len(self.layers), "layer"
+        return f"the other {f'{many} {kind}s' if many > 1 else kind}" if many else ""
+
+
+def check_site(asked: str) -> None:
+    """Refuse what can be no site of any model, before one is loaded."""
+    if asked not in WORDS and not re.fullmatch(r"-?[0-9]+(\.[0-9]+)?", asked):
+        raise BadParameter(f"There is no site {asked!r}. Allowed: {_ALLOWED}.")
+
+
+def sites(asked: str, layers: int, heads: int, *, pooled: bool) -> tuple[Site, ...]:
+    """Return the sites of a model, the one that verdicts are about first.
+
+    With "layers" and "heads" that is the last layer, and the others come after it. A model with one attention over
+    its tokens, as those of Jain & Wallace, has one site.
+    """
+    check_site(asked)
+    if pooled:
+        return (Site((0,), None, "the attention"),)
+    last = _layer(layers - 1)
+    if asked == "last":
+        return (last,)
+    if asked == "all":
+        return (Site(tuple(range(layers)), None, "all layers"),)
+    if asked == "layers":
+        return (last, *(_layer(at) for at in range(layers - 1)))
+    if asked == "heads":
+        return (last, *(_head(at, head) for at in range(layers) for head in range(heads)))
+    layer, _, head = asked.partition(".")
+    at = int(layer) + (layers if int(layer) < 0 else 0)
+    if not 0 <= at < layers or (head and int(head) >= heads):
+        raise BadParameter(
+            f"There is no site {asked!r}: the model has the layers 0 to {layers - 1}, each with the heads 0 to "
+            f"{heads - 1}. Allowed: {_ALLOWED}."
+        )
+    return (_head(at, int(head)) if head else _layer(at),)
+
+
+def _layer(at: int) -> Site:
+    return Site((at,), None, f"layer {at}")
+
+
+def _head(at: int, head: int) -> Site:
+    return Site((at,), head, f"layer {at}, head {head}")

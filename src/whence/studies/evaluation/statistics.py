@@ -199,3 +199,149 @@ def mark_best(cells: Sequence[dict[str, Any]], pairs: Sequence[Mapping[str, Any]
                 beaten.add(row["b"] if row["gain"]["mean"] > 0 else row["a"])
     for cell in cells:
         cell["best"] = cell["method"] in compared - beaten
+
+
+"""How much the methods agree with each other, over a data set."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from whence.evaluation.judge import plain
+from whence.evaluation.measures import Measure
+from whence.evaluation.reasons import Reasons
+from whence.stats.known import mean_of_known
+from whence.stats.together import bootstraps
+from whence.trial import Trial
+
+
+class Alike:
+    """For each measure of agreement, a number for each two methods and each example."""
+
+    def __init__(
+        self, measures: Sequence[Measure], methods: Sequence[str], examples: int, draws: int
+    ) -> None:
+        """`draws` is how many random explanations of an example the methods are compared with, too."""
+        self._measures = list(measures)
+        self._methods = list(methods)
+        self._couples = list(combinations(methods, 2))
+        self._found = {
+            measure.name: np.full((examples, len(self._couples)), np.nan) for measure in measures
+        }
+        self._why_not = {measure.name: Reasons() for measure in measures}
+        self._random = {measure.name: np.full(examples, np.nan) for measure in measures}
+        self._draws = draws
+
+    def add(self, example: int, trial: Trial) -> None:
+        """Compare the explanations of one trial with each other."""
+        if not self._measures:
+            return
+        count = len(trial.names)
+        both = _beside(trial, trial.null(self._draws))
+        for measure in self._measures:
+            outcome = measure.of(both)
+            pairs = outcome.pairs
+            if pairs is None:
+                why = next(iter(outcome.why_not.values()), "")
+                self._why_not[measure.name].add(why, example)
+                continue
+            strangers = np.asarray(pairs[:count, count:], dtype=np.float64).reshape(-1)
+            self._random[measure.name][example] = mean_of_known(strangers)
+            for place, (a, b) in enumerate(self._couples):
+                if a in trial.names and b in trial.names:
+                    found = pairs[trial.names.index(a), trial.names.index(b)]
+                    self._found[measure.name][example, place] = found
+
+    def matrices(self, order: Sequence[int], seed: int) -> list[dict[str, Any]]:
+        """Return the mean agreement of each two methods with its interval, measure by measure."""
+        return [
+            {
+                **{"measure": measure.name, "params": dict(measure.params), "a": a, "b": b, **row},
+                **({"why_not": why} if (why := self._why_not[measure.name].listed()) else {}),
+            }
+            for measure in self._measures
+            for (a, b), row in zip(self._couples, self._rows(measure, order, seed), strict=True)
+        ]
+
+    def _rows(self, measure: Measure, order: Sequence[int], seed: int) -> list[dict[str, Any]]:
+        nothing = {"mean": None, "low": None, "high": None, "n": 0}
+        columns, key = self._found[measure.name][order], ("evaluate", "agreement", seed)
+        random = self._random[measure.name][order][:, None]
+        nulls = bootstraps(np.where(np.isnan(columns), np.nan, random), key)
+        return [
+            {**(plain(own) or nothing), "null": plain(null)}
+            for own, null in zip(bootstraps(columns, key), nulls, strict=True)
+        ]
+
+
+def _beside(trial: Trial, other: Trial) -> Trial:
+    """Return the explanations of both trials in one, to be compared as they are."""
+    return replace(
+        trial,
+        names=trial.names + other.names,
+        scores=np.concatenate([trial.scores, other.scores]),
+        signed=trial.signed + other.signed,
+        axioms=trial.axioms + other.axioms,
+    )
+
+
+"""What a method took per example: seconds, forward and backward passes."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from whence.evaluation.judge import plain
+from whence.evaluation.notes import Notes
+from whence.stats import Interval, bootstrap
+from whence.stats.interval import Array, Key
+
+_DRAWS = 2000  # costs are told in two figures
+
+
+def costs(notes: Notes, place: int, order: Sequence[int], seed: int) -> dict[str, Any]:
+    """Return how many examples the method in one place explained, and the mean costs with their intervals."""
+    seconds, forward, backward = (
+        table[order, place] for table in (notes.seconds, notes.forward, notes.backward)
+    )
+    known, timed = ~np.isnan(forward), ~np.isnan(seconds)
+    key = ("evaluate", "cost", seed)
+    return {
+        "explained": int(known.sum()),
+        "seconds": _told(seconds[timed], _timed(seconds[timed], key)),
+        "forward": _told(forward[known], _counted(forward[known], key)),
+        "backward": _told(backward[known], _counted(backward[known], key)),
+    }
+
+
+def _counted(values: Array, key: Key) -> Interval | None:
+    return bootstrap(values, key, draws=_DRAWS) if len(values) else None
+
+
+def _timed(seconds: Array, key: Key) -> Interval | None:
+    """Draw batches, not examples: those of a batch share its time evenly, which is one observation."""
+    if not len(seconds):
+        return None
+    _, first, examples = np.unique(seconds, return_index=True, return_counts=True)
+    order = np.argsort(first)
+    times, counts = seconds[np.sort(first)], examples[order].astype(np.float64)
+    return timed(times * counts, counts, key)
+
+
+def timed(seconds: Array, counts: Array, key: Key) -> Interval:
+    """Return the seconds per example of batches that took so long, of so many examples each."""
+    return bootstrap(
+        np.stack([seconds, counts], axis=1),
+        key,
+        statistic=lambda rows: float(rows[:, 0].sum() / rows[:, 1].sum()),
+        draws=_DRAWS,
+    )
+
+
+def _told(values: Array, interval: Interval | None) -> dict[str, Any] | None:
+    found = plain(interval)
+    return found and {**found, "least": float(values.min()), "most": float(values.max())}

@@ -1,1 +1,0 @@
-"""Where things are in a model: found out by trying, not by names."""

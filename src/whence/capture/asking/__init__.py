@@ -1,1 +1,0 @@
-"""Asking the model again, counted and in batches."""

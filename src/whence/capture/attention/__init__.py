@@ -1,1 +1,0 @@
-"""How a model attends, seen while it does."""

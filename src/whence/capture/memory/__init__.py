@@ -1,1 +1,0 @@
-"""Passes that fit into memory: in parts, run again instead of kept, compiled."""

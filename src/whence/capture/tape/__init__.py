@@ -1,1 +1,0 @@
-"""Every operation of a forward pass, noted in order."""

@@ -1,1 +1,0 @@
-"""Pictures to pixels and patches, and pictures drawn by ourselves."""

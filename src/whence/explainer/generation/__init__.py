@@ -1,1 +1,0 @@
-"""What a language model goes on with, and why."""

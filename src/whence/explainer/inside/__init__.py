@@ -1,1 +1,0 @@
-"""One input, seen from inside the model."""

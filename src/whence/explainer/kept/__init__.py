@@ -1,1 +1,0 @@
-"""Explanations as files and pages keep them."""

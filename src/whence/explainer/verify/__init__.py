@@ -1,1 +1,0 @@
-"""Explanations put to the test, and inputs explained again for it."""

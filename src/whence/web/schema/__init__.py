@@ -1,1 +1,0 @@
-"""What goes over the wire, in both directions. The page's types are generated from these."""
