@@ -1,3 +1,5 @@
+/** ESLint configuration: strict TypeScript, accessibility, hooks; no HTML from strings. */
+
 import jsxA11y from "eslint-plugin-jsx-a11y";
 import reactHooks from "eslint-plugin-react-hooks";
 import tseslint from "typescript-eslint";

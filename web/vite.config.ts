@@ -1,13 +1,13 @@
-/** Two builds: the page (app.js, app.css, index.html), and what a file or a notebook carries with it (embed.js, embed.css). */
+/** Vite configuration of two builds: the page (app.js, app.css, index.html), and the embedded page of files and notebooks (embed.js, embed.css). */
 
 import react from "@vitejs/plugin-react";
 import { defineConfig } from "vitest/config";
 
 const SERVER = "http://127.0.0.1:8000";
 const TOKEN = `Bearer ${process.env.WHENCE_TOKEN ?? ""}`;
-const STATIC = "../src/whence/web/static";
+const STATIC = "../src/whence/app/static";
 
-// Names are fixed and nothing is hashed, so that the committed bundle can be held against a fresh build byte by byte.
+// Fixed names without hashes, so that the committed bundle can be compared with a fresh build byte by byte.
 const page = {
   outDir: STATIC,
   emptyOutDir: false,
@@ -25,12 +25,12 @@ const embed = {
   emptyOutDir: false,
   chunkSizeWarningLimit: 1000,
   lib: {
-    entry: "src/embed/main.tsx",
+    entry: "src/embed/embed.tsx",
     formats: ["es" as const],
     fileName: () => "embed.js",
     cssFileName: "embed",
   },
-  // A library's names and comments are left for whoever builds with it; nobody does.
+  // Vite keeps names and comments in library builds; this one is loaded as is, so minify it.
   rolldownOptions: { output: { codeSplitting: false, minify: true } },
 };
 
@@ -38,9 +38,9 @@ export default defineConfig(({ mode }) => ({
   base: "./",
   plugins: [react()],
   build: mode === "embed" ? embed : page,
-  // A library build leaves this to whoever uses it; here nobody comes after.
+  // Library builds keep process.env for the user's bundler; here there is none.
   define: mode === "embed" ? { "process.env.NODE_ENV": JSON.stringify("production") } : {},
-  // The server takes requests from its own page alone, so that they must look like that page's, and asks for its token.
+  // The server accepts requests only from its own origin and with its token, so the proxy sets both.
   server: {
     proxy: {
       "/api": { target: SERVER, changeOrigin: true, headers: { origin: SERVER, authorization: TOKEN } },

@@ -1,13 +1,15 @@
-/** Flows to draw: real ones of the built-in model, and made ones of any size. */
+/** Flows for tests: fixtures of the built-in model, synthetic flows of any size, and hostile tokens. */
 
 import { readFileSync } from "node:fs";
 import type { Flow, Token } from "../src/api/types";
 
-export function fixture<T = Flow>(name: string): T {
+/** Read a fixture. */
+export function readFixture<T = Flow>(name: string): T {
   return JSON.parse(readFileSync(new URL(`./fixtures/${name}.json`, import.meta.url), "utf8")) as T;
 }
 
-export interface Made {
+/** Sizes and edges of a synthetic flow. */
+export interface FlowSpec {
   readonly tokens: readonly string[];
   readonly layers?: number;
   readonly heads?: number;
@@ -22,8 +24,8 @@ export interface Made {
   readonly count?: number;
 }
 
-/** A flow with these edges, the strongest first as the server sends them. */
-export function made({ tokens, layers = 2, heads = 2, edges, total, count }: Made): Flow {
+/** Make a flow with these edges, the strongest first, as the server sends them. */
+export function makeFlow({ tokens, layers = 2, heads = 2, edges, total, count }: FlowSpec): Flow {
   const sorted = [...edges].sort(
     (x, y) => y[4] - x[4] || x[0] - y[0] || x[1] - y[1] || x[2] - y[2] || x[3] - y[3],
   );
@@ -75,14 +77,14 @@ export function made({ tokens, layers = 2, heads = 2, edges, total, count }: Mad
   };
 }
 
-/** A large one whose numbers are the same every time. */
-export function large(tokens: number, layers: number, heads: number, edges: number): Flow {
+/** Make a large flow with the same numbers every time. */
+export function makeLargeFlow(tokens: number, layers: number, heads: number, edges: number): Flow {
   let state = 1;
   const below = (most: number): number => {
     state = (state * 48271) % 2147483647;
     return state % most;
   };
-  return made({
+  return makeFlow({
     tokens: Array.from({ length: tokens }, (_, i) => (i === 0 ? "[CLS]" : `word${i}`)),
     layers,
     heads,
@@ -96,7 +98,7 @@ export function large(tokens: number, layers: number, heads: number, edges: numb
   });
 }
 
-/** Tokens that want to be something else. */
+/** Tokens with markup, control characters, right-to-left text, emoji, and extreme lengths. */
 export const HOSTILE = [
   "[CLS]",
   "</script><img src=x onerror=alert(1)>",

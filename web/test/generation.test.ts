@@ -1,11 +1,13 @@
+/** Tests of the generation grid. */
+
 import { describe, expect, it } from "vitest";
 
-import type { Generated } from "../src/api/types";
-import { generation } from "../src/render/generation";
-import { type Mark, titleOf } from "../src/render/scene";
+import type { Generation } from "../src/api/types";
+import { drawGeneration } from "../src/render/generation";
+import { type Mark, getTitle } from "../src/render/scene";
 import { LIGHT } from "../src/render/theme";
 
-const piece = (text: string, total: number, share: number | null, special = false) => ({
+const makePiece = (text: string, total: number, share: number | null, special = false) => ({
   text,
   special,
   marked: false,
@@ -13,7 +15,7 @@ const piece = (text: string, total: number, share: number | null, special = fals
   share,
   chance: special ? null : 0.5,
 });
-const MADE: Generated = {
+const GENERATION: Generation = {
   kind: "generation",
   model: { name: "stories", fingerprint: "x", labels: [] },
   input: { text: "the dog", pair: null, dropped: 0 },
@@ -22,7 +24,7 @@ const MADE: Generated = {
   method: "attcat",
   signed: true,
   granularity: "word",
-  pieces: [piece("<s>", 0, null, true), piece("the", -1, 0.25), piece("dog", 3, 0.75)],
+  pieces: [makePiece("<s>", 0, null, true), makePiece("the", -1, 0.25), makePiece("dog", 3, 0.75)],
   outputs: [
     { text: " ran", probability: 0.5 },
     { text: "\n", probability: null },
@@ -34,72 +36,77 @@ const MADE: Generated = {
   seconds: 0.1,
   warnings: [],
 };
-const fillOf = (mark: Mark | undefined): string => (mark?.kind === "rect" ? (mark.fill ?? "") : "");
+const getFill = (mark: Mark | undefined): string => (mark?.kind === "rect" ? (mark.fill ?? "") : "");
 
-describe("a generation", () => {
-  const scene = generation(MADE, { width: 600, theme: LIGHT });
+describe("drawGeneration", () => {
+  const scene = drawGeneration(GENERATION, { width: 600, theme: LIGHT });
   const all = scene.marks.filter((mark) => mark.hit?.kind === "cell");
-  const cells = all.filter(({ hit }) => hit?.kind === "cell" && hit.column < MADE.pieces.length);
-  const said = all.filter(({ hit }) => hit?.kind === "cell" && hit.column === MADE.pieces.length);
+  const cells = all.filter(({ hit }) => hit?.kind === "cell" && hit.column < GENERATION.pieces.length);
+  const texts = all.filter(({ hit }) => hit?.kind === "cell" && hit.column === GENERATION.pieces.length);
 
-  it("has a cell for each output and piece, and a row that sums them", () => {
+  it("has a cell for each output and piece, and a row of sums", () => {
     expect(cells).toHaveLength(9);
-    expect(titleOf(cells[2] ?? cells[0]!)).toContain(": 2"); // eslint-disable-line @typescript-eslint/no-non-null-assertion
+    expect(getTitle(cells[2] ?? cells[0]!)).toContain(": 2"); // eslint-disable-line @typescript-eslint/no-non-null-assertion
   });
 
-  it("says of each piece what fell on it, and what chance gives", () => {
-    expect(titleOf(cells[8]!)).toMatch(/75% of what fell on the prompt; by chance 50%$/); // eslint-disable-line @typescript-eslint/no-non-null-assertion
+  it("each piece: states its share and the chance level", () => {
+    expect(getTitle(cells[8]!)).toMatch(/75% of what fell on the prompt; by chance 50%$/); // eslint-disable-line @typescript-eslint/no-non-null-assertion
   });
 
-  it("colours for and against, and nothing as nothing", () => {
-    const fills = cells.map(fillOf);
+  it("positive and negative scores: coloured by sign, zero as paper", () => {
+    const fills = cells.map(getFill);
     expect(fills[0]).toBe(LIGHT.paper);
     expect(fills[1]).not.toBe(fills[2]);
     expect(fills[8]).toBe(fills[2]); // both are the strongest of their scale
   });
 
-  it("is a table of every cell, and of the sums", () => {
+  it("table: has every cell and the sums", () => {
     expect(scene.table.rows).toHaveLength(12);
     expect(scene.table.rows[1]).toEqual([0, " ran", 1, "the", -1]);
     expect(scene.table.rows.at(-2)).toEqual(["all", "", 2, "dog", 3]);
   });
 
-  it("has a column of what was said before, with the figures that the terminal writes", () => {
+  it("earlier outputs: a column with the terminal's numbers", () => {
     const written = scene.marks.flatMap((mark) => (mark.kind === "text" ? [mark.text] : []));
     expect(written).toContain("said before");
-    expect(said).toHaveLength(3);
-    expect(titleOf(said[1]!)).toMatch(/from what was said before: 0.5 \(\+25\)$/); // eslint-disable-line @typescript-eslint/no-non-null-assertion
+    expect(texts).toHaveLength(3);
+    expect(getTitle(texts[1]!)).toMatch(/from what was said before: 0.5 \(\+25\)$/); // eslint-disable-line @typescript-eslint/no-non-null-assertion
     expect(written).toContain("+25"); // hundredths of 2, the largest of a piece
     expect(scene.table.rows).toContainEqual([1, "\n", "before", "(said before)", 0.5]);
     expect(scene.table.rows.at(-1)).toEqual(["all", "", "before", "(said before)", 0.5]);
   });
 
-  it("has no such column where there is one output, which nothing was said before", () => {
-    const one = { ...MADE, outputs: MADE.outputs.slice(0, 1), matrix: [[0, -1, 2]], earlier: [[0]] };
-    const alone = generation(one, { width: 600, theme: LIGHT });
+  it("single output: no column of earlier outputs", () => {
+    const one = {
+      ...GENERATION,
+      outputs: GENERATION.outputs.slice(0, 1),
+      matrix: [[0, -1, 2]],
+      earlier: [[0]],
+    };
+    const alone = drawGeneration(one, { width: 600, theme: LIGHT });
     expect(alone.table.rows).toHaveLength(6);
     expect(alone.label).not.toContain("said before");
   });
 
-  it("has a scale that special tokens and what was said before do not set", () => {
-    const strong = { ...MADE, matrix: [[9, -1, 2], [9, 0, 1]], earlier: [[0, 0], [50, 0]], total: [18, -1, 3] }; // prettier-ignore
-    const drawn = generation(strong, { width: 600, theme: LIGHT });
-    const fills = drawn.marks.filter(({ hit }) => hit?.kind === "cell").map(fillOf);
-    expect(fills.slice(1, 3)).toEqual(cells.slice(1, 3).map(fillOf));
+  it("special tokens and earlier outputs: do not set the scale", () => {
+    const strong = { ...GENERATION, matrix: [[9, -1, 2], [9, 0, 1]], earlier: [[0, 0], [50, 0]], total: [18, -1, 3] }; // prettier-ignore
+    const drawn = drawGeneration(strong, { width: 600, theme: LIGHT });
+    const fills = drawn.marks.filter(({ hit }) => hit?.kind === "cell").map(getFill);
+    expect(fills.slice(1, 3)).toEqual(cells.slice(1, 3).map(getFill));
     expect(fills[0]).toBe(fills[2]); // beyond the scale is full colour
     expect(drawn.marks.some((mark) => mark.kind === "text" && mark.text === "+2500")).toBe(true);
   });
 
-  it("grows beyond its place rather than to be too small to see", () => {
-    const pieces = Array.from({ length: 200 }, () => piece("x", 0, 0.005));
+  it("many pieces: grows beyond its container, cells keep their least width", () => {
+    const pieces = Array.from({ length: 200 }, () => makePiece("x", 0, 0.005));
     const matrix = [pieces.map(() => 0)];
-    const wide = generation(
+    const wide = drawGeneration(
       {
-        ...MADE,
+        ...GENERATION,
         pieces,
         matrix,
         earlier: [[0]],
-        outputs: MADE.outputs.slice(0, 1),
+        outputs: GENERATION.outputs.slice(0, 1),
         total: pieces.map(() => 0),
       },
       { width: 600, theme: LIGHT },

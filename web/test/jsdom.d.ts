@@ -1,4 +1,4 @@
-/** As much of jsdom as the tests use; it ships no types of its own. */
+/** Types of jsdom, as far as the tests use it; it ships none. */
 declare module "jsdom" {
   export class JSDOM {
     constructor(html: string, options?: { contentType?: string });

@@ -1,4 +1,4 @@
-/** A page around a component, with a server that answers from memory, for tests of the pages. */
+/** Test harness of a page component, with a server that answers from memory. */
 
 import { render } from "@testing-library/react";
 import { type ReactElement, useState } from "react";
@@ -6,8 +6,8 @@ import { vi } from "vitest";
 
 import type { Session } from "../src/api/types";
 import { LIGHT } from "../src/render/theme";
-import { PageContext } from "../src/shell/context";
-import { withMethods } from "../src/shell/resolved";
+import { PageContext } from "../src/shell/pageContext";
+import { resolveMethods } from "../src/shell/stateDefaults";
 import { type Server, SourceError } from "../src/source/source";
 import { DEFAULT, type ViewState } from "../src/state/state";
 
@@ -17,7 +17,7 @@ export const SESSION: Session = {
   models: ["base", "tuned"].map((id) => ({
     id,
     state: "ready",
-    name: `/models/${id}`, // what a folder was given as; links and questions have the id
+    name: `/models/${id}`, // path of the folder; links and requests use the id
     kind: null,
     labels: ["neg", "pos"],
     task: null,
@@ -41,26 +41,27 @@ export const SESSION: Session = {
   limits: { characters: 100, upload: 1000, seconds: 1, edges: 100, generated: 50 },
 };
 
-export const REFUSED = new SourceError({
+export const REFUSAL = new SourceError({
   code: "no",
   message: "It cannot be done.",
   hint: "Do something else.",
   see: "",
 });
 
-export interface Shown {
+/** State and announcements of a rendered page. */
+export interface RenderedPage {
   readonly state: () => ViewState;
   readonly announced: ReturnType<typeof vi.fn<(text: string) => void>>;
 }
 
-/** Shows a page whose server has these answers; whatever else it is asked it refuses. */
-export function show(
+/** Render a page whose server has these answers; any other request is refused. */
+export function renderPage(
   page: ReactElement,
   answers: Partial<Server>,
   state: Partial<ViewState> = {},
   session = SESSION,
-): Shown {
-  const refuse = (): Promise<never> => Promise.reject(REFUSED);
+): RenderedPage {
+  const refuse = (): Promise<never> => Promise.reject(REFUSAL);
   const source = new Proxy(
     { kind: "server", session: () => Promise.resolve(session), ...answers } as Server,
     {
@@ -79,7 +80,7 @@ export function show(
     const value = {
       source,
       session,
-      state: withMethods(now, session),
+      state: resolveMethods(now, session),
       update,
       theme: LIGHT,
       announce: announced,

@@ -1,16 +1,18 @@
 // @vitest-environment jsdom
+/** Tests of the data, results and help pages and the model menu: rows, uploads, columns, reports, cards. */
+
 import { cleanup, fireEvent, screen, within } from "@testing-library/react";
 import { afterEach, describe, expect, it, vi } from "vitest";
 
-import type { Card, DataSet, ModelEntry, Predicted } from "../src/api/types";
+import type { Card, DataSet, ModelEntry, PredictionData } from "../src/api/types";
 import { DataPage } from "../src/data/DataPage";
-import { RowWalk } from "../src/data/RowWalk";
+import { RowNavigation } from "../src/data/RowNavigation";
 import { HelpPage } from "../src/help/HelpPage";
 import { ResultsPage } from "../src/results/ResultsPage";
 import { ModelChoice } from "../src/shell/ModelChoice";
 import { type Server, SourceError } from "../src/source/source";
-import { KEYS } from "../src/state/keys";
-import { REFUSED, SESSION, show } from "./page";
+import { KEYS } from "../src/state/keyMap";
+import { REFUSAL, SESSION, renderPage } from "./pageHarness";
 
 afterEach(cleanup);
 
@@ -25,7 +27,7 @@ const SET: DataSet = {
   columns: ["text", "label", "source"],
 };
 const WITH_DATA = { ...SESSION, data: [SET] };
-const row = (number: number, text: string, label: string, predicted: string, surprise: number) => ({
+const makeRow = (number: number, text: string, label: string, predicted: string, surprise: number) => ({
   number,
   text,
   pair: null,
@@ -35,14 +37,14 @@ const row = (number: number, text: string, label: string, predicted: string, sur
   surprise,
   right: label === predicted,
 });
-const PREDICTED: Predicted = {
+const PREDICTIONS: PredictionData = {
   kind: "predicted",
   model: "/models/base",
   data: "d",
   rows: [
-    row(0, "fine", "pos", "pos", 0.1),
-    row(1, "<b>dull</b>", "neg", "pos", 4),
-    row(2, "bad", "neg", "neg", 0.2),
+    makeRow(0, "fine", "pos", "pos", 0.1),
+    makeRow(1, "<b>dull</b>", "neg", "pos", 4),
+    makeRow(2, "bad", "neg", "neg", 0.2),
   ],
   given: 3,
   left_out: ["1 row was left out: it has no text."],
@@ -51,51 +53,56 @@ const PREDICTED: Predicted = {
   labels: ["neg", "pos"],
   surprise: "Surprise is the bits.",
 };
-const texts = (): string[] => screen.getAllByTitle("Explain this input").map((each) => each.textContent);
+const listTexts = (): string[] => screen.getAllByTitle("Explain this input").map((each) => each.textContent);
 
-describe("the data set page", () => {
-  it("says what to do where there is no data", async () => {
-    show(<DataPage />, {});
+describe("DataPage", () => {
+  it("no data: says what to do", async () => {
+    renderPage(<DataPage />, {});
     expect(await screen.findByText("No data set yet")).toBeTruthy();
     expect(screen.getByText("whence app --data reviews.tsv")).toBeTruthy();
   });
 
-  it("predicts by itself, the surprising first, and says how many are right", async () => {
-    const predict = vi.fn(() => Promise.resolve(PREDICTED));
-    show(<DataPage />, { predict }, {}, WITH_DATA);
+  it("predicts without a click, surprising rows first, and gives the accuracy", async () => {
+    const predict = vi.fn(() => Promise.resolve(PREDICTIONS));
+    renderPage(<DataPage />, { predict }, {}, WITH_DATA);
     await screen.findByText("66.7%");
     expect(predict).toHaveBeenCalledTimes(1);
-    expect(texts()).toEqual(["<b>dull</b>", "bad", "fine"]);
+    expect(listTexts()).toEqual(["<b>dull</b>", "bad", "fine"]);
     expect(screen.getByText("of 3 rows, too few for an interval")).toBeTruthy();
     expect(screen.getByText("1 row was left out: it has no text.")).toBeTruthy();
   });
 
-  it("filters by a cell of the confusion table, and shows all again", async () => {
-    const { state } = show(
+  it("confusion cell: filters the rows; a second click shows all", async () => {
+    const { state } = renderPage(
       <DataPage />,
-      { predict: () => Promise.resolve(PREDICTED) },
+      { predict: () => Promise.resolve(PREDICTIONS) },
       { model: "tuned" },
       WITH_DATA,
     );
     fireEvent.click(await screen.findByLabelText("1 of 2 with the label neg were predicted pos"));
-    expect(texts()).toEqual(["<b>dull</b>"]);
+    expect(listTexts()).toEqual(["<b>dull</b>"]);
     expect(state().rows).toBe("label=neg&predicted=pos");
     fireEvent.click(screen.getByText("Show all"));
-    expect(texts()).toHaveLength(3);
+    expect(listTexts()).toHaveLength(3);
   });
 
-  it("explains the row that is chosen, and forgets the words of another", async () => {
+  it("clicked row: opens the workbench without selections of another input", async () => {
     const before = { model: "base", token: 3, tokens: [1], rows: "search=fine", data: "d" };
-    const { state } = show(<DataPage />, { predict: () => Promise.resolve(PREDICTED) }, before, WITH_DATA);
+    const { state } = renderPage(
+      <DataPage />,
+      { predict: () => Promise.resolve(PREDICTIONS) },
+      before,
+      WITH_DATA,
+    );
     fireEvent.click(await screen.findByTitle("Explain this input"));
     expect(state()).toMatchObject({ page: "explain", model: "base", text: "fine", token: null, tokens: [] });
     expect(state().rows).toBe("search=fine&at=0");
   });
 
-  it("reads other columns, and says which were guessed", async () => {
+  it("other columns: read again, guessed ones marked", async () => {
     const columns = vi.fn(() => Promise.resolve({ ...SET, label: "source", guessed: [], rows: 2 }));
-    const predict = vi.fn(() => Promise.resolve(PREDICTED));
-    show(<DataPage />, { columns, predict }, { model: "columns" }, WITH_DATA);
+    const predict = vi.fn(() => Promise.resolve(PREDICTIONS));
+    renderPage(<DataPage />, { readColumns: columns, predict }, { model: "columns" }, WITH_DATA);
     const labels = await screen.findByLabelText(/^Labels/);
     expect(labels.closest("label")?.textContent).toMatch(/guessed$/);
     fireEvent.change(labels, { target: { value: "source" } });
@@ -107,16 +114,16 @@ describe("the data set page", () => {
     await vi.waitFor(() => expect(predict).toHaveBeenCalledTimes(2));
   });
 
-  it("walks from one explained row to the next, and back to the table", async () => {
-    const answers = { predict: () => Promise.resolve(PREDICTED) };
+  it("row navigation: next row, and back to the table", async () => {
+    const answers = { predict: () => Promise.resolve(PREDICTIONS) };
     const start = { model: "tuned", data: "d" };
     const page = (
       <>
         <DataPage />
-        <RowWalk />
+        <RowNavigation />
       </>
     );
-    const { state } = show(page, answers, start, WITH_DATA);
+    const { state } = renderPage(page, answers, start, WITH_DATA);
     fireEvent.click(await screen.findByText("<b>dull</b>"));
     expect(screen.getByText(/row 1 · 1 of 3 by surprise/)).toBeTruthy();
     expect(screen.getByText<HTMLButtonElement>("‹ Previous row").disabled).toBe(true);
@@ -126,18 +133,21 @@ describe("the data set page", () => {
     expect(state().page).toBe("data");
   });
 
-  it("shows why nothing could be predicted, and tries again", async () => {
-    const predict = vi.fn(() => Promise.reject(REFUSED));
-    show(<DataPage />, { predict }, { model: "odd" }, WITH_DATA);
+  it("failed prediction: shows the reason, and retries", async () => {
+    const predict = vi.fn(() => Promise.reject(REFUSAL));
+    renderPage(<DataPage />, { predict }, { model: "odd" }, WITH_DATA);
     expect(await screen.findByText("It cannot be done.")).toBeTruthy();
     fireEvent.click(screen.getByText("Try again"));
     expect(predict).toHaveBeenCalledTimes(2);
     await screen.findByText("It cannot be done.");
   });
 
-  it("takes a file, and refuses one that is too large before it is sent", async () => {
+  it("dropped file: uploaded; too large: refused before the upload", async () => {
     const upload = vi.fn(() => Promise.resolve(SET));
-    const { state } = show(<DataPage />, { upload, predict: () => Promise.resolve(PREDICTED) });
+    const { state } = renderPage(<DataPage />, {
+      uploadData: upload,
+      predict: () => Promise.resolve(PREDICTIONS),
+    });
     const field = await screen.findByLabelText("Bring a file");
     fireEvent.change(field, { target: { files: [new File(["x".repeat(1001)], "large.tsv")] } });
     expect(await screen.findByText(/large.tsv has 0.0 MiB; the server takes/)).toBeTruthy();
@@ -148,7 +158,7 @@ describe("the data set page", () => {
   });
 });
 
-describe("a file whose columns nobody can tell", () => {
+describe("file with unknown columns", () => {
   const table = { columns: ["id", "body", "stars"], rows: [["7", "a fine film", "positive"]] };
   const fault = {
     code: "bad-examples",
@@ -158,12 +168,15 @@ describe("a file whose columns nobody can tell", () => {
     table,
   };
 
-  it("is brought, its columns are chosen with a click each, and it is read by them", async () => {
+  it("upload: columns are chosen by clicks, and the file is read", async () => {
     const upload = vi
-      .fn<Server["upload"]>()
+      .fn<Server["uploadData"]>()
       .mockRejectedValueOnce(new SourceError(fault))
       .mockResolvedValueOnce(SET);
-    const { state } = show(<DataPage />, { upload, predict: () => Promise.resolve(PREDICTED) });
+    const { state } = renderPage(<DataPage />, {
+      uploadData: upload,
+      predict: () => Promise.resolve(PREDICTIONS),
+    });
     const file = new File(["x"], "four.csv");
     fireEvent.change(screen.getByLabelText("Bring a file"), { target: { files: [file] } });
     expect(await screen.findByText("Which column of four.csv is the text?")).toBeTruthy();
@@ -184,11 +197,11 @@ describe("a file whose columns nobody can tell", () => {
     });
   });
 
-  it("was given at the start: the choice stands in its place, and nothing is predicted before", async () => {
+  it("server's file: the column chooser replaces it, and nothing is predicted", async () => {
     const set = { ...SET, id: "four", rows: 0, problem: fault };
-    const columns = vi.fn<Server["columns"]>().mockResolvedValue({ ...SET, id: "four" });
-    const predict = vi.fn<Server["predict"]>().mockResolvedValue(PREDICTED);
-    show(<DataPage />, { columns, predict }, {}, { ...SESSION, data: [set] });
+    const columns = vi.fn<Server["readColumns"]>().mockResolvedValue({ ...SET, id: "four" });
+    const predict = vi.fn<Server["predict"]>().mockResolvedValue(PREDICTIONS);
+    renderPage(<DataPage />, { readColumns: columns, predict }, {}, { ...SESSION, data: [set] });
     expect(screen.getByText("columns to be chosen")).toBeTruthy();
     expect(predict).not.toHaveBeenCalled();
     fireEvent.click(within(screen.getByRole("group", { name: "body is" })).getByText("Text"));
@@ -198,22 +211,22 @@ describe("a file whose columns nobody can tell", () => {
   });
 });
 
-describe("the choice of a model", () => {
+describe("ModelChoice", () => {
   const choice = (onChange: (id: string) => void) => (
     <ModelChoice label="Model" value="base" onChange={onChange} />
   );
   const OPEN = { ...SESSION, allow_load: true };
 
-  it("has no other models where the server loads none", () => {
-    show(choice(vi.fn()), {});
+  it("loading not allowed: offers no other model", () => {
+    renderPage(choice(vi.fn()), {});
     expect(screen.queryByText("Load another model …")).toBeNull();
   });
 
-  it("loads another one, and says why it could not", async () => {
+  it("loading allowed: loads another model, or says why it failed", async () => {
     const entry = { ...SESSION.models[0], id: "new", name: "org/new" } as ModelEntry;
-    const load = vi.fn().mockRejectedValueOnce(REFUSED).mockResolvedValueOnce(entry);
+    const load = vi.fn().mockRejectedValueOnce(REFUSAL).mockResolvedValueOnce(entry);
     const onChange = vi.fn();
-    show(choice(onChange), { load }, {}, OPEN);
+    renderPage(choice(onChange), { load }, {}, OPEN);
     fireEvent.change(screen.getByLabelText("Model"), { target: { value: "\n" } });
     const field = screen.getByLabelText("Name or folder of the model");
     fireEvent.change(field, { target: { value: " org/new " } });
@@ -226,9 +239,9 @@ describe("the choice of a model", () => {
   });
 });
 
-describe("the results page", () => {
-  it("says which commands make results where there are none", async () => {
-    show(<ResultsPage />, {
+describe("ResultsPage", () => {
+  it("no results: lists the commands that make them", async () => {
+    renderPage(<ResultsPage />, {
       results: () => Promise.resolve({ results: [], problems: ["odd.json: no JSON."] }),
     });
     expect(await screen.findByText("whence audit data.tsv --json > audit.json")).toBeTruthy();
@@ -236,7 +249,7 @@ describe("the results page", () => {
   });
 
   it("opens a report in a frame that runs no script", async () => {
-    const stored = {
+    const result = {
       id: "a b",
       kind: "audit",
       name: "a.json",
@@ -244,8 +257,8 @@ describe("the results page", () => {
       summary: "It is no.",
       changed: null,
     };
-    const { state } = show(<ResultsPage />, {
-      results: () => Promise.resolve({ results: [stored], problems: [] }),
+    const { state } = renderPage(<ResultsPage />, {
+      results: () => Promise.resolve({ results: [result], problems: [] }),
     });
     fireEvent.click(await screen.findByText("It is no."));
     expect(state().result).toBe("a b");
@@ -254,7 +267,7 @@ describe("the results page", () => {
     expect(frame.getAttribute("src")).toBe("/api/results/a%20b/page");
   });
 
-  it("opens the first result where none is chosen", async () => {
+  it("no choice: opens the first result", async () => {
     const [one, two] = ["a", "b"].map((id) => ({
       id,
       kind: "trust",
@@ -264,26 +277,26 @@ describe("the results page", () => {
       changed: null,
     }));
     const results = [one, two].filter((each) => each !== undefined);
-    show(<ResultsPage />, { results: () => Promise.resolve({ results, problems: [] }) });
+    renderPage(<ResultsPage />, { results: () => Promise.resolve({ results, problems: [] }) });
     expect((await screen.findByTitle("Trust card: a.json")).getAttribute("src")).toBe("/api/results/a/page");
     expect(screen.queryByText("Choose a result")).toBeNull();
   });
 
-  it("says so where the link's result is gone, or the server refuses", async () => {
-    const stored = { id: "a", kind: "trust", name: "a.json", model: "m", summary: "", changed: null };
-    show(
+  it("missing result or refusal: says so", async () => {
+    const result = { id: "a", kind: "trust", name: "a.json", model: "m", summary: "", changed: null };
+    renderPage(
       <ResultsPage />,
-      { results: () => Promise.resolve({ results: [stored], problems: [] }) },
+      { results: () => Promise.resolve({ results: [result], problems: [] }) },
       { result: "gone" },
     );
     expect(await screen.findByText("That result is not here")).toBeTruthy();
     cleanup();
-    show(<ResultsPage />, {});
+    renderPage(<ResultsPage />, {});
     expect(await screen.findByText("It cannot be done.")).toBeTruthy();
   });
 });
 
-describe("the help page", () => {
+describe("HelpPage", () => {
   const cards: Card[] = [
     {
       kind: "method",
@@ -296,14 +309,14 @@ describe("the help page", () => {
   const help = () => Promise.resolve({ cards });
 
   it("has every key and the reading guide", async () => {
-    show(<HelpPage />, { help });
+    renderPage(<HelpPage />, { help });
     await screen.findByText("rollout");
     expect(screen.getByText("Attention is not importance until tested.")).toBeTruthy();
     for (const { words } of KEYS) expect(screen.getAllByText(words).length).toBeGreaterThan(0);
   });
 
-  it("finds cards by words and family", async () => {
-    show(<HelpPage />, { help });
+  it("search and family: filter the cards", async () => {
+    renderPage(<HelpPage />, { help });
     const search = within(await screen.findByRole("search", { name: "Cards" }));
     fireEvent.change(search.getByLabelText("Find"), { target: { value: "remov" } });
     expect(screen.queryByText("rollout")).toBeNull();
@@ -313,8 +326,8 @@ describe("the help page", () => {
     expect(screen.getByText("1 card")).toBeTruthy();
   });
 
-  it("opens a card, which then has a link", async () => {
-    const { state } = show(<HelpPage />, { help }, { page: "help" });
+  it("opened card: has a link", async () => {
+    const { state } = renderPage(<HelpPage />, { help }, { page: "help" });
     fireEvent.click(await screen.findByRole("button", { name: "rollout" }));
     expect(state().card).toBe("method:rollout");
     expect(screen.getByText("often")).toBeTruthy();

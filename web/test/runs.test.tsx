@@ -1,18 +1,20 @@
 // @vitest-environment jsdom
+/** Tests of the runs page and of a run's rows: list, polling, comparison, refusals, filters, open row. */
+
 import { cleanup, fireEvent, screen, waitFor, within } from "@testing-library/react";
 import { afterEach, describe, expect, it, vi } from "vitest";
 
-import type { RunExample, RunRow, RunRows, Runs, StoredRun } from "../src/api/types";
+import type { RunExample, RunRow, RunRows, Runs, RunSummary } from "../src/api/types";
 import { RunsPage } from "../src/runs/RunsPage";
 import type { Server } from "../src/source/source";
-import { REFUSED, show } from "./page";
+import { REFUSAL, renderPage } from "./pageHarness";
 
 afterEach(() => {
   cleanup();
   vi.useRealTimers();
 });
 
-const run = (id: string, more: Partial<StoredRun> = {}): StoredRun => ({
+const run = (id: string, more: Partial<RunSummary> = {}): RunSummary => ({
   id,
   name: id,
   model: "/models/tuned",
@@ -32,8 +34,8 @@ const run = (id: string, more: Partial<StoredRun> = {}): StoredRun => ({
   asks: "tuned",
   ...more,
 });
-const found = (...runs: StoredRun[]): Runs => ({ folder: "/runs", runs, left_out: 0 });
-const row = (number: number, more: Partial<RunRow> = {}): RunRow => ({
+const makeRuns = (...runs: RunSummary[]): Runs => ({ folder: "/runs", runs, left_out: 0 });
+const makeRow = (number: number, more: Partial<RunRow> = {}): RunRow => ({
   row: number,
   id: `line ${number}`,
   method: "attcat",
@@ -68,18 +70,18 @@ const EXAMPLE: RunExample = {
   why: null,
 };
 
-describe("the runs page", () => {
-  it("says how to make a run where there is none", async () => {
-    show(<RunsPage />, { runs: () => Promise.resolve({ folder: null, runs: [], left_out: 0 }) });
+describe("RunsPage", () => {
+  it("no runs: says how to make one", async () => {
+    renderPage(<RunsPage />, { runs: () => Promise.resolve({ folder: null, runs: [], left_out: 0 }) });
     expect(await screen.findByText("No runs yet")).toBeTruthy();
     expect(screen.getByText("whence app --runs runs")).toBeTruthy();
     expect(screen.getByText(/^whence run --model/)).toBeTruthy();
   });
 
-  it("lists what is there, with what is wrong with it", async () => {
+  it("lists the runs, with their problems", async () => {
     const damaged = run("torn", { state: "damaged", problem: "torn: manifest.json is damaged.", model: "" });
-    show(<RunsPage />, {
-      runs: () => Promise.resolve(found(run("sst2", { done: 3, state: "running" }), damaged)),
+    renderPage(<RunsPage />, {
+      runs: () => Promise.resolve(makeRuns(run("sst2", { done: 3, state: "running" }), damaged)),
     });
     const [, first, , third] = within(await screen.findByRole("table")).getAllByRole("row");
     expect(within(first as HTMLElement).getByText(/3 of 10/)).toBeTruthy();
@@ -88,21 +90,21 @@ describe("the runs page", () => {
     expect(screen.getByLabelText<HTMLInputElement>("Compare torn").disabled).toBe(true);
   });
 
-  it("looks again while a run is at work", async () => {
+  it("running run: polls the list", async () => {
     vi.useFakeTimers({ shouldAdvanceTime: true });
-    const asked = vi
+    const listRuns = vi
       .fn<() => Promise<Runs>>()
-      .mockResolvedValueOnce(found(run("sst2", { done: 3, state: "running", quiet: 1 })))
-      .mockResolvedValue(found(run("sst2", { done: 7, state: "running", quiet: 1 })));
-    show(<RunsPage />, { runs: asked });
+      .mockResolvedValueOnce(makeRuns(run("sst2", { done: 3, state: "running", quiet: 1 })))
+      .mockResolvedValue(makeRuns(run("sst2", { done: 7, state: "running", quiet: 1 })));
+    renderPage(<RunsPage />, { runs: listRuns });
     await screen.findByText(/3 of 10/);
     await vi.advanceTimersByTimeAsync(3100);
     expect(await screen.findByText(/7 of 10/)).toBeTruthy();
   });
 
-  it("opens one, and compares two that are ticked", async () => {
-    const { state } = show(<RunsPage />, {
-      runs: () => Promise.resolve(found(run("a"), run("b"), run("c"))),
+  it("click opens a run, two ticked ones are compared", async () => {
+    const { state } = renderPage(<RunsPage />, {
+      runs: () => Promise.resolve(makeRuns(run("a"), run("b"), run("c"))),
       runPage: () => Promise.resolve(),
     });
     const compare = await screen.findByRole<HTMLButtonElement>("button", { name: "Compare the two" });
@@ -122,26 +124,26 @@ describe("the runs page", () => {
     expect(state()).toMatchObject({ run: null, against: null });
   });
 
-  it("says what is wrong instead of showing a frame", async () => {
-    show(<RunsPage />, { runs: () => Promise.resolve(found(run("a"))) }, { run: "a" });
-    expect((await screen.findByRole("alert")).textContent).toContain(REFUSED.fault.message);
+  it("refused report: shows the fault instead of a frame", async () => {
+    renderPage(<RunsPage />, { runs: () => Promise.resolve(makeRuns(run("a"))) }, { run: "a" });
+    expect((await screen.findByRole("alert")).textContent).toContain(REFUSAL.fault.message);
     expect(document.querySelector("iframe")).toBeNull();
   });
 
-  it("says when a link names a run that is not here", async () => {
-    show(<RunsPage />, { runs: () => Promise.resolve(found(run("a"))) }, { run: "gone" });
+  it("unknown run in the link: says so", async () => {
+    renderPage(<RunsPage />, { runs: () => Promise.resolve(makeRuns(run("a"))) }, { run: "gone" });
     expect(await screen.findByText("There is no run “gone” in the folder of this server.")).toBeTruthy();
     expect(screen.getByRole("table")).toBeTruthy();
   });
 
-  it("keeps what is read until newer results are asked for", async () => {
+  it("newer results: wait until they are requested", async () => {
     vi.useFakeTimers({ shouldAdvanceTime: true });
-    const asked = vi
+    const listRuns = vi
       .fn<() => Promise<Runs>>()
-      .mockResolvedValueOnce(found(run("a", { state: "running", quiet: 1 })))
-      .mockResolvedValue(found(run("a", { state: "running", quiet: 1, version: "2" })));
+      .mockResolvedValueOnce(makeRuns(run("a", { state: "running", quiet: 1 })))
+      .mockResolvedValue(makeRuns(run("a", { state: "running", quiet: 1, version: "2" })));
     const runPage = vi.fn(() => Promise.resolve());
-    show(<RunsPage />, { runs: asked, runPage }, { run: "a" });
+    renderPage(<RunsPage />, { runs: listRuns, runPage }, { run: "a" });
     await screen.findByTitle("Report of a");
     await vi.advanceTimersByTimeAsync(3100);
     fireEvent.click(await screen.findByRole("button", { name: "Show it" }));
@@ -149,17 +151,17 @@ describe("the runs page", () => {
   });
 });
 
-describe("the rows of a run", () => {
+describe("RunRowsView", () => {
   const page = { run: "a", tab: "rows" };
   const answers = {
-    runs: () => Promise.resolve(found(run("a"))),
-    runRows: () => Promise.resolve(rows(row(3), row(4, { error: "not-finite", why: "It is NaN." }))),
+    runs: () => Promise.resolve(makeRuns(run("a"))),
+    runRows: () => Promise.resolve(rows(makeRow(3), makeRow(4, { error: "not-finite", why: "It is NaN." }))),
     runExample: () => Promise.resolve(EXAMPLE),
   };
 
-  it("asks the server for those that are wanted", async () => {
-    const runRows = vi.fn<Server["runRows"]>(() => Promise.resolve(rows(row(3))));
-    const { state } = show(<RunsPage />, { ...answers, runRows }, page);
+  it("filters: sent to the server", async () => {
+    const runRows = vi.fn<Server["runRows"]>(() => Promise.resolve(rows(makeRow(3))));
+    const { state } = renderPage(<RunsPage />, { ...answers, runRows }, page);
     fireEvent.change(await screen.findByLabelText("Metric"), { target: { value: "aopc" } });
     fireEvent.change(await screen.findByLabelText("Order"), { target: { value: "worst" } });
     fireEvent.change(screen.getByLabelText("Explanations"), { target: { value: "false" } });
@@ -169,14 +171,14 @@ describe("the rows of a run", () => {
     expect(state().found).toBe("failed=false&metric=aopc&order=worst");
   });
 
-  it("shows failures with their reason", async () => {
-    show(<RunsPage />, answers, page);
+  it("failed rows: shown with their reason", async () => {
+    renderPage(<RunsPage />, answers, page);
     expect(await screen.findByText("text 3 <b>")).toBeTruthy();
     expect(screen.getByText("not-finite: It is NaN.")).toBeTruthy();
   });
 
-  it("opens a row word by word, with the way to the workbench", async () => {
-    const { state } = show(<RunsPage />, answers, page);
+  it("opened row: shows its words, and a link to the workbench", async () => {
+    const { state } = renderPage(<RunsPage />, answers, page);
     fireEvent.click(await screen.findByText("text 3 <b>"));
     expect(state().found).toBe("at=3&by=attcat");
     const panel = await screen.findByRole("region", { name: "Row 3" });
@@ -188,9 +190,9 @@ describe("the rows of a run", () => {
     expect(link.getAttribute("href")).toContain("#/explain?model=tuned&text=not+bad&m=attcat&target=neg");
   });
 
-  it("says what to do where the model is not here", async () => {
-    const runs = () => Promise.resolve(found(run("a", { asks: null })));
-    show(<RunsPage />, { ...answers, runs }, { ...page, found: "at=3" });
+  it("model not on the server: says what to do", async () => {
+    const runs = () => Promise.resolve(makeRuns(run("a", { asks: null })));
+    renderPage(<RunsPage />, { ...answers, runs }, { ...page, found: "at=3" });
     expect(await screen.findByText("--model /models/tuned")).toBeTruthy();
     expect(screen.queryByRole("link", { name: "Explain this in the workbench" })).toBeNull();
   });

@@ -1,14 +1,16 @@
+/** Tests of trace names by class and direction, and of the classic influence in flow table and ladder. */
+
 import { describe, expect, it } from "vitest";
 
 import type { Flow } from "../src/api/types";
-import { shown } from "../src/flow/shown";
-import { flowTable, traceName } from "../src/render/flowmarks";
-import { ladder } from "../src/render/ladder";
-import { titleOf } from "../src/render/scene";
+import { selectVisible } from "../src/flow/visibleFlow";
+import { buildFlowTable, nameTrace } from "../src/render/flowmarks";
+import { drawLadder } from "../src/render/ladder";
+import { getTitle } from "../src/render/scene";
 import { LIGHT } from "../src/render/theme";
-import { made } from "./flows";
+import { makeFlow } from "./flows";
 
-const FLOW = made({
+const FLOW = makeFlow({
   tokens: ["[CLS]", "good", "film"],
   edges: [
     [1, 0, 0, 1, 0.5],
@@ -31,37 +33,37 @@ const CLASSIC: Flow = {
   },
 };
 
-describe("the name of a trace", () => {
-  it("names the class only where the weight knows it", () => {
-    expect(traceName(FLOW)).toBe("the decision, the same whichever class");
-    expect(traceName({ ...FLOW, class_free: false })).toBe("the decision for “\u2068positive\u2069”");
-    expect(traceName({ ...FLOW, target: null })).toBe("the first token");
+describe("nameTrace", () => {
+  it("names the class only for weights that depend on it", () => {
+    expect(nameTrace(FLOW)).toBe("the decision, the same whichever class");
+    expect(nameTrace({ ...FLOW, class_free: false })).toBe("the decision for “\u2068positive\u2069”");
+    expect(nameTrace({ ...FLOW, target: null })).toBe("the first token");
   });
 
   it.each([
     ["back", "back from “\u2068good\u2069”"],
     ["forward", "forward from “\u2068good\u2069”"],
     ["through", "from the decision back to “\u2068good\u2069”"],
-  ] as const)("of a word says which way: %s", (direction, name) => {
+  ] as const)("word: names the direction: %s", (direction, name) => {
     const flow = { ...FLOW, direction, token: 1 };
-    expect(traceName(flow)).toBe(name);
-    const { marks } = ladder(shown(flow, 1), { width: 900, theme: LIGHT });
+    expect(nameTrace(flow)).toBe(name);
+    const { marks } = drawLadder(selectVisible(flow, 1), { width: 900, theme: LIGHT });
     expect(marks.some((mark) => mark.kind === "text" && mark.text === name)).toBe(true);
   });
 });
 
-describe("the classic influence", () => {
-  it("is a column of the table: that of the token an edge leads to", () => {
-    const { columns, rows } = flowTable(shown(CLASSIC, 1));
+describe("classic influence", () => {
+  it("table: has the influence of the token that is read", () => {
+    const { columns, rows } = buildFlowTable(selectVisible(CLASSIC, 1));
     expect(columns.at(-1)).toBe("influence of to");
     expect(rows.map((row) => row.at(-1))).toEqual([1, 4]);
-    expect(flowTable(shown(FLOW, 1)).columns.at(-1)).toBe("flow");
+    expect(buildFlowTable(selectVisible(FLOW, 1)).columns.at(-1)).toBe("flow");
   });
 
-  it("is the size of a dot, and stands beside it", () => {
-    const { marks } = ladder(shown(CLASSIC, 1), { width: 900, theme: LIGHT });
+  it("ladder: dot size and number", () => {
+    const { marks } = drawLadder(selectVisible(CLASSIC, 1), { width: 900, theme: LIGHT });
     const dots = marks.filter((mark) => mark.hit?.kind === "token" && mark.kind === "path");
-    expect(dots.map((dot) => /influence (\S+)$/.exec(titleOf(dot) ?? "")?.[1])).toEqual(["1", "0.5", "1", "0.25", "0.5", "4"]); // prettier-ignore
+    expect(dots.map((dot) => /influence (\S+)$/.exec(getTitle(dot) ?? "")?.[1])).toEqual(["1", "0.5", "1", "0.25", "0.5", "4"]); // prettier-ignore
     expect(marks.filter((mark) => mark.kind === "text" && mark.text === "4")).toHaveLength(1);
   });
 });

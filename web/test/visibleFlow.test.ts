@@ -1,8 +1,10 @@
+/** Tests of the selection of visible edges by coverage, for one flow or two, and of folded idle tokens. */
+
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { fold } from "../src/flow/fold";
-import { cover, MOST, shown } from "../src/flow/shown";
-import { fixture, large, made } from "./flows";
+import { foldIdleTokens } from "../src/flow/idleTokens";
+import { countCoveringEdges, MAX_EDGES, selectVisible } from "../src/flow/visibleFlow";
+import { readFixture, makeLargeFlow, makeFlow } from "./flows";
 
 const flows = fc
   .array(fc.double({ min: 1e-6, max: 1, noNaN: true }), { maxLength: 60 })
@@ -10,73 +12,73 @@ const flows = fc
 const share = fc.double({ min: 0, max: 1, noNaN: true });
 const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0);
 
-describe("cover", () => {
-  it("takes the shortest prefix that carries the share", () => {
+describe("countCoveringEdges", () => {
+  it("returns the shortest prefix that carries the share", () => {
     fc.assert(
       fc.property(flows, share, (values, p) => {
         const total = sum(values);
-        const count = cover(values, total, p);
-        // 1e-9 of the total is what cover forgives, so that rounding never asks for one edge more.
+        const count = countCoveringEdges(values, total, p);
+        // The tolerance is 1e-9 of the total, so that rounding never takes one more edge.
         expect(sum(values.slice(0, count))).toBeGreaterThanOrEqual(total * (p - 2e-9));
         if (count > 0) expect(sum(values.slice(0, count - 1))).toBeLessThan(total * p);
       }),
     );
   });
 
-  it("is 0 for nothing and all for everything", () => {
-    expect(cover([0.5, 0.3, 0.2], 1, 0)).toBe(0);
-    expect(cover([0.5, 0.3, 0.2], 1, 0.5)).toBe(1);
-    expect(cover([0.5, 0.3, 0.2], 1, 0.51)).toBe(2);
-    expect(cover([0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1], 1, 1)).toBe(10);
-    expect(cover([0.5, 0.3], 2, 0.9)).toBe(2);
+  it("share 0: none; share 1: all", () => {
+    expect(countCoveringEdges([0.5, 0.3, 0.2], 1, 0)).toBe(0);
+    expect(countCoveringEdges([0.5, 0.3, 0.2], 1, 0.5)).toBe(1);
+    expect(countCoveringEdges([0.5, 0.3, 0.2], 1, 0.51)).toBe(2);
+    expect(countCoveringEdges([0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1], 1, 1)).toBe(10);
+    expect(countCoveringEdges([0.5, 0.3], 2, 0.9)).toBe(2);
   });
 });
 
-describe("shown", () => {
-  it("shows what carries the coverage of a real flow", () => {
-    const flow = fixture("attention");
-    const half = shown(flow, 0.5);
+describe("selectVisible", () => {
+  it("real flow: visible edges carry the coverage", () => {
+    const flow = readFixture("attention");
+    const half = selectVisible(flow, 0.5);
     expect(half.covered).toBeGreaterThanOrEqual(0.5);
     expect(half.covered - (half.edges.at(-1)?.flow ?? 0) / flow.total).toBeLessThan(0.5);
     expect(half.edges.map((edge) => edge.index)).toEqual(half.edges.map((_, i) => i));
     expect(half.capped).toBe(false);
   });
 
-  it("says when the edges that were sent do not reach", () => {
-    const flow = fixture("attention"); // sent: 700 of 2408 edges, 93% of the flow
-    expect(shown(flow, 0.99)).toMatchObject({ capped: true });
-    expect(shown(flow, 0.99).covered).toBeCloseTo(flow.sent / flow.total, 6);
-    expect(shown(flow, 0.9).capped).toBe(false);
+  it("too few edges sent: reports capped", () => {
+    const flow = readFixture("attention"); // sent: 700 of 2408 edges, 93% of the flow
+    expect(selectVisible(flow, 0.99)).toMatchObject({ capped: true });
+    expect(selectVisible(flow, 0.99).covered).toBeCloseTo(flow.sent / flow.total, 6);
+    expect(selectVisible(flow, 0.9).capped).toBe(false);
   });
 
-  it("never draws more than the cap, and says so", () => {
-    const flow = large(200, 12, 12, MOST + 500);
-    const all = shown(flow, 1);
-    expect(all.edges).toHaveLength(MOST);
+  it("more edges than the cap: cut, and reports capped", () => {
+    const flow = makeLargeFlow(200, 12, 12, MAX_EDGES + 500);
+    const all = selectVisible(flow, 1);
+    expect(all.edges).toHaveLength(MAX_EDGES);
     expect(all.capped).toBe(true);
     expect(all.covered).toBeLessThan(1);
   });
 
-  it("finds a flow identical to itself", () => {
+  it("flow compared with itself: all shared", () => {
     fc.assert(
       fc.property(share, (p) => {
-        const flow = fixture("attention");
-        const both = shown(flow, p, flow);
+        const flow = readFixture("attention");
+        const both = selectVisible(flow, p, flow);
         expect(both.jaccard).toBe(1);
         expect(both.edges.every((edge) => edge.status === "shared" && edge.a === edge.b)).toBe(true);
         expect(both.edges.map(({ layer, head, source, to }) => [layer, head, source, to])).toEqual(
-          shown(flow, p).edges.map(({ layer, head, source, to }) => [layer, head, source, to]),
+          selectVisible(flow, p).edges.map(({ layer, head, source, to }) => [layer, head, source, to]),
         );
       }),
       { numRuns: 20 },
     );
   });
 
-  it("sorts two flows into shared, only A and only B", () => {
-    const a = made({ tokens: ["[CLS]", "x", "y"], edges: [[1, 0, 0, 1, 0.6], [1, 1, 0, 2, 0.3], [0, 0, 1, 2, 0.1]] }); // prettier-ignore
-    const b = made({ tokens: ["[CLS]", "x", "y"], edges: [[1, 0, 0, 1, 0.5], [0, 0, 1, 2, 0.4], [1, 1, 0, 2, 0.1]] }); // prettier-ignore
+  it("two flows: split into shared, only A and only B", () => {
+    const a = makeFlow({ tokens: ["[CLS]", "x", "y"], edges: [[1, 0, 0, 1, 0.6], [1, 1, 0, 2, 0.3], [0, 0, 1, 2, 0.1]] }); // prettier-ignore
+    const b = makeFlow({ tokens: ["[CLS]", "x", "y"], edges: [[1, 0, 0, 1, 0.5], [0, 0, 1, 2, 0.4], [1, 1, 0, 2, 0.1]] }); // prettier-ignore
     // 0.9 of A takes its first two, 0.9 of B its first two: one in common, three in all.
-    const both = shown(a, 0.9, b);
+    const both = selectVisible(a, 0.9, b);
     expect(both.jaccard).toBeCloseTo(1 / 3, 12);
     expect(
       both.edges.map(({ layer, head, source, to, status, a: inA, b: inB }) => [
@@ -95,9 +97,9 @@ describe("shown", () => {
     ]);
   });
 
-  it("is symmetric: swapping the models swaps the sides and nothing else", () => {
-    const [a, b] = [fixture("attention"), fixture("norm")];
-    const [there, back] = [shown(a, 0.5, b), shown(b, 0.5, a)];
+  it("swapped models: sides swap and nothing else", () => {
+    const [a, b] = [readFixture("attention"), readFixture("norm")];
+    const [there, back] = [selectVisible(a, 0.5, b), selectVisible(b, 0.5, a)];
     const swap = { only: "only", shared: "shared", a: "b", b: "a" } as const;
     expect(back.jaccard).toBe(there.jaccard);
     expect(
@@ -116,12 +118,12 @@ describe("shown", () => {
   });
 });
 
-describe("fold", () => {
-  it("loses no token: columns and gaps add up, in order", () => {
+describe("foldIdleTokens", () => {
+  it("columns and gaps cover all tokens in order", () => {
     fc.assert(
       fc.property(fc.integer({ min: 1, max: 60 }), fc.array(fc.nat(59)), (tokens, kept) => {
         const shownTokens = new Set(kept.filter((token) => token < tokens));
-        const columns = fold(tokens, shownTokens);
+        const columns = foldIdleTokens(tokens, shownTokens);
         const places = columns.flatMap((column) =>
           column.kind === "token"
             ? [column.token]
@@ -134,8 +136,8 @@ describe("fold", () => {
     );
   });
 
-  it("makes one gap of what lies between", () => {
-    expect(fold(6, new Set([0, 4]))).toEqual([
+  it("idle tokens in between: one gap", () => {
+    expect(foldIdleTokens(6, new Set([0, 4]))).toEqual([
       { kind: "token", token: 0 },
       { kind: "gap", from: 1, count: 3 },
       { kind: "token", token: 4 },

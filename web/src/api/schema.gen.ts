@@ -34,7 +34,7 @@ export interface paths {
         get?: never;
         /**
          * Bring
-         * @description Take a data set: the bytes of a file whose name's ending says what it is.
+         * @description Upload a data set: the bytes of a file, whose name's ending gives the format.
          */
         put: operations["bring_api_data_put"];
         post?: never;
@@ -55,7 +55,7 @@ export interface paths {
         put?: never;
         /**
          * Columns
-         * @description Read a data set anew, by other columns.
+         * @description Read a data set again, by other columns.
          */
         post: operations["columns_api_data__id__columns_post"];
         delete?: never;
@@ -95,7 +95,7 @@ export interface paths {
         put?: never;
         /**
          * Flow
-         * @description Trace what flowed through the model for one input.
+         * @description Compute the flow through the model for one input.
          */
         post: operations["flow_api_flow_post"];
         delete?: never;
@@ -195,7 +195,7 @@ export interface paths {
         put?: never;
         /**
          * Generate
-         * @description Let a language model go on, and explain each token of what it writes.
+         * @description Let a language model continue a prompt, and explain each token of its answer.
          */
         post: operations["generate_api_jobs_generate_post"];
         delete?: never;
@@ -215,7 +215,7 @@ export interface paths {
         put?: never;
         /**
          * Habits
-         * @description Find what heads attend to.
+         * @description Count the kinds of positions that heads attend to.
          */
         post: operations["habits_api_jobs_habits__data__post"];
         delete?: never;
@@ -333,7 +333,7 @@ export interface paths {
         };
         /**
          * Job
-         * @description Say where a job stands, and what came of it.
+         * @description Return the state of a job, and its result when done.
          */
         get: operations["job_api_jobs__id__get"];
         put?: never;
@@ -398,7 +398,7 @@ export interface paths {
         get?: never;
         /**
          * Bring
-         * @description Take a picture: the bytes of a file, which say themselves what they are.
+         * @description Upload a picture: the bytes of a file, whose content gives the format.
          */
         put: operations["bring_api_pictures_put"];
         post?: never;
@@ -581,7 +581,7 @@ export interface paths {
         };
         /**
          * Session
-         * @description What this server offers.
+         * @description Return the models, limits and options of this server.
          */
         get: operations["session_api_session_get"];
         put?: never;
@@ -636,7 +636,7 @@ export interface components {
         };
         /**
          * AttributionAgreement
-         * @description How far two models agree about the words, beside what chance would give.
+         * @description Agreement of two models about the words, beside chance.
          */
         AttributionAgreement: {
             chance: components["schemas"]["Interval"];
@@ -681,6 +681,17 @@ export interface components {
             layer: number;
         };
         /**
+         * ClassWord
+         * @description A word with its mean score where this class was predicted.
+         */
+        ClassWord: {
+            /** Examples */
+            examples: number[];
+            score: components["schemas"]["Interval"];
+            /** Word */
+            word: string;
+        };
+        /**
          * ClassWords
          * @description The words of one class, the strongest first.
          */
@@ -690,7 +701,7 @@ export interface components {
             /** Predicted */
             predicted: number;
             /** Words */
-            words: components["schemas"]["LeaningWord"][];
+            words: components["schemas"]["ClassWord"][];
         };
         /**
          * Classic
@@ -714,12 +725,12 @@ export interface components {
             threshold: number;
         };
         /**
-         * ColumnsAsked
-         * @description Read a data set anew, by these columns.
+         * ColumnsRequest
+         * @description Read a data set again, by these columns.
          *
          *     For null the usual names are looked for, and with a text given there is no second one; "" is none.
          */
-        ColumnsAsked: {
+        ColumnsRequest: {
             /** Label */
             label?: string | null;
             /** Pair */
@@ -728,10 +739,44 @@ export interface components {
             text?: string | null;
         };
         /**
-         * CompareAsked
+         * CompareDataRequest
+         * @description Compare two models over a data set; a job.
+         */
+        CompareDataRequest: {
+            /** A */
+            a: string;
+            /** B */
+            b: string;
+            /**
+             * Coverage
+             * @default 0.5
+             */
+            coverage: number;
+            /** Data */
+            data: string;
+            /**
+             * Limit
+             * @default 100
+             */
+            limit: number;
+            /** Method */
+            method?: string | null;
+            /**
+             * Seed
+             * @default 0
+             */
+            seed: number;
+            /**
+             * Specials
+             * @default false
+             */
+            specials: boolean;
+        };
+        /**
+         * CompareRequest
          * @description Compare two models on one input.
          */
-        CompareAsked: {
+        CompareRequest: {
             /** A */
             a: string;
             /** B */
@@ -775,89 +820,8 @@ export interface components {
             weight: "attention" | "norm" | "value_zeroing" | "gradient_x_attention" | "relevance";
         };
         /**
-         * CompareDataAsked
-         * @description Compare two models over a data set; a job.
-         */
-        CompareDataAsked: {
-            /** A */
-            a: string;
-            /** B */
-            b: string;
-            /**
-             * Coverage
-             * @default 0.5
-             */
-            coverage: number;
-            /** Data */
-            data: string;
-            /**
-             * Limit
-             * @default 100
-             */
-            limit: number;
-            /** Method */
-            method?: string | null;
-            /**
-             * Seed
-             * @default 0
-             */
-            seed: number;
-            /**
-             * Specials
-             * @default false
-             */
-            specials: boolean;
-        };
-        /**
-         * Compared
-         * @description Two models on one input.
-         */
-        Compared: {
-            a: components["schemas"]["ModelFacts"];
-            b: components["schemas"]["ModelFacts"];
-            /** Changed */
-            changed: components["schemas"]["ChangedHead"][];
-            /** Decision */
-            decision: (number | null)[][];
-            difference: components["schemas"]["Difference"];
-            /** Divergence */
-            divergence: (number | null)[][];
-            /** Explanations */
-            explanations: [
-                components["schemas"]["OneExplanation"] | null,
-                components["schemas"]["OneExplanation"] | null
-            ];
-            /** Flows */
-            flows: [
-                components["schemas"]["Flow"],
-                components["schemas"]["Flow"]
-            ];
-            input: components["schemas"]["Source"];
-            /**
-             * Kind
-             * @default compared
-             * @constant
-             */
-            kind: "compared";
-            /** Layers */
-            layers: number[];
-            /** Possible */
-            possible: number[];
-            /** Predictions */
-            predictions: [
-                components["schemas"]["Prediction"] | null,
-                components["schemas"]["Prediction"] | null
-            ];
-            /** Tokens */
-            tokens: components["schemas"]["Token"][];
-            /** Warnings */
-            warnings: components["schemas"]["Warned"][];
-            /** Words */
-            words: components["schemas"]["Word"][];
-        };
-        /**
          * Comparison
-         * @description What `Comparison.to_dict()` returns.
+         * @description A comparison of two models over a data set: `Comparison.to_dict()`.
          */
         Comparison: {
             a: components["schemas"]["ModelFacts"];
@@ -876,14 +840,14 @@ export interface components {
                 [key: string]: unknown;
             };
             /** Heads */
-            heads: components["schemas"]["HeadCompared"][];
+            heads: components["schemas"]["HeadDifference"][];
             /**
              * @description discriminator enum property added by openapi-typescript
              * @enum {string}
              */
             kind: "comparison";
             /** Layers */
-            layers: components["schemas"]["LayerCompared"][];
+            layers: components["schemas"]["LayerDifference"][];
             overlap: components["schemas"]["Overlap"];
             /** Predictions */
             predictions: {
@@ -896,7 +860,7 @@ export interface components {
             /** Seconds */
             seconds: number;
             /** Segments */
-            segments: components["schemas"]["Named"][];
+            segments: components["schemas"]["NamedPair"][];
             /** Sentence */
             sentence: string;
             /** Setting */
@@ -904,7 +868,7 @@ export interface components {
                 [key: string]: unknown;
             };
             /** Specials */
-            specials: components["schemas"]["Named"][];
+            specials: components["schemas"]["NamedPair"][];
             /** Version */
             version: number;
             /** Without Attribution */
@@ -925,6 +889,40 @@ export interface components {
             null_mean: number[];
             /** Values */
             values: number[];
+        };
+        /**
+         * CutEffect
+         * @description The change of the target's probability without the cut edges.
+         */
+        CutEffect: {
+            /** Beaten */
+            beaten: number;
+            /** Change */
+            change: number;
+            /** Logit Change */
+            logit_change: number;
+            /** Mass */
+            mass: number;
+            /** Of */
+            of: number;
+            /** Probability */
+            probability: number;
+            /** Random */
+            random: number[];
+            /** Random High */
+            random_high: number;
+            /** Random Logit Change */
+            random_logit_change: number;
+            /** Random Low */
+            random_low: number;
+            /** Random Mass */
+            random_mass: number;
+            /** Random Mean */
+            random_mean: number;
+            /** Renormalised */
+            renormalised: boolean;
+            /** Sentence */
+            sentence: string;
         };
         /**
          * DataSet
@@ -986,17 +984,48 @@ export interface components {
             weight: number[];
         };
         /**
-         * ExplainAsked
+         * Entity
+         * @description An entity in a text, as a tagger labelled it.
+         */
+        Entity: {
+            /** Label */
+            label: string;
+            /** Probability */
+            probability: number | null;
+            /** Text */
+            text: string;
+        };
+        /**
+         * ExplainRequest
          * @description Explain one input by one method or several.
          */
-        ExplainAsked: {
+        ExplainRequest: {
             input: components["schemas"]["Input"];
             /** Methods */
             methods: string[];
         };
         /**
+         * ExplainedPicture
+         * @description A picture as the model sees it; its patches are scored row by row.
+         */
+        ExplainedPicture: {
+            /** Grid */
+            grid: [
+                number,
+                number
+            ];
+            /** Height */
+            height: number;
+            /** Name */
+            name: string | null;
+            /** Png */
+            png: string;
+            /** Width */
+            width: number;
+        };
+        /**
          * Explanations
-         * @description What `Explanation.to_dict()` returns, for several methods, and what a page needs beside it.
+         * @description Explanations of one input by several methods: `Explanation.to_dict()` merged, with data for the page.
          */
         Explanations: {
             /** Agreement */
@@ -1005,14 +1034,14 @@ export interface components {
              * Entities
              * @default []
              */
-            entities: components["schemas"]["Found"][];
+            entities: components["schemas"]["Entity"][];
             /** Explanations */
-            explanations: components["schemas"]["OneExplanation"][];
+            explanations: components["schemas"]["MethodExplanation"][];
             /** Failed */
-            failed: components["schemas"]["NotExplained"][];
+            failed: components["schemas"]["MethodFailure"][];
             input: components["schemas"]["Source"];
             model: components["schemas"]["ModelFacts"];
-            picture?: components["schemas"]["Shown"] | null;
+            picture?: components["schemas"]["ExplainedPicture"] | null;
             prediction: components["schemas"]["Prediction"];
             /** Provenance */
             provenance: {
@@ -1037,13 +1066,13 @@ export interface components {
             /** Version */
             version: number;
             /** Warnings */
-            warnings: components["schemas"]["Warned"][];
+            warnings: components["schemas"]["WarningNote"][];
             /** Words */
             words: components["schemas"]["Word"][];
         };
         /**
          * Failure
-         * @description The one shape of an error.
+         * @description The response to a failed request.
          */
         Failure: {
             error: components["schemas"]["Fault"];
@@ -1056,7 +1085,7 @@ export interface components {
         };
         /**
          * Fault
-         * @description What went wrong, what to do about it, and where to read more.
+         * @description An error: its code, message, hint, and the page to read.
          */
         Fault: {
             /** Code */
@@ -1071,7 +1100,7 @@ export interface components {
         };
         /**
          * Flow
-         * @description What flowed from the decision back to the words, edge by edge. Levels count from 0 at the input.
+         * @description The flow from the decision back to the words, edge by edge. Levels count from 0 at the input.
          */
         Flow: {
             /** Class Free */
@@ -1131,10 +1160,10 @@ export interface components {
             whole: number;
         };
         /**
-         * FlowAsked
+         * FlowRequest
          * @description Trace back from the decision (no token), or from or to a token.
          */
-        FlowAsked: {
+        FlowRequest: {
             classic?: components["schemas"]["Classic"] | null;
             /**
              * Direction
@@ -1170,22 +1199,10 @@ export interface components {
             weight: "attention" | "norm" | "value_zeroing" | "gradient_x_attention" | "relevance";
         };
         /**
-         * Found
-         * @description One of the things in a text that a tagger named.
-         */
-        Found: {
-            /** Label */
-            label: string;
-            /** Probability */
-            probability: number | null;
-            /** Text */
-            text: string;
-        };
-        /**
-         * GenerateAsked
+         * GenerateRequest
          * @description Let a language model go on, and explain each token; a job.
          */
-        GenerateAsked: {
+        GenerateRequest: {
             /**
              * Granularity
              * @default token
@@ -1202,10 +1219,10 @@ export interface components {
             tokens: number;
         };
         /**
-         * Generated
-         * @description What `Generation.to_dict()` returns, as far as the page shows it.
+         * Generation
+         * @description A generated text with explanations: the fields of `Generation.to_dict()` that the page shows.
          */
-        Generated: {
+        Generation: {
             /** Earlier */
             earlier: number[][];
             /**
@@ -1251,11 +1268,11 @@ export interface components {
              * Warnings
              * @default []
              */
-            warnings: components["schemas"]["Warned"][];
+            warnings: components["schemas"]["WarningNote"][];
         };
         /**
          * Habit
-         * @description What one head attends to: shares of its attention, by kind of place, and the tokens it prefers.
+         * @description The attention of one head: shares by kind of position, and the tokens it prefers.
          */
         Habit: {
             entropy: components["schemas"]["Interval"];
@@ -1277,7 +1294,7 @@ export interface components {
         };
         /**
          * Habits
-         * @description What all heads attend to.
+         * @description The attention habits of all heads.
          */
         Habits: {
             /** Data */
@@ -1301,10 +1318,10 @@ export interface components {
             used: number;
         };
         /**
-         * HabitsAsked
-         * @description Find what heads attend to; a job.
+         * HabitsRequest
+         * @description Count the kinds of positions that heads attend to; a job.
          */
-        HabitsAsked: {
+        HabitsRequest: {
             /**
              * Limit
              * @default 100
@@ -1314,10 +1331,10 @@ export interface components {
             model: string;
         };
         /**
-         * HeadCompared
-         * @description One head over a data set.
+         * HeadDifference
+         * @description Differences of one head over a data set.
          */
-        HeadCompared: {
+        HeadDifference: {
             decision: components["schemas"]["Interval"];
             divergence: components["schemas"]["Interval"];
             entropy: components["schemas"]["Pair"];
@@ -1353,10 +1370,10 @@ export interface components {
             values: (number | null)[][];
         };
         /**
-         * HeadsAsked
+         * HeadsRequest
          * @description One number per head; "ablation" runs the model once for each of them, and is a job.
          */
-        HeadsAsked: {
+        HeadsRequest: {
             input: components["schemas"]["Input"];
             /**
              * Statistic
@@ -1448,6 +1465,53 @@ export interface components {
             truncate: boolean;
         };
         /**
+         * InputComparison
+         * @description Two models on one input.
+         */
+        InputComparison: {
+            a: components["schemas"]["ModelFacts"];
+            b: components["schemas"]["ModelFacts"];
+            /** Changed */
+            changed: components["schemas"]["ChangedHead"][];
+            /** Decision */
+            decision: (number | null)[][];
+            difference: components["schemas"]["Difference"];
+            /** Divergence */
+            divergence: (number | null)[][];
+            /** Explanations */
+            explanations: [
+                components["schemas"]["MethodExplanation"] | null,
+                components["schemas"]["MethodExplanation"] | null
+            ];
+            /** Flows */
+            flows: [
+                components["schemas"]["Flow"],
+                components["schemas"]["Flow"]
+            ];
+            input: components["schemas"]["Source"];
+            /**
+             * Kind
+             * @default compared
+             * @constant
+             */
+            kind: "compared";
+            /** Layers */
+            layers: number[];
+            /** Possible */
+            possible: number[];
+            /** Predictions */
+            predictions: [
+                components["schemas"]["Prediction"] | null,
+                components["schemas"]["Prediction"] | null
+            ];
+            /** Tokens */
+            tokens: components["schemas"]["Token"][];
+            /** Warnings */
+            warnings: components["schemas"]["WarningNote"][];
+            /** Words */
+            words: components["schemas"]["Word"][];
+        };
+        /**
          * Interval
          * @description A mean of n observations with its 95% interval; below 5 observations none is known.
          */
@@ -1463,7 +1527,7 @@ export interface components {
         };
         /**
          * Job
-         * @description Long work: where it stands in the queue of its model, how far it is, and what came of it.
+         * @description A long request: its place in the queue of its model, its progress, and its result.
          */
         Job: {
             /** Done */
@@ -1480,7 +1544,7 @@ export interface components {
             /** Remaining */
             remaining: number | null;
             /** Result */
-            result?: (components["schemas"]["TrustCard"] | components["schemas"]["Verified"] | components["schemas"]["Heads"] | components["schemas"]["Generated"] | components["schemas"]["Comparison"] | components["schemas"]["Predicted"] | components["schemas"]["Leaning"] | components["schemas"]["Habits"]) | null;
+            result?: (components["schemas"]["TrustCard"] | components["schemas"]["Verification"] | components["schemas"]["Heads"] | components["schemas"]["Generation"] | components["schemas"]["Comparison"] | components["schemas"]["PredictionTable"] | components["schemas"]["WordsByClass"] | components["schemas"]["Habits"]) | null;
             /**
              * State
              * @enum {string}
@@ -1490,44 +1554,10 @@ export interface components {
             total: number;
         };
         /**
-         * Knocked
-         * @description The target without the edges.
+         * LayerDifference
+         * @description Differences of one layer over a data set.
          */
-        Knocked: {
-            /** Beaten */
-            beaten: number;
-            /** Change */
-            change: number;
-            /** Logit Change */
-            logit_change: number;
-            /** Mass */
-            mass: number;
-            /** Of */
-            of: number;
-            /** Probability */
-            probability: number;
-            /** Random */
-            random: number[];
-            /** Random High */
-            random_high: number;
-            /** Random Logit Change */
-            random_logit_change: number;
-            /** Random Low */
-            random_low: number;
-            /** Random Mass */
-            random_mass: number;
-            /** Random Mean */
-            random_mean: number;
-            /** Renormalised */
-            renormalised: boolean;
-            /** Sentence */
-            sentence: string;
-        };
-        /**
-         * LayerCompared
-         * @description One layer over a data set.
-         */
-        LayerCompared: {
+        LayerDifference: {
             chance: components["schemas"]["Interval"];
             decision: components["schemas"]["Interval"];
             divergence: components["schemas"]["Interval"];
@@ -1538,46 +1568,8 @@ export interface components {
             strangers: components["schemas"]["Interval"];
         };
         /**
-         * Leaning
-         * @description Which words each class leans on.
-         */
-        Leaning: {
-            /** Classes */
-            classes: components["schemas"]["ClassWords"][];
-            /** Data */
-            data: string;
-            /**
-             * @description discriminator enum property added by openapi-typescript
-             * @enum {string}
-             */
-            kind: "leaning";
-            /** Left Out */
-            left_out: string[];
-            /** Method */
-            method: string;
-            /** Model */
-            model: string;
-            /** Note */
-            note: string;
-            /** Signed */
-            signed: boolean;
-            /** Used */
-            used: number;
-        };
-        /**
-         * LeaningWord
-         * @description A word with its mean score where this class was predicted.
-         */
-        LeaningWord: {
-            /** Examples */
-            examples: number[];
-            score: components["schemas"]["Interval"];
-            /** Word */
-            word: string;
-        };
-        /**
          * Limits
-         * @description What the server takes.
+         * @description Limits on the size of requests.
          */
         Limits: {
             /** Characters */
@@ -1592,12 +1584,60 @@ export interface components {
             upload: number;
         };
         /**
-         * LoadAsked
+         * LoadRequest
          * @description Load a model; only where the server was started with --allow-load.
          */
-        LoadAsked: {
+        LoadRequest: {
             /** Name */
             name: string;
+        };
+        /**
+         * MethodExplanation
+         * @description The scores of one method.
+         */
+        MethodExplanation: {
+            /** Axioms */
+            axioms: {
+                [key: string]: number;
+            };
+            /** Dtype */
+            dtype: string;
+            /** Method */
+            method: string;
+            /** Of */
+            of?: ("logit" | "probability") | null;
+            /** Params */
+            params: {
+                [key: string]: unknown;
+            };
+            passes: components["schemas"]["Passes"];
+            /** Pixels */
+            pixels?: string | null;
+            scale?: components["schemas"]["Scale"] | null;
+            /** Scores */
+            scores: number[];
+            /** Seconds */
+            seconds: number;
+            /** Signed */
+            signed: boolean;
+            /** Word Scores */
+            word_scores: number[];
+            /**
+             * Words By
+             * @default sum
+             * @enum {string}
+             */
+            words_by: "sum" | "mean" | "measured";
+        };
+        /**
+         * MethodFailure
+         * @description A method that could not explain this input.
+         */
+        MethodFailure: {
+            /** Message */
+            message: string;
+            /** Method */
+            method: string;
         };
         /**
          * ModelEntry
@@ -1676,27 +1716,17 @@ export interface components {
             [key: string]: unknown;
         };
         /**
-         * Named
-         * @description A pair of figures with a name.
+         * NamedPair
+         * @description A pair of values with a name.
          */
-        Named: {
+        NamedPair: {
             figures: components["schemas"]["Pair"];
             /** Name */
             name: string;
         };
         /**
-         * NotExplained
-         * @description A method that could not explain this input.
-         */
-        NotExplained: {
-            /** Message */
-            message: string;
-            /** Method */
-            method: string;
-        };
-        /**
          * Null
-         * @description What explanations that know nothing get.
+         * @description Results of random explanations in the same test.
          */
         Null: {
             /** High */
@@ -1707,46 +1737,8 @@ export interface components {
             mean: number;
         };
         /**
-         * OneExplanation
-         * @description The scores of one method.
-         */
-        OneExplanation: {
-            /** Axioms */
-            axioms: {
-                [key: string]: number;
-            };
-            /** Dtype */
-            dtype: string;
-            /** Method */
-            method: string;
-            /** Of */
-            of?: ("logit" | "probability") | null;
-            /** Params */
-            params: {
-                [key: string]: unknown;
-            };
-            passes: components["schemas"]["Passes"];
-            /** Pixels */
-            pixels?: string | null;
-            scale?: components["schemas"]["Scale"] | null;
-            /** Scores */
-            scores: number[];
-            /** Seconds */
-            seconds: number;
-            /** Signed */
-            signed: boolean;
-            /** Word Scores */
-            word_scores: number[];
-            /**
-             * Words By
-             * @default sum
-             * @enum {string}
-             */
-            words_by: "sum" | "mean" | "measured";
-        };
-        /**
          * OtherOverlap
-         * @description The same with, or without, edges that end on special tokens.
+         * @description The overlap with, or without, edges that end on special tokens.
          */
         OtherOverlap: {
             chance: components["schemas"]["Interval"];
@@ -1766,7 +1758,7 @@ export interface components {
         };
         /**
          * Overlap
-         * @description How much of the flow two models share, beside what random edges would.
+         * @description The share of flow that two models have in common, beside that of random edges.
          */
         Overlap: {
             chance: components["schemas"]["Interval"];
@@ -1831,10 +1823,10 @@ export interface components {
             total: number;
         };
         /**
-         * PredictAsked
+         * PredictRequest
          * @description Predict a data set; a job.
          */
-        PredictAsked: {
+        PredictRequest: {
             /**
              * Limit
              * @default 1000
@@ -1844,10 +1836,28 @@ export interface components {
             model: string;
         };
         /**
-         * Predicted
+         * Prediction
+         * @description The prediction of the model.
+         */
+        Prediction: {
+            /** Index */
+            index: number;
+            /** Label */
+            label: string;
+            /** Logits */
+            logits: number[];
+            /** Probabilities */
+            probabilities: {
+                [key: string]: number;
+            };
+            /** Probability */
+            probability: number | null;
+        };
+        /**
+         * PredictionTable
          * @description A data set with its predictions.
          */
-        Predicted: {
+        PredictionTable: {
             accuracy: components["schemas"]["Interval"] | null;
             /** Confusion */
             confusion: number[][] | null;
@@ -1870,24 +1880,6 @@ export interface components {
             rows: components["schemas"]["Row"][];
             /** Surprise */
             surprise: string;
-        };
-        /**
-         * Prediction
-         * @description What the model said.
-         */
-        Prediction: {
-            /** Index */
-            index: number;
-            /** Label */
-            label: string;
-            /** Logits */
-            logits: number[];
-            /** Probabilities */
-            probabilities: {
-                [key: string]: number;
-            };
-            /** Probability */
-            probability: number | null;
         };
         /**
          * Query
@@ -1930,7 +1922,7 @@ export interface components {
         };
         /**
          * Results
-         * @description What is stored.
+         * @description The stored results.
          */
         Results: {
             /** Problems */
@@ -2036,7 +2028,7 @@ export interface components {
         };
         /**
          * RunTest
-         * @description What a metric says of an explanation.
+         * @description A metric's value for an explanation.
          */
         RunTest: {
             /** Metric */
@@ -2050,7 +2042,7 @@ export interface components {
         };
         /**
          * RunWord
-         * @description A word, what stands before it, and what a method says of it.
+         * @description A word, the text before it, and its score.
          */
         RunWord: {
             /** Before */
@@ -2064,7 +2056,7 @@ export interface components {
         };
         /**
          * Runs
-         * @description What the folder holds.
+         * @description The runs in the folder.
          */
         Runs: {
             /** Folder */
@@ -2088,7 +2080,7 @@ export interface components {
         };
         /**
          * Scale
-         * @description What the colours of scores mean: where they are full, in which unit, and below which score nothing matters.
+         * @description The colour scale of scores: the score of full colour, its unit, and the floor below which a score does not matter.
          */
         Scale: {
             /** Floor */
@@ -2109,7 +2101,7 @@ export interface components {
         };
         /**
          * Session
-         * @description What this server offers.
+         * @description The models, limits and options of this server.
          */
         Session: {
             /** Allow Load */
@@ -2132,27 +2124,8 @@ export interface components {
             version: string;
         };
         /**
-         * Shown
-         * @description A picture as the model sees it; its patches are scored row by row.
-         */
-        Shown: {
-            /** Grid */
-            grid: [
-                number,
-                number
-            ];
-            /** Height */
-            height: number;
-            /** Name */
-            name: string | null;
-            /** Png */
-            png: string;
-            /** Width */
-            width: number;
-        };
-        /**
          * Source
-         * @description What was given to explain.
+         * @description The input as the user gave it.
          */
         Source: {
             /** Dropped */
@@ -2250,10 +2223,10 @@ export interface components {
             of: "logit" | "probability";
         };
         /**
-         * TensorsAsked
+         * TensorsRequest
          * @description Numbers in bulk: "attention.LAYER.HEAD" is one map, "thumbnails" are all of them, small.
          */
-        TensorsAsked: {
+        TensorsRequest: {
             input: components["schemas"]["Input"];
             /** Keys */
             keys: string[];
@@ -2277,19 +2250,8 @@ export interface components {
             text: string;
         };
         /**
-         * TrustAsked
-         * @description Test the explanations of some methods on this very input.
-         */
-        TrustAsked: {
-            /** Budget */
-            budget?: number | null;
-            input: components["schemas"]["Input"];
-            /** Methods */
-            methods: string[];
-        };
-        /**
          * TrustCard
-         * @description What `Trust.to_dict()` returns, as far as the page shows it.
+         * @description A trust card: the fields of `Trust.to_dict()` that the page shows.
          */
         TrustCard: {
             /** Cost */
@@ -2342,6 +2304,17 @@ export interface components {
             verdict: string;
             /** Word Scores */
             word_scores: number[];
+        };
+        /**
+         * TrustRequest
+         * @description Test the explanations of some methods on this very input.
+         */
+        TrustRequest: {
+            /** Budget */
+            budget?: number | null;
+            input: components["schemas"]["Input"];
+            /** Methods */
+            methods: string[];
         };
         /**
          * TrustRule
@@ -2397,10 +2370,10 @@ export interface components {
             why: string;
         };
         /**
-         * Verified
-         * @description What became of the prediction when the path that is shown was cut.
+         * Verification
+         * @description The prediction before and after the shown path was cut.
          */
-        Verified: {
+        Verification: {
             /** Before */
             before: number;
             /** Edges */
@@ -2416,15 +2389,15 @@ export interface components {
             sentence: string;
             target: components["schemas"]["Target"];
             /** Tests */
-            tests: components["schemas"]["Knocked"][];
+            tests: components["schemas"]["CutEffect"][];
             /** Warnings */
-            warnings: components["schemas"]["Warned"][];
+            warnings: components["schemas"]["WarningNote"][];
         };
         /**
-         * VerifyAsked
+         * VerifyRequest
          * @description Knock some edges out, and as many random ones.
          */
-        VerifyAsked: {
+        VerifyRequest: {
             /**
              * Draws
              * @default 30
@@ -2445,10 +2418,10 @@ export interface components {
             seed: number;
         };
         /**
-         * Warned
-         * @description Something a reader must know before believing what is shown.
+         * WarningNote
+         * @description A warning about the result shown.
          */
-        Warned: {
+        WarningNote: {
             /** Code */
             code: string;
             /** Message */
@@ -2471,10 +2444,37 @@ export interface components {
             tokens: number[];
         };
         /**
-         * WordsAsked
+         * WordsByClass
+         * @description The highest-scored words of each class.
+         */
+        WordsByClass: {
+            /** Classes */
+            classes: components["schemas"]["ClassWords"][];
+            /** Data */
+            data: string;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            kind: "leaning";
+            /** Left Out */
+            left_out: string[];
+            /** Method */
+            method: string;
+            /** Model */
+            model: string;
+            /** Note */
+            note: string;
+            /** Signed */
+            signed: boolean;
+            /** Used */
+            used: number;
+        };
+        /**
+         * WordsRequest
          * @description Find the words that each class leans on; a job.
          */
-        WordsAsked: {
+        WordsRequest: {
             /**
              * Least
              * @default 3
@@ -2508,7 +2508,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["CompareAsked"];
+                "application/json": components["schemas"]["CompareRequest"];
             };
         };
         responses: {
@@ -2518,7 +2518,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Compared"];
+                    "application/json": components["schemas"]["InputComparison"];
                 };
             };
             /** @description What was asked cannot be done. */
@@ -2603,7 +2603,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["ColumnsAsked"];
+                "application/json": components["schemas"]["ColumnsRequest"];
             };
         };
         responses: {
@@ -2645,7 +2645,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["ExplainAsked"];
+                "application/json": components["schemas"]["ExplainRequest"];
             };
         };
         responses: {
@@ -2687,7 +2687,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["FlowAsked"];
+                "application/json": components["schemas"]["FlowRequest"];
             };
         };
         responses: {
@@ -2729,7 +2729,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["HeadsAsked"];
+                "application/json": components["schemas"]["HeadsRequest"];
             };
         };
         responses: {
@@ -2847,7 +2847,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["CompareDataAsked"];
+                "application/json": components["schemas"]["CompareDataRequest"];
             };
         };
         responses: {
@@ -2889,7 +2889,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["GenerateAsked"];
+                "application/json": components["schemas"]["GenerateRequest"];
             };
         };
         responses: {
@@ -2933,7 +2933,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["HabitsAsked"];
+                "application/json": components["schemas"]["HabitsRequest"];
             };
         };
         responses: {
@@ -2975,7 +2975,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["HeadsAsked"];
+                "application/json": components["schemas"]["HeadsRequest"];
             };
         };
         responses: {
@@ -3019,7 +3019,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["PredictAsked"];
+                "application/json": components["schemas"]["PredictRequest"];
             };
         };
         responses: {
@@ -3061,7 +3061,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["TrustAsked"];
+                "application/json": components["schemas"]["TrustRequest"];
             };
         };
         responses: {
@@ -3103,7 +3103,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["VerifyAsked"];
+                "application/json": components["schemas"]["VerifyRequest"];
             };
         };
         responses: {
@@ -3147,7 +3147,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["WordsAsked"];
+                "application/json": components["schemas"]["WordsRequest"];
             };
         };
         responses: {
@@ -3309,7 +3309,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["LoadAsked"];
+                "application/json": components["schemas"]["LoadRequest"];
             };
         };
         responses: {
@@ -3817,7 +3817,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["TensorsAsked"];
+                "application/json": components["schemas"]["TensorsRequest"];
             };
         };
         responses: {

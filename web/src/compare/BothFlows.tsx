@@ -1,40 +1,47 @@
-/** The flow of both models in one picture: shared, only A, only B; or how much more of it goes through B. */
+/** Flow panel of both models: controls, overlap sentence, and picture of shared and own edges, or of B minus A. */
 
 import { useCallback, useEffect, useMemo } from "react";
 
-import type { Compared } from "../api/types";
-import { readable } from "../flow/readable";
-import { MOST, shown } from "../flow/shown";
-import { unitInWords } from "../flow/unit";
-import { caption } from "../render/caption";
+import type { InputComparisonData } from "../api/types";
+import { chooseCoverage } from "../flow/defaultCoverage";
+import { MAX_EDGES, selectVisible } from "../flow/visibleFlow";
+import { describeLayerShares } from "../flow/layerShares";
+import { formatCaption } from "../render/caption";
 import type { Hit, Theme } from "../render/scene";
-import { whyNoRings } from "../render/rings";
+import { explainNoRings } from "../render/rings";
 import { VIEWS } from "../render/views";
 import { FlowControls } from "../explain/FlowControls";
 import { QueryBox } from "../explain/QueryBox";
-import { reached } from "../explain/status";
-import { type Ground, wordAt } from "../explain/query";
-import { usePage } from "../shell/context";
-import { Drawn } from "../shell/Drawn";
-import { grouped, percent } from "../shell/figures";
-import { useSettled } from "../shell/useSettled";
-import { today } from "../shell/today";
-import { bothTexts } from "./models";
-import { identical, setSentence, whichCount } from "./sets";
+import { formatReachedCoverage } from "../explain/flowStatus";
+import { type QueryContext, quoteWord } from "../explain/queryLanguage";
+import { usePage } from "../shell/pageContext";
+import { ResponsivePicture } from "../shell/ResponsivePicture";
+import { formatWhole, formatPercent } from "../shell/numberFormat";
+import { useLinkDefaults } from "../shell/useLinkDefaults";
+import { formatToday } from "../shell/today";
+import { joinTexts } from "./modelPair";
+import { areIdentical, describeOverlap, describeSpecials } from "./edgeSets";
 
 interface Props {
-  readonly compared: Compared;
+  readonly comparison: InputComparisonData;
   readonly names: readonly [string, string];
   readonly onToken: (token: number, add: boolean) => void;
 }
 
-export function FlowOfBoth({ compared, names, onToken }: Props) {
+/** Draw the flow of both models and the controls for it. */
+export function BothFlows({ comparison, names, onToken }: Props) {
   const { source, state, update, announce, onSelection } = usePage();
-  const [a, b] = compared.flows;
-  const flow = useMemo(() => shown(a, readable(state.coverage, a, b), b), [a, b, state.coverage]);
-  const same = identical(compared);
-  const sentence = useMemo(() => setSentence(flow, same, compared.possible), [flow, same, compared.possible]);
-  useSettled({ coverage: flow.coverage });
+  const [a, b] = comparison.flows;
+  const flow = useMemo(
+    () => selectVisible(a, chooseCoverage(state.coverage, a, b), b),
+    [a, b, state.coverage],
+  );
+  const same = areIdentical(comparison);
+  const sentence = useMemo(
+    () => describeOverlap(flow, same, comparison.possible),
+    [flow, same, comparison.possible],
+  );
+  useLinkDefaults({ coverage: flow.coverage });
   useEffect(() => {
     onSelection?.({
       tokens: state.tokens,
@@ -42,13 +49,13 @@ export function FlowOfBoth({ compared, names, onToken }: Props) {
       head: state.head,
     });
   }, [onSelection, flow, state.tokens, state.head]);
-  const [inA, inB] = [unitInWords(flow, "a"), unitInWords(flow, "b")];
-  const noRings = whyNoRings(a);
+  const [inA, inB] = [describeLayerShares(flow, "a"), describeLayerShares(flow, "b")];
+  const noRings = explainNoRings(a);
   const view = state.view === "rings" && noRings !== null ? "ladder" : state.view;
-  const ground: Ground = {
-    tokens: compared.tokens,
-    words: compared.words,
-    labels: [...new Set([...compared.a.labels, ...compared.b.labels])],
+  const queryContext: QueryContext = {
+    tokens: comparison.tokens,
+    words: comparison.words,
+    labels: [...new Set([...comparison.a.labels, ...comparison.b.labels])],
     layers: a.layers,
     heads: a.heads,
   };
@@ -64,10 +71,10 @@ export function FlowOfBoth({ compared, names, onToken }: Props) {
       }),
     [flow, names, view, state.specials, state.difference, state.tokens, state.token],
   );
-  const hit = (found: Hit, { add }: { readonly add: boolean }): void => {
-    if (found.kind === "token") onToken(found.token, add);
-    if (found.kind === "head") update({ head: [found.layer, found.head] }, "replace");
-    const edge = found.kind === "edge" ? flow.edges[found.index] : undefined;
+  const handleHit = (newHit: Hit, { add }: { readonly add: boolean }): void => {
+    if (newHit.kind === "token") onToken(newHit.token, add);
+    if (newHit.kind === "head") update({ head: [newHit.layer, newHit.head] }, "replace");
+    const edge = newHit.kind === "edge" ? flow.edges[newHit.index] : undefined;
     if (edge && edge.head >= 0) update({ head: [edge.layer, edge.head] }, "replace");
   };
   return (
@@ -77,12 +84,12 @@ export function FlowOfBoth({ compared, names, onToken }: Props) {
         update={update}
         flow={a}
         coverage={flow.coverage}
-        covered={reached(flow)}
+        covered={formatReachedCoverage(flow)}
         layers={a.layers}
-        word={state.token === null ? null : wordAt(state.token, ground)}
+        word={state.token === null ? null : quoteWord(state.token, queryContext)}
         reach={source.reach ?? null}
         twoModels
-        query={<QueryBox state={state} ground={ground} update={update} announce={announce} />}
+        query={<QueryBox state={state} queryContext={queryContext} update={update} announce={announce} />}
       />
       <div className="controls">
         <div className="switch" role="group" aria-label="What is drawn">
@@ -100,26 +107,26 @@ export function FlowOfBoth({ compared, names, onToken }: Props) {
       </div>
       {view !== state.view && <p className="dim">{noRings}</p>}
       <p className={same ? "sentence identical" : "sentence"} role="status">
-        {sentence} {whichCount(state.specials === "show")}
+        {sentence} {describeSpecials(state.specials === "show")}
         {flow.capped &&
-          ` Capped at the strongest ${grouped(MOST)} edges: they cover ${percent(flow.covered)} of A's, ${percent(flow.coveredOther ?? 0)} of B's.`}
+          ` Capped at the strongest ${formatWhole(MAX_EDGES)} edges: they cover ${formatPercent(flow.covered)} of A's, ${formatPercent(flow.coveredOther ?? 0)} of B's.`}
       </p>
-      <Drawn
+      <ResponsivePicture
         name="flow"
-        caption={caption({
+        caption={formatCaption({
           model: `${names[0]} and ${names[1]}${state.difference ? " (B − A)" : ""}`,
-          text: bothTexts(compared.input),
-          what: whichCount(state.specials === "show")
+          text: joinTexts(comparison.input),
+          what: describeSpecials(state.specials === "show")
             .replace(/\.$/, "")
             .toLowerCase(),
-          way: state.direction === "back" && state.token === null ? "back from the decision" : null,
-          date: today(),
+          trace: state.direction === "back" && state.token === null ? "back from the decision" : null,
+          date: formatToday(),
           weight: state.weight,
           coverage: flow.capped ? Math.min(flow.covered, flow.coveredOther ?? 1) : flow.coverage,
           unit: inA === inB ? inA : `of A ${inA}, of B ${inB}`,
         })}
         draw={draw}
-        onHit={hit}
+        onHit={handleHit}
       />
       <p className="dim">
         Shown: of A {inA}; of B {inB}. {a.note}

@@ -1,38 +1,39 @@
-/** One head of both models: its map in A, in B, and what changed. */
+/** Attention matrix of one head in both models: in A, in B, or their difference. */
 
 import { useCallback, useState } from "react";
 
 import type { Token } from "../api/types";
-import { matrix } from "../render/matrix";
+import { drawMatrix } from "../render/matrix";
 import type { Theme } from "../render/scene";
-import { usePage } from "../shell/context";
-import { Drawn } from "../shell/Drawn";
+import { usePage } from "../shell/pageContext";
+import { ResponsivePicture } from "../shell/ResponsivePicture";
 import { FaultNote } from "../shell/FaultNote";
-import { useAsked } from "../shell/useAsked";
+import { useRequest } from "../shell/useRequest";
 import type { HeadId } from "../state/state";
-import type { Pair } from "./models";
+import type { ModelPair } from "./modelPair";
 
 const MODES = { difference: "B − A", a: "A", b: "B" } as const;
 type Mode = keyof typeof MODES;
 
 interface Props {
   readonly head: HeadId;
-  readonly models: Pair;
+  readonly models: ModelPair;
   readonly names: readonly [string, string];
   readonly tokens: readonly Token[];
   readonly text: string;
   readonly pair: string | null;
 }
 
-export function HeadMatrix({ head: [layer, head], models, names, tokens, text, pair }: Props) {
+/** Draw one head's attention in A, in B, or the difference. */
+export function BothHeadMatrices({ head: [layer, head], models, names, tokens, text, pair }: Props) {
   const { source } = usePage();
   const [mode, setMode] = useState<Mode>("difference");
   const key = `attention.${layer}.${head}`;
-  const maps = useAsked(JSON.stringify([key, models, text, pair]), (asking) =>
+  const maps = useRequest(JSON.stringify([key, models, text, pair]), (options) =>
     Promise.all(
       [models.a, models.b].map(async (model) => {
         const input = { model, text, pair, target: null, of: "logit" as const, truncate: true };
-        return (await source.tensors({ input, keys: [key] }, asking)).get(key)?.data ?? null;
+        return (await source.tensors({ input, keys: [key] }, options)).get(key)?.data ?? null;
       }),
     ),
   );
@@ -42,7 +43,7 @@ export function HeadMatrix({ head: [layer, head], models, names, tokens, text, p
     (theme: Theme, width: number) => {
       const values = mode === "b" ? b : a;
       const other = mode === "difference" ? b : null;
-      return matrix(
+      return drawMatrix(
         {
           values: values instanceof Float32Array ? values : new Float32Array(),
           ...(other instanceof Float32Array ? { other } : {}),
@@ -68,9 +69,9 @@ export function HeadMatrix({ head: [layer, head], models, names, tokens, text, p
           </label>
         ))}
       </fieldset>
-      {maps.fault && <FaultNote fault={maps.fault} onAgain={maps.again} />}
+      {maps.fault && <FaultNote fault={maps.fault} onRetry={maps.retry} />}
       {a && b ? (
-        <Drawn name={`matrix-${layer}-${head}`} caption={title} draw={draw} most={560} />
+        <ResponsivePicture name={`matrix-${layer}-${head}`} caption={title} draw={draw} most={560} />
       ) : (
         !maps.fault && <p className="empty">Fetching both maps …</p>
       )}

@@ -1,22 +1,23 @@
-/** What both models say, label by label. */
+/** Table of both models' probabilities, label by label. */
 
-import type { Compared } from "../api/types";
-import { usePage } from "../shell/context";
-import { percent } from "../shell/figures";
+import type { InputComparisonData } from "../api/types";
+import { usePage } from "../shell/pageContext";
+import { formatPercent } from "../shell/numberFormat";
 import { Swatch } from "./Swatch";
-import { commonLabels, predictionRows } from "./predictions";
+import { findCommonLabels, buildPredictionRows } from "./predictionRows";
 
 interface Props {
-  readonly compared: Compared;
+  readonly comparison: InputComparisonData;
   readonly names: readonly [string, string];
 }
 
-export function BothPredictions({ compared, names }: Props) {
-  const rows = predictionRows(compared.predictions);
-  const [a, b] = compared.predictions;
+/** Show both models' probabilities for every label, and the change. */
+export function BothPredictions({ comparison, names }: Props) {
+  const rows = buildPredictionRows(comparison.predictions);
+  const [a, b] = comparison.predictions;
   const { source, state, update } = usePage();
   const labels =
-    source.reach && !source.reach.target ? [] : commonLabels(compared.a.labels, compared.b.labels);
+    source.reach && !source.reach.target ? [] : findCommonLabels(comparison.a.labels, comparison.b.labels);
   return (
     <section className="panel predictions-of-both" aria-label="Predictions">
       <div className="head">
@@ -62,10 +63,10 @@ export function BothPredictions({ compared, names }: Props) {
               <tr key={row.label}>
                 <th scope="row">{row.label}</th>
                 <td className={a?.label === row.label ? "number said" : "number"}>
-                  {row.a === null ? "–" : percent(row.a)}
+                  {row.a === null ? "–" : formatPercent(row.a)}
                 </td>
                 <td className={b?.label === row.label ? "number said" : "number"}>
-                  {row.b === null ? "–" : percent(row.b)}
+                  {row.b === null ? "–" : formatPercent(row.b)}
                 </td>
                 <td className="number">{row.change}</td>
               </tr>

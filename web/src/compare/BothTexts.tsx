@@ -1,28 +1,29 @@
-/** The text twice: tinted by what each model's words count for it, underlined by where its flow ends. */
+/** Text of one input per model: words tinted by score, underlined by flow share; method menu and export. */
 
 import { useMemo, useRef } from "react";
 
-import type { Compared } from "../api/types";
-import { Legend, nameOf } from "../explain/Legend";
+import type { InputComparisonData } from "../api/types";
+import { Legend, formatTargetName } from "../explain/Legend";
 import { type ExportedStrip, StripExport } from "../explain/StripExport";
 import { TextStrip } from "../explain/TextStrip";
-import type { Unit } from "../explain/units";
-import { caption } from "../render/caption";
+import type { TextFeature } from "../explain/textFeatures";
+import { formatCaption } from "../render/caption";
 import { MethodChoice } from "../shell/MethodChoice";
-import { usePage } from "../shell/context";
-import { percent } from "../shell/figures";
-import { today } from "../shell/today";
-import { bothTexts } from "./models";
+import { usePage } from "../shell/pageContext";
+import { formatPercent } from "../shell/numberFormat";
+import { formatToday } from "../shell/today";
+import { joinTexts } from "./modelPair";
 import { Swatch } from "./Swatch";
 
 interface Props {
-  readonly compared: Compared;
+  readonly comparison: InputComparisonData;
   readonly names: readonly [string, string];
   readonly pinned: readonly number[];
-  readonly onPin: (unit: Unit, add: boolean) => void;
+  readonly onPin: (feature: TextFeature, add: boolean) => void;
 }
 
-export function BothTexts({ compared, names, pinned, onPin }: Props) {
+/** Show the text of one input twice, tinted by each model's scores. */
+export function BothTexts({ comparison, names, pinned, onPin }: Props) {
   const { state, update, theme } = usePage();
   const readout = useRef<HTMLParagraphElement>(null);
   const read = (words: string): void => {
@@ -31,12 +32,14 @@ export function BothTexts({ compared, names, pinned, onPin }: Props) {
   const strips = useMemo(
     () =>
       ([0, 1] as const).flatMap((side): ExportedStrip[] => {
-        const one = compared.explanations[side];
-        const flow = compared.flows[side];
+        const one = comparison.explanations[side];
+        const flow = comparison.flows[side];
         const name = `${names[side]}, ${one?.method ?? ""}`;
-        return one ? [{ name, one, flow, target: flow.target ? nameOf(flow.target) : "the answer" }] : [];
+        return one
+          ? [{ name, one, flow, target: flow.target ? formatTargetName(flow.target) : "the answer" }]
+          : [];
       }),
-    [compared, names],
+    [comparison, names],
   );
   return (
     <section className="panel both-texts" aria-label="The text in both models">
@@ -48,24 +51,24 @@ export function BothTexts({ compared, names, pinned, onPin }: Props) {
         />
       </div>
       {([0, 1] as const).map((side) => {
-        const one = compared.explanations[side];
-        const said = compared.predictions[side];
-        const { target } = compared.flows[side];
+        const one = comparison.explanations[side];
+        const prediction = comparison.predictions[side];
+        const { target } = comparison.flows[side];
         return (
           <div key={side} className="one-text">
             <p className="whose">
               <Swatch of={side === 0 ? "a" : "b"} /> {names[side]}
-              {said && <strong> {said.label}</strong>}
-              {typeof said?.probability === "number" && (
-                <span className="dim"> {percent(said.probability)}</span>
+              {prediction && <strong> {prediction.label}</strong>}
+              {typeof prediction?.probability === "number" && (
+                <span className="dim"> {formatPercent(prediction.probability)}</span>
               )}
             </p>
             {one ? (
               <>
                 <TextStrip
-                  explanations={compared}
+                  explanations={comparison}
                   one={one}
-                  flow={compared.flows[side]}
+                  flow={comparison.flows[side]}
                   asWords={state.words}
                   pinned={pinned}
                   theme={theme}
@@ -76,7 +79,7 @@ export function BothTexts({ compared, names, pinned, onPin }: Props) {
               </>
             ) : (
               <p className="empty">
-                {said
+                {prediction
                   ? `${state.methods[0] ?? "The method"} could not explain this.`
                   : "No head to predict with, so nothing to explain."}
               </p>
@@ -89,14 +92,14 @@ export function BothTexts({ compared, names, pinned, onPin }: Props) {
       </p>
       {strips.length > 0 && (
         <StripExport
-          explanations={compared}
+          explanations={comparison}
           strips={strips}
           asWords={state.words}
-          caption={caption({
+          caption={formatCaption({
             model: `${names[0]} and ${names[1]}`,
-            text: bothTexts(compared.input),
+            text: joinTexts(comparison.input),
             method: state.methods[0] ?? null,
-            date: today(),
+            date: formatToday(),
           })}
         />
       )}

@@ -1,36 +1,37 @@
-/** Two models of one tokenizer, on one input and over a data set. */
+/** Compare page: choice and swap of two models, input form, and tabs for one input and for a data set. */
 
 import { useEffect, useMemo } from "react";
 
-import { AskForm } from "../explain/AskForm";
-import { FORGET } from "../explain/asked";
+import { InputForm } from "../explain/InputForm";
+import { RESET_SELECTION } from "../explain/inputRequest";
 import { ModelChoice } from "../shell/ModelChoice";
 import { Tabs } from "../shell/Tabs";
-import { isServer, usePage } from "../shell/context";
-import { pressed } from "../state/keys";
-import { compareAsked, swapped } from "./asked";
-import { modelsOf, namesFor } from "./models";
-import { OneInput } from "./OneInput";
-import { OverData } from "./OverData";
+import { isServer, usePage } from "../shell/pageContext";
+import { matchKey } from "../state/keyMap";
+import { buildCompareRequest, swapModels } from "./compareRequest";
+import { resolveModelPair, nameModelPair } from "./modelPair";
+import { InputComparison } from "./InputComparison";
+import { DataComparison } from "./DataComparison";
 import { Swatch } from "./Swatch";
 import "../shell/parts.css";
 import "./compare.css";
 
 const PARTS = { "": "One input", data: "Over a data set" };
 
+/** Show the controls of a comparison and the tab that is open. */
 export function ComparePage() {
   const { source, session, state, update, announce, root } = usePage();
-  const models = modelsOf(state, session);
+  const models = resolveModelPair(state, session);
   const { a, b } = models;
-  const names = useMemo(() => namesFor({ a, b }, session), [a, b, session]);
-  const asked = compareAsked(state, session);
+  const names = useMemo(() => nameModelPair({ a, b }, session), [a, b, session]);
+  const request = buildCompareRequest(state, session);
   const swap = (): void => {
-    update(swapped(state, session), "push");
+    update(swapModels(state, session), "push");
     announce(`Swapped: A is now ${names[1]}, B is ${names[0]}.`);
   };
   useEffect(() => {
     const key = (event: KeyboardEvent): void => {
-      const action = pressed(event, root)?.action;
+      const action = matchKey(event, root)?.action;
       if (action === "swap") swap();
       else if (action === "difference") update({ difference: !state.difference }, "push");
       else return;
@@ -46,7 +47,7 @@ export function ComparePage() {
         <ModelChoice
           label="A"
           value={a}
-          onChange={(model) => update({ ...FORGET, model, other: b }, "push")}
+          onChange={(model) => update({ ...RESET_SELECTION, model, other: b }, "push")}
         />
       </span>
       <button
@@ -63,7 +64,7 @@ export function ComparePage() {
         <ModelChoice
           label="B"
           value={b}
-          onChange={(other) => update({ ...FORGET, model: a, other }, "push")}
+          onChange={(other) => update({ ...RESET_SELECTION, model: a, other }, "push")}
         />
       </span>
     </div>
@@ -72,20 +73,20 @@ export function ComparePage() {
   return (
     <div className="compare-page">
       <h1 className="unseen">Compare</h1>
-      <AskForm
-        key={`${asked.text}\n${asked.pair ?? ""}`}
+      <InputForm
+        key={`${request.text}\n${request.pair ?? ""}`}
         input={{
           model: a,
-          text: asked.text,
-          pair: asked.pair ?? null,
+          text: request.text,
+          pair: request.pair ?? null,
           target: null,
           of: "logit",
           truncate: true,
         }}
         session={session}
         pending={false}
-        whyNot={source.reach && !source.reach.input ? source.reach.why : null}
-        onAsk={({ text, pair }) => update({ ...FORGET, text, pair, tab: "" }, "push")}
+        disabledReason={source.reach && !source.reach.input ? source.reach.why : null}
+        onAsk={({ text, pair }) => update({ ...RESET_SELECTION, text, pair, tab: "" }, "push")}
         onModel={() => undefined}
         models={choices}
         plain
@@ -105,9 +106,9 @@ export function ComparePage() {
       >
         {(tab) =>
           tab === "data" ? (
-            <OverData models={models} names={names} />
+            <DataComparison models={models} names={names} />
           ) : (
-            <OneInput asked={asked} models={models} names={names} />
+            <InputComparison request={request} models={models} names={names} />
           )
         }
       </Tabs>

@@ -1,52 +1,53 @@
-/** What a comparison over a data set found. */
+/** Result of a comparison over a data set: statistics, layers and heads. */
 
 import { useCallback, useState } from "react";
 
 import type { Comparison } from "../api/types";
-import { bars } from "../render/bars";
-import { caption } from "../render/caption";
-import { headmap } from "../render/headmap";
+import { drawBars } from "../render/bars";
+import { formatCaption } from "../render/caption";
+import { drawHeadGrid } from "../render/headGrid";
 import type { Theme } from "../render/scene";
-import { usePage } from "../shell/context";
-import { Drawn } from "../shell/Drawn";
-import { count, figure, fixed } from "../shell/figures";
+import { usePage } from "../shell/pageContext";
+import { ResponsivePicture } from "../shell/ResponsivePicture";
+import { formatCount, formatEstimate, formatFixed } from "../shell/numberFormat";
 import { Table } from "../shell/Table";
-import { today } from "../shell/today";
+import { formatToday } from "../shell/today";
 import {
   BY_DIVERGENCE,
   HEAD_DATA_COLUMNS,
-  HEAD_DATA_UNITS,
-  headDataRows,
-  highest,
+  HEAD_DATA_FORMATS,
+  buildHeadDataRows,
+  findMaximum,
   LAYER_DATA_COLUMNS,
-  LAYER_DATA_UNITS,
-  layerDataRows,
-  meanGrid,
-} from "./changed";
-import { KindTable, Overlap, Outcomes, Agreement } from "./ComparisonFigures";
-import { shortened } from "./models";
+  LAYER_DATA_FORMATS,
+  buildLayerDataRows,
+  buildMeanGrid,
+} from "./changeTables";
+import { KindTable, Overlap, Outcomes, WordAgreement } from "./ComparisonStatistics";
+import { shortenModelNames } from "./modelPair";
 
 interface Props {
   readonly comparison: Comparison;
   readonly names: readonly [string, string];
 }
 
-const FIGURES = { divergence: "all rows", decision: "the decision's row" } as const;
-type Figure = keyof typeof FIGURES;
+const STATISTICS = { divergence: "all rows", decision: "the decision's row" } as const;
+type StatisticName = keyof typeof STATISTICS;
 
-export function ComparisonView({ comparison, names }: Props) {
-  const [which, setWhich] = useState<Figure>("divergence");
+/** Show the statistics, layers and heads of a comparison. */
+export function ComparisonResult({ comparison, names }: Props) {
+  const [which, setWhich] = useState<StatisticName>("divergence");
   return (
     <div className="comparison">
-      <p className="sentence">{shortened(comparison.sentence, comparison, names)}</p>
+      <p className="sentence">{shortenModelNames(comparison.sentence, comparison, names)}</p>
       <div className="columns">
         <Overlap comparison={comparison} names={names} />
-        <Agreement comparison={comparison} names={names} />
+        <WordAgreement comparison={comparison} names={names} />
         <Outcomes comparison={comparison} names={names} />
       </div>
       <fieldset className="choices">
         <legend>Divergence of</legend>
-        {(Object.keys(FIGURES) as Figure[]).map((name) => (
+        {(Object.keys(STATISTICS) as StatisticName[]).map((name) => (
           <label key={name}>
             <input
               type="radio"
@@ -54,13 +55,13 @@ export function ComparisonView({ comparison, names }: Props) {
               checked={which === name}
               onChange={() => setWhich(name)}
             />
-            {FIGURES[name]}
+            {STATISTICS[name]}
           </label>
         ))}
       </fieldset>
       <div className="columns">
-        <Layers comparison={comparison} names={names} which={which} />
-        <Heads comparison={comparison} names={names} which={which} />
+        <LayerTable comparison={comparison} names={names} which={which} />
+        <HeadTable comparison={comparison} names={names} which={which} />
       </div>
       <div className="columns">
         <KindTable title="Attention to special tokens" rows={comparison.specials} names={names} />
@@ -71,20 +72,20 @@ export function ComparisonView({ comparison, names }: Props) {
           <Table
             caption="Layers, beside how far different heads are apart, and what random edges would share"
             columns={LAYER_DATA_COLUMNS}
-            rows={layerDataRows(comparison)}
-            written={LAYER_DATA_UNITS}
-            file={{ name: "layers", caption: captionOf("Layers", comparison, names) }}
+            rows={buildLayerDataRows(comparison)}
+            formats={LAYER_DATA_FORMATS}
+            file={{ name: "layers", caption: buildCaption("Layers", comparison, names) }}
           />
         </div>
         <div className="panel">
           <Table
-            caption={`${count(comparison.heads.length, "head")}, the most changed first`}
+            caption={`${formatCount(comparison.heads.length, "head")}, the most changed first`}
             columns={HEAD_DATA_COLUMNS}
-            rows={headDataRows(comparison)}
-            written={HEAD_DATA_UNITS}
+            rows={buildHeadDataRows(comparison)}
+            formats={HEAD_DATA_FORMATS}
             first={BY_DIVERGENCE}
             most={12}
-            file={{ name: "heads", caption: captionOf("Heads", comparison, names) }}
+            file={{ name: "heads", caption: buildCaption("Heads", comparison, names) }}
           />
         </div>
       </div>
@@ -92,42 +93,47 @@ export function ComparisonView({ comparison, names }: Props) {
   );
 }
 
-interface WhichProps extends Props {
-  readonly which: Figure;
+interface StatisticProps extends Props {
+  readonly which: StatisticName;
 }
 
-function Layers({ comparison, names, which }: WhichProps) {
-  const title = `Divergence by layer, ${FIGURES[which]}, bits`;
+function LayerTable({ comparison, names, which }: StatisticProps) {
+  const title = `Divergence by layer, ${STATISTICS[which]}, bits`;
   const draw = useCallback(
     (theme: Theme, width: number) =>
-      bars(
+      drawBars(
         comparison.layers.map((layer) => ({
           label: `layer ${layer.layer}`,
           value: layer[which].mean,
           low: layer[which].low,
           high: layer[which].high,
-          title: `layer ${layer.layer}: ${figure(layer[which], fixed)} bits; different heads of it are ${figure(layer.strangers, fixed)} apart`,
+          title: `layer ${layer.layer}: ${formatEstimate(layer[which], formatFixed)} bits; different heads of it are ${formatEstimate(layer.strangers, formatFixed)} apart`,
         })),
-        { width, theme, title, least: 0, axis: true, written: fixed },
+        { width, theme, title, least: 0, axis: true, format: formatFixed },
       ),
     [comparison, which, title],
   );
   return (
     <section className="panel">
       <h3>{title}</h3>
-      <Drawn name="layers" caption={captionOf(title, comparison, names)} draw={draw} most={640} />
+      <ResponsivePicture
+        name="layers"
+        caption={buildCaption(title, comparison, names)}
+        draw={draw}
+        most={640}
+      />
     </section>
   );
 }
 
-function Heads({ comparison, names, which }: WhichProps) {
+function HeadTable({ comparison, names, which }: StatisticProps) {
   const { state, update } = usePage();
-  const title = `Divergence by head, ${FIGURES[which]}, bits`;
+  const title = `Divergence by head, ${STATISTICS[which]}, bits`;
   const draw = useCallback(
     (theme: Theme, width: number) => {
-      const values = meanGrid(comparison.heads, which);
-      return headmap(
-        { title, values, low: 0, high: highest(values), signed: false },
+      const values = buildMeanGrid(comparison.heads, which);
+      return drawHeadGrid(
+        { title, values, low: 0, high: findMaximum(values), signed: false },
         { width, theme, ...(state.head ? { selected: state.head } : {}) },
       );
     },
@@ -136,9 +142,9 @@ function Heads({ comparison, names, which }: WhichProps) {
   return (
     <section className="panel">
       <h3>{title}</h3>
-      <Drawn
+      <ResponsivePicture
         name="heads"
-        caption={captionOf(title, comparison, names)}
+        caption={buildCaption(title, comparison, names)}
         draw={draw}
         most={520}
         onHit={(hit) => hit.kind === "head" && update({ head: [hit.layer, hit.head] }, "replace")}
@@ -147,8 +153,8 @@ function Heads({ comparison, names, which }: WhichProps) {
   );
 }
 
-function captionOf(title: string, { data }: Comparison, names: Props["names"]): string {
+function buildCaption(title: string, { data }: Comparison, names: Props["names"]): string {
   const used = data["used"];
   const n = typeof used === "number" ? `, n = ${used}` : "";
-  return caption({ model: `${names[0]} and ${names[1]}${n}`, what: title, date: today() });
+  return formatCaption({ model: `${names[0]} and ${names[1]}${n}`, what: title, date: formatToday() });
 }

@@ -1,10 +1,16 @@
-/** Figures of two models over a data set, each beside what chance gives. */
+/** Statistics panels of two models over a data set: edge overlap, word agreement, accuracy, attention by kind. */
 
 import type { Comparison, Interval } from "../api/types";
 import { HelpLink } from "../shell/HelpLink";
-import { apart, figure, fixed, percent, points } from "../shell/figures";
-import { shortened } from "./models";
-import { whichCount } from "./sets";
+import {
+  excludesZero,
+  formatEstimate,
+  formatFixed,
+  formatPercent,
+  formatPoints,
+} from "../shell/numberFormat";
+import { shortenModelNames } from "./modelPair";
+import { describeSpecials } from "./edgeSets";
 import { Swatch } from "./Swatch";
 
 interface Props {
@@ -12,28 +18,40 @@ interface Props {
   readonly names: readonly [string, string];
 }
 
+/** Show how many edges of the flow the two models share. */
 export function Overlap({ comparison: { overlap }, names }: Props) {
   return (
     <section className="panel">
-      <h3>Flow: {percent(overlap.coverage)} covered</h3>
+      <h3>Flow: {formatPercent(overlap.coverage)} covered</h3>
       <dl className="figures-list">
-        <Figure name="Shared edges (Jaccard)" of={overlap.jaccard} />
-        <Figure name="Random edges" of={overlap.chance} dim />
-        <Figure name={`Only in ${names[0]}`} of={overlap.only_a} written={percent} mark="a" />
-        <Figure name={`Only in ${names[1]}`} of={overlap.only_b} written={percent} mark="b" />
+        <StatisticItem name="Shared edges (Jaccard)" interval={overlap.jaccard} />
+        <StatisticItem name="Random edges" interval={overlap.chance} dim />
+        <StatisticItem
+          name={`Only in ${names[0]}`}
+          interval={overlap.only_a}
+          format={formatPercent}
+          mark="a"
+        />
+        <StatisticItem
+          name={`Only in ${names[1]}`}
+          interval={overlap.only_b}
+          format={formatPercent}
+          mark="b"
+        />
       </dl>
       <p className="dim">
-        {whichCount(overlap.specials)} If they {overlap.specials ? "did not" : "did"}:
+        {describeSpecials(overlap.specials)} If they {overlap.specials ? "did not" : "did"}:
       </p>
       <dl className="figures-list">
-        <Figure name="Shared edges (Jaccard)" of={overlap.other.jaccard} dim />
-        <Figure name="Random edges" of={overlap.other.chance} dim />
+        <StatisticItem name="Shared edges (Jaccard)" interval={overlap.other.jaccard} dim />
+        <StatisticItem name="Random edges" interval={overlap.other.chance} dim />
       </dl>
     </section>
   );
 }
 
-export function Agreement({ comparison, names }: Props) {
+/** Show how far the models' word rankings agree. */
+export function WordAgreement({ comparison, names }: Props) {
   const { attribution, without_attribution: why } = comparison;
   return (
     <section className="panel">
@@ -47,57 +65,64 @@ export function Agreement({ comparison, names }: Props) {
       </h3>
       {attribution ? (
         <dl className="figures-list">
-          <Figure name="Kendall's tau-b" of={attribution.tau} />
+          <StatisticItem name="Kendall's tau-b" interval={attribution.tau} />
           <div className="dim">
             <dt>Random rankings</dt>
             <dd>0</dd>
           </div>
-          <Figure name={`Top ${attribution.k} in common`} of={attribution.top} written={percent} />
-          <Figure name="Random rankings" of={attribution.chance} written={percent} dim />
+          <StatisticItem
+            name={`Top ${attribution.k} in common`}
+            interval={attribution.top}
+            format={formatPercent}
+          />
+          <StatisticItem name="Random rankings" interval={attribution.chance} format={formatPercent} dim />
         </dl>
       ) : (
-        <p className="empty">{shortened(why ?? "Not compared.", comparison, names)}</p>
+        <p className="empty">{shortenModelNames(why ?? "Not compared.", comparison, names)}</p>
       )}
     </section>
   );
 }
 
+/** Show accuracy of both models, and how often they give the same answer. */
 export function Outcomes({ comparison, names }: Props) {
   const { predictions } = comparison;
   if (predictions === null) return null;
-  const agreement = intervalOf(predictions["agreement"]);
+  const agreement = parseInterval(predictions["agreement"]);
   const accuracy = predictions["accuracy"] as Record<string, unknown> | null | undefined;
-  const [a, b, change] = ["a", "b", "change"].map((side) => intervalOf(accuracy?.[side]));
+  const [a, b, change] = ["a", "b", "change"].map((side) => parseInterval(accuracy?.[side]));
   const whys = ["without_agreement", "without_accuracy"].map((name) => predictions[name]);
   return (
     <section className="panel">
       <h3>Predictions</h3>
       <dl className="figures-list">
-        {agreement && <Figure name="The same answer" of={agreement} written={percent} />}
-        {a && <Figure name={`${names[0]} right`} of={a} written={percent} mark="a" />}
-        {b && <Figure name={`${names[1]} right`} of={b} written={percent} mark="b" />}
-        {change && <Figure name="Change" of={change} written={points} />}
+        {agreement && <StatisticItem name="The same answer" interval={agreement} format={formatPercent} />}
+        {a && <StatisticItem name={`${names[0]} right`} interval={a} format={formatPercent} mark="a" />}
+        {b && <StatisticItem name={`${names[1]} right`} interval={b} format={formatPercent} mark="b" />}
+        {change && <StatisticItem name="Change" interval={change} format={formatPoints} />}
       </dl>
-      {whys.map((why) => typeof why === "string" && <p key={why}>{shortened(why, comparison, names)}</p>)}
+      {whys.map(
+        (why) => typeof why === "string" && <p key={why}>{shortenModelNames(why, comparison, names)}</p>,
+      )}
     </section>
   );
 }
 
-interface FigureProps {
+interface StatisticItemProps {
   readonly name: string;
-  readonly of: Interval;
-  readonly written?: (value: number) => string;
+  readonly interval: Interval;
+  readonly format?: (value: number) => string;
   readonly mark?: "a" | "b";
   readonly dim?: boolean;
 }
 
-function Figure({ name, of, written = fixed, mark, dim }: FigureProps) {
+function StatisticItem({ name, interval, format = formatFixed, mark, dim }: StatisticItemProps) {
   return (
     <div className={dim ? "dim" : undefined}>
       <dt>
         {mark && <Swatch of={mark} />} {name}
       </dt>
-      <dd>{figure(of, written)}</dd>
+      <dd>{formatEstimate(interval, format)}</dd>
     </div>
   );
 }
@@ -108,12 +133,13 @@ interface KindProps {
   readonly names: readonly [string, string];
 }
 
+/** Table of attention shares by kind, for both models with intervals. */
 export function KindTable({ title, rows, names }: KindProps) {
   if (rows.length === 0) return null;
   return (
     <section className="panel">
       <h3>{title}</h3>
-      {/* What scrolls must be reachable by keyboard. */}
+      {/* Scrollable areas must be reachable by keyboard. */}
       {/* eslint-disable-next-line jsx-a11y/no-noninteractive-tabindex */}
       <div className="table" role="region" aria-label={title} tabIndex={0}>
         <table>
@@ -134,11 +160,11 @@ export function KindTable({ title, rows, names }: KindProps) {
             {rows.map(({ name, figures }) => (
               <tr key={name}>
                 <th scope="row">{name}</th>
-                <td>{figure(figures.a, percent)}</td>
-                <td>{figure(figures.b, percent)}</td>
+                <td>{formatEstimate(figures.a, formatPercent)}</td>
+                <td>{formatEstimate(figures.b, formatPercent)}</td>
                 <td>
-                  {figure(figures.change, points)}
-                  {!apart(figures.change) && <span className="dim"> – no clear change</span>}
+                  {formatEstimate(figures.change, formatPoints)}
+                  {!excludesZero(figures.change) && <span className="dim"> – no clear change</span>}
                 </td>
               </tr>
             ))}
@@ -149,8 +175,10 @@ export function KindTable({ title, rows, names }: KindProps) {
   );
 }
 
-/** What the schema leaves open, checked. */
-function intervalOf(given: unknown): Interval | null {
-  const found = given as Interval | null | undefined;
-  return typeof found === "object" && found !== null && typeof found.n === "number" ? found : null;
+/** Parse an interval from a part of the answer that the schema leaves untyped. */
+function parseInterval(value: unknown): Interval | null {
+  const interval = value as Interval | null | undefined;
+  return typeof interval === "object" && interval !== null && typeof interval.n === "number"
+    ? interval
+    : null;
 }

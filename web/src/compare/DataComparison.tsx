@@ -1,34 +1,35 @@
-/** Two models over a data set: chosen, run as a job, and shown. */
+/** Comparison of two models over a data set: choice of the data, job, result. */
 
 import type { Comparison } from "../api/types";
-import { unreadSet } from "../data/columns";
-import { jobKey } from "../data/jobs";
-import { Limit, limitOf } from "../data/Limit";
-import { MOST_TAKEN, USUALLY_TAKEN } from "../data/limits";
-import { useRows } from "../data/useRows";
-import { useLoaded } from "../explain/useLoaded";
+import { parseUnreadDataSet } from "../data/columnRoles";
+import { buildJobKey } from "../data/jobKeys";
+import { RowLimit, resolveLimit } from "../data/RowLimit";
+import { MAX_JOB_ROWS, DEFAULT_JOB_ROWS } from "../data/jobLimits";
+import { useRowQuery } from "../data/useRowQuery";
+import { useModelLoad } from "../explain/useModelLoad";
 import { FaultNote } from "../shell/FaultNote";
-import { JobLine } from "../shell/JobLine";
+import { JobProgress } from "../shell/JobProgress";
 import { MethodChoice } from "../shell/MethodChoice";
-import { useServer } from "../shell/context";
-import { usualMethod } from "../shell/resolved";
-import { count, percent } from "../shell/figures";
+import { useServer } from "../shell/pageContext";
+import { getDefaultMethod } from "../shell/stateDefaults";
+import { formatCount, formatPercent } from "../shell/numberFormat";
 import { useDataSets } from "../shell/useDataSets";
-import { useKeptJob } from "../shell/useKeptJob";
-import { useSettled } from "../shell/useSettled";
+import { useJobCache } from "../shell/useJobCache";
+import { useLinkDefaults } from "../shell/useLinkDefaults";
 import type { DataSet } from "../api/types";
-import { ComparisonView } from "./ComparisonView";
-import type { Pair } from "./models";
+import { ComparisonResult } from "./ComparisonResult";
+import type { ModelPair } from "./modelPair";
 
 interface Props {
-  readonly models: Pair;
+  readonly models: ModelPair;
   readonly names: readonly [string, string];
 }
 
-export function OverData({ models, names }: Props) {
+/** Show the choice of a data set and its comparison. */
+export function DataComparison({ models, names }: Props) {
   const page = useServer();
   const { state, update } = page;
-  const sets = useDataSets(page).sets.filter((each) => unreadSet(each) === null); // columns are chosen on the data page
+  const sets = useDataSets(page).sets.filter((each) => parseUnreadDataSet(each) === null); // the data page has the column chooser
   const set = sets.find(({ id }) => id === state.data) ?? sets[0];
   if (!set) {
     return (
@@ -43,30 +44,30 @@ export function OverData({ models, names }: Props) {
       </div>
     );
   }
-  return <OneSet key={set.id} set={set} sets={sets} models={models} names={names} />;
+  return <DataSetComparison key={set.id} set={set} sets={sets} models={models} names={names} />;
 }
 
-interface OneProps extends Props {
+interface DataSetComparisonProps extends Props {
   readonly set: DataSet;
   readonly sets: readonly DataSet[];
 }
 
-function OneSet({ set, sets, models, names }: OneProps) {
+function DataSetComparison({ set, sets, models, names }: DataSetComparisonProps) {
   const { source, session, state, update } = useServer();
-  const [{ take }, ask] = useRows();
-  const limit = limitOf(take, set.rows, USUALLY_TAKEN, MOST_TAKEN);
-  // The usual method depends on the model, which is asked nothing before that is known.
-  const isKnown = useLoaded(session.models.find(({ id }) => id === models.b));
-  const method = state.methods[0] ?? usualMethod(models.b, session);
+  const [{ take }, ask] = useRowQuery();
+  const limit = resolveLimit(take, set.rows, DEFAULT_JOB_ROWS, MAX_JOB_ROWS);
+  // The default method depends on the model, so no request is sent before it is loaded.
+  const isKnown = useModelLoad(session.models.find(({ id }) => id === models.b));
+  const method = state.methods[0] ?? getDefaultMethod(models.b, session);
   const coverage = state.coverage ?? 0.5;
   const specials = state.specials === "show"; // the same edges count as on one input
-  useSettled({ data: set.id });
-  const job = useKeptJob<Comparison>(
-    jobKey("compare", session, set, models, limit, method, coverage, specials),
+  useLinkDefaults({ data: set.id });
+  const job = useJobCache<Comparison>(
+    buildJobKey("compare", session, set, models, limit, method, coverage, specials),
   );
   const begin = (): void =>
-    job.run((asking) =>
-      source.compareData({ ...models, data: set.id, limit, coverage, specials, method, seed: 0 }, asking),
+    job.run((options) =>
+      source.compareData({ ...models, data: set.id, limit, coverage, specials, method, seed: 0 }, options),
     );
   return (
     <>
@@ -81,11 +82,11 @@ function OneSet({ set, sets, models, names }: OneProps) {
             ))}
           </select>
         </label>
-        <Limit
+        <RowLimit
           label="Inputs"
           rows={set.rows}
           value={limit}
-          most={MOST_TAKEN}
+          most={MAX_JOB_ROWS}
           drawn
           onChange={(next) => ask({ take: next })}
         />
@@ -101,7 +102,7 @@ function OneSet({ set, sets, models, names }: OneProps) {
           >
             {[...new Set([0.25, 0.5, 0.8, coverage])].sort().map((share) => (
               <option key={share} value={share}>
-                {percent(share)}
+                {formatPercent(share)}
               </option>
             ))}
           </select>
@@ -120,20 +121,20 @@ function OneSet({ set, sets, models, names }: OneProps) {
         </label>
         {job.value === null && isKnown && (
           <button type="button" className="primary" disabled={job.running} onClick={begin}>
-            Compare over {count(limit, "input")}
+            Compare over {formatCount(limit, "input")}
           </button>
         )}
       </div>
-      {job.running && <JobLine job={job.job} onCancel={job.cancel} />}
-      {job.fault && <FaultNote fault={job.fault} onAgain={begin} />}
+      {job.running && <JobProgress job={job.job} onCancel={job.cancel} />}
+      {job.fault && <FaultNote fault={job.fault} onRetry={begin} />}
       {job.value ? (
-        <ComparisonView comparison={job.value} names={names} />
+        <ComparisonResult comparison={job.value} names={names} />
       ) : (
         !job.running &&
         !job.fault && (
           <p className="empty">
-            Runs both models on {count(limit, "input")} and gives every head and layer a mean divergence with
-            its 95% interval, the overlap of the flows beside that of random edges, and how far the
+            Runs both models on {formatCount(limit, "input")} and gives every head and layer a mean divergence
+            with its 95% interval, the overlap of the flows beside that of random edges, and how far the
             words&apos; scores agree.
           </p>
         )

@@ -1,39 +1,40 @@
-/** Which heads attend otherwise: a map by Jensen-Shannon divergence, and the most changed heads and layers. */
+/** Heads whose attention changed: a map by Jensen-Shannon divergence, and tables of heads and layers. */
 
 import { useCallback, useState } from "react";
 
-import type { Compared } from "../api/types";
-import { headmap } from "../render/headmap";
+import type { InputComparisonData } from "../api/types";
+import { drawHeadGrid } from "../render/headGrid";
 import type { Theme } from "../render/scene";
-import { usePage } from "../shell/context";
-import { Drawn } from "../shell/Drawn";
+import { usePage } from "../shell/pageContext";
+import { ResponsivePicture } from "../shell/ResponsivePicture";
 import { Table } from "../shell/Table";
 import {
   HEAD_COLUMNS,
-  HEAD_UNITS,
-  headRows,
-  highest,
+  HEAD_FORMATS,
+  buildHeadRows,
+  findMaximum,
   LAYER_COLUMNS,
-  LAYER_UNITS,
-  layerRows,
-} from "./changed";
+  LAYER_FORMATS,
+  buildLayerRows,
+} from "./changeTables";
 
 interface Props {
-  readonly compared: Compared;
+  readonly comparison: InputComparisonData;
   readonly names: readonly [string, string];
 }
 
 const ROWS = { divergence: "all rows", decision: "the decision's row" } as const;
 
-export function HeadChanges({ compared, names }: Props) {
+/** Show the map of changes, and the matrix of the head that is selected. */
+export function HeadChanges({ comparison, names }: Props) {
   const { state, update } = usePage();
   const [rows, setRows] = useState<keyof typeof ROWS>("divergence");
-  const values = compared[rows];
+  const values = comparison[rows];
   const title = `Jensen-Shannon divergence, ${ROWS[rows]}, bits`;
   const draw = useCallback(
     (theme: Theme, width: number) =>
-      headmap(
-        { title, values, low: 0, high: highest(values), signed: false },
+      drawHeadGrid(
+        { title, values, low: 0, high: findMaximum(values), signed: false },
         { width, theme, ...(state.head ? { selected: state.head } : {}) },
       ),
     [title, values, state.head],
@@ -55,7 +56,7 @@ export function HeadChanges({ compared, names }: Props) {
           </label>
         ))}
       </fieldset>
-      <Drawn
+      <ResponsivePicture
         name="divergence"
         caption={`${title}; ${names[0]} and ${names[1]}`}
         draw={draw}
@@ -69,35 +70,36 @@ export function HeadChanges({ compared, names }: Props) {
   );
 }
 
-export function ChangedTables({ compared, names }: Props) {
+/** Tables of the most changed heads and layers. */
+export function ChangeTables({ comparison, names }: Props) {
   const { update } = usePage();
   return (
     <section className="panel" aria-label="Most changed">
       <h2>Most changed</h2>
-      {compared.changed.length === 0 ? (
+      {comparison.changed.length === 0 ? (
         <p className="empty">None: no head of one model attends otherwise than its twin.</p>
       ) : (
         <>
           <Table
             caption="Heads, the most changed first"
             columns={HEAD_COLUMNS}
-            rows={headRows(compared)}
-            written={HEAD_UNITS}
+            rows={buildHeadRows(comparison)}
+            formats={HEAD_FORMATS}
             file={{
               name: "changed-heads",
               caption: `Heads, the most changed first; ${names[0]} and ${names[1]}`,
             }}
             most={8}
             onRow={(index) => {
-              const row = compared.changed[index];
+              const row = comparison.changed[index];
               if (row) update({ head: [row.layer, row.head] }, "replace");
             }}
           />
           <Table
             caption="Layers, the most changed first"
             columns={LAYER_COLUMNS}
-            rows={layerRows(compared)}
-            written={LAYER_UNITS}
+            rows={buildLayerRows(comparison)}
+            formats={LAYER_FORMATS}
             most={12}
           />
         </>

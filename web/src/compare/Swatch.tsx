@@ -1,9 +1,10 @@
-/** How a model's edges look: colour and dash, so that either is enough. */
+/** Swatch of a model's edges: colour and dash; either alone is enough to tell them apart. */
 
-import { usePage } from "../shell/context";
+import { usePage } from "../shell/pageContext";
 
 const DASH = { a: "6 3", b: "1.5 3", shared: undefined } as const;
 
+/** Draw a short line in the colour and dash of A, B or shared edges. */
 export function Swatch({ of }: { readonly of: keyof typeof DASH }) {
   const { theme } = usePage();
   return (

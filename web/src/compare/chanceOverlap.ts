@@ -1,23 +1,27 @@
-/** How much two random sets of edges would share, with as many edges in each layer as two models' sets have. */
+/** Chance level of the edge overlap: Jaccard index of random edge sets with as many edges in each layer. */
 
-import type { ShownFlow } from "../flow/shown";
+import type { VisibleFlow } from "../flow/visibleFlow";
 
-export interface Sizes {
+/** Number of edges of A and B in one layer, and of edges to draw from. */
+export interface SetSizes {
   readonly a: number;
   readonly b: number;
-  readonly possible: number; // edges there are to draw from
+  readonly possible: number; // number of candidate edges
 }
 
-/** Chances of so many shared edges, from `from` on; what is too rare to matter is left out. */
-interface Spread {
+/** Probabilities of the number of shared edges, from `from` on; negligible ones are cut off. */
+interface CountDistribution {
   readonly from: number;
   readonly chances: readonly number[];
 }
 
 const RARE = 1e-12;
 
-/** The sizes of both sets by layer. */
-export function sizesOf(edges: ShownFlow["edges"], possible: readonly number[]): readonly Sizes[] {
+/** Count both models' edges in each layer. */
+export function countEdgesByLayer(
+  edges: VisibleFlow["edges"],
+  possible: readonly number[],
+): readonly SetSizes[] {
   const sizes = possible.map((each) => ({ a: 0, b: 0, possible: each }));
   for (const { layer, status } of edges) {
     const size = sizes[layer];
@@ -33,40 +37,43 @@ export function sizesOf(edges: ShownFlow["edges"], possible: readonly number[]):
  * P(K = k) = C(a, k) C(N - a, b - k) / C(N, b); layers add up, and the mean is Σ_k P(k) k / (a + b - k).
  * Null where there is nothing to share, or more edges than there are to draw from.
  */
-export function chanceJaccard(sizes: readonly Sizes[]): number | null {
+export function computeChanceJaccard(sizes: readonly SetSizes[]): number | null {
   const all = sizes.reduce((sum, { a, b }) => sum + a + b, 0);
   if (all === 0 || sizes.some(({ a, b, possible }) => Math.max(a, b) > possible)) return null;
-  const { from, chances } = sizes.map(sharedBy).reduce(added, { from: 0, chances: [1] });
+  const { from, chances } = sizes.map(computeSharedDistribution).reduce(convolve, { from: 0, chances: [1] });
   return chances.reduce((mean, chance, at) => mean + (chance * (from + at)) / (all - from - at), 0);
 }
 
-function sharedBy({ a, b, possible }: Sizes): Spread {
+/** Hypergeometric distribution of the shared edges of one layer. */
+function computeSharedDistribution({ a, b, possible }: SetSizes): CountDistribution {
   const from = Math.max(0, a + b - possible);
   const most = Math.min(a, b);
   const logs = [0];
-  // From one number to the next: factors of large numbers, which would overflow, cancel out.
+  // By recurrence from one count to the next: factorials would overflow.
   for (let k = from; k < most; k++) {
     const step = ((a - k) * (b - k)) / ((k + 1) * (possible - a - b + k + 1));
     logs.push((logs.at(-1) ?? 0) + Math.log(step));
   }
   const highest = logs.reduce((best, each) => Math.max(best, each), -Infinity);
-  return trimmed({ from, chances: logs.map((each) => Math.exp(each - highest)) });
+  return trimTails({ from, chances: logs.map((each) => Math.exp(each - highest)) });
 }
 
-function added(x: Spread, y: Spread): Spread {
+/** Distribution of the sum of two independent counts. */
+function convolve(x: CountDistribution, y: CountDistribution): CountDistribution {
   const chances = new Array<number>(x.chances.length + y.chances.length - 1).fill(0);
   x.chances.forEach((one, i) => {
     y.chances.forEach((other, j) => {
       chances[i + j] = (chances[i + j] ?? 0) + one * other;
     });
   });
-  return trimmed({ from: x.from + y.from, chances });
+  return trimTails({ from: x.from + y.from, chances });
 }
 
-function trimmed({ from, chances }: Spread): Spread {
+/** Cut off both tails where probabilities are negligible. */
+function trimTails({ from, chances }: CountDistribution): CountDistribution {
   const sum = chances.reduce((total, each) => total + each, 0);
-  const likely = (each: number): boolean => each / sum > RARE;
-  const first = chances.findIndex(likely);
-  const last = chances.findLastIndex(likely);
+  const isLikely = (each: number): boolean => each / sum > RARE;
+  const first = chances.findIndex(isLikely);
+  const last = chances.findLastIndex(isLikely);
   return { from: from + first, chances: chances.slice(first, last + 1).map((each) => each / sum) };
 }

@@ -1,16 +1,19 @@
-/** The most changed heads and layers, as rows of tables. */
+/** Table rows of heads and layers that differ between two models, on one input and over a data set. */
 
-import type { Compared, Comparison } from "../api/types";
-import { fixed, points, range } from "../shell/figures";
-import type { Order, Value } from "../shell/Table";
+import type { InputComparisonData, Comparison } from "../api/types";
+import { formatFixed, formatPoints, formatInterval } from "../shell/numberFormat";
+import type { TableOrder, Value } from "../shell/Table";
 
-/** Of the tables on one input. */
-export const HEAD_UNITS = [undefined, undefined, fixed, fixed];
-export const LAYER_UNITS = [undefined, fixed, fixed];
+/** Number formats of the columns of the tables on one input. */
+export const HEAD_FORMATS = [undefined, undefined, formatFixed, formatFixed];
+export const LAYER_FORMATS = [undefined, formatFixed, formatFixed];
 
 export const HEAD_COLUMNS = ["head", "layer", "all rows, bits", "decision's row, bits"];
 
-export function headRows({ changed }: Pick<Compared, "changed">): readonly (readonly Value[])[] {
+/** Build one row for each changed head of one input. */
+export function buildHeadRows({
+  changed,
+}: Pick<InputComparisonData, "changed">): readonly (readonly Value[])[] {
   return changed.map(({ layer, head, divergence, decision }) => [
     `${layer}.${head}`,
     layer,
@@ -21,24 +24,26 @@ export function headRows({ changed }: Pick<Compared, "changed">): readonly (read
 
 export const LAYER_COLUMNS = ["layer", "all rows, bits", "decision's row, bits", "top head"];
 
-/** One row a layer, the most changed first. */
-export function layerRows({
+/** Build one row for each layer, the most changed first. */
+export function buildLayerRows({
   layers,
   divergence,
   decision,
-}: Pick<Compared, "layers" | "divergence" | "decision">) {
+}: Pick<InputComparisonData, "layers" | "divergence" | "decision">) {
   return layers
     .map((value, layer): readonly Value[] => {
       const row = divergence[layer] ?? [];
       const top = row.reduce<number>((best, each, at) => ((each ?? -1) > (row[best] ?? -1) ? at : best), 0);
-      return [layer, value, mean(decision[layer] ?? []), `${layer}.${top}`];
+      return [layer, value, computeMean(decision[layer] ?? []), `${layer}.${top}`];
     })
     .sort((x, y) => Number(y[1]) - Number(x[1]));
 }
 
-function mean(values: readonly (number | null)[]): number | null {
-  const known = values.filter((value) => value !== null);
-  return known.length === 0 ? null : known.reduce((sum, value) => sum + value, 0) / known.length;
+function computeMean(values: readonly (number | null)[]): number | null {
+  const presentValues = values.filter((value) => value !== null);
+  return presentValues.length === 0
+    ? null
+    : presentValues.reduce((sum, value) => sum + value, 0) / presentValues.length;
 }
 
 export const HEAD_DATA_COLUMNS = [
@@ -53,29 +58,41 @@ export const HEAD_DATA_COLUMNS = [
   "n",
 ];
 
-export const BY_DIVERGENCE: Order = { column: 2, descending: true };
+export const BY_DIVERGENCE: TableOrder = { column: 2, descending: true };
 
-/** Divergence in bits, changes of a share in points of a hundred, as their intervals are. */
-export const HEAD_DATA_UNITS = [undefined, undefined, fixed, undefined, fixed, undefined, points];
+/** Number formats: divergence in bits, changes of a share in percentage points, as their intervals are. */
+export const HEAD_DATA_FORMATS = [
+  undefined,
+  undefined,
+  formatFixed,
+  undefined,
+  formatFixed,
+  undefined,
+  formatPoints,
+];
 
-export function headDataRows(comparison: Pick<Comparison, "heads">): readonly (readonly Value[])[] {
+/** Build one row for each head over a data set, the most divergent first. */
+export function buildHeadDataRows(comparison: Pick<Comparison, "heads">): readonly (readonly Value[])[] {
   return [...comparison.heads]
     .sort((x, y) => (y.divergence.mean ?? 0) - (x.divergence.mean ?? 0))
     .map(({ layer, head, divergence, decision, special }) => [
       `${layer}.${head}`,
       layer,
       divergence.mean,
-      range(divergence, fixed),
+      formatInterval(divergence, formatFixed),
       decision.mean,
-      range(decision, fixed),
+      formatInterval(decision, formatFixed),
       special.change.mean,
-      range(special.change, points),
+      formatInterval(special.change, formatPoints),
       divergence.n,
     ]);
 }
 
-/** Layers by heads, of a figure's means. */
-export function meanGrid(heads: Comparison["heads"], figure: "divergence" | "decision"): (number | null)[][] {
+/** Arrange the means of a statistic as layers by heads. */
+export function buildMeanGrid(
+  heads: Comparison["heads"],
+  figure: "divergence" | "decision",
+): (number | null)[][] {
   const grid: (number | null)[][] = [];
   for (const each of heads) {
     const row = (grid[each.layer] ??= []);
@@ -95,23 +112,31 @@ export const LAYER_DATA_COLUMNS = [
   "n",
 ];
 
-export const LAYER_DATA_UNITS = [undefined, fixed, undefined, fixed, fixed, undefined, fixed];
+export const LAYER_DATA_FORMATS = [
+  undefined,
+  formatFixed,
+  undefined,
+  formatFixed,
+  formatFixed,
+  undefined,
+  formatFixed,
+];
 
-/** Each layer beside what says how much it is: heads that are strangers, and edges by chance. */
-export function layerDataRows(comparison: Pick<Comparison, "layers">): readonly (readonly Value[])[] {
+/** Build one row for each layer, with its baselines: divergence of different heads, overlap of random edges. */
+export function buildLayerDataRows(comparison: Pick<Comparison, "layers">): readonly (readonly Value[])[] {
   return comparison.layers.map(({ layer, divergence, strangers, overlap, chance }) => [
     layer,
     divergence.mean,
-    range(divergence, fixed),
+    formatInterval(divergence, formatFixed),
     strangers.mean,
     overlap.mean,
-    range(overlap, fixed),
+    formatInterval(overlap, formatFixed),
     chance.mean,
     divergence.n,
   ]);
 }
 
-/** The largest of a grid, and never 0: a scale needs a length, and all of a bit is as good as any. */
-export function highest(grid: readonly (readonly (number | null)[])[]): number {
+/** Find the largest value of a grid; 1 where all are 0, because a colour scale needs a length. */
+export function findMaximum(grid: readonly (readonly (number | null)[])[]): number {
   return Math.max(0, ...grid.flat().map((value) => value ?? 0)) || 1;
 }

@@ -1,125 +1,133 @@
+/** Tests of compare page functions: model pair and names, labels, edge overlap, prediction and change rows. */
+
 import { describe, expect, it } from "vitest";
 
-import type { Compared, Comparison, Session } from "../api/types";
-import type { ShownEdge, ShownFlow, Status } from "../flow/shown";
+import type { InputComparisonData, Comparison, Session } from "../api/types";
+import type { VisibleEdge, VisibleFlow, EdgeStatus } from "../flow/visibleFlow";
 import { DEFAULT } from "../state/state";
-import { swapped } from "./asked";
-import { headDataRows, headRows, highest, layerRows, meanGrid } from "./changed";
-import { modelsOf, namesFor, shortened } from "./models";
-import { commonLabels, predictionRows } from "./predictions";
-import { counted, identical, setSentence } from "./sets";
+import { swapModels } from "./compareRequest";
+import { buildHeadDataRows, buildHeadRows, findMaximum, buildLayerRows, buildMeanGrid } from "./changeTables";
+import { resolveModelPair, nameModelPair, shortenModelNames } from "./modelPair";
+import { findCommonLabels, buildPredictionRows } from "./predictionRows";
+import { countEdges, areIdentical, describeOverlap } from "./edgeSets";
 
 const SESSION = {
   models: [{ id: "m0", name: "base" }, { id: "m1", name: "tuned" }],
   compare: null,
 } as unknown as Session; // prettier-ignore
 
-describe("modelsOf", () => {
-  it("takes the link's, else the server's pair, else its first two, else one twice", () => {
-    expect(modelsOf({ model: "x", other: "y" }, SESSION)).toEqual({ a: "x", b: "y" });
-    expect(modelsOf({ model: "", other: "" }, { ...SESSION, compare: ["m1", "m0"] })).toEqual({
+describe("resolveModelPair", () => {
+  it("prefers the link, then the server's pair, then its first two models, then one model twice", () => {
+    expect(resolveModelPair({ model: "x", other: "y" }, SESSION)).toEqual({ a: "x", b: "y" });
+    expect(resolveModelPair({ model: "", other: "" }, { ...SESSION, compare: ["m1", "m0"] })).toEqual({
       a: "m1",
       b: "m0",
     });
-    expect(modelsOf({ model: "", other: "" }, SESSION)).toEqual({ a: "m0", b: "m1" });
-    expect(modelsOf({ model: "m1", other: "" }, SESSION)).toEqual({ a: "m0", b: "m1" });
-    expect(modelsOf({ model: "", other: "" }, { ...SESSION, models: SESSION.models.slice(0, 1) })).toEqual({
+    expect(resolveModelPair({ model: "", other: "" }, SESSION)).toEqual({ a: "m0", b: "m1" });
+    expect(resolveModelPair({ model: "m1", other: "" }, SESSION)).toEqual({ a: "m0", b: "m1" });
+    expect(
+      resolveModelPair({ model: "", other: "" }, { ...SESSION, models: SESSION.models.slice(0, 1) }),
+    ).toEqual({
       a: "m0",
       b: "m0",
     });
   });
 
-  it("swaps, and swaps back", () => {
-    const change = swapped(DEFAULT, SESSION);
+  it("swapModels applied twice: restores the state", () => {
+    const change = swapModels(DEFAULT, SESSION);
     expect(change).toEqual({ model: "m1", other: "m0" });
-    expect(swapped({ ...DEFAULT, ...change }, SESSION)).toEqual({ model: "m0", other: "m1" });
+    expect(swapModels({ ...DEFAULT, ...change }, SESSION)).toEqual({ model: "m0", other: "m1" });
   });
 
-  it("tells a model from itself", () => {
-    expect(namesFor({ a: "m0", b: "m1" }, SESSION)).toEqual(["base", "tuned"]);
-    expect(namesFor({ a: "m0", b: "m0" }, SESSION)).toEqual(["base (A)", "base (B)"]);
+  it("a model compared with itself: gets two names", () => {
+    expect(nameModelPair({ a: "m0", b: "m1" }, SESSION)).toEqual(["base", "tuned"]);
+    expect(nameModelPair({ a: "m0", b: "m0" }, SESSION)).toEqual(["base (A)", "base (B)"]);
   });
 
-  it("shortens paths as far as they stay different", () => {
+  it("paths: shortened as long as they stay distinct", () => {
     const models = (names: readonly string[]) =>
       ({ models: names.map((name) => ({ id: name, name })) }) as unknown as Session;
     const near = models(["/here/base/", "org/tuned"]);
-    expect(namesFor({ a: "/here/base/", b: "org/tuned" }, near)).toEqual(["base", "tuned"]);
+    expect(nameModelPair({ a: "/here/base/", b: "org/tuned" }, near)).toEqual(["base", "tuned"]);
     const alike = models(["one/bert", "two/bert"]);
-    expect(namesFor({ a: "one/bert", b: "two/bert" }, alike)).toEqual(["one/bert", "two/bert"]);
+    expect(nameModelPair({ a: "one/bert", b: "two/bert" }, alike)).toEqual(["one/bert", "two/bert"]);
   });
 });
 
-describe("shortened", () => {
-  it("puts the names of the page in the place of paths", () => {
+describe("shortenModelNames", () => {
+  it("paths in a sentence: replaced by the page's names", () => {
     const models = { a: { name: "/m/bert" }, b: { name: "/m/bert-tuned" } };
-    expect(shortened("/m/bert-tuned is not /m/bert.", models, ["bert", "bert-tuned"])).toBe(
+    expect(shortenModelNames("/m/bert-tuned is not /m/bert.", models, ["bert", "bert-tuned"])).toBe(
       "bert-tuned is not bert.",
     );
   });
 
-  it("leaves names that are words", () => {
+  it("names without a path: left unchanged", () => {
     const models = { a: { name: "base" }, b: { name: "tuned" } };
-    expect(shortened("Based on base.", models, ["A", "B"])).toBe("Based on base.");
+    expect(shortenModelNames("Based on base.", models, ["A", "B"])).toBe("Based on base.");
   });
 });
 
-describe("commonLabels", () => {
-  it("are those of both, or of the one that has any", () => {
-    expect(commonLabels(["x", "y"], ["y", "z"])).toEqual(["y"]);
-    expect(commonLabels([], ["y", "z"])).toEqual(["y", "z"]);
+describe("findCommonLabels", () => {
+  it("lists the labels of both models, or of the only one with labels", () => {
+    expect(findCommonLabels(["x", "y"], ["y", "z"])).toEqual(["y"]);
+    expect(findCommonLabels([], ["y", "z"])).toEqual(["y", "z"]);
   });
 });
 
-function flowOf(statuses: readonly Status[], jaccard: number | null): ShownFlow {
-  const edges = statuses.map((status, index) => ({ index, layer: 0, status }) as ShownEdge);
-  return { edges, jaccard, coverage: 0.5 } as unknown as ShownFlow;
+function makeVisible(statuses: readonly EdgeStatus[], jaccard: number | null): VisibleFlow {
+  const edges = statuses.map((status, index) => ({ index, layer: 0, status }) as VisibleEdge);
+  return { edges, jaccard, coverage: 0.5 } as unknown as VisibleFlow;
 }
 
-describe("setSentence", () => {
-  it("counts what is shared and what is not", () => {
-    const flow = flowOf(["shared", "a", "a", "b"], 0.25);
-    expect(counted(flow.edges)).toEqual({ shared: 1, a: 2, b: 1 });
+describe("describeOverlap", () => {
+  it("counts shared and unshared edges", () => {
+    const flow = makeVisible(["shared", "a", "a", "b"], 0.25);
+    expect(countEdges(flow.edges)).toEqual({ shared: 1, a: 2, b: 1 });
     const words = "4 edges for a coverage of 50.0%: 1 shared, 2 only in A, 1 only in B. Jaccard index 0.25";
     // 3 and 2 of 3 edges: all of B's are among A's, 2 / 3 of all.
-    expect(setSentence(flow, false, [3])).toBe(`${words}; of random edges, as many in each layer, 0.67.`);
-    expect(setSentence(flow, false, [])).toBe(`${words}.`);
+    expect(describeOverlap(flow, false, [3])).toBe(`${words}; of random edges, as many in each layer, 0.67.`);
+    expect(describeOverlap(flow, false, [])).toBe(`${words}.`);
   });
 
-  it("says identical only of models that are", () => {
-    expect(setSentence(flowOf(["shared"], 1), true, [9])).toMatch(/^Identical: every edge is shared/);
-    expect(setSentence(flowOf(["shared"], 1), false, [9])).toMatch(
+  it("says identical only for identical models", () => {
+    expect(describeOverlap(makeVisible(["shared"], 1), true, [9])).toMatch(
+      /^Identical: every edge is shared/,
+    );
+    expect(describeOverlap(makeVisible(["shared"], 1), false, [9])).toMatch(
       /^Every edge is shared: a coverage of 50.0% takes the same 1 edge/,
     );
   });
 
-  it("says where there is nothing", () => {
-    expect(setSentence(flowOf([], 1), false, [9])).toBe("No edge answers to the query in either model.");
+  it("no edges: says so", () => {
+    expect(describeOverlap(makeVisible([], 1), false, [9])).toBe(
+      "No edge answers to the query in either model.",
+    );
   });
 });
 
-describe("identical", () => {
+describe("areIdentical", () => {
   const same = {
     divergence: [[0, 0]],
     difference: { a: [0.5], b: [0.5] },
     predictions: [{ logits: [1, 2] }, { logits: [1, 2] }],
-  } as unknown as Compared;
+  } as unknown as InputComparisonData;
 
-  it("needs the heads, the flow and the logits to be the same", () => {
-    expect(identical(same)).toBe(true);
-    expect(identical({ ...same, divergence: [[0, 1e-9]] })).toBe(false);
-    expect(identical({ ...same, difference: { ...same.difference, b: [0.4] } })).toBe(false);
+  it("requires equal heads, flow and logits", () => {
+    expect(areIdentical(same)).toBe(true);
+    expect(areIdentical({ ...same, divergence: [[0, 1e-9]] })).toBe(false);
+    expect(areIdentical({ ...same, difference: { ...same.difference, b: [0.4] } })).toBe(false);
     const [a] = same.predictions;
-    expect(identical({ ...same, predictions: [a, a && { ...a, logits: [1, 2.1] }] })).toBe(false);
+    expect(areIdentical({ ...same, predictions: [a, a && { ...a, logits: [1, 2.1] }] })).toBe(false);
   });
 });
 
-describe("predictionRows", () => {
+describe("buildPredictionRows", () => {
   it("has every label of either model, and the change in points", () => {
-    const rows = predictionRows([
+    const rows = buildPredictionRows([
       { probabilities: { neg: 0.75, pos: 0.25 } },
       { probabilities: { neg: 0.5, pos: 0.25, odd: 0.25 } },
-    ] as unknown as Compared["predictions"]);
+    ] as unknown as InputComparisonData["predictions"]);
     expect(rows).toEqual([
       { label: "neg", a: 0.75, b: 0.5, change: "−25.0" },
       { label: "pos", a: 0.25, b: 0.25, change: "0.0" },
@@ -127,19 +135,19 @@ describe("predictionRows", () => {
     ]);
   });
 
-  it("is empty where neither predicts", () => {
-    expect(predictionRows([null, null])).toEqual([]);
+  it("no predictions: returns no rows", () => {
+    expect(buildPredictionRows([null, null])).toEqual([]);
   });
 });
 
-describe("what changed most", () => {
-  it("lists heads as they come", () => {
+describe("changeTables", () => {
+  it("buildHeadRows keeps the server's order", () => {
     const changed = [{ layer: 2, head: 1, divergence: 0.4, decision: 0.1 }];
-    expect(headRows({ changed })).toEqual([["2.1", 2, 0.4, 0.1]]);
+    expect(buildHeadRows({ changed })).toEqual([["2.1", 2, 0.4, 0.1]]);
   });
 
-  it("ranks layers and names the head that changed most in each", () => {
-    const rows = layerRows({ layers: [0.1, 0.3], divergence: [[0.2, 0], [0.1, 0.5]], decision: [[0, 1], [null, 0.5]] }); // prettier-ignore
+  it("buildLayerRows sorts layers and names the most changed head of each", () => {
+    const rows = buildLayerRows({ layers: [0.1, 0.3], divergence: [[0.2, 0], [0.1, 0.5]], decision: [[0, 1], [null, 0.5]] }); // prettier-ignore
     // The decision's row: (0 + 1) / 2 in layer 0; the one known value in layer 1.
     expect(rows).toEqual([
       [1, 0.3, 0.5, "1.1"],
@@ -147,18 +155,18 @@ describe("what changed most", () => {
     ]);
   });
 
-  it("puts the heads of a data set in order, with intervals and n", () => {
-    const of = (mean: number) => ({ mean, low: mean - 0.1, high: mean + 0.1, n: 20 });
-    const pair = { a: of(0.2), b: of(0.5), change: of(0.3) };
+  it("buildHeadDataRows sorts heads, with intervals and n", () => {
+    const makeInterval = (mean: number) => ({ mean, low: mean - 0.1, high: mean + 0.1, n: 20 });
+    const pair = { a: makeInterval(0.2), b: makeInterval(0.5), change: makeInterval(0.3) };
     const heads = [0.2, 0.6].map((mean, head) => ({
       layer: 0,
       head,
-      divergence: of(mean),
-      decision: of(mean / 2),
+      divergence: makeInterval(mean),
+      decision: makeInterval(mean / 2),
       special: pair,
       entropy: pair,
     }));
-    const rows = headDataRows({ heads } as unknown as Comparison);
+    const rows = buildHeadDataRows({ heads } as unknown as Comparison);
     expect(rows[0]).toEqual([
       "0.1",
       0,
@@ -171,11 +179,11 @@ describe("what changed most", () => {
       20,
     ]);
     expect(rows.map(([name]) => name)).toEqual(["0.1", "0.0"]);
-    expect(meanGrid(heads as unknown as Comparison["heads"], "divergence")).toEqual([[0.2, 0.6]]);
+    expect(buildMeanGrid(heads as unknown as Comparison["heads"], "divergence")).toEqual([[0.2, 0.6]]);
   });
 
-  it("always has a scale", () => {
-    expect(highest([[0, null]])).toBe(1);
-    expect(highest([[0.1, 0.7]])).toBe(0.7);
+  it("findMaximum of zeros: returns 1", () => {
+    expect(findMaximum([[0, null]])).toBe(1);
+    expect(findMaximum([[0.1, 0.7]])).toBe(0.7);
   });
 });

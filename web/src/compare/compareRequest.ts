@@ -1,18 +1,19 @@
-/** From the state to the comparison that is asked for. */
+/** Request to compare two models on one input, built from the page state, and the swap of both. */
 
 import type { Session } from "../api/types";
 import type { components } from "../api/schema.gen";
-import { flowAsked } from "../explain/asked";
+import { buildFlowRequest } from "../explain/inputRequest";
 import type { ViewState } from "../state/state";
-import { modelsOf } from "./models";
+import { resolveModelPair } from "./modelPair";
 
-export type CompareAsked = components["schemas"]["CompareAsked"];
+export type CompareRequest = components["schemas"]["CompareRequest"];
 
-export function compareAsked(state: ViewState, session: Session): CompareAsked {
-  const { input, weight, direction, token, query } = flowAsked(state, session);
+/** Build the request from the state and the session's defaults. */
+export function buildCompareRequest(state: ViewState, session: Session): CompareRequest {
+  const { input, weight, direction, token, query } = buildFlowRequest(state, session);
   const { text, pair = null, target = null } = input;
   return {
-    ...modelsOf(state, session),
+    ...resolveModelPair(state, session),
     text,
     pair,
     target,
@@ -25,8 +26,8 @@ export function compareAsked(state: ViewState, session: Session): CompareAsked {
   };
 }
 
-/** What of the state changes when A and B change places. */
-export function swapped(state: ViewState, session: Session): Partial<ViewState> {
-  const { a, b } = modelsOf(state, session);
+/** Return the state change that exchanges A and B. */
+export function swapModels(state: ViewState, session: Session): Partial<ViewState> {
+  const { a, b } = resolveModelPair(state, session);
   return { model: b, other: a };
 }

@@ -1,47 +1,49 @@
-/** What two models' edge sets have in common, counted and in words. */
+/** Overlap of two models' edge sets: counts and the sentence about them. */
 
-import type { Compared } from "../api/types";
-import type { ShownFlow } from "../flow/shown";
-import { count, percent } from "../shell/figures";
-import { chanceJaccard, sizesOf } from "./chance";
+import type { InputComparisonData } from "../api/types";
+import type { VisibleFlow } from "../flow/visibleFlow";
+import { formatCount, formatPercent } from "../shell/numberFormat";
+import { computeChanceJaccard, countEdgesByLayer } from "./chanceOverlap";
 
-export interface Counts {
+/** Number of edges shared, only in A, only in B. */
+export interface EdgeCounts {
   readonly shared: number;
   readonly a: number;
   readonly b: number;
 }
 
-export function counted(edges: ShownFlow["edges"]): Counts {
+/** Count edges by their status. */
+export function countEdges(edges: VisibleFlow["edges"]): EdgeCounts {
   const counts = { shared: 0, a: 0, b: 0 };
   for (const { status } of edges) if (status !== "only") counts[status] += 1;
   return counts;
 }
 
-/** Whether the models do exactly the same: every head attends alike, every edge carries as much, the logits are equal. */
-export function identical({ divergence, difference, predictions: [a, b] }: Compared): boolean {
+/** Whether both models give the same attention, the same flow and the same logits. */
+export function areIdentical({ divergence, difference, predictions: [a, b] }: InputComparisonData): boolean {
   const alike = divergence.every((row) => row.every((value) => value === 0));
   const flow = difference.a.every((value, at) => value === difference.b[at]);
-  const said = JSON.stringify(a?.logits) === JSON.stringify(b?.logits);
-  return alike && flow && said;
+  const isSamePrediction = JSON.stringify(a?.logits) === JSON.stringify(b?.logits);
+  return alike && flow && isSamePrediction;
 }
 
-/** Which edges are counted; both parts of the page say it in these words. */
-export function whichCount(specials: boolean): string {
+/** Say whether edges to special tokens are counted; both tabs use this sentence. */
+export function describeSpecials(specials: boolean): string {
   return specials ? "Edges to special tokens count." : "Edges to special tokens do not count.";
 }
 
-/** The sentence over the picture. `possible`: the edges of each layer that there are to draw from. */
-export function setSentence(shown: ShownFlow, same: boolean, possible: readonly number[]): string {
-  const { shared, a, b } = counted(shown.edges);
+/** Sentence above the picture. `possible`: number of candidate edges in each layer, for the chance level. */
+export function describeOverlap(visible: VisibleFlow, same: boolean, possible: readonly number[]): string {
+  const { shared, a, b } = countEdges(visible.edges);
   if (same) return "Identical: every edge is shared, and every head attends alike.";
   const all = shared + a + b;
-  const share = percent(shown.coverage);
+  const share = formatPercent(visible.coverage);
   if (all === 0) return "No edge answers to the query in either model.";
   if (a + b === 0) {
-    return `Every edge is shared: a coverage of ${share} takes the same ${count(all, "edge")} in both. They may differ in strength.`;
+    return `Every edge is shared: a coverage of ${share} takes the same ${formatCount(all, "edge")} in both. They may differ in strength.`;
   }
-  const chance = chanceJaccard(sizesOf(shown.edges, possible));
+  const chance = computeChanceJaccard(countEdgesByLayer(visible.edges, possible));
   const beside = chance === null ? "" : `; of random edges, as many in each layer, ${chance.toFixed(2)}`;
-  const part = shown.jaccard === null ? "" : ` Jaccard index ${shown.jaccard.toFixed(2)}${beside}.`;
-  return `${count(all, "edge")} for a coverage of ${share}: ${shared} shared, ${a} only in A, ${b} only in B.${part}`;
+  const part = visible.jaccard === null ? "" : ` Jaccard index ${visible.jaccard.toFixed(2)}${beside}.`;
+  return `${formatCount(all, "edge")} for a coverage of ${share}: ${shared} shared, ${a} only in A, ${b} only in B.${part}`;
 }

@@ -1,37 +1,42 @@
-/** Which two models are compared: those of the link, else those the server was started with, else its first two. */
+/** Model pair of a comparison: chosen from link, `whence app --compare` or session; short names for the page. */
 
-import type { Compared, Session } from "../api/types";
-import { shortName } from "../shell/names";
+import type { InputComparisonData, Session } from "../api/types";
+import { shortenModelName } from "../shell/modelNames";
 import type { ViewState } from "../state/state";
 
-export interface Pair {
+/** Ids of model A and model B. */
+export interface ModelPair {
   readonly a: string;
   readonly b: string;
 }
 
-export function modelsOf(
+/** Choose the two models from the state and the session. */
+export function resolveModelPair(
   state: Pick<ViewState, "model" | "other">,
   session: Pick<Session, "models" | "compare">,
-): Pair {
+): ModelPair {
   const [first = "", second = first] = session.compare ?? session.models.map(({ id }) => id);
-  // Who comes from the tuned model's explanation wants it held against its base, not against itself.
+  // From the tuned model's explanation, compare it with its base, not with itself.
   if (state.model === second && state.other === "") return { a: first, b: second };
   return { a: state.model || first, b: state.other || second };
 }
 
-/** Two names that can be told apart, also where a model is compared with itself. */
-export function namesFor({ a, b }: Pair, session: Pick<Session, "models">): readonly [string, string] {
-  const [one, two] = [shortName(a, session), shortName(b, session)];
+/** Name both models distinctly, also where a model is compared with itself. */
+export function nameModelPair(
+  { a, b }: ModelPair,
+  session: Pick<Session, "models">,
+): readonly [string, string] {
+  const [one, two] = [shortenModelName(a, session), shortenModelName(b, session)];
   return a === b ? [`${one} (A)`, `${two} (B)`] : [one, two];
 }
 
-/** A sentence of the server's with the short names of the page: it knows the models by their paths. */
-export function shortened(
+/** Replace the model paths in a server's sentence by the short names of the page. */
+export function shortenModelNames(
   sentence: string,
   { a, b }: { readonly a: { readonly name: string }; readonly b: { readonly name: string } },
   names: readonly [string, string],
 ): string {
-  // The longer path first: one may begin with the other.
+  // Longer path first: one may be a prefix of the other.
   const pairs = [[a.name, names[0]] as const, [b.name, names[1]] as const];
   return pairs
     .filter(([name]) => a.name !== b.name && /[/\\]/.test(name))
@@ -39,7 +44,7 @@ export function shortened(
     .reduce((words, [name, short]) => words.replaceAll(`'${name}'`, short).replaceAll(name, short), sentence);
 }
 
-/** The input in one line. */
-export function bothTexts({ text, pair }: Compared["input"]): string | null {
+/** Join text and second text of an input in one line. */
+export function joinTexts({ text, pair }: InputComparisonData["input"]): string | null {
   return pair === null ? text : `${text ?? ""} / ${pair}`;
 }

@@ -1,102 +1,103 @@
-/** Which words each class leans on, over many examples, with intervals; a bar leads to examples. */
+/** Bars of the words with the highest scores of each class, with intervals; a bar opens its examples. */
 
 import { useCallback, useMemo, useState } from "react";
 
-import type { DataSet, Leaning } from "../api/types";
-import { bars } from "../render/bars";
+import type { DataSet, ClassWordScores } from "../api/types";
+import { drawBars } from "../render/bars";
 import type { Theme } from "../render/scene";
-import { usePage } from "../shell/context";
-import { count, figure, fixed } from "../shell/figures";
-import { Drawn } from "../shell/Drawn";
-import { shortName } from "../shell/names";
-import { Examples } from "./Examples";
-import { type Ends, type LeaningWord, sharedEnds, shownWords } from "./leaning";
+import { usePage } from "../shell/pageContext";
+import { formatCount, formatEstimate, formatFixed } from "../shell/numberFormat";
+import { ResponsivePicture } from "../shell/ResponsivePicture";
+import { shortenModelName } from "../shell/modelNames";
+import { ExampleList } from "./ExampleList";
+import { type ScoreRange, type ClassWord, findScoreRange, rankWords } from "./wordRanking";
 import type { Row } from "./rows";
 
 const MOST = 15;
 
 interface Props {
-  readonly leaning: Leaning;
-  readonly rows: readonly Row[]; // those that were predicted, to show examples
+  readonly scores: ClassWordScores;
+  readonly rows: readonly Row[]; // predicted rows, for the examples
   readonly set: DataSet;
-  readonly model: string; // its id: what `leaning` calls it may be the path of a folder
+  readonly model: string; // model id; `scores.model` may be the path of a folder
 }
 
+/** Show one bar chart for each class, on a shared scale. */
 export function ClassWords(props: Props) {
-  const { leaning } = props;
+  const { scores } = props;
   const classes = useMemo(
-    () => leaning.classes.map(({ words, ...rest }) => ({ ...rest, words: shownWords(words, MOST) })),
-    [leaning],
+    () => scores.classes.map(({ words, ...rest }) => ({ ...rest, words: rankWords(words, MOST) })),
+    [scores],
   );
-  const ends = useMemo(() => sharedEnds(classes.map(({ words }) => words)), [classes]);
+  const ends = useMemo(() => findScoreRange(classes.map(({ words }) => words)), [classes]);
   return (
     <section className="words-part" aria-label="Words of each class">
       <p>
-        {leaning.note}{" "}
+        {scores.note}{" "}
         <span className="dim">
-          {leaning.method}, {count(leaning.used, "example")}. ×n: texts with the word. Whiskers: 95%
+          {scores.method}, {formatCount(scores.used, "example")}. ×n: texts with the word. Whiskers: 95%
           intervals, known from 5 texts on; words of fewer texts come last. All classes have one scale. Choose
           a bar for examples.
         </span>
       </p>
-      {leaning.left_out.map((sentence) => (
+      {scores.left_out.map((sentence) => (
         <p key={sentence} className="note">
           {sentence}
         </p>
       ))}
       <div className="columns">
         {classes.map((each) => (
-          <OneClass key={each.label} {...props} {...each} ends={ends} />
+          <ClassWordBars key={each.label} {...props} {...each} ends={ends} />
         ))}
       </div>
     </section>
   );
 }
 
-interface OneProps extends Props {
+interface ClassWordBarsProps extends Props {
   readonly label: string;
   readonly predicted: number;
-  readonly words: readonly LeaningWord[];
-  readonly ends: Ends;
+  readonly words: readonly ClassWord[];
+  readonly ends: ScoreRange;
 }
 
-function OneClass({ label, predicted, words, ends, leaning, rows, set, model }: OneProps) {
+function ClassWordBars({ label, predicted, words, ends, scores, rows, set, model }: ClassWordBarsProps) {
   const { session } = usePage();
   const [chosen, setChosen] = useState<number | null>(null);
   const title = `${label}: the words it leans on`;
   const draw = useCallback(
     (theme: Theme, width: number) =>
-      bars(words.map(barOf), {
+      drawBars(words.map(buildBar), {
         width,
         theme,
         title,
-        signed: leaning.signed,
+        signed: scores.signed,
         axis: true,
-        written: fixed,
+        format: formatFixed,
         ...ends,
       }),
-    [words, title, leaning.signed, ends],
+    [words, title, scores.signed, ends],
   );
   const word = chosen === null ? null : (words[chosen] ?? null);
   return (
     <article className="panel">
       <h3>
-        {label} <span className="dim">predicted for {count(predicted, "example")}</span>
+        {label} <span className="dim">predicted for {formatCount(predicted, "example")}</span>
       </h3>
       {words.length === 0 ? (
         <p className="empty">No word stands in enough of them. Take more examples.</p>
       ) : (
-        <Drawn
+        <ResponsivePicture
           name={`words-${label}`}
-          caption={`${title}; ${shortName(model, session)}, ${leaning.method}, ${leaning.data}, n = ${predicted}`}
+          caption={`${title}; ${shortenModelName(model, session)}, ${scores.method}, ${scores.data}, n = ${predicted}`}
           draw={draw}
           onHit={(hit) => hit.kind === "cell" && setChosen(hit.row)}
           selected={chosen === null ? null : { kind: "cell", row: chosen, column: 0 }}
         />
       )}
       {word && (
-        <Examples
-          title={`“${word.word}”: ${figure(word.score, fixed)}`}
+        <ExampleList
+          title={`“${word.word}”: ${formatEstimate(word.score, formatFixed)}`}
           numbers={word.examples}
           word={word.word}
           rows={rows}
@@ -109,12 +110,12 @@ function OneClass({ label, predicted, words, ends, leaning, rows, set, model }: 
   );
 }
 
-function barOf({ word, score }: LeaningWord) {
+function buildBar({ word, score }: ClassWord) {
   return {
     label: `${word} ×${score.n}`,
     value: score.mean ?? 0,
     low: score.low,
     high: score.high,
-    title: `${word}: ${figure(score, fixed)}`,
+    title: `${word}: ${formatEstimate(score, formatFixed)}`,
   };
 }

@@ -1,47 +1,48 @@
-/** A file whose columns nobody can tell: its first rows, and under each column what it may be read as. */
+/** Preview of a file whose columns could not be guessed, with a choice of role for each column. */
 
 import { useState } from "react";
 
 import type { DataSet, Fault } from "../api/types";
 import { FaultNote } from "../shell/FaultNote";
-import { useServer } from "../shell/context";
-import { count } from "../shell/figures";
-import { useJob } from "../shell/useAsked";
-import type { Asking } from "../source/source";
-import { type ColumnsAsked, type Role, ROLES, type Unread, asColumns } from "./columns";
+import { useServer } from "../shell/pageContext";
+import { formatCount } from "../shell/numberFormat";
+import { useJob } from "../shell/useRequest";
+import type { RequestOptions } from "../source/source";
+import { type ColumnsRequest, type Role, ROLES, type UnreadFile, buildColumnsRequest } from "./columnRoles";
 
 interface Props {
-  readonly unread: Unread;
-  readonly read: (columns: ColumnsAsked, asking: Asking) => Promise<DataSet>;
+  readonly unread: UnreadFile;
+  readonly read: (columns: ColumnsRequest, options: RequestOptions) => Promise<DataSet>;
   readonly onRead: (set: DataSet) => void;
 }
 
 const NAMES: Readonly<Record<Role, string>> = { text: "Text", pair: "Second text", label: "Label" };
 
+/** Show the first rows of a file, and let each column be chosen as text, second text or label. */
 export function ColumnChooser({ unread: { name, message, table }, read, onRead }: Props) {
   const { announce } = useServer();
   const [chosen, setChosen] = useState<Readonly<Partial<Record<Role, number>>>>({});
   const { run, running, fault } = useJob<DataSet>(`choose ${name}`);
   const choose = (role: Role, column: number): void =>
     setChosen((old) => {
-      // A column is read as one thing, and one column as each.
+      // Each column has at most one role, and each role one column.
       const rest = Object.fromEntries(
         ROLES.flatMap((each) => (old[each] === column ? [] : [[each, old[each]]])),
       );
       return old[role] === column ? rest : { ...rest, [role]: column };
     });
   const begin = (): void =>
-    run(async (asking) => {
-      const set = await read(asColumns(chosen, table.columns), asking);
-      announce(`${set.name} was read, with ${count(set.rows, "row")}.`);
+    run(async (options) => {
+      const set = await read(buildColumnsRequest(chosen, table.columns), options);
+      announce(`${set.name} was read, with ${formatCount(set.rows, "row")}.`);
       onRead(set);
       return set;
     });
   return (
     <section className="chooser" aria-labelledby="chooser">
       <h1 id="chooser">Which column of {name} is the text?</h1>
-      <p className="dim">{shortened(message)}</p>
-      {/* It scrolls, and keys must reach what scrolls. */}
+      <p className="dim">{shortenMessage(message)}</p>
+      {/* Scrollable areas must be reachable by keyboard. */}
       {/* eslint-disable-next-line jsx-a11y/no-noninteractive-tabindex */}
       <div className="wide" role="region" aria-label={`First rows of ${name}`} tabIndex={0}>
         <table>
@@ -93,16 +94,16 @@ export function ColumnChooser({ unread: { name, message, table }, read, onRead }
         <span className="dim">
           {chosen.text === undefined
             ? "Choose the column of the texts; the second text and the labels only if there are any."
-            : toldOf(chosen, table.columns)}
+            : describeChoice(chosen, table.columns)}
         </span>
       </p>
-      {fault && <FaultNote fault={without(fault)} />}
+      {fault && <FaultNote fault={removeHint(fault)} />}
     </section>
   );
 }
 
-/** Which names are guessed and which options there are elsewhere is of no use where one can click. */
-function shortened(message: string): string {
+/** Drop the command-line options from the message: here they are buttons. */
+function shortenMessage(message: string): string {
   return message.replace(/ Allowed: .*$/su, "");
 }
 
@@ -110,15 +111,15 @@ function isChosen(chosen: Readonly<Partial<Record<Role, number>>>, column: numbe
   return ROLES.some((role) => chosen[role] === column);
 }
 
-function toldOf(chosen: Readonly<Partial<Record<Role, number>>>, columns: readonly string[]): string {
-  const named = (role: Role, none: string): string => {
+function describeChoice(chosen: Readonly<Partial<Record<Role, number>>>, columns: readonly string[]): string {
+  const nameColumn = (role: Role, none: string): string => {
     const column = chosen[role];
     return column === undefined ? none : `“${columns[column] ?? ""}”`;
   };
-  return `Text from ${named("text", "")}, second text: ${named("pair", "none")}, labels: ${named("label", "guessed, where a column looks like them")}.`;
+  return `Text from ${nameColumn("text", "")}, second text: ${nameColumn("pair", "none")}, labels: ${nameColumn("label", "guessed, where a column looks like them")}.`;
 }
 
-/** The hint of the fault is what this page does. */
-function without(fault: Fault): Fault {
+/** Remove the hint of a fault: this form is its remedy. */
+function removeHint(fault: Fault): Fault {
   return { ...fault, hint: "" };
 }

@@ -1,11 +1,11 @@
-/** What a data set is read from: its columns, as guessed or as chosen, each with a way to choose another. */
+/** Columns that a data set is read from, guessed or chosen, each with a menu of the others. */
 
 import type { DataSet } from "../api/types";
 import { FaultNote } from "../shell/FaultNote";
-import { useServer } from "../shell/context";
-import { count } from "../shell/figures";
-import { useJob } from "../shell/useAsked";
-import { columnsAsked, type Role, ROLES } from "./columns";
+import { useServer } from "../shell/pageContext";
+import { formatCount } from "../shell/numberFormat";
+import { useJob } from "../shell/useRequest";
+import { changeColumn, type Role, ROLES } from "./columnRoles";
 
 interface Props {
   readonly set: DataSet;
@@ -18,23 +18,24 @@ const NAMES: Readonly<Record<Role, string>> = {
   label: "Labels",
 };
 
-export function Columns({ set, onRead }: Props) {
+/** Show text, second text and label column, each changeable. */
+export function ColumnList({ set, onRead }: Props) {
   const { source, announce } = useServer();
   const { run, running, fault } = useJob<DataSet>(`columns ${set.id}`);
   const choose = (role: Role, column: string | null): void =>
-    run(async (asking) => {
-      const read = await source.columns(set.id, columnsAsked(set, role, column), asking);
+    run(async (options) => {
+      const read = await source.readColumns(set.id, changeColumn(set, role, column), options);
       onRead(read);
-      announce(`${read.name} was read anew, with ${count(read.rows, "row")}.`);
+      announce(`${read.name} was read anew, with ${formatCount(read.rows, "row")}.`);
       return read;
     });
   if (set.columns.length === 0) {
-    return <p className="dim">{count(set.rows, "row")} · one text a line, no labels</p>;
+    return <p className="dim">{formatCount(set.rows, "row")} · one text a line, no labels</p>;
   }
   return (
     <>
       <div className="controls" aria-busy={running}>
-        <span className="dim">{count(set.rows, "row")}</span>
+        <span className="dim">{formatCount(set.rows, "row")}</span>
         {ROLES.map((role) => (
           <label key={role}>
             {NAMES[role]}{" "}
@@ -44,7 +45,7 @@ export function Columns({ set, onRead }: Props) {
               onChange={({ target }) => choose(role, target.value === "" ? null : target.value)}
             >
               {role !== "text" && <option value="">none</option>}
-              {optionsFor(set, role).map((column) => (
+              {listOptions(set, role).map((column) => (
                 <option key={column}>{column}</option>
               ))}
             </select>
@@ -57,8 +58,8 @@ export function Columns({ set, onRead }: Props) {
   );
 }
 
-/** A label column may have a name that is not the file's, such as a default; it is then shown, too. */
-function optionsFor({ columns, ...set }: DataSet, role: Role): readonly string[] {
+/** List the columns of a menu, with a label name that is no column of the file, such as a default. */
+function listOptions({ columns, ...set }: DataSet, role: Role): readonly string[] {
   const now = set[role];
   return now === null || columns.includes(now) ? columns : [now, ...columns];
 }

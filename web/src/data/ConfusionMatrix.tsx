@@ -1,29 +1,30 @@
-/** True against predicted labels. A cell is a button: it filters the rows below. */
+/** Confusion matrix: true against predicted labels. A cell is a button that filters the rows below. */
 
-import { usePage } from "../shell/context";
-import { inkOn } from "../render/theme";
-import type { Predicted } from "../api/types";
-import { confusionRows, predictedSums } from "./confusion";
-import type { Wanted } from "./rows";
+import { usePage } from "../shell/pageContext";
+import { chooseInk } from "../render/theme";
+import type { PredictionData } from "../api/types";
+import { buildConfusionRows, countPredictions } from "./confusionRows";
+import type { RowFilter } from "./rows";
 
 interface Props {
-  readonly predicted: Predicted;
-  readonly wanted: Wanted;
-  readonly onCell: (label: string, predicted: string) => void;
+  readonly predictions: PredictionData;
+  readonly filter: RowFilter;
+  readonly onCell: (label: string, predictions: string) => void;
 }
 
-export function Confusion({ predicted, wanted, onCell }: Props) {
+/** Show the confusion matrix of a predicted data set. */
+export function ConfusionMatrix({ predictions, filter, onCell }: Props) {
   const { theme } = usePage();
-  const rows = confusionRows(predicted);
+  const rows = buildConfusionRows(predictions);
   if (rows === null || rows.length > 20) return null;
-  const sums = predictedSums(rows);
+  const sums = countPredictions(rows);
   return (
     <table className="confusion">
       <caption>True label by predicted label; choose a cell to see its rows</caption>
       <thead>
         <tr>
           <th scope="col">true ↓ predicted →</th>
-          {predicted.labels.map((label) => (
+          {predictions.labels.map((label) => (
             <th key={label} scope="col" className="number">
               {label}
             </th>
@@ -39,14 +40,14 @@ export function Confusion({ predicted, wanted, onCell }: Props) {
             <th scope="row">{label}</th>
             {cells.map((cell) => {
               const fill = theme.sequential(Math.sqrt(cell.share));
-              const chosen = wanted.label === label && wanted.predicted === cell.predicted;
+              const chosen = filter.label === label && filter.predicted === cell.predicted;
               return (
                 <td key={cell.predicted}>
                   <button
                     type="button"
                     aria-pressed={chosen}
                     disabled={cell.count === 0}
-                    style={cell.count === 0 ? undefined : { background: fill, color: inkOn(fill) }}
+                    style={cell.count === 0 ? undefined : { background: fill, color: chooseInk(fill) }}
                     aria-label={`${cell.count} of ${total} with the label ${label} were predicted ${cell.predicted}`}
                     onClick={() => onCell(label, cell.predicted)}
                   >
@@ -61,7 +62,7 @@ export function Confusion({ predicted, wanted, onCell }: Props) {
         <tr className="dim">
           <th scope="row">all</th>
           {sums.map((sum, at) => (
-            <td key={predicted.labels[at]} className="number">
+            <td key={predictions.labels[at]} className="number">
               {sum}
             </td>
           ))}

@@ -1,38 +1,39 @@
-/** What a data set says as a whole; both are long work, begun by a button. */
+/** Jobs over a whole data set, started by a button: words by class, attention patterns of heads. */
 
-import type { DataSet, Habits, Leaning } from "../api/types";
-import { useLoaded } from "../explain/useLoaded";
+import type { DataSet, AttentionPatterns, ClassWordScores } from "../api/types";
+import { useModelLoad } from "../explain/useModelLoad";
 import { FaultNote } from "../shell/FaultNote";
-import { JobLine } from "../shell/JobLine";
+import { JobProgress } from "../shell/JobProgress";
 import { MethodChoice } from "../shell/MethodChoice";
-import { useServer } from "../shell/context";
-import { usualMethod } from "../shell/resolved";
-import { count } from "../shell/figures";
-import type { Working } from "../shell/useAsked";
-import { useKeptJob } from "../shell/useKeptJob";
+import { useServer } from "../shell/pageContext";
+import { getDefaultMethod } from "../shell/stateDefaults";
+import { formatCount } from "../shell/numberFormat";
+import type { JobState } from "../shell/useRequest";
+import { useJobCache } from "../shell/useJobCache";
 import { ClassWords } from "./ClassWords";
-import { HeadHabits } from "./HeadHabits";
-import { jobKey } from "./jobs";
-import { Limit, limitOf } from "./Limit";
-import { MOST_TAKEN, USUALLY_TAKEN } from "./limits";
+import { HeadPatterns } from "./HeadPatterns";
+import { buildJobKey } from "./jobKeys";
+import { RowLimit, resolveLimit } from "./RowLimit";
+import { MAX_JOB_ROWS, DEFAULT_JOB_ROWS } from "./jobLimits";
 import type { Row } from "./rows";
-import { useRows } from "./useRows";
+import { useRowQuery } from "./useRowQuery";
 
 interface Props {
   readonly set: DataSet;
   readonly model: string;
 }
 
-export function WordsJob({ set, model, rows }: Props & { readonly rows: readonly Row[] }) {
+/** Controls and result of the job that averages word scores by class. */
+export function ClassWordsJob({ set, model, rows }: Props & { readonly rows: readonly Row[] }) {
   const { source, session, state, update } = useServer();
-  const [{ take, least }, ask] = useRows();
-  const limit = limitOf(take, set.rows, USUALLY_TAKEN, MOST_TAKEN);
-  // The usual method depends on the model, which is asked nothing before that is known.
-  const isKnown = useLoaded(session.models.find(({ id }) => id === model));
-  const method = state.methods[0] ?? usualMethod(model, session);
-  const job = useKeptJob<Leaning>(jobKey("words", session, set, model, limit, method, least));
+  const [{ take, least }, ask] = useRowQuery();
+  const limit = resolveLimit(take, set.rows, DEFAULT_JOB_ROWS, MAX_JOB_ROWS);
+  // The default method depends on the model, so no request is sent before it is loaded.
+  const isKnown = useModelLoad(session.models.find(({ id }) => id === model));
+  const method = state.methods[0] ?? getDefaultMethod(model, session);
+  const job = useJobCache<ClassWordScores>(buildJobKey("words", session, set, model, limit, method, least));
   const begin = (): void =>
-    job.run((asking) => source.leaning(set.id, { model, method, limit, least }, asking));
+    job.run((options) => source.classWords(set.id, { model, method, limit, least }, options));
   return (
     <>
       <div className="controls">
@@ -40,11 +41,11 @@ export function WordsJob({ set, model, rows }: Props & { readonly rows: readonly
           value={method}
           onChange={(name) => update({ methods: [name, ...state.methods.slice(1)] }, "replace")}
         />
-        <Limit
+        <RowLimit
           label="Rows to explain"
           rows={set.rows}
           value={limit}
-          most={MOST_TAKEN}
+          most={MAX_JOB_ROWS}
           drawn
           onChange={(next) => ask({ take: next })}
         />
@@ -61,54 +62,55 @@ export function WordsJob({ set, model, rows }: Props & { readonly rows: readonly
           />{" "}
           examples
         </label>
-        {isKnown && <Begin job={job} words="Find the words" onBegin={begin} />}
+        {isKnown && <StartButton job={job} words="Find the words" onBegin={begin} />}
       </div>
-      <Outcome
+      <JobOutcome
         job={job}
-        onAgain={begin}
-        empty={`Explains ${count(limit, "example")} and averages each word's share of the scores, class by class.`}
+        onRetry={begin}
+        empty={`Explains ${formatCount(limit, "example")} and averages each word's share of the scores, class by class.`}
       />
-      {job.value && <ClassWords leaning={job.value} rows={rows} set={set} model={model} />}
+      {job.value && <ClassWords scores={job.value} rows={rows} set={set} model={model} />}
     </>
   );
 }
 
-export function HabitsJob({ set, model }: Props) {
+/** Controls and result of the job that sums each head's attention by kind of token. */
+export function HeadPatternsJob({ set, model }: Props) {
   const { source, session } = useServer();
-  const [{ take }, ask] = useRows();
-  const limit = limitOf(take, set.rows, USUALLY_TAKEN, MOST_TAKEN);
-  const job = useKeptJob<Habits>(jobKey("habits", session, set, model, limit));
-  const begin = (): void => job.run((asking) => source.habits(set.id, { model, limit }, asking));
+  const [{ take }, ask] = useRowQuery();
+  const limit = resolveLimit(take, set.rows, DEFAULT_JOB_ROWS, MAX_JOB_ROWS);
+  const job = useJobCache<AttentionPatterns>(buildJobKey("habits", session, set, model, limit));
+  const begin = (): void => job.run((options) => source.headPatterns(set.id, { model, limit }, options));
   return (
     <>
       <div className="controls">
-        <Limit
+        <RowLimit
           label="Rows to look at"
           rows={set.rows}
           value={limit}
-          most={MOST_TAKEN}
+          most={MAX_JOB_ROWS}
           drawn
           onChange={(next) => ask({ take: next })}
         />
-        <Begin job={job} words="Look at the heads" onBegin={begin} />
+        <StartButton job={job} words="Look at the heads" onBegin={begin} />
       </div>
-      <Outcome
+      <JobOutcome
         job={job}
-        onAgain={begin}
-        empty={`Runs ${count(limit, "example")} and adds up where every head's attention goes: special tokens, neighbours, the token itself.`}
+        onRetry={begin}
+        empty={`Runs ${formatCount(limit, "example")} and adds up where every head's attention goes: special tokens, neighbours, the token itself.`}
       />
-      {job.value && <HeadHabits habits={job.value} model={model} />}
+      {job.value && <HeadPatterns patterns={job.value} model={model} />}
     </>
   );
 }
 
-interface BeginProps<T> {
-  readonly job: Working<T>;
+interface StartButtonProps<T> {
+  readonly job: JobState<T>;
   readonly words: string;
   readonly onBegin: () => void;
 }
 
-function Begin<T>({ job, words, onBegin }: BeginProps<T>) {
+function StartButton<T>({ job, words, onBegin }: StartButtonProps<T>) {
   if (job.value !== null) return null;
   return (
     <button type="button" className="primary" disabled={job.running} onClick={onBegin}>
@@ -117,14 +119,14 @@ function Begin<T>({ job, words, onBegin }: BeginProps<T>) {
   );
 }
 
-interface OutcomeProps<T> {
-  readonly job: Working<T>;
+interface JobOutcomeProps<T> {
+  readonly job: JobState<T>;
   readonly empty: string;
-  readonly onAgain: () => void;
+  readonly onRetry: () => void;
 }
 
-function Outcome<T>({ job, empty, onAgain }: OutcomeProps<T>) {
-  if (job.running) return <JobLine job={job.job} onCancel={job.cancel} />;
-  if (job.fault) return <FaultNote fault={job.fault} onAgain={onAgain} />;
+function JobOutcome<T>({ job, empty, onRetry }: JobOutcomeProps<T>) {
+  if (job.running) return <JobProgress job={job.job} onCancel={job.cancel} />;
+  if (job.fault) return <FaultNote fault={job.fault} onRetry={onRetry} />;
   return job.value === null ? <p className="empty">{empty}</p> : null;
 }

@@ -1,28 +1,28 @@
-/** The data set page: bring a file, see what a model makes of it, and pick a row to explain. */
+/** Data page: list of data sets, column choice, predictions, tabs for class words and heads' attention. */
 
 import { type ReactNode, useEffect, useState } from "react";
 
-import type { DataSet, Predicted } from "../api/types";
+import type { DataSet, PredictionData } from "../api/types";
 import { FaultNote } from "../shell/FaultNote";
-import { JobLine } from "../shell/JobLine";
+import { JobProgress } from "../shell/JobProgress";
 import { ModelChoice } from "../shell/ModelChoice";
 import { Tabs } from "../shell/Tabs";
-import { useServer } from "../shell/context";
-import { count } from "../shell/figures";
+import { useServer } from "../shell/pageContext";
+import { formatCount } from "../shell/numberFormat";
 import { useDataSets } from "../shell/useDataSets";
-import { useKeptJob } from "../shell/useKeptJob";
-import { useSettled } from "../shell/useSettled";
-import type { Asking } from "../source/source";
-import { DataList } from "./DataList";
-import { HabitsJob, WordsJob } from "./aggregates";
+import { useJobCache } from "../shell/useJobCache";
+import { useLinkDefaults } from "../shell/useLinkDefaults";
+import type { RequestOptions } from "../source/source";
+import { DataSetList } from "./DataSetList";
+import { HeadPatternsJob, ClassWordsJob } from "./DataJobs";
 import { ColumnChooser } from "./ColumnChooser";
-import { Columns } from "./Columns";
-import { type ColumnsAsked, type Unread, unreadSet } from "./columns";
-import { jobKey, predictKey } from "./jobs";
-import { Limit, limitOf } from "./Limit";
-import { MOST_PREDICTED, USUALLY_PREDICTED } from "./limits";
+import { ColumnList } from "./ColumnList";
+import { type ColumnsRequest, type UnreadFile, parseUnreadDataSet } from "./columnRoles";
+import { buildJobKey, buildPredictKey } from "./jobKeys";
+import { RowLimit, resolveLimit } from "./RowLimit";
+import { MAX_PREDICTION_ROWS, DEFAULT_PREDICTION_ROWS } from "./jobLimits";
 import { Predictions } from "./Predictions";
-import { useRows } from "./useRows";
+import { useRowQuery } from "./useRowQuery";
 import "../shell/parts.css";
 import "./data.css";
 
@@ -32,48 +32,52 @@ const PARTS: Readonly<Record<string, string>> = {
   heads: "What heads attend to",
 };
 
+/** Show the list of data sets and the one that is open. */
 export function DataPage() {
   const page = useServer();
   const { state, update } = page;
   const { sets, put } = useDataSets(page);
   const chosen = sets.find(({ id }) => id === state.data) ?? (state.data === null ? (sets[0] ?? null) : null);
-  useSettled({ model: state.model || (page.session.models[0]?.id ?? ""), data: chosen?.id ?? state.data });
-  const [unread, setUnread] = useState<{ readonly file: File; readonly unread: Unread } | null>(null);
+  useLinkDefaults({
+    model: state.model || (page.session.models[0]?.id ?? ""),
+    data: chosen?.id ?? state.data,
+  });
+  const [unread, setUnread] = useState<{ readonly file: File; readonly unread: UnreadFile } | null>(null);
   const choose = (id: string): void => {
     setUnread(null);
     update({ data: id, rows: "" }, "push");
   };
-  const bring = (brought: DataSet): void => {
-    put(brought);
-    choose(brought.id);
-    page.announce(`${brought.name} is here, with ${count(brought.rows, "row")}.`);
+  const upload = (uploaded: DataSet): void => {
+    put(uploaded);
+    choose(uploaded.id);
+    page.announce(`${uploaded.name} is here, with ${formatCount(uploaded.rows, "row")}.`);
   };
   return (
     <div className="data-page with-list">
-      <DataList
+      <DataSetList
         sets={sets}
         chosen={unread === null ? (chosen?.id ?? null) : null}
         onChoose={choose}
-        onBrought={bring}
-        onUnread={(file, found) => setUnread({ file, unread: found })}
+        onBrought={upload}
+        onUnread={(file, unreadFile) => setUnread({ file, unread: unreadFile })}
       />
       {unread !== null ? (
         <ColumnChooser
           key={unread.unread.name}
           unread={unread.unread}
-          read={(columns, asking) => page.source.upload(unread.file, asking, columns)}
-          onRead={bring}
+          read={(columns, options) => page.source.uploadData(unread.file, options, columns)}
+          onRead={upload}
         />
       ) : chosen ? (
-        <SetOrChoice key={jobKey("", page.session, chosen)} set={chosen} onRead={put} />
+        <DataSetOrColumnChooser key={buildJobKey("", page.session, chosen)} set={chosen} onRead={put} />
       ) : (
-        <Nothing gone={state.data} />
+        <EmptyNote gone={state.data} />
       )}
     </div>
   );
 }
 
-function Nothing({ gone }: { readonly gone: string | null }) {
+function EmptyNote({ gone }: { readonly gone: string | null }) {
   return (
     <div className="empty large">
       {gone === null ? <h1>No data set yet</h1> : <h1>That data set is not here</h1>}
@@ -91,31 +95,31 @@ function Nothing({ gone }: { readonly gone: string | null }) {
   );
 }
 
-interface OneProps {
+interface DataSetProps {
   readonly set: DataSet;
   readonly onRead: (set: DataSet) => void;
 }
 
-/** The data set, or the choice of its columns where they are to be chosen first. */
-function SetOrChoice({ set, onRead }: OneProps) {
+/** Show the data set, or the column chooser where its columns are not known yet. */
+function DataSetOrColumnChooser({ set, onRead }: DataSetProps) {
   const { source } = useServer();
-  const unread = unreadSet(set);
-  if (unread === null) return <OneSet set={set} onRead={onRead} />;
-  const read = (columns: ColumnsAsked, asking: Asking): Promise<DataSet> =>
-    source.columns(set.id, columns, asking);
+  const unread = parseUnreadDataSet(set);
+  if (unread === null) return <DataSetView set={set} onRead={onRead} />;
+  const read = (columns: ColumnsRequest, options: RequestOptions): Promise<DataSet> =>
+    source.readColumns(set.id, columns, options);
   return <ColumnChooser unread={unread} read={read} onRead={onRead} />;
 }
 
-function OneSet({ set, onRead }: OneProps) {
+function DataSetView({ set, onRead }: DataSetProps) {
   const { source, session, state, update } = useServer();
   const model = state.model || (session.models[0]?.id ?? "");
-  const [asked, ask] = useRows();
-  const limit = limitOf(asked.predict, set.rows, USUALLY_PREDICTED, MOST_PREDICTED);
-  const job = useKeptJob<Predicted>(predictKey(session, set, model, limit));
+  const [query, ask] = useRowQuery();
+  const limit = resolveLimit(query.predict, set.rows, DEFAULT_PREDICTION_ROWS, MAX_PREDICTION_ROWS);
+  const job = useJobCache<PredictionData>(buildPredictKey(session, set, model, limit));
   const { run, value, running, fault } = job;
-  const begin = (): void => run((asking) => source.predict(set.id, { model, limit }, asking));
+  const begin = (): void => run((options) => source.predict(set.id, { model, limit }, options));
   const untouched = value === null && !running && fault === null;
-  // A page of nothing but a button helps nobody: the first look is on the house, and can be called off.
+  // Predict without a click: a page with only a button shows nothing. The job can be cancelled.
   useEffect(() => {
     if (untouched) begin();
   }, [set.id, model, limit]); // eslint-disable-line react-hooks/exhaustive-deps
@@ -123,25 +127,25 @@ function OneSet({ set, onRead }: OneProps) {
     <div className="one-set">
       <header>
         <h1>{set.name}</h1>
-        <Columns set={set} onRead={onRead} />
+        <ColumnList set={set} onRead={onRead} />
         <div className="controls">
           <ModelChoice label="Model" value={model} onChange={(id) => update({ model: id }, "push")} />
-          <Limit
+          <RowLimit
             label="Rows to predict"
             rows={set.rows}
             value={limit}
-            most={MOST_PREDICTED}
+            most={MAX_PREDICTION_ROWS}
             onChange={(predict) => ask({ predict }, "push")}
           />
           {!running && value === null && (
             <button type="button" onClick={begin}>
-              Predict {count(limit, "row")}
+              Predict {formatCount(limit, "row")}
             </button>
           )}
         </div>
       </header>
-      {running && <JobLine job={job.job} onCancel={job.cancel} />}
-      {fault && <FaultNote fault={fault} onAgain={begin} />}
+      {running && <JobProgress job={job.job} onCancel={job.cancel} />}
+      {fault && <FaultNote fault={fault} onRetry={begin} />}
       <Tabs
         label="Parts of the page"
         names={PARTS}
@@ -149,9 +153,9 @@ function OneSet({ set, onRead }: OneProps) {
         onChange={(tab) => update({ tab }, "push")}
       >
         {(tab): ReactNode => {
-          if (tab === "words") return <WordsJob set={set} model={model} rows={value?.rows ?? []} />;
-          if (tab === "heads") return <HabitsJob set={set} model={model} />;
-          if (value) return <Predictions predicted={value} set={set} model={model} />;
+          if (tab === "words") return <ClassWordsJob set={set} model={model} rows={value?.rows ?? []} />;
+          if (tab === "heads") return <HeadPatternsJob set={set} model={model} />;
+          if (value) return <Predictions predictions={value} set={set} model={model} />;
           return !running && !fault && <p className="empty">Not predicted yet.</p>;
         }}
       </Tabs>

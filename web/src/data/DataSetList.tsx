@@ -1,21 +1,22 @@
-/** The data sets at hand, and a place to bring another one. */
+/** List of the data sets, and a drop area for another file. */
 
 import type { DataSet } from "../api/types";
-import { DropFile } from "../shell/DropFile";
-import { count } from "../shell/figures";
-import { useServer } from "../shell/context";
+import { FileDrop } from "../shell/FileDrop";
+import { formatCount } from "../shell/numberFormat";
+import { useServer } from "../shell/pageContext";
 import { SourceError } from "../source/source";
-import { type Unread, unreadOf, unreadSet } from "./columns";
+import { type UnreadFile, parseUnreadFile, parseUnreadDataSet } from "./columnRoles";
 
 interface Props {
   readonly sets: readonly DataSet[];
   readonly chosen: string | null;
   readonly onChoose: (id: string) => void;
-  readonly onBrought: (brought: DataSet) => void;
-  readonly onUnread: (file: File, unread: Unread) => void; // its columns have to be chosen
+  readonly onBrought: (uploaded: DataSet) => void;
+  readonly onUnread: (file: File, unread: UnreadFile) => void; // its columns must be chosen
 }
 
-export function DataList({ sets, chosen, onChoose, onBrought, onUnread }: Props) {
+/** Show the data sets and upload a file that is dropped. */
+export function DataSetList({ sets, chosen, onChoose, onBrought, onUnread }: Props) {
   const { source, session } = useServer();
   return (
     <nav className="data-list" aria-label="Data sets">
@@ -32,21 +33,21 @@ export function DataList({ sets, chosen, onChoose, onBrought, onUnread }: Props)
               >
                 <span>{set.name}</span>
                 <span className="dim">
-                  {unreadSet(set) ? "columns to be chosen" : count(set.rows, "row")}
+                  {parseUnreadDataSet(set) ? "columns to be chosen" : formatCount(set.rows, "row")}
                 </span>
               </button>
             </li>
           ))}
         </ul>
       )}
-      <DropFile
+      <FileDrop
         label="Bring a file"
         hint="TSV or CSV with a header, JSON lines, Parquet, or plain text with one example a line; also as .gz."
         accept=".tsv,.csv,.txt,.jsonl,.parquet,.gz"
         most={session.limits.upload}
-        take={(file, asking) =>
-          source.upload(file, asking).then(onBrought, (error: unknown) => {
-            const unread = error instanceof SourceError ? unreadOf(file.name, error.fault) : null;
+        take={(file, options) =>
+          source.uploadData(file, options).then(onBrought, (error: unknown) => {
+            const unread = error instanceof SourceError ? parseUnreadFile(file.name, error.fault) : null;
             if (unread === null) throw error;
             onUnread(file, unread);
           })

@@ -1,8 +1,8 @@
-/** Some rows by their numbers, each a way to the workbench. */
+/** List of the rows that contain a word, with the word highlighted; a row opens in the workbench. */
 
-import { useServer } from "../shell/context";
+import { useServer } from "../shell/pageContext";
 import { explainRow } from "./explainRow";
-import { marked } from "./marked";
+import { splitAtWord } from "./wordMatches";
 import type { Row } from "./rows";
 
 interface Props {
@@ -15,7 +15,8 @@ interface Props {
   readonly onClose: () => void;
 }
 
-export function Examples({ title, numbers, word, rows, model, data, onClose }: Props) {
+/** Show rows by their numbers, with a word highlighted. */
+export function ExampleList({ title, numbers, word, rows, model, data, onClose }: Props) {
   const { state, update } = useServer();
   const byNumber = new Map(rows.map((row) => [row.number, row]));
   const known = numbers.flatMap((number) => byNumber.get(number) ?? []);
@@ -38,8 +39,8 @@ export function Examples({ title, numbers, word, rows, model, data, onClose }: P
               onClick={() => update(explainRow(row, model, data, state.rows), "push")}
             >
               <span className="dim">{row.number}</span>{" "}
-              {marked(row.pair === null ? row.text : `${row.text} | ${row.pair}`, word).map((part, at) =>
-                part.is ? <mark key={at}>{part.text}</mark> : part.text,
+              {splitAtWord(row.pair === null ? row.text : `${row.text} | ${row.pair}`, word).map(
+                (part, at) => (part.isMatch ? <mark key={at}>{part.text}</mark> : part.text),
               )}
             </button>
           </li>

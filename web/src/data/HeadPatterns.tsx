@@ -1,41 +1,49 @@
-/** Which heads attend to what: a map of all heads by a kind of place, a table, and one head in full. */
+/** Attention patterns of the heads: a map of all heads by kind of token, a table, and one head in detail. */
 
 import { useCallback } from "react";
 
-import type { Habits } from "../api/types";
-import { bars } from "../render/bars";
-import { headmap } from "../render/headmap";
+import type { AttentionPatterns } from "../api/types";
+import { drawBars } from "../render/bars";
+import { drawHeadGrid } from "../render/headGrid";
 import type { Theme } from "../render/scene";
-import { count, figure, percent } from "../shell/figures";
-import { usePage } from "../shell/context";
-import { Drawn } from "../shell/Drawn";
+import { formatCount, formatEstimate, formatPercent } from "../shell/numberFormat";
+import { usePage } from "../shell/pageContext";
+import { ResponsivePicture } from "../shell/ResponsivePicture";
 import { Table } from "../shell/Table";
-import { shortName } from "../shell/names";
-import { BY_SHARE, habitGrid, habitRows, HABIT_COLUMNS, HABIT_UNITS, topHead } from "./habits";
-import { useRows } from "./useRows";
+import { shortenModelName } from "../shell/modelNames";
+import {
+  BY_SHARE,
+  buildShareGrid,
+  buildPatternRows,
+  listPatternColumns,
+  PATTERN_FORMATS,
+  findTopHead,
+} from "./patternRows";
+import { useRowQuery } from "./useRowQuery";
 
 interface Props {
-  readonly habits: Habits;
+  readonly patterns: AttentionPatterns;
   readonly model: string; // its id
 }
 
-export function HeadHabits({ habits, model }: Props) {
+/** Show map and table of the heads' attention by kind of token. */
+export function HeadPatterns({ patterns, model }: Props) {
   const { session, state, update } = usePage();
-  const [{ place }, ask] = useRows();
-  const kinds = Object.keys(habits.kinds);
+  const [{ place }, ask] = useRowQuery();
+  const kinds = Object.keys(patterns.kinds);
   const kind = place !== null && kinds.includes(place) ? place : (kinds[0] ?? "special");
-  // Nobody has chosen a head yet: the one that attends to this kind the most.
-  const [layer, head] = state.head ?? topHead(habits, kind) ?? [null, null];
-  const chosen = habits.heads.find((each) => each.layer === layer && each.head === head) ?? null;
-  const setting = `${shortName(model, session)}, ${habits.data}, n = ${habits.used}`;
+  // Default head: the one with the largest share of this kind.
+  const [layer, head] = state.head ?? findTopHead(patterns, kind) ?? [null, null];
+  const chosen = patterns.heads.find((each) => each.layer === layer && each.head === head) ?? null;
+  const setting = `${shortenModelName(model, session)}, ${patterns.data}, n = ${patterns.used}`;
   const title = `Attention to ${kind}`;
   const draw = useCallback(
     (theme: Theme, width: number) =>
-      headmap(
-        { title, values: habitGrid(habits, kind), low: 0, high: 1, signed: false },
+      drawHeadGrid(
+        { title, values: buildShareGrid(patterns, kind), low: 0, high: 1, signed: false },
         { width, theme, ...(state.head ? { selected: state.head } : {}) },
       ),
-    [habits, kind, title, state.head],
+    [patterns, kind, title, state.head],
   );
   return (
     <section className="heads-part" aria-label="What heads attend to">
@@ -49,10 +57,10 @@ export function HeadHabits({ habits, model }: Props) {
           </select>
         </label>
         <span className="dim">
-          {kind}: {habits.kinds[kind]}. Means over {count(habits.used, "example")}.
+          {kind}: {patterns.kinds[kind]}. Means over {formatCount(patterns.used, "example")}.
         </span>
       </p>
-      {habits.left_out.map((sentence) => (
+      {patterns.left_out.map((sentence) => (
         <p key={sentence} className="note">
           {sentence}
         </p>
@@ -60,7 +68,7 @@ export function HeadHabits({ habits, model }: Props) {
       <div className="map-and-one">
         <article className="panel">
           <h3>{title}, share by layer and head</h3>
-          <Drawn
+          <ResponsivePicture
             name={`heads-${kind}`}
             caption={`${title}, mean share; ${setting}`}
             draw={draw}
@@ -70,7 +78,7 @@ export function HeadHabits({ habits, model }: Props) {
         </article>
         <article className="panel">
           {chosen ? (
-            <OneHead habit={chosen} setting={setting} />
+            <HeadPatternDetails pattern={chosen} setting={setting} />
           ) : (
             <p className="empty">Choose a head in the map or in the table to see all it attends to.</p>
           )}
@@ -79,67 +87,67 @@ export function HeadHabits({ habits, model }: Props) {
       <div className="panel">
         <Table
           key={kind}
-          caption={`${count(habits.heads.length, "head")} by ${kind}, the most first, with 95% intervals`}
-          columns={HABIT_COLUMNS(kind)}
-          rows={habitRows(habits, kind)}
-          written={HABIT_UNITS}
+          caption={`${formatCount(patterns.heads.length, "head")} by ${kind}, the most first, with 95% intervals`}
+          columns={listPatternColumns(kind)}
+          rows={buildPatternRows(patterns, kind)}
+          formats={PATTERN_FORMATS}
           first={BY_SHARE}
           most={12}
           file={{ name: "habits", caption: `Attention of heads to ${kind}; ${setting}` }}
           onRow={(index) => {
-            const row = habits.heads[index];
+            const row = patterns.heads[index];
             if (row) update({ head: [row.layer, row.head] }, "replace");
           }}
-          selected={chosen ? habits.heads.indexOf(chosen) : null}
+          selected={chosen ? patterns.heads.indexOf(chosen) : null}
         />
       </div>
     </section>
   );
 }
 
-interface OneProps {
-  readonly habit: Habits["heads"][number];
+interface HeadPatternDetailsProps {
+  readonly pattern: AttentionPatterns["heads"][number];
   readonly setting: string;
 }
 
-function OneHead({ habit, setting }: OneProps) {
-  const title = `Layer ${habit.layer}, head ${habit.head}: where its attention goes`;
+function HeadPatternDetails({ pattern, setting }: HeadPatternDetailsProps) {
+  const title = `Layer ${pattern.layer}, head ${pattern.head}: where its attention goes`;
   const draw = useCallback(
     (theme: Theme, width: number) =>
-      bars(
-        Object.entries(habit.shares).map(([kind, share]) => ({
+      drawBars(
+        Object.entries(pattern.shares).map(([kind, share]) => ({
           label: kind,
           value: share.mean ?? 0,
           low: share.low,
           high: share.high,
-          title: `${kind}: ${figure(share, percent)}`,
+          title: `${kind}: ${formatEstimate(share, formatPercent)}`,
         })),
-        { width, theme, title, least: 0, most: 1, written: percent },
+        { width, theme, title, least: 0, most: 1, format: formatPercent },
       ),
-    [habit, title],
+    [pattern, title],
   );
   return (
     <>
       <h3>
-        Layer {habit.layer}, head {habit.head}
+        Layer {pattern.layer}, head {pattern.head}
       </h3>
-      <p>It {habit.words}.</p>
-      <Drawn
-        name={`head-${habit.layer}-${habit.head}`}
+      <p>It {pattern.words}.</p>
+      <ResponsivePicture
+        name={`head-${pattern.layer}-${pattern.head}`}
         caption={`${title}; ${setting}`}
         draw={draw}
         most={560}
       />
       <p className="dim">
-        Entropy {figure(habit.entropy, percent)} of the largest possible.
-        {habit.tokens.length > 0 && " It prefers "}
-        {habit.tokens.map(([token, share], at) => (
+        Entropy {formatEstimate(pattern.entropy, formatPercent)} of the largest possible.
+        {pattern.tokens.length > 0 && " It prefers "}
+        {pattern.tokens.map(([token, share], at) => (
           <span key={token}>
             {at > 0 && ", "}
-            <code>{token}</code> {percent(share)}
+            <code>{token}</code> {formatPercent(share)}
           </span>
         ))}
-        {habit.tokens.length > 0 && "."}
+        {pattern.tokens.length > 0 && "."}
       </p>
     </>
   );

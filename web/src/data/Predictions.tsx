@@ -1,55 +1,56 @@
-/** A data set with its predictions: how many are right, which are mixed up, and every row. */
+/** Predictions of a data set: accuracy, confusion matrix, and every row. */
 
-import type { DataSet, Interval, Predicted } from "../api/types";
-import { csv } from "../render/csv";
-import { useServer } from "../shell/context";
+import type { DataSet, Interval, PredictionData } from "../api/types";
+import { formatCsv } from "../render/csv";
+import { useServer } from "../shell/pageContext";
 import { download } from "../shell/download";
-import { count, percent, range } from "../shell/figures";
-import { shortName } from "../shell/names";
-import { Confusion } from "./Confusion";
-import { Filters } from "./Filters";
+import { formatCount, formatPercent, formatInterval } from "../shell/numberFormat";
+import { shortenModelName } from "../shell/modelNames";
+import { ConfusionMatrix } from "./ConfusionMatrix";
+import { RowFilters } from "./RowFilters";
 import { explainRow } from "./explainRow";
 import { RowTable } from "./RowTable";
-import { ALL, orderedRows, wantedRows } from "./rows";
-import { useRows } from "./useRows";
+import { NO_FILTER, sortRows, filterRows } from "./rows";
+import { useRowQuery } from "./useRowQuery";
 
 interface Props {
-  readonly predicted: Predicted;
+  readonly predictions: PredictionData;
   readonly set: DataSet;
-  readonly model: string; // its id: what `predicted` calls it may be the path of a folder
+  readonly model: string; // model id; `predictions.model` may be the path of a folder
 }
 
-export function Predictions({ predicted, set, model }: Props) {
+/** Show accuracy, confusion matrix, filters and rows. */
+export function Predictions({ predictions, set, model }: Props) {
   const { session, state, update } = useServer();
-  const [asked, ask] = useRows();
-  const { wanted, order } = asked;
-  const found = wantedRows(predicted.rows, wanted);
-  const labelled = predicted.rows.some((row) => row.label !== null);
-  const cell = (label: string, guess: string): void => {
-    const again = wanted.label === label && wanted.predicted === guess;
-    ask({ wanted: again ? ALL : { ...ALL, label, predicted: guess }, page: 0 }, "push");
+  const [query, ask] = useRowQuery();
+  const { filter, order } = query;
+  const matches = filterRows(predictions.rows, filter);
+  const labelled = predictions.rows.some((row) => row.label !== null);
+  const toggleCell = (label: string, guess: string): void => {
+    const again = filter.label === label && filter.predicted === guess;
+    ask({ filter: again ? NO_FILTER : { ...NO_FILTER, label, predicted: guess }, page: 0 }, "push");
   };
   const save = (): void => {
-    const table = { columns: COLUMNS, rows: orderedRows(found, order).map(cells) };
-    const caption = `${set.name}, ${shortName(model, session)}: ${count(found.length, "row")} of ${predicted.rows.length}`;
-    download("whence-predictions.csv", new Blob([csv(table, caption)], { type: "text/csv" }));
+    const table = { columns: COLUMNS, rows: sortRows(matches, order).map(buildCells) };
+    const caption = `${set.name}, ${shortenModelName(model, session)}: ${formatCount(matches.length, "row")} of ${predictions.rows.length}`;
+    download("whence-predictions.csv", new Blob([formatCsv(table, caption)], { type: "text/csv" }));
   };
   return (
     <section className="predictions" aria-label="Predictions">
       <div className="figures">
         <div>
-          {predicted.accuracy ? (
+          {predictions.accuracy ? (
             <p>
               <strong className="large">
-                {predicted.accuracy.mean === null ? "–" : percent(predicted.accuracy.mean)}
+                {predictions.accuracy.mean === null ? "–" : formatPercent(predictions.accuracy.mean)}
               </strong>{" "}
               right
               <br />
-              <span className="dim">{interval(predicted.accuracy)}</span>
+              <span className="dim">{formatAccuracy(predictions.accuracy)}</span>
             </p>
           ) : (
             <p>
-              <strong>{count(predicted.rows.length, "row")} predicted.</strong>
+              <strong>{formatCount(predictions.rows.length, "row")} predicted.</strong>
               <br />
               <span className="dim">
                 {labelled
@@ -58,28 +59,28 @@ export function Predictions({ predicted, set, model }: Props) {
               </span>
             </p>
           )}
-          <p className="dim">{predicted.surprise}</p>
-          {predicted.left_out.map((sentence) => (
+          <p className="dim">{predictions.surprise}</p>
+          {predictions.left_out.map((sentence) => (
             <p key={sentence} className="note">
               {sentence}
             </p>
           ))}
         </div>
-        <Confusion predicted={predicted} wanted={wanted} onCell={cell} />
+        <ConfusionMatrix predictions={predictions} filter={filter} onCell={toggleCell} />
       </div>
-      <Filters
-        wanted={wanted}
-        labels={predicted.labels}
+      <RowFilters
+        filter={filter}
+        labels={predictions.labels}
         labelled={labelled}
-        found={found.length}
-        all={predicted.rows.length}
-        onWanted={(next) => ask({ wanted: next, page: 0 })}
+        count={matches.length}
+        all={predictions.rows.length}
+        onFilter={(next) => ask({ filter: next, page: 0 })}
         onSave={save}
       />
       <RowTable
-        rows={predicted.rows}
-        asked={asked}
-        surprise={predicted.surprise}
+        rows={predictions.rows}
+        query={query}
+        surprise={predictions.surprise}
         onAsk={ask}
         onRow={(row) => update(explainRow(row, model, set.id, state.rows), "push")}
       />
@@ -87,16 +88,16 @@ export function Predictions({ predicted, set, model }: Props) {
   );
 }
 
-function interval(accuracy: Interval): string {
-  const known = range(accuracy, percent);
+function formatAccuracy(accuracy: Interval): string {
+  const known = formatInterval(accuracy, formatPercent);
   return known === "–"
-    ? `of ${count(accuracy.n, "row")}, too few for an interval`
+    ? `of ${formatCount(accuracy.n, "row")}, too few for an interval`
     : `95% interval ${known}, n = ${accuracy.n}`;
 }
 
 const COLUMNS = ["row", "text", "pair", "label", "predicted", "probability", "surprise"];
 
-function cells(row: Predicted["rows"][number]): (string | number)[] {
-  const { number, text, pair, label, predicted, probability, surprise } = row;
-  return [number, text, pair ?? "", label ?? "", predicted, probability ?? "", surprise ?? ""];
+function buildCells(row: PredictionData["rows"][number]): (string | number)[] {
+  const { number, text, pair, label, predicted: predictions, probability, surprise } = row;
+  return [number, text, pair ?? "", label ?? "", predictions, probability ?? "", surprise ?? ""];
 }

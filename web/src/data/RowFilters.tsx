@@ -1,36 +1,37 @@
-/** Which rows are shown: by text, by label, by what was predicted, by right and wrong. */
+/** Filters of the row table: text, label, prediction, right or wrong. */
 
-import { grouped } from "../shell/figures";
-import { ALL, isFiltered, type Wanted } from "./rows";
+import { formatWhole } from "../shell/numberFormat";
+import { NO_FILTER, isFiltered, type RowFilter } from "./rows";
 
 interface Props {
-  readonly wanted: Wanted;
+  readonly filter: RowFilter;
   readonly labels: readonly string[];
   readonly labelled: boolean;
-  readonly found: number;
+  readonly count: number;
   readonly all: number;
-  readonly onWanted: (wanted: Wanted) => void;
+  readonly onFilter: (filter: RowFilter) => void;
   readonly onSave: () => void;
 }
 
-export function Filters({ wanted, labels, labelled, found, all, onWanted, onSave }: Props) {
-  const set = (change: Partial<Wanted>): void => onWanted({ ...wanted, ...change });
+/** Show the filter fields and the number of matching rows. */
+export function RowFilters({ filter, labels, labelled, count, all, onFilter, onSave }: Props) {
+  const set = (change: Partial<RowFilter>): void => onFilter({ ...filter, ...change });
   return (
     <form className="filters" role="search" aria-label="Rows" onSubmit={(event) => event.preventDefault()}>
       <label>
         Find{" "}
         <input
           type="search"
-          value={wanted.search}
+          value={filter.search}
           onChange={(event) => set({ search: event.target.value })}
         />
       </label>
       {labelled && (
-        <Labels name="Label" value={wanted.label} labels={labels} onChange={(label) => set({ label })} />
+        <LabelSelect name="Label" value={filter.label} labels={labels} onChange={(label) => set({ label })} />
       )}
-      <Labels
+      <LabelSelect
         name="Predicted"
-        value={wanted.predicted}
+        value={filter.predicted}
         labels={labels}
         onChange={(predicted) => set({ predicted })}
       />
@@ -38,7 +39,7 @@ export function Filters({ wanted, labels, labelled, found, all, onWanted, onSave
         <label>
           Answers{" "}
           <select
-            value={wanted.right === null ? "" : wanted.right ? "right" : "wrong"}
+            value={filter.right === null ? "" : filter.right ? "right" : "wrong"}
             onChange={({ target }) => set({ right: target.value === "" ? null : target.value === "right" })}
           >
             <option value="">all</option>
@@ -48,11 +49,11 @@ export function Filters({ wanted, labels, labelled, found, all, onWanted, onSave
         </label>
       )}
       <span className="dim" role="status">
-        {grouped(found)} of {grouped(all)} rows
-        {wanted.numbers !== null && `, among ${wanted.numbers.length} picked ones`}
+        {formatWhole(count)} of {formatWhole(all)} rows
+        {filter.numbers !== null && `, among ${filter.numbers.length} picked ones`}
       </span>
-      {isFiltered(wanted) && (
-        <button type="button" className="small" onClick={() => onWanted(ALL)}>
+      {isFiltered(filter) && (
+        <button type="button" className="small" onClick={() => onFilter(NO_FILTER)}>
           Show all
         </button>
       )}
@@ -63,15 +64,15 @@ export function Filters({ wanted, labels, labelled, found, all, onWanted, onSave
   );
 }
 
-interface LabelsProps {
+interface LabelSelectProps {
   readonly name: string;
   readonly value: string | null;
   readonly labels: readonly string[];
   readonly onChange: (label: string | null) => void;
 }
 
-// A label may be any text, the empty one too: options are known by their place.
-function Labels({ name, value, labels, onChange }: LabelsProps) {
+// Options are identified by index: a label may be any text, even empty.
+function LabelSelect({ name, value, labels, onChange }: LabelSelectProps) {
   return (
     <label>
       {name}{" "}

@@ -1,20 +1,21 @@
-/** How many rows are taken: all of a small file, the first so many of a large one. */
+/** Menu of how many rows a job takes: all, the first, or a random sample; and the choice of the limit. */
 
-import { grouped } from "../shell/figures";
+import { formatWhole } from "../shell/numberFormat";
 
 const STEPS = [20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000];
 
 interface Props {
-  readonly label: string; // on a page with two of them, each has its own
+  readonly label: string; // distinct where a page has two of them
   readonly rows: number;
   readonly value: number;
   readonly most: number;
-  readonly drawn?: boolean; // by lot, rather than from the top
+  readonly drawn?: boolean; // a random sample, rather than the first rows
   readonly onChange: (limit: number) => void;
 }
 
-export function Limit({ label, rows, value, most, drawn, onChange }: Props) {
-  const steps = limitsFor(rows, most);
+/** Menu of row limits. */
+export function RowLimit({ label, rows, value, most, drawn, onChange }: Props) {
+  const steps = listLimits(rows, most);
   return (
     <label>
       {label}{" "}
@@ -22,10 +23,10 @@ export function Limit({ label, rows, value, most, drawn, onChange }: Props) {
         {(steps.includes(value) ? steps : [value, ...steps].sort((a, b) => a - b)).map((limit) => (
           <option key={limit} value={limit}>
             {limit >= rows
-              ? `all ${grouped(rows)}`
+              ? `all ${formatWhole(rows)}`
               : drawn
-                ? `${grouped(limit)}, drawn by lot`
-                : `the first ${grouped(limit)}`}
+                ? `${formatWhole(limit)}, drawn by lot`
+                : `the first ${formatWhole(limit)}`}
           </option>
         ))}
       </select>
@@ -33,13 +34,13 @@ export function Limit({ label, rows, value, most, drawn, onChange }: Props) {
   );
 }
 
-/** Steps below the number of rows, and all of them where the server takes so many. */
-export function limitsFor(rows: number, most: number): readonly number[] {
+/** List the steps below the number of rows, and all rows where the server accepts as many. */
+export function listLimits(rows: number, most: number): readonly number[] {
   const steps = STEPS.filter((step) => step < rows && step <= most);
   return rows <= most ? [...steps, Math.max(1, rows)] : steps;
 }
 
-/** As many as the link says and the file and the server have; else as many as are there, but no more than is usual. */
-export function limitOf(wanted: number | null, rows: number, usual: number, most: number): number {
-  return Math.max(1, Math.min(wanted ?? usual, rows, most));
+/** Choose the limit of the link where file and server allow it, else the default. */
+export function resolveLimit(requested: number | null, rows: number, usual: number, most: number): number {
+  return Math.max(1, Math.min(requested ?? usual, rows, most));
 }

@@ -1,31 +1,32 @@
-/** On the workbench, for who came from a data set: which row this is, the rows before and after it, and the way back. */
+/** Navigation between the rows of a data set inside the workbench: previous, next, back to the table. */
 
-import type { Predicted } from "../api/types";
-import { isServer, usePage } from "../shell/context";
-import { grouped } from "../shell/figures";
-import { keptOutcome } from "../shell/useKeptJob";
+import type { PredictionData } from "../api/types";
+import { isServer, usePage } from "../shell/pageContext";
+import { formatWhole } from "../shell/numberFormat";
+import { getCachedOutcome } from "../shell/useJobCache";
 import { explainRow } from "./explainRow";
-import { predictKey } from "./jobs";
-import { limitOf } from "./Limit";
-import { MOST_PREDICTED, USUALLY_PREDICTED } from "./limits";
-import { neighbours } from "./neighbours";
-import { readRows } from "./rowlink";
+import { buildPredictKey } from "./jobKeys";
+import { resolveLimit } from "./RowLimit";
+import { MAX_PREDICTION_ROWS, DEFAULT_PREDICTION_ROWS } from "./jobLimits";
+import { findNeighbours } from "./neighbours";
+import { parseRowQuery } from "./rowQuery";
 import type { Row } from "./rows";
 import "./data.css";
 
-export function RowWalk() {
+/** Show which row is explained, with links to its neighbours; nothing where no row is open. */
+export function RowNavigation() {
   const { source, session, state, update } = usePage();
-  const asked = readRows(state.rows);
+  const query = parseRowQuery(state.rows);
   const set = session.data.find(({ id }) => id === state.data);
-  if (!isServer(source) || asked.at === null || set === undefined) return null;
+  if (!isServer(source) || query.at === null || set === undefined) return null;
   const model = state.model || (session.models[0]?.id ?? "");
-  const limit = limitOf(asked.predict, set.rows, USUALLY_PREDICTED, MOST_PREDICTED);
-  const predicted = keptOutcome<Predicted>(predictKey(session, set, model, limit));
-  const here = predicted && neighbours(predicted.rows, asked);
-  // Who has typed another text since has left the row.
+  const limit = resolveLimit(query.predict, set.rows, DEFAULT_PREDICTION_ROWS, MAX_PREDICTION_ROWS);
+  const predictions = getCachedOutcome<PredictionData>(buildPredictKey(session, set, model, limit));
+  const here = predictions && findNeighbours(predictions.rows, query);
+  // Another text was typed since: the row is no longer open.
   if (here && (here.row.text !== state.text || here.row.pair !== state.pair)) return null;
   const go = (row: Row): void => update(explainRow(row, model, set.id, state.rows), "push");
-  const order = `by ${asked.order.column}`;
+  const order = `by ${query.order.column}`;
   return (
     <nav className="row-walk" aria-label="Rows of the data set">
       <button type="button" className="plain link" onClick={() => update({ page: "data", tab: "" }, "push")}>
@@ -34,10 +35,10 @@ export function RowWalk() {
       {here && (
         <>
           <span className="dim">
-            row {grouped(here.row.number)} · {grouped(here.place)} of {grouped(here.of)} {order}
+            row {formatWhole(here.row.number)} · {formatWhole(here.place)} of {formatWhole(here.of)} {order}
           </span>
-          <Step words="‹ Previous row" title={order} row={here.before} onGo={go} />
-          <Step words="Next row ›" title={order} row={here.after} onGo={go} />
+          <StepButton words="‹ Previous row" title={order} row={here.before} onGo={go} />
+          <StepButton words="Next row ›" title={order} row={here.after} onGo={go} />
           <span className="dim">
             {here.row.label === null ? "" : `label ${here.row.label}, `}
             predicted {here.row.predicted}
@@ -49,14 +50,14 @@ export function RowWalk() {
   );
 }
 
-interface StepProps {
+interface StepButtonProps {
   readonly words: string;
   readonly title: string;
   readonly row: Row | null;
   readonly onGo: (row: Row) => void;
 }
 
-function Step({ words, title, row, onGo }: StepProps) {
+function StepButton({ words, title, row, onGo }: StepButtonProps) {
   return (
     <button
       type="button"

@@ -1,8 +1,8 @@
-/** The rows of a data set, a page at a time: ten thousand of them must not slow a scroll. */
+/** Paginated table of the rows; pages keep 10 000 rows from slowing the scroll. */
 
-import { count, grouped, percent } from "../shell/figures";
-import type { Asked } from "./rowlink";
-import { type Order, orderedRows, type Row, type RowColumn, sheet, wantedRows } from "./rows";
+import { formatCount, formatWhole, formatPercent } from "../shell/numberFormat";
+import type { RowQuery } from "./rowQuery";
+import { type RowOrder, sortRows, type Row, type RowColumn, paginate, filterRows } from "./rows";
 
 const PAGE = 50;
 const HEADS: readonly (readonly [RowColumn, string])[] = [
@@ -17,24 +17,25 @@ const NUMBERS: ReadonlySet<RowColumn> = new Set(["number", "probability", "surpr
 
 interface Props {
   readonly rows: readonly Row[];
-  readonly asked: Asked;
-  readonly surprise: string; // what surprise means here
-  readonly onAsk: (change: Partial<Asked>) => void;
+  readonly query: RowQuery;
+  readonly surprise: string; // definition of surprise, for the column's title
+  readonly onAsk: (change: Partial<RowQuery>) => void;
   readonly onRow: (row: Row) => void;
 }
 
-export function RowTable({ rows, asked, surprise, onAsk, onRow }: Props) {
-  const { wanted, order, page, at } = asked;
-  const found = orderedRows(wantedRows(rows, wanted), order);
-  const shown = sheet(found, page, PAGE);
+/** Show one page of the rows, sortable by column. */
+export function RowTable({ rows, query, surprise, onAsk, onRow }: Props) {
+  const { filter, order, page, at } = query;
+  const matches = sortRows(filterRows(rows, filter), order);
+  const rowPage = paginate(matches, page, PAGE);
   const turn = (next: number): void => onAsk({ page: next });
   const labelled = rows.some((row) => row.label !== null);
   const heads = HEADS.filter(([column]) => labelled || column !== "label");
-  const most = Math.max(1, ...found.map((row) => row.surprise ?? 0));
-  if (found.length === 0) return <p className="empty">No row answers to this. Take a filter away.</p>;
+  const most = Math.max(1, ...matches.map((row) => row.surprise ?? 0));
+  if (matches.length === 0) return <p className="empty">No row answers to this. Take a filter away.</p>;
   return (
     <>
-      {/* What scrolls must be reachable by keyboard. */}
+      {/* Scrollable areas must be reachable by keyboard. */}
       {/* eslint-disable-next-line jsx-a11y/no-noninteractive-tabindex */}
       <div className="table rows" role="region" aria-label="Rows" tabIndex={0}>
         <table>
@@ -45,14 +46,14 @@ export function RowTable({ rows, asked, surprise, onAsk, onRow }: Props) {
                 <th
                   key={column}
                   scope="col"
-                  className={headClass(column)}
+                  className={getHeaderClass(column)}
                   aria-sort={order.column !== column ? "none" : order.descending ? "descending" : "ascending"}
                 >
                   <button
                     type="button"
                     className="plain"
                     title={column === "surprise" ? surprise : undefined}
-                    onClick={() => onAsk({ order: turnedOrder(order, column), page: 0 })}
+                    onClick={() => onAsk({ order: turnOrder(order, column), page: 0 })}
                   >
                     {name}
                     <span aria-hidden="true" className="arrow">
@@ -64,8 +65,8 @@ export function RowTable({ rows, asked, surprise, onAsk, onRow }: Props) {
             </tr>
           </thead>
           <tbody>
-            {shown.rows.map((row) => (
-              <tr key={row.number} className={classOf(row, at)}>
+            {rowPage.rows.map((row) => (
+              <tr key={row.number} className={getRowClass(row, at)}>
                 <td className="number dim">{row.number}</td>
                 <td className="text">
                   <button
@@ -88,7 +89,9 @@ export function RowTable({ rows, asked, surprise, onAsk, onRow }: Props) {
                     </span>
                   )}
                 </td>
-                <td className="number chance">{row.probability === null ? "–" : percent(row.probability)}</td>
+                <td className="number chance">
+                  {row.probability === null ? "–" : formatPercent(row.probability)}
+                </td>
                 <td className="number measure">
                   <span
                     className="gauge"
@@ -102,25 +105,25 @@ export function RowTable({ rows, asked, surprise, onAsk, onRow }: Props) {
           </tbody>
         </table>
       </div>
-      {shown.pages > 1 && (
+      {rowPage.pages > 1 && (
         <div className="pager" role="group" aria-label="Pages of the table">
           <button
             type="button"
             className="small"
-            disabled={shown.page === 0}
-            onClick={() => turn(shown.page - 1)}
+            disabled={rowPage.page === 0}
+            onClick={() => turn(rowPage.page - 1)}
           >
             Previous
           </button>
           <span className="dim" aria-live="polite">
-            {grouped(shown.page * PAGE + 1)}–{grouped(shown.page * PAGE + shown.rows.length)} of{" "}
-            {count(found.length, "row")}
+            {formatWhole(rowPage.page * PAGE + 1)}–{formatWhole(rowPage.page * PAGE + rowPage.rows.length)} of{" "}
+            {formatCount(matches.length, "row")}
           </span>
           <button
             type="button"
             className="small"
-            disabled={shown.page === shown.pages - 1}
-            onClick={() => turn(shown.page + 1)}
+            disabled={rowPage.page === rowPage.pages - 1}
+            onClick={() => turn(rowPage.page + 1)}
           >
             Next
           </button>
@@ -130,18 +133,18 @@ export function RowTable({ rows, asked, surprise, onAsk, onRow }: Props) {
   );
 }
 
-function headClass(column: RowColumn): string | undefined {
+function getHeaderClass(column: RowColumn): string | undefined {
   if (column === "probability") return "number chance";
   return NUMBERS.has(column) ? "number" : undefined;
 }
 
-function classOf(row: Row, at: number | null): string | undefined {
+function getRowClass(row: Row, at: number | null): string | undefined {
   const names = [row.right === false && "wrong", row.number === at && "selected"].filter(Boolean);
   return names.join(" ") || undefined;
 }
 
-/** The same column again turns it round; numbers begin with the largest, words with the first. */
-function turnedOrder(order: Order, column: RowColumn): Order {
+/** Reverse the order on a second click; a new column starts with the largest number or the first word. */
+function turnOrder(order: RowOrder, column: RowColumn): RowOrder {
   if (order.column === column) return { column, descending: !order.descending };
   return { column, descending: column === "probability" || column === "surprise" };
 }

@@ -1,50 +1,55 @@
-/** Which columns of a file are read, and what is asked for when one of them is changed. */
+/** Column roles (text, second text, label): requests that change them, and previews of files not read yet. */
 
 import type { DataSet, Fault } from "../api/types";
 import type { components } from "../api/schema.gen";
 
-export type ColumnsAsked = components["schemas"]["ColumnsAsked"];
-/** The columns of a table and its first rows, as a refusal brings them. */
-export interface TableStart {
+export type ColumnsRequest = components["schemas"]["ColumnsRequest"];
+/** Columns and first rows of a table, as a refusal carries them. */
+export interface TablePreview {
   readonly columns: readonly string[];
   readonly rows: readonly (readonly string[])[];
 }
-/** A file that is here, and of which the columns have to be chosen before it can be read. */
-export interface Unread {
+/** File whose columns must be chosen before it can be read. */
+export interface UnreadFile {
   readonly name: string;
   readonly message: string;
-  readonly table: TableStart;
+  readonly table: TablePreview;
 }
 
 export const ROLES = ["text", "pair", "label"] as const;
 export type Role = (typeof ROLES)[number];
 
-/** The others stay as they are, except one that was the same column. None is written "": null would be guessed. */
-export function columnsAsked(set: DataSet, role: Role, column: string | null): ColumnsAsked {
-  const kept = (other: Role): string | null => (set[other] === column ? null : set[other]);
-  const wanted = { text: kept("text"), pair: kept("pair"), label: kept("label"), [role]: column };
-  return { text: wanted.text, pair: wanted.pair ?? "", label: wanted.label ?? "" };
+/** Request the same columns with one changed. No column is "": the server guesses where it gets null. */
+export function changeColumn(set: DataSet, role: Role, column: string | null): ColumnsRequest {
+  const keepUnlessSame = (other: Role): string | null => (set[other] === column ? null : set[other]);
+  const columns = {
+    text: keepUnlessSame("text"),
+    pair: keepUnlessSame("pair"),
+    label: keepUnlessSame("label"),
+    [role]: column,
+  };
+  return { text: columns.text, pair: columns.pair ?? "", label: columns.label ?? "" };
 }
 
-/** What was clicked, as the server takes it. A second text is none where none was chosen; labels are guessed. */
-export function asColumns(
+/** Request the columns that were clicked; without a second text that is "", and labels are guessed. */
+export function buildColumnsRequest(
   chosen: Readonly<Partial<Record<Role, number>>>,
   columns: readonly string[],
-): ColumnsAsked {
-  const named = (role: Role): string | null => {
+): ColumnsRequest {
+  const nameColumn = (role: Role): string | null => {
     const column = chosen[role];
     return column === undefined ? null : (columns[column] ?? null);
   };
-  return { text: named("text"), pair: named("pair") ?? "", label: named("label") };
+  return { text: nameColumn("text"), pair: nameColumn("pair") ?? "", label: nameColumn("label") };
 }
 
-/** What there is to choose from, where a file was refused for its columns; null for any other refusal. */
-export function unreadOf(name: string, fault: Fault | null | undefined): Unread | null {
-  const { table } = (fault ?? {}) as { readonly table?: TableStart | null };
+/** Read the table preview of a refusal; null for a refusal of another kind. */
+export function parseUnreadFile(name: string, fault: Fault | null | undefined): UnreadFile | null {
+  const { table } = (fault ?? {}) as { readonly table?: TablePreview | null };
   return fault && table ? { name, message: fault.message, table } : null;
 }
 
-/** The same of a data set that the server was started with. */
-export function unreadSet(set: DataSet): Unread | null {
-  return unreadOf(set.name, (set as { readonly problem?: Fault | null }).problem);
+/** Read the table preview of a data set that the server was started with. */
+export function parseUnreadDataSet(set: DataSet): UnreadFile | null {
+  return parseUnreadFile(set.name, (set as { readonly problem?: Fault | null }).problem);
 }

@@ -1,17 +1,19 @@
-/** The confusion table: true labels in rows, predicted ones in columns, with sums. */
+/** Rows of the confusion matrix: true labels in rows, predicted ones in columns, with sums. */
 
-import type { Predicted } from "../api/types";
+import type { PredictionData } from "../api/types";
 
+/** Counts of one true label. */
 export interface ConfusionRow {
   readonly label: string;
   readonly cells: readonly { readonly predicted: string; readonly count: number; readonly share: number }[];
   readonly total: number;
 }
 
-export function confusionRows(predicted: Predicted): readonly ConfusionRow[] | null {
-  if (predicted.confusion === null) return null;
-  const { labels } = predicted;
-  return predicted.confusion.map((counts, at) => {
+/** Build the rows of the matrix; null without true labels. */
+export function buildConfusionRows(predictions: PredictionData): readonly ConfusionRow[] | null {
+  if (predictions.confusion === null) return null;
+  const { labels } = predictions;
+  return predictions.confusion.map((counts, at) => {
     const total = counts.reduce((sum, count) => sum + count, 0);
     return {
       label: labels[at] ?? String(at),
@@ -25,8 +27,8 @@ export function confusionRows(predicted: Predicted): readonly ConfusionRow[] | n
   });
 }
 
-/** How often each label was predicted. */
-export function predictedSums(rows: readonly ConfusionRow[]): readonly number[] {
+/** Count how often each label was predicted. */
+export function countPredictions(rows: readonly ConfusionRow[]): readonly number[] {
   return (rows[0]?.cells ?? []).map((_, column) =>
     rows.reduce((sum, { cells }) => sum + (cells[column]?.count ?? 0), 0),
   );

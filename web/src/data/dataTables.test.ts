@@ -1,17 +1,19 @@
+/** Tests of data page functions: confusion rows, word matches, row limits, word ranking, columns, head patterns. */
+
 import { describe, expect, it } from "vitest";
 
-import type { DataSet, Habits, Predicted } from "../api/types";
-import { columnsAsked } from "./columns";
-import { confusionRows, predictedSums } from "./confusion";
-import { habitGrid, habitRows, topHead } from "./habits";
-import { type LeaningWord, sharedEnds, shownWords } from "./leaning";
-import { limitOf, limitsFor } from "./Limit";
-import { marked } from "./marked";
+import type { DataSet, AttentionPatterns, PredictionData } from "../api/types";
+import { changeColumn } from "./columnRoles";
+import { buildConfusionRows, countPredictions } from "./confusionRows";
+import { buildShareGrid, buildPatternRows, findTopHead } from "./patternRows";
+import { type ClassWord, findScoreRange, rankWords } from "./wordRanking";
+import { resolveLimit, listLimits } from "./RowLimit";
+import { splitAtWord } from "./wordMatches";
 
-describe("confusionRows", () => {
-  it("gives counts, shares of the row and sums", () => {
-    const predicted = { confusion: [[3, 1], [0, 0]], labels: ["neg", "pos"] } as unknown as Predicted; // prettier-ignore
-    expect(confusionRows(predicted)).toEqual([
+describe("buildConfusionRows", () => {
+  it("returns counts, row shares and sums", () => {
+    const predictions = { confusion: [[3, 1], [0, 0]], labels: ["neg", "pos"] } as unknown as PredictionData; // prettier-ignore
+    expect(buildConfusionRows(predictions)).toEqual([
       {
         label: "neg",
         total: 4,
@@ -31,54 +33,56 @@ describe("confusionRows", () => {
     ]);
   });
 
-  it("sums what was predicted", () => {
-    const predicted = { confusion: [[3, 1], [2, 5]], labels: ["neg", "pos"] } as unknown as Predicted; // prettier-ignore
-    expect(predictedSums(confusionRows(predicted) ?? [])).toEqual([5, 6]);
+  it("countPredictions sums each column", () => {
+    const predictions = { confusion: [[3, 1], [2, 5]], labels: ["neg", "pos"] } as unknown as PredictionData; // prettier-ignore
+    expect(countPredictions(buildConfusionRows(predictions) ?? [])).toEqual([5, 6]);
   });
 
-  it("is not there without labels", () => {
-    expect(confusionRows({ confusion: null } as unknown as Predicted)).toBeNull();
+  it("no true labels: returns null", () => {
+    expect(buildConfusionRows({ confusion: null } as unknown as PredictionData)).toBeNull();
   });
 });
 
-describe("marked", () => {
-  it("finds a word whatever its case, and no part of another", () => {
-    expect(marked("Art is a party. ART!", "art")).toEqual([
-      { text: "Art", is: true },
-      { text: " is a party. ", is: false },
-      { text: "ART", is: true },
-      { text: "!", is: false },
+describe("splitAtWord", () => {
+  it("matches whole words in any case", () => {
+    expect(splitAtWord("Art is a party. ART!", "art")).toEqual([
+      { text: "Art", isMatch: true },
+      { text: " is a party. ", isMatch: false },
+      { text: "ART", isMatch: true },
+      { text: "!", isMatch: false },
     ]);
   });
 
-  it("takes signs as they are", () => {
-    expect(marked("what (?) is", "(?)").filter(({ is }) => is)).toEqual([{ text: "(?)", is: true }]);
-    expect(marked("as it is", "")).toEqual([{ text: "as it is", is: false }]);
+  it("punctuation in the word: matched literally", () => {
+    expect(splitAtWord("what (?) is", "(?)").filter(({ isMatch }) => isMatch)).toEqual([
+      { text: "(?)", isMatch: true },
+    ]);
+    expect(splitAtWord("as it is", "")).toEqual([{ text: "as it is", isMatch: false }]);
   });
 });
 
-describe("limitsFor", () => {
-  it("offers steps below the rows, and all of them", () => {
-    expect(limitsFor(130, 10_000)).toEqual([20, 50, 100, 130]);
-    expect(limitsFor(7, 10_000)).toEqual([7]);
+describe("listLimits", () => {
+  it("lists steps below the number of rows, and all rows", () => {
+    expect(listLimits(130, 10_000)).toEqual([20, 50, 100, 130]);
+    expect(listLimits(7, 10_000)).toEqual([7]);
   });
 
-  it("offers no more than the server takes", () => {
-    expect(limitsFor(5000, 2000).at(-1)).toBe(2000);
-  });
-});
-
-describe("limitOf", () => {
-  it("takes what the link says within what there is, else what is usual", () => {
-    expect(limitOf(50, 872, 100, 2000)).toBe(50);
-    expect(limitOf(null, 872, 100, 2000)).toBe(100);
-    expect(limitOf(5000, 9000, 100, 2000)).toBe(2000);
-    expect(limitOf(50, 7, 100, 2000)).toBe(7);
-    expect(limitOf(null, 0, 100, 2000)).toBe(1);
+  it("lists no more rows than the server accepts", () => {
+    expect(listLimits(5000, 2000).at(-1)).toBe(2000);
   });
 });
 
-describe("the words of a class", () => {
+describe("resolveLimit", () => {
+  it("takes the link's limit within rows and server maximum, else the default", () => {
+    expect(resolveLimit(50, 872, 100, 2000)).toBe(50);
+    expect(resolveLimit(null, 872, 100, 2000)).toBe(100);
+    expect(resolveLimit(5000, 9000, 100, 2000)).toBe(2000);
+    expect(resolveLimit(50, 7, 100, 2000)).toBe(7);
+    expect(resolveLimit(null, 0, 100, 2000)).toBe(1);
+  });
+});
+
+describe("wordRanking", () => {
   const word = (name: string, mean: number, half: number | null) =>
     ({
       word: name,
@@ -89,57 +93,57 @@ describe("the words of a class", () => {
         n: half === null ? 3 : 9,
       },
       examples: [],
-    }) as LeaningWord;
+    }) as ClassWord;
   const words = [word("rare", 0.8, null), word("bad", 0.5, 0.125), word("good", -0.25, 0.25)];
 
-  it("come first where an interval is known", () => {
-    expect(shownWords(words, 9).map((each) => each.word)).toEqual(["bad", "good", "rare"]);
-    expect(shownWords(words, 2).map((each) => each.word)).toEqual(["bad", "good"]);
+  it("rankWords puts words with an interval first", () => {
+    expect(rankWords(words, 9).map((each) => each.word)).toEqual(["bad", "good", "rare"]);
+    expect(rankWords(words, 2).map((each) => each.word)).toEqual(["bad", "good"]);
   });
 
-  it("have one scale, whiskers and all", () => {
-    expect(sharedEnds([words.slice(1, 2), words.slice(2)])).toEqual({ least: -0.5, most: 0.625 });
-    expect(sharedEnds([])).toEqual({ least: 0, most: 0 });
+  it("findScoreRange covers all classes and their intervals", () => {
+    expect(findScoreRange([words.slice(1, 2), words.slice(2)])).toEqual({ least: -0.5, most: 0.625 });
+    expect(findScoreRange([])).toEqual({ least: 0, most: 0 });
   });
 });
 
-describe("columnsAsked", () => {
+describe("changeColumn", () => {
   const set = { text: "a", pair: "b", label: "c" } as DataSet;
 
   it("changes one column and keeps the others", () => {
-    expect(columnsAsked(set, "label", "d")).toEqual({ text: "a", pair: "b", label: "d" });
-    expect(columnsAsked(set, "pair", null)).toEqual({ text: "a", pair: "", label: "c" });
+    expect(changeColumn(set, "label", "d")).toEqual({ text: "a", pair: "b", label: "d" });
+    expect(changeColumn(set, "pair", null)).toEqual({ text: "a", pair: "", label: "c" });
   });
 
-  it("takes no column twice", () => {
-    expect(columnsAsked(set, "text", "b")).toEqual({ text: "b", pair: "", label: "c" });
-    expect(columnsAsked(set, "label", "a")).toEqual({ text: null, pair: "b", label: "a" });
+  it("never uses a column for two roles", () => {
+    expect(changeColumn(set, "text", "b")).toEqual({ text: "b", pair: "", label: "c" });
+    expect(changeColumn(set, "label", "a")).toEqual({ text: null, pair: "b", label: "a" });
   });
 });
 
-describe("habits", () => {
+describe("patternRows", () => {
   const share = { mean: 0.25, low: 0.2, high: 0.3, n: 9 };
-  const habits = {
+  const patterns = {
     heads: [
       { layer: 1, head: 0, shares: { special: share }, entropy: share, tokens: [], words: "looks at [SEP]" },
       { layer: 0, head: 1, shares: {}, entropy: share, tokens: [], words: "" },
     ],
-  } as unknown as Habits;
+  } as unknown as AttentionPatterns;
 
-  it("fill a grid of layers by heads", () => {
-    expect(habitGrid(habits, "special")).toEqual([
+  it("buildShareGrid fills layers by heads", () => {
+    expect(buildShareGrid(patterns, "special")).toEqual([
       [null, null],
       [0.25, null],
     ]);
   });
 
-  it("have a head that attends to a kind the most", () => {
-    expect(topHead(habits, "special")).toEqual([1, 0]);
-    expect(topHead({ ...habits, heads: [] }, "special")).toBeNull();
+  it("findTopHead finds the largest share of a kind", () => {
+    expect(findTopHead(patterns, "special")).toEqual([1, 0]);
+    expect(findTopHead({ ...patterns, heads: [] }, "special")).toBeNull();
   });
 
-  it("stand in rows with their interval and n", () => {
-    expect(habitRows(habits, "special")).toEqual([
+  it("buildPatternRows has the interval and n of each head", () => {
+    expect(buildPatternRows(patterns, "special")).toEqual([
       ["1.0", 1, 0.25, "20.0% to 30.0%", 0.25, 9, "looks at [SEP]"],
       ["0.1", 0, null, null, 0.25, 0, ""],
     ]);

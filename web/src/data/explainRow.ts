@@ -1,17 +1,17 @@
-/** From a row to the workbench: its text, and nothing of what was picked out in another one. */
+/** State change from a row of a data set to the workbench; selections of the previous input are cleared. */
 
-import { FORGET } from "../explain/asked";
+import { RESET_SELECTION } from "../explain/inputRequest";
 import type { ViewState } from "../state/state";
-import { readRows, writeRows } from "./rowlink";
+import { parseRowQuery, formatRowQuery } from "./rowQuery";
 import type { Row } from "./rows";
 
-/** `model` is the id that the page asks with; `rows` what the link says of the table, to find the way back. */
+/** Build the state change. `model` is the model's id; `rows` is the table's query, for the way back. */
 export function explainRow(
   row: Pick<Row, "number" | "text" | "pair">,
   model: string,
   data: string,
   rows: string,
 ): Partial<ViewState> {
-  const at = writeRows({ ...readRows(rows), at: row.number });
-  return { ...FORGET, page: "explain", model, data, rows: at, text: row.text, pair: row.pair };
+  const at = formatRowQuery({ ...parseRowQuery(rows), at: row.number });
+  return { ...RESET_SELECTION, page: "explain", model, data, rows: at, text: row.text, pair: row.pair };
 }

@@ -1,24 +1,25 @@
-/** Names of the long work on a data set: everything that its outcome depends on. */
+/** Cache keys of jobs over a data set: everything that an outcome depends on. */
 
 import type { DataSet, Session } from "../api/types";
 
-type Known = Pick<DataSet, "id" | "text" | "pair" | "label">;
+type DataSetIdentity = Pick<DataSet, "id" | "text" | "pair" | "label">;
 
-/** Another column is another data set, and a server that was started anew may have another file of that name. */
-export function jobKey(
+/** Build a key; it has the columns and the server's start, since either may change the data behind a name. */
+export function buildJobKey(
   kind: string,
   session: Pick<Session, "started">,
-  set: Known,
+  set: DataSetIdentity,
   ...rest: unknown[]
 ): string {
   return JSON.stringify([kind, session.started, set.id, set.text, set.pair, set.label, ...rest]);
 }
 
-export function predictKey(
+/** Build the key of a prediction job. */
+export function buildPredictKey(
   session: Pick<Session, "started">,
-  set: Known,
+  set: DataSetIdentity,
   model: string,
   limit: number,
 ): string {
-  return jobKey("predict", session, set, model, limit);
+  return buildJobKey("predict", session, set, model, limit);
 }

@@ -1,8 +1,9 @@
-/** A row among those that are wanted, in their order: what comes before it and after it. */
+/** Neighbours of a row in the filtered and sorted table. */
 
-import type { Asked } from "./rowlink";
-import { orderedRows, type Row, wantedRows } from "./rows";
+import type { RowQuery } from "./rowQuery";
+import { sortRows, type Row, filterRows } from "./rows";
 
+/** A row, its position, and the rows before and after it. */
 export interface Neighbours {
   readonly row: Row;
   readonly place: number; // from 1
@@ -11,16 +12,17 @@ export interface Neighbours {
   readonly after: Row | null;
 }
 
-export function neighbours(rows: readonly Row[], { wanted, order, at }: Asked): Neighbours | null {
-  const found = orderedRows(wantedRows(rows, wanted), order);
-  const place = found.findIndex(({ number }) => number === at);
-  const row = found[place];
+/** Find the neighbours of the row that is open; null where the filter leaves it out. */
+export function findNeighbours(rows: readonly Row[], { filter, order, at }: RowQuery): Neighbours | null {
+  const matches = sortRows(filterRows(rows, filter), order);
+  const place = matches.findIndex(({ number }) => number === at);
+  const row = matches[place];
   if (row === undefined) return null;
   return {
     row,
     place: place + 1,
-    of: found.length,
-    before: found[place - 1] ?? null,
-    after: found[place + 1] ?? null,
+    of: matches.length,
+    before: matches[place - 1] ?? null,
+    after: matches[place + 1] ?? null,
   };
 }

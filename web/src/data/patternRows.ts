@@ -1,23 +1,24 @@
-/** What heads attend to, as a grid and as rows. */
+/** Attention patterns of heads as a grid and as table rows. */
 
-import type { Habits } from "../api/types";
-import { range, percent } from "../shell/figures";
-import type { Order, Value } from "../shell/Table";
+import type { AttentionPatterns } from "../api/types";
+import { formatInterval, formatPercent } from "../shell/numberFormat";
+import type { TableOrder, Value } from "../shell/Table";
 import type { HeadId } from "../state/state";
 
-/** Layers by heads; null where a head has no share of this kind. */
-export function habitGrid(habits: Habits, kind: string): (number | null)[][] {
-  const layers = 1 + Math.max(-1, ...habits.heads.map(({ layer }) => layer));
-  const heads = 1 + Math.max(-1, ...habits.heads.map(({ head }) => head));
+/** Arrange a kind's shares as layers by heads; null where a head has none. */
+export function buildShareGrid(patterns: AttentionPatterns, kind: string): (number | null)[][] {
+  const layers = 1 + Math.max(-1, ...patterns.heads.map(({ layer }) => layer));
+  const heads = 1 + Math.max(-1, ...patterns.heads.map(({ head }) => head));
   const grid = Array.from({ length: layers }, () => new Array<number | null>(heads).fill(null));
-  for (const { layer, head, shares } of habits.heads) {
+  for (const { layer, head, shares } of patterns.heads) {
     const row = grid[layer];
     if (row) row[head] = shares[kind]?.mean ?? null;
   }
   return grid;
 }
 
-export const HABIT_COLUMNS = (kind: string): readonly string[] => [
+/** List the table's columns for a kind of token. */
+export const listPatternColumns = (kind: string): readonly string[] => [
   "head",
   "layer",
   kind,
@@ -27,19 +28,20 @@ export const HABIT_COLUMNS = (kind: string): readonly string[] => [
   "most of all",
 ];
 
-/** Shares and entropy in percent, as their intervals are. */
-export const HABIT_UNITS = [undefined, undefined, percent, undefined, percent];
+/** Number formats: shares and entropy in percent, as their intervals are. */
+export const PATTERN_FORMATS = [undefined, undefined, formatPercent, undefined, formatPercent];
 
-export const BY_SHARE: Order = { column: 2, descending: true };
+export const BY_SHARE: TableOrder = { column: 2, descending: true };
 
-export function habitRows(habits: Habits, kind: string): readonly (readonly Value[])[] {
-  return habits.heads.map(({ layer, head, shares, entropy, words }) => {
+/** Build one table row for each head. */
+export function buildPatternRows(patterns: AttentionPatterns, kind: string): readonly (readonly Value[])[] {
+  return patterns.heads.map(({ layer, head, shares, entropy, words }) => {
     const share = shares[kind];
     return [
       `${layer}.${head}`,
       layer,
       share?.mean ?? null,
-      share ? range(share, percent) : null,
+      share ? formatInterval(share, formatPercent) : null,
       entropy.mean,
       share?.n ?? 0,
       words,
@@ -47,9 +49,9 @@ export function habitRows(habits: Habits, kind: string): readonly (readonly Valu
   });
 }
 
-/** The head that attends to a kind of place the most, of equals the first. */
-export function topHead({ heads }: Habits, kind: string): HeadId | null {
-  const share = (habit: Habits["heads"][number]): number => habit.shares[kind]?.mean ?? -1;
+/** Find the head with the largest share of a kind; the first among equals. */
+export function findTopHead({ heads }: AttentionPatterns, kind: string): HeadId | null {
+  const share = (pattern: AttentionPatterns["heads"][number]): number => pattern.shares[kind]?.mean ?? -1;
   const [first, ...rest] = heads;
   if (first === undefined) return null;
   const top = rest.reduce((best, each) => (share(each) > share(best) ? each : best), first);

@@ -1,20 +1,21 @@
-/** What is asked of a data set, as a word in the link, and back. What cannot be read is left out. */
+/** Query of a data set's rows: filter, order, page, limits; written to the link and parsed from it. */
 
-import { ALL, BY_SURPRISE, COLUMNS, type Order, type Wanted } from "./rows";
+import { NO_FILTER, BY_SURPRISE, COLUMNS, type RowOrder, type RowFilter } from "./rows";
 
-export interface Asked {
-  readonly wanted: Wanted;
-  readonly order: Order;
+/** Filter, order and page of the table, and the limits of the jobs. */
+export interface RowQuery {
+  readonly filter: RowFilter;
+  readonly order: RowOrder;
   readonly page: number; // of the table, from 0
-  readonly at: number | null; // the row that is explained, by its number in the file
-  readonly predict: number | null; // how many rows are predicted; null: as many as usual
-  readonly take: number | null; // how many the slower work takes
-  readonly least: number; // in how many texts a word must stand
-  readonly place: string | null; // which kind of place heads attend to
+  readonly at: number | null; // row open in the workbench, by its number in the file
+  readonly predict: number | null; // number of rows to predict; null: the default
+  readonly take: number | null; // number of rows for the slower jobs
+  readonly least: number; // least number of texts that contain a word
+  readonly place: string | null; // kind of token, for attention patterns
 }
 
-export const USUAL: Asked = {
-  wanted: ALL,
+export const DEFAULT_ROW_QUERY: RowQuery = {
+  filter: NO_FILTER,
   order: BY_SURPRISE,
   page: 0,
   at: null,
@@ -26,50 +27,53 @@ export const USUAL: Asked = {
 
 const NUMBERS = ["page", "at", "predict", "take", "least"] as const;
 
-export function writeRows(asked: Asked): string {
-  const { wanted, order, place } = asked;
+/** Write a query for the link; defaults are left out. */
+export function formatRowQuery(query: RowQuery): string {
+  const { filter, order, place } = query;
   const parts = new URLSearchParams();
-  if (wanted.search !== "") parts.set("search", wanted.search);
-  if (wanted.label !== null) parts.set("label", wanted.label);
-  if (wanted.predicted !== null) parts.set("predicted", wanted.predicted);
-  if (wanted.right !== null) parts.set("right", wanted.right ? "yes" : "no");
-  if (wanted.numbers !== null) parts.set("numbers", wanted.numbers.join("."));
+  if (filter.search !== "") parts.set("search", filter.search);
+  if (filter.label !== null) parts.set("label", filter.label);
+  if (filter.predicted !== null) parts.set("predicted", filter.predicted);
+  if (filter.right !== null) parts.set("right", filter.right ? "yes" : "no");
+  if (filter.numbers !== null) parts.set("numbers", filter.numbers.join("."));
   if (order.column !== BY_SURPRISE.column || order.descending !== BY_SURPRISE.descending) {
     parts.set("by", `${order.descending ? "-" : ""}${order.column}`);
   }
-  for (const name of NUMBERS) if (asked[name] !== USUAL[name]) parts.set(name, String(asked[name]));
+  for (const name of NUMBERS)
+    if (query[name] !== DEFAULT_ROW_QUERY[name]) parts.set(name, String(query[name]));
   if (place !== null) parts.set("place", place);
   return parts.toString();
 }
 
-export function readRows(written: string): Asked {
-  const parts = new URLSearchParams(written);
+/** Parse a query from the link; unreadable parts get their default. */
+export function parseRowQuery(text: string): RowQuery {
+  const parts = new URLSearchParams(text);
   const right = parts.get("right");
   const numbers = parts.get("numbers");
   return {
-    wanted: {
-      search: parts.get("search") ?? ALL.search,
+    filter: {
+      search: parts.get("search") ?? NO_FILTER.search,
       label: parts.get("label"),
       predicted: parts.get("predicted"),
       right: right === "yes" ? true : right === "no" ? false : null,
       numbers: numbers !== null && /^\d+(\.\d+)*$/.test(numbers) ? numbers.split(".").map(Number) : null,
     },
-    order: readOrder(parts.get("by")),
-    page: whole(parts.get("page")) ?? USUAL.page,
-    at: whole(parts.get("at")),
-    predict: whole(parts.get("predict")) || null,
-    take: whole(parts.get("take")) || null,
-    least: whole(parts.get("least")) || USUAL.least,
+    order: parseOrder(parts.get("by")),
+    page: parseWhole(parts.get("page")) ?? DEFAULT_ROW_QUERY.page,
+    at: parseWhole(parts.get("at")),
+    predict: parseWhole(parts.get("predict")) || null,
+    take: parseWhole(parts.get("take")) || null,
+    least: parseWhole(parts.get("least")) || DEFAULT_ROW_QUERY.least,
     place: parts.get("place"),
   };
 }
 
-function whole(written: string | null): number | null {
-  return written !== null && /^\d{1,9}$/.test(written) ? Number(written) : null;
+function parseWhole(text: string | null): number | null {
+  return text !== null && /^\d{1,9}$/.test(text) ? Number(text) : null;
 }
 
-function readOrder(written: string | null): Order {
-  const descending = written?.startsWith("-") ?? false;
-  const column = COLUMNS.find((name) => name === written?.replace(/^-/, ""));
+function parseOrder(text: string | null): RowOrder {
+  const descending = text?.startsWith("-") ?? false;
+  const column = COLUMNS.find((name) => name === text?.replace(/^-/, ""));
   return column === undefined ? BY_SURPRISE : { column, descending };
 }

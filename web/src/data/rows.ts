@@ -1,13 +1,14 @@
-/** The rows of a predicted data set: which are wanted, in which order. */
+/** Rows of a predicted data set: filter, order, pages. */
 
-import type { Predicted } from "../api/types";
+import type { PredictionData } from "../api/types";
 
-export type Row = Predicted["rows"][number];
+export type Row = PredictionData["rows"][number];
 
 export const COLUMNS = ["number", "text", "label", "predicted", "probability", "surprise"] as const;
 export type RowColumn = (typeof COLUMNS)[number];
 
-export interface Wanted {
+/** Filter of the rows; null means any. */
+export interface RowFilter {
   readonly search: string;
   readonly label: string | null;
   readonly predicted: string | null;
@@ -15,31 +16,33 @@ export interface Wanted {
   readonly numbers: readonly number[] | null; // some rows by their number in the file
 }
 
-export const ALL: Wanted = { search: "", label: null, predicted: null, right: null, numbers: null };
+export const NO_FILTER: RowFilter = { search: "", label: null, predicted: null, right: null, numbers: null };
 
-export interface Order {
+/** Column and direction of the sort. */
+export interface RowOrder {
   readonly column: RowColumn;
   readonly descending: boolean;
 }
 
-/** What surprises most comes first. */
-export const BY_SURPRISE: Order = { column: "surprise", descending: true };
+/** Default order: the most surprising row first. */
+export const BY_SURPRISE: RowOrder = { column: "surprise", descending: true };
 
-export function wantedRows(rows: readonly Row[], wanted: Wanted): readonly Row[] {
-  const search = wanted.search.trim().toLowerCase();
-  const numbers = wanted.numbers === null ? null : new Set(wanted.numbers);
+/** Select the rows that match a filter. */
+export function filterRows(rows: readonly Row[], filter: RowFilter): readonly Row[] {
+  const search = filter.search.trim().toLowerCase();
+  const numbers = filter.numbers === null ? null : new Set(filter.numbers);
   return rows.filter(
     (row) =>
-      (wanted.label === null || row.label === wanted.label) &&
-      (wanted.predicted === null || row.predicted === wanted.predicted) &&
-      (wanted.right === null || row.right === wanted.right) &&
+      (filter.label === null || row.label === filter.label) &&
+      (filter.predicted === null || row.predicted === filter.predicted) &&
+      (filter.right === null || row.right === filter.right) &&
       (numbers === null || numbers.has(row.number)) &&
       (search === "" || `${row.text}\n${row.pair ?? ""}`.toLowerCase().includes(search)),
   );
 }
 
-/** In order; rows without a value come last either way, and equals stay in the order of the file. */
-export function orderedRows(rows: readonly Row[], { column, descending }: Order): readonly Row[] {
+/** Sort rows; those without a value come last in either direction, equals keep the file's order. */
+export function sortRows(rows: readonly Row[], { column, descending }: RowOrder): readonly Row[] {
   const sign = descending ? -1 : 1;
   return [...rows].sort((left, right) => {
     const a = left[column];
@@ -51,30 +54,32 @@ export function orderedRows(rows: readonly Row[], { column, descending }: Order)
   });
 }
 
-// Ten thousand rows: localeCompare would take a hundred times as long.
+// One collator for all 10 000 rows: localeCompare would take a hundred times as long.
 const collator = new Intl.Collator("en");
 function compareText(a: string, b: string): number {
   return collator.compare(a, b);
 }
 
-export function isFiltered(wanted: Wanted): boolean {
+/** Whether a filter leaves any row out. */
+export function isFiltered(filter: RowFilter): boolean {
   return (
-    wanted.search.trim() !== "" ||
-    wanted.label !== null ||
-    wanted.predicted !== null ||
-    wanted.right !== null ||
-    wanted.numbers !== null
+    filter.search.trim() !== "" ||
+    filter.label !== null ||
+    filter.predicted !== null ||
+    filter.right !== null ||
+    filter.numbers !== null
   );
 }
 
-export interface Sheet {
+/** One page of rows. */
+export interface RowPage {
   readonly rows: readonly Row[];
   readonly page: number; // from 0
   readonly pages: number;
 }
 
-/** One page of the rows; a page beyond the last is the last. */
-export function sheet(rows: readonly Row[], page: number, size: number): Sheet {
+/** Cut out one page; a page beyond the last is the last. */
+export function paginate(rows: readonly Row[], page: number, size: number): RowPage {
   const pages = Math.max(1, Math.ceil(rows.length / size));
   const at = Math.min(Math.max(0, page), pages - 1);
   return { rows: rows.slice(at * size, (at + 1) * size), page: at, pages };

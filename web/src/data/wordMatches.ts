@@ -1,17 +1,19 @@
-/** A text cut where a word stands in it, whatever its case. */
+/** Text split into matches of a whole word, regardless of case, and the text between, for marking. */
 
-export interface Part {
+/** Part of a text, with whether it is a match. */
+export interface TextPart {
   readonly text: string;
-  readonly is: boolean;
+  readonly isMatch: boolean;
 }
 
-export function marked(text: string, word: string): readonly Part[] {
-  if (word === "") return [{ text, is: false }];
+/** Split a text into matches of a word and the text between them. */
+export function splitAtWord(text: string, word: string): readonly TextPart[] {
+  if (word === "") return [{ text, isMatch: false }];
   const escaped = word.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
-  // Only where no letter or digit goes on: "art" does not stand in "party".
+  // Whole words only: "art" does not match in "party".
   const cut = new RegExp(`(?<![\\p{L}\\p{N}])(${escaped})(?![\\p{L}\\p{N}])`, "giu");
   return text
     .split(cut)
-    .map((part, at) => ({ text: part, is: at % 2 === 1 }))
+    .map((part, at) => ({ text: part, isMatch: at % 2 === 1 }))
     .filter((part) => part.text !== "");
 }

@@ -1,4 +1,4 @@
-/** What a page needs around it, without a server: the state, a theme, a voice. */
+/** Page context for an offline file or a notebook cell, around the workbench or the comparison page. */
 
 import { type ReactNode, useMemo, useSyncExternalStore } from "react";
 
@@ -7,10 +7,10 @@ import { ComparePage } from "../compare/ComparePage";
 import { Workbench } from "../explain/Workbench";
 import { ErrorBoundary } from "../shell/ErrorBoundary";
 import { FaultNote } from "../shell/FaultNote";
-import { useLive } from "../shell/Live";
-import { type Page, PageContext } from "../shell/context";
-import { withMethods } from "../shell/resolved";
-import { useAsked } from "../shell/useAsked";
+import { useAnnouncer } from "../shell/useAnnouncer";
+import { type Page, PageContext } from "../shell/pageContext";
+import { resolveMethods } from "../shell/stateDefaults";
+import { useRequest } from "../shell/useRequest";
 import type { Source } from "../source/source";
 import type { Store } from "../state/store";
 import { useHostTheme } from "./useHostTheme";
@@ -18,26 +18,27 @@ import { useHostTheme } from "./useHostTheme";
 interface Props {
   readonly source: Source;
   readonly store: Store;
-  readonly root?: HTMLElement; // in a document that is not all ours
+  readonly root?: HTMLElement; // element of the page in a document with other content
   readonly onSelection?: Page["onSelection"];
   readonly children?: ReactNode;
 }
 
-export function Embedded({ source, store, root, onSelection, children }: Props) {
-  const Body = root ? "div" : "main"; // in a notebook the main thing is the notebook
+/** Provide the page context for a file or a notebook, and show the workbench. */
+export function EmbeddedPage({ source, store, root, onSelection, children }: Props) {
+  const Body = root ? "div" : "main"; // in a notebook, <main> is the notebook's
   const state = useSyncExternalStore(store.subscribe, store.get);
   const theme = useHostTheme();
-  const [announce, live] = useLive();
-  const session = useAsked<Session>("session", (asking) => source.session(asking));
+  const [announce, live] = useAnnouncer();
+  const session = useRequest<Session>("session", (options) => source.session(options));
   const page = useMemo(
     () =>
       session.value && {
         source,
         session: session.value,
-        state: withMethods(state, session.value),
+        state: resolveMethods(state, session.value),
         update: store.update,
-        settle: store.settle,
-        linked: store.linked,
+        addDefaults: store.addDefaults,
+        getLinkState: store.getLinkState,
         theme,
         announce,
         ...(root ? { root } : {}),
@@ -48,7 +49,7 @@ export function Embedded({ source, store, root, onSelection, children }: Props) 
   return (
     <div className="whence-app embedded" data-theme={theme.name}>
       {children}
-      {session.fault && <FaultNote fault={session.fault} onAgain={session.again} />}
+      {session.fault && <FaultNote fault={session.fault} onRetry={session.retry} />}
       {page && (
         <PageContext.Provider value={page}>
           <ErrorBoundary about={state.page}>

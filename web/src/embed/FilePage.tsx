@@ -1,57 +1,60 @@
-/** The workbench of an offline file, for one of its inputs at a time. */
+/** Page of an offline file: workbench, menu of the file's inputs, state of each input, note on left-out data. */
 
 import { useEffect, useMemo, useSyncExternalStore } from "react";
 
-import { fileSource, pictureOf, targetOf, textOf } from "../source/file";
-import type { CarriedInput, Payload } from "../source/payload";
+import { createFileSource, getPicture, formatTarget, getText } from "../source/fileSource";
+import type { FileInput, FileData } from "../source/fileData";
 import type { ViewState } from "../state/state";
 import type { Store } from "../state/store";
-import { Embedded } from "./Embedded";
+import { EmbeddedPage } from "./EmbeddedPage";
 
 interface Props {
-  readonly payload: Payload;
+  readonly fileData: FileData;
   readonly store: Store;
   readonly title: string;
 }
 
-export function FilePage({ payload, store, title }: Props) {
+/** Show the workbench for the input that the link selects, else the first. */
+export function FilePage({ fileData, store, title }: Props) {
   const state = useSyncExternalStore(store.subscribe, store.get);
-  const linked = payload.inputs.findIndex((entry) => isShown(entry, state));
-  const chosen = payload.inputs[Math.max(linked, 0)];
-  const source = useMemo(() => chosen && fileSource(payload, chosen), [payload, chosen]);
+  const matchIndex = fileData.inputs.findIndex((entry) => matchesState(entry, state));
+  const chosen = fileData.inputs[Math.max(matchIndex, 0)];
+  const source = useMemo(() => chosen && createFileSource(fileData, chosen), [fileData, chosen]);
   useEffect(() => {
-    if (linked < 0 && chosen) store.update(stateOf(chosen), "replace");
-  }, [linked, chosen, store]);
-  if (linked < 0 || !chosen || !source) return null;
+    if (matchIndex < 0 && chosen) store.update(buildState(chosen), "replace");
+  }, [matchIndex, chosen, store]);
+  if (matchIndex < 0 || !chosen || !source) return null;
   return (
-    <Embedded source={source} store={store}>
+    <EmbeddedPage source={source} store={store}>
       <header className="bar">
         <h1>{title}</h1>
-        {payload.inputs.length > 1 && <Inputs payload={payload} at={linked} onChoice={store.update} />}
+        {fileData.inputs.length > 1 && (
+          <InputSelect fileData={fileData} at={matchIndex} onChoice={store.update} />
+        )}
       </header>
-      {payload.left_out.length > 0 && <p className="notice">{leftOut(payload)}</p>}
-    </Embedded>
+      {fileData.left_out.length > 0 && <p className="notice">{describeOmissions(fileData)}</p>}
+    </EmbeddedPage>
   );
 }
 
-interface InputsProps {
-  readonly payload: Payload;
+interface InputSelectProps {
+  readonly fileData: FileData;
   readonly at: number;
   readonly onChoice: Store["update"];
 }
 
-function Inputs({ payload, at, onChoice }: InputsProps) {
+function InputSelect({ fileData, at, onChoice }: InputSelectProps) {
   const choose = (place: number): void => {
-    const entry = payload.inputs[place];
-    if (entry) onChoice(stateOf(entry));
+    const entry = fileData.inputs[place];
+    if (entry) onChoice(buildState(entry));
   };
   return (
     <label className="inputs">
-      <span>{`Input, of ${payload.inputs.length}:`}</span>
+      <span>{`Input, of ${fileData.inputs.length}:`}</span>
       <select value={at} onChange={(event) => choose(Number(event.target.value))}>
-        {payload.inputs.map((entry, place) => (
+        {fileData.inputs.map((entry, place) => (
           <option key={place} value={place}>
-            {`${place + 1}. ${named(entry)}`}
+            {`${place + 1}. ${describeInput(entry)}`}
           </option>
         ))}
       </select>
@@ -59,36 +62,36 @@ function Inputs({ payload, at, onChoice }: InputsProps) {
   );
 }
 
-function named({ explanations }: CarriedInput): string {
+function describeInput({ explanations }: FileInput): string {
   const { model, input } = explanations;
   const text = [
-    pictureOf(explanations) ?? textOf(explanations),
+    getPicture(explanations) ?? getText(explanations),
     ...(input.pair === null ? [] : [input.pair]),
   ].join(" | ");
-  return `${text.length > 60 ? `${text.slice(0, 60)}…` : text} (${model.name}: ${targetOf(explanations)})`;
+  return `${text.length > 60 ? `${text.slice(0, 60)}…` : text} (${model.name}: ${formatTarget(explanations)})`;
 }
 
-function isShown({ explanations }: CarriedInput, state: ViewState): boolean {
+function matchesState({ explanations }: FileInput, state: ViewState): boolean {
   const { model, input, target } = explanations;
   return (
     state.model === model.name &&
-    state.text === textOf(explanations) &&
+    state.text === getText(explanations) &&
     state.pair === input.pair &&
-    state.picture === pictureOf(explanations) &&
-    state.target === asked(explanations) &&
+    state.picture === getPicture(explanations) &&
+    state.target === resolveTarget(explanations) &&
     state.of === target.of
   );
 }
 
-/** The state that shows an input; what points into another one is cleared. */
-function stateOf({ explanations }: CarriedInput): Partial<ViewState> {
+/** Build the state that opens an input; selections of another input are cleared. */
+function buildState({ explanations }: FileInput): Partial<ViewState> {
   return {
     page: "explain",
     model: explanations.model.name,
-    text: textOf(explanations),
+    text: getText(explanations),
     pair: explanations.input.pair,
-    picture: pictureOf(explanations),
-    target: asked(explanations),
+    picture: getPicture(explanations),
+    target: resolveTarget(explanations),
     of: explanations.target.of,
     methods: explanations.explanations.slice(0, 4).map((one) => one.method),
     direction: "back",
@@ -100,10 +103,10 @@ function stateOf({ explanations }: CarriedInput): Partial<ViewState> {
   };
 }
 
-/** The target as the state has it: null is what was predicted. */
-function asked(explanations: CarriedInput["explanations"]): string | null {
+/** Return the target as the state has it: null for the predicted class. */
+function resolveTarget(explanations: FileInput["explanations"]): string | null {
   const { target, prediction } = explanations;
-  return !target.against && target.index === prediction.index ? null : targetOf(explanations);
+  return !target.against && target.index === prediction.index ? null : formatTarget(explanations);
 }
 
 const TIERS = {
@@ -112,6 +115,6 @@ const TIERS = {
   words: "traces through words",
 } as const;
 
-function leftOut({ left_out }: Payload): string {
+function describeOmissions({ left_out }: FileData): string {
   return `For the file's size these were left out: ${left_out.map((tier) => TIERS[tier]).join(", ")}.`;
 }

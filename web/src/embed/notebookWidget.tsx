@@ -1,43 +1,44 @@
-/** A notebook's cell: the state goes both ways, the selection to Python, questions to the kernel. */
+/** Mount of the workbench in a notebook cell: state synchronised with Python, selection sent to it. */
 
 import { createRoot } from "react-dom/client";
 
-import type { Page } from "../shell/context";
-import { type WidgetModel, kernelSource } from "../source/kernel";
+import type { Page } from "../shell/pageContext";
+import { type WidgetModel, createKernelSource } from "../source/kernelSource";
 import { DEFAULT, type ViewState } from "../state/state";
-import { memoryStore } from "../state/store";
-import { Embedded } from "./Embedded";
+import { createMemoryStore } from "../state/store";
+import { EmbeddedPage } from "./EmbeddedPage";
 
-interface Rendered {
+interface WidgetView {
   readonly model: WidgetModel;
   readonly el: HTMLElement;
 }
 
-export function showWidget({ model, el }: Rendered): () => void {
-  const source = kernelSource(model);
-  const given = (): Partial<ViewState> => model.get("state") as Partial<ViewState>;
-  const store = memoryStore({ ...DEFAULT, ...given() });
+/** Mount the workbench in a notebook cell; returns the cleanup. */
+export function mountWidget({ model, el }: WidgetView): () => void {
+  const source = createKernelSource(model);
+  const readState = (): Partial<ViewState> => model.get("state") as Partial<ViewState>;
+  const store = createMemoryStore({ ...DEFAULT, ...readState() });
   const unsubscribe = store.subscribe(() => {
     model.set("state", store.get());
     model.save_changes();
   });
-  const moved = (): void => store.update(given(), "replace");
+  const moved = (): void => store.update(readState(), "replace");
   model.on("change:state", moved);
 
-  let told = "";
+  let lastSent = "";
   const onSelection: Page["onSelection"] = (selection) => {
     const text = JSON.stringify(selection);
-    if (text === told) return;
-    told = text;
+    if (text === lastSent) return;
+    lastSent = text;
     model.set("selection", selection);
     model.save_changes();
   };
 
   const mount = document.createElement("div");
-  mount.setAttribute("data-lm-suppress-shortcuts", "true"); // else JupyterLab takes single keys for its own
+  mount.setAttribute("data-lm-suppress-shortcuts", "true"); // else JupyterLab handles single keys as its own shortcuts
   el.append(mount);
   const root = createRoot(mount);
-  root.render(<Embedded source={source} store={store} root={mount} onSelection={onSelection} />);
+  root.render(<EmbeddedPage source={source} store={store} root={mount} onSelection={onSelection} />);
   return () => {
     root.unmount();
     model.off("change:state", moved);

@@ -1,25 +1,26 @@
-/** An offline file: its script takes the place of the static page, which stays within reach. */
+/** Start of an offline file: mounts the workbench above the static page, which is folded but kept. */
 
 import { createRoot } from "react-dom/client";
 
-import type { Payload } from "../source/payload";
-import { addressStore, memoryStore } from "../state/store";
+import type { FileData } from "../source/fileData";
+import { createAddressStore, createMemoryStore } from "../state/store";
 import { DEFAULT } from "../state/state";
 import { FilePage } from "./FilePage";
 
-export function showFile(page: Document, payload: Payload): void {
+/** Mount the workbench of an offline file. */
+export function mountFile(page: Document, fileData: FileData): void {
   const root = page.createElement("div");
   page.body.prepend(root);
   page.body.classList.add("whence-file");
-  fold(page);
-  // A frame without an address of its own cannot keep the state there.
+  foldStaticPage(page);
+  // A frame without an address cannot keep the state in it.
   const addressed = /^(file|https?):$/.test(page.location.protocol);
-  const store = addressed ? addressStore(window) : memoryStore(DEFAULT);
-  createRoot(root).render(<FilePage payload={payload} store={store} title={page.title} />);
+  const store = addressed ? createAddressStore(window) : createMemoryStore(DEFAULT);
+  createRoot(root).render(<FilePage fileData={fileData} store={store} title={page.title} />);
 }
 
-/** Folds the static page away: tables, and where everything comes from. */
-function fold(page: Document): void {
+/** Fold the static page: tables and provenance. */
+function foldStaticPage(page: Document): void {
   const main = page.querySelector("main.whence");
   if (main === null) return;
   const plain = page.createElement("div");

@@ -1,4 +1,4 @@
-/** Light or dark as the notebook around us is; where there is none, as the system is. */
+/** Hook for the theme of the notebook around the widget, else of the system. */
 
 import { useSyncExternalStore } from "react";
 
@@ -7,8 +7,9 @@ import { DARK, LIGHT } from "../render/theme";
 
 const SYSTEM = "(prefers-color-scheme: dark)";
 
+/** Return the light or dark theme, following changes. */
 export function useHostTheme(): Theme {
-  return useSyncExternalStore(watch, isDark) ? DARK : LIGHT;
+  return useSyncExternalStore(watchTheme, isDark) ? DARK : LIGHT;
 }
 
 function isDark(): boolean {
@@ -20,7 +21,7 @@ function isDark(): boolean {
   return window.matchMedia(SYSTEM).matches;
 }
 
-function watch(listener: () => void): () => void {
+function watchTheme(listener: () => void): () => void {
   const system = window.matchMedia(SYSTEM);
   const host = new MutationObserver(listener);
   system.addEventListener("change", listener);

@@ -1,31 +1,32 @@
-/** How far methods agree: each with each, once. */
+/** Table of the agreement of methods: Kendall's tau and shared top k of each pair, with CSV download. */
 
 import { Fragment } from "react";
 
 import type { Agreement } from "../api/types";
 import { CsvButton } from "../shell/CsvButton";
-import { percent, plain } from "../shell/figures";
+import { formatPercent, formatPlain } from "../shell/numberFormat";
 
 interface Props {
   readonly agreement: readonly Agreement[];
   readonly caption: string;
-  readonly units?: string;
+  readonly features?: string;
 }
 
 const COLUMNS = ["method", "other method", "tau", "k", "shared of the top k", "by chance"];
 
-export function AgreementTable({ agreement, caption, units = "words" }: Props) {
+/** Show rank correlation and overlap of every pair of methods. */
+export function AgreementTable({ agreement, caption, features = "words" }: Props) {
   const [first] = agreement;
   if (!first) return null;
   const names = [...new Set(agreement.flatMap(({ a, b }) => [a, b]))];
-  const of = (one: string, two: string): Agreement | undefined =>
+  const findPair = (one: string, two: string): Agreement | undefined =>
     agreement.find(({ a, b }) => (a === one && b === two) || (a === two && b === one));
   const rows = agreement.map(({ a, b, tau, k, top, chance }) => [a, b, tau ?? "", k, top, chance]);
   return (
     <div className="agreement">
       <p className="dim">
-        How far the methods agree: above the diagonal Kendall’s τ of all {units}; below it, what they share of
-        the top {first.k} (and by chance).
+        How far the methods agree: above the diagonal Kendall’s τ of all {features}; below it, what they share
+        of the top {first.k} (and by chance).
       </p>
       <table aria-label="How far the methods agree">
         <thead>
@@ -43,7 +44,7 @@ export function AgreementTable({ agreement, caption, units = "words" }: Props) {
             <tr key={name}>
               <th scope="row">{name}</th>
               {names.map((other, column) => (
-                <Fragment key={other}>{cell(of(name, other), row, column)}</Fragment>
+                <Fragment key={other}>{renderCell(findPair(name, other), row, column)}</Fragment>
               ))}
             </tr>
           ))}
@@ -54,14 +55,14 @@ export function AgreementTable({ agreement, caption, units = "words" }: Props) {
   );
 }
 
-function cell(found: Agreement | undefined, row: number, column: number) {
-  if (!found) return <td className="dim">·</td>;
+function renderCell(result: Agreement | undefined, row: number, column: number) {
+  if (!result) return <td className="dim">·</td>;
   if (row > column)
     return (
       <td>
-        {percent(found.top)} <span className="dim">({percent(found.chance)})</span>
+        {formatPercent(result.top)} <span className="dim">({formatPercent(result.chance)})</span>
       </td>
     );
-  if (found.tau === null) return <td title="No τ: one of them says the same of every word">none</td>;
-  return <td>τ {plain(found.tau)}</td>;
+  if (result.tau === null) return <td title="No τ: one of them says the same of every word">none</td>;
+  return <td>τ {formatPlain(result.tau)}</td>;
 }

@@ -1,10 +1,12 @@
 // @vitest-environment jsdom
+/** Tests of the edge table (names, sorting, clicks), of the selection's sentences, and of ordinals. */
+
 import { cleanup, fireEvent, render, screen } from "@testing-library/react";
 import { afterEach, expect, test, vi } from "vitest";
 
 import type { Flow } from "../api/types";
-import { type ShownFlow, shown } from "../flow/shown";
-import { Details, ordinal, wordsOf } from "./Details";
+import { type VisibleFlow, selectVisible } from "../flow/visibleFlow";
+import { EdgeDetails, formatOrdinal, describeSelection } from "./EdgeDetails";
 
 afterEach(cleanup);
 
@@ -22,43 +24,49 @@ const FLOW = {
   layers: 2,
   direction: "back",
 } as unknown as Flow;
-const SHOWN: ShownFlow = shown(FLOW, 1);
+const VISIBLE: VisibleFlow = selectVisible(FLOW, 1);
 
-test("an edge in words: a flow of 0.4 is 40% of the unit that set out, as in the table", () => {
-  expect(wordsOf({ kind: "edge", index: 0 }, null, SHOWN)).toEqual([
+test("describeSelection, edge with flow 0.4: says 40% of the unit that set out, as the table does", () => {
+  expect(describeSelection({ kind: "edge", index: 0 }, null, VISIBLE)).toEqual([
     "Layer 1, head 3: “[CLS]” attends to “bad” with weight 0.75; 40.0% of the unit that set out takes this edge, 1st of 2 shown.",
   ]);
-  expect(wordsOf({ kind: "edge", index: 1 }, null, SHOWN)[0]).toMatch(
+  expect(describeSelection({ kind: "edge", index: 1 }, null, VISIBLE)[0]).toMatch(
     /^Layer 0, all heads: “bad” attends to “not”/,
   );
 });
 
-test("a token in words", () => {
-  expect(wordsOf({ kind: "token", token: 2, level: 1 }, null, SHOWN)).toEqual([
+test("describeSelection, token: names the mass that arrives", () => {
+  expect(describeSelection({ kind: "token", token: 2, level: 1 }, null, VISIBLE)).toEqual([
     "“bad” at level 1: 50.0% of the unit that set out arrives there; shown are 1 edge into it and 1 edge out of it.",
   ]);
 });
 
-test("a head in words", () => {
-  expect(wordsOf(null, [1, 3], SHOWN)).toEqual([
+test("describeSelection, head: sums its edges", () => {
+  expect(describeSelection(null, [1, 3], VISIBLE)).toEqual([
     "Layer 1, head 3: 1 of the shown edges, 40.0% of the unit that set out.",
   ]);
 });
 
-test("forward from a word, an edge is a part of what stands above it", () => {
-  const forward = shown({ ...FLOW, direction: "forward", token: 2 } as Flow, 1);
-  expect(wordsOf({ kind: "edge", index: 0 }, null, forward)[0]).toContain(
+test("describeSelection, forward trace: an edge is a share of the mass above it", () => {
+  const forward = selectVisible({ ...FLOW, direction: "forward", token: 2 } as Flow, 1);
+  expect(describeSelection({ kind: "edge", index: 0 }, null, forward)[0]).toContain(
     "40.0% of what stands at “[CLS]” above it comes by this edge",
   );
-  expect(wordsOf({ kind: "token", token: 2, level: 1 }, null, forward)[0]).toContain(
+  expect(describeSelection({ kind: "token", token: 2, level: 1 }, null, forward)[0]).toContain(
     "50.0% of what stands there comes from “bad”",
   );
 });
 
-test("the table names each edge, sorts, and chooses", () => {
+test("EdgeDetails: names each edge, sorts by column, reports the clicked edge", () => {
   const onEdge = vi.fn();
   render(
-    <Details shown={SHOWN} selected={{ kind: "edge", index: 0 }} isOld={false} caption="" onEdge={onEdge} />,
+    <EdgeDetails
+      visible={VISIBLE}
+      selected={{ kind: "edge", index: 0 }}
+      isStale={false}
+      caption=""
+      onEdge={onEdge}
+    />,
   );
   const rows = (): string[] =>
     screen
@@ -74,8 +82,8 @@ test("the table names each edge, sorts, and chooses", () => {
   expect(onEdge).toHaveBeenCalledWith(1);
 });
 
-test("ordinals", () => {
-  expect([1, 2, 3, 4, 11, 12, 13, 21, 102, 113].map(ordinal)).toEqual([
+test("formatOrdinal: 1st, 2nd, 3rd and the teens", () => {
+  expect([1, 2, 3, 4, 11, 12, 13, 21, 102, 113].map(formatOrdinal)).toEqual([
     "1st", "2nd", "3rd", "4th", "11th", "12th", "13th", "21st", "102nd", "113th",
   ]); // prettier-ignore
 });

@@ -1,18 +1,18 @@
-/** Every shown edge in a table, and what is selected in sentences. */
+/** Table of the visible edges, and the selection described in sentences. */
 
-import type { ShownEdge, ShownFlow } from "../flow/shown";
-import { ofUnit, unitName } from "../flow/unit";
+import type { VisibleEdge, VisibleFlow } from "../flow/visibleFlow";
+import { normaliseToUnit, nameUnit } from "../flow/layerShares";
 import type { Hit } from "../render/scene";
-import { visible } from "../render/text";
+import { showInvisible } from "../render/text";
 import { Table } from "../shell/Table";
-import { count, percent, plain } from "../shell/figures";
+import { formatCount, formatPercent, formatPlain } from "../shell/numberFormat";
 import type { HeadId } from "../state/state";
-import { Stale, panelClass } from "./Stale";
+import { StaleNote, getPanelClass } from "./StaleNote";
 
 interface Props {
-  readonly shown: ShownFlow;
+  readonly visible: VisibleFlow;
   readonly selected: Hit | null;
-  readonly isOld: boolean; // of the trace before
+  readonly isStale: boolean; // still of the previous trace
   readonly caption: string;
   readonly onEdge: (index: number) => void;
 }
@@ -20,9 +20,10 @@ interface Props {
 const COLUMNS = ["#", "head", "attends", "to", "flow", "weight"];
 const INFLUENCE = "influence of to"; // of the classic definition
 
-export function Details({ shown, selected, isOld, caption, onEdge }: Props) {
-  const { edges, flow } = shown;
-  const name = (token: number): string => visible(flow.tokens[token]?.text ?? "");
+/** Show the sentences about the selection, and the edges as a table. */
+export function EdgeDetails({ visible, selected, isStale, caption, onEdge }: Props) {
+  const { edges, flow } = visible;
+  const name = (token: number): string => showInvisible(flow.tokens[token]?.text ?? "");
   const rows = edges.map(({ layer, head: number, source, to, flow: carried, weight }, index) => [
     index + 1,
     number < 0 ? `${layer}.all` : `${layer}.${number}`,
@@ -33,11 +34,11 @@ export function Details({ shown, selected, isOld, caption, onEdge }: Props) {
     ...(flow.influence ? [flow.influence.values[layer]?.[to] ?? 0] : []),
   ]);
   return (
-    <section className={panelClass("details", isOld)} aria-labelledby="details">
+    <section className={getPanelClass("details", isStale)} aria-labelledby="details">
       <h2 id="details">Details</h2>
-      <Stale isOld={isOld} />
+      <StaleNote isStale={isStale} />
       {edges.length === 0 ? (
-        !isOld && <p className="dim">No edge is shown.</p>
+        !isStale && <p className="dim">No edge is shown.</p>
       ) : (
         <Table
           caption="Shown edges, the strongest first"
@@ -53,13 +54,17 @@ export function Details({ shown, selected, isOld, caption, onEdge }: Props) {
   );
 }
 
-/** The selection in sentences. */
-export function wordsOf(selected: Hit | null, head: HeadId | null, shown: ShownFlow): readonly string[] {
-  const { flow, edges } = shown;
-  const name = (token: number): string => `“${visible(flow.tokens[token]?.text ?? "")}”`;
+/** Describe the selected edge, node or head in sentences. */
+export function describeSelection(
+  selected: Hit | null,
+  head: HeadId | null,
+  visible: VisibleFlow,
+): readonly string[] {
+  const { flow, edges } = visible;
+  const name = (token: number): string => `“${showInvisible(flow.tokens[token]?.text ?? "")}”`;
   const sentences: string[] = [];
   const edge = selected?.kind === "edge" ? edges[selected.index] : undefined;
-  if (edge) sentences.push(edgeInWords(edge, shown, name));
+  if (edge) sentences.push(describeEdge(edge, visible, name));
   if (selected?.kind === "token") {
     const arrived = flow.nodes[selected.level]?.[selected.token] ?? 0;
     const from = edges.filter(
@@ -67,41 +72,46 @@ export function wordsOf(selected: Hit | null, head: HeadId | null, shown: ShownF
     ).length;
     const into = edges.filter(({ to, layer }) => to === selected.token && layer === selected.level).length;
     sentences.push(
-      `${name(selected.token)} at level ${selected.level}: ${arrivedInWords(arrived, shown, name)}; ` +
-        `shown are ${count(into, "edge")} into it and ${count(from, "edge")} out of it.`,
+      `${name(selected.token)} at level ${selected.level}: ${describeMass(arrived, visible, name)}; ` +
+        `shown are ${formatCount(into, "edge")} into it and ${formatCount(from, "edge")} out of it.`,
     );
   }
   if (head) {
     const mine = edges.filter((each) => each.layer === head[0] && each.head === head[1]);
     const carried = mine.reduce((sum, each) => sum + each.flow, 0);
-    const share = percent(ofUnit(flow, head[0], carried));
+    const share = formatPercent(normaliseToUnit(flow, head[0], carried));
     sentences.push(
-      `Layer ${head[0]}, head ${head[1]}: ${mine.length} of the shown edges, ${share} of ${unitName(flow)}.`,
+      `Layer ${head[0]}, head ${head[1]}: ${mine.length} of the shown edges, ${share} of ${nameUnit(flow)}.`,
     );
   }
   return sentences;
 }
 
-function edgeInWords(edge: ShownEdge, { flow, edges }: ShownFlow, name: (token: number) => string): string {
+function describeEdge(
+  edge: VisibleEdge,
+  { flow, edges }: VisibleFlow,
+  name: (token: number) => string,
+): string {
   const head = edge.head < 0 ? "all heads" : `head ${edge.head}`;
   const share =
     flow.direction === "forward"
-      ? `${percent(edge.flow)} of what stands at ${name(edge.source)} above it comes by this edge`
-      : `${percent(edge.flow)} of ${unitName(flow)} takes this edge`;
+      ? `${formatPercent(edge.flow)} of what stands at ${name(edge.source)} above it comes by this edge`
+      : `${formatPercent(edge.flow)} of ${nameUnit(flow)} takes this edge`;
   return (
-    `Layer ${edge.layer}, ${head}: ${name(edge.source)} attends to ${name(edge.to)} with weight ${plain(edge.weight)}; ` +
-    `${share}, ${ordinal(edge.index + 1)} of ${edges.length} shown.`
+    `Layer ${edge.layer}, ${head}: ${name(edge.source)} attends to ${name(edge.to)} with weight ${formatPlain(edge.weight)}; ` +
+    `${share}, ${formatOrdinal(edge.index + 1)} of ${edges.length} shown.`
   );
 }
 
-/** What arrived at a place; forward, what of it comes from the word. */
-function arrivedInWords(arrived: number, { flow }: ShownFlow, name: (token: number) => string): string {
+/** Describe the mass that arrives at a node; forward, its part that comes from the word. */
+function describeMass(arrived: number, { flow }: VisibleFlow, name: (token: number) => string): string {
   if (flow.direction === "forward" && flow.token !== null)
-    return `${percent(arrived)} of what stands there comes from ${name(flow.token)}`;
-  return `${percent(arrived)} of ${unitName(flow)} arrives there`;
+    return `${formatPercent(arrived)} of what stands there comes from ${name(flow.token)}`;
+  return `${formatPercent(arrived)} of ${nameUnit(flow)} arrives there`;
 }
 
-export function ordinal(number: number): string {
+/** Format a number as 1st, 2nd, 3rd. */
+export function formatOrdinal(number: number): string {
   const tens = number % 100;
   const ending = tens > 10 && tens < 14 ? "th" : (["th", "st", "nd", "rd"][number % 10] ?? "th");
   return `${number}${ending}`;

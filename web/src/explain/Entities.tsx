@@ -1,7 +1,7 @@
-/** What a tagger found in the text, one of which is explained. */
+/** Choice among the entities that a tagger found, with label and probability; the chosen one is explained. */
 
 import type { Explanations } from "../api/types";
-import { visible } from "../render/text";
+import { showInvisible } from "../render/text";
 import type { ViewState } from "../state/state";
 
 interface Props {
@@ -10,6 +10,7 @@ interface Props {
   readonly onChange: (change: Pick<ViewState, "entity" | "target">) => void;
 }
 
+/** Show the entities as a choice; nothing for other tasks. */
 export function Entities({ explanations: { entities }, chosen, onChange }: Props) {
   if (entities.length === 0) return null;
   return (
@@ -24,7 +25,7 @@ export function Entities({ explanations: { entities }, chosen, onChange }: Props
             onChange={() => onChange({ entity: place, target: null })}
           />
           <span className="name" dir="auto">
-            {visible(text)}
+            {showInvisible(text)}
           </span>
           <span className="dim">{label}</span>
           {probability !== null && <span className="number">{probability.toFixed(3)}</span>}

@@ -1,12 +1,12 @@
-/** What flows, how much of it is shown, and how. */
+/** Controls of the flow: view, coverage, weight, special tokens, direction, layers, and the classic definition. */
 
 import type { ReactNode } from "react";
 
 import type { Direction, Flow } from "../api/types";
-import { whyNoRings } from "../render/rings";
+import { explainNoRings } from "../render/rings";
 import type { Reach } from "../source/source";
-import type { Update } from "../shell/context";
-import { SPECIALS, VIEWS, WEIGHTS, namesOf } from "../state/choices";
+import type { Update } from "../shell/pageContext";
+import { SPECIALS, VIEWS, WEIGHTS, listNames } from "../state/choices";
 import type { ViewState } from "../state/state";
 import { LayerBrush } from "./LayerBrush";
 
@@ -14,17 +14,18 @@ interface Props {
   readonly state: ViewState;
   readonly update: Update;
   readonly flow: Flow | null;
-  readonly coverage: number; // what is asked for, also where nobody did
-  readonly covered: string; // what is shown of it
+  readonly coverage: number; // requested coverage, or the default
+  readonly covered: string; // coverage reached
   readonly layers: number;
-  readonly word: string | null; // the word that is traced
+  readonly word: string | null; // traced word
   readonly reach: Reach | null;
-  readonly twoModels?: boolean; // the classic definition is of one
+  readonly twoModels?: boolean; // the classic definition has one model only
   readonly query?: ReactNode;
 }
 
 const CLASSIC = { threshold: 0.1, decay: 0.5, carry: true };
 
+/** Show the controls, with the reason where one is disabled. */
 export function FlowControls({
   state,
   update,
@@ -37,12 +38,12 @@ export function FlowControls({
   twoModels = false,
   query,
 }: Props) {
-  const noRings = flow ? whyNoRings(flow) : null;
+  const noRings = flow ? explainNoRings(flow) : null;
   return (
     <div className="flow-controls">
       <div className="controls">
         <div className="switch" role="group" aria-label="View">
-          {namesOf(VIEWS).map((name) => (
+          {listNames(VIEWS).map((name) => (
             <button
               key={name}
               type="button"
@@ -80,10 +81,12 @@ export function FlowControls({
             disabled={state.classic !== null}
             value={state.weight}
             onChange={(event) =>
-              update({ weight: namesOf(WEIGHTS).find((each) => each === event.target.value) ?? "attention" })
+              update({
+                weight: listNames(WEIGHTS).find((each) => each === event.target.value) ?? "attention",
+              })
             }
           >
-            {namesOf(WEIGHTS).map((name) => (
+            {listNames(WEIGHTS).map((name) => (
               <option key={name} value={name} disabled={reach ? !reach.weights.includes(name) : false}>
                 {WEIGHTS[name]}
               </option>
@@ -94,7 +97,7 @@ export function FlowControls({
           state={state}
           update={update}
           word={word}
-          whyNot={reach && !reach.trace ? reach.why : null}
+          disabledReason={reach && !reach.trace ? reach.why : null}
         />
         <label>
           Specials{" "}
@@ -102,10 +105,12 @@ export function FlowControls({
             title="Special tokens"
             value={state.specials}
             onChange={(event) =>
-              update({ specials: namesOf(SPECIALS).find((each) => each === event.target.value) ?? "gutter" })
+              update({
+                specials: listNames(SPECIALS).find((each) => each === event.target.value) ?? "gutter",
+              })
             }
           >
-            {namesOf(SPECIALS).map((name) => (
+            {listNames(SPECIALS).map((name) => (
               <option key={name} value={name}>
                 {SPECIALS[name]}
               </option>
@@ -137,12 +142,12 @@ interface DirectionProps {
   readonly state: ViewState;
   readonly update: Update;
   readonly word: string | null;
-  readonly whyNot: string | null;
+  readonly disabledReason: string | null;
 }
 
-function DirectionSwitch({ state, update, word, whyNot }: DirectionProps) {
+function DirectionSwitch({ state, update, word, disabledReason }: DirectionProps) {
   const value = state.token === null ? "decision" : state.direction;
-  const why = whyNot ?? (word === null ? "Click a word in the text first." : undefined);
+  const why = disabledReason ?? (word === null ? "Click a word in the text first." : undefined);
   const choices: readonly (readonly [Direction, string])[] = [
     ["through", "back to the word"],
     ["forward", "forward from the word"],
@@ -154,8 +159,8 @@ function DirectionSwitch({ state, update, word, whyNot }: DirectionProps) {
       <select
         value={value}
         onChange={({ target }) => {
-          const found = choices.find(([name]) => name === target.value)?.[0];
-          update(found ? { direction: found } : { direction: "back", token: null });
+          const direction = choices.find(([name]) => name === target.value)?.[0];
+          update(direction ? { direction } : { direction: "back", token: null });
         }}
       >
         <option value="decision">back from the decision</option>

@@ -1,82 +1,91 @@
-/** How information flowed: controls, the picture, and the line that says what it does not show. */
+/** Flow panel: controls, status line with shares, sentence on the selection, and the picture of the flow. */
 
 import { useCallback } from "react";
 
 import type { Flow } from "../api/types";
-import { EDGES as READABLE } from "../flow/readable";
-import type { ShownFlow } from "../flow/shown";
-import { whyNoRings } from "../render/rings";
+import { READABLE_EDGES } from "../flow/defaultCoverage";
+import type { VisibleFlow } from "../flow/visibleFlow";
+import { explainNoRings } from "../render/rings";
 import type { Hit, Theme } from "../render/scene";
 import { VIEWS as SCENES } from "../render/views";
-import { Drawn } from "../shell/Drawn";
+import { ResponsivePicture } from "../shell/ResponsivePicture";
 import { FaultNote } from "../shell/FaultNote";
-import { usePage } from "../shell/context";
-import type { Asked } from "../shell/useAsked";
+import { usePage } from "../shell/pageContext";
+import type { RequestState } from "../shell/useRequest";
 import type { ViewState } from "../state/state";
-import { wordsOf } from "./Details";
+import { describeSelection } from "./EdgeDetails";
 import { FlowControls } from "./FlowControls";
 import { QueryBox } from "./QueryBox";
-import { Stale, panelClass } from "./Stale";
-import { type Ground, wordAt } from "./query";
-import { reached, statusOf } from "./status";
+import { StaleNote, getPanelClass } from "./StaleNote";
+import { type QueryContext, quoteWord } from "./queryLanguage";
+import { formatReachedCoverage, formatFlowStatus } from "./flowStatus";
 
 interface Props {
-  readonly asked: Asked<Flow>;
-  readonly shown: ShownFlow | null;
-  readonly ground: Ground;
-  readonly whyNot: string | null; // where this model has no attention to follow
+  readonly request: RequestState<Flow>;
+  readonly visible: VisibleFlow | null;
+  readonly queryContext: QueryContext;
+  readonly disabledReason: string | null; // null, or why this model has no attention
   readonly caption: string;
   readonly selected: Hit | null;
   readonly onHit: (hit: Hit, how: { readonly add: boolean }) => void;
 }
 
-export function FlowPanel({ asked, shown, ground, whyNot, caption, selected, onHit }: Props) {
+/** Show the flow of the input. */
+export function FlowPanel({
+  request,
+  visible,
+  queryContext,
+  disabledReason,
+  caption,
+  selected,
+  onHit,
+}: Props) {
   const { source, state, update, announce } = usePage();
   const { view, specials, tokens, token } = state;
-  const flow = asked.value;
-  const isOld = asked.pending && shown !== null;
-  // A link may ask for rings where there is no room for them.
-  const drawn = view === "rings" && flow && whyNoRings(flow) !== null ? "ladder" : view;
-  const chosen = shown ? wordsOf(selected, state.head, shown).join(" ") : "";
+  const flow = request.value;
+  const isStale = request.pending && visible !== null;
+  // A link may request rings for more tokens than fit.
+  const visibleView = view === "rings" && flow && explainNoRings(flow) !== null ? "ladder" : view;
+  const chosen = visible ? describeSelection(selected, state.head, visible).join(" ") : "";
   const draw = useCallback(
     (theme: Theme, width: number) => {
       const keep = token === null ? tokens : [...tokens, token];
-      return shown ? SCENES[drawn](shown, { width, theme, specials, keep }) : EMPTY;
+      return visible ? SCENES[visibleView](visible, { width, theme, specials, keep }) : EMPTY;
     },
-    [shown, drawn, specials, tokens, token],
+    [visible, visibleView, specials, tokens, token],
   );
   return (
-    <section className={panelClass("flow", isOld)} aria-labelledby="flow" aria-busy={asked.pending}>
+    <section className={getPanelClass("flow", isStale)} aria-labelledby="flow" aria-busy={request.pending}>
       <h2 id="flow">Flow</h2>
-      <Stale isOld={isOld} />
-      {whyNot ? (
-        <p>{whyNot}</p>
+      <StaleNote isStale={isStale} />
+      {disabledReason ? (
+        <p>{disabledReason}</p>
       ) : (
         <>
           <FlowControls
             state={state}
             update={update}
             flow={flow}
-            coverage={shown?.coverage ?? 0.5}
-            covered={shown ? reached(shown) : "50%"}
-            layers={ground.layers}
-            word={token === null ? null : wordAt(token, ground)}
+            coverage={visible?.coverage ?? 0.5}
+            covered={visible ? formatReachedCoverage(visible) : "50%"}
+            layers={queryContext.layers}
+            word={token === null ? null : quoteWord(token, queryContext)}
             reach={source.reach ?? null}
-            query={<QueryBox state={state} ground={ground} update={update} announce={announce} />}
+            query={<QueryBox state={state} queryContext={queryContext} update={update} announce={announce} />}
           />
-          {asked.fault && <FaultNote fault={asked.fault} onAgain={asked.again} />}
-          {drawn !== view && flow && (
-            <p className="dim">{whyNoRings(flow)} The ladder shows the same edges.</p>
+          {request.fault && <FaultNote fault={request.fault} onRetry={request.retry} />}
+          {visibleView !== view && flow && (
+            <p className="dim">{explainNoRings(flow)} The ladder shows the same edges.</p>
           )}
-          {shown && (
+          {visible && (
             <>
               <p className="status" role="status">
-                {statusOf(shown, amongOf(state, shown))}
+                {formatFlowStatus(visible, describeCandidates(state, visible))}
               </p>
-              {isLower(state, shown) && (
+              {isDefaultLowered(state, visible) && (
                 <p className="dim">
-                  Coverage opened at {Math.round(100 * shown.coverage)}%, as much as {READABLE} edges can
-                  show.{" "}
+                  Coverage opened at {Math.round(100 * visible.coverage)}%, as much as {READABLE_EDGES} edges
+                  can show.{" "}
                   <button type="button" className="small" onClick={() => update({ coverage: 0.5 })}>
                     Show 50%
                   </button>
@@ -85,30 +94,39 @@ export function FlowPanel({ asked, shown, ground, whyNot, caption, selected, onH
               <p className={chosen ? "chosen" : "chosen dim"} role="status">
                 {chosen || "Click an edge, a head or a word: its numbers stand here."}
               </p>
-              <Drawn name="flow" caption={caption} draw={draw} onHit={onHit} selected={selected} />
-              <p className="dim">{shown.flow.note}</p>
-              {shown.flow.influence && (
+              <ResponsivePicture
+                name="flow"
+                caption={caption}
+                draw={draw}
+                onHit={onHit}
+                selected={selected}
+              />
+              <p className="dim">{visible.flow.note}</p>
+              {visible.flow.influence && (
                 <p className="dim">
                   Dots are as large as the influence I of the token there: how often it was reached, with
-                  decay. Tokens reached, from the input up: {shown.flow.influence.reached.join(", ")} of{" "}
-                  {shown.flow.tokens.length}.
+                  decay. Tokens reached, from the input up: {visible.flow.influence.reached.join(", ")} of{" "}
+                  {visible.flow.tokens.length}.
                 </p>
               )}
             </>
           )}
-          {!shown && !asked.fault && <p className="dim">Tracing …</p>}
+          {!visible && !request.fault && <p className="dim">Tracing …</p>}
         </>
       )}
     </section>
   );
 }
 
-function isLower({ coverage }: ViewState, shown: ShownFlow): boolean {
-  return coverage === null && shown.coverage < 0.5;
+function isDefaultLowered({ coverage }: ViewState, visible: VisibleFlow): boolean {
+  return coverage === null && visible.coverage < 0.5;
 }
 
-/** What coverage is a share of: what is carried by the edges that may be shown. */
-function amongOf({ tokens, heads, layers, segments, least }: ViewState, { flow }: ShownFlow): string {
+/** Name the edges that coverage is a share of: those that pass the filters. */
+function describeCandidates(
+  { tokens, heads, layers, segments, least }: ViewState,
+  { flow }: VisibleFlow,
+): string {
   if (flow.influence) return "what the classic edges carry";
   const isAsked =
     tokens.length > 0 || heads.length > 0 || layers !== null || segments.length > 0 || least > 0;

@@ -1,20 +1,20 @@
-/** What the model writes when it goes on, and which parts of the prompt each token of it came from. */
+/** Generation panel: generated text, scores of its prompt for each token, and share of each prompt piece. */
 
 import { useCallback, useEffect } from "react";
 
-import type { Generated, Input } from "../api/types";
-import { bars } from "../render/bars";
-import { generation } from "../render/generation";
+import type { Generation, Input } from "../api/types";
+import { drawBars } from "../render/bars";
+import { drawGeneration } from "../render/generation";
 import type { Theme } from "../render/scene";
-import { percent, shorten, visible } from "../render/text";
-import { Drawn } from "../shell/Drawn";
+import { formatShare, shorten, showInvisible } from "../render/text";
+import { ResponsivePicture } from "../shell/ResponsivePicture";
 import { FaultNote } from "../shell/FaultNote";
-import { JobLine } from "../shell/JobLine";
-import { usePage } from "../shell/context";
-import { usualMethod } from "../shell/resolved";
-import { useKeptJob } from "../shell/useKeptJob";
-import { GRANULARITIES, namesOf } from "../state/choices";
-import { entryOf } from "./asked";
+import { JobProgress } from "../shell/JobProgress";
+import { usePage } from "../shell/pageContext";
+import { getDefaultMethod } from "../shell/stateDefaults";
+import { useJobCache } from "../shell/useJobCache";
+import { GRANULARITIES, listNames } from "../state/choices";
+import { findModelEntry } from "./inputRequest";
 
 interface Props {
   readonly input: Input;
@@ -22,28 +22,29 @@ interface Props {
   readonly caption: string;
 }
 
-export function GenerationPanel({ input, tokens: wished, caption }: Props) {
+/** Generate a continuation and show the scores of its prompt. */
+export function GenerationPanel({ input, tokens: requested, caption }: Props) {
   const { source, session, state, update } = usePage();
-  const tokens = Math.max(1, Math.min(wished, session.limits.generated));
+  const tokens = Math.max(1, Math.min(requested, session.limits.generated));
   const { granularity } = state;
-  const method = state.methods[0] ?? usualMethod(input.model, session);
-  // An encoder-decoder does not go on with the text: it writes another.
-  const isAnother = entryOf(input, session)?.task === "sequence";
-  const asked = { input: { ...input, target: null, rather: null }, method, tokens, granularity };
-  const key = JSON.stringify(["generate", session.started, asked]);
-  const work = useKeptJob<Generated>(key);
+  const method = state.methods[0] ?? getDefaultMethod(input.model, session);
+  // An encoder-decoder writes a new text instead of continuing.
+  const isAnother = findModelEntry(input, session)?.task === "sequence";
+  const request = { input: { ...input, target: null, rather: null }, method, tokens, granularity };
+  const key = JSON.stringify(["generate", session.started, request]);
+  const work = useJobCache<Generation>(key);
   const { value, fault, running, run } = work;
   const isNew = value === null && fault === null && !running;
   useEffect(() => {
-    if (isNew) run((asking) => source.generate(asked, asking));
+    if (isNew) run((options) => source.generate(request, options));
   }, [key, isNew]); // eslint-disable-line react-hooks/exhaustive-deps
   const draw = useCallback(
-    (theme: Theme, width: number) => (value ? generation(value, { width, theme }) : EMPTY),
+    (theme: Theme, width: number) => (value ? drawGeneration(value, { width, theme }) : EMPTY),
     [value],
   );
   const shares = useCallback(
     (theme: Theme, width: number) =>
-      bars(value ? sharesOf(value) : [], { width, theme, title: SHARES, written: percent }),
+      drawBars(value ? buildShareTable(value) : [], { width, theme, title: SHARES, format: formatShare }),
     [value],
   );
   return (
@@ -55,10 +56,10 @@ export function GenerationPanel({ input, tokens: wished, caption }: Props) {
           <select
             value={granularity}
             onChange={({ target: { value: chosen } }) =>
-              update({ granularity: namesOf(GRANULARITIES).find((each) => each === chosen) ?? "token" })
+              update({ granularity: listNames(GRANULARITIES).find((each) => each === chosen) ?? "token" })
             }
           >
-            {namesOf(GRANULARITIES).map((name) => (
+            {listNames(GRANULARITIES).map((name) => (
               <option key={name} value={name}>
                 {GRANULARITIES[name]}
               </option>
@@ -70,7 +71,7 @@ export function GenerationPanel({ input, tokens: wished, caption }: Props) {
         </button>
       </div>
       {running && (
-        <JobLine
+        <JobProgress
           job={work.job}
           onCancel={() => {
             work.cancel();
@@ -78,7 +79,9 @@ export function GenerationPanel({ input, tokens: wished, caption }: Props) {
           }}
         />
       )}
-      {fault && <FaultNote fault={fault} onAgain={() => run((asking) => source.generate(asked, asking))} />}
+      {fault && (
+        <FaultNote fault={fault} onRetry={() => run((options) => source.generate(request, options))} />
+      )}
       {value && (
         <>
           <p className="written" dir="auto">
@@ -98,11 +101,15 @@ export function GenerationPanel({ input, tokens: wished, caption }: Props) {
             </p>
           ))}
           {value.full && <p className="dim">The model takes no more than this: it cannot go on.</p>}
-          <Drawn name="generation" caption={`${caption} · ${value.outputs.length} outputs`} draw={draw} />
+          <ResponsivePicture
+            name="generation"
+            caption={`${caption} · ${value.outputs.length} outputs`}
+            draw={draw}
+          />
           {value.granularity !== "token" && value.granularity !== "word" && (
             <>
               <p className="dim">{SHARES}</p>
-              <Drawn name="pieces" caption={caption} draw={shares} most={720} />
+              <ResponsivePicture name="pieces" caption={caption} draw={shares} most={720} />
             </>
           )}
         </>
@@ -114,11 +121,11 @@ export function GenerationPanel({ input, tokens: wished, caption }: Props) {
 const SHARES =
   "What of all scores fell on each piece of the prompt, and in brackets what a random explanation gives it";
 
-function sharesOf({ pieces }: Generated) {
+function buildShareTable({ pieces }: Generation) {
   return pieces
     .filter(({ special }) => !special)
     .map(({ text, share, chance }) => ({
-      label: `${shorten(visible(text), 40)} (${percent(chance)})`,
+      label: `${shorten(showInvisible(text), 40)} (${formatShare(chance)})`,
       value: share,
     }));
 }

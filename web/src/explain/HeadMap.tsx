@@ -1,25 +1,26 @@
-/** All heads at once: one number for each, or its attention in small. Click one to see it, shift-click to filter by it. */
+/** Head panel: a statistic or attention thumbnail of each head, ablation job; click opens, shift-click filters. */
 
 import { useCallback } from "react";
 
 import type { Heads, Input } from "../api/types";
-import { headmap, thumbnails } from "../render/headmap";
+import { drawHeadGrid, drawThumbnails } from "../render/headGrid";
 import type { Hit, Theme } from "../render/scene";
-import { Drawn } from "../shell/Drawn";
+import { ResponsivePicture } from "../shell/ResponsivePicture";
 import { FaultNote } from "../shell/FaultNote";
-import { JobLine } from "../shell/JobLine";
-import { usePage } from "../shell/context";
-import { useAsked } from "../shell/useAsked";
-import { useKeptJob } from "../shell/useKeptJob";
-import { STATISTICS, namesOf } from "../state/choices";
-import { Stale, panelClass } from "./Stale";
-import { toggled } from "./query";
+import { JobProgress } from "../shell/JobProgress";
+import { usePage } from "../shell/pageContext";
+import { useRequest } from "../shell/useRequest";
+import { useJobCache } from "../shell/useJobCache";
+import { STATISTICS, listNames } from "../state/choices";
+import { StaleNote, getPanelClass } from "./StaleNote";
+import { toggleHead } from "./queryLanguage";
 
 interface Props {
   readonly input: Input;
   readonly caption: string;
 }
 
+/** Show the map of heads, and the matrix of the head that is open. */
 export function HeadMap({ input, caption }: Props) {
   const { source, session, state, update, theme } = usePage();
   const { statistic, thumbnails: small } = state;
@@ -29,15 +30,15 @@ export function HeadMap({ input, caption }: Props) {
     statistic,
   ]);
   const isJob = statistic === "ablation";
-  const asked = useAsked(!small && !isJob ? key : null, (asking) =>
-    source.heads({ input, statistic }, asking),
+  const request = useRequest(!small && !isJob ? key : null, (options) =>
+    source.heads({ input, statistic }, options),
   );
-  const job = useKeptJob<Heads>(key);
-  const tensors = useAsked(
+  const job = useJobCache<Heads>(key);
+  const tensors = useRequest(
     small ? JSON.stringify([session.started, { ...input, target: null, of: null }]) : null,
-    (asking) => source.tensors({ input, keys: ["thumbnails"] }, asking),
+    (options) => source.tensors({ input, keys: ["thumbnails"] }, options),
   );
-  const heads = isJob ? job.value : asked.value;
+  const heads = isJob ? job.value : request.value;
   const maps = tensors.value?.get("thumbnails") ?? null;
   const reach = source.reach;
 
@@ -46,7 +47,7 @@ export function HeadMap({ input, caption }: Props) {
       if (hit.kind !== "head") return;
       const id = [hit.layer, hit.head] as const;
       const same = state.head?.[0] === hit.layer && state.head[1] === hit.head;
-      update(add ? { heads: toggled(state.heads, id) } : { head: same ? null : id });
+      update(add ? { heads: toggleHead(state.heads, id) } : { head: same ? null : id });
     },
     [state.head, state.heads, update],
   );
@@ -55,31 +56,33 @@ export function HeadMap({ input, caption }: Props) {
       const options = { width, theme, selected: state.head };
       if (small && maps) {
         const [layers = 0, count = 0, size = 0] = maps.shape;
-        return thumbnails({ layers, heads: count, size, pixels: Uint8Array.from(maps.data) }, options);
+        return drawThumbnails({ layers, heads: count, size, pixels: Uint8Array.from(maps.data) }, options);
       }
-      return headmap(heads ?? NONE, options);
+      return drawHeadGrid(heads ?? NONE, options);
     },
     [small, maps, heads, state.head],
   );
-  const fault = small ? tensors.fault : isJob ? job.fault : asked.fault;
-  const pending = small ? tensors.pending : isJob ? job.running : asked.pending;
+  const fault = small ? tensors.fault : isJob ? job.fault : request.fault;
+  const pending = small ? tensors.pending : isJob ? job.running : request.pending;
   const ready = small ? maps !== null : heads !== null && heads.statistic === statistic;
-  const isOld = pending && ready;
+  const isStale = pending && ready;
   return (
-    <section className={panelClass("heads", isOld)} aria-labelledby="heads" aria-busy={pending}>
+    <section className={getPanelClass("heads", isStale)} aria-labelledby="heads" aria-busy={pending}>
       <h2 id="heads">Heads</h2>
-      <Stale isOld={isOld} />
+      <StaleNote isStale={isStale} />
       <p className="controls">
         <label>
           <span className="unseen">One number per head</span>
           <select
             value={small ? "thumbnails" : statistic}
             onChange={({ target: { value } }) => {
-              const found = namesOf(STATISTICS).find((each) => each === value);
-              update(found ? { statistic: found, thumbnails: false } : { thumbnails: true });
+              const chosenStatistic = listNames(STATISTICS).find((each) => each === value);
+              update(
+                chosenStatistic ? { statistic: chosenStatistic, thumbnails: false } : { thumbnails: true },
+              );
             }}
           >
-            {namesOf(STATISTICS).map((name) => (
+            {listNames(STATISTICS).map((name) => (
               <option key={name} value={name} disabled={reach ? !reach.statistics.includes(name) : false}>
                 {STATISTICS[name]}
               </option>
@@ -90,14 +93,14 @@ export function HeadMap({ input, caption }: Props) {
           </select>
         </label>
       </p>
-      {fault && <FaultNote fault={fault} onAgain={small ? tensors.again : asked.again} />}
-      {isJob && !small && job.running && <JobLine job={job.job} onCancel={job.cancel} />}
+      {fault && <FaultNote fault={fault} onRetry={small ? tensors.retry : request.retry} />}
+      {isJob && !small && job.running && <JobProgress job={job.job} onCancel={job.cancel} />}
       {isJob && !small && !job.running && !job.value && (
         <>
           <p>What becomes of the target when a head is switched off? The model runs once for each of them.</p>
           <button
             type="button"
-            onClick={() => job.run((asking) => source.heads({ input, statistic }, asking))}
+            onClick={() => job.run((options) => source.heads({ input, statistic }, options))}
           >
             Switch each head off
           </button>
@@ -105,7 +108,7 @@ export function HeadMap({ input, caption }: Props) {
       )}
       {ready && (
         <>
-          <Drawn name="heads" caption={caption} draw={draw} onHit={choose} />
+          <ResponsivePicture name="heads" caption={caption} draw={draw} onHit={choose} />
           <p className="dim">
             {small
               ? `${theme.name === "dark" ? "Brighter" : "Darker"} is more; each map is pooled by its largest entries.`

@@ -1,34 +1,35 @@
-/** What is asked: a model, and what a model of its task takes: a text, two, a picture, and what is asked about it. */
+/** Input form: model menu, texts with character counter, picture, task fields, submit and generate buttons. */
 
 import { type KeyboardEvent, type ReactNode, useState } from "react";
 
 import type { Input, ModelEntry, Session } from "../api/types";
 import { ModelChoice } from "../shell/ModelChoice";
-import { grouped } from "../shell/figures";
+import { formatWhole } from "../shell/numberFormat";
 import { PictureField } from "./PictureField";
 import { TaskFields } from "./TaskFields";
-import { type Draft, fieldsOf, plainly, samplesOf } from "./fields";
+import { type Draft, findFields, asTextModel, findSamples } from "./inputFields";
 
 interface Props {
   readonly input: Input;
   readonly session: Session;
   readonly pending: boolean;
-  readonly whyNot: string | null; // where no other input can be asked about
+  readonly disabledReason: string | null; // null, or why the input cannot be changed
   readonly onAsk: (draft: Draft) => void;
-  readonly tokens?: number | null; // how many are being written
+  readonly tokens?: number | null; // number of tokens to generate
   readonly onGenerate?: (draft: Draft, tokens: number) => void;
   readonly onModel: (model: string) => void;
-  readonly models?: ReactNode; // in the place of the choice of one model
-  readonly plain?: boolean; // texts alone
+  readonly models?: ReactNode; // replaces the model menu
+  readonly plain?: boolean; // text fields only
   readonly verb?: string;
 }
 
-export function AskForm(props: Props) {
+/** Show the fields that the model's task needs, and submit them. */
+export function InputForm(props: Props) {
   const {
     input,
     session,
     pending,
-    whyNot,
+    disabledReason,
     onAsk,
     tokens = null,
     onGenerate,
@@ -38,23 +39,23 @@ export function AskForm(props: Props) {
     verb = "Explain",
   } = props;
   const known = session.models.find(({ id }) => id === input.model);
-  const entry = plain ? plainly(known) : known;
-  const fields = fieldsOf(entry);
-  const [draft, setDraft] = useState<Draft>(() => draftOf(input));
+  const entry = plain ? asTextModel(known) : known;
+  const fields = findFields(entry);
+  const [draft, setDraft] = useState<Draft>(() => buildDraft(input));
   const set = (change: Partial<Draft>): void => setDraft((old) => ({ ...old, ...change }));
   const { text, pair } = draft;
   const longest = Math.max(...[text, pair ?? "", draft.answer ?? ""].map((each) => [...each].length));
   const isTooLong = longest > session.limits.characters;
   const isEmpty = fields.text !== null && !fields.picture && text.trim() === "";
   const ask = (change: Partial<Draft> = {}): void => {
-    if (!isEmpty && !isTooLong) onAsk(sound({ ...draft, ...change }));
+    if (!isEmpty && !isTooLong) onAsk(dropEmptyFields({ ...draft, ...change }));
   };
   const submitOnEnter = (event: KeyboardEvent): void => {
     if (event.key !== "Enter" || event.shiftKey) return;
     event.preventDefault();
     ask();
   };
-  const samples = samplesOf(entry, session);
+  const samples = findSamples(entry, session);
   return (
     <form
       className="ask"
@@ -63,10 +64,10 @@ export function AskForm(props: Props) {
         ask();
       }}
     >
-      <fieldset disabled={whyNot !== null} title={whyNot ?? undefined}>
+      <fieldset disabled={disabledReason !== null} title={disabledReason ?? undefined}>
         <legend className="unseen">What is explained</legend>
         {models ?? <ModelChoice label="Model " value={input.model} onChange={onModel} />}
-        {fields.picture && whyNot === null && (
+        {fields.picture && disabledReason === null && (
           <PictureField
             picture={draft.picture}
             draws={entry?.draws ?? false}
@@ -78,17 +79,17 @@ export function AskForm(props: Props) {
           />
         )}
         {fields.text !== null && (
-          <Written
+          <TextArea
             label={fields.text}
             name="text"
-            hint={hintOf(entry)}
+            hint={describeModel(entry)}
             value={text}
             onChange={(value) => set({ text: value })}
             onKeyDown={submitOnEnter}
           />
         )}
         {fields.pair !== null && (pair !== null || fields.needsPair || entry?.reads_pairs) && (
-          <Written
+          <TextArea
             label={fields.pair}
             name="pair"
             hint={fields.needsPair ? fields.pair : "A second text, for models of pairs"}
@@ -107,17 +108,17 @@ export function AskForm(props: Props) {
           {verb}
         </button>
         {fields.generate && onGenerate && (
-          <Generate
+          <GenerateControl
             first={tokens ?? 20}
             most={session.limits.generated}
             isEmpty={isEmpty || isTooLong}
             isGiven={Boolean(draft.answer?.trim())}
-            onAsk={(count) => onGenerate(sound(draft), count)}
+            onAsk={(count) => onGenerate(dropEmptyFields(draft), count)}
           />
         )}
       </fieldset>
-      <Counter longest={longest} most={session.limits.characters} />
-      {samples.length > 1 && whyNot === null && (
+      <CharacterCounter longest={longest} most={session.limits.characters} />
+      {samples.length > 1 && disabledReason === null && (
         <details className="menu samples">
           <summary>Samples</summary>
           <div className="sheet">
@@ -154,26 +155,26 @@ const EMPTY: Draft = {
   template: null,
 };
 
-function draftOf(input: Input): Draft {
+function buildDraft(input: Input): Draft {
   const { text, pair = null, picture = null, at = null } = input;
   const { answer = null, rather = null, labels, template = null } = input;
   return { text, pair, picture, at, answer, rather, labels: labels?.join(", ") ?? "", template };
 }
 
-/** Fields that are there and empty ask nothing. */
-function sound(draft: Draft): Draft {
-  const kept = (value: string | null): string | null => (value?.trim() ? value : null);
+/** Drop empty fields: they request nothing. */
+function dropEmptyFields(draft: Draft): Draft {
+  const keepText = (value: string | null): string | null => (value?.trim() ? value : null);
   return {
     ...draft,
     pair: draft.pair === "" ? null : draft.pair,
-    at: kept(draft.at),
-    answer: kept(draft.answer),
-    rather: kept(draft.rather),
-    template: kept(draft.template),
+    at: keepText(draft.at),
+    answer: keepText(draft.answer),
+    rather: keepText(draft.rather),
+    template: keepText(draft.template),
   };
 }
 
-function hintOf(entry: ModelEntry | undefined): string {
+function describeModel(entry: ModelEntry | undefined): string {
   switch (entry?.task) {
     case "answer":
       return "A question about the context";
@@ -188,7 +189,7 @@ function hintOf(entry: ModelEntry | undefined): string {
   }
 }
 
-interface WrittenProps {
+interface TextAreaProps {
   readonly label: string;
   readonly name: string;
   readonly hint: string;
@@ -197,7 +198,7 @@ interface WrittenProps {
   readonly onKeyDown: (event: KeyboardEvent) => void;
 }
 
-function Written({ label, name, hint, value, onChange, onKeyDown }: WrittenProps) {
+function TextArea({ label, name, hint, value, onChange, onKeyDown }: TextAreaProps) {
   const rows = Math.min(5, 1 + Math.floor(value.length / 110) + (value.match(/\n/g)?.length ?? 0));
   return (
     <label className="grow">
@@ -215,15 +216,15 @@ function Written({ label, name, hint, value, onChange, onKeyDown }: WrittenProps
   );
 }
 
-interface GenerateProps {
+interface GenerateControlProps {
   readonly first: number;
   readonly most: number;
   readonly isEmpty: boolean;
-  readonly isGiven: boolean; // there is an answer: it is taken token by token, and none is written
+  readonly isGiven: boolean; // an answer was given: it is explained, and nothing is generated
   readonly onAsk: (tokens: number) => void;
 }
 
-function Generate({ first, most, isEmpty, isGiven, onAsk }: GenerateProps) {
+function GenerateControl({ first, most, isEmpty, isGiven, onAsk }: GenerateControlProps) {
   const [tokens, setTokens] = useState(Math.min(first, most));
   return (
     <span className="generate">
@@ -246,20 +247,20 @@ function Generate({ first, most, isEmpty, isGiven, onAsk }: GenerateProps) {
   );
 }
 
-interface CounterProps {
+interface CharacterCounterProps {
   readonly longest: number; // characters of the longest text
   readonly most: number;
 }
 
-/** Nothing is cut: who comes near the limit is told, and what is beyond it is not asked. */
-function Counter({ longest, most }: CounterProps) {
+/** Show the number of characters near the limit; nothing is cut, longer input cannot be submitted. */
+function CharacterCounter({ longest, most }: CharacterCounterProps) {
   if (longest < 0.9 * most) return null;
   const isTooLong = longest > most;
   return (
     <p className={isTooLong ? "counter problem" : "counter dim"} role="status">
       {isTooLong
-        ? `The text has ${grouped(longest)} characters, and ${grouped(most)} are the most: give a part of it, or ask on the command line, which has no such limit.`
-        : `${grouped(longest)} of ${grouped(most)} characters`}
+        ? `The text has ${formatWhole(longest)} characters, and ${formatWhole(most)} are the most: give a part of it, or ask on the command line, which has no such limit.`
+        : `${formatWhole(longest)} of ${formatWhole(most)} characters`}
     </p>
   );
 }

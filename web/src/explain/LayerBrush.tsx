@@ -1,19 +1,20 @@
-/** A range of layers: drag over them, or click one and shift-click another. */
+/** Brush over a range of layers: drag, or click one and shift-click another. */
 
 import { useRef } from "react";
 
-import type { Mode } from "../shell/context";
+import type { HistoryMode } from "../state/store";
 
 interface Props {
   readonly layers: number;
   readonly value: readonly [number, number] | null;
-  readonly onChange: (value: readonly [number, number] | null, mode: Mode) => void;
+  readonly onChange: (value: readonly [number, number] | null, mode: HistoryMode) => void;
 }
 
+/** Select a range of layers. */
 export function LayerBrush({ layers, value, onChange }: Props) {
   const start = useRef<number | null>(null);
   const [first, last] = value ?? [0, layers - 1];
-  const change = (from: number, to: number, mode: Mode): void => {
+  const change = (from: number, to: number, mode: HistoryMode): void => {
     const range = [Math.min(from, to), Math.max(from, to)] as const;
     onChange(range[0] === 0 && range[1] === layers - 1 ? null : range, mode);
   };

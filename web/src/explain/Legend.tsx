@@ -1,26 +1,27 @@
-/** What the colours of one strip mean, with their ends: every method has its own scale. */
+/** Legend of a text strip: its colours and the ends of their scale; each method has its own scale. */
 
 import type { Explanations } from "../api/types";
-import { endsOf, rampOf } from "../render/strip";
+import { describeScaleEnds, listShades } from "../render/wordStrips";
 import type { Theme } from "../render/scene";
-import { type Scored, scaleOf, tint } from "../render/tint";
+import { type ScoredWords, buildScale, tintShade } from "../render/tint";
 
 interface Props {
-  readonly one: Scored;
+  readonly one: ScoredWords;
   readonly target: Explanations["target"];
   readonly theme: Theme;
-  readonly underlined?: boolean; // say what the underline is
+  readonly underlined?: boolean; // explain the underline too
 }
 
+/** Show the colour ramp of one method, and the ends of its scale. */
 export function Legend({ one, target, theme, underlined = false }: Props) {
-  const scale = scaleOf(one);
-  const { low, high } = endsOf(scale, nameOf(target));
+  const scale = buildScale(one);
+  const { low, high } = describeScaleEnds(scale, formatTargetName(target));
   return (
     <p className="legend">
       <span>{low}</span>
       <span className="ramp" aria-hidden="true">
-        {rampOf(scale).map((step) => (
-          <span key={step} style={{ background: tint(step, one.signed, theme).background }} />
+        {listShades(scale).map((step) => (
+          <span key={step} style={{ background: tintShade(step, one.signed, theme).background }} />
         ))}
       </span>
       <span>{high}</span>
@@ -36,6 +37,7 @@ export function Legend({ one, target, theme, underlined = false }: Props) {
   );
 }
 
-export function nameOf(target: Explanations["target"]): string {
+/** Format the target, such as "positive" or "positive rather than negative". */
+export function formatTargetName(target: Explanations["target"]): string {
   return target.against ? `${target.label} rather than ${target.against.label}` : target.label;
 }

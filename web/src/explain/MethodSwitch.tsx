@@ -1,13 +1,14 @@
-/** Which method tints the text, and which stand beside it. */
+/** Menus of the methods: the first one's scores, and up to three more stacked below. */
 
 interface Props {
-  readonly names: readonly string[]; // all that can be asked for
+  readonly names: readonly string[]; // all available methods
   readonly chosen: readonly string[];
   readonly onChange: (methods: readonly string[]) => void;
 }
 
 const MOST = 4;
 
+/** Choose the methods of the workbench. */
 export function MethodSwitch({ names, chosen, onChange }: Props) {
   const [first = "", ...rest] = chosen;
   const known = names.includes(first) ? names : [first, ...names];

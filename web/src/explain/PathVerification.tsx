@@ -1,24 +1,25 @@
-/** Is the path that is drawn the path that is used? Its edges are cut, and as many random ones. */
+/** Test of the visible path: its edges are cut, then as many random ones, and the changes compared. */
 
 import { useCallback } from "react";
 
-import type { Verified } from "../api/types";
+import type { Verification } from "../api/types";
 import type { Theme } from "../render/scene";
-import { Drawn } from "../shell/Drawn";
+import { ResponsivePicture } from "../shell/ResponsivePicture";
 import { FaultNote } from "../shell/FaultNote";
-import { JobLine } from "../shell/JobLine";
-import type { Working } from "../shell/useAsked";
-import { stripplot } from "./stripplot";
+import { JobProgress } from "../shell/JobProgress";
+import type { JobState } from "../shell/useRequest";
+import { drawStripplot } from "./verificationPlot";
 
 interface Props {
-  readonly work: Working<Verified>;
-  readonly edges: number | null; // null: not known yet
+  readonly work: JobState<Verification>;
+  readonly edges: number | null; // null: unknown yet
   readonly caption: string;
-  readonly whyNot: string | null;
+  readonly disabledReason: string | null;
   readonly onVerify: () => void;
 }
 
-export function VerifyPath({ work, edges, caption, whyNot, onVerify }: Props) {
+/** Start the test and show its result. */
+export function PathVerification({ work, edges, caption, disabledReason, onVerify }: Props) {
   return (
     <section className="panel verify" aria-labelledby="verify">
       <h2 id="verify">Verify the path</h2>
@@ -28,28 +29,39 @@ export function VerifyPath({ work, edges, caption, whyNot, onVerify }: Props) {
           at the prediction.
         </p>
       )}
-      {work.fault && <FaultNote fault={work.fault} onAgain={onVerify} />}
+      {work.fault && <FaultNote fault={work.fault} onRetry={onVerify} />}
       {work.running ? (
-        <JobLine job={work.job} onCancel={work.cancel} />
+        <JobProgress job={work.job} onCancel={work.cancel} />
       ) : (
-        <button type="button" disabled={whyNot !== null} title={whyNot ?? undefined} onClick={onVerify}>
+        <button
+          type="button"
+          disabled={disabledReason !== null}
+          title={disabledReason ?? undefined}
+          onClick={onVerify}
+        >
           {work.value ? "Verify again" : "Verify path"}
         </button>
       )}
-      {whyNot && <p className="dim">{whyNot}</p>}
-      {work.value && <Result verified={work.value} caption={caption} />}
+      {disabledReason && <p className="dim">{disabledReason}</p>}
+      {work.value && <VerificationResult verification={work.value} caption={caption} />}
     </section>
   );
 }
 
-function Result({ verified, caption }: { readonly verified: Verified; readonly caption: string }) {
+function VerificationResult({
+  verification,
+  caption,
+}: {
+  readonly verification: Verification;
+  readonly caption: string;
+}) {
   return (
     <div className="verified">
-      <p>{verified.sentence}</p>
-      {verified.tests.map((test) => (
-        <Cut key={String(test.renormalised)} test={test} caption={caption} />
+      <p>{verification.sentence}</p>
+      {verification.tests.map((test) => (
+        <CutResult key={String(test.renormalised)} test={test} caption={caption} />
       ))}
-      {verified.warnings.map(({ code, message }) => (
+      {verification.warnings.map(({ code, message }) => (
         <p key={code} className="dim">
           {message}
         </p>
@@ -58,16 +70,16 @@ function Result({ verified, caption }: { readonly verified: Verified; readonly c
   );
 }
 
-interface CutProps {
-  readonly test: Verified["tests"][number];
+interface CutResultProps {
+  readonly test: Verification["tests"][number];
   readonly caption: string;
 }
 
-function Cut({ test, caption }: CutProps) {
+function CutResult({ test, caption }: CutResultProps) {
   const how = test.renormalised ? "the rest of each row makes up for it" : "nothing makes up for it";
   const draw = useCallback(
     (theme: Theme, width: number) =>
-      stripplot(test, {
+      drawStripplot(test, {
         width,
         theme,
         label: `Change of the target when the path is cut, beside ${test.of} random sets: ${how}`,
@@ -77,7 +89,7 @@ function Cut({ test, caption }: CutProps) {
   return (
     <>
       <p>{test.sentence}</p>
-      <Drawn
+      <ResponsivePicture
         name={test.renormalised ? "verify-renormalised" : "verify"}
         caption={`${caption} · path cut, ${how}`}
         draw={draw}

@@ -1,24 +1,25 @@
-/** Filters in words, and what of them is in force. */
+/** Text field for queries that filter the flow's edges, and the active filters as removable chips. */
 
 import { useState } from "react";
 
-import type { Update } from "../shell/context";
+import type { Update } from "../shell/pageContext";
 import type { ViewState } from "../state/state";
-import { EXAMPLES, type Ground, ask, chips } from "./query";
+import { EXAMPLES, type QueryContext, applyQuery, listChips } from "./queryLanguage";
 
 interface Props {
   readonly state: ViewState;
-  readonly ground: Ground;
+  readonly queryContext: QueryContext;
   readonly update: Update;
   readonly announce: (text: string) => void;
 }
 
-export function QueryBox({ state, ground, update, announce }: Props) {
-  const [written, setWritten] = useState("");
+/** Enter a query, and remove its parts. */
+export function QueryBox({ state, queryContext, update, announce }: Props) {
+  const [text, setWritten] = useState("");
   const [problem, setProblem] = useState<string | null>(null);
-  const inForce = chips(state, ground);
+  const inForce = listChips(state, queryContext);
   const submit = (): void => {
-    const answer = ask(written, state, ground);
+    const answer = applyQuery(text, state, queryContext);
     if ("problem" in answer) {
       setProblem(answer.problem);
       announce(answer.problem);
@@ -42,7 +43,7 @@ export function QueryBox({ state, ground, update, announce }: Props) {
           <input
             type="text"
             data-query
-            value={written}
+            value={text}
             placeholder={EXAMPLES}
             aria-describedby={problem ? "query-problem" : undefined}
             aria-invalid={problem !== null}
@@ -68,10 +69,10 @@ export function QueryBox({ state, ground, update, announce }: Props) {
       )}
       {inForce.length > 0 && (
         <ul className="chips" aria-label="In force">
-          {inForce.map(({ label, without }) => (
+          {inForce.map(({ label, removal }) => (
             <li key={label}>
               {label}
-              <button type="button" aria-label={`Remove ${label}`} onClick={() => update(without)}>
+              <button type="button" aria-label={`Remove ${label}`} onClick={() => update(removal)}>
                 ×
               </button>
             </li>

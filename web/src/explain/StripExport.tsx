@@ -1,24 +1,25 @@
-/** The tinted text as a file. */
+/** Export menu of the text strips: builds one picture of all methods' strips, to download as SVG, PNG or CSV. */
 
 import { useCallback, useMemo } from "react";
 
-import type { Flow, OneExplanation } from "../api/types";
+import type { Flow, MethodExplanation } from "../api/types";
 import type { Theme } from "../render/scene";
-import { strips } from "../render/strip";
-import { scaleOf } from "../render/tint";
+import { drawStrips } from "../render/wordStrips";
+import { buildScale } from "../render/tint";
 import { ExportMenu } from "../shell/ExportMenu";
-import { usePage } from "../shell/context";
-import { type Spoken, scoresOf, sharesOf, unitsOf } from "./units";
+import { usePage } from "../shell/pageContext";
+import { type TokenizedText, selectScores, sumShares, listFeatures } from "./textFeatures";
 
+/** One strip of the export: a method's scores, and the flow that underlines it. */
 export interface ExportedStrip {
-  readonly name: string; // the method, or the model and the method
-  readonly one: OneExplanation;
+  readonly name: string; // method, or model and method
+  readonly one: MethodExplanation;
   readonly flow: Flow | null;
   readonly target: string; // as the legend names it
 }
 
 interface Props {
-  readonly explanations: Spoken;
+  readonly explanations: TokenizedText;
   readonly strips: readonly ExportedStrip[];
   readonly asWords: boolean;
   readonly caption: string;
@@ -27,26 +28,27 @@ interface Props {
 
 const WIDTH = 860;
 
+/** Show the export menu of the text strips. */
 export function StripExport({ explanations, strips: all, asWords, caption, name = "text" }: Props) {
   const { theme } = usePage();
-  const units = useMemo(() => unitsOf(explanations, asWords), [explanations, asWords]);
-  const drawn = useMemo(() => {
+  const features = useMemo(() => listFeatures(explanations, asWords), [explanations, asWords]);
+  const strips = useMemo(() => {
     const shares = new Map<Flow, readonly number[]>();
     return all.map((each) => {
       const { flow, one } = each;
-      if (flow && !shares.has(flow)) shares.set(flow, sharesOf(flow, units));
+      if (flow && !shares.has(flow)) shares.set(flow, sumShares(flow, features));
       return {
         name: each.name,
         target: each.target,
-        scores: scoresOf(one, asWords),
+        scores: selectScores(one, asWords),
         shares: flow ? (shares.get(flow) ?? null) : null,
-        scale: scaleOf(one),
+        scale: buildScale(one),
       };
     });
-  }, [all, units, asWords]);
+  }, [all, features, asWords]);
   const draw = useCallback(
-    (chosen: Theme) => strips(units, drawn, { width: WIDTH, theme: chosen }),
-    [units, drawn],
+    (chosen: Theme) => drawStrips(features, strips, { width: WIDTH, theme: chosen }),
+    [features, strips],
   );
   const scene = useMemo(() => draw(theme), [draw, theme]);
   return <ExportMenu name={name} caption={caption} scene={scene} theme={theme} draw={draw} />;

@@ -1,4 +1,4 @@
-/** A target that stands in no list: a word of the vocabulary, an answer in the context, or a part of one. */
+/** Field for a target that is in no list: a word of the vocabulary, an answer span, or its start or end. */
 
 import { useState } from "react";
 
@@ -10,17 +10,18 @@ interface Props {
 
 const PARTS = { "": "start and end", start: "its start", end: "its end" } as const;
 
-const ASKED: Readonly<Record<string, readonly [label: string, hint: string]>> = {
+const TARGET_LABELS: Readonly<Record<string, readonly [label: string, hint: string]>> = {
   mask: ["another word", "good, or good:bad"],
   next: ["another token", "a token, or one:other"],
   sequence: ["another token", "a token, or one:other"],
   answer: ["another answer", "as it stands in the context"],
 };
 
-export function OtherTarget({ task, target, onChange }: Props) {
-  const asked = ASKED[task ?? ""];
-  if (asked === undefined) return null;
-  const [label, hint] = asked;
+/** Enter a target; nothing for tasks whose targets are all listed. */
+export function TargetField({ task, target, onChange }: Props) {
+  const field = TARGET_LABELS[task ?? ""];
+  if (field === undefined) return null;
+  const [label, hint] = field;
   const part = target === "start" || target === "end" ? target : "";
   return (
     <>
@@ -36,22 +37,28 @@ export function OtherTarget({ task, target, onChange }: Props) {
           </select>
         </label>
       )}
-      <Word key={target} label={label} hint={hint} value={part ? "" : (target ?? "")} onChange={onChange} />
+      <WordField
+        key={target}
+        label={label}
+        hint={hint}
+        value={part ? "" : (target ?? "")}
+        onChange={onChange}
+      />
     </>
   );
 }
 
-interface WordProps {
+interface WordFieldProps {
   readonly label: string;
   readonly hint: string;
   readonly value: string;
   readonly onChange: (target: string | null) => void;
 }
 
-function Word({ label, hint, value, onChange }: WordProps) {
-  const [written, setWritten] = useState(value);
+function WordField({ label, hint, value, onChange }: WordFieldProps) {
+  const [text, setWritten] = useState(value);
   const ask = (): void => {
-    if (written !== value) onChange(written === "" ? null : written);
+    if (text !== value) onChange(text === "" ? null : text);
   };
   return (
     <label className="line">
@@ -61,7 +68,7 @@ function Word({ label, hint, value, onChange }: WordProps) {
         name="other-target"
         dir="auto"
         placeholder={hint}
-        value={written}
+        value={text}
         onChange={(event) => setWritten(event.target.value)}
         onBlur={ask}
         onKeyDown={(event) => {

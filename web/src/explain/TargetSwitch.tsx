@@ -1,27 +1,37 @@
-/** What the model said, label by label, and which of it is explained. */
+/** Choice of the target: labels with probabilities, contrast with the runner-up, and logit or probability. */
 
 import type { Explanations } from "../api/types";
-import { visible } from "../render/text";
-import { plain } from "../shell/figures";
+import { showInvisible } from "../render/text";
+import { formatPlain } from "../shell/numberFormat";
 import type { ViewState } from "../state/state";
-import { nameOf } from "./Legend";
-import { OtherTarget } from "./OtherTarget";
+import { formatTargetName } from "./Legend";
+import { TargetField } from "./TargetField";
 
 interface Props {
   readonly explanations: Explanations;
   readonly of: ViewState["of"];
   readonly target: string | null;
-  readonly whyNot: string | null;
+  readonly disabledReason: string | null;
   readonly task: string | null;
-  readonly isAnswer?: boolean; // an answer that was given is explained: there is no other target
-  readonly isAlone?: boolean; // each is explained by itself: there is no contrast
+  readonly isAnswer?: boolean; // a given answer is explained: it is the only target
+  readonly isAlone?: boolean; // labels are scored one by one: no contrast
   readonly onChange: (change: Pick<ViewState, "target"> | Pick<ViewState, "of">) => void;
 }
 
 const MOST = 6;
 
+/** Choose the target, a contrast, and logit or probability. */
 export function TargetSwitch(props: Props) {
-  const { explanations, of, target, whyNot, task, isAnswer = false, isAlone = false, onChange } = props;
+  const {
+    explanations,
+    of,
+    target,
+    disabledReason,
+    task,
+    isAnswer = false,
+    isAlone = false,
+    onChange,
+  } = props;
   const { prediction, runner_up: runnerUp, rest } = explanations;
   const labels = Object.entries(prediction.probabilities)
     .filter(([label]) => label !== rest)
@@ -29,9 +39,9 @@ export function TargetSwitch(props: Props) {
   const left = rest ? prediction.probabilities[rest] : undefined;
   const against = explanations.target.against;
   const contrast = runnerUp === null || isAnswer || isAlone ? null : `${prediction.label}:${runnerUp}`;
-  // What was just chosen is chosen, also while the answer is on its way; a link may say it in other words.
+  // The new choice shows at once, before the answer; a link may spell it differently.
   const isPlain = target !== null && (target === contrast || target in prediction.probabilities);
-  const wished = isPlain
+  const requested = isPlain
     ? target
     : target === null
       ? against
@@ -43,24 +53,24 @@ export function TargetSwitch(props: Props) {
   if (labels.length === 0) {
     return (
       <p className="targets">
-        {prediction.label} <b>{plain(prediction.logits[prediction.index] ?? 0)}</b>
+        {prediction.label} <b>{formatPlain(prediction.logits[prediction.index] ?? 0)}</b>
       </p>
     );
   }
   return (
-    <fieldset className="targets" disabled={whyNot !== null} title={whyNot ?? undefined}>
+    <fieldset className="targets" disabled={disabledReason !== null} title={disabledReason ?? undefined}>
       <legend>Target</legend>
       {labels.slice(0, MOST).map(([label, probability]) => (
         <label key={label} className="target">
           <input
             type="radio"
             name="target"
-            checked={wished === label}
+            checked={requested === label}
             disabled={isAnswer}
             onChange={() => onChange({ target: label === prediction.label ? null : label })}
           />
           <span className="name" dir="auto">
-            {visible(label)}
+            {showInvisible(label)}
           </span>
           <span className="bar-of" aria-hidden="true">
             <span style={{ width: `${100 * probability}%` }} />
@@ -93,14 +103,14 @@ export function TargetSwitch(props: Props) {
         </span>
       )}
       {!isAnswer && (
-        <OtherTarget task={task} target={target} onChange={(next) => onChange({ target: next })} />
+        <TargetField task={task} target={target} onChange={(next) => onChange({ target: next })} />
       )}
       {contrast && (
         <label className="target">
           <input
             type="radio"
             name="target"
-            checked={wished === contrast}
+            checked={requested === contrast}
             onChange={() => onChange({ target: contrast })}
           />
           <span className="name">
@@ -109,7 +119,7 @@ export function TargetSwitch(props: Props) {
         </label>
       )}
       {against && (contrast === null || target !== contrast) && (
-        <span className="dim">now: {nameOf(explanations.target)}</span>
+        <span className="dim">now: {formatTargetName(explanations.target)}</span>
       )}
       <label>
         of the{" "}

@@ -1,9 +1,9 @@
-/** What is asked about a text beside the text: at which place, with which answer, among which labels. */
+/** Form fields of single tasks: mask, tagged position, answer and its contrast, labels and their template. */
 
 import type { KeyboardEvent } from "react";
 
 import type { ModelEntry } from "../api/types";
-import { type Draft, type Fields, masksOf } from "./fields";
+import { type Draft, type Fields, countMasks } from "./inputFields";
 
 interface Props {
   readonly fields: Fields;
@@ -13,8 +13,9 @@ interface Props {
   readonly onKeyDown: (event: KeyboardEvent) => void;
 }
 
+/** Show the extra fields of the model's task. */
 export function TaskFields({ fields, entry, draft, onChange, onKeyDown }: Props) {
-  const masks = masksOf(draft.text, entry);
+  const masks = countMasks(draft.text, entry);
   const mask = entry?.task === "mask" ? entry.mask : null;
   return (
     <>
@@ -41,7 +42,7 @@ export function TaskFields({ fields, entry, draft, onChange, onKeyDown }: Props)
         </label>
       )}
       {fields.at !== null && entry?.task === "tags" && (
-        <Line
+        <TextLine
           name="at"
           label={fields.at}
           hint="all that it finds"
@@ -52,7 +53,7 @@ export function TaskFields({ fields, entry, draft, onChange, onKeyDown }: Props)
       )}
       {fields.answer && (
         <>
-          <Line
+          <TextLine
             name="answer"
             label="Answer"
             hint="what it goes on with"
@@ -61,7 +62,7 @@ export function TaskFields({ fields, entry, draft, onChange, onKeyDown }: Props)
             onKeyDown={onKeyDown}
           />
           {draft.answer && (
-            <Line
+            <TextLine
               name="rather"
               label="rather than"
               hint="another answer"
@@ -73,7 +74,7 @@ export function TaskFields({ fields, entry, draft, onChange, onKeyDown }: Props)
         </>
       )}
       {fields.labels !== null && (
-        <Line
+        <TextLine
           name="labels"
           label={fields.labels}
           hint={entry?.task === "similarity" ? "a cat, a dog" : "its own; or: sports, politics"}
@@ -83,7 +84,7 @@ export function TaskFields({ fields, entry, draft, onChange, onKeyDown }: Props)
         />
       )}
       {fields.template && draft.labels !== "" && (
-        <Line
+        <TextLine
           name="template"
           label="in the sentence"
           hint="This example is {}."
@@ -96,7 +97,7 @@ export function TaskFields({ fields, entry, draft, onChange, onKeyDown }: Props)
   );
 }
 
-interface LineProps {
+interface TextLineProps {
   readonly name: string;
   readonly label: string;
   readonly hint: string;
@@ -105,7 +106,7 @@ interface LineProps {
   readonly onKeyDown: (event: KeyboardEvent) => void;
 }
 
-function Line({ name, label, hint, value, onChange, onKeyDown }: LineProps) {
+function TextLine({ name, label, hint, value, onChange, onKeyDown }: TextLineProps) {
   return (
     <label className="line">
       {label}{" "}

@@ -1,23 +1,23 @@
-/** The text under every method that was chosen, one below the other. */
+/** Text panel: a text strip, legend and notes for each chosen method, export, and agreement of the methods. */
 
 import { type RefObject, useCallback, useEffect, useMemo, useRef } from "react";
 
 import type { Explanations, Flow } from "../api/types";
-import { usePage } from "../shell/context";
+import { usePage } from "../shell/pageContext";
 import { HelpLink } from "../shell/HelpLink";
 import { AgreementTable } from "./AgreementTable";
-import { Legend, nameOf } from "./Legend";
-import { MethodSwitch } from "./Methods";
-import { Stale, panelClass } from "./Stale";
+import { Legend, formatTargetName } from "./Legend";
+import { MethodSwitch } from "./MethodSwitch";
+import { StaleNote, getPanelClass } from "./StaleNote";
 import { StripExport } from "./StripExport";
 import { TextStrip } from "./TextStrip";
 import { Warnings } from "./Warnings";
-import { pinned } from "./pin";
-import type { Unit } from "./units";
-import { wordsNote } from "./wordsNote";
+import { togglePin } from "./wordPins";
+import type { TextFeature } from "./textFeatures";
+import { describeWordScores } from "./wordScoreNote";
 
 interface Props {
-  readonly explanations: Explanations | null; // null: not there yet, or refused; the choice of methods stays
+  readonly explanations: Explanations | null; // null: pending or refused; the method switch stays
   readonly flow: Flow | null;
   readonly methods: readonly string[];
   readonly pending: boolean;
@@ -25,6 +25,7 @@ interface Props {
   readonly place: RefObject<HTMLElement | null>;
 }
 
+/** Show the text strips, their legends and the agreement of methods. */
 export function TextPanel({ explanations, flow, methods, pending, caption, place }: Props) {
   const { state, update, theme } = usePage();
   const reading = useRef<HTMLParagraphElement>(null);
@@ -36,24 +37,30 @@ export function TextPanel({ explanations, flow, methods, pending, caption, place
     latest.current = { state, flow };
   });
   const onPin = useCallback(
-    (unit: Unit, add: boolean) => update(pinned(latest.current.state, unit, add, latest.current.flow)),
+    (feature: TextFeature, add: boolean) =>
+      update(togglePin(latest.current.state, feature, add, latest.current.flow)),
     [update],
   );
   const { token, tokens } = state;
   const chosen = useMemo(() => (token === null ? tokens : [...tokens, token]), [token, tokens]);
-  const isOld = pending && explanations !== null;
+  const isStale = pending && explanations !== null;
   const exported = useMemo(
     () =>
       (explanations?.explanations ?? []).map((one) => ({
         name: one.method,
         one,
         flow,
-        target: explanations ? nameOf(explanations.target) : "",
+        target: explanations ? formatTargetName(explanations.target) : "",
       })),
     [explanations, flow],
   );
   return (
-    <section className={panelClass("text", isOld)} aria-labelledby="text" aria-busy={pending} ref={place}>
+    <section
+      className={getPanelClass("text", isStale)}
+      aria-labelledby="text"
+      aria-busy={pending}
+      ref={place}
+    >
       <div className="head">
         <h2 id="text">Text</h2>
         <MethodSwitch names={methods} chosen={state.methods} onChange={(next) => update({ methods: next })} />
@@ -61,7 +68,7 @@ export function TextPanel({ explanations, flow, methods, pending, caption, place
           <input type="checkbox" checked={state.words} onChange={() => update({ words: !state.words })} />{" "}
           words
         </label>
-        <Stale isOld={isOld} />
+        <StaleNote isStale={isStale} />
       </div>
       {explanations && <Warnings explanations={explanations} />}
       {explanations?.explanations.map((one, index) => (
@@ -95,8 +102,8 @@ export function TextPanel({ explanations, flow, methods, pending, caption, place
             theme={theme}
             underlined={index === 0 && flow !== null}
           />
-          {state.words && wordsNote(explanations, one) && (
-            <p className="dim">{wordsNote(explanations, one)}</p>
+          {state.words && describeWordScores(explanations, one) && (
+            <p className="dim">{describeWordScores(explanations, one)}</p>
           )}
         </div>
       ))}

@@ -1,18 +1,20 @@
 // @vitest-environment jsdom
+/** Tests of the text strip: colours, special tokens, flow underline, hover, pins, arrow keys and ink contrast. */
+
 import { cleanup, fireEvent, render, screen } from "@testing-library/react";
 import { afterEach, expect, test, vi } from "vitest";
 
-import type { Flow, OneExplanation } from "../api/types";
-import { contrast } from "../render/theme";
+import type { Flow, MethodExplanation } from "../api/types";
+import { computeContrast } from "../render/theme";
 import { DARK, LIGHT } from "../render/theme";
-import { tint } from "../render/tint";
+import { tintShade } from "../render/tint";
 import { TextStrip } from "./TextStrip";
-import type { Spoken } from "./units";
+import type { TokenizedText } from "./textFeatures";
 
 afterEach(cleanup);
 
 const HOSTILE = "<img src=x onerror=alert(1)>";
-const SPOKEN: Spoken = {
+const SPOKEN: TokenizedText = {
   input: { text: `Not  ${HOSTILE}!`, pair: "so bad", dropped: 0 },
   tokens: ["[CLS]", "Not", HOSTILE, "!", "[SEP]", "so", "ba", "##d"].map((text, index) => ({
     text,
@@ -30,7 +32,7 @@ const SPOKEN: Spoken = {
     { text: "bad", start: 3, end: 6, segment: 1, tokens: [6, 7] },
   ],
 };
-const ONE: OneExplanation = {
+const ONE: MethodExplanation = {
   method: "attcat",
   params: {},
   signed: true,
@@ -45,7 +47,7 @@ const ONE: OneExplanation = {
 // Half of the flow ends on special tokens, the rest on "Not" and on the two tokens of "bad".
 const FLOW = { shares: [0.5, 0.1, 0, 0, 0, 0, 0.1, 0.3] } as unknown as Flow;
 
-function show(change: Partial<Parameters<typeof TextStrip>[0]> = {}) {
+function renderStrip(change: Partial<Parameters<typeof TextStrip>[0]> = {}) {
   const props = {
     explanations: SPOKEN,
     one: ONE,
@@ -61,61 +63,67 @@ function show(change: Partial<Parameters<typeof TextStrip>[0]> = {}) {
   return props;
 }
 
-function units(): HTMLElement[] {
+function listWords(): HTMLElement[] {
   return screen.getAllByRole("button");
 }
 
-test("the text stands as it was given, segment by segment", () => {
-  show();
+test("the text is shown as given, segment by segment", () => {
+  renderStrip();
   const [a, b] = document.querySelectorAll(".segment");
   expect(a?.textContent).toBe(`ANot  ${HOSTILE}!`);
   expect(b?.textContent).toBe("Bso bad");
   expect(document.querySelector("img")).toBeNull();
 });
 
-test("the strongest word has full colour, for is blue and against vermillion", () => {
-  show();
-  const colours = units().map((unit) => unit.style.background);
-  const full = tint(1, true, LIGHT).background;
+test("the strongest word has full colour: blue for, vermillion against", () => {
+  renderStrip();
+  const colours = listWords().map((feature) => feature.style.background);
+  const full = tintShade(1, true, LIGHT).background;
   expect(colours[4]).toBe(asRgb(full));
-  expect(colours[0]).toBe(asRgb(tint(-0.25, true, LIGHT).background));
+  expect(colours[0]).toBe(asRgb(tintShade(-0.25, true, LIGHT).background));
   expect(colours[2]).toBe(asRgb("#ffffff"));
 });
 
-test("special tokens are shown with the tokens, and do not set the scale", () => {
-  show({ asWords: false });
-  expect(units()).toHaveLength(8);
+test("special tokens are shown among tokens, and do not set the scale", () => {
+  renderStrip({ asWords: false });
+  expect(listWords()).toHaveLength(8);
   // The largest word has 2, so its tokens of 1 have half of the colour, and the special token of 9 no more than all.
-  expect(units()[6]?.style.background).toBe(asRgb(tint(0.5, true, LIGHT).background));
-  expect(units()[0]?.style.background).toBe(asRgb(tint(1, true, LIGHT).background));
-  expect(units()[0]?.className).toContain("special");
+  expect(listWords()[6]?.style.background).toBe(asRgb(tintShade(0.5, true, LIGHT).background));
+  expect(listWords()[0]?.style.background).toBe(asRgb(tintShade(1, true, LIGHT).background));
+  expect(listWords()[0]?.className).toContain("special");
 });
 
-test("the underline is the share of the flow that ends on the word", () => {
-  show();
+test("the underline's thickness follows the share of the flow that ends on the word", () => {
+  renderStrip();
   // Shares 0.1, 0, 0, 0, 0.4: a quarter of the largest is 5 / 4 pixels, that is 1.
-  expect(units().map((unit) => unit.style.borderBottomWidth)).toEqual(["1px", "0px", "0px", "0px", "5px"]);
+  expect(listWords().map((feature) => feature.style.borderBottomWidth)).toEqual([
+    "1px",
+    "0px",
+    "0px",
+    "0px",
+    "5px",
+  ]);
 });
 
-test("number and rank are told on hover and on focus, without a word of React", () => {
-  const { onRead } = show();
-  fireEvent.pointerOver(units()[4] as HTMLElement);
+test("hover and focus: report score, rank and share of the flow", () => {
+  const { onRead } = renderStrip();
+  fireEvent.pointerOver(listWords()[4] as HTMLElement);
   expect(onRead).toHaveBeenLastCalledWith("bad: +2, rank 1 of 5; 40.0% of the traced flow ends here");
-  fireEvent.focus(units()[0] as HTMLElement);
+  fireEvent.focus(listWords()[0] as HTMLElement);
   expect(onRead).toHaveBeenLastCalledWith("Not: −0.5, rank 2 of 5; 10.0% of the traced flow ends here");
 });
 
-test("a click pins, with shift it adds", () => {
-  const { onPin } = show();
-  fireEvent.click(units()[4] as HTMLElement);
+test("a click pins the word, shift-click adds it", () => {
+  const { onPin } = renderStrip();
+  fireEvent.click(listWords()[4] as HTMLElement);
   expect(onPin).toHaveBeenLastCalledWith(expect.objectContaining({ text: "bad", tokens: [6, 7] }), false);
-  fireEvent.click(units()[0] as HTMLElement, { shiftKey: true });
+  fireEvent.click(listWords()[0] as HTMLElement, { shiftKey: true });
   expect(onPin).toHaveBeenLastCalledWith(expect.objectContaining({ text: "Not", tokens: [1] }), true);
 });
 
-test("what is pinned says so", () => {
-  show({ pinned: [7] });
-  expect(units().map((unit) => unit.getAttribute("aria-pressed"))).toEqual([
+test("a pinned word is marked as pressed", () => {
+  renderStrip({ pinned: [7] });
+  expect(listWords().map((feature) => feature.getAttribute("aria-pressed"))).toEqual([
     "false",
     "false",
     "false",
@@ -124,24 +132,24 @@ test("what is pinned says so", () => {
   ]);
 });
 
-test("arrow keys walk from word to word, and one word is in the order of tabs", () => {
-  show();
-  units()[0]?.focus();
-  fireEvent.keyDown(units()[0] as HTMLElement, { key: "ArrowRight" });
-  expect(document.activeElement).toBe(units()[1]);
-  fireEvent.keyDown(units()[1] as HTMLElement, { key: "End" });
-  expect(document.activeElement).toBe(units()[4]);
-  fireEvent.keyDown(units()[4] as HTMLElement, { key: "ArrowRight" });
-  expect(document.activeElement).toBe(units()[4]);
-  expect(units().filter((unit) => unit.tabIndex === 0)).toEqual([units()[4]]);
+test("arrow keys move between words, and only one word is in the tab order", () => {
+  renderStrip();
+  listWords()[0]?.focus();
+  fireEvent.keyDown(listWords()[0] as HTMLElement, { key: "ArrowRight" });
+  expect(document.activeElement).toBe(listWords()[1]);
+  fireEvent.keyDown(listWords()[1] as HTMLElement, { key: "End" });
+  expect(document.activeElement).toBe(listWords()[4]);
+  fireEvent.keyDown(listWords()[4] as HTMLElement, { key: "ArrowRight" });
+  expect(document.activeElement).toBe(listWords()[4]);
+  expect(listWords().filter((feature) => feature.tabIndex === 0)).toEqual([listWords()[4]]);
 });
 
-test("every ink can be read on its tint, in both themes", () => {
+test("ink contrast is sufficient on every tint in both themes", () => {
   for (const theme of [LIGHT, DARK]) {
     for (const signed of [true, false]) {
       for (let shade = -1; shade <= 1; shade += 0.01) {
-        const { background, color } = tint(shade, signed, theme);
-        expect(contrast(background, color)).toBeGreaterThanOrEqual(4.5);
+        const { background, color } = tintShade(shade, signed, theme);
+        expect(computeContrast(background, color)).toBeGreaterThanOrEqual(4.5);
       }
     }
   }

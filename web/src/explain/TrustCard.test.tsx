@@ -1,10 +1,12 @@
 // @vitest-environment jsdom
+/** Tests of the trust card before, during and after its job: button, queue, progress, verdicts, failure. */
+
 import { cleanup, fireEvent, render, screen } from "@testing-library/react";
 import { afterEach, expect, test, vi } from "vitest";
 
-import type { Job, TrustCard as Card, TrustTest } from "../api/types";
-import type { Working } from "../shell/useAsked";
-import { TrustCard, figuresOf } from "./TrustCard";
+import type { Job, TrustCardData, TrustTest } from "../api/types";
+import type { JobState } from "../shell/useRequest";
+import { TrustCard, formatTestValue } from "./TrustCard";
 
 afterEach(cleanup);
 
@@ -24,7 +26,7 @@ const TEST: TrustTest = {
   why: "Removing what it points at lowers the probability more than 97 of 100 random rankings do.",
   curve: null,
 };
-const CARD: Card = {
+const CARD: TrustCardData = {
   kind: "trust",
   sentence: "attcat can be believed here.",
   unit: "word",
@@ -64,7 +66,7 @@ const CARD: Card = {
   ],
   cost: {},
 };
-const IDLE: Working<Card> = {
+const IDLE: JobState<TrustCardData> = {
   job: null,
   running: false,
   value: null,
@@ -85,38 +87,44 @@ const JOB: Job = {
   error: null,
 };
 
-function show(work: Partial<Working<Card>> = {}, whyNot: string | null = null) {
+function renderCard(work: Partial<JobState<TrustCardData>> = {}, disabledReason: string | null = null) {
   const onTest = vi.fn();
   render(
-    <TrustCard work={{ ...IDLE, ...work }} methods={["attcat"]} caption="" whyNot={whyNot} onTest={onTest} />,
+    <TrustCard
+      work={{ ...IDLE, ...work }}
+      methods={["attcat"]}
+      caption=""
+      disabledReason={disabledReason}
+      onTest={onTest}
+    />,
   );
   return onTest;
 }
 
-test("before the test it says that there was none, and offers it", () => {
-  const onTest = show();
+test("before the test: says that nothing was tested, and offers the test", () => {
+  const onTest = renderCard();
   expect(screen.getByText("not tested")).toBeTruthy();
   fireEvent.click(screen.getByRole("button", { name: "Test it" }));
   expect(onTest).toHaveBeenCalledOnce();
 });
 
-test("where it is out of reach the button says why", () => {
-  show({}, "A file cannot test.");
+test("source out of reach: the button is disabled with the reason", () => {
+  renderCard({}, "A file cannot test.");
   const button = screen.getByRole<HTMLButtonElement>("button", { name: "Test it" });
   expect(button.disabled).toBe(true);
   expect(screen.getByText("A file cannot test.")).toBeTruthy();
 });
 
-test("while it waits it says where it stands, and can be called off", () => {
+test("queued job: shows its position, and can be cancelled", () => {
   const cancel = vi.fn();
-  show({ running: true, job: JOB, cancel });
+  renderCard({ running: true, job: JOB, cancel });
   expect(screen.getByText("waits: 2 jobs before yours")).toBeTruthy();
   fireEvent.click(screen.getByRole("button", { name: "Cancel" }));
   expect(cancel).toHaveBeenCalledOnce();
 });
 
-test("while it runs it says how far it is and how long it will take", () => {
-  show({
+test("running job: shows progress and time left", () => {
+  renderCard({
     running: true,
     job: { ...JOB, state: "running", position: 0, done: 30, total: 120, remaining: 12.4 },
   });
@@ -124,22 +132,22 @@ test("while it runs it says how far it is and how long it will take", () => {
   expect(screen.getByRole<HTMLProgressElement>("progressbar").value).toBe(0.25);
 });
 
-test("the outcome stands in words, beside what chance gets", () => {
-  show({ value: CARD });
+test("result: verdict in words, beside the chance level", () => {
+  renderCard({ value: CARD });
   expect(screen.getByText(CARD.sentence)).toBeTruthy();
   expect(screen.getByText(TEST.why)).toBeTruthy();
-  expect(screen.getByText(figuresOf(TEST))).toBeTruthy();
+  expect(screen.getByText(formatTestValue(TEST))).toBeTruthy();
   expect(screen.getByText("Not tested: class sensitivity")).toBeTruthy();
 });
 
-test("a value never stands alone", () => {
-  expect(figuresOf(TEST)).toBe(
+test("formatTestValue: a value always has its chance level", () => {
+  expect(formatTestValue(TEST)).toBe(
     "value 0.42, higher is better · random 0.1 (−0.05 to 0.2) · percentile 97 (93.1 to 99.2) · beats 97 of 100",
   );
-  expect(figuresOf({ ...TEST, value: null })).toBe("");
+  expect(formatTestValue({ ...TEST, value: null })).toBe("");
 });
 
-test("a failure says what to do", () => {
-  show({ fault: { code: "x", message: "It broke.", hint: "Do that.", see: "" } });
+test("failed job: shows the hint", () => {
+  renderCard({ fault: { code: "x", message: "It broke.", hint: "Do that.", see: "" } });
   expect(screen.getByRole("alert").textContent).toContain("It broke.Do that.");
 });

@@ -1,33 +1,34 @@
-/** Can this explanation be believed? Tested on this very input, beside explanations that know nothing. */
+/** Trust card: job that tests each method on this input, verdicts beside chance levels, curves and table. */
 
 import { useCallback, useState } from "react";
 
-import type { TrustCard as Card, TrustTest } from "../api/types";
-import { curve } from "../render/curve";
-import type { Table, Theme } from "../render/scene";
+import type { TrustCardData, TrustTest } from "../api/types";
+import { drawCurve } from "../render/curve";
+import type { TableData, Theme } from "../render/scene";
 import { CsvButton } from "../shell/CsvButton";
-import { Drawn } from "../shell/Drawn";
+import { ResponsivePicture } from "../shell/ResponsivePicture";
 import { FaultNote } from "../shell/FaultNote";
 import { HelpLink } from "../shell/HelpLink";
-import { JobLine } from "../shell/JobLine";
-import { plain } from "../shell/figures";
-import type { Working } from "../shell/useAsked";
+import { JobProgress } from "../shell/JobProgress";
+import { formatPlain } from "../shell/numberFormat";
+import type { JobState } from "../shell/useRequest";
 
 interface Props {
-  readonly work: Working<Card>;
+  readonly work: JobState<TrustCardData>;
   readonly methods: readonly string[];
   readonly caption: string;
-  readonly whyNot: string | null;
+  readonly disabledReason: string | null;
   readonly onTest: () => void;
 }
 
-export function TrustCard({ work, methods, caption, whyNot, onTest }: Props) {
+/** Start the tests and show their verdicts. */
+export function TrustCard({ work, methods, caption, disabledReason, onTest }: Props) {
   const { value, running, fault } = work;
   return (
     <section className="panel trust" aria-labelledby="trust">
       <h2 id="trust">Trust</h2>
-      {fault && <FaultNote fault={fault} onAgain={onTest} />}
-      {running && <JobLine job={work.job} onCancel={work.cancel} />}
+      {fault && <FaultNote fault={fault} onRetry={onTest} />}
+      {running && <JobProgress job={work.job} onCancel={work.cancel} />}
       {!running && value === null && (
         <>
           <p>
@@ -37,26 +38,26 @@ export function TrustCard({ work, methods, caption, whyNot, onTest }: Props) {
           <button
             type="button"
             className="primary"
-            disabled={whyNot !== null}
-            title={whyNot ?? undefined}
+            disabled={disabledReason !== null}
+            title={disabledReason ?? undefined}
             onClick={onTest}
           >
             Test it
           </button>
-          {whyNot && <p className="dim">{whyNot}</p>}
+          {disabledReason && <p className="dim">{disabledReason}</p>}
         </>
       )}
-      {value && <Tested card={value} caption={caption} />}
+      {value && <TestedMethods card={value} caption={caption} />}
     </section>
   );
 }
 
-function Tested({ card, caption }: { readonly card: Card; readonly caption: string }) {
+function TestedMethods({ card, caption }: { readonly card: TrustCardData; readonly caption: string }) {
   return (
     <>
       <p>{card.sentence}</p>
       {card.methods.map((method, index) => (
-        <Method
+        <MethodVerdict
           key={method.method}
           method={method}
           card={card}
@@ -66,20 +67,20 @@ function Tested({ card, caption }: { readonly card: Card; readonly caption: stri
       ))}
       <p className="dim">
         {card.units} {UNITS[card.unit]}, {card.rankings} random rankings beside it.{" "}
-        <CsvButton name="trust" caption={caption} table={testTable(card)} />
+        <CsvButton name="trust" caption={caption} table={buildTestTable(card)} />
       </p>
     </>
   );
 }
 
-interface MethodProps {
-  readonly method: Card["methods"][number];
-  readonly card: Card;
+interface MethodVerdictProps {
+  readonly method: TrustCardData["methods"][number];
+  readonly card: TrustCardData;
   readonly isFirst: boolean;
   readonly caption: string;
 }
 
-function Method({ method, card, isFirst, caption }: MethodProps) {
+function MethodVerdict({ method, card, isFirst, caption }: MethodVerdictProps) {
   const rules = new Map(card.rules.map((rule) => [rule.name, rule]));
   const tested = method.tests.filter(({ verdict }) => verdict !== "not tested");
   const rest = method.tests.filter(({ verdict }) => verdict === "not tested");
@@ -94,25 +95,25 @@ function Method({ method, card, isFirst, caption }: MethodProps) {
       {card.methods.length > 1 && <p>{method.sentence}</p>}
       <ul className="tests">
         {tested.map((test) => (
-          <Test
-            key={keyOf(test)}
+          <TestResult
+            key={buildTestKey(test)}
             test={test}
             rule={rules.get(test.name)}
-            units={UNITS[card.unit]}
+            features={UNITS[card.unit]}
             caption={caption}
           />
         ))}
       </ul>
       {rest.length > 0 && (
         <details>
-          <summary className="dim">Not tested: {rest.map(nameOf).join(", ")}</summary>
+          <summary className="dim">Not tested: {rest.map(formatTestName).join(", ")}</summary>
           <ul className="tests">
             {rest.map((test) => (
-              <Test
-                key={keyOf(test)}
+              <TestResult
+                key={buildTestKey(test)}
                 test={test}
                 rule={rules.get(test.name)}
-                units={UNITS[card.unit]}
+                features={UNITS[card.unit]}
                 caption={caption}
               />
             ))}
@@ -123,14 +124,14 @@ function Method({ method, card, isFirst, caption }: MethodProps) {
   );
 }
 
-interface TestProps {
+interface TestResultProps {
   readonly test: TrustTest;
-  readonly rule: Card["rules"][number] | undefined;
-  readonly units: string;
+  readonly rule: TrustCardData["rules"][number] | undefined;
+  readonly features: string;
   readonly caption: string;
 }
 
-function Test({ test, rule, units, caption }: TestProps) {
+function TestResult({ test, rule, features, caption }: TestResultProps) {
   const question = rule?.question ?? "";
   const [open, setOpen] = useState(test.name === "deletion");
   return (
@@ -139,19 +140,19 @@ function Test({ test, rule, units, caption }: TestProps) {
         <summary title={question}>
           <b>
             <HelpLink kind="metric" name={rule?.metric ?? test.name}>
-              {nameOf(test)}
+              {formatTestName(test)}
             </HelpLink>
           </b>{" "}
-          {test.remove && <span className="dim">{removal(test.remove)} </span>}
+          {test.remove && <span className="dim">{describeRemoval(test.remove)} </span>}
           <Verdict verdict={test.verdict} />
         </summary>
         <p>{test.why}</p>
         {question && <p className="dim">{question}</p>}
         {test.curve && open && (
-          <TestCurve curve={test.curve} test={test.name} units={units} caption={caption} />
+          <TestCurve curve={test.curve} test={test.name} features={features} caption={caption} />
         )}
       </details>
-      {figuresOf(test) && <p className="figures">{figuresOf(test)}</p>}
+      {formatTestValue(test) && <p className="figures">{formatTestValue(test)}</p>}
     </li>
   );
 }
@@ -159,31 +160,33 @@ function Test({ test, rule, units, caption }: TestProps) {
 interface CurveProps {
   readonly curve: NonNullable<TrustTest["curve"]>;
   readonly test: string;
-  readonly units: string;
+  readonly features: string;
   readonly caption: string;
 }
 
-function TestCurve({ curve: numbers, test, units, caption }: CurveProps) {
+function TestCurve({ curve: numbers, test, features, caption }: CurveProps) {
   const kept = test === "sufficiency";
   const draw = useCallback(
     (theme: Theme, width: number) =>
-      curve(numbers, {
+      drawCurve(numbers, {
         width,
         theme,
-        title: `${test}: the target's probability by the share of ${units} that are ${kept ? "kept" : "removed"}`,
-        across: `share of the ${units} ${kept ? "kept" : "removed"}`,
+        title: `${test}: the target's probability by the share of ${features} that are ${kept ? "kept" : "removed"}`,
+        across: `share of the ${features} ${kept ? "kept" : "removed"}`,
         up: "probability of the target",
       }),
-    [numbers, test, units, kept],
+    [numbers, test, features, kept],
   );
-  return <Drawn name={`trust-${test}`} caption={`${caption} · test ${test}`} draw={draw} most={420} />;
+  return (
+    <ResponsivePicture name={`trust-${test}`} caption={`${caption} · test ${test}`} draw={draw} most={420} />
+  );
 }
 
-function nameOf({ name }: TrustTest): string {
+function formatTestName({ name }: TrustTest): string {
   return name.replaceAll("_", " ");
 }
 
-function keyOf({ name, remove }: TrustTest): string {
+function buildTestKey({ name, remove }: TrustTest): string {
   return `${name} ${remove ?? ""}`;
 }
 
@@ -200,8 +203,8 @@ const REMOVALS: Readonly<Record<string, string>> = {
   blur: "by blurring",
 };
 
-/** How words or patches are taken away, in words. */
-function removal(remove: string): string {
+/** Describe how words or patches are removed. */
+function describeRemoval(remove: string): string {
   return REMOVALS[remove] ?? remove;
 }
 
@@ -210,7 +213,7 @@ const TEST_COLUMNS = [
   "percentile", "beaten", "of", "why",
 ]; // prettier-ignore
 
-function testTable({ methods }: Card): Table {
+function buildTestTable({ methods }: TrustCardData): TableData {
   return {
     columns: TEST_COLUMNS,
     rows: methods.flatMap(({ method, tests }) =>
@@ -225,8 +228,8 @@ function testTable({ methods }: Card): Table {
   };
 }
 
-/** The value beside what chance gets, and the place among random rankings. */
-export function figuresOf({
+/** Format the value, its chance level, and its percentile among random rankings. */
+export function formatTestValue({
   value,
   null: random,
   percentile,
@@ -236,11 +239,14 @@ export function figuresOf({
   of,
 }: TrustTest): string {
   if (value === null) return "";
-  const parts = [`value ${plain(value)}${direction ? `, ${direction} is better` : ""}`];
-  if (random) parts.push(`random ${plain(random.mean)} (${plain(random.low)} to ${plain(random.high)})`);
+  const parts = [`value ${formatPlain(value)}${direction ? `, ${direction} is better` : ""}`];
+  if (random)
+    parts.push(
+      `random ${formatPlain(random.mean)} (${formatPlain(random.low)} to ${formatPlain(random.high)})`,
+    );
   if (percentile !== null) {
-    const within = interval ? ` (${plain(interval[0])} to ${plain(interval[1])})` : "";
-    parts.push(`percentile ${plain(percentile)}${within}`);
+    const within = interval ? ` (${formatPlain(interval[0])} to ${formatPlain(interval[1])})` : "";
+    parts.push(`percentile ${formatPlain(percentile)}${within}`);
   }
   if (beaten !== null && of !== null) parts.push(`beats ${beaten} of ${of}`);
   return parts.join(" · ");
@@ -248,6 +254,7 @@ export function figuresOf({
 
 const SIGNS: Readonly<Record<string, string>> = { holds: "✓", weak: "~", fails: "✗" };
 
+/** Show a verdict as a sign with its word. */
 export function Verdict({ verdict }: { readonly verdict: string }) {
   return (
     <span className={`verdict ${verdict.replace(" ", "-")}`}>

@@ -1,4 +1,4 @@
-/** What to know before believing what is shown. */
+/** Warnings about the explanations: caveats, methods that failed, text that was cut. */
 
 import type { Explanations } from "../api/types";
 
@@ -7,10 +7,11 @@ interface Props {
   readonly more?: readonly string[];
 }
 
+/** List the warnings of an answer. */
 export function Warnings({ explanations: { warnings, failed, input }, more = [] }: Props) {
   const cut = input.dropped > 0 && !warnings.some(({ code }) => code === "truncated");
   const all = [
-    // That there is no attention to follow is said where it would be followed.
+    // Missing attention is reported in the flow panel.
     ...warnings.filter(({ code }) => code !== "no-attention").map(({ message }) => message),
     ...(cut ? [`The model reads so much at a time and no more: ${input.dropped} tokens were left out.`] : []),
     ...failed.map(({ method, message }) => `${method}: ${message}`),

@@ -1,17 +1,17 @@
-/** Why? The text, the heads, the flow, and whether to believe it. Everything here follows from the one state. */
+/** Workbench page: requests and layout of the input, text or picture, generation, head, flow and trust panels. */
 
 import { useCallback, useMemo, useRef, useState } from "react";
 
-import type { TrustCard as Card, Verified } from "../api/types";
-import type { ShownFlow } from "../flow/shown";
+import type { TrustCardData, Verification } from "../api/types";
+import type { VisibleFlow } from "../flow/visibleFlow";
 import type { Hit } from "../render/scene";
-import { usePage } from "../shell/context";
-import { today } from "../shell/today";
-import { useKeptJob } from "../shell/useKeptJob";
-import { useSettled } from "../shell/useSettled";
+import { usePage } from "../shell/pageContext";
+import { formatToday } from "../shell/today";
+import { useJobCache } from "../shell/useJobCache";
+import { useLinkDefaults } from "../shell/useLinkDefaults";
 import "./explain.css";
-import { Asking } from "./Asking";
-import { Details } from "./Details";
+import { WorkbenchHeader } from "./WorkbenchHeader";
+import { EdgeDetails } from "./EdgeDetails";
 import { FlowPanel } from "./FlowPanel";
 import { GenerationPanel } from "./GenerationPanel";
 import { HeadMap } from "./HeadMap";
@@ -19,85 +19,88 @@ import { HeadMatrix } from "./HeadMatrix";
 import { PatchPanel } from "./PatchPanel";
 import { TextPanel } from "./TextPanel";
 import { TrustCard } from "./TrustCard";
-import { VerifyPath } from "./VerifyPath";
-import { captionsOf } from "./captions";
-import { fieldsOf } from "./fields";
-import { toggled } from "./query";
-import { useNumbers } from "./useBench";
-import { useKeys } from "./useKeys";
+import { PathVerification } from "./PathVerification";
+import { buildCaptions } from "./captions";
+import { findFields } from "./inputFields";
+import { toggleHead } from "./queryLanguage";
+import { useWorkbenchData } from "./useWorkbenchData";
+import { useWorkbenchKeys } from "./useWorkbenchKeys";
 import { useMethods } from "./useMethods";
 import { useSelection } from "./useSelection";
 import { useWordFocus } from "./useWordFocus";
 
 const NOT_YET = "The answer to the new question is not there yet.";
 
+/** Show the panels of the workbench. */
 export function Workbench() {
   const page = usePage();
   const { source, session, state, update } = page;
-  const { input, explained, traced, shown, ground, noFlow, missing, entry } = useNumbers();
-  // What stands there from before belongs to another question than the one that failed.
-  const explanations = explained.fault ? null : explained.value;
+  const { input, explainRequest, flowRequest, visible, queryContext, noFlow, missing, entry } =
+    useWorkbenchData();
+  // The previous answer does not belong to the request that failed.
+  const explanations = explainRequest.fault ? null : explainRequest.value;
   const methods = useMethods();
   const textPlace = useRef<HTMLElement>(null);
-  const words = useWordFocus(textPlace, explanations, traced.value, state.words);
+  const words = useWordFocus(textPlace, explanations, flowRequest.value, state.words);
   const [picked, setPicked] = useState<{ readonly hit: Hit; readonly of: unknown } | null>(null);
-  // An edge is a place in the list that is shown; in another list it is another edge.
-  const selected = picked !== null && picked.of === traced.value ? picked.hit : null;
+  // A selected edge is an index into the visible list, so it is valid for that list only.
+  const selected = picked !== null && picked.of === flowRequest.value ? picked.hit : null;
   const reach = source.reach ?? null;
-  useSettled(shown && !traced.pending && !state.classic ? { coverage: shown.coverage } : {});
+  useLinkDefaults(visible && !flowRequest.pending && !state.classic ? { coverage: visible.coverage } : {});
 
-  const trust = useKeptJob<Card>(JSON.stringify(["trust", session.started, input, state.methods]));
-  const { path, key } = useMemo(() => pathOf(shown), [shown]);
-  const verified = useKeptJob<Verified>(JSON.stringify(["verify", session.started, input]) + key);
-  const whyNoTrust = (reach && !reach.trust ? reach.why : null) ?? (explained.pending ? NOT_YET : null);
+  const trust = useJobCache<TrustCardData>(JSON.stringify(["trust", session.started, input, state.methods]));
+  const { path, key } = useMemo(() => buildPath(visible), [visible]);
+  const verification = useJobCache<Verification>(JSON.stringify(["verify", session.started, input]) + key);
+  const whyNoTrust = (reach && !reach.trust ? reach.why : null) ?? (explainRequest.pending ? NOT_YET : null);
   const whyNoVerify =
     (reach && !reach.verify ? reach.why : null) ??
     noFlow ??
-    (traced.pending || shown === null ? NOT_YET : path.length === 0 ? "No edge is shown." : null);
+    (flowRequest.pending || visible === null ? NOT_YET : path.length === 0 ? "No edge is shown." : null);
   const verify = (): void => {
     if (whyNoVerify === null)
-      verified.run((asking) => source.verify({ input, edges: path, draws: 30, seed: 0 }, asking));
+      verification.run((options) => source.verify({ input, edges: path, draws: 30, seed: 0 }, options));
   };
-  useKeys(page, {
-    layers: ground.layers,
-    heads: ground.heads,
-    coverage: shown?.coverage ?? 0.5,
+  useWorkbenchKeys(page, {
+    layers: queryContext.layers,
+    heads: queryContext.heads,
+    coverage: visible?.coverage ?? 0.5,
     methods,
     ...words,
     verify,
     unselect: () => setPicked(null),
   });
-  useSelection(shown);
+  useSelection(visible);
 
   const hit = useCallback(
-    (found: Hit, { add }: { readonly add: boolean }) => {
-      if (found.kind === "head")
+    (newHit: Hit, { add }: { readonly add: boolean }) => {
+      if (newHit.kind === "head")
         update(
           add
-            ? { heads: toggled(state.heads, [found.layer, found.head]) }
-            : { head: [found.layer, found.head] },
+            ? { heads: toggleHead(state.heads, [newHit.layer, newHit.head]) }
+            : { head: [newHit.layer, newHit.head] },
         );
-      else if (found.kind === "token" && add) update({ token: found.token, direction: "through" });
-      else setPicked({ hit: found, of: traced.value });
+      else if (newHit.kind === "token" && add) update({ token: newHit.token, direction: "through" });
+      else setPicked({ hit: newHit, of: flowRequest.value });
     },
-    [state.heads, traced.value, update],
+    [state.heads, flowRequest.value, update],
   );
-  const captions = captionsOf(state, input, explanations, shown, ground, today());
-  // A model without a head has nothing to explain, and still attends.
+  const captions = buildCaptions(state, input, explanations, visible, queryContext, formatToday());
+  // A model without a classification head has no target, but has attention.
   const isInside =
-    explanations !== null || (explained.fault && traced.value && !traced.fault && !traced.pending);
+    explanations !== null ||
+    (explainRequest.fault && flowRequest.value && !flowRequest.fault && !flowRequest.pending);
   const matrix = noFlow === null && state.head && isInside && (
-    <HeadMatrix input={input} head={state.head} tokens={ground.tokens} caption={captions.matrix} />
+    <HeadMatrix input={input} head={state.head} tokens={queryContext.tokens} caption={captions.matrix} />
   );
   const picture = explanations?.picture ?? null;
-  // A map of many tokens needs the wide column.
-  const isLong = ground.tokens.length > 24;
-  // While answers come in one after the other, the flow may still be that of the text before.
-  const flow = traced.value?.tokens.length === explanations?.tokens.length ? traced.value : null;
+  // A matrix of many tokens needs the wide column.
+  const isLong = queryContext.tokens.length > 24;
+  // Answers arrive one by one: the flow may still be of the previous text.
+  const flow = flowRequest.value?.tokens.length === explanations?.tokens.length ? flowRequest.value : null;
   return (
     <div className={noFlow === null ? "bench" : "bench closed"}>
       <h1 className="unseen">Explain</h1>
-      <Asking input={input} asked={explained} methods={methods} missing={missing} />
+      <WorkbenchHeader input={input} request={explainRequest} methods={methods} missing={missing} />
       <div className="texts">
         {picture && explanations ? (
           <PatchPanel
@@ -105,20 +108,20 @@ export function Workbench() {
             explanations={explanations}
             picture={picture}
             methods={methods}
-            pending={explained.pending}
+            pending={explainRequest.pending}
             caption={captions.text}
           />
-        ) : missing !== null && fieldsOf(entry).picture ? null : (
+        ) : missing !== null && findFields(entry).picture ? null : (
           <TextPanel
             explanations={explanations}
             flow={flow}
             methods={methods}
-            pending={explained.pending}
+            pending={explainRequest.pending}
             caption={captions.text}
             place={textPlace}
           />
         )}
-        {state.generate !== null && missing === null && fieldsOf(entry).generate && (
+        {state.generate !== null && missing === null && findFields(entry).generate && (
           <GenerationPanel input={input} tokens={state.generate} caption={captions.text} />
         )}
       </div>
@@ -129,20 +132,20 @@ export function Workbench() {
       {isInside && (
         <div className="middle">
           <FlowPanel
-            asked={traced}
-            shown={shown}
-            ground={ground}
-            whyNot={noFlow}
+            request={flowRequest}
+            visible={visible}
+            queryContext={queryContext}
+            disabledReason={noFlow}
             caption={captions.flow}
             selected={selected}
             onHit={hit}
           />
           {isLong && matrix}
-          {shown && (
-            <Details
-              shown={shown}
+          {visible && (
+            <EdgeDetails
+              visible={visible}
               selected={selected}
-              isOld={traced.pending}
+              isStale={flowRequest.pending}
               caption={captions.flow}
               onEdge={(index) => hit({ kind: "edge", index }, { add: false })}
             />
@@ -155,15 +158,17 @@ export function Workbench() {
             work={trust}
             methods={state.methods}
             caption={captions.text}
-            whyNot={whyNoTrust}
-            onTest={() => trust.run((asking) => source.trust({ input, methods: [...state.methods] }, asking))}
+            disabledReason={whyNoTrust}
+            onTest={() =>
+              trust.run((options) => source.trust({ input, methods: [...state.methods] }, options))
+            }
           />
           {noFlow === null && (
-            <VerifyPath
-              work={verified}
-              edges={traced.pending ? null : path.length}
+            <PathVerification
+              work={verification}
+              edges={flowRequest.pending ? null : path.length}
               caption={captions.flow}
-              whyNot={whyNoVerify}
+              disabledReason={whyNoVerify}
               onVerify={verify}
             />
           )}
@@ -175,8 +180,8 @@ export function Workbench() {
 
 type Edge = [layer: number, head: number, source: number, to: number];
 
-/** The shown edges as the test takes them, and a name for that very set. */
-function pathOf(shown: ShownFlow | null): { readonly path: Edge[]; readonly key: string } {
-  const path = (shown?.edges ?? []).map(({ layer, head, source, to }): Edge => [layer, head, source, to]);
+/** List the visible edges as the verification takes them, with a key of that set. */
+function buildPath(visible: VisibleFlow | null): { readonly path: Edge[]; readonly key: string } {
+  const path = (visible?.edges ?? []).map(({ layer, head, source, to }): Edge => [layer, head, source, to]);
   return { path, key: path.join(" ") };
 }

@@ -1,52 +1,53 @@
-/** The head of the workbench: what is asked, of which target, and what became of it. */
+/** Header of the workbench: input form, entities, target, and notes on fallbacks, faults and missing input. */
 
 import type { Explanations, Input } from "../api/types";
-import { RowWalk } from "../data/RowWalk";
+import { RowNavigation } from "../data/RowNavigation";
 import { FaultNote } from "../shell/FaultNote";
-import { usePage } from "../shell/context";
-import { usualMethod } from "../shell/resolved";
-import type { Asked } from "../shell/useAsked";
-import { AskForm } from "./AskForm";
+import { usePage } from "../shell/pageContext";
+import { getDefaultMethod } from "../shell/stateDefaults";
+import type { RequestState } from "../shell/useRequest";
+import { InputForm } from "./InputForm";
 import { Entities } from "./Entities";
 import { TargetSwitch } from "./TargetSwitch";
-import { FORGET, FORGET_FIELDS, NO_TEXT } from "./asked";
-import { isSample } from "./fields";
+import { RESET_SELECTION, RESET_FIELDS, RESET_TEXT } from "./inputRequest";
+import { isSample } from "./inputFields";
 import { useFallback } from "./useFallback";
 
 interface Props {
   readonly input: Input;
-  readonly asked: Asked<Explanations>;
+  readonly request: RequestState<Explanations>;
   readonly methods: readonly string[];
-  readonly missing: string | null; // what is to be given first
+  readonly missing: string | null; // input that is missing
 }
 
-export function Asking({ input, asked, methods, missing }: Props) {
+/** Show the form, the target, and notes on a request that failed or is pending. */
+export function WorkbenchHeader({ input, request, methods, missing }: Props) {
   const { source, session, state, update } = usePage();
-  const { fault, pending, again } = asked;
-  const explanations = fault ? null : asked.value;
+  const { fault, pending, retry } = request;
+  const explanations = fault ? null : request.value;
   const question = JSON.stringify({ ...input, target: null, of: null, entity: null });
   const fallback = useFallback(fault, methods, question);
   const reach = source.reach ?? null;
   const task = session.models.find(({ id }) => id === input.model)?.task ?? null;
   return (
     <div className="asking">
-      <RowWalk />
-      <AskForm
+      <RowNavigation />
+      <InputForm
         key={`${question} ${state.generate}`}
         input={input}
         session={session}
         pending={pending}
-        whyNot={reach && !reach.input ? reach.why : null}
-        onAsk={(draft) => update({ ...FORGET, ...draft })}
+        disabledReason={reach && !reach.input ? reach.why : null}
+        onAsk={(draft) => update({ ...RESET_SELECTION, ...draft })}
         tokens={state.generate}
-        onGenerate={(draft, generate) => update({ ...FORGET, ...draft, generate })}
-        // What one has chosen is asked of the other model too; a sample and the usual method give way to that model's.
+        onGenerate={(draft, generate) => update({ ...RESET_SELECTION, ...draft, generate })}
+        // The other model keeps a typed text and chosen methods; samples and default methods become its own.
         onModel={(model) =>
           update({
-            ...FORGET,
-            ...FORGET_FIELDS,
-            ...(isSample(state, session) ? NO_TEXT : {}),
-            ...(state.methods.join() === usualMethod(input.model, session) ? { methods: [] } : {}),
+            ...RESET_SELECTION,
+            ...RESET_FIELDS,
+            ...(isSample(state, session) ? RESET_TEXT : {}),
+            ...(state.methods.join() === getDefaultMethod(input.model, session) ? { methods: [] } : {}),
             model,
           })
         }
@@ -60,9 +61,9 @@ export function Asking({ input, asked, methods, missing }: Props) {
             target={state.target}
             task={task}
             isAnswer={Boolean(input.answer)}
-            // Labels of one's own are each a sentence, and a text for the model; a picture is held against all at once.
+            // Typed labels are scored one sentence at a time; a picture is compared with all labels at once.
             isAlone={Boolean(input.labels?.length) && task !== "similarity"}
-            whyNot={reach && !reach.target ? reach.why : null}
+            disabledReason={reach && !reach.target ? reach.why : null}
             onChange={update}
           />
         </div>
@@ -75,7 +76,7 @@ export function Asking({ input, asked, methods, missing }: Props) {
           </button>
         </p>
       )}
-      {fault && <FaultNote fault={fault} onAgain={again} />}
+      {fault && <FaultNote fault={fault} onRetry={retry} />}
       {fault && state.target !== null && (
         <p>
           <button type="button" className="small" onClick={() => update({ target: null })}>

@@ -1,18 +1,20 @@
+/** Test of describeOutput in the captions: logit or probability, as each method measured it. */
+
 import { expect, test } from "vitest";
 
 import type { Explanations } from "../api/types";
-import { ofEach } from "./captions";
+import { describeOutput } from "./captions";
 
-const said = (...each: (readonly [string, "logit" | "probability"])[]): Explanations =>
+const makeExplanations = (...each: (readonly [string, "logit" | "probability"])[]): Explanations =>
   ({
     target: { label: "positive", index: 1, against: null, of: "logit" },
     explanations: each.map(([method, of]) => ({ method, of })),
-  }) as unknown as Explanations; // what a caption reads of them
+  }) as unknown as Explanations; // the fields that a caption reads
 
-test("a caption says probability where a probability is measured, and logit only where a logit is", () => {
-  expect(ofEach(said(["leave_one_out", "probability"]))).toBe("probability");
-  expect(ofEach(said(["attcat", "logit"]))).toBe("logit");
-  expect(ofEach(said(["attcat", "logit"], ["leave_one_out", "probability"]))).toBe(
+test("describeOutput: says probability or logit as each method measured it", () => {
+  expect(describeOutput(makeExplanations(["leave_one_out", "probability"]))).toBe("probability");
+  expect(describeOutput(makeExplanations(["attcat", "logit"]))).toBe("logit");
+  expect(describeOutput(makeExplanations(["attcat", "logit"], ["leave_one_out", "probability"]))).toBe(
     "attcat: logit, leave_one_out: probability",
   );
 });

@@ -1,14 +1,15 @@
-/** What the files of the workbench say under their pictures: what is shown there, and nothing that has no part in it. */
+/** Captions of the workbench's exported pictures: text, heads, matrix and flow, each with its settings. */
 
 import type { Explanations, Input } from "../api/types";
-import type { ShownFlow } from "../flow/shown";
-import { unitInWords } from "../flow/unit";
-import { type Facts, caption } from "../render/caption";
+import type { VisibleFlow } from "../flow/visibleFlow";
+import { describeLayerShares } from "../flow/layerShares";
+import { type CaptionFields, formatCaption } from "../render/caption";
 import { SPECIALS, STATISTICS } from "../state/choices";
 import type { ViewState } from "../state/state";
-import { nameOf } from "./Legend";
-import { type Ground, filtersOf, wordAt } from "./query";
+import { formatTargetName } from "./Legend";
+import { type QueryContext, listFilters, quoteWord } from "./queryLanguage";
 
+/** Captions of the four pictures of the workbench. */
 export interface Captions {
   readonly text: string;
   readonly heads: string;
@@ -16,17 +17,18 @@ export interface Captions {
   readonly flow: string;
 }
 
-export function captionsOf(
+/** Build the captions from the state and the answers. */
+export function buildCaptions(
   state: ViewState,
   input: Input,
   explanations: Explanations | null,
-  shown: ShownFlow | null,
-  ground: Ground,
+  visible: VisibleFlow | null,
+  queryContext: QueryContext,
   date: string,
 ): Captions {
   const { model } = explanations ?? {};
-  const target = explanations ? `${nameOf(explanations.target)} (${input.of ?? "logit"})` : null;
-  const base: Facts = {
+  const target = explanations ? `${formatTargetName(explanations.target)} (${input.of ?? "logit"})` : null;
+  const base: CaptionFields = {
     model: model?.name ?? input.model,
     revision: model?.revision ?? null,
     fingerprint: model?.fingerprint ?? null,
@@ -41,56 +43,60 @@ export function captionsOf(
     ? "attention of every head, pooled"
     : `${STATISTICS[statistic]}, one number per head`;
   return {
-    text: caption({
+    text: formatCaption({
       ...base,
-      target: explanations ? `${nameOf(explanations.target)} (${ofEach(explanations)})` : null,
+      target: explanations
+        ? `${formatTargetName(explanations.target)} (${describeOutput(explanations)})`
+        : null,
       method: state.methods.join(", "),
       ...(state.beside.length > 0 ? { what: `and for ${state.beside.join(", ")}` } : {}),
-      ...(shown ? { what: `underline: what ends there of the flow ${traced(shown, ground)}` } : {}),
+      ...(visible
+        ? { what: `underline: what ends there of the flow ${describeTrace(visible, queryContext)}` }
+        : {}),
     }),
-    heads: caption({ ...base, what, ...(ofClass ? { target } : {}) }),
-    matrix: caption(base),
-    flow: shown ? flowCaption(base, state, target, shown, ground) : caption(base),
+    heads: formatCaption({ ...base, what, ...(ofClass ? { target } : {}) }),
+    matrix: formatCaption(base),
+    flow: visible ? buildFlowCaption(base, state, target, visible, queryContext) : formatCaption(base),
   };
 }
 
-/** What is explained, the logit or the probability: some methods measure a probability whatever was asked for. */
-export function ofEach({ explanations, target }: Explanations): string {
+/** Name the explained output, logit or probability; some methods always measure a probability. */
+export function describeOutput({ explanations, target }: Explanations): string {
   const every = explanations.map(({ of }) => of ?? target.of);
   if (new Set(every).size <= 1) return every[0] ?? target.of;
   return explanations.map(({ method }, index) => `${method}: ${every[index] ?? target.of}`).join(", ");
 }
 
-function flowCaption(
-  base: Facts,
+function buildFlowCaption(
+  base: CaptionFields,
   state: ViewState,
   target: string | null,
-  shown: ShownFlow,
-  ground: Ground,
+  visible: VisibleFlow,
+  queryContext: QueryContext,
 ): string {
-  const { flow, covered, coverage, capped } = shown;
+  const { flow, covered, coverage, capped } = visible;
   const classic = flow.influence;
-  return caption({
+  return formatCaption({
     ...base,
     ...(flow.class_free ? {} : { target }),
     weight: flow.weight,
-    way: [
-      traced(shown, ground),
+    trace: [
+      describeTrace(visible, queryContext),
       ...(classic ? [`classic, threshold ${classic.threshold}, decay ${classic.decay}`] : []),
       `special tokens ${SPECIALS[state.specials]}`,
     ].join(", "),
-    filters: filtersOf(state, ground),
+    filters: listFilters(state, queryContext),
     coverage: capped ? covered : coverage,
-    unit: unitInWords(shown),
+    unit: describeLayerShares(visible),
   });
 }
 
-function traced({ flow }: ShownFlow, ground: Ground): string {
-  return wayOf(flow.direction, flow.token === null ? null : wordAt(flow.token, ground));
+function describeTrace({ flow }: VisibleFlow, queryContext: QueryContext): string {
+  return formatDirection(flow.direction, flow.token === null ? null : quoteWord(flow.token, queryContext));
 }
 
-/** Such as "back from the decision", "from the decision back to “good”". */
-export function wayOf(direction: ViewState["direction"], word: string | null): string {
+/** Describe the trace, such as "back from the decision" or "from the decision back to “good”". */
+export function formatDirection(direction: ViewState["direction"], word: string | null): string {
   if (word === null) return "back from the decision";
   return direction === "through" ? `from the decision back to ${word}` : `${direction} from ${word}`;
 }

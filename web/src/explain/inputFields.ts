@@ -1,16 +1,17 @@
-/** What a model of each task is asked with: which fields the form has, and what they are called. */
+/** Rules for the form fields of each task: fields and labels, sample texts, missing input, masks, output names. */
 
 import type { Explanations, Input, ModelEntry, Session } from "../api/types";
 import type { ViewState } from "../state/state";
 
-/** What a person writes in the form, before it is asked. */
+/** Input as typed in the form, before it is submitted. */
 export type Draft = Pick<
   ViewState,
   "text" | "pair" | "picture" | "at" | "answer" | "rather" | "labels" | "template"
 >;
 
+/** Fields of the form; null where the task has no such field. */
 export interface Fields {
-  readonly text: string | null; // its name; null: there is none
+  readonly text: string | null; // its label; null: no such field
   readonly pair: string | null;
   readonly needsPair: boolean;
   readonly picture: boolean;
@@ -35,8 +36,8 @@ const NONE: Fields = {
   generate: false,
 };
 
-/** Of a model that is not loaded nothing is known: then it is asked as a classifier is. */
-export function fieldsOf(entry: ModelEntry | undefined): Fields {
+/** Return the fields of a model's task; a model that is not loaded counts as a classifier. */
+export function findFields(entry: ModelEntry | undefined): Fields {
   const pair = (entry?.takes_pairs ?? true) ? "Second text" : null;
   const needsPair = entry?.pairs ?? false;
   if (entry?.modality === "picture") return { ...NONE, text: null, picture: true };
@@ -59,22 +60,22 @@ export function fieldsOf(entry: ModelEntry | undefined): Fields {
   }
 }
 
-/** The model as a reader of texts alone: two of them are compared on a text, whatever else each can do. */
-export function plainly(entry: ModelEntry | undefined): ModelEntry | undefined {
+/** Return the entry as a text-only model: comparisons support texts only. */
+export function asTextModel(entry: ModelEntry | undefined): ModelEntry | undefined {
   return entry && { ...entry, task: null, modality: "text", zero_shot: false, mask: null };
 }
 
-/** The labels that were typed, with commas between them. */
-export function labelsOf(written: string): string[] {
-  return written
+/** Parse labels separated by commas. */
+export function parseLabels(text: string): string[] {
+  return text
     .split(",")
     .map((each) => each.trim())
     .filter(Boolean);
 }
 
-/** Why there is nothing to ask yet; null where there is. */
-export function missing(input: Input, entry: ModelEntry | undefined): string | null {
-  const fields = fieldsOf(entry);
+/** Explain which input is missing; null where nothing is. */
+export function explainMissing(input: Input, entry: ModelEntry | undefined): string | null {
+  const fields = findFields(entry);
   if (fields.picture && (input.picture ?? null) === null)
     return entry?.draws ? "Bring a picture, or draw one." : "Bring a picture: nothing is explained yet.";
   if (entry?.task === "similarity" && !input.labels?.length && input.text.trim() === "")
@@ -85,30 +86,32 @@ export function missing(input: Input, entry: ModelEntry | undefined): string | n
   return null;
 }
 
-/** The texts to begin with: the model's own, or those for its task, and where there are none, those for no task alone. */
-export function samplesOf(entry: ModelEntry | undefined, session: Session): Session["samples"] {
-  if (fieldsOf(entry).picture) return [];
+/** Find sample texts: the model's own, else those of its task, else the general ones. */
+export function findSamples(entry: ModelEntry | undefined, session: Session): Session["samples"] {
+  if (findFields(entry).picture) return [];
   if (entry && entry.samples.length > 0) return entry.samples;
   const own = session.samples.filter(({ task }) => task && task === entry?.task);
-  const found = own.length > 0 ? own : session.samples.filter(({ task }) => !task);
+  const samples = own.length > 0 ? own : session.samples.filter(({ task }) => !task);
   const mask = entry?.mask;
-  return mask ? found.map((sample) => ({ ...sample, text: sample.text.replaceAll("[MASK]", mask) })) : found;
+  return mask
+    ? samples.map((sample) => ({ ...sample, text: sample.text.replaceAll("[MASK]", mask) }))
+    : samples;
 }
 
-/** Whether a text is one that a model was opened with, and nobody's own. */
+/** Whether a text is one of the samples. */
 export function isSample({ text, pair }: Pick<ViewState, "text" | "pair">, session: Session): boolean {
   const isIn = (samples: Session["samples"]): boolean =>
     samples.some((sample) => sample.text === text && sample.pair === pair);
-  return isIn(session.samples) || session.models.some((entry) => isIn(samplesOf(entry, session)));
+  return isIn(session.samples) || session.models.some((entry) => isIn(findSamples(entry, session)));
 }
 
-/** How many masks stand in a text. */
-export function masksOf(text: string, entry: ModelEntry | undefined): number {
+/** Count the mask tokens in a text. */
+export function countMasks(text: string, entry: ModelEntry | undefined): number {
   return entry?.mask ? text.split(entry.mask).length - 1 : 0;
 }
 
-/** The outputs that have a name: the model's labels, or those that this input has of its own. */
-export function namedOf({ prediction, model, rest }: Explanations): readonly string[] {
+/** List the named outputs: the model's labels, or the candidate labels of this input. */
+export function listOutputNames({ prediction, model, rest }: Explanations): readonly string[] {
   const names = Object.keys(prediction.probabilities).filter((name) => name !== rest);
   return names.length > 0 ? names : model.labels;
 }

@@ -1,24 +1,24 @@
-/** From the state to what is asked for. */
+/** Input, edge filter and flow request built from the page state, and state resets for another input or model. */
 
-import type { FlowAsked, Input, ModelEntry, Query, Session } from "../api/types";
+import type { FlowRequest, Input, ModelEntry, Query, Session } from "../api/types";
 import type { ViewState } from "../state/state";
-import { fieldsOf, labelsOf, masksOf, plainly, samplesOf } from "./fields";
+import { findFields, parseLabels, countMasks, asTextModel, findSamples } from "./inputFields";
 
 /**
- * Where a link names no model, the server's first; where it has no text, the first of the texts to begin with. What the
- * model's task has no use for is left out.
+ * Build the input. Defaults: the server's first model, and the model's first sample text. Fields that the task
+ * has no use for are left out.
  */
-export function inputOf(state: ViewState, session: Session): Input {
+export function buildInput(state: ViewState, session: Session): Input {
   const model = state.model || (session.models[0]?.id ?? "");
-  const found = session.models.find(({ id }) => id === model);
-  const entry = state.page === "compare" ? plainly(found) : found;
-  const fields = fieldsOf(entry);
-  const labels = fields.labels === null ? [] : labelsOf(state.labels);
-  const sample = state.text === "" ? samplesOf(entry, session)[0] : undefined;
-  const picture = fields.picture ? (state.picture ?? (entry?.draws ? FIRST : null)) : null;
+  const result = session.models.find(({ id }) => id === model);
+  const entry = state.page === "compare" ? asTextModel(result) : result;
+  const fields = findFields(entry);
+  const labels = fields.labels === null ? [] : parseLabels(state.labels);
+  const sample = state.text === "" ? findSamples(entry, session)[0] : undefined;
+  const picture = fields.picture ? (state.picture ?? (entry?.draws ? FIRST_DRAWING : null)) : null;
   const text = fields.text === null ? "" : (sample?.text ?? state.text);
-  // Of several masks one is asked about: the first, where nobody has said which.
-  const at = state.at ?? (masksOf(text, entry) > 1 ? "0" : null);
+  // With several masks, the default is the first.
+  const at = state.at ?? (countMasks(text, entry) > 1 ? "0" : null);
   return {
     model,
     text,
@@ -26,7 +26,7 @@ export function inputOf(state: ViewState, session: Session): Input {
     target: state.target,
     of: state.of,
     truncate: true,
-    // Only what is asked goes into the question: the same question then has the same name everywhere.
+    // Unset fields are left out, so that equal requests have equal keys.
     ...(entry?.task === "tags" && state.at === null && state.entity > 0 ? { entity: state.entity } : {}),
     ...(picture === null ? {} : { picture }),
     ...(fields.at === null || at === null ? {} : { at }),
@@ -37,13 +37,15 @@ export function inputOf(state: ViewState, session: Session): Input {
   };
 }
 
-const FIRST = "shapes:0"; // a drawing to begin with
+const FIRST_DRAWING = "shapes:0"; // default drawing
 
-export function entryOf(input: Input, session: Session): ModelEntry | undefined {
+/** Find the session's entry of the input's model. */
+export function findModelEntry(input: Input, session: Session): ModelEntry | undefined {
   return session.models.find(({ id }) => id === input.model);
 }
 
-export function queryOf(state: ViewState): Query {
+/** Build the edge filter of the state. */
+export function buildQuery(state: ViewState): Query {
   return {
     layers: state.layers === null ? null : [...state.layers],
     heads: state.heads.map(([layer, head]) => [layer, head]),
@@ -54,22 +56,22 @@ export function queryOf(state: ViewState): Query {
   };
 }
 
-/** Forward and through need a word to begin with, and the classic definition knows neither. */
-export function flowAsked(state: ViewState, session: Session): FlowAsked {
+/** Build the flow request. Forward and through need a word; the classic definition has neither. */
+export function buildFlowRequest(state: ViewState, session: Session): FlowRequest {
   return {
-    input: inputOf(state, session),
+    input: buildInput(state, session),
     weight: state.classic ? "attention" : state.weight,
     direction: state.classic || state.token === null ? "back" : state.direction,
     token: state.classic ? null : state.token,
     residual: null,
-    query: queryOf(state),
+    query: buildQuery(state),
     classic: state.classic === null ? null : { ...state.classic },
     most: Math.min(5000, session.limits.edges),
   };
 }
 
-/** What falls when another text or model is asked about: words and heads of the one mean nothing in the other. */
-export const FORGET: Partial<ViewState> = {
+/** Reset for another text or model: selected words and heads are meaningless there. */
+export const RESET_SELECTION: Partial<ViewState> = {
   target: null,
   beside: [],
   entity: 0,
@@ -83,11 +85,11 @@ export const FORGET: Partial<ViewState> = {
   head: null,
 };
 
-/** Without a text the model opens with a sample. */
-export const NO_TEXT: Partial<ViewState> = { text: "", pair: null };
+/** Reset of the text: the model then opens with its sample. */
+export const RESET_TEXT: Partial<ViewState> = { text: "", pair: null };
 
-/** What falls besides when another model is asked: what was said to the one may mean nothing to the other. */
-export const FORGET_FIELDS: Partial<ViewState> = {
+/** Reset of the task fields for another model: they may not exist there. */
+export const RESET_FIELDS: Partial<ViewState> = {
   picture: null,
   at: null,
   answer: null,

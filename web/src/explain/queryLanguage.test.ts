@@ -1,35 +1,37 @@
+/** Tests of the query language that filters edges by word, layer, head and weight, and of its chips. */
+
 import { expect, test } from "vitest";
 
 import type { Token, Word } from "../api/types";
 import { DEFAULT, type ViewState } from "../state/state";
-import { type Ground, ask, chips, toggled, wordAt } from "./query";
+import { type QueryContext, applyQuery, listChips, toggleHead, quoteWord } from "./queryLanguage";
 
-function token(text: string, segment = 0, special = false): Token {
+function makeToken(text: string, segment = 0, special = false): Token {
   return { text, start: null, end: null, segment, special, id: 0 };
 }
 
-function word(text: string, tokens: number[], segment = 0): Word {
+function makeWord(text: string, tokens: number[], segment = 0): Word {
   return { text, start: null, end: null, segment, tokens };
 }
 
-const GROUND: Ground = {
+const QUERY_CONTEXT: QueryContext = {
   tokens: [
-    token("[CLS]", 0, true),
-    token("mov"),
-    token("##ie"),
-    token("bad"),
-    token("[SEP]", 0, true),
-    token("bad", 1),
-    token("[SEP]", 1, true),
+    makeToken("[CLS]", 0, true),
+    makeToken("mov"),
+    makeToken("##ie"),
+    makeToken("bad"),
+    makeToken("[SEP]", 0, true),
+    makeToken("bad", 1),
+    makeToken("[SEP]", 1, true),
   ],
-  words: [word("Movie", [1, 2]), word("bad", [3]), word("bad", [5], 1)],
+  words: [makeWord("Movie", [1, 2]), makeWord("bad", [3]), makeWord("bad", [5], 1)],
   labels: ["negative", "positive"],
   layers: 12,
   heads: 8,
 };
 
-function after(written: string, state: ViewState = DEFAULT): ViewState {
-  const answer = ask(written, state, GROUND);
+function applyTo(text: string, state: ViewState = DEFAULT): ViewState {
+  const answer = applyQuery(text, state, QUERY_CONTEXT);
   if ("problem" in answer) throw new Error(answer.problem);
   return { ...state, ...answer.change };
 }
@@ -49,13 +51,13 @@ test.each([
   ["class:neg", { target: "negative" }],
   ["movie head:0.1 edge>=.5", { tokens: [1, 2], heads: [[0, 1]], least: 0.5 }],
   ["", {}],
-])("%s", (written, change) => {
-  expect(after(written)).toEqual({ ...DEFAULT, ...change });
+])("applyQuery: %s", (text, change) => {
+  expect(applyTo(text)).toEqual({ ...DEFAULT, ...change });
 });
 
-test("a query adds to what is in force, and nothing twice", () => {
-  const once = after("movie head:5.7");
-  expect(after("movie bad head:5.7 head:1.1", once)).toMatchObject({ tokens: [1, 2, 3, 5], heads: [[5, 7], [1, 1]] }); // prettier-ignore
+test("applyQuery: adds to the active filters, without duplicates", () => {
+  const once = applyTo("movie head:5.7");
+  expect(applyTo("movie bad head:5.7 head:1.1", once)).toMatchObject({ tokens: [1, 2, 3, 5], heads: [[5, 7], [1, 1]] }); // prettier-ignore
 });
 
 test.each([
@@ -66,28 +68,28 @@ test.each([
   ["head:12.0", "head: takes LAYER.HEAD, both from 0, at most 11.7, not “12.0”."],
   ["edge>2", "edge> takes a number from 0 to 1, not “2”."],
   ["class:maybe", "There is no class “maybe”; there are negative, positive."],
-])("%s is refused with a reason", (written, problem) => {
-  expect(ask(written, DEFAULT, GROUND)).toEqual({ problem });
+])("applyQuery: %s is refused with a reason", (text, problem) => {
+  expect(applyQuery(text, DEFAULT, QUERY_CONTEXT)).toEqual({ problem });
 });
 
-test("one term that is not understood leaves all as it was", () => {
-  expect(ask("movie head:99.0", DEFAULT, GROUND)).toHaveProperty("problem");
+test("applyQuery, one unknown term: changes nothing", () => {
+  expect(applyQuery("movie head:99.0", DEFAULT, QUERY_CONTEXT)).toHaveProperty("problem");
 });
 
-test("an input of one text has no segments", () => {
-  const single = { ...GROUND, tokens: GROUND.tokens.slice(0, 5) };
-  expect(ask("seg:B", DEFAULT, single)).toEqual({
+test("applyQuery, single text: segments are refused", () => {
+  const single = { ...QUERY_CONTEXT, tokens: QUERY_CONTEXT.tokens.slice(0, 5) };
+  expect(applyQuery("seg:B", DEFAULT, single)).toEqual({
     problem: "This input has one text only, so it has no segments.",
   });
 });
 
-test("each chip takes away what it names, and nothing else", () => {
-  const state = after("movie pos:4 seg:B layer:3-7 head:5.7 edge>0.2 class:neg", {
+test("listChips: each chip removes its own filter and nothing else", () => {
+  const state = applyTo("movie pos:4 seg:B layer:3-7 head:5.7 edge>0.2 class:neg", {
     ...DEFAULT,
     token: 3,
     direction: "through",
   });
-  const all = chips(state, GROUND);
+  const all = listChips(state, QUERY_CONTEXT);
   expect(all.map(({ label }) => label)).toEqual([
     "through “bad”",
     "touches “Movie”",
@@ -99,25 +101,28 @@ test("each chip takes away what it names, and nothing else", () => {
     "weight ≥ 0.2",
     "class negative",
   ]);
-  for (const { label, without } of all) {
-    const left = chips({ ...state, ...without }, GROUND).map((chip) => chip.label);
+  for (const { label, removal } of all) {
+    const left = listChips({ ...state, ...removal }, QUERY_CONTEXT).map((chip) => chip.label);
     expect(left).toEqual(all.map((chip) => chip.label).filter((other) => other !== label));
   }
   const none = all.reduce(
-    (left, { label }) => ({ ...left, ...chips(left, GROUND).find((chip) => chip.label === label)?.without }),
+    (left, { label }) => ({
+      ...left,
+      ...listChips(left, QUERY_CONTEXT).find((chip) => chip.label === label)?.removal,
+    }),
     state,
   );
   expect(none).toEqual(DEFAULT);
 });
 
-test("a head is put in and taken out", () => {
-  expect(toggled([], [1, 2])).toEqual([[1, 2]]);
-  expect(toggled([[1, 2], [3, 4]], [1, 2])).toEqual([[3, 4]]); // prettier-ignore
-  expect(toggled([[1, 2]], [1, 2], true)).toEqual([[1, 2]]);
+test("toggleHead: adds and removes a head", () => {
+  expect(toggleHead([], [1, 2])).toEqual([[1, 2]]);
+  expect(toggleHead([[1, 2], [3, 4]], [1, 2])).toEqual([[3, 4]]); // prettier-ignore
+  expect(toggleHead([[1, 2]], [1, 2], true)).toEqual([[1, 2]]);
 });
 
-test("a token is named by its word, and by its number where there is none", () => {
-  expect(wordAt(2, GROUND)).toBe("“Movie”");
-  expect(wordAt(0, GROUND)).toBe("“[CLS]”");
-  expect(wordAt(99, GROUND)).toBe("token 99");
+test("quoteWord: names a token by its word, or by its number without one", () => {
+  expect(quoteWord(2, QUERY_CONTEXT)).toBe("“Movie”");
+  expect(quoteWord(0, QUERY_CONTEXT)).toBe("“[CLS]”");
+  expect(quoteWord(99, QUERY_CONTEXT)).toBe("token 99");
 });

@@ -1,13 +1,13 @@
-/** The little language of the query box, and the chips that show what is in force. */
+/** Parser of edge-filter queries (word, layer, head, segment, weight) into state changes, and filter chips. */
 
 import type { SegmentPair, Token, Word } from "../api/types";
-import { visible } from "../render/text";
-import { SEGMENTS, namesOf } from "../state/choices";
-import * as field from "../state/fields";
+import { showInvisible } from "../render/text";
+import { SEGMENTS, listNames } from "../state/choices";
+import * as field from "../state/linkFields";
 import type { HeadId, ViewState } from "../state/state";
 
-/** What words can be looked up in. */
-export interface Ground {
+/** Tokens, words, labels and sizes that a query refers to. */
+export interface QueryContext {
   readonly tokens: readonly Token[];
   readonly words: readonly Word[];
   readonly labels: readonly string[];
@@ -15,15 +15,17 @@ export interface Ground {
   readonly heads: number;
 }
 
-export type Answer = { readonly change: Partial<ViewState> } | { readonly problem: string };
+/** State change of a query, or the reason why it was not understood. */
+export type QueryResult = { readonly change: Partial<ViewState> } | { readonly problem: string };
 
+/** Example query, shown as a placeholder. */
 export const EXAMPLES = "movie  pos:12  seg:B  head:5.7  edge>0.2  class:neg";
 
-/** Adds the terms of a query to the state; all must be understood, or nothing changes. */
-export function ask(written: string, state: ViewState, ground: Ground): Answer {
+/** Apply all terms of a query; one that is not understood rejects the whole query. */
+export function applyQuery(text: string, state: ViewState, queryContext: QueryContext): QueryResult {
   let next: ViewState = state;
-  for (const term of written.match(/"[^"]*"|\S+/g) ?? []) {
-    const answer = one(term, next, ground);
+  for (const term of text.match(/"[^"]*"|\S+/g) ?? []) {
+    const answer = applyTerm(term, next, queryContext);
     if ("problem" in answer) return answer;
     next = { ...next, ...answer.change };
   }
@@ -31,101 +33,103 @@ export function ask(written: string, state: ViewState, ground: Ground): Answer {
   return { change: { tokens, heads, layers, segments, least, target } };
 }
 
-function one(term: string, state: ViewState, ground: Ground): Answer {
+function applyTerm(term: string, state: ViewState, queryContext: QueryContext): QueryResult {
   const edge = /^edge\s*(?:>=?|≥)\s*(.*)$/i.exec(term);
-  if (edge) return least(edge[1] ?? "");
+  if (edge) return applyLeast(edge[1] ?? "");
   const [, key = "", value = ""] = /^(\w+):(.+)$/.exec(term) ?? [];
   switch (key.toLowerCase()) {
     case "pos":
-      return position(value, state, ground);
+      return applyPosition(value, state, queryContext);
     case "seg":
-      return segment(value, state, ground);
+      return applySegment(value, state, queryContext);
     case "layer":
-      return layers(value, ground);
+      return applyLayers(value, queryContext);
     case "head":
-      return head(value, state, ground);
+      return applyHead(value, state, queryContext);
     case "class":
-      return label(value, ground);
+      return applyLabel(value, queryContext);
     default:
-      return word(term.replace(/^"(.*)"$/, "$1"), state, ground);
+      return applyWord(term.replace(/^"(.*)"$/, "$1"), state, queryContext);
   }
 }
 
-function least(value: string): Answer {
-  const found = field.share.read(value);
-  return found === undefined
+function applyLeast(value: string): QueryResult {
+  const result = field.share.read(value);
+  return result === undefined
     ? { problem: `edge> takes a number from 0 to 1, not “${value}”.` }
-    : { change: { least: found } };
+    : { change: { least: result } };
 }
 
-function position(value: string, state: ViewState, { tokens }: Ground): Answer {
-  const found = field.integer.read(value);
-  if (found === undefined || found >= tokens.length) {
+function applyPosition(value: string, state: ViewState, { tokens }: QueryContext): QueryResult {
+  const result = field.integer.read(value);
+  if (result === undefined || result >= tokens.length) {
     return { problem: `pos: takes a token's number, 0 to ${tokens.length - 1}, not “${value}”.` };
   }
-  return { change: { tokens: union(state.tokens, [found]) } };
+  return { change: { tokens: mergeUnique(state.tokens, [result]) } };
 }
 
-function segment(value: string, state: ViewState, { tokens }: Ground): Answer {
+function applySegment(value: string, state: ViewState, { tokens }: QueryContext): QueryResult {
   const upper = value.toUpperCase();
-  const pairs = namesOf(SEGMENTS).filter(
+  const pairs = listNames(SEGMENTS).filter(
     (pair) => pair === upper || (/^[AB]$/.test(upper) && pair.endsWith(`>${upper}`)),
   );
   if (pairs.length === 0) return { problem: `seg: takes A, B or a pair such as A>B, not “${value}”.` };
   if (!tokens.some((token) => token.segment === 1))
     return { problem: "This input has one text only, so it has no segments." };
-  return { change: { segments: union<SegmentPair>(state.segments, pairs) } };
+  return { change: { segments: mergeUnique<SegmentPair>(state.segments, pairs) } };
 }
 
-function layers(value: string, ground: Ground): Answer {
+function applyLayers(value: string, queryContext: QueryContext): QueryResult {
   const single = field.integer.read(value);
-  const found = single === undefined ? field.range.read(value) : ([single, single] as const);
-  if (!found || found[1] >= ground.layers) {
-    return { problem: `layer: takes a layer or a range within 0-${ground.layers - 1}, not “${value}”.` };
+  const result = single === undefined ? field.range.read(value) : ([single, single] as const);
+  if (!result || result[1] >= queryContext.layers) {
+    return {
+      problem: `layer: takes a layer or a range within 0-${queryContext.layers - 1}, not “${value}”.`,
+    };
   }
-  return { change: { layers: found } };
+  return { change: { layers: result } };
 }
 
-function head(value: string, state: ViewState, ground: Ground): Answer {
-  const found = field.head.read(value);
-  if (!found || found[0] >= ground.layers || found[1] >= ground.heads) {
-    const most = `${ground.layers - 1}.${ground.heads - 1}`;
+function applyHead(value: string, state: ViewState, queryContext: QueryContext): QueryResult {
+  const result = field.head.read(value);
+  if (!result || result[0] >= queryContext.layers || result[1] >= queryContext.heads) {
+    const most = `${queryContext.layers - 1}.${queryContext.heads - 1}`;
     return { problem: `head: takes LAYER.HEAD, both from 0, at most ${most}, not “${value}”.` };
   }
-  return { change: { heads: toggled(state.heads, found, true) } };
+  return { change: { heads: toggleHead(state.heads, result, true) } };
 }
 
-function label(value: string, { labels }: Ground): Answer {
+function applyLabel(value: string, { labels }: QueryContext): QueryResult {
   const lower = value.toLowerCase();
-  const found =
+  const result =
     labels.find((each) => each.toLowerCase() === lower) ??
     labels.find((each) => each.toLowerCase().startsWith(lower));
-  return found === undefined
+  return result === undefined
     ? { problem: `There is no class “${value}”; there are ${labels.join(", ")}.` }
-    : { change: { target: found } };
+    : { change: { target: result } };
 }
 
-function word(value: string, state: ViewState, { words }: Ground): Answer {
+function applyWord(value: string, state: ViewState, { words }: QueryContext): QueryResult {
   const lower = value.toLowerCase();
   const same = words.filter((each) => each.text.toLowerCase() === lower);
-  const found = same.length > 0 ? same : words.filter((each) => each.text.toLowerCase().startsWith(lower));
-  if (found.length === 0) return { problem: `No word here is or begins with “${value}”.` };
+  const result = same.length > 0 ? same : words.filter((each) => each.text.toLowerCase().startsWith(lower));
+  if (result.length === 0) return { problem: `No word here is or begins with “${value}”.` };
   return {
     change: {
-      tokens: union(
+      tokens: mergeUnique(
         state.tokens,
-        found.flatMap((each) => each.tokens),
+        result.flatMap((each) => each.tokens),
       ),
     },
   };
 }
 
-function union<T>(old: readonly T[], more: readonly T[]): readonly T[] {
+function mergeUnique<T>(old: readonly T[], more: readonly T[]): readonly T[] {
   return [...new Set([...old, ...more])];
 }
 
-/** A list of heads with this one in it or not; without a wish, the other way round than it is. */
-export function toggled(
+/** Add a head to a list or remove it; without `wish`, toggle it. */
+export function toggleHead(
   heads: readonly HeadId[],
   [layer, number]: HeadId,
   wish?: boolean,
@@ -135,53 +139,61 @@ export function toggled(
   return into ? [...rest, [layer, number]] : rest;
 }
 
+/** Active filter, with the state change that removes it. */
 export interface Chip {
   readonly label: string;
-  readonly without: Partial<ViewState>; // the change that takes it away
+  readonly removal: Partial<ViewState>; // state change that removes the filter
 }
 
-export function chips(state: ViewState, ground: Pick<Ground, "tokens" | "words">): readonly Chip[] {
-  const found: Chip[] = [];
+/** List the active filters, the trace and the class. */
+export function listChips(
+  state: ViewState,
+  queryContext: Pick<QueryContext, "tokens" | "words">,
+): readonly Chip[] {
+  const result: Chip[] = [];
   if (state.token !== null) {
-    const name = wordAt(state.token, ground);
+    const name = quoteWord(state.token, queryContext);
     const how =
       state.direction === "forward"
         ? "forward from"
         : state.direction === "through"
           ? "through"
           : "back from";
-    found.push({ label: `${how} ${name}`, without: { token: null, direction: "back" } });
+    result.push({ label: `${how} ${name}`, removal: { token: null, direction: "back" } });
   }
-  for (const tokens of grouped(state.tokens, ground.words)) {
+  for (const tokens of groupByWord(state.tokens, queryContext.words)) {
     const left = state.tokens.filter((token) => !tokens.includes(token));
-    found.push({ label: `touches ${wordAt(tokens[0] ?? 0, ground)}`, without: { tokens: left } });
+    result.push({ label: `touches ${quoteWord(tokens[0] ?? 0, queryContext)}`, removal: { tokens: left } });
   }
   if (state.layers)
-    found.push({ label: `layers ${state.layers[0]}–${state.layers[1]}`, without: { layers: null } });
+    result.push({ label: `layers ${state.layers[0]}–${state.layers[1]}`, removal: { layers: null } });
   for (const each of state.heads) {
-    found.push({
+    result.push({
       label: `head ${each[0]}.${each[1]}`,
-      without: { heads: toggled(state.heads, each, false) },
+      removal: { heads: toggleHead(state.heads, each, false) },
     });
   }
   for (const pair of state.segments) {
-    found.push({
+    result.push({
       label: SEGMENTS[pair],
-      without: { segments: state.segments.filter((each) => each !== pair) },
+      removal: { segments: state.segments.filter((each) => each !== pair) },
     });
   }
-  if (state.least > 0) found.push({ label: `weight ≥ ${state.least}`, without: { least: 0 } });
-  if (state.target !== null) found.push({ label: `class ${state.target}`, without: { target: null } });
-  return found;
+  if (state.least > 0) result.push({ label: `weight ≥ ${state.least}`, removal: { least: 0 } });
+  if (state.target !== null) result.push({ label: `class ${state.target}`, removal: { target: null } });
+  return result;
 }
 
-/** What of the flow is let through, in words: without the trace and the class, which are no filters. */
-export function filtersOf(state: ViewState, ground: Pick<Ground, "tokens" | "words">): readonly string[] {
-  return chips({ ...state, token: null, target: null }, ground).map(({ label }) => label);
+/** List the active filters alone; trace and class are no filters. */
+export function listFilters(
+  state: ViewState,
+  queryContext: Pick<QueryContext, "tokens" | "words">,
+): readonly string[] {
+  return listChips({ ...state, token: null, target: null }, queryContext).map(({ label }) => label);
 }
 
-/** Pinned tokens of one word make one chip. */
-function grouped(tokens: readonly number[], words: readonly Word[]): readonly (readonly number[])[] {
+/** Group tokens by word: one chip for each word. */
+function groupByWord(tokens: readonly number[], words: readonly Word[]): readonly (readonly number[])[] {
   const groups = new Map<string, number[]>();
   for (const token of tokens) {
     const index = words.findIndex((each) => each.tokens.includes(token));
@@ -191,7 +203,8 @@ function grouped(tokens: readonly number[], words: readonly Word[]): readonly (r
   return [...groups.values()];
 }
 
-export function wordAt(token: number, { tokens, words }: Pick<Ground, "tokens" | "words">): string {
+/** Quote the word of a token. */
+export function quoteWord(token: number, { tokens, words }: Pick<QueryContext, "tokens" | "words">): string {
   const text = words.find((each) => each.tokens.includes(token))?.text ?? tokens[token]?.text;
-  return text === undefined ? `token ${token}` : `“${visible(text)}”`;
+  return text === undefined ? `token ${token}` : `“${showInvisible(text)}”`;
 }

@@ -1,27 +1,29 @@
+/** Tests of findFallback: unknown methods and targets are removed; repeated or other faults give null. */
+
 import { expect, test } from "vitest";
 
 import { DEFAULT } from "../state/state";
-import { changeOf } from "./useFallback";
+import { findFallback } from "./useFallback";
 
-const fault = (code: string) => ({ code, message: "", hint: "", see: "" });
+const makeFault = (code: string) => ({ code, message: "", hint: "", see: "" });
 const KNOWN = ["attcat", "rollout"];
 
-test("an unknown method goes, those beside it stay", () => {
+test("unknown method: removed, the others stay", () => {
   const state = { ...DEFAULT, methods: ["nonsense", "rollout"] };
-  expect(changeOf(fault("unknown-method"), state, KNOWN)).toEqual({ methods: ["rollout"] });
-  expect(changeOf(fault("unknown-method"), { ...DEFAULT, methods: ["nonsense"] }, KNOWN)).toEqual({
-    methods: [], // the usual one
+  expect(findFallback(makeFault("unknown-method"), state, KNOWN)).toEqual({ methods: ["rollout"] });
+  expect(findFallback(makeFault("unknown-method"), { ...DEFAULT, methods: ["nonsense"] }, KNOWN)).toEqual({
+    methods: [], // the model's default
   });
 });
 
-test("an unknown target goes", () => {
-  expect(changeOf(fault("unknown-target"), { ...DEFAULT, target: "banana" }, KNOWN)).toEqual({
+test("unknown target: removed", () => {
+  expect(findFallback(makeFault("unknown-target"), { ...DEFAULT, target: "banana" }, KNOWN)).toEqual({
     target: null,
   });
 });
 
-test("nothing is tried twice, and other faults are left alone", () => {
-  expect(changeOf(fault("unknown-method"), DEFAULT, KNOWN)).toBeNull();
-  expect(changeOf(fault("unknown-target"), DEFAULT, KNOWN)).toBeNull();
-  expect(changeOf(fault("too-long"), { ...DEFAULT, target: "x" }, KNOWN)).toBeNull();
+test("repeated or other fault: returns null", () => {
+  expect(findFallback(makeFault("unknown-method"), DEFAULT, KNOWN)).toBeNull();
+  expect(findFallback(makeFault("unknown-target"), DEFAULT, KNOWN)).toBeNull();
+  expect(findFallback(makeFault("too-long"), { ...DEFAULT, target: "x" }, KNOWN)).toBeNull();
 });

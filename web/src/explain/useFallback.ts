@@ -1,9 +1,9 @@
-/** A link may name a method or a target that is not here: then the default holds, and that is said. */
+/** Hook for links with an unknown method or target: falls back to the default and says so. */
 
 import { useEffect, useMemo, useState } from "react";
 
 import type { Fault } from "../api/types";
-import { usePage } from "../shell/context";
+import { usePage } from "../shell/pageContext";
 import { DEFAULT, type ViewState } from "../state/state";
 
 interface Fallback {
@@ -11,43 +11,50 @@ interface Fallback {
   readonly dismiss: () => void;
 }
 
-interface Told {
+interface FallbackNote {
   readonly of: Fault;
   readonly question: string;
   readonly words: string | null;
 }
 
-/** `question` names the input: what was said about another one is of no interest. */
-export function useFallback(fault: Fault | null, known: readonly string[], question: string): Fallback {
+/** Fall back where the fault allows it. `question` identifies the input: notes about another are dropped. */
+export function useFallback(
+  fault: Fault | null,
+  knownMethods: readonly string[],
+  question: string,
+): Fallback {
   const { state, update } = usePage();
-  const [told, setTold] = useState<Told | null>(null);
-  const change = useMemo(() => (fault ? changeOf(fault, state, known) : null), [fault, state, known]);
-  if (fault && change && told?.of !== fault)
-    setTold({ of: fault, question, words: `${firstSentence(fault.message)} ${instead(change)}` });
+  const [note, setNote] = useState<FallbackNote | null>(null);
+  const change = useMemo(
+    () => (fault ? findFallback(fault, state, knownMethods) : null),
+    [fault, state, knownMethods],
+  );
+  if (fault && change && note?.of !== fault)
+    setNote({ of: fault, question, words: `${takeFirstSentence(fault.message)} ${describeChange(change)}` });
   useEffect(() => {
     if (change) update(change, "replace");
   }, [change, update]);
-  const words = told?.question === question ? told.words : null;
-  return { words, dismiss: () => setTold(told && { ...told, words: null }) };
+  const words = note?.question === question ? note.words : null;
+  return { words, dismiss: () => setNote(note && { ...note, words: null }) };
 }
 
 type Change = Pick<ViewState, "methods"> | Pick<ViewState, "target">;
 
-/** What to ask for instead; null where the fault lies elsewhere, or nothing is left to try. */
-export function changeOf(fault: Fault, state: ViewState, known: readonly string[]): Change | null {
+/** Find the state change to try instead; null for other faults, or where nothing is left to try. */
+export function findFallback(fault: Fault, state: ViewState, knownMethods: readonly string[]): Change | null {
   if (fault.code === "unknown-target") return state.target === null ? null : { target: null };
   if (fault.code !== "unknown-method") return null;
-  const kept = state.methods.filter((name) => known.includes(name));
-  const methods = kept.length > 0 ? kept : DEFAULT.methods;
+  const methodNames = state.methods.filter((name) => knownMethods.includes(name));
+  const methods = methodNames.length > 0 ? methodNames : DEFAULT.methods;
   return methods.join() === state.methods.join() ? null : { methods };
 }
 
-function instead(change: Change): string {
+function describeChange(change: Change): string {
   return "methods" in change
     ? `Shown instead: ${change.methods.join(", ") || "the usual method"}.`
     : "Explained instead: what was predicted.";
 }
 
-function firstSentence(message: string): string {
+function takeFirstSentence(message: string): string {
   return /^.*?\.(?=\s|$)/.exec(message)?.[0] ?? message;
 }

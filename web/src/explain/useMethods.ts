@@ -1,15 +1,16 @@
-/** The methods that can be asked for here. */
+/** Hook for the names of the methods that the source can compute, for the workbench's menus and keys. */
 
 import { useMemo } from "react";
 
-import { isServer, usePage } from "../shell/context";
-import { useAsked } from "../shell/useAsked";
+import { isServer, usePage } from "../shell/pageContext";
+import { useRequest } from "../shell/useRequest";
 
+/** Return the methods of the source, else of the help cards. */
 export function useMethods(): readonly string[] {
   const { source } = usePage();
   const server = isServer(source) ? source : null;
-  const help = useAsked(server ? "help" : null, (asking) =>
-    server ? server.help(asking) : Promise.reject(new Error("no server")),
+  const help = useRequest(server ? "help" : null, (options) =>
+    server ? server.help(options) : Promise.reject(new Error("no server")),
   );
   return useMemo(() => {
     if (source.reach) return source.reach.methods;

@@ -1,12 +1,12 @@
-/** What a model can be asked is known when it is loaded: one that waits is loaded before it is asked anything. */
+/** Hook that loads a model before its first request: its task and fields are known only then. */
 
 import { useEffect } from "react";
 
 import type { ModelEntry } from "../api/types";
-import { isServer, usePage } from "../shell/context";
+import { isServer, usePage } from "../shell/pageContext";
 
-/** Whether the model is known; until then it is on its way, and where it fails, the question says why. */
-export function useLoaded(entry: ModelEntry | undefined): boolean {
+/** Load the model if needed and return whether it is known; a failure shows up in the request itself. */
+export function useModelLoad(entry: ModelEntry | undefined): boolean {
   const { source, refresh } = usePage();
   const waits = entry?.state === "waiting" || entry?.state === "loading";
   const id = waits && isServer(source) ? entry.id : null;

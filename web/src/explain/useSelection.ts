@@ -1,17 +1,18 @@
-/** Tells whoever listens what is chosen and shown, when it changes. */
+/** Hook that reports pinned tokens, visible edges and open head to the page's listener, such as a notebook. */
 
 import { useEffect } from "react";
 
-import type { ShownFlow } from "../flow/shown";
-import { usePage } from "../shell/context";
+import type { VisibleFlow } from "../flow/visibleFlow";
+import { usePage } from "../shell/pageContext";
 
-export function useSelection(shown: ShownFlow | null): void {
+/** Report pinned tokens, visible edges and head when they change. */
+export function useSelection(visible: VisibleFlow | null): void {
   const { state, onSelection } = usePage();
   const { tokens, head } = state;
   useEffect(() => {
-    const edges = (shown?.edges ?? []).map(
+    const edges = (visible?.edges ?? []).map(
       ({ layer, head, source, to }) => [layer, head, source, to] as const,
     );
     onSelection?.({ tokens, edges, head });
-  }, [onSelection, shown, tokens, head]);
+  }, [onSelection, visible, tokens, head]);
 }

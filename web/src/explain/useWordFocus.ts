@@ -1,30 +1,31 @@
-/** The word that has the focus, for keys that mean it. */
+/** Hook for keyboard shortcuts on words: token of the focused word, and focus moved to the text strip. */
 
 import { type RefObject, useCallback } from "react";
 
 import type { Flow } from "../api/types";
-import { type Spoken, tracedBy, unitsOf } from "./units";
+import { type TokenizedText, findTracedToken, listFeatures } from "./textFeatures";
 
-interface Words {
-  readonly focused: () => number | null;
-  readonly toWords: () => void; // the way in; once a word has the focus, the strip itself walks
+interface WordFocus {
+  readonly getFocus: () => number | null;
+  readonly focusWords: () => void; // focuses the first word; from there the strip handles the keys
 }
 
+/** Return getters and setters of the focus among the words of a text. */
 export function useWordFocus(
   place: RefObject<HTMLElement | null>,
-  explanations: Spoken | null,
+  explanations: TokenizedText | null,
   flow: Flow | null,
   asWords: boolean,
-): Words {
+): WordFocus {
   const focused = useCallback(() => {
     const index =
       document.activeElement instanceof HTMLElement ? document.activeElement.dataset["unit"] : undefined;
     if (index === undefined || !explanations) return null;
-    const unit = unitsOf(explanations, asWords)[Number(index)];
-    return unit ? tracedBy(unit, flow) : null;
+    const feature = listFeatures(explanations, asWords)[Number(index)];
+    return feature ? findTracedToken(feature, flow) : null;
   }, [explanations, flow, asWords]);
   const toWords = useCallback(() => {
     place.current?.querySelector<HTMLElement>(".strip button.unit[tabindex='0']")?.focus();
   }, [place]);
-  return { focused, toWords };
+  return { getFocus: focused, focusWords: toWords };
 }

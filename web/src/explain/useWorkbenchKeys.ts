@@ -1,40 +1,41 @@
-/** What the keys of the map do in the workbench. */
+/** Hook that runs the workbench's keyboard shortcuts: words, heads, coverage, methods, views, export. */
 
 import { useEffect, useRef } from "react";
 
-import type { Page } from "../shell/context";
-import { copyLink } from "../shell/link";
-import { SPECIALS, namesOf } from "../state/choices";
-import { type Pressed, pressed } from "../state/keys";
+import type { Page } from "../shell/pageContext";
+import { copyLink } from "../shell/copyLink";
+import { SPECIALS, listNames } from "../state/choices";
+import { type KeyPress, matchKey } from "../state/keyMap";
 import type { HeadId } from "../state/state";
-import { UNPINNED } from "./pin";
+import { NO_PINS } from "./wordPins";
 
-export interface Bench {
+/** Values and actions of the workbench that keys need. */
+export interface WorkbenchActions {
   readonly layers: number;
   readonly heads: number;
-  readonly coverage: number; // what is shown
+  readonly coverage: number; // coverage of the picture
   readonly methods: readonly string[];
-  readonly focused: () => number | null; // the token of the word that has the focus
-  readonly toWords: () => void;
+  readonly getFocus: () => number | null; // token of the focused word
+  readonly focusWords: () => void;
   readonly verify: () => void;
-  readonly unselect: () => void; // the edge or the place that was clicked in the flow
+  readonly unselect: () => void; // clears the selected edge or node
 }
 
-type Deed = (page: Page, bench: Bench, key: string) => void;
+type KeyAction = (page: Page, bench: WorkbenchActions, key: string) => void;
 
-const DEEDS: Partial<Record<Pressed["action"], Deed>> = {
-  "token-before": (_, bench) => bench.toWords(),
-  "token-after": (_, bench) => bench.toWords(),
+const KEY_ACTIONS: Partial<Record<KeyPress["action"], KeyAction>> = {
+  "token-before": (_, bench) => bench.focusWords(),
+  "token-after": (_, bench) => bench.focusWords(),
   "layer-up": (page, bench) => stepHead(page, bench, 1, 0),
   "layer-down": (page, bench) => stepHead(page, bench, -1, 0),
   "head-before": (page, bench) => stepHead(page, bench, 0, -1),
   "head-after": (page, bench) => stepHead(page, bench, 0, 1),
   unpin: ({ update }, bench) => {
     bench.unselect();
-    update(UNPINNED);
+    update(NO_PINS);
   },
   "trace-back": ({ state, update }, bench) => {
-    const token = bench.focused();
+    const token = bench.getFocus();
     if (token === null) update({ token: null, direction: "back" });
     else
       update({
@@ -43,14 +44,14 @@ const DEEDS: Partial<Record<Pressed["action"], Deed>> = {
       });
   },
   "trace-forward": ({ state, update, announce }, bench) => {
-    const token = bench.focused() ?? state.token;
+    const token = bench.getFocus() ?? state.token;
     if (token === null) announce("Forward from which word? Go to one with the arrow keys first.");
     else update({ token, direction: "forward" });
   },
   "coverage-more": (page, bench) => stepCoverage(page, bench, 0.05),
   "coverage-less": (page, bench) => stepCoverage(page, bench, -0.05),
   specials: ({ state, update, announce }) => {
-    const names = namesOf(SPECIALS);
+    const names = listNames(SPECIALS);
     const next = names[(names.indexOf(state.specials) + 1) % names.length] ?? "gutter";
     update({ specials: next });
     announce(`Special tokens: ${SPECIALS[next]}.`);
@@ -72,23 +73,24 @@ const DEEDS: Partial<Record<Pressed["action"], Deed>> = {
   },
   verify: (_, bench) => bench.verify(),
   export: ({ root }) => openExport(root ?? document),
-  link: ({ state, linked, announce }) => void copyLink(linked?.() ?? state).then(announce),
+  link: ({ state, getLinkState, announce }) => void copyLink(getLinkState?.() ?? state).then(announce),
   query: ({ root }) => (root ?? document).querySelector<HTMLElement>("[data-query]")?.focus(),
   help: ({ update }) => update({ page: "help" }),
 };
 
-export function useKeys(page: Page, bench: Bench): void {
+/** Run the action of each key in the key map. */
+export function useWorkbenchKeys(page: Page, bench: WorkbenchActions): void {
   const latest = useRef({ page, bench });
   useEffect(() => {
     latest.current = { page, bench };
   });
   useEffect(() => {
     const listen = (event: KeyboardEvent): void => {
-      const found = pressed(event, latest.current.page.root);
-      const deed = found ? DEEDS[found.action] : undefined;
-      if (!found || !deed) return;
+      const press = matchKey(event, latest.current.page.root);
+      const action = press ? KEY_ACTIONS[press.action] : undefined;
+      if (!press || !action) return;
       event.preventDefault();
-      deed(latest.current.page, latest.current.bench, found.key);
+      action(latest.current.page, latest.current.bench, press.key);
     };
     window.addEventListener("keydown", listen);
     return () => window.removeEventListener("keydown", listen);
@@ -97,7 +99,7 @@ export function useKeys(page: Page, bench: Bench): void {
 
 function stepHead(
   { state, update, announce }: Page,
-  { layers, heads }: Bench,
+  { layers, heads }: WorkbenchActions,
   up: number,
   right: number,
 ): void {
@@ -110,7 +112,7 @@ function stepHead(
   announce(`Layer ${next[0]}, head ${next[1]}.`);
 }
 
-function stepCoverage({ state, update, announce }: Page, bench: Bench, by: number): void {
+function stepCoverage({ state, update, announce }: Page, bench: WorkbenchActions, by: number): void {
   if (state.classic) {
     announce("The classic definition has its own threshold: all of it is shown.");
     return;

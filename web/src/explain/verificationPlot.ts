@@ -1,10 +1,11 @@
-/** One change among those of random edge sets: a dot for each of them, and a bar for the path. */
+/** Strip plot of a path verification: output change by the tested path as a bar, by random edge sets as dots. */
 
 import { circle, line, text } from "../render/marks";
 import type { Mark, Scene, Theme } from "../render/scene";
-import { figure } from "../render/text";
+import { formatSignificant } from "../render/text";
 
-export interface Drawn {
+/** Change of the output by the path, and by each random edge set. */
+export interface PathChange {
   readonly change: number;
   readonly random: readonly number[];
 }
@@ -18,7 +19,8 @@ interface Options {
 const HEIGHT = 64;
 const SIDE = 14;
 
-export function stripplot({ change, random }: Drawn, { width, theme, label }: Options): Scene {
+/** Draw the strip plot. */
+export function drawStripplot({ change, random }: PathChange, { width, theme, label }: Options): Scene {
   const all = [0, change, ...random];
   const [low, high] = [Math.min(...all), Math.max(...all)];
   const span = high - low || 1;
@@ -29,22 +31,22 @@ export function stripplot({ change, random }: Drawn, { width, theme, label }: Op
     line(x(0), middle - 12, x(0), middle + 12, theme.dim),
   ];
   random.forEach((value, index) => {
-    // Side by side in three rows, so that equal ones do not hide each other.
+    // Spread over three rows, so that equal values do not hide each other.
     const y = middle + ((index % 3) - 1) * 6;
     marks.push({
       kind: "path",
       commands: circle(x(value), y, 2.5),
       fill: theme.shared,
-      title: `a random set: ${figure(value)}`,
+      title: `a random set: ${formatSignificant(value)}`,
     });
   });
   marks.push({
     ...line(x(change), middle - 14, x(change), middle + 14, theme.accent, 3),
-    title: `the path: ${figure(change)}`,
+    title: `the path: ${formatSignificant(change)}`,
   });
   const isRight = x(change) > width / 2;
   marks.push(
-    text(x(change), 9, `path ${figure(change)}`, theme, {
+    text(x(change), 9, `path ${formatSignificant(change)}`, theme, {
       anchor: isRight ? "end" : "start",
       fill: theme.ink,
     }),

@@ -1,11 +1,11 @@
-/** What choosing a word does: the trace goes through it; with shift, edges must touch it. Once more, and it is undone. */
+/** Pins of words: a click traces through a word, shift-click filters edges by it, a second click undoes it. */
 
 import type { Flow } from "../api/types";
 import type { ViewState } from "../state/state";
-import { type Unit, tracedBy } from "./units";
+import { type TextFeature, findTracedToken } from "./textFeatures";
 
-/** The change that unpins everything: words and heads, chosen or asked for. Filters in words stay. */
-export const UNPINNED = {
+/** State change that removes all pins of words and heads; filters in words stay. */
+export const NO_PINS = {
   token: null,
   tokens: [],
   direction: "back",
@@ -13,17 +13,21 @@ export const UNPINNED = {
   heads: [],
 } as const satisfies Partial<ViewState>;
 
-export function pinned(
+/** Build the state change of a click on a word. */
+export function togglePin(
   state: ViewState,
-  unit: Pick<Unit, "tokens">,
+  feature: Pick<TextFeature, "tokens">,
   add: boolean,
   flow: Flow | null,
 ): Partial<ViewState> {
   if (add) {
-    const isIn = unit.tokens.every((token) => state.tokens.includes(token));
-    const rest = state.tokens.filter((token) => !unit.tokens.includes(token));
-    return { tokens: isIn ? rest : [...rest, ...unit.tokens] };
+    const isIn = feature.tokens.every((token) => state.tokens.includes(token));
+    const rest = state.tokens.filter((token) => !feature.tokens.includes(token));
+    return { tokens: isIn ? rest : [...rest, ...feature.tokens] };
   }
-  if (state.token !== null && unit.tokens.includes(state.token)) return { token: null, direction: "back" };
-  return { token: tracedBy(unit, flow), direction: state.token !== null ? state.direction : "through" };
+  if (state.token !== null && feature.tokens.includes(state.token)) return { token: null, direction: "back" };
+  return {
+    token: findTracedToken(feature, flow),
+    direction: state.token !== null ? state.direction : "through",
+  };
 }

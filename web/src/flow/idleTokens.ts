@@ -1,33 +1,34 @@
-/** Idle tokens are folded away: what takes no part gets one narrow gap that says how many it stands for. */
+/** Idle tokens of a picture: those without visible flow, folded into gaps. */
 
-import type { ShownFlow } from "./shown";
+import type { VisibleFlow } from "./visibleFlow";
 
+/** Column of a picture: a token, or a gap for several idle ones. */
 export type Column =
   | { readonly kind: "token"; readonly token: number }
   | { readonly kind: "gap"; readonly from: number; readonly count: number };
 
-/** The tokens that a picture of this flow must show: ends of edges, the root, and whatever is to be kept. */
-export function active({ flow, edges }: ShownFlow, keep: readonly number[] = []): Set<number> {
-  const found = new Set(keep.filter((token) => token >= 0 && token < flow.tokens.length));
-  for (const { source, to } of edges) found.add(source).add(to);
-  if (flow.token !== null) found.add(flow.token);
-  for (const root of roots(flow.nodes)) found.add(root);
-  return found;
+/** Find the tokens that must be drawn: ends of edges, roots of the trace, and `keep`. */
+export function findActiveTokens({ flow, edges }: VisibleFlow, keep: readonly number[] = []): Set<number> {
+  const result = new Set(keep.filter((token) => token >= 0 && token < flow.tokens.length));
+  for (const { source, to } of edges) result.add(source).add(to);
+  if (flow.token !== null) result.add(flow.token);
+  for (const root of findRoots(flow.nodes)) result.add(root);
+  return result;
 }
 
-/** Where the trace stands at the deepest level, unless it stands everywhere. */
-function roots(nodes: readonly (readonly number[])[]): number[] {
+/** Find the roots of the trace at the deepest level; none where it starts from more than four tokens. */
+function findRoots(nodes: readonly (readonly number[])[]): number[] {
   const top = nodes.at(-1) ?? [];
-  const found = top.flatMap((mass, token) => (mass > 0 ? [token] : []));
-  return found.length <= 4 ? found : [];
+  const result = top.flatMap((mass, token) => (mass > 0 ? [token] : []));
+  return result.length <= 4 ? result : [];
 }
 
-/** Columns from left to right. A single idle token is shown: a gap would take as much room. */
-export function fold(tokens: number, shown: ReadonlySet<number>): Column[] {
+/** Fold idle tokens into gaps. A single idle token is drawn: a gap would be as wide. */
+export function foldIdleTokens(tokens: number, active: ReadonlySet<number>): Column[] {
   const columns: Column[] = [];
   let from = 0;
   for (let token = 0; token <= tokens; token++) {
-    if (token < tokens && !shown.has(token)) continue;
+    if (token < tokens && !active.has(token)) continue;
     const count = token - from;
     if (count === 1) columns.push({ kind: "token", token: from });
     else if (count > 1) columns.push({ kind: "gap", from, count });

@@ -1,109 +1,111 @@
-/** The edges that are shown: the smallest set that carries the wanted share of the flow, of one model or of two. */
+/** Visible edges: the smallest set that carries the requested share of the flow, of one model or of two. */
 
 import type { Flow } from "../api/types";
 
-/** In one flow every edge is its "only"; in a comparison it is in both covering sets, in A's or in B's. */
-export type Status = "only" | "shared" | "a" | "b";
+/** Status of an edge: "only" in a single flow; in a comparison in both covering sets, in A's or in B's. */
+export type EdgeStatus = "only" | "shared" | "a" | "b";
 
-export interface ShownEdge {
-  readonly index: number; // its place in ShownFlow.edges
+/** Edge that is drawn. */
+export interface VisibleEdge {
+  readonly index: number; // index in VisibleFlow.edges
   readonly layer: number;
   readonly head: number;
   readonly source: number;
   readonly to: number;
-  readonly flow: number; // of two models, the larger
+  readonly flow: number; // of two models, the maximum
   readonly weight: number;
-  readonly status: Status;
+  readonly status: EdgeStatus;
   readonly a: number; // flow in A; 0 where it is too small to have been sent
   readonly b: number; // flow in B, likewise
 }
 
-export interface ShownFlow {
+/** Flow with the edges that are drawn. */
+export interface VisibleFlow {
   readonly flow: Flow;
   readonly other: Flow | null;
-  readonly edges: readonly ShownEdge[];
-  readonly coverage: number; // what was asked for
-  readonly covered: number; // what the shown edges carry of the flow's total
+  readonly edges: readonly VisibleEdge[];
+  readonly coverage: number; // requested share
+  readonly covered: number; // share of the flow's total that the visible edges carry
   readonly coveredOther: number | null;
   readonly jaccard: number | null; // of the two covering sets; null without a second flow
-  readonly capped: boolean; // more edges belong here than are drawn
+  readonly capped: boolean; // true where the covering set is larger than the visible one
 }
 
-/** A picture of more edges is a picture of none. */
-export const MOST = 5000;
+/** Most edges that are drawn: more are unreadable. */
+export const MAX_EDGES = 5000;
 
-// Sums of some thousand doubles in another order differ by less than this part of their total.
+// Relative rounding error of a sum of some thousand doubles in another order.
 const ROUNDING = 1e-9;
 
-/** How many of the strongest edges it takes to carry the share `p` of the total; all of them where they do not. */
-export function cover(flows: readonly number[], total: number, p: number): number {
-  const wanted = total * (p - ROUNDING);
+/** Count the strongest edges that carry the share `p` of the total; all where they do not suffice. */
+export function countCoveringEdges(flows: readonly number[], total: number, p: number): number {
+  const target = total * (p - ROUNDING);
   let carried = 0;
   let count = 0;
-  while (count < flows.length && carried < wanted) carried += flows[count++] ?? 0;
+  while (count < flows.length && carried < target) carried += flows[count++] ?? 0;
   return count;
 }
 
-/** Find the edges to show of one flow, or of two that are held against each other. */
-export function shown(flow: Flow, coverage: number, other: Flow | null = null): ShownFlow {
-  return other ? compared(flow, other, coverage) : alone(flow, coverage);
+/** Select the visible edges of one flow, or of two that are compared. */
+export function selectVisible(flow: Flow, coverage: number, other: Flow | null = null): VisibleFlow {
+  return other ? selectTwo(flow, other, coverage) : selectOne(flow, coverage);
 }
 
-function alone(flow: Flow, coverage: number): ShownFlow {
-  const count = cover(flow.edges.flow, flow.total, coverage);
-  const drawn = Math.min(count, MOST);
-  const edges = Array.from({ length: drawn }, (_, index): ShownEdge => {
-    const edge = at(flow, index);
+function selectOne(flow: Flow, coverage: number): VisibleFlow {
+  const count = countCoveringEdges(flow.edges.flow, flow.total, coverage);
+  const visibleCount = Math.min(count, MAX_EDGES);
+  const edges = Array.from({ length: visibleCount }, (_, index): VisibleEdge => {
+    const edge = readEdge(flow, index);
     return { ...edge, index, status: "only", a: edge.flow, b: 0 };
   });
-  const covered = share(carried(flow, drawn), flow.total);
-  const capped = count > MOST || isShort(flow, count, coverage);
+  const covered = divideShare(sumFlow(flow, visibleCount), flow.total);
+  const capped = count > MAX_EDGES || endsEarly(flow, count, coverage);
   return { flow, other: null, edges, coverage, covered, coveredOther: null, jaccard: null, capped };
 }
 
-function compared(flow: Flow, other: Flow, coverage: number): ShownFlow {
+function selectTwo(flow: Flow, other: Flow, coverage: number): VisibleFlow {
   const counts = [
-    cover(flow.edges.flow, flow.total, coverage),
-    cover(other.edges.flow, other.total, coverage),
+    countCoveringEdges(flow.edges.flow, flow.total, coverage),
+    countCoveringEdges(other.edges.flow, other.total, coverage),
   ];
   const [inA, inB] = [counts[0] ?? 0, counts[1] ?? 0];
-  const placesA = places(flow);
-  const placesB = places(other);
+  const placesA = indexEdges(flow);
+  const placesB = indexEdges(other);
 
-  const union: Omit<ShownEdge, "index">[] = [];
+  const union: Omit<VisibleEdge, "index">[] = [];
   let both = 0;
   for (let index = 0; index < inA; index++) {
-    const edge = at(flow, index);
-    const twin = placesB.get(key(edge));
+    const edge = readEdge(flow, index);
+    const twin = placesB.get(buildEdgeKey(edge));
     const isShared = twin !== undefined && twin < inB;
     if (isShared) both++;
     const b = twin === undefined ? 0 : (other.edges.flow[twin] ?? 0);
     union.push({ ...edge, flow: Math.max(edge.flow, b), status: isShared ? "shared" : "a", a: edge.flow, b });
   }
   for (let index = 0; index < inB; index++) {
-    const edge = at(other, index);
-    const twin = placesA.get(key(edge));
+    const edge = readEdge(other, index);
+    const twin = placesA.get(buildEdgeKey(edge));
     if (twin !== undefined && twin < inA) continue;
     const a = twin === undefined ? 0 : (flow.edges.flow[twin] ?? 0);
     union.push({ ...edge, flow: Math.max(edge.flow, a), status: "b", a, b: edge.flow });
   }
-  union.sort((x, y) => y.flow - x.flow || inOrder(x, y));
+  union.sort((x, y) => y.flow - x.flow || compareEdges(x, y));
 
   return {
     flow,
     other,
-    edges: union.slice(0, MOST).map((edge, index) => ({ ...edge, index })),
+    edges: union.slice(0, MAX_EDGES).map((edge, index) => ({ ...edge, index })),
     coverage,
-    covered: share(carried(flow, inA), flow.total),
-    coveredOther: share(carried(other, inB), other.total),
+    covered: divideShare(sumFlow(flow, inA), flow.total),
+    coveredOther: divideShare(sumFlow(other, inB), other.total),
     jaccard: union.length ? both / union.length : 1,
-    capped: union.length > MOST || isShort(flow, inA, coverage) || isShort(other, inB, coverage),
+    capped: union.length > MAX_EDGES || endsEarly(flow, inA, coverage) || endsEarly(other, inB, coverage),
   };
 }
 
-type Place = Pick<ShownEdge, "layer" | "head" | "source" | "to">;
+type EdgePosition = Pick<VisibleEdge, "layer" | "head" | "source" | "to">;
 
-function at({ edges }: Flow, index: number): Place & { flow: number; weight: number } {
+function readEdge({ edges }: Flow, index: number): EdgePosition & { flow: number; weight: number } {
   return {
     layer: edges.layer[index] ?? 0,
     head: edges.head[index] ?? -1,
@@ -114,34 +116,34 @@ function at({ edges }: Flow, index: number): Place & { flow: number; weight: num
   };
 }
 
-function places(flow: Flow): Map<string, number> {
-  return new Map(flow.edges.flow.map((_, index) => [key(at(flow, index)), index]));
+function indexEdges(flow: Flow): Map<string, number> {
+  return new Map(flow.edges.flow.map((_, index) => [buildEdgeKey(readEdge(flow, index)), index]));
 }
 
-function key({ layer, head, source, to }: Place): string {
+function buildEdgeKey({ layer, head, source, to }: EdgePosition): string {
   return `${layer} ${head} ${source} ${to}`;
 }
 
-function inOrder(x: Place, y: Place): number {
+function compareEdges(x: EdgePosition, y: EdgePosition): number {
   return x.layer - y.layer || x.head - y.head || x.source - y.source || x.to - y.to;
 }
 
-function carried({ edges }: Flow, count: number): number {
+function sumFlow({ edges }: Flow, count: number): number {
   let sum = 0;
   for (let index = 0; index < count; index++) sum += edges.flow[index] ?? 0;
   return sum;
 }
 
-/** What so many of the strongest edges carry, as a share of all. */
-export function carriedShare(flow: Flow, count: number): number {
-  return share(carried(flow, count), flow.total);
+/** Compute the share of the total that the `count` strongest edges carry. */
+export function computeCarriedShare(flow: Flow, count: number): number {
+  return divideShare(sumFlow(flow, count), flow.total);
 }
 
-function share(part: number, total: number): number {
+function divideShare(part: number, total: number): number {
   return total > 0 ? Math.min(1, part / total) : 0;
 }
 
-/** Whether the edges that were sent end before the wanted share is reached. */
-function isShort(flow: Flow, count: number, coverage: number): boolean {
-  return count < flow.count && carried(flow, count) < flow.total * (coverage - ROUNDING);
+/** Whether the edges that the server sent end before the requested share is reached. */
+function endsEarly(flow: Flow, count: number, coverage: number): boolean {
+  return count < flow.count && sumFlow(flow, count) < flow.total * (coverage - ROUNDING);
 }

@@ -1,12 +1,21 @@
-/** Every card, found by words, kind and family; each has an address of its own. */
+/** Browser of the help cards, by words, kind and family; each card has its own link. */
 
 import { useEffect, useRef, useState } from "react";
 
 import type { Card } from "../api/types";
-import { usePage } from "../shell/context";
-import { count } from "../shell/figures";
-import { format } from "../state/url";
-import { type CardKind, cardId, factsOf, families, familyOf, KIND_ORDER, KINDS, soughtCards } from "./cards";
+import { usePage } from "../shell/pageContext";
+import { formatCount } from "../shell/numberFormat";
+import { formatUrl } from "../state/url";
+import {
+  type CardKind,
+  buildCardId,
+  listFacts,
+  groupFamilies,
+  getFamily,
+  KIND_ORDER,
+  KINDS,
+  filterCards,
+} from "./cards";
 
 interface Props {
   readonly cards: readonly Card[];
@@ -14,11 +23,12 @@ interface Props {
   readonly onSearch: (search: string) => void;
 }
 
+/** Show filters and the matching cards. */
 export function CardBrowser({ cards, search, onSearch }: Props) {
   const [kind, setKind] = useState<CardKind | null>(null);
   const [family, setFamily] = useState<string | null>(null);
-  const found = soughtCards(cards, { search, kind, family });
-  const groups = KIND_ORDER.map((each) => [each, found.filter((card) => card.kind === each)] as const);
+  const matches = filterCards(cards, { search, kind, family });
+  const groups = KIND_ORDER.map((each) => [each, matches.filter((card) => card.kind === each)] as const);
   const choose = (value: string): void => {
     const at = value.indexOf(":");
     setKind(value === "" ? null : ((at < 0 ? value : value.slice(0, at)) as CardKind));
@@ -40,7 +50,7 @@ export function CardBrowser({ cards, search, onSearch }: Props) {
             {KIND_ORDER.map((each) => (
               <optgroup key={each} label={KINDS[each].title}>
                 <option value={each}>all {KINDS[each].title.toLowerCase()}</option>
-                {families(cards)
+                {groupFamilies(cards)
                   .filter((one) => one.kind === each)
                   .map(({ name, cards: number }) => (
                     <option key={name} value={`${each}:${name}`}>
@@ -52,10 +62,10 @@ export function CardBrowser({ cards, search, onSearch }: Props) {
           </select>
         </label>
         <span className="dim" role="status">
-          {count(found.length, "card")}
+          {formatCount(matches.length, "card")}
         </span>
       </form>
-      {found.length === 0 && <p className="empty">No card has all these words.</p>}
+      {matches.length === 0 && <p className="empty">No card has all these words.</p>}
       {groups.map(
         ([each, members]) =>
           members.length > 0 && (
@@ -65,7 +75,7 @@ export function CardBrowser({ cards, search, onSearch }: Props) {
               </h3>
               <div className="cards">
                 {members.map((card) => (
-                  <OneCard key={card.name} card={card} />
+                  <CardDetails key={card.name} card={card} />
                 ))}
               </div>
             </section>
@@ -75,17 +85,17 @@ export function CardBrowser({ cards, search, onSearch }: Props) {
   );
 }
 
-function OneCard({ card }: { readonly card: Card }) {
+function CardDetails({ card }: { readonly card: Card }) {
   const { state, update } = usePage();
-  const id = cardId(card);
+  const id = buildCardId(card);
   const open = state.card === id || state.card === card.name;
   const place = useRef<HTMLElement>(null);
-  // A link to a card leads to it; opening one by hand moves nothing.
+  // A link scrolls to its card; a click on a card does not scroll.
   const wanted = useRef(open);
   useEffect(() => {
     if (wanted.current) place.current?.scrollIntoView({ block: "center" });
   }, []);
-  const family = familyOf(card);
+  const family = getFamily(card);
   return (
     <article ref={place} className={open ? "card open" : "card"} id={`card-${id}`}>
       <h4>
@@ -103,14 +113,14 @@ function OneCard({ card }: { readonly card: Card }) {
       {open && (
         <>
           <dl>
-            {factsOf(card).map(({ name, title, text }) => (
+            {listFacts(card).map(({ name, title, text }) => (
               <div key={name} className={name === "misleads_when" ? "warn" : undefined}>
                 <dt>{title}</dt>
                 <dd>{name === "formula" ? <code>{text}</code> : text}</dd>
               </div>
             ))}
           </dl>
-          <a href={format({ ...state, page: "help", card: id })}>Link to this card</a>
+          <a href={formatUrl({ ...state, page: "help", card: id })}>Link to this card</a>
         </>
       )}
     </article>

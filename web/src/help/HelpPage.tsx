@@ -1,13 +1,13 @@
-/** Help: how to read the pages, every card, the keys, and the terms. */
+/** Help page: introduction, reading guide, cards, keyboard shortcuts, glossary. */
 
 import { useState } from "react";
 
-import { useServer } from "../shell/context";
+import { useServer } from "../shell/pageContext";
 import { FaultNote } from "../shell/FaultNote";
-import { useAsked } from "../shell/useAsked";
-import { KEYS } from "../state/keys";
+import { useRequest } from "../shell/useRequest";
+import { KEYS } from "../state/keyMap";
 import { CardBrowser } from "./CardBrowser";
-import { GLOSSARY, GUIDE } from "./words";
+import { GLOSSARY, GUIDE } from "./glossary";
 import "../shell/parts.css";
 import "./help.css";
 
@@ -19,9 +19,10 @@ const PARTS = [
   ["glossary", "Glossary"],
 ] as const;
 
+/** Show the tab of the help page that is open. */
 export function HelpPage() {
   const { source, session } = useServer();
-  const help = useAsked(`help ${session.started}`, (asking) => source.help(asking));
+  const help = useRequest(`help ${session.started}`, (options) => source.help(options));
   const [search, setSearch] = useState("");
   return (
     <div className="help-page with-list">
@@ -65,7 +66,7 @@ export function HelpPage() {
         </section>
         <section id="help-cards" aria-labelledby="help-cards-title">
           <h2 id="help-cards-title">Cards</h2>
-          {help.fault && <FaultNote fault={help.fault} onAgain={help.again} />}
+          {help.fault && <FaultNote fault={help.fault} onRetry={help.retry} />}
           {help.value ? (
             <CardBrowser cards={help.value.cards} search={search} onSearch={setSearch} />
           ) : (
@@ -78,10 +79,10 @@ export function HelpPage() {
             They work wherever nobody types; in a picture, arrow keys walk from mark to mark.
           </p>
           <dl className="keys">
-            {KEYS.map(({ shown, words }) => (
-              <div key={shown}>
+            {KEYS.map(({ label, words }) => (
+              <div key={label}>
                 <dt>
-                  <kbd>{shown}</kbd>
+                  <kbd>{label}</kbd>
                 </dt>
                 <dd>{words}</dd>
               </div>

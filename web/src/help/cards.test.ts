@@ -1,7 +1,9 @@
+/** Tests of the help cards: filter by search, kind and family; counts of families; facts as text. */
+
 import { describe, expect, it } from "vitest";
 
 import type { Card } from "../api/types";
-import { cardId, factsOf, factText, families, found, soughtCards } from "./cards";
+import { buildCardId, listFacts, formatFact, groupFamilies, matchesCard, filterCards } from "./cards";
 
 const CARDS: readonly Card[] = [
   {
@@ -26,9 +28,9 @@ const CARDS: readonly Card[] = [
 ];
 const NONE = { search: "", kind: null, family: null };
 
-describe("soughtCards", () => {
-  it("puts methods first, by name", () => {
-    expect(soughtCards(CARDS, NONE).map(cardId)).toEqual([
+describe("filterCards", () => {
+  it("lists methods first, by name", () => {
+    expect(filterCards(CARDS, NONE).map(buildCardId)).toEqual([
       "method:grad_x_input",
       "method:rollout",
       "weight:norm",
@@ -36,31 +38,31 @@ describe("soughtCards", () => {
     ]);
   });
 
-  it("finds every word, in facts too, with spaces for underscores", () => {
-    expect(soughtCards(CARDS, { ...NONE, search: "abnar ATTENTION" }).map(({ name }) => name)).toEqual([
+  it("search: every word must match, in facts too, underscores as spaces", () => {
+    expect(filterCards(CARDS, { ...NONE, search: "abnar ATTENTION" }).map(({ name }) => name)).toEqual([
       "rollout",
     ]);
-    expect(soughtCards(CARDS, { ...NONE, search: "grad x" }).map(({ name }) => name)).toEqual([
+    expect(filterCards(CARDS, { ...NONE, search: "grad x" }).map(({ name }) => name)).toEqual([
       "grad_x_input",
     ]);
-    expect(soughtCards(CARDS, { ...NONE, search: "abnar norm" })).toEqual([]);
+    expect(filterCards(CARDS, { ...NONE, search: "abnar norm" })).toEqual([]);
   });
 
   it("filters by kind and family", () => {
     expect(
-      soughtCards(CARDS, { ...NONE, kind: "method", family: "gradient" }).map(({ name }) => name),
+      filterCards(CARDS, { ...NONE, kind: "method", family: "gradient" }).map(({ name }) => name),
     ).toEqual(["grad_x_input"]);
-    expect(soughtCards(CARDS, { ...NONE, kind: "weight" }).map(({ name }) => name)).toEqual(["norm"]);
+    expect(filterCards(CARDS, { ...NONE, kind: "weight" }).map(({ name }) => name)).toEqual(["norm"]);
   });
 
-  it("takes an empty search for all", () => {
-    expect(CARDS.every((card) => found(card, "  "))).toBe(true);
+  it("empty search: returns all cards", () => {
+    expect(CARDS.every((card) => matchesCard(card, "  "))).toBe(true);
   });
 });
 
-describe("families", () => {
-  it("are counted, by kind", () => {
-    expect(families(CARDS)).toEqual([
+describe("groupFamilies", () => {
+  it("counts the cards of each family by kind", () => {
+    expect(groupFamilies(CARDS)).toEqual([
       { kind: "method", name: "attention", cards: 1 },
       { kind: "method", name: "gradient", cards: 1 },
       { kind: "metric", name: "faithfulness", cards: 1 },
@@ -69,23 +71,23 @@ describe("families", () => {
 });
 
 describe("facts", () => {
-  it("are put in words", () => {
-    expect(factText(true)).toBe("yes");
-    expect(factText(null)).toBe("");
-    expect(factText(["a", 2])).toBe("a, 2");
-    expect(factText({ plain: { power: 2, of: null }, odd: {} })).toBe("plain (power 2, of none), odd ()");
-    expect(factText([{ name: "layer", allowed: "an integer or none", default: null }])).toBe(
+  it("formatFact: writes lists, records and parameters as text", () => {
+    expect(formatFact(true)).toBe("yes");
+    expect(formatFact(null)).toBe("");
+    expect(formatFact(["a", 2])).toBe("a, 2");
+    expect(formatFact({ plain: { power: 2, of: null }, odd: {} })).toBe("plain (power 2, of none), odd ()");
+    expect(formatFact([{ name: "layer", allowed: "an integer or none", default: null }])).toBe(
       "layer: an integer or none (none by default)",
     );
   });
 
-  it("say first what matters, and nothing that is empty", () => {
+  it("listFacts: important facts first, empty ones left out", () => {
     const card: Card = {
       kind: "method",
       name: "m",
       summary: "",
       facts: { cite: "X", needs: [], misleads_when: "often", formula: "s" },
     };
-    expect(factsOf(card).map(({ title }) => title)).toEqual(["Formula", "Misleads when", "From"]);
+    expect(listFacts(card).map(({ title }) => title)).toEqual(["Formula", "Misleads when", "From"]);
   });
 });

@@ -1,4 +1,4 @@
-/** The cards of the help page: found by words, sorted by kind and family. */
+/** Functions of the help cards: ids, search and filters, grouping by kind and family, facts as text. */
 
 import type { Card } from "../api/types";
 
@@ -27,27 +27,29 @@ export const KINDS: Readonly<Record<CardKind, { readonly title: string; readonly
 
 export const KIND_ORDER: readonly CardKind[] = ["method", "weight", "metric", "experiment"];
 
-/** A card's own address, such as "method:attcat". */
-export function cardId(card: Card): string {
+/** Build the id of a card for links, such as "method:attcat". */
+export function buildCardId(card: Card): string {
   return `${card.kind}:${card.name}`;
 }
 
-/** Methods have a family, metrics a kind; the rest has none. */
-export function familyOf(card: Card): string | null {
+/** Return the family of a method or the kind of a metric; null for other cards. */
+export function getFamily(card: Card): string | null {
   const family = card.facts["family"] ?? card.facts["kind"];
   return typeof family === "string" ? family : null;
 }
 
+/** Cards of one family. */
 export interface Family {
   readonly kind: CardKind;
   readonly name: string;
   readonly cards: number;
 }
 
-export function families(cards: readonly Card[]): readonly Family[] {
+/** Group cards by kind and family. */
+export function groupFamilies(cards: readonly Card[]): readonly Family[] {
   const counts = new Map<string, Family>();
   for (const card of cards) {
-    const name = familyOf(card);
+    const name = getFamily(card);
     if (name === null) continue;
     const key = `${card.kind}:${name}`;
     counts.set(key, { kind: card.kind, name, cards: (counts.get(key)?.cards ?? 0) + 1 });
@@ -57,26 +59,28 @@ export function families(cards: readonly Card[]): readonly Family[] {
   );
 }
 
-/** Every word must stand somewhere in the card; spaces and underscores are the same. */
-export function found(card: Card, search: string): boolean {
+/** Whether every search word occurs in the card; spaces and underscores are equal. */
+export function matchesCard(card: Card, search: string): boolean {
   const words = search.toLowerCase().replaceAll("_", " ").split(/\s+/).filter(Boolean);
   if (words.length === 0) return true;
-  const text = [card.name, card.summary, ...Object.values(card.facts).map(factText)].join("\n");
+  const text = [card.name, card.summary, ...Object.values(card.facts).map(formatFact)].join("\n");
   const plain = text.toLowerCase().replaceAll("_", " ");
   return words.every((word) => plain.includes(word));
 }
 
-export interface Sought {
+/** Filter of the cards. */
+export interface CardFilter {
   readonly search: string;
   readonly kind: CardKind | null;
   readonly family: string | null;
 }
 
-export function soughtCards(cards: readonly Card[], { search, kind, family }: Sought): readonly Card[] {
+/** Select the cards that match a filter. */
+export function filterCards(cards: readonly Card[], { search, kind, family }: CardFilter): readonly Card[] {
   return cards
     .filter((card) => kind === null || card.kind === kind)
-    .filter((card) => family === null || familyOf(card) === family)
-    .filter((card) => found(card, search))
+    .filter((card) => family === null || getFamily(card) === family)
+    .filter((card) => matchesCard(card, search))
     .sort(
       (a, b) => KIND_ORDER.indexOf(a.kind) - KIND_ORDER.indexOf(b.kind) || a.name.localeCompare(b.name, "en"),
     );
@@ -88,7 +92,7 @@ const FACT_TITLES: Readonly<Record<string, string>> = {
   signed: "Signed",
 };
 
-// What is worth reading first; the rest follows as it came.
+// The most important facts first; others keep their order.
 const FACT_ORDER = [
   "hypothesis",
   "measure",
@@ -103,37 +107,42 @@ const FACT_ORDER = [
   "cite",
 ];
 
+/** One fact of a card, formatted. */
 export interface Fact {
   readonly name: string;
   readonly title: string;
   readonly text: string;
 }
 
-export function factsOf(card: Card): readonly Fact[] {
+/** List the facts of a card, the most important first. */
+export function listFacts(card: Card): readonly Fact[] {
   const place = (name: string): number => {
     const at = FACT_ORDER.indexOf(name);
     return at < 0 ? FACT_ORDER.length : at;
   };
   return Object.entries(card.facts)
-    .map(([name, value]) => ({ name, title: titleOf(name), text: factText(value) }))
+    .map(([name, value]) => ({ name, title: formatTitle(name), text: formatFact(value) }))
     .filter(({ text }) => text !== "")
     .sort((a, b) => place(a.name) - place(b.name));
 }
 
-export function factText(value: unknown): string {
-  return value === null || value === undefined ? "" : inWords(value);
+/** Format the value of a fact as text. */
+export function formatFact(value: unknown): string {
+  return value === null || value === undefined ? "" : formatValue(value);
 }
 
-function inWords(value: unknown): string {
+function formatValue(value: unknown): string {
   if (value === null || value === undefined) return "none";
   if (typeof value === "boolean") return value ? "yes" : "no";
-  if (Array.isArray(value)) return value.map(inWords).join(value.some(isRecord) ? "; " : ", ");
+  if (Array.isArray(value)) return value.map(formatValue).join(value.some(isRecord) ? "; " : ", ");
   if (!isRecord(value)) return String(value as string | number);
   const { name, allowed, default: usual } = value;
   if (typeof name === "string" && "default" in value)
-    return `${name}: ${inWords(allowed)} (${inWords(usual)} by default)`;
+    return `${name}: ${formatValue(allowed)} (${formatValue(usual)} by default)`;
   return Object.entries(value)
-    .map(([key, inner]) => (isRecord(inner) ? `${key} (${inWords(inner)})` : `${key} ${inWords(inner)}`))
+    .map(([key, inner]) =>
+      isRecord(inner) ? `${key} (${formatValue(inner)})` : `${key} ${formatValue(inner)}`,
+    )
     .join(", ");
 }
 
@@ -141,7 +150,7 @@ function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-function titleOf(name: string): string {
+function formatTitle(name: string): string {
   const known = FACT_TITLES[name];
   if (known !== undefined) return known;
   const words = name.replaceAll("_", " ");

@@ -1,10 +1,12 @@
-/** What the help page says in its own words: how to read a picture, and what the terms mean. */
+/** Texts of the help page: reading guide and glossary. */
 
+/** Term of the glossary. */
 export interface Term {
   readonly term: string;
   readonly meaning: string;
 }
 
+/** Guide to reading the pictures. */
 export const GUIDE: readonly { readonly title: string; readonly text: string }[] = [
   {
     title: "Begin with the text.",
@@ -44,6 +46,7 @@ export const GUIDE: readonly { readonly title: string; readonly text: string }[]
   },
 ];
 
+/** Terms and their meanings. */
 export const GLOSSARY: readonly Term[] = [
   {
     term: "Agreement",

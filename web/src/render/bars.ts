@@ -1,11 +1,12 @@
-/** Bars with their names and numbers, and an interval where there is one. */
+/** Bar chart with names, numbers and intervals. */
 
 import { ticks } from "d3-array";
 
 import { line, text } from "./marks";
 import type { Mark, Scene, Theme } from "./scene";
-import { figure as plain, fit, widthOf } from "./text";
+import { formatSignificant, fitWidth, measureWidth } from "./text";
 
+/** One bar, with its interval where there is one. */
 export interface Bar {
   readonly label: string;
   readonly value: number | null;
@@ -14,26 +15,29 @@ export interface Bar {
   readonly title?: string;
 }
 
+/** Options of a bar chart. */
 export interface BarOptions {
   readonly width: number;
   readonly theme: Theme;
   readonly title: string;
   readonly signed?: boolean;
-  readonly least?: number; // the ends of the axis, where the values should not set them
+  readonly least?: number; // ends of the axis; absent: set by the values
   readonly most?: number;
-  readonly axis?: boolean; // numbers under the bars
-  readonly written?: (value: number) => string; // in the unit of the picture
+  readonly axis?: boolean; // tick numbers below the bars
+  readonly format?: (value: number) => string; // number format of the chart
 }
 
 const ROW = 20;
 const SIZE = 12;
 const AXIS = 18;
 
-export function bars(items: readonly Bar[], options: BarOptions): Scene {
+/** Draw a bar chart. */
+export function drawBars(items: readonly Bar[], options: BarOptions): Scene {
   const { theme, width, title } = options;
-  // The sign of a minus, rather than a hyphen.
-  const written: Written = (value) => (options.written ?? plain)(value).replaceAll("-", "−");
-  const names = Math.min(width * 0.4, Math.max(24, ...items.map((item) => widthOf(item.label, SIZE)))) + 14;
+  // Minus signs instead of hyphens.
+  const format: NumberFormat = (value) => (options.format ?? formatSignificant)(value).replaceAll("-", "−");
+  const names =
+    Math.min(width * 0.4, Math.max(24, ...items.map((item) => measureWidth(item.label, SIZE)))) + 14;
   const numbers = 52;
   const ends = items
     .flatMap(({ value, low, high }) => [value, low, high])
@@ -50,21 +54,21 @@ export function bars(items: readonly Bar[], options: BarOptions): Scene {
     marks.push(line(names, bottom, names + room, bottom, theme.rule));
     for (const tick of ticks(least, most, Math.max(2, Math.min(5, room / 60)))) {
       marks.push(line(at(tick), bottom, at(tick), bottom + 3, theme.dim));
-      marks.push(text(at(tick), bottom + 14, written(tick), theme, { anchor: "middle", size: 10 }));
+      marks.push(text(at(tick), bottom + 14, format(tick), theme, { anchor: "middle", size: 10 }));
     }
   }
   items.forEach((item, row) => {
     const middle = 4 + row * ROW + ROW / 2;
     const hit = { kind: "cell", row, column: 0 } as const;
-    const words = item.title ?? `${item.label}: ${told(item, written)}`;
+    const words = item.title ?? `${item.label}: ${formatInterval(item, format)}`;
     marks.push(
-      text(names - 8, middle + 4, fit(item.label, SIZE, names - 10), theme, {
+      text(names - 8, middle + 4, fitWidth(item.label, SIZE, names - 10), theme, {
         size: SIZE,
         fill: theme.ink,
         anchor: "end",
       }),
     );
-    marks.push(text(names + room + 8, middle + 4, item.value === null ? "–" : written(item.value), theme));
+    marks.push(text(names + room + 8, middle + 4, item.value === null ? "–" : format(item.value), theme));
     if (item.value === null) return;
     const [x1, x2] = [Math.min(at(0), at(item.value)), Math.max(at(0), at(item.value))];
     const fill = options.signed ? theme.signed(item.value < 0 ? -0.8 : 0.8) : theme.flow;
@@ -97,11 +101,11 @@ export function bars(items: readonly Bar[], options: BarOptions): Scene {
   };
 }
 
-type Written = (value: number) => string;
+type NumberFormat = (value: number) => string;
 
-function told({ value, low, high }: Bar, written: Written): string {
+function formatInterval({ value, low, high }: Bar, format: NumberFormat): string {
   if (value === null) return "not known";
   const interval =
-    typeof low === "number" && typeof high === "number" ? ` (${written(low)} to ${written(high)})` : "";
-  return written(value) + interval;
+    typeof low === "number" && typeof high === "number" ? ` (${format(low)} to ${format(high)})` : "";
+  return format(value) + interval;
 }

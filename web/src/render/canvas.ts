@@ -1,13 +1,13 @@
-/** A scene on a canvas, and the outline of one mark on another above it. */
+/** Canvas renderer of a scene, and of the outline of one mark. */
 
-import { arcOf } from "./geometry";
+import { computeArc } from "./geometry";
 import type { Command, Image, Mark, Path, Rect, Scene, Text, Theme } from "./scene";
 import { MONO, SANS } from "./svg";
-import { widthOf } from "./text";
+import { measureWidth } from "./text";
 
 export type Context = CanvasRenderingContext2D | OffscreenCanvasRenderingContext2D;
 
-/** Paint a whole scene; `ratio` is how many pixels of the canvas one unit of the scene takes. */
+/** Paint a whole scene; `ratio` is the number of canvas pixels for one unit of the scene. */
 export function paint(context: Context, scene: Scene, theme: Theme, ratio: number): void {
   context.setTransform(ratio, 0, 0, ratio, 0, 0);
   context.fillStyle = theme.paper;
@@ -15,8 +15,8 @@ export function paint(context: Context, scene: Scene, theme: Theme, ratio: numbe
   for (const mark of scene.marks) paintMark(context, mark);
 }
 
-/** Draw around one mark, in the colour of what is selected. The transform is the caller's. */
-export function outline(context: Context, mark: Mark, theme: Theme): void {
+/** Draw the outline of one mark in the selection colour; the caller sets the transform. */
+export function drawOutline(context: Context, mark: Mark, theme: Theme): void {
   context.save();
   context.strokeStyle = theme.accent;
   context.lineJoin = "round";
@@ -28,13 +28,13 @@ export function outline(context: Context, mark: Mark, theme: Theme): void {
       break;
     case "path":
       context.lineWidth = mark.fill ? 2 : Math.max(2, mark.strokeWidth ?? 1);
-      trace(context, mark.commands);
+      tracePath(context, mark.commands);
       context.stroke();
       break;
     case "text": {
-      const width = widthOf(mark.text, mark.size);
+      const width = measureWidth(mark.text, mark.size);
       const left = { start: 0, middle: -width / 2, end: -width }[mark.anchor ?? "start"];
-      turn(context, mark);
+      rotateText(context, mark);
       context.lineWidth = 1.5;
       context.strokeRect(mark.x + left - 3, mark.y - mark.size, width + 6, mark.size * 1.4);
     }
@@ -42,28 +42,29 @@ export function outline(context: Context, mark: Mark, theme: Theme): void {
   context.restore();
 }
 
+/** Paint one mark. */
 export function paintMark(context: Context, mark: Mark): void {
   switch (mark.kind) {
     case "rect":
-      return rect(context, mark);
+      return paintRect(context, mark);
     case "path":
-      return path(context, mark);
+      return paintPath(context, mark);
     case "text":
-      return words(context, mark);
+      return paintText(context, mark);
     case "image":
-      return image(context, mark);
+      return paintImage(context, mark);
   }
 }
 
-function rect(context: Context, mark: Rect): void {
+function paintRect(context: Context, mark: Rect): void {
   context.beginPath();
   if (mark.radius) context.roundRect(mark.x, mark.y, mark.width, mark.height, mark.radius);
   else context.rect(mark.x, mark.y, mark.width, mark.height);
   fillAndStroke(context, mark);
 }
 
-function path(context: Context, mark: Path): void {
-  trace(context, mark.commands);
+function paintPath(context: Context, mark: Path): void {
+  tracePath(context, mark.commands);
   context.globalAlpha = mark.opacity ?? 1;
   if (mark.dash) context.setLineDash([...mark.dash]);
   fillAndStroke(context, mark);
@@ -83,7 +84,7 @@ function fillAndStroke(context: Context, mark: Rect | Path): void {
   }
 }
 
-function trace(context: Context, commands: readonly Command[]): void {
+function tracePath(context: Context, commands: readonly Command[]): void {
   context.beginPath();
   let [x, y] = [0, 0];
   for (const command of commands) {
@@ -101,7 +102,7 @@ function trace(context: Context, commands: readonly Command[]): void {
         [x, y] = [command[5], command[6]];
         break;
       case "A": {
-        const arc = arcOf(x, y, command[1], command[4], command[5], command[6], command[7]);
+        const arc = computeArc(x, y, command[1], command[4], command[5], command[6], command[7]);
         context.arc(arc.cx, arc.cy, arc.radius, arc.from, arc.to, command[5] === 0);
         [x, y] = [command[6], command[7]];
         break;
@@ -112,16 +113,16 @@ function trace(context: Context, commands: readonly Command[]): void {
   }
 }
 
-function turn(context: Context, mark: Text): void {
+function rotateText(context: Context, mark: Text): void {
   if (!mark.rotate) return;
   context.translate(mark.x, mark.y);
   context.rotate((mark.rotate * Math.PI) / 180);
   context.translate(-mark.x, -mark.y);
 }
 
-function words(context: Context, mark: Text): void {
+function paintText(context: Context, mark: Text): void {
   context.save();
-  turn(context, mark);
+  rotateText(context, mark);
   context.font = `${mark.bold ? 600 : 400} ${mark.size}px ${mark.mono ? MONO : SANS}`;
   context.textAlign = ({ start: "left", middle: "center", end: "right" } as const)[mark.anchor ?? "start"];
   context.direction = "ltr";
@@ -130,8 +131,8 @@ function words(context: Context, mark: Text): void {
   context.restore();
 }
 
-function image(context: Context, mark: Image): void {
-  const small = blank(mark.columns, mark.rows);
+function paintImage(context: Context, mark: Image): void {
+  const small = createCanvas(mark.columns, mark.rows);
   const inner = small.getContext("2d") as Context | null;
   if (!inner) return;
   const data = inner.createImageData(mark.columns, mark.rows);
@@ -141,8 +142,8 @@ function image(context: Context, mark: Image): void {
   context.drawImage(small, mark.x, mark.y, mark.width, mark.height);
 }
 
-/** A canvas that nobody sees. */
-export function blank(width: number, height: number): HTMLCanvasElement {
+/** Create a canvas outside of the document. */
+export function createCanvas(width: number, height: number): HTMLCanvasElement {
   const canvas = document.createElement("canvas");
   canvas.width = Math.max(1, Math.round(width));
   canvas.height = Math.max(1, Math.round(height));

@@ -1,29 +1,31 @@
-/** Legends: a strip of colours with the numbers they stand for. */
+/** Colour legend: a strip of colours with tick numbers. */
 
 import { ticks as niceTicks } from "d3-array";
 import { line, text } from "./marks";
 import type { Mark, Theme } from "./scene";
-import { figure } from "./text";
+import { formatSignificant } from "./text";
 
 const STEPS = 48;
 const STRIP = 10;
 
-/** Where a value stands between the ends of a scale, in the scale's own measure: its root, so that small ones show. */
-export function rooted(value: number, low: number, high: number): number {
+/** Compute the position of a value on a square-root scale, on which small values stay visible. */
+export function computeRootShare(value: number, low: number, high: number): number {
   if (!(high > low)) return value > low ? 1 : 0;
   return Math.sqrt(Math.min(1, Math.max(0, (value - low) / (high - low))));
 }
 
-export interface Strip {
+/** Ends, colours and title of a legend. */
+export interface ColourStrip {
   readonly low: number;
   readonly high: number;
-  readonly colour: (value: number) => string; // of a value, not of a share
-  readonly root?: boolean; // whether the strip is spaced by roots, as the colours are
+  readonly colour: (value: number) => string; // takes a value, not a share
+  readonly root?: boolean; // square-root spacing, as the colours have
   readonly title: string;
 }
 
-export function strip(
-  { low, high, colour, root, title }: Strip,
+/** Draw a colour legend. */
+export function drawColourStrip(
+  { low, high, colour, root, title }: ColourStrip,
   theme: Theme,
   x: number,
   y: number,
@@ -37,7 +39,7 @@ export function strip(
   const marks: Mark[] = [text(x, y - 6, title, theme)];
   for (let i = 0; i < STEPS; i++) {
     const fill = colour(valueAt((i + 0.5) / STEPS));
-    // A little overlap keeps the paper from shining through between the steps.
+    // A small overlap hides the paper between the steps.
     marks.push({
       kind: "rect",
       x: x + (i * width) / STEPS,
@@ -53,7 +55,7 @@ export function strip(
     if (at - last < 28) continue;
     last = at;
     marks.push(line(at, y + STRIP, at, y + STRIP + 3, theme.dim, 1));
-    marks.push(text(at, y + STRIP + 14, figure(tick), theme, { anchor: "middle", size: 10 }));
+    marks.push(text(at, y + STRIP + 14, formatSignificant(tick), theme, { anchor: "middle", size: 10 }));
   }
   return marks;
 }

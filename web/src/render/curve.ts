@@ -1,23 +1,25 @@
-/** How the target fares while tokens are removed, beside what random rankings do to it. */
+/** Removal curve: the target's output as tokens are removed, beside the band of random rankings. */
 
 import { line, text } from "./marks";
 import type { Command, Mark, Scene, Theme } from "./scene";
-import { figure, fit, percent } from "./text";
+import { formatSignificant, fitWidth, formatShare } from "./text";
 
+/** Points of the curve, and of the random band. */
 export interface CurveNumbers {
-  readonly at: readonly number[]; // share of the tokens that is gone
+  readonly at: readonly number[]; // share of tokens removed
   readonly values: readonly number[];
   readonly null_low: readonly number[];
   readonly null_mean: readonly number[];
   readonly null_high: readonly number[];
 }
 
+/** Options of a removal curve. */
 export interface CurveOptions {
   readonly width: number;
   readonly theme: Theme;
   readonly title: string;
-  readonly across: string; // the name of the axis from left to right
-  readonly up: string; // and of the other
+  readonly across: string; // name of the x axis
+  readonly up: string; // name of the y axis
   readonly height?: number;
 }
 
@@ -25,7 +27,8 @@ const LEFT = 34;
 const BOTTOM = 48;
 const TOP = 22;
 
-export function curve(numbers: CurveNumbers, options: CurveOptions): Scene {
+/** Draw a removal curve. */
+export function drawCurve(numbers: CurveNumbers, options: CurveOptions): Scene {
   const { width, theme, title, across, up, height = 176 } = options;
   const all = [...numbers.values, ...numbers.null_low, ...numbers.null_high, 0, 1];
   const [low, high] = [Math.min(...all), Math.max(...all)];
@@ -43,7 +46,10 @@ export function curve(numbers: CurveNumbers, options: CurveOptions): Scene {
   for (const value of [low, (low + high) / 2, high]) {
     marks.push(line(LEFT, y(value), right, y(value), theme.rule, 0.5));
     marks.push(
-      text(LEFT - 5, y(value) + 3.5, figure(Number(value.toFixed(2))), theme, { anchor: "end", size: 10 }),
+      text(LEFT - 5, y(value) + 3.5, formatSignificant(Number(value.toFixed(2))), theme, {
+        anchor: "end",
+        size: 10,
+      }),
     );
   }
   if (band.length > 2)
@@ -58,27 +64,27 @@ export function curve(numbers: CurveNumbers, options: CurveOptions): Scene {
   marks.push({ kind: "path", commands: through(numbers.values), stroke: theme.flow, strokeWidth: 2 });
   for (const share of [0, 0.5, 1]) {
     const anchor = share === 0 ? "start" : share === 1 ? "end" : "middle";
-    marks.push(text(x(share), bottom + 13, percent(share), theme, { anchor, size: 10 }));
+    marks.push(text(x(share), bottom + 13, formatShare(share), theme, { anchor, size: 10 }));
   }
-  marks.push(text(2, 11, fit(up, 10, width - 8), theme, { size: 10 }));
+  marks.push(text(2, 11, fitWidth(up, 10, width - 8), theme, { size: 10 }));
   marks.push(text(right, bottom + 26, across, theme, { anchor: "end", size: 10 }));
-  marks.push(...key(theme, LEFT, height - 6));
+  marks.push(...drawKey(theme, LEFT, height - 6));
   numbers.values.forEach((value, row) => {
-    const random = `random ${figure(numbers.null_mean[row] ?? 0)} (${figure(numbers.null_low[row] ?? 0)} to ${figure(numbers.null_high[row] ?? 0)})`;
+    const random = `random ${formatSignificant(numbers.null_mean[row] ?? 0)} (${formatSignificant(numbers.null_low[row] ?? 0)} to ${formatSignificant(numbers.null_high[row] ?? 0)})`;
     marks.push({
       kind: "path",
       commands: [["M", x(numbers.at[row] ?? 0) - 2, y(value)], ["L", x(numbers.at[row] ?? 0) + 2, y(value)]], // prettier-ignore
       stroke: theme.flow,
       strokeWidth: 4,
       hit: { kind: "cell", row, column: 0 },
-      title: `${percent(numbers.at[row])} of the tokens: ${figure(value)}; ${random}`,
+      title: `${formatShare(numbers.at[row])} of the tokens: ${formatSignificant(value)}; ${random}`,
     });
   });
   return {
     width,
     height,
     marks,
-    label: `${title}: from ${figure(numbers.values[0] ?? 0)} to ${figure(numbers.values.at(-1) ?? 0)}, with the band of random rankings.`,
+    label: `${title}: from ${formatSignificant(numbers.values[0] ?? 0)} to ${formatSignificant(numbers.values.at(-1) ?? 0)}, with the band of random rankings.`,
     table: {
       columns: [across, up, "random low", "random mean", "random high"],
       rows: numbers.at.map((share, i) => [
@@ -93,7 +99,7 @@ export function curve(numbers: CurveNumbers, options: CurveOptions): Scene {
   };
 }
 
-function key(theme: Theme, x: number, y: number): Mark[] {
+function drawKey(theme: Theme, x: number, y: number): Mark[] {
   return [
     line(x, y - 3, x + 16, y - 3, theme.flow, 2),
     text(x + 21, y, "this ranking", theme, { size: 10 }),

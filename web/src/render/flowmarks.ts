@@ -1,27 +1,28 @@
-/** What all views of a flow share: how an edge looks, what it is called, the table, and the legend of a comparison. */
+/** Helpers shared by all flow views: edge strokes, bundles, names and descriptions, table, comparison legend. */
 
 import type { Flow, Token } from "../api/types";
-import type { ShownEdge, ShownFlow, Status } from "../flow/shown";
-import { unitInWords } from "../flow/unit";
+import type { VisibleEdge, VisibleFlow, EdgeStatus } from "../flow/visibleFlow";
+import { describeLayerShares } from "../flow/layerShares";
 import type { Specials } from "../state/state";
 import { line, text } from "./marks";
-import type { Mark, Path, Table, Theme } from "./scene";
-import { figure, quoted, shorten, visible, widthOf } from "./text";
-import { mix } from "./theme";
+import type { Mark, Path, TableData, Theme } from "./scene";
+import { formatSignificant, quoteToken, shorten, showInvisible, measureWidth } from "./text";
+import { mixColours } from "./theme";
 
+/** Options of a flow view. */
 export interface FlowOptions {
   readonly width: number;
   readonly theme: Theme;
   readonly specials?: Specials;
-  readonly difference?: boolean; // of two models: values instead of sets
+  readonly difference?: boolean; // comparison by values instead of sets
   readonly names?: readonly [string, string];
-  readonly keep?: readonly number[]; // tokens that are never folded away
+  readonly keep?: readonly number[]; // tokens that are never folded
 }
 
-type Style = Pick<Path, "stroke" | "strokeWidth" | "dash" | "opacity">;
+type StrokeStyle = Pick<Path, "stroke" | "strokeWidth" | "dash" | "opacity">;
 
-/** How a stroke of this status looks: colour and pattern both say whose it is. */
-export function styleOf(status: Status, theme: Theme, strokeWidth: number): Style {
+/** Return the stroke of a status; colour and dash both identify the model. */
+export function getStatusStyle(status: EdgeStatus, theme: Theme, strokeWidth: number): StrokeStyle {
   switch (status) {
     case "a":
       return { stroke: theme.a, strokeWidth, dash: [5 + strokeWidth, 2.5 + strokeWidth / 2], opacity: 0.8 };
@@ -39,39 +40,39 @@ export function styleOf(status: Status, theme: Theme, strokeWidth: number): Styl
   }
 }
 
-/** The same, where values of two models are asked for: colour is the change, relative to the largest. */
-export function edgeStyle(
+/** Return the stroke of an edge; in a difference, its colour is the change relative to the largest. */
+export function getEdgeStyle(
   edge: Bundle,
-  shown: ShownFlow,
+  visible: VisibleFlow,
   options: FlowOptions,
   width: number,
   most: number,
-): Style {
-  if (!shown.other || !options.difference) return styleOf(edge.status, options.theme, width);
+): StrokeStyle {
+  if (!visible.other || !options.difference) return getStatusStyle(edge.status, options.theme, width);
   return {
-    stroke: changed(options.theme, (edge.b - edge.a) / (most || 1)),
+    stroke: getChangeColour(options.theme, (edge.b - edge.a) / (most || 1)),
     strokeWidth: width,
     opacity: 0.9,
   };
 }
 
-/** A line that did not change is still a line: it begins at the colour of rules, not at that of paper. */
-function changed(theme: Theme, value: number): string {
-  return mix(theme.rule, theme.difference(Math.sign(value)), Math.abs(value));
+/** Return the colour of a change. It starts at the rule colour, not at paper: unchanged lines stay visible. */
+function getChangeColour(theme: Theme, value: number): string {
+  return mixColours(theme.rule, theme.difference(Math.sign(value)), Math.abs(value));
 }
 
-/** Edges drawn as one: those that differ only in what a view adds up over. */
+/** Edges drawn as one, such as all heads between two tokens. */
 export interface Bundle {
-  readonly edges: readonly ShownEdge[];
+  readonly edges: readonly VisibleEdge[];
   readonly flow: number;
   readonly a: number;
   readonly b: number;
-  readonly status: Status;
+  readonly status: EdgeStatus;
 }
 
-/** Add edges up that have the same name; in the order in which each name comes first. */
-export function bundles(edges: readonly ShownEdge[], name: (edge: ShownEdge) => string): Bundle[] {
-  const groups = new Map<string, ShownEdge[]>();
+/** Bundle edges of the same name, in the order of first appearance. */
+export function bundleEdges(edges: readonly VisibleEdge[], name: (edge: VisibleEdge) => string): Bundle[] {
+  const groups = new Map<string, VisibleEdge[]>();
   for (const edge of edges) {
     const key = name(edge);
     const group = groups.get(key);
@@ -80,97 +81,109 @@ export function bundles(edges: readonly ShownEdge[], name: (edge: ShownEdge) => 
   }
   return [...groups.values()].map((group) => ({
     edges: group,
-    flow: sum(group, (edge) => edge.flow),
-    a: sum(group, (edge) => edge.a),
-    b: sum(group, (edge) => edge.b),
-    status: together(group),
+    flow: sumBy(group, (edge) => edge.flow),
+    a: sumBy(group, (edge) => edge.a),
+    b: sumBy(group, (edge) => edge.b),
+    status: mergeStatus(group),
   }));
 }
 
-function together(edges: readonly ShownEdge[]): Status {
-  const found = new Set(edges.map((edge) => edge.status));
-  return found.size === 1 ? (edges[0]?.status ?? "only") : "shared";
+function mergeStatus(edges: readonly VisibleEdge[]): EdgeStatus {
+  const result = new Set(edges.map((edge) => edge.status));
+  return result.size === 1 ? (edges[0]?.status ?? "only") : "shared";
 }
 
-export function sum<T>(items: readonly T[], value: (item: T) => number): number {
+/** Sum a value over items. */
+export function sumBy<T>(items: readonly T[], value: (item: T) => number): number {
   return items.reduce((total, item) => total + value(item), 0);
 }
 
-/** The largest change of any bundle, by which changes are coloured. */
-export function mostChange(parts: readonly Bundle[]): number {
+/** Find the largest change of any bundle, the end of the colour scale. */
+export function findLargestChange(parts: readonly Bundle[]): number {
   return parts.reduce((most, part) => Math.max(most, Math.abs(part.b - part.a)), 0);
 }
 
-// Names are asked for by every mark of a picture; those of one input are made once.
-const named = new WeakMap<readonly Token[], string[]>();
+// Every mark needs names, so those of one input are cached.
+const NAMES_OF_TOKENS = new WeakMap<readonly Token[], string[]>();
 
-export function nameOf(tokens: readonly Token[], index: number): string {
-  let names = named.get(tokens);
-  if (!names) named.set(tokens, (names = tokens.map((token) => quoted(token.text))));
-  return names[index] ?? quoted("");
+/** Name a token in sentences, quoted; the names of one input are cached. */
+export function nameToken(tokens: readonly Token[], index: number): string {
+  let names = NAMES_OF_TOKENS.get(tokens);
+  if (!names) NAMES_OF_TOKENS.set(tokens, (names = tokens.map((token) => quoteToken(token.text))));
+  return names[index] ?? quoteToken("");
 }
 
-export function labelOf(tokens: readonly Token[], index: number): string {
-  return visible(tokens[index]?.text ?? "");
+/** Label a token in a picture. */
+export function labelToken(tokens: readonly Token[], index: number): string {
+  return showInvisible(tokens[index]?.text ?? "");
 }
 
-const WHOSE: Record<Status, string> = { only: "", shared: ", in both", a: ", only in A", b: ", only in B" };
+const WHOSE: Record<EdgeStatus, string> = {
+  only: "",
+  shared: ", in both",
+  a: ", only in A",
+  b: ", only in B",
+};
 
-export function edgeTitle(edge: ShownEdge, { flow, other }: ShownFlow): string {
+/** Describe an edge in one line. */
+export function describeEdge(edge: VisibleEdge, { flow, other }: VisibleFlow): string {
   const where = edge.head < 0 ? `layer ${edge.layer}` : `layer ${edge.layer}, head ${edge.head}`;
-  const what = other ? `flow A ${figure(edge.a)}, B ${figure(edge.b)}` : `flow ${figure(edge.flow)}`;
-  const ends = `${nameOf(flow.tokens, edge.source)} reads ${nameOf(flow.tokens, edge.to)}`;
-  return `${where}: ${ends}, ${what}, weight ${figure(edge.weight)}${WHOSE[edge.status]}`;
+  const what = other
+    ? `flow A ${formatSignificant(edge.a)}, B ${formatSignificant(edge.b)}`
+    : `flow ${formatSignificant(edge.flow)}`;
+  const ends = `${nameToken(flow.tokens, edge.source)} reads ${nameToken(flow.tokens, edge.to)}`;
+  return `${where}: ${ends}, ${what}, weight ${formatSignificant(edge.weight)}${WHOSE[edge.status]}`;
 }
 
-/** What stands at a level of the trace; of two models, the mean. */
-export function massAt({ flow, other }: ShownFlow, level: number, token: number): number {
+/** Return the mass at a level of the trace; of two models, the mean. */
+export function getMass({ flow, other }: VisibleFlow, level: number, token: number): number {
   const mass = flow.nodes[level]?.[token] ?? 0;
   return other ? (mass + (other.nodes[level]?.[token] ?? 0)) / 2 : mass;
 }
 
-/** What went past a layer at a token; of two models, the mean. */
-export function skippedAt({ flow, other }: ShownFlow, layer: number, token: number): number {
+/** Return the mass that skips a layer at a token; of two models, the mean. */
+export function getSkippedMass({ flow, other }: VisibleFlow, layer: number, token: number): number {
   const mass = flow.residual[layer]?.[token] ?? 0;
   return other ? (mass + (other.residual[layer]?.[token] ?? 0)) / 2 : mass;
 }
 
-export function rootName(flow: Flow): string {
-  if (flow.token !== null) return nameOf(flow.tokens, flow.token);
-  return decisionName(flow);
+/** Name the root of the trace. */
+export function nameRoot(flow: Flow): string {
+  if (flow.token !== null) return nameToken(flow.tokens, flow.token);
+  return nameDecision(flow);
 }
 
-function decisionName(flow: Flow): string {
+function nameDecision(flow: Flow): string {
   if (!flow.target) return "the first token";
-  return flow.class_free ? "the decision" : `the decision for ${quoted(flow.target.label)}`;
+  return flow.class_free ? "the decision" : `the decision for ${quoteToken(flow.target.label)}`;
 }
 
-/** What is traced, over a picture. */
-export function traceName(flow: Flow): string {
+/** Name the trace, as a heading of the picture. */
+export function nameTrace(flow: Flow): string {
   if (flow.token === null)
-    return flow.target && flow.class_free ? "the decision, the same whichever class" : decisionName(flow);
-  const word = nameOf(flow.tokens, flow.token);
+    return flow.target && flow.class_free ? "the decision, the same whichever class" : nameDecision(flow);
+  const word = nameToken(flow.tokens, flow.token);
   return {
     back: `back from ${word}`,
     forward: `forward from ${word}`,
-    through: `from ${decisionName(flow)} back to ${word}`,
+    through: `from ${nameDecision(flow)} back to ${word}`,
   }[flow.direction];
 }
 
-/** One sentence that says what a picture of this flow shows. */
-export function flowLabel(shown: ShownFlow, view: string): string {
-  const { flow, edges } = shown;
+/** Describe a picture of the flow in one sentence. */
+export function describeFlow(visible: VisibleFlow, view: string): string {
+  const { flow, edges } = visible;
   const way = { back: "back from", forward: "forward from", through: "to the word" }[flow.direction];
-  const head = `${view}: ${edges.length} edges of the flow ${way} ${rootName(flow)}`;
-  if (shown.jaccard === null) return `${head}: ${unitInWords(shown)}.`;
-  const count = (status: Status) => edges.filter((edge) => edge.status === status).length;
-  return `${head} in A or B: ${count("shared")} shared, ${count("a")} only in A, ${count("b")} only in B, Jaccard ${figure(shown.jaccard)}.`;
+  const head = `${view}: ${edges.length} edges of the flow ${way} ${nameRoot(flow)}`;
+  if (visible.jaccard === null) return `${head}: ${describeLayerShares(visible)}.`;
+  const count = (status: EdgeStatus) => edges.filter((edge) => edge.status === status).length;
+  return `${head} in A or B: ${count("shared")} shared, ${count("a")} only in A, ${count("b")} only in B, Jaccard ${formatSignificant(visible.jaccard)}.`;
 }
 
-const PLACES: Record<Status, string> = { only: "", shared: "both", a: "A", b: "B" };
+const PLACES: Record<EdgeStatus, string> = { only: "", shared: "both", a: "A", b: "B" };
 
-/** The edges as rows, the strongest first. */
-export function flowTable({ flow, other, edges }: ShownFlow): Table {
+/** Build the table of the edges, the strongest first. */
+export function buildFlowTable({ flow, other, edges }: VisibleFlow): TableData {
   const columns = ["layer", "head", "from", "from token", "to", "to token", "weight"];
   const influence = other ? null : flow.influence;
   const rows = edges.map((edge) => [
@@ -188,34 +201,48 @@ export function flowTable({ flow, other, edges }: ShownFlow): Table {
   return { columns: [...columns, ...flows, ...(influence ? ["influence of to"] : [])], rows };
 }
 
-export function edgesOf({ edges }: ShownFlow): number[] {
+/** List the indices of the visible edges. */
+export function listEdgeIndices({ edges }: VisibleFlow): number[] {
   return edges.map((edge) => edge.index);
 }
 
-/** The line above a comparison: what A, B and both look like, and how many there are. Names go where there is no room. */
-export function legend(shown: ShownFlow, options: FlowOptions, x: number, y: number, most: number): Mark[] {
-  if (!shown.other) return [];
+/** Draw the legend of a comparison: A, B and shared with their counts; names are dropped where room is short. */
+export function drawFlowLegend(
+  visible: VisibleFlow,
+  options: FlowOptions,
+  x: number,
+  y: number,
+  most: number,
+): Mark[] {
+  if (!visible.other) return [];
   const { theme, names, width } = options;
   const named = ["A", "B"].map((letter, i) =>
     names ? `${letter} (${shorten(names[i] ?? "", 24)})` : letter,
   );
-  const isWide = widthOf(named.join(""), 11) + 330 <= width - x;
+  const isWide = measureWidth(named.join(""), 11) + 330 <= width - x;
   const [a, b] = isWide ? named : ["A", "B"];
-  if (options.difference) return differenceLegend(theme, most, a ?? "A", b ?? "B", x, y);
-  const entries: [Status, string][] = [["shared", "shared"], ["a", `only ${a}`], ["b", `only ${b}`]]; // prettier-ignore
+  if (options.difference) return drawDifferenceLegend(theme, most, a ?? "A", b ?? "B", x, y);
+  const entries: [EdgeStatus, string][] = [["shared", "shared"], ["a", `only ${a}`], ["b", `only ${b}`]]; // prettier-ignore
   let left = x;
   return entries.flatMap(([status, name]) => {
-    const words = `${name}: ${shown.edges.filter((edge) => edge.status === status).length}`;
-    const sample: Path = { ...line(left, y, left + 26, y, ""), ...styleOf(status, theme, 2.5) };
+    const words = `${name}: ${visible.edges.filter((edge) => edge.status === status).length}`;
+    const sample: Path = { ...line(left, y, left + 26, y, ""), ...getStatusStyle(status, theme, 2.5) };
     const label = text(left + 32, y + 4, words, theme);
-    left += 32 + widthOf(words, 11) + 14;
+    left += 32 + measureWidth(words, 11) + 14;
     return [sample, label];
   });
 }
 
-function differenceLegend(theme: Theme, most: number, a: string, b: string, x: number, y: number): Mark[] {
-  const marks: Mark[] = [text(x, y + 4, `more in ${a}  −${figure(most)}`, theme)];
-  const left = x + widthOf(`more in ${a}  −${figure(most)}`, 11) + 8;
+function drawDifferenceLegend(
+  theme: Theme,
+  most: number,
+  a: string,
+  b: string,
+  x: number,
+  y: number,
+): Mark[] {
+  const marks: Mark[] = [text(x, y + 4, `more in ${a}  −${formatSignificant(most)}`, theme)];
+  const left = x + measureWidth(`more in ${a}  −${formatSignificant(most)}`, 11) + 8;
   for (let i = 0; i < 21; i++) {
     marks.push({
       kind: "rect",
@@ -223,9 +250,9 @@ function differenceLegend(theme: Theme, most: number, a: string, b: string, x: n
       y: y - 4,
       width: 5,
       height: 9,
-      fill: changed(theme, (i - 10) / 10),
+      fill: getChangeColour(theme, (i - 10) / 10),
     });
   }
-  marks.push(text(left + 113, y + 4, `+${figure(most)}  more in ${b}`, theme));
+  marks.push(text(left + 113, y + 4, `+${formatSignificant(most)}  more in ${b}`, theme));
   return marks;
 }

@@ -1,7 +1,8 @@
-/** Paths as numbers: arcs by their centre, and outlines as points. */
+/** Geometry of paths for drawing and hit testing: arcs, outlines as points, distances, point in outline. */
 
 import type { Command, Point } from "./scene";
 
+/** Circular arc, by centre, radius and angles. */
 export interface Arc {
   readonly cx: number;
   readonly cy: number;
@@ -10,8 +11,8 @@ export interface Arc {
   readonly radius: number;
 }
 
-/** The circle of an arc between two points; all arcs here are circular. */
-export function arcOf(
+/** Compute the circle of an arc between two points; all arcs here are circular. */
+export function computeArc(
   x1: number,
   y1: number,
   radius: number,
@@ -33,8 +34,8 @@ export function arcOf(
   return { cx, cy, from, to, radius: r };
 }
 
-/** A path as points, close enough to find the pointer on it. */
-export function outlineOf(commands: readonly Command[]): Point[] {
+/** Approximate a path by points, close enough for hit testing. */
+export function tracePathPoints(commands: readonly Command[]): Point[] {
   const points: Point[] = [];
   let [x, y] = [0, 0];
   for (const command of commands) {
@@ -44,10 +45,10 @@ export function outlineOf(commands: readonly Command[]): Point[] {
         points.push([command[1], command[2]]);
         break;
       case "C":
-        for (let step = 1; step <= 12; step++) points.push(bezier(x, y, command, step / 12));
+        for (let step = 1; step <= 12; step++) points.push(interpolateBezier(x, y, command, step / 12));
         break;
       case "A": {
-        const arc = arcOf(x, y, command[1], command[4], command[5], command[6], command[7]);
+        const arc = computeArc(x, y, command[1], command[4], command[5], command[6], command[7]);
         const steps = Math.max(2, Math.ceil(Math.abs(arc.to - arc.from) * 4));
         for (let step = 1; step <= steps; step++) {
           const angle = arc.from + ((arc.to - arc.from) * step) / steps;
@@ -63,9 +64,9 @@ export function outlineOf(commands: readonly Command[]): Point[] {
   return points;
 }
 
-/** Points with the path between them, quickly: a curve lies inside of its handles. */
-export function around(commands: readonly Command[]): Point[] {
-  if (commands.some((command) => command[0] === "A")) return outlineOf(commands);
+/** List points whose hull contains the path: a Bézier curve lies within its control points. */
+export function boundPathPoints(commands: readonly Command[]): Point[] {
+  if (commands.some((command) => command[0] === "A")) return tracePathPoints(commands);
   return commands.flatMap((command): Point[] => {
     if (command[0] === "M" || command[0] === "L") return [[command[1], command[2]]];
     if (command[0] !== "C") return [];
@@ -73,14 +74,19 @@ export function around(commands: readonly Command[]): Point[] {
   });
 }
 
-function bezier(x: number, y: number, c: Extract<Command, readonly ["C", ...unknown[]]>, t: number): Point {
+function interpolateBezier(
+  x: number,
+  y: number,
+  c: Extract<Command, readonly ["C", ...unknown[]]>,
+  t: number,
+): Point {
   const s = 1 - t;
   const [p, q, r, w] = [s * s * s, 3 * s * s * t, 3 * s * t * t, t * t * t];
   return [p * x + q * c[1] + r * c[3] + w * c[5], p * y + q * c[2] + r * c[4] + w * c[6]];
 }
 
-/** How far a point is from a line between two others. */
-export function distance(px: number, py: number, [ax, ay]: Point, [bx, by]: Point): number {
+/** Measure the distance of a point from a segment. */
+export function measureDistance(px: number, py: number, [ax, ay]: Point, [bx, by]: Point): number {
   const [dx, dy] = [bx - ax, by - ay];
   const length = dx * dx + dy * dy;
   const t = length > 0 ? Math.min(1, Math.max(0, ((px - ax) * dx + (py - ay) * dy) / length)) : 0;

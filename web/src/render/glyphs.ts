@@ -1,40 +1,43 @@
-/** Head glyphs of the rings: one cell per token, layer and head, filled by what flows to the token through the head. */
+/** Head glyphs of the rings: one cell for each token, layer and head, filled by the flow through the head. */
 
 import type { Flow } from "../api/types";
-import type { ShownFlow } from "../flow/shown";
-import { nameOf, type FlowOptions } from "./flowmarks";
+import type { VisibleFlow } from "../flow/visibleFlow";
+import { nameToken, type FlowOptions } from "./flowmarks";
 import { sector } from "./marks";
-import type { Rings } from "./rings";
+import type { RingLayout } from "./rings";
 import type { Mark } from "./scene";
-import { figure } from "./text";
-import { mix } from "./theme";
+import { formatSignificant } from "./text";
+import { mixColours } from "./theme";
 
 type Strength = Map<string, number>;
 
-export function glyphs(shown: ShownFlow, { theme }: FlowOptions, place: Rings): Mark[] {
-  const { flow, other } = shown;
+/** Draw the glyphs of all tokens. */
+export function drawHeadGlyphs(visible: VisibleFlow, { theme }: FlowOptions, place: RingLayout): Mark[] {
+  const { flow, other } = visible;
   const heads = flow.per_head ? flow.heads : 1;
-  const { columns, rows } = arranged(heads, place);
+  const { columns, rows } = arrangeHeads(heads, place);
   const traced = {
-    a: new Set(shown.edges.filter((edge) => edge.status !== "b").map(key)),
-    b: new Set(shown.edges.filter((edge) => edge.status === "shared" || edge.status === "b").map(key)),
+    a: new Set(visible.edges.filter((edge) => edge.status !== "b").map(buildCellKey)),
+    b: new Set(
+      visible.edges.filter((edge) => edge.status === "shared" || edge.status === "b").map(buildCellKey),
+    ),
   };
   const models = other
     ? [
         {
           name: " in A",
-          strength: strengths(flow),
-          fill: (share: number) => mix(theme.paper, theme.a, share),
+          strength: sumStrengths(flow),
+          fill: (share: number) => mixColours(theme.paper, theme.a, share),
           traced: traced.a,
         },
         {
           name: " in B",
-          strength: strengths(other),
-          fill: (share: number) => mix(theme.paper, theme.b, share),
+          strength: sumStrengths(other),
+          fill: (share: number) => mixColours(theme.paper, theme.b, share),
           traced: traced.b,
         },
       ]
-    : [{ name: "", strength: strengths(flow), fill: theme.sequential, traced: traced.a }];
+    : [{ name: "", strength: sumStrengths(flow), fill: theme.sequential, traced: traced.a }];
   const most = Math.max(...models.flatMap(({ strength }) => [...strength.values()]), 1e-12);
 
   const cells: Mark[] = [];
@@ -49,8 +52,8 @@ export function glyphs(shown: ShownFlow, { theme }: FlowOptions, place: Rings): 
         const from = left + (i % columns) * wide;
         const inner = low + Math.floor(i / columns) * step;
         models.forEach((model, half) => {
-          const value = model.strength.get(key({ layer, head, to: token })) ?? 0;
-          const isTraced = model.traced.has(key({ layer, head, to: token }));
+          const value = model.strength.get(buildCellKey({ layer, head, to: token })) ?? 0;
+          const isTraced = model.traced.has(buildCellKey({ layer, head, to: token }));
           const pad = wide * 0.06;
           const part = (wide - 2 * pad) / models.length;
           const start = from + pad + half * part;
@@ -69,7 +72,7 @@ export function glyphs(shown: ShownFlow, { theme }: FlowOptions, place: Rings): 
             stroke: isTraced ? theme.ink : theme.rule,
             strokeWidth: isTraced ? 1.25 : 0.4,
             hit: { kind: "head", layer, head: Math.max(0, head) },
-            title: `${name}: ${figure(value)} flows to ${nameOf(flow.tokens, token)}${model.name}${isTraced ? ", in the trace" : ""}`,
+            title: `${name}: ${formatSignificant(value)} flows to ${nameToken(flow.tokens, token)}${model.name}${isTraced ? ", in the trace" : ""}`,
           });
         });
       }
@@ -78,23 +81,27 @@ export function glyphs(shown: ShownFlow, { theme }: FlowOptions, place: Rings): 
   return [...cells, ...outlined]; // outlines lie on top of their neighbours
 }
 
-/** The same places in all rings, so that a head is found again; as square as the middle ring allows. */
-function arranged(heads: number, place: Rings): { columns: number; rows: number } {
+/** Arrange the heads in the same grid in all rings, as square as the middle ring allows. */
+function arrangeHeads(heads: number, place: RingLayout): { columns: number; rows: number } {
   const middle = (place.outer(0) + place.pitch) / 2;
   const aspect = (middle * place.turn) / (place.pitch * 0.42);
   const columns = Math.max(1, Math.min(heads, Math.round(Math.sqrt(heads * aspect))));
   return { columns: Math.ceil(heads / Math.ceil(heads / columns)), rows: Math.ceil(heads / columns) };
 }
 
-function strengths({ edges }: Flow): Strength {
-  const found: Strength = new Map();
+function sumStrengths({ edges }: Flow): Strength {
+  const strengths: Strength = new Map();
   edges.flow.forEach((flow, i) => {
-    const name = key({ layer: edges.layer[i] ?? 0, head: edges.head[i] ?? -1, to: edges.to[i] ?? 0 });
-    found.set(name, (found.get(name) ?? 0) + flow);
+    const name = buildCellKey({
+      layer: edges.layer[i] ?? 0,
+      head: edges.head[i] ?? -1,
+      to: edges.to[i] ?? 0,
+    });
+    strengths.set(name, (strengths.get(name) ?? 0) + flow);
   });
-  return found;
+  return strengths;
 }
 
-function key({ layer, head, to }: { layer: number; head: number; to: number }): string {
+function buildCellKey({ layer, head, to }: { layer: number; head: number; to: number }): string {
   return `${layer} ${head} ${to}`;
 }

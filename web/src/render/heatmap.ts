@@ -1,44 +1,45 @@
-/** Layers x tokens, as the ladder stands, but without its lines: what the shown edges of a layer bring to each token. */
+/** Heat map of the flow, layers by tokens: the mass that a layer's visible edges bring to each token. */
 
-import type { ShownFlow } from "../flow/shown";
-import { columns } from "./columns";
+import type { VisibleFlow } from "../flow/visibleFlow";
+import { layoutColumns } from "./tokenColumns";
 import {
-  bundles,
-  edgesOf,
-  flowLabel,
-  flowTable,
-  legend,
-  mostChange,
-  nameOf,
+  bundleEdges,
+  listEdgeIndices,
+  describeFlow,
+  buildFlowTable,
+  drawFlowLegend,
+  findLargestChange,
+  nameToken,
   type FlowOptions,
 } from "./flowmarks";
 import { text } from "./marks";
-import { strip } from "./scale";
+import { drawColourStrip } from "./colourLegend";
 import type { Mark, Scene } from "./scene";
-import { gutter, GUTTER, SKIP, skips } from "./sinks";
-import { figure } from "./text";
+import { drawSpecialGutter, GUTTER_WIDTH, SKIP_WIDTH, drawSkipShares } from "./layerMargins";
+import { formatSignificant } from "./text";
 
-const NAMES = 60; // of the layers
+const NAMES = 60; // width of the layer names
 
-export function heatmap(shown: ShownFlow, options: FlowOptions): Scene {
-  const { flow, other } = shown;
+/** Draw the heat map. */
+export function drawHeatmap(visible: VisibleFlow, options: FlowOptions): Scene {
+  const { flow, other } = visible;
   const { theme } = options;
   const hasGutter = (options.specials ?? "gutter") === "gutter";
-  const left = NAMES + SKIP + (hasGutter ? GUTTER : 0); // as in the ladder
+  const left = NAMES + SKIP_WIDTH + (hasGutter ? GUTTER_WIDTH : 0); // as in the ladder view
   const top = 30 + (other ? 24 : 0);
   const pitch = Math.min(44, Math.max(20, 360 / flow.layers));
   const yOf = (level: number): number => top + (flow.layers - level) * pitch;
 
-  const grid = columns(shown, options, left, options.width - 8);
-  const parts = bundles(shown.edges, ({ layer, to }) => `${layer} ${to}`);
+  const grid = layoutColumns(visible, options, left, options.width - 8);
+  const parts = bundleEdges(visible.edges, ({ layer, to }) => `${layer} ${to}`);
   const byPlace = new Map(parts.map((part) => [`${part.edges[0]?.layer} ${part.edges[0]?.to}`, part]));
   const most = Math.max(...parts.map((part) => Math.max(part.a, part.b, other ? 0 : part.flow)), 1e-12);
-  const change = mostChange(parts);
+  const change = findLargestChange(parts);
   const isChange = Boolean(other && options.difference);
   const colour = (value: number): string =>
     isChange ? theme.difference(value / (change || 1)) : theme.sequential(Math.sqrt(value / most));
 
-  const marks: Mark[] = isChange ? legend(shown, options, 8, 14, change) : [];
+  const marks: Mark[] = isChange ? drawFlowLegend(visible, options, 8, 14, change) : [];
   if (other && !isChange) marks.push(text(8, 18, "left half of a cell: A; right half: B", theme));
   for (let layer = flow.layers - 1; layer >= 0; layer--) {
     marks.push(text(NAMES - 8, yOf(layer) - pitch / 2 + 4, `layer ${layer}`, theme, { anchor: "end" }));
@@ -53,8 +54,8 @@ export function heatmap(shown: ShownFlow, options: FlowOptions): Scene {
       };
       const hit = { kind: "cell", row: layer, column: token } as const;
       const edges = `${part?.edges.length ?? 0} edges shown`;
-      const value = other ? `A ${figure(a)}, B ${figure(b)}` : figure(a);
-      const title = `layer ${layer}: ${value} flows to ${nameOf(flow.tokens, token)}, ${edges}`;
+      const value = other ? `A ${formatSignificant(a)}, B ${formatSignificant(b)}` : formatSignificant(a);
+      const title = `layer ${layer}: ${value} flows to ${nameToken(flow.tokens, token)}, ${edges}`;
       const frame = { stroke: theme.rule, strokeWidth: 0.5 };
       if (other && !isChange) {
         marks.push({ kind: "rect", ...box, width: box.width / 2, fill: colour(a) });
@@ -65,19 +66,19 @@ export function heatmap(shown: ShownFlow, options: FlowOptions): Scene {
   }
   const bottom = yOf(0) + 6;
   marks.push(...grid.labels(bottom));
-  marks.push(...skips(shown, theme, NAMES, yOf));
-  if (hasGutter) marks.push(...gutter(shown, theme, NAMES + SKIP, yOf));
+  marks.push(...drawSkipShares(visible, theme, NAMES, yOf));
+  if (hasGutter) marks.push(...drawSpecialGutter(visible, theme, NAMES + SKIP_WIDTH, yOf));
   const under = bottom + grid.deep + 26;
   if (!isChange) {
     const scale = { low: 0, high: most, colour, root: true, title: "flow to the token, by the edges shown" };
-    marks.push(...strip(scale, theme, NAMES, under, 220));
+    marks.push(...drawColourStrip(scale, theme, NAMES, under, 220));
   }
   return {
     width: Math.max(options.width, grid.right + 8),
     height: under + (isChange ? 0 : 32),
     marks,
-    label: flowLabel(shown, "Heatmap of layers by tokens"),
-    table: flowTable(shown),
-    edges: edgesOf(shown),
+    label: describeFlow(visible, "Heatmap of layers by tokens"),
+    table: buildFlowTable(visible),
+    edges: listEdgeIndices(visible),
   };
 }

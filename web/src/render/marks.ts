@@ -1,17 +1,19 @@
-/** Marks in few words. */
+/** Constructors of a scene's marks: line, circle, ring sector, text, and paper behind a text. */
 
 import type { Command, Path, Rect, Text, Theme } from "./scene";
-import { widthOf } from "./text";
+import { measureWidth } from "./text";
 
+/** Line between two points. */
 export function line(x1: number, y1: number, x2: number, y2: number, stroke: string, strokeWidth = 1): Path {
   return { kind: "path", commands: [["M", x1, y1], ["L", x2, y2]], stroke, strokeWidth }; // prettier-ignore
 }
 
+/** Path of a circle. */
 export function circle(x: number, y: number, r: number): Command[] {
   return [["M", x - r, y], ["A", r, r, 0, 1, 1, x + r, y], ["A", r, r, 0, 1, 1, x - r, y], ["Z"]]; // prettier-ignore
 }
 
-/** A cell of a ring between two radii and two angles (radians, 0 is up, clockwise). */
+/** Path of a ring's cell, between two radii and two angles (radians, 0 is up, clockwise). */
 export function sector(
   cx: number,
   cy: number,
@@ -34,17 +36,19 @@ export function sector(
   ];
 }
 
+/** Point at an angle and radius. */
 export function polar(cx: number, cy: number, radius: number, angle: number): [number, number] {
   return [cx + radius * Math.sin(angle), cy - radius * Math.cos(angle)];
 }
 
+/** Text in the theme's ink. */
 export function text(x: number, y: number, words: string, theme: Theme, rest: Partial<Text> = {}): Text {
   return { kind: "text", x, y, text: words, size: 11, fill: theme.dim, ...rest };
 }
 
-/** A piece of paper behind a text, for where it lies on lines. */
-export function behind({ x, y, text, size, anchor = "start" }: Text, theme: Theme): Rect {
-  const width = widthOf(text, size) + 4;
+/** Rectangle of paper behind a text that lies on lines. */
+export function paperBehind({ x, y, text, size, anchor = "start" }: Text, theme: Theme): Rect {
+  const width = measureWidth(text, size) + 4;
   const left = { start: -2, middle: -width / 2, end: 2 - width }[anchor];
   return {
     kind: "rect",

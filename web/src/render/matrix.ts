@@ -1,32 +1,35 @@
-/** One head: who attends to whom, all tokens by all tokens, with what each column and row comes to. */
+/** Attention matrix of one head, or the difference of two models', with labels and marginals of rows and columns. */
 
 import type { Token } from "../api/types";
-import { labelOf, nameOf } from "./flowmarks";
+import { labelToken, nameToken } from "./flowmarks";
 import { line, text } from "./marks";
-import { coloured, palette } from "./pixels";
-import { strip } from "./scale";
+import { colourValues, buildPalette } from "./pixels";
+import { drawColourStrip } from "./colourLegend";
 import type { Mark, Scene, Theme } from "./scene";
-import { figure, fit } from "./text";
+import { formatSignificant, fitWidth } from "./text";
 
+/** Attention of one head, or of two models' heads to subtract. */
 export interface Matrix {
   readonly values: Float32Array | readonly number[]; // tokens x tokens; rows attend
-  readonly other?: Float32Array | readonly number[]; // a second model's: then the change is shown
+  readonly other?: Float32Array | readonly number[]; // second model's attention: the change is drawn
   readonly tokens: readonly Token[];
   readonly title: string;
 }
 
+/** Options of a matrix. */
 export interface MatrixOptions {
   readonly width: number;
   readonly theme: Theme;
 }
 
-const IMAGE = 20_000; // cells from which on single marks would be too many
+const IMAGE = 20_000; // number of cells from which an image replaces single marks
 const LABEL = 84;
 const SIDE = 46;
 const TABLE = 2000; // rows, the largest first
 
-export function matrix(asked: Matrix, { width, theme }: MatrixOptions): Scene {
-  const { tokens, values, other, title } = asked;
+/** Draw the matrix as an image with labels and marginals. */
+export function drawMatrix(matrix: Matrix, { width, theme }: MatrixOptions): Scene {
+  const { tokens, values, other, title } = matrix;
   const n = tokens.length;
   const cell = Math.max(n * n > IMAGE ? 1 : 4, Math.min(26, (width - LABEL - SIDE - 8) / Math.max(1, n)));
   const top = LABEL + SIDE;
@@ -35,14 +38,14 @@ export function matrix(asked: Matrix, { width, theme }: MatrixOptions): Scene {
     const value = values[row * n + column] ?? 0;
     return other ? (other[row * n + column] ?? 0) - value : value;
   };
-  const largest = most(n, at);
-  // Change is coloured as it is, attention by its root.
+  const largest = findLargest(n, at);
+  // Changes are coloured linearly, attention by its square root.
   const shade = (value: number): number =>
     other ? value / (largest || 1) : Math.sqrt(Math.max(0, value) / (largest || 1));
   const colour = (value: number): string =>
     other ? theme.difference(shade(value)) : theme.sequential(shade(value));
-  const told = (row: number, column: number): string =>
-    `${nameOf(tokens, row)} ${other ? "to" : "attends to"} ${nameOf(tokens, column)}: ${other ? "B − A " : ""}${figure(at(row, column))}`;
+  const describe = (row: number, column: number): string =>
+    `${nameToken(tokens, row)} ${other ? "to" : "attends to"} ${nameToken(tokens, column)}: ${other ? "B − A " : ""}${formatSignificant(at(row, column))}`;
 
   const cells: Mark[] =
     n * n > IMAGE
@@ -55,15 +58,15 @@ export function matrix(asked: Matrix, { width, theme }: MatrixOptions): Scene {
             ...box,
             fill: colour(at(row, column)),
             hit: { kind: "cell", row, column },
-            title: told(row, column),
+            title: describe(row, column),
           };
         });
   const marks: Mark[] = [
     ...cells,
     { kind: "rect", x: LABEL, y: top, width: side, height: side, stroke: theme.rule, strokeWidth: 0.75 },
-    ...labels(tokens, cell, top, theme),
-    ...marginals(n, cell, top, at, Boolean(other), theme),
-    ...strip(
+    ...drawLabels(tokens, cell, top, theme),
+    ...drawMarginals(n, cell, top, at, Boolean(other), theme),
+    ...drawColourStrip(
       {
         low: other ? -largest : 0,
         high: largest,
@@ -81,8 +84,8 @@ export function matrix(asked: Matrix, { width, theme }: MatrixOptions): Scene {
     width: Math.max(width, LABEL + side + SIDE),
     height: top + side + 60,
     marks,
-    label: `${title}: ${n} by ${n} tokens, rows attend, columns are attended to; largest ${figure(largest)}.`,
-    table: table(tokens, at, Boolean(other)),
+    label: `${title}: ${n} by ${n} tokens, rows attend, columns are attended to; largest ${formatSignificant(largest)}.`,
+    table: buildTable(tokens, at, Boolean(other)),
     edges: [],
   };
 
@@ -100,28 +103,28 @@ export function matrix(asked: Matrix, { width, theme }: MatrixOptions): Scene {
       height: side,
       columns: n,
       rows: n,
-      pixels: coloured(shades, palette(scale)),
-      cell: (row, column) => ({ hit: { kind: "cell", row, column }, title: told(row, column) }),
+      pixels: colourValues(shades, buildPalette(scale)),
+      cell: (row, column) => ({ hit: { kind: "cell", row, column }, title: describe(row, column) }),
     };
   }
 }
 
 type At = (row: number, column: number) => number;
 
-function most(n: number, at: At): number {
-  let found = 0;
+function findLargest(n: number, at: At): number {
+  let result = 0;
   for (let row = 0; row < n; row++)
-    for (let column = 0; column < n; column++) found = Math.max(found, Math.abs(at(row, column)));
-  return found;
+    for (let column = 0; column < n; column++) result = Math.max(result, Math.abs(at(row, column)));
+  return result;
 }
 
-/** As many labels as there is room for. */
-function labels(tokens: readonly Token[], cell: number, top: number, theme: Theme): Mark[] {
+/** Draw as many labels as there is room for. */
+function drawLabels(tokens: readonly Token[], cell: number, top: number, theme: Theme): Mark[] {
   const size = Math.max(8, Math.min(12, cell * 0.85));
   const every = Math.max(1, Math.ceil(9 / cell));
   const marks: Mark[] = [];
   for (let token = 0; token < tokens.length; token += every) {
-    const words = fit(labelOf(tokens, token), size, LABEL - 10);
+    const words = fitWidth(labelToken(tokens, token), size, LABEL - 10);
     const middle = (token + 0.5) * cell;
     const fill = tokens[token]?.special ? theme.dim : theme.ink;
     marks.push(text(LABEL - 6, top + middle + size * 0.35, words, theme, { size, fill, anchor: "end" }));
@@ -130,13 +133,22 @@ function labels(tokens: readonly Token[], cell: number, top: number, theme: Them
   return marks;
 }
 
-/** Above, what a token receives from all; on the right, over how many tokens a row spreads, or how much of it moved. */
-function marginals(n: number, cell: number, top: number, at: At, isChange: boolean, theme: Theme): Mark[] {
+/** Draw marginals: above, attention received; on the right, effective number of tokens, or the change of a row. */
+function drawMarginals(
+  n: number,
+  cell: number,
+  top: number,
+  at: At,
+  isChange: boolean,
+  theme: Theme,
+): Mark[] {
   const indices = Array.from({ length: n }, (_, i) => i);
   const received = indices.map(
     (column) => indices.reduce((sum, row) => sum + at(row, column), 0) / Math.max(1, n),
   );
-  const spread = indices.map((row) => (isChange ? moved(indices, row, at) : effective(indices, row, at)));
+  const spread = indices.map((row) =>
+    isChange ? computeTotalVariation(indices, row, at) : countEffectiveTokens(indices, row, at),
+  );
   const highest = Math.max(...received.map(Math.abs), 1e-12);
   const widest = isChange ? Math.max(...spread, 1e-12) : Math.max(1, n);
   const gap = cell > 6 ? 1 : 0;
@@ -152,7 +164,7 @@ function marginals(n: number, cell: number, top: number, at: At, isChange: boole
       width: cell - gap,
       height,
       fill,
-      title: `${name}: ${figure(received[i] ?? 0)}`,
+      title: `${name}: ${formatSignificant(received[i] ?? 0)}`,
     });
     const width = ((spread[i] ?? 0) / widest) * (SIDE - 12);
     const what = isChange ? "share of the row that moved" : "tokens it spreads over, effectively";
@@ -163,28 +175,28 @@ function marginals(n: number, cell: number, top: number, at: At, isChange: boole
       width,
       height: cell - gap,
       fill: theme.shared,
-      title: `${what}: ${figure(spread[i] ?? 0)}`,
+      title: `${what}: ${formatSignificant(spread[i] ?? 0)}`,
     });
   }
   marks.push(text(LABEL + n * cell + 4, top - 8, isChange ? "moved" : "spread", theme, { size: 10 }));
   return marks;
 }
 
-/** Two to the entropy of a row. */
-function effective(indices: readonly number[], row: number, at: At): number {
-  return 2 ** indices.reduce((sum, column) => sum - entropyOf(at(row, column)), 0);
+/** Compute the effective number of tokens of a row: two to its entropy. */
+function countEffectiveTokens(indices: readonly number[], row: number, at: At): number {
+  return 2 ** indices.reduce((sum, column) => sum - computeEntropyTerm(at(row, column)), 0);
 }
 
-function entropyOf(p: number): number {
+function computeEntropyTerm(p: number): number {
   return p > 0 ? p * Math.log2(p) : 0;
 }
 
-/** Half of the summed changes: the total variation of two rows. */
-function moved(indices: readonly number[], row: number, at: At): number {
+/** Compute the total variation of two rows: half of the summed absolute changes. */
+function computeTotalVariation(indices: readonly number[], row: number, at: At): number {
   return indices.reduce((sum, column) => sum + Math.abs(at(row, column)), 0) / 2;
 }
 
-function table(tokens: readonly Token[], at: At, isChange: boolean): Scene["table"] {
+function buildTable(tokens: readonly Token[], at: At, isChange: boolean): Scene["table"] {
   const n = tokens.length;
   const sizes = Float32Array.from({ length: n * n }, (_, i) => Math.abs(at(Math.floor(i / n), i % n)));
   const least = Float32Array.from(sizes).sort().at(-TABLE) ?? 0;

@@ -1,20 +1,22 @@
-/** A map of scores over a picture: the picture in faded grey, the scores in colour; as the library's own pictures are. */
+/** Score map over an image: the image in faded grey, scores in colour, as in the Python library's pictures. */
 
 import type { Scale } from "./tint";
-import { shadeOf } from "./tint";
+import { computeShade } from "./tint";
 
+/** Image as RGBA bytes. */
 export interface Pixels {
   readonly width: number;
   readonly height: number;
   readonly data: Uint8ClampedArray; // RGBA, row by row
 }
 
+/** Scores of a grid of patches, and how to draw them. */
 export interface Overlay {
   readonly grid: readonly [down: number, across: number];
   readonly scores: readonly number[]; // row by row
   readonly scale: Scale;
-  readonly strength: number; // 0: the picture as it is; 1: the colours in full
-  readonly smooth: boolean; // between the middles of patches, interpolated
+  readonly strength: number; // 0: image only; 1: full colours
+  readonly smooth: boolean; // interpolate between patch centres
 }
 
 type Colour = readonly [number, number, number];
@@ -29,34 +31,35 @@ const RAMP: readonly Colour[] = [
   [255, 236, 80],
 ];
 
-export function overlaid(picture: Pixels, overlay: Overlay): Uint8ClampedArray {
+/** Paint the scores over the image. */
+export function paintOverlay(picture: Pixels, overlay: Overlay): Uint8ClampedArray {
   const { width, height, data } = picture;
   const { strength, scale } = overlay;
-  const shades = shadesOver(picture, overlay);
+  const shades = computePixelShades(picture, overlay);
   const out = new Uint8ClampedArray(width * height * 4);
   for (let place = 0; place < width * height; place++) {
     const at = place * 4;
     const [red, green, blue] = [data[at] ?? 0, data[at + 1] ?? 0, data[at + 2] ?? 0];
     const grey = 16 + 0.42 * (0.299 * red + 0.587 * green + 0.114 * blue);
     const shade = shades[place] ?? 0;
-    const [a, b, c] = hue(shade, scale.signed);
+    const [a, b, c] = getHue(shade, scale.signed);
     const over = strength * 0.9 * Math.abs(shade) ** 0.75;
-    // The picture's own colours are gone before the map's are strong, or they would be taken for the map's.
+    // The image loses its colours before the map's become strong, or they would be mistaken for the map's.
     const faded = Math.min(1, 2 * strength);
-    const mixed = (own: number, colour: number): number => {
+    const mix = (own: number, colour: number): number => {
       const ground = own + faded * (grey - own);
       return ground + over * (colour - ground);
     };
-    out[at] = mixed(red, a);
-    out[at + 1] = mixed(green, b);
-    out[at + 2] = mixed(blue, c);
+    out[at] = mix(red, a);
+    out[at + 1] = mix(green, b);
+    out[at + 2] = mix(blue, c);
     out[at + 3] = 255;
   }
   return out;
 }
 
-/** The colour of a shade at full strength. */
-export function hue(shade: number, signed: boolean): Colour {
+/** Return the colour of a shade at full strength. */
+export function getHue(shade: number, signed: boolean): Colour {
   if (signed) return shade < 0 ? AGAINST : FOR;
   const at = Math.max(0, Math.min(1, shade)) * (RAMP.length - 1);
   const low = Math.min(Math.floor(at), RAMP.length - 2);
@@ -65,14 +68,14 @@ export function hue(shade: number, signed: boolean): Colour {
   return [between(0), between(1), between(2)];
 }
 
-/** One shade for each pixel. */
-function shadesOver({ width, height }: Pixels, overlay: Overlay): Float64Array {
+/** Compute one shade for each pixel. */
+function computePixelShades({ width, height }: Pixels, overlay: Overlay): Float64Array {
   const { grid, scores, scale, smooth } = overlay;
   const [down, across] = grid;
-  const shades = scores.map((score) => shadeOf(score, scale));
+  const shades = scores.map((score) => computeShade(score, scale));
   const out = new Float64Array(width * height);
-  const rows = axis(height, down, smooth);
-  const columns = axis(width, across, smooth);
+  const rows = interpolateAxis(height, down, smooth);
+  const columns = interpolateAxis(width, across, smooth);
   for (let y = 0; y < height; y++) {
     const [top, under, yPart] = rows[y] ?? [0, 0, 0];
     for (let x = 0; x < width; x++) {
@@ -86,8 +89,8 @@ function shadesOver({ width, height }: Pixels, overlay: Overlay): Float64Array {
   return out;
 }
 
-/** For each pixel of a side the two patches it lies between, and how near it is to the second. */
-function axis(
+/** For each pixel along a side, find the two patches it lies between, and its position between them. */
+function interpolateAxis(
   pixels: number,
   patches: number,
   smooth: boolean,
@@ -98,7 +101,7 @@ function axis(
       const patch = Math.min(patches - 1, Math.floor(place));
       return [patch, patch, 0];
     }
-    // Beyond the middle of the outermost patch its own score holds.
+    // Beyond the centre of the outermost patch, its score is constant.
     const middle = Math.max(0, place - 0.5);
     const low = Math.min(patches - 1, Math.floor(middle));
     return [low, Math.min(patches - 1, low + 1), middle - low];

@@ -1,16 +1,16 @@
-/** Pictures of numbers: colours by a table of 256, and PNG bytes without a canvas. */
+/** PNG encoder without a canvas, for images in SVG, and palettes of 256 colours for head grid and matrix. */
 
-import { rgb } from "./theme";
+import { parseHex } from "./theme";
 
-/** 256 colours of a scale, as RGBA, so that an image never has more and can be written with a palette. */
-export function palette(scale: (share: number) => string): Uint8ClampedArray {
+/** Sample 256 colours of a scale as RGBA, so that an image fits a PNG palette. */
+export function buildPalette(scale: (share: number) => string): Uint8ClampedArray {
   const table = new Uint8ClampedArray(256 * 4);
-  for (let i = 0; i < 256; i++) table.set([...rgb(scale(i / 255)), 255], i * 4);
+  for (let i = 0; i < 256; i++) table.set([...parseHex(scale(i / 255)), 255], i * 4);
   return table;
 }
 
-/** Shares 0..255 to pixels. */
-export function coloured(values: ArrayLike<number>, table: Uint8ClampedArray): Uint8ClampedArray {
+/** Colour shares 0..255 by a palette. */
+export function colourValues(values: ArrayLike<number>, table: Uint8ClampedArray): Uint8ClampedArray {
   const pixels = new Uint8ClampedArray(values.length * 4);
   for (let i = 0; i < values.length; i++) {
     const from = (values[i] ?? 0) * 4;
@@ -19,9 +19,9 @@ export function coloured(values: ArrayLike<number>, table: Uint8ClampedArray): U
   return pixels;
 }
 
-/** A PNG as a data URI. Deflate's "stored" blocks: larger than need be, but the same bytes everywhere. */
-export function pngOf(pixels: Uint8ClampedArray, columns: number, rows: number): string {
-  const { colours, indices } = indexed(pixels);
+/** Encode a PNG as a data URI. Uncompressed deflate blocks: larger, but the same bytes everywhere. */
+export function encodePng(pixels: Uint8ClampedArray, columns: number, rows: number): string {
+  const { colours, indices } = indexColours(pixels);
   const isIndexed = colours.length <= 256;
   const header = new Uint8Array(13);
   const view = new DataView(header.buffer);
@@ -29,17 +29,22 @@ export function pngOf(pixels: Uint8ClampedArray, columns: number, rows: number):
   view.setUint32(4, rows);
   header.set([8, isIndexed ? 3 : 6, 0, 0, 0], 8);
 
-  const chunks = [chunk("IHDR", header)];
+  const chunks = [buildChunk("IHDR", header)];
   if (isIndexed)
     chunks.push(
-      chunk("PLTE", Uint8Array.from(colours.flatMap((c) => [c >>> 24, (c >> 16) & 255, (c >> 8) & 255]))),
+      buildChunk(
+        "PLTE",
+        Uint8Array.from(colours.flatMap((c) => [c >>> 24, (c >> 16) & 255, (c >> 8) & 255])),
+      ),
     );
-  const raw = isIndexed ? scanlines(indices, columns, rows, 1) : scanlines(pixels, columns, rows, 4);
-  chunks.push(chunk("IDAT", stored(raw)), chunk("IEND", new Uint8Array(0)));
-  return `data:image/png;base64,${base64([Uint8Array.of(137, 80, 78, 71, 13, 10, 26, 10), ...chunks])}`;
+  const raw = isIndexed
+    ? buildScanlines(indices, columns, rows, 1)
+    : buildScanlines(pixels, columns, rows, 4);
+  chunks.push(buildChunk("IDAT", deflateStored(raw)), buildChunk("IEND", new Uint8Array(0)));
+  return `data:image/png;base64,${encodeBase64([Uint8Array.of(137, 80, 78, 71, 13, 10, 26, 10), ...chunks])}`;
 }
 
-function indexed(pixels: Uint8ClampedArray): { colours: number[]; indices: Uint8Array } {
+function indexColours(pixels: Uint8ClampedArray): { colours: number[]; indices: Uint8Array } {
   const places = new Map<number, number>();
   const indices = new Uint8Array(pixels.length / 4);
   for (let i = 0; i < indices.length; i++) {
@@ -48,15 +53,15 @@ function indexed(pixels: Uint8ClampedArray): { colours: number[]; indices: Uint8
     let place = places.get(colour);
     if (place === undefined) places.set(colour, (place = places.size));
     indices[i] = place;
-    // A palette has no transparency here: such a picture is written in full.
+    // The palette has no transparency: images with it are written as RGBA.
     if (places.size > 256 || (pixels[at + 3] ?? 0) < 255)
       return { colours: new Array<number>(257).fill(0), indices };
   }
   return { colours: [...places.keys()], indices };
 }
 
-/** Every row begins with the number of its filter, which is none. */
-function scanlines(bytes: ArrayLike<number>, columns: number, rows: number, depth: number): Uint8Array {
+/** Build the scanlines; each begins with filter type 0, none. */
+function buildScanlines(bytes: ArrayLike<number>, columns: number, rows: number, depth: number): Uint8Array {
   const stride = columns * depth;
   const out = new Uint8Array(rows * (stride + 1));
   for (let row = 0; row < rows; row++) {
@@ -65,7 +70,7 @@ function scanlines(bytes: ArrayLike<number>, columns: number, rows: number, dept
   return out;
 }
 
-function stored(raw: Uint8Array): Uint8Array {
+function deflateStored(raw: Uint8Array): Uint8Array {
   const blocks = Math.max(1, Math.ceil(raw.length / 65535));
   const out = new Uint8Array(2 + raw.length + blocks * 5 + 4);
   const view = new DataView(out.buffer);
@@ -94,7 +99,7 @@ const CRC = Uint32Array.from({ length: 256 }, (_, n) => {
   return c >>> 0;
 });
 
-function chunk(name: string, data: Uint8Array): Uint8Array {
+function buildChunk(name: string, data: Uint8Array): Uint8Array {
   const out = new Uint8Array(12 + data.length);
   const view = new DataView(out.buffer);
   view.setUint32(0, data.length);
@@ -109,7 +114,7 @@ function chunk(name: string, data: Uint8Array): Uint8Array {
   return out;
 }
 
-function base64(parts: readonly Uint8Array[]): string {
+function encodeBase64(parts: readonly Uint8Array[]): string {
   const pieces: string[] = [];
   for (const part of parts) {
     for (let at = 0; at < part.length; at += 8192)

@@ -1,4 +1,4 @@
-/** A display list: what a view draws, before anyone draws it. Views return one; a canvas, an SVG file and tests read it. */
+/** Scene: the display list of a view. Views build one; canvas, SVG and tests read it. */
 
 export type Point = readonly [number, number];
 
@@ -10,7 +10,7 @@ export type Command =
   | readonly ["A", number, number, number, 0 | 1, 0 | 1, number, number]
   | readonly ["Z"];
 
-/** What the pointer or the keyboard finds at a mark. */
+/** Target of pointer or keyboard at a mark. */
 export type Hit =
   | { readonly kind: "edge"; readonly index: number }
   | { readonly kind: "token"; readonly token: number; readonly level: number }
@@ -23,6 +23,7 @@ interface Hittable {
   readonly title?: string | (() => string);
 }
 
+/** Rectangle. */
 export interface Rect extends Hittable {
   readonly kind: "rect";
   readonly x: number;
@@ -35,6 +36,7 @@ export interface Rect extends Hittable {
   readonly radius?: number;
 }
 
+/** Path of commands. */
 export interface Path extends Hittable {
   readonly kind: "path";
   readonly commands: readonly Command[];
@@ -45,6 +47,7 @@ export interface Path extends Hittable {
   readonly opacity?: number;
 }
 
+/** Line of text. */
 export interface Text extends Hittable {
   readonly kind: "text";
   readonly x: number;
@@ -58,7 +61,7 @@ export interface Text extends Hittable {
   readonly mono?: boolean;
 }
 
-/** A picture of numbers: RGBA, row by row; what they are is to be seen, so nothing is smoothed unless it says so. */
+/** Image of numbers, RGBA row by row; not smoothed unless `smooth`, so that cells stay visible. */
 export interface Image extends Hittable {
   readonly kind: "image";
   readonly x: number;
@@ -69,48 +72,49 @@ export interface Image extends Hittable {
   readonly rows: number;
   readonly pixels: Uint8ClampedArray;
   readonly smooth?: boolean; // a photograph rather than numbers
-  /** What the pointer finds at one of its numbers. */
+  /** Hit and title of one cell. */
   readonly cell?: (row: number, column: number) => Required<Hittable>;
 }
 
 export type Mark = Rect | Path | Text | Image;
 
-/** A mark's one line, if it has one. */
-export function titleOf({ title }: Mark): string | undefined {
+/** Return the title of a mark; some are computed on demand. */
+export function getTitle({ title }: Mark): string | undefined {
   return typeof title === "function" ? title() : title;
 }
 
-/** The same picture for who cannot see it, and for CSV. */
-export interface Table {
+/** Data of a scene as a table, for screen readers and CSV. */
+export interface TableData {
   readonly columns: readonly string[];
   readonly rows: readonly (readonly (string | number)[])[];
 }
 
+/** Size, marks, description and data of a picture. */
 export interface Scene {
   readonly width: number;
   readonly height: number;
   readonly marks: readonly Mark[];
   readonly label: string; // one sentence for a screen reader
-  readonly table: Table;
+  readonly table: TableData;
   /** Edges, by the index in the shown flow, that this picture draws: the same in every view of one flow. */
   readonly edges: readonly number[];
 }
 
-/** Colours of a picture; exports choose their own, whatever the page's theme. */
+/** Colours of a picture; an export may use another theme than the page. */
 export interface Theme {
   readonly name: "light" | "dark";
   readonly paper: string;
   readonly ink: string;
   readonly dim: string;
   readonly rule: string;
-  readonly accent: string; // what is selected
+  readonly accent: string; // colour of the selection
   readonly flow: string;
   readonly a: string; // the first of two models
   readonly b: string; // the second
   readonly shared: string;
-  /** 0..1 to a colour (cividis; its root is taken before by whoever wants it). */
+  /** 0..1 to a colour (cividis); callers take the square root themselves. */
   readonly sequential: (share: number) => string;
-  /** 0..1: paper to grey, for what has a size and no sign: neither the colour of "for" nor that of "against". */
+  /** 0..1: paper to grey, for magnitudes without a sign: neither the colour of "for" nor of "against". */
   readonly neutral: (share: number) => string;
   /** -1..1: vermillion, paper, blue. */
   readonly signed: (value: number) => string;

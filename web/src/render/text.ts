@@ -1,78 +1,79 @@
-/** Text in pictures: made visible, measured without a browser, and cut between characters as people see them. */
+/** Text helpers for pictures: visible whitespace, quoting, estimated width, cuts by grapheme, number formats. */
 
-// Widths in parts of the font size, for the sans-serif faces that systems ship; on the wide side.
+// Widths relative to the font size, for common sans-serif system fonts; rounded up.
 const NARROW = new Set([..."iljtfI.,:;'|!()[]{}/\\ -·"]);
 const WIDE = new Set([..."mwMWQOG@%&"]);
-const PLAIN = /^[\x21-\x7e]+$/; // most tokens: every sign stands for itself, and no segmenter is needed
+const PLAIN = /^[\x21-\x7e]+$/; // most tokens: one character is one grapheme, and no segmenter is needed
 const segmenter = new Intl.Segmenter("en", { granularity: "grapheme" });
 
-/** A token as it can be seen: line breaks, tabs and what takes no room get a sign, and an empty one does too. */
-export function visible(token: string): string {
+/** Replace line breaks, tabs and zero-width characters by visible signs; an empty token gets one too. */
+export function showInvisible(token: string): string {
   if (PLAIN.test(token)) return token;
   const seen = token
     .replace(/\r?\n|\r/gu, "⏎")
     .replace(/\t/gu, "⇥")
-    // Joiners inside of words and emoji do their work; those that stand alone are seen by nobody.
-    .replace(/(?<!\P{Cf})[\u200c\u200d]|[\u200c\u200d](?!\P{Cf})/gu, (sign) => `‹${hexOf(sign)}›`)
-    .replace(/[\p{Cc}\p{Cs}]|(?![\u200c\u200d])\p{Cf}/gu, (sign) => `‹${hexOf(sign)}›`);
+    // Joiners inside words and emoji are kept; a lone joiner would be invisible.
+    .replace(/(?<!\P{Cf})[\u200c\u200d]|[\u200c\u200d](?!\P{Cf})/gu, (sign) => `‹${formatHex(sign)}›`)
+    .replace(/[\p{Cc}\p{Cs}]|(?![\u200c\u200d])\p{Cf}/gu, (sign) => `‹${formatHex(sign)}›`);
   if (seen === "") return "∅";
   return seen.trim() === "" ? "␣".repeat([...seen].length) : seen;
 }
 
-function hexOf(sign: string): string {
+function formatHex(sign: string): string {
   return (sign.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, "0");
 }
 
-/** A token inside a sentence: quoted, and isolated so that right-to-left text turns nothing else around. */
-export function quoted(token: string): string {
-  return `“\u2068${shorten(visible(token), 40)}\u2069”`;
+/** Quote a token in a sentence, isolated so that right-to-left text does not reorder the rest. */
+export function quoteToken(token: string): string {
+  return `“\u2068${shorten(showInvisible(token), 40)}\u2069”`;
 }
 
-/** At most this many characters, as people count them. */
+/** Cut a text to `most` graphemes. */
 export function shorten(text: string, most: number): string {
   if (text.length <= most) return text;
-  const found = graphemes(text, most + 1);
-  return found.length <= most ? text : `${found.slice(0, most - 1).join("")}…`;
+  const result = takeGraphemes(text, most + 1);
+  return result.length <= most ? text : `${result.slice(0, most - 1).join("")}…`;
 }
 
-/** About how wide a text is. */
-export function widthOf(text: string, size: number): number {
+/** Estimate the width of a text. */
+export function measureWidth(text: string, size: number): number {
   let sum = 0;
-  for (const part of parts(text)) sum += partOf(part);
+  for (const part of splitGraphemes(text)) sum += measureGrapheme(part);
   return sum * size;
 }
 
-function* parts(text: string): Iterable<string> {
+function* splitGraphemes(text: string): Iterable<string> {
   if (PLAIN.test(text)) yield* text;
   else for (const { segment } of segmenter.segment(text)) yield segment;
 }
 
-/** A text cut so that it is at most so wide; nothing at all where not even one sign fits. */
-export function fit(text: string, size: number, most: number): string {
-  // No sign is narrower than a quarter of the size: what comes later cannot fit.
-  const found = graphemes(text, Math.ceil(most / (size * 0.25)) + 2);
+/** Cut a text to a width; empty where no grapheme fits. */
+export function fitWidth(text: string, size: number, most: number): string {
+  // No grapheme is narrower than a quarter of the size: later ones cannot fit.
+  const result = takeGraphemes(text, Math.ceil(most / (size * 0.25)) + 2);
   let sum = 0;
   let kept = 0;
-  for (const part of found) {
-    sum += partOf(part) * size;
+  for (const part of result) {
+    sum += measureGrapheme(part) * size;
     if (sum > most) break;
     kept++;
   }
-  if (kept === found.length) return text;
-  while (kept > 0 && widthOf(found.slice(0, kept).join(""), size) + partOf("…") * size > most) kept--;
-  return kept > 0 ? `${found.slice(0, kept).join("")}…` : "";
+  if (kept === result.length) return text;
+  while (kept > 0 && measureWidth(result.slice(0, kept).join(""), size) + measureGrapheme("…") * size > most)
+    kept--;
+  return kept > 0 ? `${result.slice(0, kept).join("")}…` : "";
 }
 
-function graphemes(text: string, most: number): string[] {
-  const found: string[] = [];
-  for (const part of parts(text)) {
-    found.push(part);
-    if (found.length >= most) break;
+function takeGraphemes(text: string, most: number): string[] {
+  const result: string[] = [];
+  for (const part of splitGraphemes(text)) {
+    result.push(part);
+    if (result.length >= most) break;
   }
-  return found;
+  return result;
 }
 
-function partOf(grapheme: string): number {
+function measureGrapheme(grapheme: string): number {
   if (NARROW.has(grapheme)) return 0.37;
   if (WIDE.has(grapheme)) return 0.92;
   const code = grapheme.codePointAt(0) ?? 0;
@@ -80,16 +81,16 @@ function partOf(grapheme: string): number {
   return code === 0xfeff ? 0 : 1.1; // East Asian scripts and emoji
 }
 
-/** Three significant digits; a whole number stays one. */
-export function figure(value: number): string {
+/** Format with three significant digits; whole numbers stay whole. */
+export function formatSignificant(value: number): string {
   if (!Number.isFinite(value)) return "–";
   if (Number.isInteger(value) && Math.abs(value) < 1e6) return String(value);
   const size = Math.abs(value);
   return size < 0.001 || size >= 1e6 ? value.toExponential(1) : String(Number(value.toPrecision(3)));
 }
 
-/** A share as a percentage. */
-export function percent(share: number | null | undefined): string {
+/** Format a share as a percentage. */
+export function formatShare(share: number | null | undefined): string {
   if (share === null || share === undefined || !Number.isFinite(share)) return "–";
   const value = share * 100;
   if (value > 0 && value < 0.1) return "<0.1%";

@@ -1,12 +1,12 @@
-/** Token columns from left to right, with their labels below; idle tokens share a gap. */
+/** Layout of token columns from left to right, with labels below; idle tokens share a gap. */
 
 import type { Token } from "../api/types";
-import { active, fold, type Column } from "../flow/fold";
-import type { ShownFlow } from "../flow/shown";
-import { labelOf, type FlowOptions } from "./flowmarks";
+import { findActiveTokens, foldIdleTokens, type Column } from "../flow/idleTokens";
+import type { VisibleFlow } from "../flow/visibleFlow";
+import { labelToken, type FlowOptions } from "./flowmarks";
 import { text } from "./marks";
 import type { Text } from "./scene";
-import { fit, quoted, widthOf } from "./text";
+import { fitWidth, quoteToken, measureWidth } from "./text";
 
 const LEAST = 15; // below it, slanted labels touch each other
 const MOST = 92;
@@ -14,23 +14,24 @@ const GAP = 0.7; // of a token's column
 const SIZE = 12;
 const SLANT = 50; // degrees
 
-export interface Columns {
+/** Positions of the columns, and their label marks. */
+export interface TokenColumns {
   readonly unit: number; // from one column to the next
   readonly right: number;
-  readonly deep: number; // how far the labels reach down
+  readonly deep: number; // height of the labels
   readonly x: ReadonlyMap<number, number>; // by token
   labels(y: number): Text[];
 }
 
-interface Placed {
+interface PlacedColumn {
   readonly column: Column;
   middle: number;
 }
 
-/** Whether the labels stand beside each other without touching. */
-function isApart(placed: readonly Placed[], tokens: readonly Token[]): boolean {
+/** Whether neighbouring labels do not touch. */
+function areLabelsApart(placed: readonly PlacedColumn[], tokens: readonly Token[]): boolean {
   const halves = placed.map(({ column }) =>
-    column.kind === "gap" ? 12 : widthOf(labelOf(tokens, column.token), SIZE) / 2,
+    column.kind === "gap" ? 12 : measureWidth(labelToken(tokens, column.token), SIZE) / 2,
   );
   return placed.every(({ middle }, i) => {
     const [left, right] = [placed[i - 1]?.middle ?? 0, halves[i - 1] ?? 0];
@@ -38,15 +39,20 @@ function isApart(placed: readonly Placed[], tokens: readonly Token[]): boolean {
   });
 }
 
-/** Lay the columns out between `left` and `right`; they reach further where there is no room for all. */
-export function columns(shown: ShownFlow, options: FlowOptions, left: number, right: number): Columns {
-  const { tokens } = shown.flow;
-  const folded = fold(tokens.length, active(shown, options.keep));
+/** Lay out the columns between `left` and `right`; they extend further where the room is too small. */
+export function layoutColumns(
+  visible: VisibleFlow,
+  options: FlowOptions,
+  left: number,
+  right: number,
+): TokenColumns {
+  const { tokens } = visible.flow;
+  const folded = foldIdleTokens(tokens.length, findActiveTokens(visible, options.keep));
   const parts = folded.reduce((sum, column) => sum + (column.kind === "token" ? 1 : GAP), 0);
   const unit = Math.min(MOST, Math.max(LEAST, (right - left) / parts));
 
   const x = new Map<number, number>();
-  const placed = folded.map((column): Placed => ({ column, middle: 0 }));
+  const placed = folded.map((column): PlacedColumn => ({ column, middle: 0 }));
   let edge = left;
   for (const place of placed) {
     const width = unit * (place.column.kind === "token" ? 1 : GAP);
@@ -55,8 +61,8 @@ export function columns(shown: ShownFlow, options: FlowOptions, left: number, ri
     edge += width;
   }
 
-  const longest = Math.max(0, ...[...x.keys()].map((token) => widthOf(labelOf(tokens, token), SIZE)));
-  const isFlat = unit > 78 || isApart(placed, tokens);
+  const longest = Math.max(0, ...[...x.keys()].map((token) => measureWidth(labelToken(tokens, token), SIZE)));
+  const isFlat = unit > 78 || areLabelsApart(placed, tokens);
   const room = unit > 78 ? unit - 6 : 96;
   const slant = (SLANT * Math.PI) / 180;
   // Slanted labels begin below the gaps' numbers, which they would cross.
@@ -76,12 +82,12 @@ export function columns(shown: ShownFlow, options: FlowOptions, left: number, ri
         });
       }
       const token = column.token;
-      return text(at, y + SIZE + lower, fit(labelOf(tokens, token), SIZE, room), options.theme, {
+      return text(at, y + SIZE + lower, fitWidth(labelToken(tokens, token), SIZE, room), options.theme, {
         ...rest,
         size: SIZE,
         fill: tokens[token]?.special ? options.theme.dim : options.theme.ink,
         hit: { kind: "token", token, level: 0 },
-        title: `${quoted(tokens[token]?.text ?? "")}, token ${token}`,
+        title: `${quoteToken(tokens[token]?.text ?? "")}, token ${token}`,
       });
     });
   }

@@ -1,30 +1,31 @@
-/** Stored audits, evaluations, comparisons, trust cards and explanations, as whence's own reports show them. */
+/** Results page: saved results by kind, file upload, and the open result's report in a frame. */
 
 import { useState } from "react";
 
 import type { Results } from "../api/types";
-import { DropFile } from "../shell/DropFile";
+import { FileDrop } from "../shell/FileDrop";
 import { FaultNote } from "../shell/FaultNote";
-import { useServer } from "../shell/context";
-import { useAsked } from "../shell/useAsked";
-import { useSettled } from "../shell/useSettled";
-import { COMMANDS, kindName, kindsOf, pageOf } from "./stored";
+import { useServer } from "../shell/pageContext";
+import { useRequest } from "../shell/useRequest";
+import { useLinkDefaults } from "../shell/useLinkDefaults";
+import { COMMANDS, formatKind, countKinds, buildPageUrl } from "./resultKinds";
 import "../shell/parts.css";
 import "./results.css";
 
-type Stored = Results["results"][number];
+type StoredResult = Results["results"][number];
 
+/** Show the list of results and the report that is open. */
 export function ResultsPage() {
   const { source, session, state, update, announce } = useServer();
-  const asked = useAsked(`results ${session.started}`, (asking) => source.results(asking));
+  const request = useRequest(`results ${session.started}`, (options) => source.results(options));
   const [kind, setKind] = useState<string | null>(null);
-  const stored = asked.value?.results ?? [];
-  const shown = stored.filter((each) => kind === null || each.kind === kind);
-  // Where nobody has chosen, the first is open; a link that names another one says that it is not here.
+  const result = request.value?.results ?? [];
+  const openResult = result.filter((each) => kind === null || each.kind === kind);
+  // The first result is the default; a link to a missing one says so.
   const open =
-    stored.find(({ id }) => id === state.result) ?? (state.result === null ? shown[0] : null) ?? null;
-  useSettled(open ? { result: open.id } : {});
-  const kinds = kindsOf(stored);
+    result.find(({ id }) => id === state.result) ?? (state.result === null ? openResult[0] : null) ?? null;
+  useLinkDefaults(open ? { result: open.id } : {});
+  const kinds = countKinds(result);
   return (
     <div className={open ? "results-page with-list open" : "results-page with-list"}>
       <nav aria-label="Stored results">
@@ -36,17 +37,17 @@ export function ResultsPage() {
               value={kind ?? ""}
               onChange={({ target }) => setKind(target.value === "" ? null : target.value)}
             >
-              <option value="">all ({stored.length})</option>
+              <option value="">all ({result.length})</option>
               {kinds.map(([name, number]) => (
                 <option key={name} value={name}>
-                  {kindName(name)} ({number})
+                  {formatKind(name)} ({number})
                 </option>
               ))}
             </select>
           </label>
         )}
         <ul>
-          {shown.map((each) => (
+          {openResult.map((each) => (
             <li key={each.id}>
               <button
                 type="button"
@@ -55,79 +56,79 @@ export function ResultsPage() {
                 onClick={() => update({ result: each.id }, "push")}
               >
                 <span>
-                  <strong>{kindName(each.kind)}</strong> <span className="dim">{each.model}</span>
+                  <strong>{formatKind(each.kind)}</strong> <span className="dim">{each.model}</span>
                 </span>
                 <span className="summary">{each.summary}</span>
                 <span className="dim">
                   {each.name}
-                  {each.changed !== null && ` · ${day(each.changed)}`}
+                  {each.changed !== null && ` · ${formatDay(each.changed)}`}
                 </span>
               </button>
             </li>
           ))}
         </ul>
-        {asked.value?.problems.map((problem) => (
+        {request.value?.problems.map((problem) => (
           <p key={problem} className="note">
             {problem}
           </p>
         ))}
-        <DropFile
+        <FileDrop
           instead="Name the file with --results when you start the server."
           label="Add a file"
           hint="The JSON that whence wrote, with --json or save()."
           accept=".json"
           most={session.limits.upload}
-          take={async (file, asking) => {
-            const added = await source.addResult(file, asking);
-            asked.again();
+          take={async (file, options) => {
+            const added = await source.addResult(file, options);
+            request.retry();
             update({ result: added.id }, "push");
-            announce(`${kindName(added.kind)} added: ${added.name}`);
+            announce(`${formatKind(added.kind)} added: ${added.name}`);
           }}
         />
       </nav>
       <div className="result">
-        {asked.fault && <FaultNote fault={asked.fault} onAgain={asked.again} />}
+        {request.fault && <FaultNote fault={request.fault} onRetry={request.retry} />}
         {open ? (
-          <Report stored={open} />
+          <Report result={open} />
         ) : (
-          !asked.fault && <Nothing pending={asked.value === null} any={stored.length > 0} />
+          !request.fault && <EmptyNote pending={request.value === null} any={result.length > 0} />
         )}
       </div>
     </div>
   );
 }
 
-function Report({ stored }: { readonly stored: Stored }) {
+function Report({ result }: { readonly result: StoredResult }) {
   const [loaded, setLoaded] = useState<string | null>(null);
-  const title = `${kindName(stored.kind)}: ${stored.name}`;
+  const title = `${formatKind(result.kind)}: ${result.name}`;
   return (
     <>
       <header>
         <h1>{title}</h1>
-        <p className="dim">{stored.model}</p>
-        <a href={pageOf(stored.id)} target="_blank" rel="noreferrer">
+        <p className="dim">{result.model}</p>
+        <a href={buildPageUrl(result.id)} target="_blank" rel="noreferrer">
           Open alone
         </a>
       </header>
-      {loaded !== stored.id && <p className="empty">Loading the report …</p>}
+      {loaded !== result.id && <p className="empty">Loading the report …</p>}
       {/* A report has no script, and could not run one here. */}
       <iframe
-        key={stored.id}
+        key={result.id}
         title={title}
-        src={pageOf(stored.id)}
+        src={buildPageUrl(result.id)}
         sandbox=""
-        onLoad={() => setLoaded(stored.id)}
+        onLoad={() => setLoaded(result.id)}
       />
     </>
   );
 }
 
-interface NothingProps {
+interface EmptyNoteProps {
   readonly pending: boolean;
-  readonly any: boolean; // some are there, and not the one of the link
+  readonly any: boolean; // true where results exist, but not the one of the link
 }
 
-function Nothing({ pending, any }: NothingProps) {
+function EmptyNote({ pending, any }: EmptyNoteProps) {
   if (pending) return <p className="empty">Looking for stored results …</p>;
   if (any) {
     return (
@@ -155,6 +156,6 @@ function Nothing({ pending, any }: NothingProps) {
   );
 }
 
-function day(changed: string): string {
+function formatDay(changed: string): string {
   return changed.slice(0, 16).replace("T", " ");
 }

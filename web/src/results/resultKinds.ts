@@ -1,4 +1,4 @@
-/** Kinds of stored results, and the commands that make them. */
+/** Kinds of saved results for the results page: names, counts, report URL, and commands that make them. */
 
 const KIND_NAMES: Readonly<Record<string, string>> = {
   audit: "Audit",
@@ -13,12 +13,13 @@ const KIND_NAMES: Readonly<Record<string, string>> = {
   generation: "Generation",
 };
 
-export function kindName(kind: string): string {
+/** Format the name of a kind. */
+export function formatKind(kind: string): string {
   return KIND_NAMES[kind] ?? kind;
 }
 
-/** Each kind with how many there are, in the order of the list above. */
-export function kindsOf(
+/** Count the results of each kind, in the order of KIND_NAMES. */
+export function countKinds(
   results: readonly { readonly kind: string }[],
 ): readonly (readonly [string, number])[] {
   const counts = new Map<string, number>();
@@ -28,10 +29,12 @@ export function kindsOf(
   return [...counts].sort(([a], [b]) => place(a) - place(b) || a.localeCompare(b, "en"));
 }
 
-export function pageOf(id: string): string {
+/** Build the URL of a result's report. */
+export function buildPageUrl(id: string): string {
   return `/api/results/${encodeURIComponent(id)}/page`;
 }
 
+/** Commands that make results, for the empty page. */
 export const COMMANDS: readonly { readonly words: string; readonly command: string }[] = [
   {
     words: "May its attention be read as an explanation?",

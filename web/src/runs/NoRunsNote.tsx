@@ -1,6 +1,7 @@
-/** Nothing to list, and how to make something. */
+/** Note of an empty run list, with the command that makes a run. */
 
-export function NoRuns({ folder }: { readonly folder: string | null }) {
+/** Show the note for a folder without runs, or for no folder. */
+export function NoRunsNote({ folder }: { readonly folder: string | null }) {
   return (
     <div className="empty large">
       <h1>No runs yet</h1>

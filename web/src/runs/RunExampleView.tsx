@@ -1,40 +1,41 @@
-/** One row of a run: its words in the colours of a method, what the metrics say of it, and the way to the workbench. */
+/** One row of a run: words tinted by a method, metric values, link to the workbench. */
 
 import { useEffect, useRef } from "react";
 
-import type { RunExample, StoredRun } from "../api/types";
+import type { RunExample, RunSummary } from "../api/types";
 import { Legend } from "../explain/Legend";
-import { scaleOf, shadeOf, tint } from "../render/tint";
+import { buildScale, computeShade, tintShade } from "../render/tint";
 import { FaultNote } from "../shell/FaultNote";
 import { Table } from "../shell/Table";
-import { useServer } from "../shell/context";
-import { percent, signed as withSign } from "../shell/figures";
-import { useAsked } from "../shell/useAsked";
-import { format } from "../state/url";
-import { benchOf } from "./bench";
+import { useServer } from "../shell/pageContext";
+import { formatPercent, formatSigned } from "../shell/numberFormat";
+import { useRequest } from "../shell/useRequest";
+import { formatUrl } from "../state/url";
+import { explainRunRow } from "./explainRunRow";
 
 interface Props {
-  readonly run: StoredRun;
+  readonly run: RunSummary;
   readonly row: number;
   readonly method: string | null;
   readonly onMethod: (method: string) => void;
   readonly onClose: () => void;
 }
 
+/** Request one row of a run and show it. */
 export function RunExampleView({ run, row, method, onMethod, onClose }: Props) {
   const { source, state, announce } = useServer();
   const place = useRef<HTMLElement>(null);
   useEffect(() => {
-    // It stands over the table, which may be a long way up.
+    // It is above the table, perhaps out of the window.
     place.current?.scrollIntoView?.({ block: "nearest" });
     announce(`Row ${row} stands over the table.`);
   }, [row, announce]);
-  const asked = useAsked(`${run.id} ${run.version} ${row} ${method ?? ""}`, (asking) =>
-    source.runExample(run.id, row, method, asking),
+  const request = useRequest(`${run.id} ${run.version} ${row} ${method ?? ""}`, (options) =>
+    source.runExample(run.id, row, method, options),
   );
-  const one = asked.value;
+  const one = request.value;
   return (
-    <section className="panel run-example" ref={place} aria-label={`Row ${row}`} aria-busy={asked.pending}>
+    <section className="panel run-example" ref={place} aria-label={`Row ${row}`} aria-busy={request.pending}>
       <div className="head">
         <h2>Row {row}</h2>
         {one && (
@@ -48,7 +49,7 @@ export function RunExampleView({ run, row, method, onMethod, onClose }: Props) {
           </label>
         )}
         {one && one.input.text !== null && run.asks !== null && (
-          <a href={format({ ...state, ...benchOf(one, run.asks) })}>Explain this in the workbench</a>
+          <a href={formatUrl({ ...state, ...explainRunRow(one, run.asks) })}>Explain this in the workbench</a>
         )}
         {run.asks === null && (
           <span className="dim">
@@ -60,22 +61,22 @@ export function RunExampleView({ run, row, method, onMethod, onClose }: Props) {
           Close
         </button>
       </div>
-      {asked.fault && <FaultNote fault={asked.fault} onAgain={asked.again} />}
-      {one && !asked.fault && <Shown one={one} />}
+      {request.fault && <FaultNote fault={request.fault} onRetry={request.retry} />}
+      {one && !request.fault && <ExampleDetails one={one} />}
     </section>
   );
 }
 
-function Shown({ one }: { readonly one: RunExample }) {
+function ExampleDetails({ one }: { readonly one: RunExample }) {
   const { theme } = useServer();
   const scored = { word_scores: one.words.map(({ score }) => score), signed: one.signed, scale: one.scale };
-  const scale = scaleOf(scored);
+  const scale = buildScale(scored);
   const target = { label: one.target ?? one.predicted ?? "", index: 0, against: null, of: "logit" as const };
   const untested = one.tests.some(({ why }) => why !== null);
   const segments = [...new Set(one.words.map(({ segment }) => segment))];
   return (
     <>
-      <p className="dim">{saidOf(one)}</p>
+      <p className="dim">{describePrediction(one)}</p>
       {one.why !== null && <p className="note">{one.why}</p>}
       {one.words.length === 0 && one.input.text !== null && <p dir="auto">{one.input.text}</p>}
       {segments.map((segment) => (
@@ -86,8 +87,8 @@ function Shown({ one }: { readonly one: RunExample }) {
                 {word.before}
                 <span
                   className="unit"
-                  style={tint(shadeOf(word.score, scale), one.signed, theme)}
-                  title={withSign(word.score)}
+                  style={tintShade(computeShade(word.score, scale), one.signed, theme)}
+                  title={formatSigned(word.score)}
                 >
                   {word.text}
                 </span>
@@ -126,12 +127,12 @@ function Shown({ one }: { readonly one: RunExample }) {
   );
 }
 
-function saidOf({ label, target, predicted, probability }: RunExample): string {
-  const chance = probability === null ? "" : ` (${percent(probability)})`;
-  const said = [
+function describePrediction({ label, target, predicted, probability }: RunExample): string {
+  const chance = probability === null ? "" : ` (${formatPercent(probability)})`;
+  const sentences = [
     predicted === null ? "" : `predicted ${predicted}${chance}`,
     label === null ? "" : `labelled ${label}`,
     target === null || target === predicted ? "" : `explained for ${target}`,
   ];
-  return said.filter(Boolean).join(" · ");
+  return sentences.filter(Boolean).join(" · ");
 }

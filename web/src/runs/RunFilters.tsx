@@ -1,45 +1,46 @@
-/** Which rows of a run: by method, by whether it failed, by words in the text, by what a metric says. */
+/** Filters of a run's rows: method, failure, words in the text, order by a metric. */
 
 import { useEffect, useState } from "react";
 
-import type { StoredRun } from "../api/types";
-import { count } from "../shell/figures";
-import type { Asked, Order } from "./rowlink";
+import type { RunSummary } from "../api/types";
+import { formatCount } from "../shell/numberFormat";
+import type { RunRowQuery, MetricOrder } from "./runRowQuery";
 
 interface Props {
-  readonly run: StoredRun;
-  readonly asked: Asked;
-  readonly found: number | null;
-  readonly onAsk: (change: Partial<Asked>, mode?: "push" | "replace") => void;
+  readonly run: RunSummary;
+  readonly query: RunRowQuery;
+  readonly count: number | null;
+  readonly onAsk: (change: Partial<RunRowQuery>, mode?: "push" | "replace") => void;
 }
 
 const REST = 300; // milliseconds without a key before the files are searched
 
-const ORDERS: Readonly<Record<Order, string>> = {
+const ORDERS: Readonly<Record<MetricOrder, string>> = {
   data: "as in the data",
   best: "best first",
   worst: "worst first",
 };
 
-export function RunFilters({ run, asked, found, onAsk }: Props) {
+/** Show the filter fields and the number of matching rows. */
+export function RunFilters({ run, query, count, onAsk }: Props) {
   return (
     <form className="filters" role="search" aria-label="Rows" onSubmit={(event) => event.preventDefault()}>
-      <Find
-        key={asked.search}
-        value={asked.search}
+      <SearchField
+        key={query.search}
+        value={query.search}
         onFind={(search) => onAsk({ search, page: 0 }, "replace")}
       />
-      <Names
+      <NameSelect
         name="Method"
         none="all"
-        value={asked.method}
+        value={query.method}
         names={run.methods}
         onChange={(method) => onAsk({ method, page: 0 })}
       />
       <label>
         Explanations{" "}
         <select
-          value={asked.failed === null ? "" : String(asked.failed)}
+          value={query.failed === null ? "" : String(query.failed)}
           onChange={({ target }) =>
             onAsk({ failed: target.value === "" ? null : target.value === "true", page: 0 })
           }
@@ -50,22 +51,22 @@ export function RunFilters({ run, asked, found, onAsk }: Props) {
         </select>
       </label>
       {run.metrics.length > 0 && (
-        <Names
+        <NameSelect
           name="Metric"
           none="none"
-          value={asked.metric}
+          value={query.metric}
           names={run.metrics}
-          onChange={(metric) => onAsk({ metric, order: metric === null ? "data" : asked.order, page: 0 })}
+          onChange={(metric) => onAsk({ metric, order: metric === null ? "data" : query.order, page: 0 })}
         />
       )}
-      {asked.metric !== null && (
+      {query.metric !== null && (
         <label>
           Order{" "}
           <select
-            value={asked.order}
-            onChange={({ target }) => onAsk({ order: orderOf(target.value), page: 0 })}
+            value={query.order}
+            onChange={({ target }) => onAsk({ order: parseOrder(target.value), page: 0 })}
           >
-            {(Object.keys(ORDERS) as Order[]).map((order) => (
+            {(Object.keys(ORDERS) as MetricOrder[]).map((order) => (
               <option key={order} value={order}>
                 {ORDERS[order]}
               </option>
@@ -74,33 +75,39 @@ export function RunFilters({ run, asked, found, onAsk }: Props) {
         </label>
       )}
       <span className="dim" role="status">
-        {found === null ? "" : count(found, "row")}
+        {count === null ? "" : formatCount(count, "row")}
       </span>
     </form>
   );
 }
 
-function orderOf(written: string): Order {
-  return written === "best" || written === "worst" ? written : "data";
+function parseOrder(text: string): MetricOrder {
+  return text === "best" || text === "worst" ? text : "data";
 }
 
-/** Every key would have all files searched; a hand that rests is what counts. */
-function Find({ value, onFind }: { readonly value: string; readonly onFind: (search: string) => void }) {
-  const [typed, setTyped] = useState(value);
+/** Search field that waits for a pause in typing: each search reads all files. */
+function SearchField({
+  value,
+  onFind,
+}: {
+  readonly value: string;
+  readonly onFind: (search: string) => void;
+}) {
+  const [draft, setDraft] = useState(value);
   useEffect(() => {
-    if (typed === value) return;
-    const timer = window.setTimeout(() => onFind(typed), REST);
+    if (draft === value) return;
+    const timer = window.setTimeout(() => onFind(draft), REST);
     return () => window.clearTimeout(timer);
   });
   return (
     <label>
       Find{" "}
-      <input type="search" value={typed} maxLength={300} onChange={({ target }) => setTyped(target.value)} />
+      <input type="search" value={draft} maxLength={300} onChange={({ target }) => setDraft(target.value)} />
     </label>
   );
 }
 
-interface NamesProps {
+interface NameSelectProps {
   readonly name: string;
   readonly none: string;
   readonly value: string | null;
@@ -108,7 +115,7 @@ interface NamesProps {
   readonly onChange: (name: string | null) => void;
 }
 
-function Names({ name, none, value, names, onChange }: NamesProps) {
+function NameSelect({ name, none, value, names, onChange }: NameSelectProps) {
   return (
     <label>
       {name}{" "}

@@ -1,30 +1,31 @@
-/** The runs of the folder; a click opens one, two that are ticked are compared. */
+/** List of the runs in the folder; a click opens one, two ticked ones are compared. */
 
 import { useState } from "react";
 
-import type { Runs, StoredRun } from "../api/types";
-import { count, grouped } from "../shell/figures";
-import { NoRuns } from "./NoRuns";
-import { agoOf, fewOf, progressOf, stateOf } from "./told";
+import type { Runs, RunSummary } from "../api/types";
+import { formatCount, formatWhole } from "../shell/numberFormat";
+import { NoRunsNote } from "./NoRunsNote";
+import { formatAgo, formatNames, formatProgress, formatState } from "./runFormat";
 
 interface Props {
-  readonly found: Runs;
+  readonly list: Runs;
   readonly onOpen: (run: string, against: string | null) => void;
 }
 
-export function RunList({ found, onOpen }: Props) {
+/** Show the runs as a table. */
+export function RunList({ list, onOpen }: Props) {
   const [ticked, setTicked] = useState<readonly string[]>([]);
-  const { runs } = found;
+  const { runs } = list;
   const chosen = ticked.filter((id) => runs.some((each) => each.id === id && each.state !== "damaged"));
   const [first, second] = chosen;
-  if (runs.length === 0) return <NoRuns folder={found.folder} />;
+  if (runs.length === 0) return <NoRunsNote folder={list.folder} />;
   return (
     <>
       <header className="runs-head">
         <h1>Runs</h1>
         <p className="dim">
-          {count(runs.length, "run")} in <code>{found.folder}</code>
-          {found.left_out > 0 && `, and ${grouped(found.left_out)} more that are not listed`}
+          {formatCount(runs.length, "run")} in <code>{list.folder}</code>
+          {list.left_out > 0 && `, and ${formatWhole(list.left_out)} more that are not listed`}
         </p>
         <button
           type="button"
@@ -37,7 +38,7 @@ export function RunList({ found, onOpen }: Props) {
           {chosen.length === 2 ? "" : "Tick two runs to compare them."}
         </span>
       </header>
-      {/* What scrolls must be reachable by keyboard. */}
+      {/* Scrollable areas must be reachable by keyboard. */}
       {/* eslint-disable-next-line jsx-a11y/no-noninteractive-tabindex */}
       <div className="table rows" role="region" aria-label="Runs" tabIndex={0}>
         <table>
@@ -56,7 +57,7 @@ export function RunList({ found, onOpen }: Props) {
           </thead>
           <tbody>
             {runs.map((run) => (
-              <Row
+              <RunListRow
                 key={run.id}
                 run={run}
                 ticked={chosen.includes(run.id)}
@@ -87,15 +88,15 @@ const COLUMNS: readonly (readonly [string, string])[] = [
   ["last written", "wide"],
 ];
 
-interface RowProps {
-  readonly run: StoredRun;
+interface RunListRowProps {
+  readonly run: RunSummary;
   readonly ticked: boolean;
   readonly full: boolean;
   readonly onTick: (on: boolean) => void;
   readonly onOpen: () => void;
 }
 
-function Row({ run, ticked, full, onTick, onOpen }: RowProps) {
+function RunListRow({ run, ticked, full, onTick, onOpen }: RunListRowProps) {
   const damaged = run.state === "damaged";
   return (
     <>
@@ -117,17 +118,17 @@ function Row({ run, ticked, full, onTick, onOpen }: RowProps) {
         <td className="wide">{damaged ? "–" : run.model}</td>
         <td className="wide">{damaged ? "–" : run.data}</td>
         <td className="wide" title={run.methods.join(", ")}>
-          {fewOf(run.methods)}
+          {formatNames(run.methods)}
         </td>
         <td className="wide" title={run.metrics.join(", ")}>
-          {fewOf(run.metrics)}
+          {formatNames(run.metrics)}
         </td>
-        <td className="number">{damaged ? "–" : <Progress run={run} />}</td>
-        <td className="number">{damaged ? "–" : grouped(run.failed)}</td>
-        <td className="number wide">{damaged ? "–" : grouped(run.bad)}</td>
-        <td className={`state ${stateOf(run)}`}>{stateOf(run)}</td>
+        <td className="number">{damaged ? "–" : <RunProgress run={run} />}</td>
+        <td className="number">{damaged ? "–" : formatWhole(run.failed)}</td>
+        <td className="number wide">{damaged ? "–" : formatWhole(run.bad)}</td>
+        <td className={`state ${formatState(run)}`}>{formatState(run)}</td>
         <td className="wide" title={run.changed ?? undefined}>
-          {agoOf(run.quiet)}
+          {formatAgo(run.quiet)}
         </td>
       </tr>
       {damaged && (
@@ -142,14 +143,14 @@ function Row({ run, ticked, full, onTick, onOpen }: RowProps) {
   );
 }
 
-function Progress({ run }: { readonly run: StoredRun }) {
+function RunProgress({ run }: { readonly run: RunSummary }) {
   const { done, total } = run;
   return (
     <>
       {total !== null && done < total && (
         <progress value={done} max={total} aria-label={`Progress of ${run.name}`} />
       )}{" "}
-      {progressOf(run)}
+      {formatProgress(run)}
     </>
   );
 }

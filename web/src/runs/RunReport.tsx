@@ -1,16 +1,16 @@
-/** whence's own report, in a frame in which nothing runs, and as files to keep. */
+/** Report of a run, or comparison of two, in a sandboxed frame, and as files to download. */
 
 import { useState } from "react";
 
-import type { StoredRun } from "../api/types";
+import type { RunSummary } from "../api/types";
 import { FaultNote } from "../shell/FaultNote";
-import { useServer } from "../shell/context";
-import { useAsked } from "../shell/useAsked";
-import { addressOf } from "./told";
+import { useServer } from "../shell/pageContext";
+import { useRequest } from "../shell/useRequest";
+import { buildRunUrl } from "./runFormat";
 
 interface Props {
-  readonly run: StoredRun;
-  readonly other: StoredRun | null;
+  readonly run: RunSummary;
+  readonly other: RunSummary | null;
 }
 
 const FILES: readonly (readonly [string, string])[] = [
@@ -20,15 +20,16 @@ const FILES: readonly (readonly [string, string])[] = [
   ["json", "JSON"],
 ];
 
+/** Show the report of one run, or the comparison of two. */
 export function RunReport({ run, other }: Props) {
   const { source } = useServer();
   const latest = `${run.version} ${other?.version ?? ""}`;
-  // What is read does not change under the eyes: newer results wait until they are asked for.
-  const [shown, setShown] = useState(latest);
+  // An open report does not change by itself: newer results wait for a click.
+  const [shownVersion, setShownVersion] = useState(latest);
   const against = other?.id ?? null;
-  const page = addressOf(run.id, "page", against);
-  const asked = useAsked(`${page} ${shown}`, (asking) =>
-    source.runPage(run.id, page.slice(page.indexOf("/page") + 5), asking).then(() => shown),
+  const page = buildRunUrl(run.id, "page", against);
+  const request = useRequest(`${page} ${shownVersion}`, (options) =>
+    source.runPage(run.id, page.slice(page.indexOf("/page") + 5), options).then(() => shownVersion),
   );
   const title = other === null ? `Report of ${run.name}` : `${run.name} and ${other.name} compared`;
   return (
@@ -39,24 +40,24 @@ export function RunReport({ run, other }: Props) {
         </a>
         <span className="dim">Save as</span>
         {FILES.map(([format, name]) => (
-          <a key={format} href={addressOf(run.id, "report", against, format)} download>
+          <a key={format} href={buildRunUrl(run.id, "report", against, format)} download>
             {name}
           </a>
         ))}
-        {latest !== shown && (
+        {latest !== shownVersion && (
           <span role="status">
             More was written since.{" "}
-            <button type="button" className="small" onClick={() => setShown(latest)}>
+            <button type="button" className="small" onClick={() => setShownVersion(latest)}>
               Show it
             </button>
           </span>
         )}
       </p>
-      {asked.fault && <FaultNote fault={asked.fault} onAgain={asked.again} />}
-      {asked.pending && <p className="empty">Making the report …</p>}
+      {request.fault && <FaultNote fault={request.fault} onRetry={request.retry} />}
+      {request.pending && <p className="empty">Making the report …</p>}
       {/* A report has no script, and could not run one here. */}
-      {asked.value !== null && asked.fault === null && (
-        <iframe key={asked.value} title={title} src={page} sandbox="" />
+      {request.value !== null && request.fault === null && (
+        <iframe key={request.value} title={title} src={page} sandbox="" />
       )}
     </div>
   );

@@ -1,20 +1,21 @@
-/** A page of rows. */
+/** Table of a run's rows, a page at a time: text, method, label, prediction, metric or failure. */
 
 import type { RunRow, RunRows } from "../api/types";
-import { count, grouped, percent, plain } from "../shell/figures";
-import { type Asked, PAGE } from "./rowlink";
+import { formatCount, formatWhole, formatPercent, formatPlain } from "../shell/numberFormat";
+import { type RunRowQuery, PAGE_ROWS } from "./runRowQuery";
 
 interface Props {
-  readonly found: RunRows;
-  readonly asked: Asked;
+  readonly result: RunRows;
+  readonly query: RunRowQuery;
   readonly pending: boolean;
   readonly onOpen: (row: RunRow) => void;
   readonly onPage: (page: number) => void;
 }
 
-export function RunRowTable({ found, asked, pending, onOpen, onPage }: Props) {
-  const { rows, first } = found;
-  if (found.found === 0)
+/** Show one page of rows. */
+export function RunRowTable({ result, query, pending, onOpen, onPage }: Props) {
+  const { rows, first } = result;
+  if (result.found === 0)
     return <p className="empty">No row answers to this, among those that are written. Take a filter away.</p>;
   return (
     <>
@@ -38,16 +39,16 @@ export function RunRowTable({ found, asked, pending, onOpen, onPage }: Props) {
               <th scope="col" className="number chance">
                 probability
               </th>
-              {asked.metric !== null && (
+              {query.metric !== null && (
                 <th scope="col" className="number">
-                  {asked.metric}
+                  {query.metric}
                 </th>
               )}
             </tr>
           </thead>
           <tbody>
             {rows.map((row) => (
-              <tr key={`${row.row} ${row.method}`} className={classOf(row, asked)}>
+              <tr key={`${row.row} ${row.method}`} className={getRowClass(row, query)}>
                 <td className="number dim">{row.row}</td>
                 <td className="text">
                   <button
@@ -68,35 +69,37 @@ export function RunRowTable({ found, asked, pending, onOpen, onPage }: Props) {
                 <td>{row.method}</td>
                 <td className="wide">{row.label ?? "–"}</td>
                 <td className="wide">{row.predicted ?? "–"}</td>
-                <td className="number chance">{row.probability === null ? "–" : percent(row.probability)}</td>
-                {asked.metric !== null && (
-                  <td className="number">{row.value === null ? "–" : plain(row.value)}</td>
+                <td className="number chance">
+                  {row.probability === null ? "–" : formatPercent(row.probability)}
+                </td>
+                {query.metric !== null && (
+                  <td className="number">{row.value === null ? "–" : formatPlain(row.value)}</td>
                 )}
               </tr>
             ))}
           </tbody>
         </table>
       </div>
-      {(found.found > PAGE || first > 0) && (
+      {(result.found > PAGE_ROWS || first > 0) && (
         <div className="pager" role="group" aria-label="Pages of the table">
           <button
             type="button"
             className="small"
-            disabled={asked.page === 0}
-            onClick={() => onPage(Math.min(asked.page - 1, Math.ceil(found.found / PAGE) - 1))}
+            disabled={query.page === 0}
+            onClick={() => onPage(Math.min(query.page - 1, Math.ceil(result.found / PAGE_ROWS) - 1))}
           >
             Previous
           </button>
           <span className="dim" aria-live="polite">
             {rows.length === 0
-              ? `beyond the last of ${count(found.found, "row")}`
-              : `${grouped(first + 1)}–${grouped(first + rows.length)} of ${count(found.found, "row")}`}
+              ? `beyond the last of ${formatCount(result.found, "row")}`
+              : `${formatWhole(first + 1)}–${formatWhole(first + rows.length)} of ${formatCount(result.found, "row")}`}
           </span>
           <button
             type="button"
             className="small"
-            disabled={first + PAGE >= found.found}
-            onClick={() => onPage(asked.page + 1)}
+            disabled={first + PAGE_ROWS >= result.found}
+            onClick={() => onPage(query.page + 1)}
           >
             Next
           </button>
@@ -106,7 +109,7 @@ export function RunRowTable({ found, asked, pending, onOpen, onPage }: Props) {
   );
 }
 
-function classOf(row: RunRow, { at, by }: Asked): string | undefined {
+function getRowClass(row: RunRow, { at, by }: RunRowQuery): string | undefined {
   const open = row.row === at && (by === null || row.method === by);
   const names = [row.error !== null && "wrong", open && "selected"].filter(Boolean);
   return names.join(" ") || undefined;

@@ -1,36 +1,37 @@
-/** The rows of a run: chosen by the server, a page at a time; one of them word by word. */
+/** Rows of a run, filtered by the server, with one row open. */
 
-import type { StoredRun } from "../api/types";
+import type { RunSummary } from "../api/types";
 import { FaultNote } from "../shell/FaultNote";
-import { useServer } from "../shell/context";
-import { useAsked } from "../shell/useAsked";
+import { useServer } from "../shell/pageContext";
+import { useRequest } from "../shell/useRequest";
 import { RunExampleView } from "./RunExampleView";
 import { RunFilters } from "./RunFilters";
 import { RunRowTable } from "./RunRowTable";
-import { type Asked, questionOf, readFound, writeFound } from "./rowlink";
+import { type RunRowQuery, formatServerQuery, parseRunRowQuery, formatRunRowQuery } from "./runRowQuery";
 
-export function RunRowsPart({ run }: { readonly run: StoredRun }) {
+/** Show filters, rows and the row that is open. */
+export function RunRowsView({ run }: { readonly run: RunSummary }) {
   const { source, state, update } = useServer();
-  const asked = readFound(state.found);
-  const question = questionOf(asked);
-  const { value, fault, pending, again } = useAsked(`${run.id} ${run.version} ${question}`, (asking) =>
-    source.runRows(run.id, question, asking),
+  const query = parseRunRowQuery(state.found);
+  const question = formatServerQuery(query);
+  const { value, fault, pending, retry } = useRequest(`${run.id} ${run.version} ${question}`, (options) =>
+    source.runRows(run.id, question, options),
   );
-  const ask = (change: Partial<Asked>, mode: "push" | "replace" = "push"): void =>
-    update({ found: writeFound({ ...asked, ...change }) }, mode);
+  const ask = (change: Partial<RunRowQuery>, mode: "push" | "replace" = "push"): void =>
+    update({ found: formatRunRowQuery({ ...query, ...change }) }, mode);
   return (
     <>
-      <RunFilters run={run} asked={asked} found={value?.found ?? null} onAsk={ask} />
-      {asked.at !== null && (
+      <RunFilters run={run} query={query} count={value?.found ?? null} onAsk={ask} />
+      {query.at !== null && (
         <RunExampleView
           run={run}
-          row={asked.at}
-          method={asked.by}
+          row={query.at}
+          method={query.by}
           onMethod={(by) => ask({ by }, "replace")}
           onClose={() => ask({ at: null, by: null })}
         />
       )}
-      {fault && <FaultNote fault={fault} onAgain={again} />}
+      {fault && <FaultNote fault={fault} onRetry={retry} />}
       {value?.problems.map((problem) => (
         <p key={problem} className="note">
           {problem}
@@ -39,8 +40,8 @@ export function RunRowsPart({ run }: { readonly run: StoredRun }) {
       {value === null && pending && <p className="empty">Reading rows …</p>}
       {value && !fault && (
         <RunRowTable
-          found={value}
-          asked={asked}
+          result={value}
+          query={query}
           pending={pending}
           onOpen={(row) => ask({ at: row.row, by: row.method })}
           onPage={(page) => ask({ page })}

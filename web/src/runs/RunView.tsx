@@ -1,23 +1,24 @@
-/** One run, or two beside each other: the report, and the rows. */
+/** View of one run, with facts and tabs for report and rows; or of two runs, with their comparison. */
 
 import type { ReactNode } from "react";
 
-import type { StoredRun } from "../api/types";
+import type { RunSummary } from "../api/types";
 import { Tabs } from "../shell/Tabs";
-import { useServer } from "../shell/context";
-import { count } from "../shell/figures";
+import { useServer } from "../shell/pageContext";
+import { formatCount } from "../shell/numberFormat";
 import { RunReport } from "./RunReport";
-import { RunRowsPart } from "./RunRowsPart";
-import { agoOf, progressOf, stateOf } from "./told";
+import { RunRowsView } from "./RunRowsView";
+import { formatAgo, formatProgress, formatState } from "./runFormat";
 
 interface Props {
-  readonly run: StoredRun;
-  readonly other: StoredRun | null;
+  readonly run: RunSummary;
+  readonly other: RunSummary | null;
 }
 
 const PARTS: Readonly<Record<string, string>> = { "": "Report", rows: "Rows" };
 
-export function OneRun({ run, other }: Props) {
+/** Show the facts of a run, and the tab that is open. */
+export function RunView({ run, other }: Props) {
   const { state, update } = useServer();
   const back = (): void => update({ run: null, against: null, tab: "", found: "" }, "push");
   return (
@@ -28,7 +29,7 @@ export function OneRun({ run, other }: Props) {
         </button>
         <h1>{other === null ? run.name : `${run.name} and ${other.name}`}</h1>
         {[run, ...(other === null ? [] : [other])].map((each) => (
-          <Facts key={each.id} run={each} />
+          <RunFacts key={each.id} run={each} />
         ))}
       </header>
       {run.state === "damaged" || other?.state === "damaged" ? (
@@ -45,7 +46,7 @@ export function OneRun({ run, other }: Props) {
           onChange={(tab) => update({ tab }, "push")}
         >
           {(tab): ReactNode =>
-            tab === "rows" ? <RunRowsPart run={run} /> : <RunReport run={run} other={null} />
+            tab === "rows" ? <RunRowsView run={run} /> : <RunReport run={run} other={null} />
           }
         </Tabs>
       )}
@@ -53,16 +54,16 @@ export function OneRun({ run, other }: Props) {
   );
 }
 
-function Facts({ run }: { readonly run: StoredRun }) {
+function RunFacts({ run }: { readonly run: RunSummary }) {
   if (run.state === "damaged") return null;
-  const said = [
+  const sentences = [
     `${run.model} on ${run.data}`,
-    `${progressOf(run)} ${run.total === null && run.done === 1 ? "example" : "examples"}`,
-    count(run.methods.length, "method"),
-    count(run.metrics.length, "metric"),
+    `${formatProgress(run)} ${run.total === null && run.done === 1 ? "example" : "examples"}`,
+    formatCount(run.methods.length, "method"),
+    formatCount(run.metrics.length, "metric"),
     ...(run.failed > 0 ? [`${run.failed} failed`] : []),
-    ...(run.bad > 0 ? [count(run.bad, "bad row")] : []),
-    `${stateOf(run)}, last written ${agoOf(run.quiet)}`,
+    ...(run.bad > 0 ? [formatCount(run.bad, "bad row")] : []),
+    `${formatState(run)}, last written ${formatAgo(run.quiet)}`,
   ];
-  return <p className="dim">{said.join(" · ")}</p>;
+  return <p className="dim">{sentences.join(" · ")}</p>;
 }

@@ -1,16 +1,17 @@
-/** From a row of a run to the workbench: its text, its method, its target, and nothing of what was asked before. */
+/** State change from a row of a run to the workbench; earlier selections are cleared. */
 
 import type { RunExample } from "../api/types";
-import { FORGET, FORGET_FIELDS } from "../explain/asked";
+import { RESET_SELECTION, RESET_FIELDS } from "../explain/inputRequest";
 import type { ViewState } from "../state/state";
 
-export function benchOf(
+/** Build the state change: text, method and target of the row. */
+export function explainRunRow(
   one: Pick<RunExample, "input" | "method" | "target" | "predicted">,
   model: string,
 ): Partial<ViewState> {
   return {
-    ...FORGET,
-    ...FORGET_FIELDS,
+    ...RESET_SELECTION,
+    ...RESET_FIELDS,
     page: "explain",
     model,
     text: one.input.text ?? "",

@@ -1,11 +1,19 @@
+/** Tests of the run row query (link round trip, defaults, server query), and of run texts and URLs. */
+
 import fc from "fast-check";
 import { expect, test } from "vitest";
 
-import { type Asked, USUAL, questionOf, readFound, writeFound } from "./rowlink";
-import { addressOf, agoOf, fewOf, progressOf, stateOf } from "./told";
+import {
+  type RunRowQuery,
+  DEFAULT_RUN_ROW_QUERY,
+  formatServerQuery,
+  parseRunRowQuery,
+  formatRunRowQuery,
+} from "./runRowQuery";
+import { buildRunUrl, formatAgo, formatNames, formatProgress, formatState } from "./runFormat";
 
 const name = fc.string({ unit: "binary", minLength: 1, maxLength: 20 });
-const asked: fc.Arbitrary<Asked> = fc
+const query: fc.Arbitrary<RunRowQuery> = fc
   .record({
     method: fc.option(name),
     failed: fc.option(fc.boolean()),
@@ -23,37 +31,37 @@ const asked: fc.Arbitrary<Asked> = fc
     by: one.at === null ? null : one.by,
   }));
 
-test("a link restores which rows are shown", () => {
+test("round trip through the link: restores the query", () => {
   fc.assert(
-    fc.property(asked, (one) => {
-      expect(readFound(writeFound(one))).toEqual(one);
+    fc.property(query, (one) => {
+      expect(parseRunRowQuery(formatRunRowQuery(one))).toEqual(one);
     }),
     { numRuns: 300, seed: 9 },
   );
 });
 
-test("what cannot be read is left out", () => {
-  expect(readFound("order=sideways&page=-1&failed=perhaps&at=1e9")).toEqual(USUAL);
+test("unreadable parts: get their default", () => {
+  expect(parseRunRowQuery("order=sideways&page=-1&failed=perhaps&at=1e9")).toEqual(DEFAULT_RUN_ROW_QUERY);
 });
 
-test("the server is not asked about what is open", () => {
-  expect(questionOf({ ...USUAL, at: 3, by: "attcat" })).toBe("");
-  expect(questionOf({ ...USUAL, order: "best" })).toBe(""); // without a metric there is nothing to go by
-  expect(questionOf({ ...USUAL, search: " a&b ", metric: "aopc", order: "worst", page: 2 })).toBe(
-    "?search=a%26b&metric=aopc&order=worst&page=2",
-  );
+test("formatServerQuery: leaves out the open row", () => {
+  expect(formatServerQuery({ ...DEFAULT_RUN_ROW_QUERY, at: 3, by: "attcat" })).toBe("");
+  expect(formatServerQuery({ ...DEFAULT_RUN_ROW_QUERY, order: "best" })).toBe(""); // without a metric there is nothing to go by
+  expect(
+    formatServerQuery({ ...DEFAULT_RUN_ROW_QUERY, search: " a&b ", metric: "aopc", order: "worst", page: 2 }),
+  ).toBe("?search=a%26b&metric=aopc&order=worst&page=2");
 });
 
-test("a run that is silent for long is not called running", () => {
-  expect(stateOf({ state: "running", quiet: 3 })).toBe("running");
-  expect(stateOf({ state: "running", quiet: 4000 })).toBe("unfinished");
-  expect(stateOf({ state: "complete", quiet: 4000 })).toBe("complete");
+test("formatState: a run without a sign of life is not called running", () => {
+  expect(formatState({ state: "running", quiet: 3 })).toBe("running");
+  expect(formatState({ state: "running", quiet: 4000 })).toBe("unfinished");
+  expect(formatState({ state: "complete", quiet: 4000 })).toBe("complete");
 });
 
-test("figures of the list", () => {
-  expect(progressOf({ done: 1500, total: 67349 })).toBe("1\u202f500 of 67\u202f349");
-  expect(progressOf({ done: 12, total: null })).toBe("12");
-  expect([null, 2, 30, 125, 7200, 200_000].map(agoOf)).toEqual([
+test("formatProgress, formatAgo, formatNames: short texts", () => {
+  expect(formatProgress({ done: 1500, total: 67349 })).toBe("1\u202f500 of 67\u202f349");
+  expect(formatProgress({ done: 12, total: null })).toBe("12");
+  expect([null, 2, 30, 125, 7200, 200_000].map(formatAgo)).toEqual([
     "–",
     "just now",
     "30 s ago",
@@ -61,11 +69,11 @@ test("figures of the list", () => {
     "2 h ago",
     "2 days ago",
   ]);
-  expect(fewOf(["a", "b", "c", "d", "e"])).toBe("a, b, c + 2");
-  expect(fewOf([])).toBe("–");
+  expect(formatNames(["a", "b", "c", "d", "e"])).toBe("a, b, c + 2");
+  expect(formatNames([])).toBe("–");
 });
 
-test("an id is no path", () => {
-  expect(addressOf("../a?b", "page", null)).toBe("/api/runs/..%2Fa%3Fb/page");
-  expect(addressOf("a", "report", "b&c", "md")).toBe("/api/runs/a/report?format=md&other=b%26c");
+test("buildRunUrl: escapes the run's id", () => {
+  expect(buildRunUrl("../a?b", "page", null)).toBe("/api/runs/..%2Fa%3Fb/page");
+  expect(buildRunUrl("a", "report", "b&c", "md")).toBe("/api/runs/a/report?format=md&other=b%26c");
 });

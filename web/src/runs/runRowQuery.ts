@@ -1,19 +1,21 @@
-/** Which rows of a run are asked for: as a word in the link, as a question to the server, and back. */
+/** Query of a run's rows (filter, order, page, open row): written to and read from the link, sent to the server. */
 
-export type Order = "data" | "best" | "worst";
+/** Order of the rows by a metric. */
+export type MetricOrder = "data" | "best" | "worst";
 
-export interface Asked {
+/** Filter, order and page of a run's rows, and the row that is open. */
+export interface RunRowQuery {
   readonly method: string | null;
   readonly failed: boolean | null;
   readonly search: string;
-  readonly metric: string | null; // its values stand beside the rows
-  readonly order: Order; // by that metric
+  readonly metric: string | null; // metric of the value column
+  readonly order: MetricOrder; // by that metric
   readonly page: number; // from 0
   readonly at: number | null; // the row that is open
-  readonly by: string | null; // and the method that it is open by
+  readonly by: string | null; // method of the open row
 }
 
-export const USUAL: Asked = {
+export const DEFAULT_RUN_ROW_QUERY: RunRowQuery = {
   method: null,
   failed: null,
   search: "",
@@ -24,35 +26,38 @@ export const USUAL: Asked = {
   by: null,
 };
 
-export const PAGE = 50; // rows, as the server has it
+/** Rows of a page, equal to the server's. */
+export const PAGE_ROWS = 50; // as on the server
 
-/** What the server is asked, and part of the link. */
-function chosen(asked: Asked): URLSearchParams {
+/** Build the part of the query that the server and the link share. */
+function buildSearchParams(query: RunRowQuery): URLSearchParams {
   const parts = new URLSearchParams();
-  if (asked.method !== null) parts.set("method", asked.method);
-  if (asked.failed !== null) parts.set("failed", String(asked.failed));
-  if (asked.search.trim() !== "") parts.set("search", asked.search.trim());
-  if (asked.metric !== null) parts.set("metric", asked.metric);
-  if (asked.metric !== null && asked.order !== "data") parts.set("order", asked.order);
-  if (asked.page > 0) parts.set("page", String(asked.page));
+  if (query.method !== null) parts.set("method", query.method);
+  if (query.failed !== null) parts.set("failed", String(query.failed));
+  if (query.search.trim() !== "") parts.set("search", query.search.trim());
+  if (query.metric !== null) parts.set("metric", query.metric);
+  if (query.metric !== null && query.order !== "data") parts.set("order", query.order);
+  if (query.page > 0) parts.set("page", String(query.page));
   return parts;
 }
 
-export function questionOf(asked: Asked): string {
-  const parts = chosen(asked).toString();
+/** Format the query for the server, with "?" where it is not empty. */
+export function formatServerQuery(query: RunRowQuery): string {
+  const parts = buildSearchParams(query).toString();
   return parts === "" ? "" : `?${parts}`;
 }
 
-export function writeFound(asked: Asked): string {
-  const parts = chosen(asked);
-  if (asked.at !== null) parts.set("at", String(asked.at));
-  if (asked.at !== null && asked.by !== null) parts.set("by", asked.by);
+/** Format the query for the link. */
+export function formatRunRowQuery(query: RunRowQuery): string {
+  const parts = buildSearchParams(query);
+  if (query.at !== null) parts.set("at", String(query.at));
+  if (query.at !== null && query.by !== null) parts.set("by", query.by);
   return parts.toString();
 }
 
-/** What cannot be read is left out. */
-export function readFound(written: string): Asked {
-  const parts = new URLSearchParams(written);
+/** Parse a query from the link; unreadable parts get their default. */
+export function parseRunRowQuery(text: string): RunRowQuery {
+  const parts = new URLSearchParams(text);
   const failed = parts.get("failed");
   const order = parts.get("order");
   return {
@@ -61,12 +66,12 @@ export function readFound(written: string): Asked {
     search: parts.get("search") ?? "",
     metric: parts.get("metric"),
     order: order === "best" || order === "worst" ? order : "data",
-    page: whole(parts.get("page")) ?? 0,
-    at: whole(parts.get("at")),
+    page: parseWhole(parts.get("page")) ?? 0,
+    at: parseWhole(parts.get("at")),
     by: parts.get("by"),
   };
 }
 
-function whole(written: string | null): number | null {
-  return written !== null && /^\d{1,7}$/.test(written) ? Number(written) : null;
+function parseWhole(text: string | null): number | null {
+  return text !== null && /^\d{1,7}$/.test(text) ? Number(text) : null;
 }

@@ -1,33 +1,34 @@
-/** The list of runs, asked for again and again: others write them meanwhile. */
+/** Hook for the run list, polled because other processes write runs meanwhile. */
 
 import { useEffect } from "react";
 
 import type { Runs } from "../api/types";
-import { useServer } from "../shell/context";
-import { type Asked, useAsked } from "../shell/useAsked";
-import { isAtWork } from "./told";
+import { useServer } from "../shell/pageContext";
+import { type RequestState, useRequest } from "../shell/useRequest";
+import { isRunning } from "./runFormat";
 
-const SOON = 3000; // milliseconds, while something is at work
+const SOON = 3000; // milliseconds, while a run is in progress
 const LATER = 15_000;
 
-export function useRuns(): Asked<Runs> {
+/** Request the run list, more often while a run is in progress. */
+export function useRuns(): RequestState<Runs> {
   const { source, session } = useServer();
-  const asked = useAsked<Runs>(`runs ${session.started}`, (asking) => source.runs(asking));
-  const { value, pending, again } = asked;
-  const wait = value?.runs.some(isAtWork) ? SOON : LATER;
+  const request = useRequest<Runs>(`runs ${session.started}`, (options) => source.runs(options));
+  const { value, pending, retry } = request;
+  const wait = value?.runs.some(isRunning) ? SOON : LATER;
   const idle = pending || value?.folder === null;
   useEffect(() => {
     if (idle) return;
-    const look = (): void => {
-      // A page that nobody sees need not know.
-      if (!document.hidden) again();
+    const poll = (): void => {
+      // Hidden pages do not poll.
+      if (!document.hidden) retry();
     };
-    const timer = window.setInterval(look, wait);
-    document.addEventListener("visibilitychange", look);
+    const timer = window.setInterval(poll, wait);
+    document.addEventListener("visibilitychange", poll);
     return () => {
       window.clearInterval(timer);
-      document.removeEventListener("visibilitychange", look);
+      document.removeEventListener("visibilitychange", poll);
     };
-  }, [idle, wait, again]);
-  return asked;
+  }, [idle, wait, retry]);
+  return request;
 }

@@ -1,4 +1,4 @@
-/** The frame around the six pages. */
+/** App: frame of the six pages, with session, navigation, link button, theme switch, notices and polling. */
 
 import { type ReactElement, useEffect, useMemo, useState, useSyncExternalStore } from "react";
 
@@ -9,19 +9,19 @@ import { Workbench } from "../explain/Workbench";
 import { HelpPage } from "../help/HelpPage";
 import { ResultsPage } from "../results/ResultsPage";
 import { RunsPage } from "../runs/RunsPage";
-import type { Http } from "../source/http";
-import { PAGES, namesOf } from "../state/choices";
+import type { HttpSource } from "../source/httpSource";
+import { PAGES, listNames } from "../state/choices";
 import type { PageName, ViewState } from "../state/state";
 import type { Store } from "../state/store";
-import { format } from "../state/url";
+import { formatUrl } from "../state/url";
 import { ErrorBoundary } from "./ErrorBoundary";
 import { FaultNote } from "./FaultNote";
-import { useLive } from "./Live";
+import { useAnnouncer } from "./useAnnouncer";
 import { Notices } from "./Notices";
-import { PageContext } from "./context";
-import { copyLink } from "./link";
-import { resolved, withMethods } from "./resolved";
-import { useAsked } from "./useAsked";
+import { PageContext } from "./pageContext";
+import { copyLink } from "./copyLink";
+import { resolveDefaults, resolveMethods } from "./stateDefaults";
+import { useRequest } from "./useRequest";
 import { type ThemeChoice, useTheme } from "./useTheme";
 
 const ROUTES: Readonly<Record<PageName, () => ReactElement>> = {
@@ -34,55 +34,56 @@ const ROUTES: Readonly<Record<PageName, () => ReactElement>> = {
 };
 
 interface Props {
-  readonly source: Http;
+  readonly source: HttpSource;
   readonly store: Store;
 }
 
+/** Load the session and show the page of the state. */
 export function App({ source, store }: Props) {
   const state = useSyncExternalStore(store.subscribe, store.get);
   const problems = useSyncExternalStore(store.subscribe, store.problems);
   const { theme, choice, setChoice } = useTheme();
-  const [announce, live] = useLive();
+  const [announce, live] = useAnnouncer();
   const [read, setRead] = useState<readonly string[] | null>(null);
-  const session = useAsked<Session>("session", (asking) => source.session(asking));
-  const away = useAway(source, session.again);
-  useLoading(session.value, session.again);
+  const session = useRequest<Session>("session", (options) => source.session(options));
+  const away = useServerAbsence(source, session.retry);
+  useModelPolling(session.value, session.retry);
   useEffect(() => {
     document.title = `${PAGES[state.page]} · whence`;
   }, [state.page]);
   useEffect(() => {
-    if (session.value) store.settle(resolved(state, session.value));
+    if (session.value) store.addDefaults(resolveDefaults(state, session.value));
   }, [store, state, session.value]);
   const page = useMemo(
     () =>
       session.value && {
         source,
         session: session.value,
-        state: withMethods(state, session.value),
+        state: resolveMethods(state, session.value),
         update: store.update,
-        settle: store.settle,
-        linked: store.linked,
+        addDefaults: store.addDefaults,
+        getLinkState: store.getLinkState,
         theme,
         announce,
-        refresh: session.again,
+        refresh: session.retry,
       },
-    [source, session.value, session.again, state, store, theme, announce],
+    [source, session.value, session.retry, state, store, theme, announce],
   );
   return (
     <div className="whence-app" data-theme={theme.name}>
-      <a className="skip" href="#main" onClick={skip}>
+      <a className="skip" href="#main" onClick={skipToContent}>
         To the content
       </a>
       <header className="bar">
         <strong className="brand">whence</strong>
-        <Nav state={state} />
+        <Navigation state={state} />
         <span className="push" />
-        <LinkButton state={state} linked={store.linked} announce={announce} />
+        <LinkButton state={state} linked={store.getLinkState} announce={announce} />
         <ThemeSwitch choice={choice} onChoice={setChoice} />
       </header>
       <Notices away={away} problems={problems === read ? [] : problems} onDismiss={() => setRead(problems)} />
       <main id="main" tabIndex={-1}>
-        {session.fault && <FaultNote fault={session.fault} onAgain={session.again} />}
+        {session.fault && <FaultNote fault={session.fault} onRetry={session.retry} />}
         {page ? (
           <PageContext.Provider value={page}>
             <ErrorBoundary about={state.page}>{ROUTES[state.page]()}</ErrorBoundary>
@@ -96,13 +97,13 @@ export function App({ source, store }: Props) {
   );
 }
 
-function Nav({ state }: { readonly state: ViewState }) {
+function Navigation({ state }: { readonly state: ViewState }) {
   return (
     <nav aria-label="Pages">
-      {namesOf(PAGES).map((name) => (
+      {listNames(PAGES).map((name) => (
         <a
           key={name}
-          href={format({ ...state, page: name })}
+          href={formatUrl({ ...state, page: name })}
           aria-current={state.page === name ? "page" : undefined}
         >
           {PAGES[name]}
@@ -114,7 +115,7 @@ function Nav({ state }: { readonly state: ViewState }) {
 
 function LinkButton({
   state,
-  linked,
+  linked: getLinkState,
   announce,
 }: {
   readonly state: ViewState;
@@ -123,7 +124,7 @@ function LinkButton({
 }) {
   const [copied, setCopied] = useState<ViewState | null>(null);
   const copy = async (): Promise<void> => {
-    announce(await copyLink(linked()));
+    announce(await copyLink(getLinkState()));
     setCopied(state);
   };
   return (
@@ -159,13 +160,13 @@ function ThemeSwitch({
   );
 }
 
-/** The address belongs to the state, so the jump is made by hand. */
-function skip(event: { preventDefault: () => void }): void {
+/** Jump to the content without the address, which belongs to the state. */
+function skipToContent(event: { preventDefault: () => void }): void {
   event.preventDefault();
   document.getElementById("main")?.focus();
 }
 
-function useAway(source: Http, onBack: () => void): boolean {
+function useServerAbsence(source: HttpSource, onBack: () => void): boolean {
   const [away, setAway] = useState(false);
   useEffect(
     () =>
@@ -178,13 +179,13 @@ function useAway(source: Http, onBack: () => void): boolean {
   return away;
 }
 
-/** Models are loaded when they are first needed; until then the server is asked now and then how far it is. */
-function useLoading(session: Session | null, again: () => void): void {
+/** Poll the session while models are loading, which happens on first use. */
+function useModelPolling(session: Session | null, retry: () => void): void {
   const first = session?.models[0];
   const busy = session?.models.some(({ state }) => state === "loading") || first?.state === "waiting";
   useEffect(() => {
     if (!busy) return;
-    const timer = window.setTimeout(again, 2000);
+    const timer = window.setTimeout(retry, 2000);
     return () => window.clearTimeout(timer);
-  }, [session, busy, again]);
+  }, [session, busy, retry]);
 }

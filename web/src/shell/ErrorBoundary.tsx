@@ -1,13 +1,13 @@
-/** Where a component breaks, the rest of the page stands. */
+/** Error boundary: a component that throws leaves the rest of the page intact. */
 
 import { Component, type ReactNode } from "react";
 
 import { FaultNote } from "./FaultNote";
-import { faultOf } from "./useAsked";
+import { toFault } from "./useRequest";
 
 interface Props {
   readonly children: ReactNode;
-  readonly about: string; // another page, another try
+  readonly about: string; // a change resets the error
 }
 
 interface State {
@@ -15,6 +15,7 @@ interface State {
   readonly about: string;
 }
 
+/** Show the error of its children in their place. */
 export class ErrorBoundary extends Component<Props, State> {
   override state: State = { error: null, about: this.props.about };
 
@@ -28,6 +29,6 @@ export class ErrorBoundary extends Component<Props, State> {
 
   override render(): ReactNode {
     if (this.state.error === null) return this.props.children;
-    return <FaultNote fault={faultOf(this.state.error)} onAgain={() => this.setState({ error: null })} />;
+    return <FaultNote fault={toFault(this.state.error)} onRetry={() => this.setState({ error: null })} />;
   }
 }

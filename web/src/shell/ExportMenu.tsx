@@ -1,22 +1,23 @@
-/** Every picture as a file, with the caption that says what it shows. */
+/** Export menu of a picture: SVG, PNG and CSV, each with the caption. */
 
 import { type KeyboardEvent, useRef, useState } from "react";
 
-import { csv } from "../render/csv";
-import { png } from "../render/png";
+import { formatCsv } from "../render/csv";
+import { renderPng } from "../render/png";
 import type { Scene, Theme } from "../render/scene";
-import { svg } from "../render/svg";
+import { renderSvg } from "../render/svg";
 import { DARK, LIGHT } from "../render/theme";
 import { download } from "./download";
 
 interface Props {
-  readonly name: string; // of the files, and of the menu for whoever opens it by a key
+  readonly name: string; // name of the files, and of the menu for keyboard users
   readonly caption: string;
   readonly scene: Scene;
   readonly theme: Theme;
-  readonly draw?: (theme: Theme) => Scene; // where a file may have another theme than the page
+  readonly draw?: (theme: Theme) => Scene; // redraws the scene for a file with another theme
 }
 
+/** Download a picture in a chosen format and theme. */
 export function ExportMenu({ name, caption, scene, theme, draw }: Props) {
   const menu = useRef<HTMLDetailsElement>(null);
   const [dark, setDark] = useState(false);
@@ -42,23 +43,25 @@ export function ExportMenu({ name, caption, scene, theme, draw }: Props) {
     menu.current.querySelector("summary")?.focus();
   };
   return (
-    // The menu closes itself; what is pressed in it are buttons.
+    // A click on one of its buttons closes the menu.
     // eslint-disable-next-line jsx-a11y/no-noninteractive-element-interactions
     <details className="menu" ref={menu} data-export={name} onKeyDown={close}>
       <summary aria-label={`Export: ${name}`}>Export</summary>
       <div className="sheet">
         <button
           type="button"
-          onClick={() => save("svg", () => new Blob([svg(...themed(), caption)], { type: "image/svg+xml" }))}
+          onClick={() =>
+            save("svg", () => new Blob([renderSvg(...themed(), caption)], { type: "image/svg+xml" }))
+          }
         >
           SVG
         </button>
-        <button type="button" onClick={() => save("png", () => png(...themed(), caption, 2))}>
+        <button type="button" onClick={() => save("png", () => renderPng(...themed(), caption, 2))}>
           PNG
         </button>
         <button
           type="button"
-          onClick={() => save("csv", () => new Blob([csv(scene.table, caption)], { type: "text/csv" }))}
+          onClick={() => save("csv", () => new Blob([formatCsv(scene.table, caption)], { type: "text/csv" }))}
         >
           CSV
         </button>

@@ -1,22 +1,23 @@
-/** A place for a file: dropped, or chosen by a button that the keyboard reaches. */
+/** Drop area and button to upload one file; refuses files that are too large. */
 
 import { type DragEvent, useEffect, useId, useRef, useState } from "react";
 
 import type { Fault } from "../api/types";
-import type { Asking } from "../source/source";
+import type { RequestOptions } from "../source/source";
 import { FaultNote } from "./FaultNote";
-import { faultOf } from "./useAsked";
+import { toFault } from "./useRequest";
 
 interface Props {
   readonly label: string;
   readonly hint: string;
   readonly accept: string;
   readonly most: number; // bytes
-  readonly instead?: string; // what to do with a file that is larger
-  readonly take: (file: File, asking: Asking) => Promise<void>;
+  readonly instead?: string; // advice for a larger file
+  readonly take: (file: File, options: RequestOptions) => Promise<void>;
 }
 
-export function DropFile({ label, hint, accept, most, instead = LESS, take }: Props) {
+/** Accept one file by drop or by button. */
+export function FileDrop({ label, hint, accept, most, instead = SMALLER_FILE_HINT, take }: Props) {
   const id = useId();
   const [over, setOver] = useState(false);
   const [busy, setBusy] = useState<string | null>(null);
@@ -24,10 +25,10 @@ export function DropFile({ label, hint, accept, most, instead = LESS, take }: Pr
   const control = useRef<AbortController | null>(null);
   useEffect(() => () => control.current?.abort(), []);
 
-  const bring = (file: File | undefined): void => {
+  const upload = (file: File | undefined): void => {
     if (file === undefined || busy !== null) return;
     if (file.size > most) {
-      setFault(tooLarge(file, most, instead));
+      setFault(buildSizeFault(file, most, instead));
       return;
     }
     const mine = new AbortController();
@@ -39,18 +40,18 @@ export function DropFile({ label, hint, accept, most, instead = LESS, take }: Pr
       (error: unknown) => {
         if (mine.signal.aborted) return;
         setBusy(null);
-        setFault(named(faultOf(error), file.name));
+        setFault(addFileName(toFault(error), file.name));
       },
     );
   };
   const drop = (event: DragEvent): void => {
     event.preventDefault();
     setOver(false);
-    bring(event.dataTransfer.files[0]);
+    upload(event.dataTransfer.files[0]);
   };
 
   return (
-    // Dropping is for the mouse; the button in it does the same for everybody.
+    // Dropping needs a mouse; the button inside does the same by keyboard.
     // eslint-disable-next-line jsx-a11y/no-static-element-interactions
     <div
       className={over ? "drop over" : "drop"}
@@ -71,8 +72,8 @@ export function DropFile({ label, hint, accept, most, instead = LESS, take }: Pr
         accept={accept}
         disabled={busy !== null}
         onChange={(event) => {
-          bring(event.target.files?.[0]);
-          event.target.value = ""; // so that the same file can be brought again
+          upload(event.target.files?.[0]);
+          event.target.value = ""; // so that the same file can be chosen again
         }}
       />
       <p className="dim">or drop it here. {hint}</p>
@@ -81,22 +82,22 @@ export function DropFile({ label, hint, accept, most, instead = LESS, take }: Pr
   );
 }
 
-/** A refusal that says which file it is about. */
-function named(fault: Fault, name: string): Fault {
+/** Add the file's name to a refusal. */
+function addFileName(fault: Fault, name: string): Fault {
   return fault.message.includes(name) ? fault : { ...fault, message: `${name}: ${fault.message}` };
 }
 
-const LESS = "Bring a part of it, or name the file with --data when you start the server.";
+const SMALLER_FILE_HINT = "Bring a part of it, or name the file with --data when you start the server.";
 
-function tooLarge(file: File, most: number, instead: string): Fault {
+function buildSizeFault(file: File, most: number, instead: string): Fault {
   return {
     code: "too-large",
-    message: `${file.name} has ${megabytes(file.size)}; the server takes ${megabytes(most)}.`,
+    message: `${file.name} has ${formatMegabytes(file.size)}; the server takes ${formatMegabytes(most)}.`,
     hint: instead,
     see: "",
   };
 }
 
-function megabytes(bytes: number): string {
+function formatMegabytes(bytes: number): string {
   return `${(bytes / 2 ** 20).toFixed(1)} MiB`;
 }

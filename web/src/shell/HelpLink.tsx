@@ -1,18 +1,19 @@
-/** A name that leads to its card on the help page; where there is no such page, the name alone. */
+/** Link from a name to its help card; plain text where there is no help page. */
 
 import { type ReactNode, useContext } from "react";
 
 import type { Card } from "../api/types";
 import { DEFAULT } from "../state/state";
-import { format } from "../state/url";
-import { PageContext, isServer } from "./context";
+import { formatUrl } from "../state/url";
+import { PageContext, isServer } from "./pageContext";
 
 interface Props {
   readonly kind: Card["kind"];
   readonly name: string;
-  readonly children?: ReactNode; // in the place of the name
+  readonly children?: ReactNode; // replaces the name
 }
 
+/** Link a name to its card. */
 export function HelpLink({ kind, name, children = name }: Props) {
   const page = useContext(PageContext);
   if (!page || !isServer(page.source)) return <>{children}</>;
@@ -20,10 +21,10 @@ export function HelpLink({ kind, name, children = name }: Props) {
   return (
     <a
       className="help-link"
-      href={format({ ...DEFAULT, ...target })}
+      href={formatUrl({ ...DEFAULT, ...target })}
       title={`The card of ${name}`}
       onClick={(event) => {
-        if (event.ctrlKey || event.metaKey || event.shiftKey) return; // another tab needs the card alone
+        if (event.ctrlKey || event.metaKey || event.shiftKey) return; // a new tab needs only the card
         event.preventDefault();
         page.update(target);
       }}

@@ -1,4 +1,4 @@
-/** One of the methods, as the help page lists them, with the way to its card. */
+/** Menu of the methods, with a link to the card of the chosen one. */
 
 import { useMethods } from "../explain/useMethods";
 import { HelpLink } from "./HelpLink";
@@ -8,6 +8,7 @@ interface Props {
   readonly onChange: (method: string) => void;
 }
 
+/** Choose one method. */
 export function MethodChoice({ value, onChange }: Props) {
   const names = useMethods();
   return (

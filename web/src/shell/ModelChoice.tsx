@@ -1,10 +1,10 @@
-/** One of the server's models, or, where that is allowed, another one. */
+/** Menu of the server's models, with a field for another where that is allowed. */
 
 import { useState } from "react";
 
-import { LoadModel } from "./LoadModel";
-import { isServer, usePage } from "./context";
-import { shortName } from "./names";
+import { ModelLoader } from "./ModelLoader";
+import { isServer, usePage } from "./pageContext";
+import { shortenModelName } from "./modelNames";
 
 interface Props {
   readonly label: string;
@@ -12,9 +12,10 @@ interface Props {
   readonly onChange: (id: string) => void;
 }
 
-// No model's id: an option that opens a field instead.
+// Value of the option that opens a field; no model has this id.
 const ANOTHER = "\n";
 
+/** Choose one model. */
 export function ModelChoice({ label, value, onChange }: Props) {
   const { source, session } = usePage();
   const [loading, setLoading] = useState(false);
@@ -28,7 +29,7 @@ export function ModelChoice({ label, value, onChange }: Props) {
           {!known && <option value={value}>{value === "" ? "none" : `${value} (not here)`}</option>}
           {session.models.map(({ id, name, state }) => (
             <option key={id} value={id} title={name}>
-              {shortName(id, session)}
+              {shortenModelName(id, session)}
               {state === "failed" && " (failed)"}
             </option>
           ))}
@@ -36,7 +37,7 @@ export function ModelChoice({ label, value, onChange }: Props) {
         </select>
       </label>
       {loading && (
-        <LoadModel
+        <ModelLoader
           onLoaded={(id) => {
             setLoading(false);
             onChange(id);

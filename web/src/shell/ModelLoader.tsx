@@ -1,18 +1,19 @@
-/** Brings a model that is not on the list, where the server was started with --allow-load. */
+/** Form that loads a model by name, where the server was started with --allow-load. */
 
 import { type KeyboardEvent, useEffect, useRef, useState } from "react";
 
 import type { ModelEntry } from "../api/types";
 import { FaultNote } from "./FaultNote";
-import { useServer } from "./context";
-import { useJob } from "./useAsked";
+import { useServer } from "./pageContext";
+import { useJob } from "./useRequest";
 
 interface Props {
   readonly onLoaded: (id: string) => void;
   readonly onClose: () => void;
 }
 
-export function LoadModel({ onLoaded, onClose }: Props) {
+/** Load a model by its name or path. */
+export function ModelLoader({ onLoaded, onClose }: Props) {
   const { source, announce, refresh } = useServer();
   const [name, setName] = useState("");
   const field = useRef<HTMLInputElement>(null);
@@ -21,15 +22,15 @@ export function LoadModel({ onLoaded, onClose }: Props) {
   const load = (): void => {
     const wanted = name.trim();
     if (wanted === "" || running) return;
-    run(async (asking) => {
-      const entry = await source.load(wanted, asking);
+    run(async (options) => {
+      const entry = await source.load(wanted, options);
       announce(`${entry.name} is loaded.`);
       refresh?.();
       onLoaded(entry.id);
       return entry;
     });
   };
-  // It stands in a form that asks something else.
+  // It is inside another form, which must not be submitted.
   const onKey = (event: KeyboardEvent): void => {
     if (event.key === "Escape") onClose();
     if (event.key !== "Enter") return;

@@ -1,4 +1,4 @@
-/** What concerns the whole page: a server that is away, a link that could not be read. */
+/** Notices for the whole page: server unreachable, unreadable link. */
 
 interface Props {
   readonly away: boolean;
@@ -6,6 +6,7 @@ interface Props {
   readonly onDismiss: () => void;
 }
 
+/** Show the notices. */
 export function Notices({ away, problems, onDismiss }: Props) {
   return (
     <>

@@ -1,4 +1,4 @@
-/** A scene on the page: drawn on a canvas, found by pointer and keyboard, written as a table, saved as a file. */
+/** Interactive picture of a scene: canvas, tooltip, selection by pointer or keyboard, table, export menu. */
 
 import {
   type KeyboardEvent,
@@ -10,24 +10,25 @@ import {
   useState,
 } from "react";
 
-import { outline, paint } from "../render/canvas";
-import { hitIndex } from "../render/hits";
-import { type Hit, type Mark, type Scene, type Theme, titleOf } from "../render/scene";
+import { drawOutline, paint } from "../render/canvas";
+import { createHitIndex } from "../render/hitIndex";
+import { type Hit, type Mark, type Scene, type Theme, getTitle } from "../render/scene";
 import { ExportMenu } from "./ExportMenu";
 import { Table } from "./Table";
-import { centre, nextMark } from "./roving";
+import { findCentre, findNextMark } from "./markNavigation";
 
 interface Props {
   readonly scene: Scene;
   readonly name: string; // short, for files: "flow", "heads"
-  readonly caption: string; // what files say under the picture
+  readonly caption: string; // caption of exported files
   readonly theme: Theme;
   readonly onHit?: (hit: Hit, how: { readonly add: boolean }) => void;
-  readonly onHover?: (hit: Hit | null) => void; // must not set state: it is called at every movement
+  readonly onHover?: (hit: Hit | null) => void; // called at every pointer move: must not set state
   readonly selected?: Hit | null;
-  readonly draw?: (theme: Theme) => Scene; // lets files choose another theme than the page's
+  readonly draw?: (theme: Theme) => Scene; // redraws the scene in another theme, for export
 }
 
+/** Show a scene. */
 export function Picture({ scene, name, caption, theme, onHit, onHover, selected, draw }: Props) {
   const id = useId();
   const canvas = useRef<HTMLCanvasElement>(null);
@@ -36,31 +37,31 @@ export function Picture({ scene, name, caption, theme, onHit, onHover, selected,
   const option = useRef<HTMLSpanElement>(null);
   const place = useRef<number | null>(null);
   const [table, setTable] = useState(false);
-  const index = useMemo(() => hitIndex(scene), [scene]);
-  const chosen = useMemo(() => (selected ? find(index.marks, selected) : null), [index, selected]);
+  const index = useMemo(() => createHitIndex(scene), [scene]);
+  const chosen = useMemo(() => (selected ? findMark(index.marks, selected) : null), [index, selected]);
 
   useLayoutEffect(() => {
     place.current = null;
     if (option.current) option.current.textContent = HINT;
-    const context = fitted(canvas.current, scene);
-    if (context) paint(context, scene, theme, ratio());
+    const context = prepareCanvas(canvas.current, scene);
+    if (context) paint(context, scene, theme, getPixelRatio());
   }, [scene, theme]);
   useLayoutEffect(() => mark(null), [scene, theme, chosen]); // eslint-disable-line react-hooks/exhaustive-deps
 
-  /** Draws what is under the pointer, and what is selected, on the upper canvas: the lower one stays as it is. */
-  function mark(found: Mark | null, words = found ? (titleOf(found) ?? "") : ""): void {
-    const context = fitted(overlay.current, scene);
+  /** Outlines the hovered and the selected mark on the upper canvas; the lower one is not repainted. */
+  function mark(hitMark: Mark | null, words = hitMark ? (getTitle(hitMark) ?? "") : ""): void {
+    const context = prepareCanvas(overlay.current, scene);
     if (context) {
-      context.setTransform(ratio(), 0, 0, ratio(), 0, 0);
-      if (chosen) outline(context, chosen, theme);
-      if (found) outline(context, found, theme);
+      context.setTransform(getPixelRatio(), 0, 0, getPixelRatio(), 0, 0);
+      if (chosen) drawOutline(context, chosen, theme);
+      if (hitMark) drawOutline(context, hitMark, theme);
     }
     const box = tip.current;
     if (!box) return;
     box.textContent = words;
     box.hidden = words === "";
-    if (!found) return;
-    const [x, y] = centre(found);
+    if (!hitMark) return;
+    const [x, y] = findCentre(hitMark);
     box.style.left = `${Math.max(0, Math.min(x + 12, scene.width - box.offsetWidth))}px`;
     box.style.top = `${y + 14 + box.offsetHeight > scene.height ? Math.max(0, y - 14 - box.offsetHeight) : y + 14}px`;
   }
@@ -72,10 +73,10 @@ export function Picture({ scene, name, caption, theme, onHit, onHover, selected,
   }
 
   function move(event: PointerEvent): void {
-    const found = under(event);
-    mark(found);
-    event.currentTarget.classList.toggle("over", found !== null);
-    onHover?.(found?.hit ?? null);
+    const hitMark = under(event);
+    mark(hitMark);
+    event.currentTarget.classList.toggle("over", hitMark !== null);
+    onHover?.(hitMark?.hit ?? null);
   }
 
   function leave(): void {
@@ -91,18 +92,18 @@ export function Picture({ scene, name, caption, theme, onHit, onHover, selected,
       onHit(current.hit, { add: event.shiftKey });
       return;
     }
-    const next = nextMark(index.marks, place.current, event.key);
+    const next = findNextMark(index.marks, place.current, event.key);
     if (next === null) return;
     event.preventDefault();
     place.current = next;
-    const found = index.marks[next] ?? null;
-    const words = found ? (titleOf(found) ?? "") : "";
+    const hitMark = index.marks[next] ?? null;
+    const words = hitMark ? (getTitle(hitMark) ?? "") : "";
     if (option.current) option.current.textContent = `${words}, ${next + 1} of ${index.marks.length}`;
-    mark(found, words);
-    onHover?.(found?.hit ?? null);
+    mark(hitMark, words);
+    onHover?.(hitMark?.hit ?? null);
   }
 
-  const canBeWalked = index.marks.length > 0;
+  const hasMarks = index.marks.length > 0;
   return (
     <figure className="picture" data-picture={name}>
       <div className="stage">
@@ -111,22 +112,22 @@ export function Picture({ scene, name, caption, theme, onHit, onHover, selected,
         <div
           className="canvases"
           style={{ width: scene.width, height: scene.height }}
-          role={canBeWalked ? "listbox" : "img"}
+          role={hasMarks ? "listbox" : "img"}
           aria-label={scene.label}
-          aria-activedescendant={canBeWalked ? id : undefined}
-          tabIndex={canBeWalked ? 0 : undefined} // eslint-disable-line jsx-a11y/no-noninteractive-tabindex
+          aria-activedescendant={hasMarks ? id : undefined}
+          tabIndex={hasMarks ? 0 : undefined} // eslint-disable-line jsx-a11y/no-noninteractive-tabindex
           onPointerMove={move}
           onPointerLeave={leave}
           onBlur={leave}
           onClick={(event) => {
-            const found = under(event as unknown as PointerEvent);
-            if (found?.hit) onHit?.(found.hit, { add: event.shiftKey });
+            const hitMark = under(event as unknown as PointerEvent);
+            if (hitMark?.hit) onHit?.(hitMark.hit, { add: event.shiftKey });
           }}
           onKeyDown={keyed}
         >
           <canvas ref={canvas} aria-hidden="true" />
           <canvas ref={overlay} aria-hidden="true" />
-          {canBeWalked && (
+          {hasMarks && (
             <span ref={option} id={id} role="option" aria-selected="true" className="unseen">
               {HINT}
             </span>
@@ -147,14 +148,17 @@ export function Picture({ scene, name, caption, theme, onHit, onHover, selected,
 
 const HINT = "Arrow keys walk from mark to mark, Enter chooses";
 
-function ratio(): number {
+function getPixelRatio(): number {
   return window.devicePixelRatio || 1;
 }
 
-/** The canvas' context, sized and cleared. */
-function fitted(canvas: HTMLCanvasElement | null, scene: Scene): CanvasRenderingContext2D | null {
+/** Size and clear a canvas, and return its context. */
+function prepareCanvas(canvas: HTMLCanvasElement | null, scene: Scene): CanvasRenderingContext2D | null {
   if (!canvas) return null;
-  const [width, height] = [Math.round(scene.width * ratio()), Math.round(scene.height * ratio())];
+  const [width, height] = [
+    Math.round(scene.width * getPixelRatio()),
+    Math.round(scene.height * getPixelRatio()),
+  ];
   const context = canvas.getContext("2d");
   if (canvas.width !== width || canvas.height !== height) {
     canvas.width = width;
@@ -168,7 +172,7 @@ function fitted(canvas: HTMLCanvasElement | null, scene: Scene): CanvasRendering
   return context;
 }
 
-function find(marks: readonly Mark[], hit: Hit): Mark | null {
+function findMark(marks: readonly Mark[], hit: Hit): Mark | null {
   const wanted = JSON.stringify(hit);
   return marks.find((mark) => mark.hit && JSON.stringify(mark.hit) === wanted) ?? null;
 }

@@ -1,22 +1,23 @@
-/** A picture as wide as its place. */
+/** Picture as wide as its container. */
 
 import { useMemo } from "react";
 
 import type { Hit, Scene, Theme } from "../render/scene";
-import { usePage } from "./context";
+import { usePage } from "./pageContext";
 import { Picture } from "./Picture";
 import { useWidth } from "./useWidth";
 
 interface Props {
   readonly name: string;
   readonly caption: string;
-  readonly draw: (theme: Theme, width: number) => Scene; // useCallback it: a new one is a new picture
+  readonly draw: (theme: Theme, width: number) => Scene; // wrap in useCallback: a new function redraws the picture
   readonly onHit?: (hit: Hit, how: { readonly add: boolean }) => void;
   readonly selected?: Hit | null;
-  readonly most?: number; // no wider than this
+  readonly most?: number; // maximum width
 }
 
-export function Drawn({ name, caption, draw, onHit, selected, most = Infinity }: Props) {
+/** Draw a scene at the width of its container. */
+export function ResponsivePicture({ name, caption, draw, onHit, selected, most = Infinity }: Props) {
   const { theme } = usePage();
   const [place, measured] = useWidth();
   const width = Math.min(measured, most);

@@ -1,10 +1,11 @@
-/** A table that sorts by any column. Long ones show their first rows, and say how many there are. */
+/** Sortable table with formatted cells, clickable rows and CSV button; long ones show their first rows. */
 
 import { useMemo, useState } from "react";
 
 import { CsvButton } from "./CsvButton";
-import { minus, type Written } from "./figures";
+import { replaceHyphens, type NumberFormat } from "./numberFormat";
 
+/** Cell of a table. */
 export type Value = string | number | null;
 
 interface Props {
@@ -12,36 +13,38 @@ interface Props {
   readonly columns: readonly string[];
   readonly rows: readonly (readonly Value[])[];
   readonly hideCaption?: boolean;
-  readonly written?: readonly (Written | undefined)[]; // numbers of a column, where its unit is not plain
-  readonly first?: Order; // the order it opens in; absent: as the rows come
-  readonly most?: number; // rows shown before "all" is asked for
-  readonly onRow?: (index: number) => void; // the row's number before sorting
+  readonly formats?: readonly (NumberFormat | undefined)[]; // number formats by column; absent: plain
+  readonly first?: TableOrder; // initial order; absent: the order of the rows
+  readonly most?: number; // rows before the "all" button
+  readonly onRow?: (index: number) => void; // index before sorting
   readonly selected?: number | null;
-  readonly file?: { readonly name: string; readonly caption: string }; // a button that saves all rows
+  readonly file?: { readonly name: string; readonly caption: string }; // file name of the CSV button
 }
 
-export interface Order {
+/** Column and direction of the sort. */
+export interface TableOrder {
   readonly column: number;
   readonly descending: boolean;
 }
 
+/** Show a sortable table. */
 export function Table({
   caption,
   columns,
   rows,
   hideCaption,
-  written,
+  formats: written,
   first,
   most = 50,
   onRow,
   selected,
   file,
 }: Props) {
-  const [order, setOrder] = useState<Order | null>(first ?? null);
+  const [order, setOrder] = useState<TableOrder | null>(first ?? null);
   const [all, setAll] = useState(false);
-  const sorted = useMemo(() => sort(rows, order), [rows, order]);
+  const sorted = useMemo(() => sortTableRows(rows, order), [rows, order]);
   const numeric = columns.map((_, column) => rows.some((row) => typeof row[column] === "number"));
-  const shown = all ? sorted : sorted.slice(0, most);
+  const visibleRows = all ? sorted : sorted.slice(0, most);
   const turn = (column: number): void =>
     setOrder((old) => ({
       column,
@@ -49,7 +52,7 @@ export function Table({
     }));
   return (
     <>
-      {/* What scrolls must be reachable by keyboard. */}
+      {/* Scrollable areas must be reachable by keyboard. */}
       {/* eslint-disable-next-line jsx-a11y/no-noninteractive-tabindex */}
       <div className="table" role="region" aria-label={caption} tabIndex={0}>
         <table>
@@ -60,7 +63,7 @@ export function Table({
                 <th
                   key={name}
                   scope="col"
-                  aria-sort={sortOf(order, column)}
+                  aria-sort={getAriaSort(order, column)}
                   className={numeric[column] ? "number" : undefined}
                 >
                   <button type="button" className="plain" onClick={() => turn(column)}>
@@ -74,16 +77,16 @@ export function Table({
             </tr>
           </thead>
           <tbody>
-            {shown.map(({ row, index }) => (
+            {visibleRows.map(({ row, index }) => (
               <tr key={index} className={index === selected ? "selected" : undefined}>
                 {row.map((value, column) => (
                   <td key={columns[column]} className={numeric[column] ? "number" : undefined}>
                     {onRow && column === 0 ? (
                       <button type="button" className="plain link" onClick={() => onRow(index)}>
-                        {inWords(value, written?.[column])}
+                        {formatValue(value, written?.[column])}
                       </button>
                     ) : (
-                      inWords(value, written?.[column])
+                      formatValue(value, written?.[column])
                     )}
                   </td>
                 ))}
@@ -97,24 +100,26 @@ export function Table({
           {sorted.length > most && (
             <>
               <span className="dim">
-                {shown.length} of {sorted.length} rows
+                {visibleRows.length} of {sorted.length} rows
               </span>
               <button type="button" className="small" onClick={() => setAll(!all)}>
                 {all ? `Only the first ${most}` : `All ${sorted.length} rows`}
               </button>
             </>
           )}
-          {file && <CsvButton {...file} table={{ columns, rows: sorted.map(({ row }) => row.map(cell)) }} />}
+          {file && (
+            <CsvButton {...file} table={{ columns, rows: sorted.map(({ row }) => row.map(formatCsvCell)) }} />
+          )}
         </p>
       )}
     </>
   );
 }
 
-/** Rows with their numbers, in order; a stable sort, and what has no value comes last either way. */
-export function sort(
+/** Sort rows stably, with their indices; those without a value come last in either direction. */
+export function sortTableRows(
   rows: readonly (readonly Value[])[],
-  order: Order | null,
+  order: TableOrder | null,
 ): { row: readonly Value[]; index: number }[] {
   const numbered = rows.map((row, index) => ({ row, index }));
   if (order === null) return numbered;
@@ -128,19 +133,21 @@ export function sort(
   });
 }
 
-function cell(value: Value): string | number {
+function formatCsvCell(value: Value): string | number {
   return value ?? "";
 }
 
-function inWords(value: Value, written?: Written): string {
+function formatValue(value: Value, written?: NumberFormat): string {
   if (value === null) return "–";
   if (typeof value === "string") return value;
   if (written) return written(value);
-  if (Number.isInteger(value)) return minus(String(value));
-  return minus(Math.abs(value) >= 1e-4 ? String(Number(value.toPrecision(4))) : value.toExponential(1));
+  if (Number.isInteger(value)) return replaceHyphens(String(value));
+  return replaceHyphens(
+    Math.abs(value) >= 1e-4 ? String(Number(value.toPrecision(4))) : value.toExponential(1),
+  );
 }
 
-function sortOf(order: Order | null, column: number): "ascending" | "descending" | "none" {
+function getAriaSort(order: TableOrder | null, column: number): "ascending" | "descending" | "none" {
   if (order?.column !== column) return "none";
   return order.descending ? "descending" : "ascending";
 }

@@ -1,4 +1,4 @@
-/** Parts of a page, one at a time. Arrow keys walk along, as readers of screens expect. */
+/** Tabs of a page; arrow keys move between them, as ARIA prescribes. */
 
 import { type KeyboardEvent, type ReactNode, useId, useRef } from "react";
 
@@ -10,12 +10,13 @@ interface Props {
   readonly children: (name: string) => ReactNode;
 }
 
+/** Show tabs and the panel that is open. */
 export function Tabs({ label, names, value, onChange, children }: Props) {
   const id = useId();
   const list = useRef<HTMLDivElement>(null);
   const keys = Object.keys(names);
-  const walk = (event: KeyboardEvent): void => {
-    const at = nextTab(keys.indexOf(value), keys.length, event.key);
+  const moveFocus = (event: KeyboardEvent): void => {
+    const at = findNextTab(keys.indexOf(value), keys.length, event.key);
     if (at === null) return;
     event.preventDefault();
     onChange(keys[at] ?? value);
@@ -23,7 +24,7 @@ export function Tabs({ label, names, value, onChange, children }: Props) {
   };
   return (
     <>
-      <div className="tabs" role="tablist" aria-label={label} tabIndex={-1} ref={list} onKeyDown={walk}>
+      <div className="tabs" role="tablist" aria-label={label} tabIndex={-1} ref={list} onKeyDown={moveFocus}>
         {keys.map((key) => (
           <button
             key={key}
@@ -46,9 +47,10 @@ export function Tabs({ label, names, value, onChange, children }: Props) {
   );
 }
 
-export function nextTab(at: number, of: number, key: string): number | null {
-  if (key === "ArrowRight") return (at + 1) % of;
-  if (key === "ArrowLeft") return (at + of - 1) % of;
+/** Find the tab that a key moves to; null for other keys. */
+export function findNextTab(at: number, count: number, key: string): number | null {
+  if (key === "ArrowRight") return (at + 1) % count;
+  if (key === "ArrowLeft") return (at + count - 1) % count;
   if (key === "Home") return 0;
-  return key === "End" ? of - 1 : null;
+  return key === "End" ? count - 1 : null;
 }

@@ -1,11 +1,11 @@
-/** The link of what is seen, into the clipboard. */
+/** Copy of the page's link to the clipboard. */
 
 import type { ViewState } from "../state/state";
-import { format } from "../state/url";
+import { formatUrl } from "../state/url";
 
-/** Returns what to tell: browsers may refuse, and then the address bar has it. */
+/** Copy the link and return the message to announce; browsers may refuse the clipboard. */
 export async function copyLink(state: ViewState): Promise<string> {
-  const address = window.location.href.replace(/#.*$/, "") + format(state);
+  const address = window.location.href.replace(/#.*$/, "") + formatUrl(state);
   try {
     await navigator.clipboard.writeText(address);
     return "The link is in the clipboard.";

@@ -1,5 +1,6 @@
-/** Hands a file to whoever sits in front of the page. */
+/** Download of a file by the browser. */
 
+/** Download content under a name. */
 export function download(name: string, content: Blob): void {
   const link = document.createElement("a");
   link.href = URL.createObjectURL(content);
@@ -7,6 +8,6 @@ export function download(name: string, content: Blob): void {
   document.body.append(link);
   link.click();
   link.remove();
-  // The browser reads the address after this task.
+  // The browser reads the object URL after this task.
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
 }

@@ -1,10 +1,10 @@
-/** The page's entry. */
+/** Entry of the web app: renders App with the HTTP source and the address store. */
 
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 
-import { http } from "../source/http";
-import { addressStore } from "../state/store";
+import { createHttpSource } from "../source/httpSource";
+import { createAddressStore } from "../state/store";
 import { App } from "./App";
 import "./frame.css";
 import "./style.css";
@@ -13,7 +13,7 @@ const root = document.getElementById("root");
 if (root) {
   createRoot(root).render(
     <StrictMode>
-      <App source={http()} store={addressStore(window)} />
+      <App source={createHttpSource()} store={createAddressStore(window)} />
     </StrictMode>,
   );
 }

@@ -1,11 +1,11 @@
-/** From mark to mark with the arrow keys. */
+/** Arrow-key navigation between the marks of a picture. */
 
 import type { Mark } from "../render/scene";
 
 type Box = readonly [x: number, y: number];
 
-/** The number of the mark to go to, or null where the key means nothing here. */
-export function nextMark(marks: readonly Mark[], current: number | null, key: string): number | null {
+/** Find the index of the mark that a key moves to; null for other keys. */
+export function findNextMark(marks: readonly Mark[], current: number | null, key: string): number | null {
   if (marks.length === 0) return null;
   if (current === null)
     return ARROWS.has(key) || key === "Home" ? 0 : key === "End" ? marks.length - 1 : null;
@@ -15,9 +15,9 @@ export function nextMark(marks: readonly Mark[], current: number | null, key: st
     case "ArrowLeft":
       return Math.max(0, current - 1);
     case "ArrowUp":
-      return nearest(marks, current, -1);
+      return findNearest(marks, current, -1);
     case "ArrowDown":
-      return nearest(marks, current, 1);
+      return findNearest(marks, current, 1);
     case "Home":
       return 0;
     case "End":
@@ -29,15 +29,15 @@ export function nextMark(marks: readonly Mark[], current: number | null, key: st
 
 const ARROWS = new Set(["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown"]);
 
-/** Upwards or downwards, what is nearest; to be off to the side counts three times. */
-function nearest(marks: readonly Mark[], current: number, sign: 1 | -1): number {
+/** Find the nearest mark above or below; horizontal distance counts three times. */
+function findNearest(marks: readonly Mark[], current: number, sign: 1 | -1): number {
   const from = marks[current];
   if (!from) return current;
-  const [x, y] = centre(from);
+  const [x, y] = findCentre(from);
   let best = current;
   let least = Infinity;
   marks.forEach((mark, index) => {
-    const [otherX, otherY] = centre(mark);
+    const [otherX, otherY] = findCentre(mark);
     const ahead = sign * (otherY - y);
     if (ahead <= 1) return;
     const cost = ahead + 3 * Math.abs(otherX - x);
@@ -46,7 +46,8 @@ function nearest(marks: readonly Mark[], current: number, sign: 1 | -1): number 
   return best;
 }
 
-export function centre(mark: Mark): Box {
+/** Find the centre of a mark. */
+export function findCentre(mark: Mark): Box {
   switch (mark.kind) {
     case "rect":
     case "image":

@@ -1,15 +1,16 @@
-/** Models by the last part of their path, where that is enough to tell them apart. */
+/** Short model names: the last part of the path where that is unique. */
 
 import type { Session } from "../api/types";
 
-export function shortName(id: string, session: Pick<Session, "models">): string {
+/** Shorten a model's name. */
+export function shortenModelName(id: string, session: Pick<Session, "models">): string {
   const name = session.models.find((model) => model.id === id)?.name ?? id;
-  const last = lastPart(name);
-  const same = session.models.filter((model) => lastPart(model.name) === last);
+  const last = takeLastPart(name);
+  const same = session.models.filter((model) => takeLastPart(model.name) === last);
   return same.length > 1 ? name : last;
 }
 
-function lastPart(name: string): string {
+function takeLastPart(name: string): string {
   return (
     name
       .replace(/[/\\]+$/, "")

@@ -1,6 +1,7 @@
-/** The day, as captions have it: 2026-01-31, where the reader is. */
+/** Today's date as text, for the captions of exported pictures. */
 
-export function today(now = new Date()): string {
-  const two = (part: number): string => String(part).padStart(2, "0");
-  return `${now.getFullYear()}-${two(now.getMonth() + 1)}-${two(now.getDate())}`;
+/** Format today's local date, such as 2026-01-31. */
+export function formatToday(now = new Date()): string {
+  const pad = (part: number): string => String(part).padStart(2, "0");
+  return `${now.getFullYear()}-${pad(now.getMonth() + 1)}-${pad(now.getDate())}`;
 }

@@ -1,8 +1,9 @@
-/** One polite voice for all that happens on the page. */
+/** Hook for the page's live region, which announces changes to screen readers. */
 
 import { type ReactElement, useCallback, useRef } from "react";
 
-export function useLive(): readonly [announce: (text: string) => void, element: ReactElement] {
+/** Return a function that announces a text, and the live region. */
+export function useAnnouncer(): readonly [announce: (text: string) => void, element: ReactElement] {
   const region = useRef<HTMLDivElement>(null);
   const announce = useCallback((text: string) => {
     if (region.current) region.current.textContent = text;

@@ -1,16 +1,18 @@
 // @vitest-environment jsdom
+/** Tests of useRequest and useJob: latest key wins, aborts, old answers kept, null key, dropped outcomes. */
+
 import { act, cleanup, renderHook, waitFor } from "@testing-library/react";
 import { afterEach, expect, test } from "vitest";
 
-import type { Asking } from "../source/source";
+import type { RequestOptions } from "../source/source";
 import { SourceError } from "../source/source";
-import { useAsked, useJob } from "./useAsked";
+import { useRequest, useJob } from "./useRequest";
 
 afterEach(cleanup);
 
 interface Question {
   readonly key: string;
-  readonly asking: Asking;
+  readonly asking: RequestOptions;
   readonly answer: (value: string) => void;
   readonly refuse: (error: unknown) => void;
 }
@@ -19,21 +21,23 @@ function askedBy(first: string | null) {
   const questions: Question[] = [];
   const hook = renderHook(
     ({ key }: { key: string | null }) =>
-      useAsked(
+      useRequest(
         key,
-        (asking) =>
-          new Promise<string>((answer, refuse) => questions.push({ key: key ?? "", asking, answer, refuse })),
+        (options) =>
+          new Promise<string>((answer, refuse) =>
+            questions.push({ key: key ?? "", asking: options, answer, refuse }),
+          ),
       ),
     { initialProps: { key: first } },
   );
   return { questions, ...hook };
 }
 
-test("the latest question wins, and the one before is called off", async () => {
+test("useRequest, new key: the latest answer wins, the earlier request is aborted", async () => {
   const { questions, result, rerender } = askedBy("a");
   expect(result.current).toMatchObject({ value: null, pending: true });
   rerender({ key: "b" });
-  expect(questions.map(({ key, asking }) => [key, asking.signal?.aborted])).toEqual([
+  expect(questions.map(({ key, asking: options }) => [key, options.signal?.aborted])).toEqual([
     ["a", true],
     ["b", false],
   ]);
@@ -42,7 +46,7 @@ test("the latest question wins, and the one before is called off", async () => {
   expect(result.current).toMatchObject({ value: "of b", pending: false });
 });
 
-test("the old answer stays while the next is on its way, and after a refusal", async () => {
+test("useRequest: keeps the old answer while pending and after a refusal", async () => {
   const { questions, result, rerender } = askedBy("a");
   await act(async () => questions[0]?.answer("of a"));
   rerender({ key: "b" });
@@ -50,24 +54,24 @@ test("the old answer stays while the next is on its way, and after a refusal", a
   const fault = { code: "x", message: "no", hint: "", see: "" };
   await act(async () => questions[1]?.refuse(new SourceError(fault)));
   expect(result.current).toMatchObject({ value: "of a", pending: false, fault });
-  act(() => result.current.again());
+  act(() => result.current.retry());
   expect(result.current).toMatchObject({ pending: true, fault: null });
   await act(async () => questions[2]?.answer("of b"));
   expect(result.current).toMatchObject({ value: "of b", fault: null });
 });
 
-test("nothing is asked without a key", () => {
+test("useRequest, null key: sends no request", () => {
   expect(askedBy(null).questions).toEqual([]);
 });
 
-test("what came of a job is forgotten with its key, and the job is called off", async () => {
+test("useJob, new key: drops the outcome and aborts the job", async () => {
   const { result, rerender } = renderHook(({ key }) => useJob<string>(key), { initialProps: { key: "a" } });
   act(() => result.current.run(async () => "done"));
   await waitFor(() => expect(result.current.value).toBe("done"));
   let signal: AbortSignal | undefined;
   act(() =>
-    result.current.run((asking) => {
-      signal = asking.signal;
+    result.current.run((options) => {
+      signal = options.signal;
       return new Promise(() => undefined);
     }),
   );

@@ -1,19 +1,23 @@
-/** Numbers that are asked for, in a component: one at a time, the latest wins, what is left is called off. */
+/** Hooks for requests and jobs in components: the latest wins, earlier ones are aborted. */
 
 import { useCallback, useEffect, useRef, useState } from "react";
 
 import type { Fault, Job } from "../api/types";
-import { type Asking, SourceError } from "../source/source";
+import { type RequestOptions, SourceError } from "../source/source";
 
-export interface Asked<T> {
-  readonly value: T | null; // the last answer stays while the next is on its way
+/** State of a request. */
+export interface RequestState<T> {
+  readonly value: T | null; // the last answer, kept while the next is pending
   readonly fault: Fault | null;
   readonly pending: boolean;
-  readonly again: () => void;
+  readonly retry: () => void;
 }
 
-/** Asks whenever `key` changes; null asks nothing. Two askings with one key must be the same. */
-export function useAsked<T>(key: string | null, ask: (asking: Asking) => Promise<T>): Asked<T> {
+/** Send a request whenever `key` changes; null sends none. Equal keys must mean equal requests. */
+export function useRequest<T>(
+  key: string | null,
+  ask: (options: RequestOptions) => Promise<T>,
+): RequestState<T> {
   const [answer, setAnswer] = useState<{ key: string; value: T | null; fault: Fault | null } | null>(null);
   const [round, setRound] = useState(0);
   const latest = useRef(ask);
@@ -29,12 +33,12 @@ export function useAsked<T>(key: string | null, ask: (asking: Asking) => Promise
       },
       (error: unknown) => {
         if (!control.signal.aborted)
-          setAnswer((old) => ({ key, value: old?.value ?? null, fault: faultOf(error) }));
+          setAnswer((old) => ({ key, value: old?.value ?? null, fault: toFault(error) }));
       },
     );
     return () => control.abort();
   }, [key, round]);
-  const again = useCallback(() => {
+  const retry = useCallback(() => {
     setAnswer((old) => (old === null ? null : { ...old, key: "" }));
     setRound((number) => number + 1);
   }, []);
@@ -43,36 +47,43 @@ export function useAsked<T>(key: string | null, ask: (asking: Asking) => Promise
     value: key === null ? null : (answer?.value ?? null),
     fault: current ? answer.fault : null,
     pending: key !== null && !current,
-    again,
+    retry,
   };
 }
 
-export interface Working<T> {
-  readonly job: Job | null; // while it is queued or runs
+/** State of a job, with its start and cancel functions. */
+export interface JobState<T> {
+  readonly job: Job | null; // set while it is queued or runs
   readonly running: boolean;
   readonly value: T | null;
   readonly fault: Fault | null;
-  readonly run: (ask: (asking: Asking) => Promise<T>) => void;
+  readonly run: (ask: (options: RequestOptions) => Promise<T>) => void;
   readonly cancel: () => void;
 }
 
-/** Long work, begun by a button. What came of it belongs to `key` and is forgotten when that changes. */
-export function useJob<T>(key: string): Working<T> {
-  const [state, setState] = useState<State<T>>({ key, job: null, running: false, value: null, fault: null });
+/** Run a job started by a button. The outcome belongs to `key` and is dropped when that changes. */
+export function useJob<T>(key: string): JobState<T> {
+  const [state, setState] = useState<JobRecord<T>>({
+    key,
+    job: null,
+    running: false,
+    value: null,
+    fault: null,
+  });
   const control = useRef<AbortController | null>(null);
   useEffect(() => () => control.current?.abort(), [key]);
   const run = useCallback(
-    (ask: (asking: Asking) => Promise<T>) => {
+    (ask: (options: RequestOptions) => Promise<T>) => {
       control.current?.abort();
       const mine = new AbortController();
       control.current = mine;
-      const set = (change: Partial<State<T>>): void => {
+      const set = (change: Partial<JobRecord<T>>): void => {
         if (!mine.signal.aborted) setState((old) => ({ ...old, ...change, key }));
       };
       set({ job: null, running: true, value: null, fault: null });
       ask({ signal: mine.signal, progress: (job) => set({ job }) }).then(
         (value) => set({ job: null, running: false, value }),
-        (error: unknown) => set({ job: null, running: false, fault: faultOf(error) }),
+        (error: unknown) => set({ job: null, running: false, fault: toFault(error) }),
       );
     },
     [key],
@@ -92,7 +103,7 @@ export function useJob<T>(key: string): Working<T> {
   };
 }
 
-interface State<T> {
+interface JobRecord<T> {
   readonly key: string;
   readonly job: Job | null;
   readonly running: boolean;
@@ -100,8 +111,8 @@ interface State<T> {
   readonly fault: Fault | null;
 }
 
-/** Any failure in the one shape. */
-export function faultOf(error: unknown): Fault {
+/** Convert any error into a fault. */
+export function toFault(error: unknown): Fault {
   if (error instanceof SourceError) return error.fault;
   const message = error instanceof Error ? error.message : String(error);
   return {

@@ -1,4 +1,4 @@
-/** Light or dark: as the system has it, unless somebody chose. */
+/** Hook for the theme: the saved choice, else the system's. */
 
 import { useEffect, useState, useSyncExternalStore } from "react";
 
@@ -7,51 +7,52 @@ import { DARK, LIGHT } from "../render/theme";
 
 export type ThemeChoice = "auto" | "light" | "dark";
 
-const KEPT = "whence.theme";
+const STORAGE_KEY = "whence.theme";
 
-interface Themed {
+interface ThemeState {
   readonly theme: Theme;
   readonly choice: ThemeChoice;
   readonly setChoice: (choice: ThemeChoice) => void;
 }
 
-export function useTheme(): Themed {
-  const [choice, setChoice] = useState<ThemeChoice>(kept);
+/** Return theme and choice, and a function that changes the choice. */
+export function useTheme(): ThemeState {
+  const [choice, setChoice] = useState<ThemeChoice>(readChoice);
   const systemDark = useSyncExternalStore(watchSystem, isSystemDark);
   const dark = choice === "dark" || (choice === "auto" && systemDark);
-  useEffect(() => keep(choice), [choice]);
+  useEffect(() => saveChoice(choice), [choice]);
   return { theme: dark ? DARK : LIGHT, choice, setChoice };
 }
 
-/** Frames without storage of their own refuse to be asked; they forget. */
-function kept(): ThemeChoice {
+/** Read the saved choice; frames without storage refuse, and then the system's theme applies. */
+function readChoice(): ThemeChoice {
   try {
-    const found = window.localStorage.getItem(KEPT);
-    return found === "light" || found === "dark" ? found : "auto";
+    const result = window.localStorage.getItem(STORAGE_KEY);
+    return result === "light" || result === "dark" ? result : "auto";
   } catch {
     return "auto";
   }
 }
 
-function keep(choice: ThemeChoice): void {
+function saveChoice(choice: ThemeChoice): void {
   try {
-    if (choice === "auto") window.localStorage.removeItem(KEPT);
-    else window.localStorage.setItem(KEPT, choice);
+    if (choice === "auto") window.localStorage.removeItem(STORAGE_KEY);
+    else window.localStorage.setItem(STORAGE_KEY, choice);
   } catch {
-    // Nothing is lost but the wish.
+    // Without storage only the choice is lost.
   }
 }
 
-function query(): MediaQueryList | null {
+function querySystem(): MediaQueryList | null {
   return typeof window.matchMedia === "function" ? window.matchMedia("(prefers-color-scheme: dark)") : null;
 }
 
 function isSystemDark(): boolean {
-  return query()?.matches ?? false;
+  return querySystem()?.matches ?? false;
 }
 
 function watchSystem(listener: () => void): () => void {
-  const found = query();
-  found?.addEventListener("change", listener);
-  return () => found?.removeEventListener("change", listener);
+  const result = querySystem();
+  result?.addEventListener("change", listener);
+  return () => result?.removeEventListener("change", listener);
 }

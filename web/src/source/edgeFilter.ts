@@ -1,11 +1,11 @@
-/** A query put to edges that are there already, as the server would put it to all of them. */
+/** Edge filter for a file's edges, equal to the server's filter. */
 
 import type { Flow, Query, Token } from "../api/types";
 
 type Edges = Flow["edges"];
 
-/** Whether a query wants no less than all edges, those that end on special tokens apart. */
-export function isOpen(query: Query): boolean {
+/** Whether a query selects all edges, apart from those that end on special tokens. */
+export function isUnfiltered(query: Query): boolean {
   return (
     (query.layers ?? null) === null &&
     query.heads.length + query.tokens.length + query.segments.length === 0 &&
@@ -13,10 +13,10 @@ export function isOpen(query: Query): boolean {
   );
 }
 
-/** The places of the edges that a query wants, in their order. */
-export function wanted(edges: Edges, query: Query, tokens: readonly Token[]): readonly number[] {
+/** Return the indices of the edges that a query selects, in order. */
+export function filterEdges(edges: Edges, query: Query, tokens: readonly Token[]): readonly number[] {
   const heads = new Set(query.heads.map(([layer, head]) => `${layer}.${head}`));
-  // Where a weight sees all heads of a layer together, a head that is asked for stands for its layer.
+  // Weights without heads (head -1): a requested head selects its whole layer.
   const layers = new Set(query.heads.map(([layer]) => layer));
   const touched = new Set(query.tokens);
   const segments = new Set<string>(query.segments);
@@ -34,15 +34,15 @@ export function wanted(edges: Edges, query: Query, tokens: readonly Token[]): re
   });
 }
 
-/** The flow with only those edges. Of edges that a file does not carry nothing is known, so a total is of those it has. */
-export function narrowed(
+/** Filter a flow. Its total covers only the edges in the file: nothing is known about others. */
+export function filterFlow(
   { specials, ...flow }: Flow & { specials: boolean },
   query: Query,
   most: number,
 ): Flow {
-  const asCarried = isOpen(query) && specials === query.specials;
-  if (asCarried && flow.edges.layer.length <= most) return flow;
-  const places = wanted(flow.edges, query, flow.tokens);
+  const isUnchanged = isUnfiltered(query) && specials === query.specials;
+  if (isUnchanged && flow.edges.layer.length <= most) return flow;
+  const places = filterEdges(flow.edges, query, flow.tokens);
   const sent = places.slice(0, most);
   const pick = (column: readonly number[]): number[] => sent.map((place) => column[place] ?? 0);
   const { layer, head, source, to, flow: flows, weight } = flow.edges;
@@ -55,12 +55,12 @@ export function narrowed(
     weight: pick(weight),
   };
   const carried = { ...flow, edges, sent: sum(edges.flow) };
-  if (asCarried) return carried;
+  if (isUnchanged) return carried;
   const total = sum(places.map((place) => flows[place] ?? 0));
-  return { ...carried, count: places.length, total, note: noted(flow, specials, query) };
+  return { ...carried, count: places.length, total, note: buildNote(flow, specials, query) };
 }
 
-function noted(flow: Flow, specials: boolean, query: Query): string {
+function buildNote(flow: Flow, specials: boolean, query: Query): string {
   const carried = flow.edges.layer.length;
   const notes = [flow.note];
   if (query.specials && !specials)

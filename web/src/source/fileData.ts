@@ -1,44 +1,47 @@
-/** What an offline file carries: the shapes that `whence.explainer.kept.page.picture` writes. */
+/** Data embedded in an offline file: its types, as the Python package writes them, and its readers. */
 
-import type { Compared, Explanations, Flow, Heads } from "../api/types";
+import type { InputComparisonData, Explanations, Flow, Heads } from "../api/types";
 
-/** An array in base64; maps of attention are the root of the weight in 16 bits, thumbnails in 8. */
-export interface Packed {
+/** Array in base64; attention maps are square roots in 16 bits, thumbnails in 8. */
+export interface PackedArray {
   readonly shape: readonly number[];
   readonly dtype: "uint8" | "uint16";
   readonly data: string;
 }
 
-/** A flow without its tokens, which the explanations have; `specials`: with edges that end on special tokens. */
-export type CarriedFlow = Omit<Flow, "tokens"> & { readonly specials: boolean };
+/** Flow without its tokens, which the explanations have; `specials`: with edges to special tokens. */
+export type FileFlow = Omit<Flow, "tokens"> & { readonly specials: boolean };
 
-export interface CarriedInput {
+/** One input of a file with its answers. */
+export interface FileInput {
   readonly explanations: Explanations;
-  readonly flows: readonly CarriedFlow[]; // back from the decision, for each weight
-  readonly words: readonly CarriedFlow[]; // from the decision to each word
+  readonly flows: readonly FileFlow[]; // back from the decision, for each weight
+  readonly words: readonly FileFlow[]; // from the decision to each word
   readonly heads: readonly Heads[];
-  readonly thumbnails: Packed | null;
-  readonly maps: Packed | null;
-  readonly refused: Readonly<Record<string, string>>; // weights and statistics the model does not have, and why
-  readonly without: string | null; // why there are no flows at all
+  readonly thumbnails: PackedArray | null;
+  readonly maps: PackedArray | null;
+  readonly refused: Readonly<Record<string, string>>; // weights and statistics that the model lacks, with reasons
+  readonly without: string | null; // reason why there are no flows
 }
 
-export interface Payload {
+/** Data of an offline file. */
+export interface FileData {
   readonly version: number;
   readonly kind: "page";
-  readonly inputs: readonly CarriedInput[];
-  readonly compared?: readonly Compared[];
-  readonly left_out: readonly ("maps" | "thumbnails" | "words")[]; // for the file's size
+  readonly inputs: readonly FileInput[];
+  readonly compared?: readonly InputComparisonData[];
+  readonly left_out: readonly ("maps" | "thumbnails" | "words")[]; // tiers left out to limit the file's size
 }
 
-/** Reads what stands in the document, or says that nothing does. */
-export function payloadOf(page: Document): Payload | null {
+/** Read the data from the document; null where it has none. */
+export function readFileData(page: Document): FileData | null {
   const element = page.getElementById("whence-payload");
   if (element === null || element.getAttribute("type") !== "application/json") return null;
-  return JSON.parse(element.textContent) as Payload;
+  return JSON.parse(element.textContent) as FileData;
 }
 
-export function unpacked({ dtype, data }: Packed): Uint8Array | Uint16Array {
+/** Decode a packed array. */
+export function unpackArray({ dtype, data }: PackedArray): Uint8Array | Uint16Array {
   const text = atob(data);
   const bytes = Uint8Array.from(text, (sign) => sign.charCodeAt(0));
   if (dtype === "uint8") return bytes;

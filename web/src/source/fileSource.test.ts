@@ -1,12 +1,14 @@
+/** Tests of the file source: flows and their filters, explanations, tensors, refusals out of reach. */
+
 import { describe, expect, it } from "vitest";
 
-import type { Explanations, Flow, FlowAsked, Token } from "../api/types";
-import { fileSource } from "./file";
-import { narrowed } from "./narrow";
-import { type CarriedFlow, type CarriedInput, type Payload, payloadOf } from "./payload";
+import type { Explanations, Flow, FlowRequest, Token } from "../api/types";
+import { createFileSource } from "./fileSource";
+import { filterFlow } from "./edgeFilter";
+import { type FileFlow, type FileInput, type FileData, readFileData } from "./fileData";
 import { SourceError } from "./source";
 
-const token = (text: string, special: boolean, segment = 0): Token => ({
+const makeToken = (text: string, special: boolean, segment = 0): Token => ({
   text,
   start: special ? null : 0,
   end: special ? null : text.length,
@@ -14,7 +16,12 @@ const token = (text: string, special: boolean, segment = 0): Token => ({
   special,
   id: 1,
 });
-const TOKENS = [token("[CLS]", true), token("good", false), token("bad", false, 1), token("[SEP]", true, 1)];
+const TOKENS = [
+  makeToken("[CLS]", true),
+  makeToken("good", false),
+  makeToken("bad", false, 1),
+  makeToken("[SEP]", true, 1),
+];
 
 /** Five edges: strongest first, two of them on special tokens. */
 const EDGES = {
@@ -26,7 +33,7 @@ const EDGES = {
   weight: [0.6, 0.4, 0.5, 0.9, 0.2],
 };
 
-const FLOW: CarriedFlow = {
+const FLOW: FileFlow = {
   version: 1,
   kind: "flow",
   model: "m",
@@ -64,7 +71,7 @@ const EXPLANATIONS = {
   failed: [],
 } as unknown as Explanations;
 
-const ENTRY: CarriedInput = {
+const ENTRY: FileInput = {
   explanations: EXPLANATIONS,
   flows: [FLOW],
   words: [{ ...FLOW, direction: "through", token: 1, specials: false }],
@@ -75,11 +82,11 @@ const ENTRY: CarriedInput = {
   refused: { relevance: "No rule for this." },
   without: null,
 };
-const PAYLOAD: Payload = { version: 1, kind: "page", inputs: [ENTRY], left_out: [] };
+const PAYLOAD: FileData = { version: 1, kind: "page", inputs: [ENTRY], left_out: [] };
 const INPUT = { model: "m", text: "good", pair: "bad", target: null, of: "logit" as const, truncate: true };
 const OPEN = { layers: null, heads: [], tokens: [], segments: [], least: 0, specials: true };
 
-const asked = (change: Partial<FlowAsked> = {}): FlowAsked => ({
+const buildRequest = (change: Partial<FlowRequest> = {}): FlowRequest => ({
   input: INPUT,
   weight: "attention",
   direction: "back",
@@ -90,9 +97,9 @@ const asked = (change: Partial<FlowAsked> = {}): FlowAsked => ({
   most: 5000,
   ...change,
 });
-const source = fileSource(PAYLOAD, ENTRY);
+const source = createFileSource(PAYLOAD, ENTRY);
 
-async function refusal(answer: Promise<unknown>): Promise<string> {
+async function catchRefusal(answer: Promise<unknown>): Promise<string> {
   const error: unknown = await answer.then(
     () => null,
     (reason: unknown) => reason,
@@ -102,9 +109,9 @@ async function refusal(answer: Promise<unknown>): Promise<string> {
   return `${fault.message} ${fault.hint}`;
 }
 
-describe("flows of a file", () => {
-  it("gives back what it carries, with the tokens", async () => {
-    const flow = await source.flow(asked());
+describe("flow", () => {
+  it("unfiltered: returns the file's flow with its tokens", async () => {
+    const flow = await source.flow(buildRequest());
     expect(flow.edges).toEqual(EDGES);
     expect(flow.tokens).toEqual(TOKENS);
     expect(flow).not.toHaveProperty("specials");
@@ -119,7 +126,7 @@ describe("flows of a file", () => {
     ["special tokens", { specials: false }, [0, 2, 3]],
     ["all at once", { layers: [0, 0] as [number, number], specials: false, least: 0.6 }, [3]],
   ])("filters by %s", async (_, query, places) => {
-    const flow = await source.flow(asked({ query: { ...OPEN, ...query } }));
+    const flow = await source.flow(buildRequest({ query: { ...OPEN, ...query } }));
     expect(flow.edges.flow).toEqual(places.map((place) => EDGES.flow[place]));
     expect(flow.count).toBe(places.length);
     expect(flow.total).toBeCloseTo(
@@ -129,53 +136,55 @@ describe("flows of a file", () => {
     expect(flow.note).toBe("Attention."); // all edges are carried, so nothing is missing
   });
 
-  it("says that it chose among the strongest where it does not carry all", () => {
+  it("file without all edges: notes that it filtered the strongest", () => {
     const flow: Flow & { specials: boolean } = { ...FLOW, count: 9, tokens: TOKENS };
-    expect(narrowed(flow, { ...OPEN, least: 0.5 }, 5000).note).toContain("only the 5 strongest of 9 edges");
-    expect(narrowed(flow, OPEN, 5000).total).toBe(0.75);
-    expect(narrowed({ ...flow, specials: false }, OPEN, 5000).note).toContain(
+    expect(filterFlow(flow, { ...OPEN, least: 0.5 }, 5000).note).toContain("only the 5 strongest of 9 edges");
+    expect(filterFlow(flow, OPEN, 5000).total).toBe(0.75);
+    expect(filterFlow({ ...flow, specials: false }, OPEN, 5000).note).toContain(
       "special tokens are not in this file",
     );
   });
 
-  it("lets a head stand for its layer where heads are together", () => {
+  it("weight without heads: a head selects its layer", () => {
     const together = { ...FLOW, edges: { ...EDGES, head: EDGES.head.map(() => -1) }, tokens: TOKENS };
-    expect(narrowed(together, { ...OPEN, heads: [[0, 1]] }, 5000).edges.layer).toEqual([0, 0, 0]);
+    expect(filterFlow(together, { ...OPEN, heads: [[0, 1]] }, 5000).edges.layer).toEqual([0, 0, 0]);
   });
 
-  it("sends no more than was asked for", async () => {
-    const flow = await source.flow(asked({ most: 2 }));
+  it("sends at most the requested number of edges", async () => {
+    const flow = await source.flow(buildRequest({ most: 2 }));
     expect(flow.edges.flow).toEqual([0.3, 0.2]);
     expect(flow.sent).toBeCloseTo(0.5, 12);
     expect([flow.count, flow.total]).toEqual([5, 0.75]);
   });
 
-  it("traces through words it knows, and names the command for others", async () => {
-    const through = await source.flow(asked({ direction: "through", token: 1 }));
+  it("known word: traced; other words: refused with the command", async () => {
+    const through = await source.flow(buildRequest({ direction: "through", token: 1 }));
     expect(through.token).toBe(1);
-    expect(await refusal(source.flow(asked({ direction: "through", token: 2 })))).toContain(
+    expect(await catchRefusal(source.flow(buildRequest({ direction: "through", token: 2 })))).toContain(
       "whence app --model m",
     );
-    expect(await refusal(source.flow(asked({ direction: "forward", token: 1 })))).toContain(
+    expect(await catchRefusal(source.flow(buildRequest({ direction: "forward", token: 1 })))).toContain(
       "whence app --model m",
     );
-    expect(await refusal(source.flow(asked({ residual: 0.1 })))).toContain("whence app");
+    expect(await catchRefusal(source.flow(buildRequest({ residual: 0.1 })))).toContain("whence app");
     const classic = { threshold: 0.1, decay: 0.5, carry: true };
-    expect(await refusal(source.flow(asked({ classic })))).toContain("whence app");
-    expect(await refusal(source.flow(asked({ weight: "relevance" })))).toContain("No rule for this.");
+    expect(await catchRefusal(source.flow(buildRequest({ classic })))).toContain("whence app");
+    expect(await catchRefusal(source.flow(buildRequest({ weight: "relevance" })))).toContain(
+      "No rule for this.",
+    );
   });
 });
 
-describe("a file", () => {
+describe("createFileSource", () => {
   it("explains its own input by its own methods", async () => {
-    const told = await source.explain({ input: INPUT, methods: ["rollout", "lime"] });
-    expect(told.explanations.map((one) => one.method)).toEqual(["rollout"]);
-    expect(told.failed.map((one) => one.method)).toEqual(["lime"]);
+    const explanations = await source.explain({ input: INPUT, methods: ["rollout", "lime"] });
+    expect(explanations.explanations.map((one) => one.method)).toEqual(["rollout"]);
+    expect(explanations.failed.map((one) => one.method)).toEqual(["lime"]);
     expect(
-      await refusal(source.explain({ input: { ...INPUT, text: "new" }, methods: ["attcat"] })),
+      await catchRefusal(source.explain({ input: { ...INPUT, text: "new" }, methods: ["attcat"] })),
     ).toContain("app");
     expect(
-      await refusal(source.explain({ input: { ...INPUT, target: "no" }, methods: ["attcat"] })),
+      await catchRefusal(source.explain({ input: { ...INPUT, target: "no" }, methods: ["attcat"] })),
     ).toContain("yes");
   });
 
@@ -188,41 +197,41 @@ describe("a file", () => {
       Math.fround((1 / 65535) ** 2),
     ]);
     expect([...(tensors.get("thumbnails")?.data ?? [])]).toEqual([0, 16, 32, 255]);
-    expect(await refusal(source.tensors({ input: INPUT, keys: ["attention.1.0"] }))).toContain(
+    expect(await catchRefusal(source.tensors({ input: INPUT, keys: ["attention.1.0"] }))).toContain(
       "attention.1.0",
     );
   });
 
-  it("says what is out of its reach", async () => {
-    const bare = fileSource(PAYLOAD, {
+  it("requests out of reach: refused with a reason", async () => {
+    const bare = createFileSource(PAYLOAD, {
       ...ENTRY,
       flows: [],
       maps: null,
       without: "It came without its model.",
     });
     expect(bare.reach?.trace).toBe(false);
-    expect(await refusal(bare.flow(asked()))).toContain("It came without its model.");
-    expect(await refusal(source.trust({ input: INPUT, methods: ["attcat"], budget: null }))).toContain(
+    expect(await catchRefusal(bare.flow(buildRequest()))).toContain("It came without its model.");
+    expect(await catchRefusal(source.trust({ input: INPUT, methods: ["attcat"], budget: null }))).toContain(
       'whence trust "…" --model m --method attcat',
     );
-    expect(await refusal(source.verify({ input: INPUT, edges: [], draws: 30, seed: 0 }))).toContain(
+    expect(await catchRefusal(source.verify({ input: INPUT, edges: [], draws: 30, seed: 0 }))).toContain(
       "whence app",
     );
-    expect(await refusal(source.heads({ input: INPUT, statistic: "ablation" }))).toContain(
+    expect(await catchRefusal(source.heads({ input: INPUT, statistic: "ablation" }))).toContain(
       "whence app --model m",
     );
     expect(source.reach?.methods).toEqual(["attcat", "rollout"]);
     expect((await source.session()).models[0]).toMatchObject({ id: "m", layers: 2, heads: 2 });
   });
 
-  it("finds its data only where it is meant to be", () => {
+  it("readFileData: reads the JSON element; without one, returns null", () => {
     const element = (text: string): unknown => ({
       getAttribute: () => "application/json",
       textContent: text,
     });
     const page = (text: string | null): Document =>
       ({ getElementById: () => (text === null ? null : element(text)) }) as unknown as Document;
-    expect(payloadOf(page('{"kind":"page"}'))).toEqual({ kind: "page" });
-    expect(payloadOf(page(null))).toBeNull();
+    expect(readFileData(page('{"kind":"page"}'))).toEqual({ kind: "page" });
+    expect(readFileData(page(null))).toBeNull();
   });
 });

@@ -1,9 +1,11 @@
+/** Tests of the HTTP source against a real server: refusals, jobs, aborts, lost and restarted servers. */
+
 import { type IncomingMessage, type Server, type ServerResponse, createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach, expect, test } from "vitest";
 
 import type { Job } from "../api/types";
-import { http } from "./http";
+import { createHttpSource } from "./httpSource";
 
 type Answer = (request: IncomingMessage, response: ServerResponse, body: string) => void;
 
@@ -34,11 +36,11 @@ function stop(): Promise<void> {
 
 afterEach(stop);
 
-function json(response: ServerResponse, value: unknown, status = 200): void {
+function sendJson(response: ServerResponse, value: unknown, status = 200): void {
   response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(value));
 }
 
-function job(change: Partial<Job>): Job {
+function makeJob(change: Partial<Job>): Job {
   return {
     id: "j1",
     kind: "trust",
@@ -56,127 +58,130 @@ function job(change: Partial<Job>): Job {
 
 const INPUT = { model: "m", text: "good", of: "logit" as const, truncate: true };
 
-test("a refusal keeps its one shape", async () => {
+test("refusal: keeps its fault", async () => {
   const fault = { code: "too-long", message: "300 tokens are too many", hint: "Shorten it.", see: "docs" };
-  const base = await serve((_, response) => json(response, { ok: false, error: fault }, 422));
-  await expect(http(base).session()).rejects.toMatchObject({ name: "SourceError", fault });
+  const base = await serve((_, response) => sendJson(response, { ok: false, error: fault }, 422));
+  await expect(createHttpSource(base).session()).rejects.toMatchObject({ name: "SourceError", fault });
 });
 
-test("an answer without a reason gets one", async () => {
+test("refusal without a body: gets a fault", async () => {
   const base = await serve((_, response) => response.writeHead(502).end("<html>"));
-  await expect(http(base).session()).rejects.toMatchObject({ fault: { code: "http-502" } });
+  await expect(createHttpSource(base).session()).rejects.toMatchObject({ fault: { code: "http-502" } });
 });
 
-test("a job tells how far it is, and ends with its result", async () => {
+test("job: reports progress and returns its result", async () => {
   const result = { kind: "trust", sentence: "so it is" };
   const base = await serve((request, response) => {
-    if (request.url === "/api/jobs/trust") return json(response, job({ position: 2 }), 202);
+    if (request.url === "/api/jobs/trust") return sendJson(response, makeJob({ position: 2 }), 202);
     if (request.url === "/api/jobs/j1/events") {
       response.writeHead(200, { "content-type": "text/event-stream" });
       // Cut in the middle of an event, and with a comment between two.
       response.write(
-        `data: ${JSON.stringify(job({ state: "running", done: 1, total: 3 }))}\n\n: alive\n\ndata: {"id":`,
+        `data: ${JSON.stringify(makeJob({ state: "running", done: 1, total: 3 }))}\n\n: alive\n\ndata: {"id":`,
       );
-      const rest = JSON.stringify(job({ state: "running", done: 3, total: 3 })).slice('{"id":'.length);
+      const rest = JSON.stringify(makeJob({ state: "running", done: 3, total: 3 })).slice('{"id":'.length);
       setTimeout(() => response.end(`${rest}\n\n`), 20);
       return;
     }
-    json(response, { ...job({ state: "done" }), result });
+    sendJson(response, { ...makeJob({ state: "done" }), result });
   });
   const seen: string[] = [];
   const progress = ({ state, position, done }: Job): number => seen.push(`${state} ${position} ${done}`);
-  await expect(http(base).trust({ input: INPUT, methods: ["attcat"] }, { progress })).resolves.toEqual(
-    result,
-  );
+  await expect(
+    createHttpSource(base).trust({ input: INPUT, methods: ["attcat"] }, { progress }),
+  ).resolves.toEqual(result);
   expect(seen).toEqual(["queued 2 0", "running 0 1", "running 0 3"]);
 });
 
-test("a job that failed fails in the one shape", async () => {
+test("failed job: throws its fault", async () => {
   const fault = { code: "oom", message: "no memory", hint: "", see: "" };
   const base = await serve((request, response) => {
-    if (request.method === "POST") return json(response, job({}), 202);
+    if (request.method === "POST") return sendJson(response, makeJob({}), 202);
     if (request.url?.endsWith("/events")) return response.end();
-    json(response, job({ state: "failed", error: fault }));
+    sendJson(response, makeJob({ state: "failed", error: fault }));
   });
-  await expect(http(base).trust({ input: INPUT, methods: ["attcat"] })).rejects.toMatchObject({ fault });
+  await expect(createHttpSource(base).trust({ input: INPUT, methods: ["attcat"] })).rejects.toMatchObject({
+    fault,
+  });
 });
 
-test("what nobody waits for is called off at the server", async () => {
+test("aborted request: its job is cancelled at the server", async () => {
   const control = new AbortController();
   const deleted = new Promise<string>((resolve) => {
     void serve((request, response) => {
       if (request.method === "DELETE") {
-        json(response, job({ state: "cancelled" }));
+        sendJson(response, makeJob({ state: "cancelled" }));
         return resolve(request.url ?? "");
       }
-      if (request.method === "POST") return json(response, job({}), 202);
+      if (request.method === "POST") return sendJson(response, makeJob({}), 202);
       response.writeHead(200, { "content-type": "text/event-stream" });
-      response.write(`data: ${JSON.stringify(job({ state: "running" }))}\n\n`);
+      response.write(`data: ${JSON.stringify(makeJob({ state: "running" }))}\n\n`);
     }).then((base) => {
       const progress = ({ state }: Job): void => {
         if (state === "running") control.abort();
       };
-      const asked = http(base).trust(
+      const request = createHttpSource(base).trust(
         { input: INPUT, methods: ["attcat"] },
         { signal: control.signal, progress },
       );
-      return expect(asked).rejects.toMatchObject({ name: "AbortError" });
+      return expect(request).rejects.toMatchObject({ name: "AbortError" });
     });
   });
   expect(await deleted).toBe("/api/jobs/j1");
 });
 
-test("a server that died is waited for, and asked again", async () => {
+test("server that died: awaited, and the request sent again", async () => {
   const base = await serve(() => undefined);
   const port = Number(new URL(base).port);
-  const told: string[] = [];
+  const events: string[] = [];
   const waits: number[] = [];
   // The first wait is the time in which the server comes back.
-  const source = http(base, async (milliseconds) => {
+  const source = createHttpSource(base, async (milliseconds) => {
     waits.push(milliseconds);
-    if (waits.length === 2) await serve((request, response) => json(response, { path: request.url }), port);
+    if (waits.length === 2)
+      await serve((request, response) => sendJson(response, { path: request.url }), port);
   });
-  source.watch((health) => told.push(health));
-  const asked = source.session();
+  source.watch((health) => events.push(health));
+  const request = source.session();
   await stop();
-  await expect(asked).resolves.toEqual({ path: "/api/session" });
-  expect(told).toEqual(["away", "here"]);
+  await expect(request).resolves.toEqual({ path: "/api/session" });
+  expect(events).toEqual(["away", "here"]);
   expect(waits).toEqual([500, 750]);
 });
 
-test("a server that came back and asks for another token is here, and what waited hears of it", async () => {
+test("server back with another token: reported as here, and waiting requests get the refusal", async () => {
   const base = await serve(() => undefined);
   const port = Number(new URL(base).port);
-  const told: string[] = [];
+  const events: string[] = [];
   const error = {
     code: "not-allowed",
     message: "This server asks for its token.",
     hint: "Open it.",
     see: "",
   };
-  const source = http(base, async () => {
-    await serve((_, response) => json(response, { ok: false, error }, 401), port);
+  const source = createHttpSource(base, async () => {
+    await serve((_, response) => sendJson(response, { ok: false, error }, 401), port);
   });
-  source.watch((health) => told.push(health));
-  const asked = source.session();
+  source.watch((health) => events.push(health));
+  const request = source.session();
   await stop();
-  await expect(asked).rejects.toMatchObject({ message: "This server asks for its token." });
-  expect(told).toEqual(["away", "here"]);
+  await expect(request).rejects.toMatchObject({ message: "This server asks for its token." });
+  expect(events).toEqual(["away", "here"]);
 });
 
-test("a job that died with its server is begun again", async () => {
+test("job lost with its server: started again", async () => {
   let posts = 0;
   let restarted = false;
   const gone = { ok: false, error: { code: "no-job", message: "no such job", hint: "", see: "" } };
   const base = await serve((request, response) => {
-    if (request.url === "/api/health") return json(response, { ok: true });
-    if (request.method === "POST") return json(response, job({ id: `j${++posts}` }), 202);
+    if (request.url === "/api/health") return sendJson(response, { ok: true });
+    if (request.method === "POST") return sendJson(response, makeJob({ id: `j${++posts}` }), 202);
     if (request.url?.startsWith("/api/jobs/j1"))
-      return restarted ? json(response, gone, 404) : void request.socket.destroy();
+      return restarted ? sendJson(response, gone, 404) : void request.socket.destroy();
     if (request.url?.endsWith("/events")) return response.end();
-    json(response, { ...job({ state: "done" }), result: { kind: "trust" } });
+    sendJson(response, { ...makeJob({ state: "done" }), result: { kind: "trust" } });
   });
-  const source = http(base, async () => {
+  const source = createHttpSource(base, async () => {
     restarted = true;
   });
   await expect(source.trust({ input: INPUT, methods: ["attcat"] })).resolves.toEqual({ kind: "trust" });

@@ -1,92 +1,101 @@
-/** The server: requests, jobs, and what to do while it does not answer. */
+/** HTTP source: requests, jobs, and reconnection while the server does not answer. */
 
 import type { Fault, Job } from "../api/types";
 import { readTensors } from "./safetensors";
-import { type Asking, type Server, SourceError } from "./source";
+import { type RequestOptions, type Server, SourceError } from "./source";
 
-/** How the server is: "away" while it does not answer. */
+/** Health of the server: "away" while it does not answer. */
 export type Health = "here" | "away";
 
-export interface Http extends Server {
-  /** Tells when the server goes away and when it is back; what was asked meanwhile is asked again by itself. */
+/** Server source that also reports its health. */
+export interface HttpSource extends Server {
+  /** Reports when the server goes away and comes back; requests made meanwhile are sent again. */
   readonly watch: (listener: (health: Health) => void) => () => void;
 }
 
 const BODY = { "content-type": "application/json" };
 
-export function http(base = "", wait: (milliseconds: number) => Promise<void> = pause): Http {
-  const line = connection(base, wait);
-  const post = <T>(path: string, asked: unknown, asking?: Asking): Promise<T> =>
-    line.json<T>(path, { method: "POST", headers: BODY, body: JSON.stringify(asked) }, asking);
-  const job = async <T>(path: string, asked: unknown, asking?: Asking): Promise<T> => {
+/** Create a source for a server. */
+export function createHttpSource(
+  base = "",
+  wait: (milliseconds: number) => Promise<void> = sleep,
+): HttpSource {
+  const line = createConnection(base, wait);
+  const post = <T>(path: string, request: unknown, options?: RequestOptions): Promise<T> =>
+    line.json<T>(path, { method: "POST", headers: BODY, body: JSON.stringify(request) }, options);
+  const job = async <T>(path: string, request: unknown, options?: RequestOptions): Promise<T> => {
     for (;;) {
       const deaths = line.deaths();
       try {
-        return await follow<T>(line, await post<Job>(`/api/jobs/${path}`, asked, asking), asking);
+        return await followJob<T>(line, await post<Job>(`/api/jobs/${path}`, request, options), options);
       } catch (error) {
-        // A server that was away may have come back without its jobs.
+        // A restarted server has lost its jobs.
         if (!(error instanceof SourceError) || line.deaths() === deaths) throw error;
       }
     }
   };
-  const put = <T>(path: string, file: File, asking?: Asking, more: object = {}): Promise<T> => {
+  const put = <T>(path: string, file: File, options?: RequestOptions, more: object = {}): Promise<T> => {
     const given = Object.entries(more).filter(
       (each): each is [string, string] => typeof each[1] === "string",
     );
     const query = new URLSearchParams([["name", file.name], ...given]);
-    return line.json<T>(`${path}?${query}`, { method: "PUT", body: file }, asking);
+    return line.json<T>(`${path}?${query}`, { method: "PUT", body: file }, options);
   };
   return {
     kind: "server",
     watch: line.watch,
-    session: (asking) => line.json("/api/session", {}, asking),
-    help: (asking) => line.json("/api/help", {}, asking),
-    load: (name, asking) => post("/api/models", { name }, asking),
-    explain: (asked, asking) => post("/api/explain", asked, asking),
-    flow: (asked, asking) => post("/api/flow", asked, asking),
-    compare: (asked, asking) => post("/api/compare", asked, asking),
-    heads: (asked, asking) =>
-      asked.statistic === "ablation" ? job("heads", asked, asking) : post("/api/heads", asked, asking),
-    tensors: async (asked, asking) => {
+    session: (options) => line.json("/api/session", {}, options),
+    help: (options) => line.json("/api/help", {}, options),
+    load: (name, options) => post("/api/models", { name }, options),
+    explain: (request, options) => post("/api/explain", request, options),
+    flow: (request, options) => post("/api/flow", request, options),
+    compare: (request, options) => post("/api/compare", request, options),
+    heads: (request, options) =>
+      request.statistic === "ablation"
+        ? job("heads", request, options)
+        : post("/api/heads", request, options),
+    tensors: async (request, options) => {
       const answer = await line.ask(
         "/api/tensors",
-        { method: "POST", headers: BODY, body: JSON.stringify(asked) },
-        asking,
+        { method: "POST", headers: BODY, body: JSON.stringify(request) },
+        options,
       );
       return readTensors(await answer.arrayBuffer());
     },
-    trust: (asked, asking) => job("trust", asked, asking),
-    verify: (asked, asking) => job("verify", asked, asking),
-    generate: (asked, asking) => job("generate", asked, asking),
-    compareData: (asked, asking) => job("compare", asked, asking),
-    predict: (data, asked, asking) => job(`predict/${encodeURIComponent(data)}`, asked, asking),
-    leaning: (data, asked, asking) => job(`words/${encodeURIComponent(data)}`, asked, asking),
-    habits: (data, asked, asking) => job(`habits/${encodeURIComponent(data)}`, asked, asking),
-    bring: (file, asking) => put("/api/pictures", file, asking),
-    upload: (file, asking, columns) => put("/api/data", file, asking, columns),
-    columns: (data, asked, asking) => post(`/api/data/${encodeURIComponent(data)}/columns`, asked, asking),
-    results: (asking) => line.json("/api/results", {}, asking),
-    addResult: (file, asking) => put("/api/results", file, asking),
-    runs: (asking) => line.json("/api/runs", {}, asking),
-    runPage: async (id, query, asking) => {
-      await line.ask(`/api/runs/${encodeURIComponent(id)}/page${query}`, {}, asking);
+    trust: (request, options) => job("trust", request, options),
+    verify: (request, options) => job("verify", request, options),
+    generate: (request, options) => job("generate", request, options),
+    compareData: (request, options) => job("compare", request, options),
+    predict: (data, request, options) => job(`predict/${encodeURIComponent(data)}`, request, options),
+    classWords: (data, request, options) => job(`words/${encodeURIComponent(data)}`, request, options),
+    headPatterns: (data, request, options) => job(`habits/${encodeURIComponent(data)}`, request, options),
+    uploadPicture: (file, options) => put("/api/pictures", file, options),
+    uploadData: (file, options, columns) => put("/api/data", file, options, columns),
+    readColumns: (data, request, options) =>
+      post(`/api/data/${encodeURIComponent(data)}/columns`, request, options),
+    results: (options) => line.json("/api/results", {}, options),
+    addResult: (file, options) => put("/api/results", file, options),
+    runs: (options) => line.json("/api/runs", {}, options),
+    runPage: async (id, query, options) => {
+      await line.ask(`/api/runs/${encodeURIComponent(id)}/page${query}`, {}, options);
     },
-    runRows: (id, query, asking) => line.json(`/api/runs/${encodeURIComponent(id)}/rows${query}`, {}, asking),
-    runExample: (id, row, method, asking) => {
+    runRows: (id, query, options) =>
+      line.json(`/api/runs/${encodeURIComponent(id)}/rows${query}`, {}, options),
+    runExample: (id, row, method, options) => {
       const query = method === null ? "" : `?method=${encodeURIComponent(method)}`;
-      return line.json(`/api/runs/${encodeURIComponent(id)}/rows/${row}${query}`, {}, asking);
+      return line.json(`/api/runs/${encodeURIComponent(id)}/rows/${row}${query}`, {}, options);
     },
   };
 }
 
-interface Line {
-  readonly ask: (path: string, init: RequestInit, asking?: Asking) => Promise<Response>;
-  readonly json: <T>(path: string, init: RequestInit, asking?: Asking) => Promise<T>;
-  readonly watch: Http["watch"];
-  readonly deaths: () => number; // how often the server went away
+interface Connection {
+  readonly ask: (path: string, init: RequestInit, options?: RequestOptions) => Promise<Response>;
+  readonly json: <T>(path: string, init: RequestInit, options?: RequestOptions) => Promise<T>;
+  readonly watch: HttpSource["watch"];
+  readonly deaths: () => number; // number of times the server went away
 }
 
-function connection(base: string, wait: (milliseconds: number) => Promise<void>): Line {
+function createConnection(base: string, wait: (milliseconds: number) => Promise<void>): Connection {
   const listeners = new Set<(health: Health) => void>();
   let back: Promise<void> | null = null;
   let deaths = 0;
@@ -100,7 +109,7 @@ function connection(base: string, wait: (milliseconds: number) => Promise<void>)
       for (let pause = 500; ; pause = Math.min(8000, pause * 1.5)) {
         await wait(pause);
         const alive = await fetch(`${base}/api/health`).then(
-          // One that asks for another token is back, too: what waits hears of it.
+          // A server that rejects the token is back too: waiting requests get its refusal.
           (answer) => answer.ok || answer.status === 401,
           () => false,
         );
@@ -112,24 +121,24 @@ function connection(base: string, wait: (milliseconds: number) => Promise<void>)
     return back;
   };
 
-  const ask: Line["ask"] = async (path, init, asking) => {
+  const ask: Connection["ask"] = async (path, init, options) => {
     for (;;) {
       try {
-        const answer = await fetch(base + path, { ...init, signal: asking?.signal ?? null });
+        const answer = await fetch(base + path, { ...init, signal: options?.signal ?? null });
         if (answer.ok) return answer;
-        throw new SourceError(await faultOf(answer));
+        throw new SourceError(await readFault(answer));
       } catch (error) {
-        // fetch itself fails with a TypeError, and only where there was no answer at all.
-        if (!(error instanceof TypeError) || asking?.signal?.aborted) throw error;
-        await orAborted(revival(), asking?.signal);
+        // fetch throws a TypeError only where there was no answer.
+        if (!(error instanceof TypeError) || options?.signal?.aborted) throw error;
+        await waitOrAbort(revival(), options?.signal);
       }
     }
   };
   return {
     ask,
     deaths: () => deaths,
-    json: async <T>(path: string, init: RequestInit, asking?: Asking) =>
-      (await (await ask(path, init, asking)).json()) as T,
+    json: async <T>(path: string, init: RequestInit, options?: RequestOptions) =>
+      (await (await ask(path, init, options)).json()) as T,
     watch: (listener) => {
       listeners.add(listener);
       return () => listeners.delete(listener);
@@ -137,30 +146,30 @@ function connection(base: string, wait: (milliseconds: number) => Promise<void>)
   };
 }
 
-/** Follows a job to its end; calls it off when nobody wants it any more. */
-async function follow<T>(line: Line, first: Job, asking?: Asking): Promise<T> {
+/** Follow a job to its end; cancel it when the request is aborted. */
+async function followJob<T>(line: Connection, first: Job, options?: RequestOptions): Promise<T> {
   const path = `/api/jobs/${encodeURIComponent(first.id)}`;
   const cancel = (): void => void line.ask(path, { method: "DELETE" }).catch(() => undefined);
-  if (asking?.signal?.aborted) cancel();
-  asking?.signal?.addEventListener("abort", cancel, { once: true });
+  if (options?.signal?.aborted) cancel();
+  options?.signal?.addEventListener("abort", cancel, { once: true });
   try {
     let job = first;
-    asking?.progress?.(job);
+    options?.progress?.(job);
     while (job.state === "queued" || job.state === "running") {
-      const events = await line.ask(`${path}/events`, { headers: { accept: "text/event-stream" } }, asking);
-      for await (const event of eventsOf(events)) {
+      const events = await line.ask(`${path}/events`, { headers: { accept: "text/event-stream" } }, options);
+      for await (const event of readEvents(events)) {
         job = JSON.parse(event) as Job;
-        asking?.progress?.(job);
+        options?.progress?.(job);
       }
-      // The stream may have broken off; the job itself knows best.
-      job = await line.json<Job>(path, {}, asking);
+      // The stream may have broken off; request the job's final state.
+      job = await line.json<Job>(path, {}, options);
     }
     if (job.state !== "done") job = { ...job, error: job.error ?? CANCELLED };
-    else if (job.result === undefined) job = await line.json<Job>(path, {}, asking);
+    else if (job.result === undefined) job = await line.json<Job>(path, {}, options);
     if (job.error) throw new SourceError(job.error);
     return job.result as T;
   } finally {
-    asking?.signal?.removeEventListener("abort", cancel);
+    options?.signal?.removeEventListener("abort", cancel);
   }
 }
 
@@ -171,8 +180,8 @@ const CANCELLED: Fault = {
   see: "",
 };
 
-/** The data of each server-sent event; a stream that breaks off just ends. */
-export async function* eventsOf(answer: Response): AsyncGenerator<string> {
+/** Read the data of server-sent events; a stream that breaks off ends. */
+export async function* readEvents(answer: Response): AsyncGenerator<string> {
   const reader = answer.body?.pipeThrough(new TextDecoderStream()).getReader();
   if (!reader) return;
   let held = "";
@@ -192,7 +201,7 @@ export async function* eventsOf(answer: Response): AsyncGenerator<string> {
   }
 }
 
-async function faultOf(answer: Response): Promise<Fault> {
+async function readFault(answer: Response): Promise<Fault> {
   const body: unknown = await answer.json().catch(() => null);
   const fault = body && typeof body === "object" && "error" in body ? (body as { error: Fault }).error : null;
   return (
@@ -205,11 +214,11 @@ async function faultOf(answer: Response): Promise<Fault> {
   );
 }
 
-function pause(milliseconds: number): Promise<void> {
+function sleep(milliseconds: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, milliseconds));
 }
 
-function orAborted(waiting: Promise<void>, signal?: AbortSignal): Promise<void> {
+function waitOrAbort(waiting: Promise<void>, signal?: AbortSignal): Promise<void> {
   if (!signal) return waiting;
   return new Promise((resolve, reject) => {
     const stop = (): void => reject(new DOMException("nobody waits for it any more", "AbortError"));

@@ -1,6 +1,8 @@
+/** Tests of the kernel source on a fake widget model: order, aborts, progress, refusals, tensors. */
+
 import { describe, expect, it } from "vitest";
 
-import { type WidgetModel, kernelSource } from "./kernel";
+import { type WidgetModel, createKernelSource } from "./kernelSource";
 import { SourceError } from "./source";
 
 type Listener = (content: unknown, buffers: readonly DataView[]) => void;
@@ -10,7 +12,7 @@ interface Sent {
   readonly asked: unknown;
 }
 
-/** The other end of a widget: what was sent, and a way to say something. */
+/** Fake widget model: records sent messages and emits replies. */
 function ends(): { model: WidgetModel; sent: Sent[]; say: Listener; listeners: Set<Listener> } {
   const listeners = new Set<Listener>();
   const sent: Sent[] = [];
@@ -33,10 +35,10 @@ function ends(): { model: WidgetModel; sent: Sent[]; say: Listener; listeners: S
 const INPUT = { model: "m", text: "a", pair: null, target: null, of: "logit" as const, truncate: true };
 const heads = { input: INPUT, statistic: "entropy" as const };
 
-describe("a kernel", () => {
-  it("is asked one question after the other, and answers by number", async () => {
+describe("createKernelSource", () => {
+  it("several requests: sent one by one, answered by id", async () => {
     const { model, sent, say } = ends();
-    const source = kernelSource(model);
+    const source = createKernelSource(model);
     const first = source.heads(heads);
     const second = source.session();
     expect(sent.map(({ ask }) => ask)).toEqual(["heads"]);
@@ -48,9 +50,9 @@ describe("a kernel", () => {
     expect([await first, await second]).toEqual(["heads", "session"]);
   });
 
-  it("is not asked what was called off before", async () => {
+  it("aborted request: never sent", async () => {
     const { model, sent, say } = ends();
-    const source = kernelSource(model);
+    const source = createKernelSource(model);
     const control = new AbortController();
     const first = source.session();
     const gone = source.heads(heads, { signal: control.signal });
@@ -63,9 +65,9 @@ describe("a kernel", () => {
     expect(sent.map(({ ask }) => ask)).toEqual(["session", "session"]);
   });
 
-  it("tells of progress, and goes on after a refusal", async () => {
+  it("reports progress, and continues after a refusal", async () => {
     const { model, sent, say } = ends();
-    const source = kernelSource(model);
+    const source = createKernelSource(model);
     const seen: number[] = [];
     const job = source.heads(heads, { progress: ({ done }) => seen.push(done) });
     const next = source.session();
@@ -81,9 +83,9 @@ describe("a kernel", () => {
     expect(await next).toBe("here");
   });
 
-  it("reads numbers wherever they lie in a message", async () => {
+  it("reads tensors at any byte offset", async () => {
     const { model, sent, say, listeners } = ends();
-    const source = kernelSource(model);
+    const source = createKernelSource(model);
     const answer = source.tensors({ input: INPUT, keys: ["attention.0.0", "thumbnails"] });
     const whole = new Uint8Array(11); // floats from byte 3 on: no multiple of four
     whole.set(new Uint8Array(new Float32Array([0.25, 0.75]).buffer), 3);

@@ -1,10 +1,17 @@
-/** A notebook's kernel: questions go to Python as messages of the widget, and answers come back. */
+/** Kernel source: requests as widget messages to Python in a notebook, and its answers. */
 
 import type { Fault, Job } from "../api/types";
-import { STATISTICS, WEIGHTS, namesOf } from "../state/choices";
-import { type Asking, type Progress, type Reach, type Source, SourceError, type Tensor } from "./source";
+import { STATISTICS, WEIGHTS, listNames } from "../state/choices";
+import {
+  type RequestOptions,
+  type Progress,
+  type Reach,
+  type Source,
+  SourceError,
+  type Tensor,
+} from "./source";
 
-/** What anywidget gives a view of the model in Python. */
+/** Interface of anywidget's model. */
 export interface WidgetModel {
   get(name: string): unknown;
   set(name: string, value: unknown): void;
@@ -14,8 +21,8 @@ export interface WidgetModel {
   send(content: unknown): void;
 }
 
-/** What Python says to a question: how far it is, or what came of it. */
-interface Said {
+/** Message from Python: progress or answer of a request. */
+interface KernelMessage {
   readonly id: string;
   readonly job?: Job;
   readonly answer?: unknown;
@@ -27,56 +34,64 @@ interface Said {
   }[];
 }
 
-interface Question {
+interface PendingRequest {
   readonly id: string;
   readonly ask: string;
   readonly asked: unknown;
   readonly progress?: Progress;
-  readonly settle: (said: Said, buffers: readonly DataView[]) => void;
+  readonly settle: (message: KernelMessage, buffers: readonly DataView[]) => void;
 }
 
-export interface Kernel extends Source {
+/** Kernel source, which can be closed. */
+export interface KernelSource extends Source {
   readonly kind: "kernel";
   close(): void;
 }
 
-export function kernelSource(model: WidgetModel): Kernel {
-  // The kernel answers one message after the other, so only one is on its way: what was called off before is not sent.
-  const waiting: Question[] = [];
-  let current: Question | null = null;
+/** Create a source for the kernel of a notebook. */
+export function createKernelSource(model: WidgetModel): KernelSource {
+  // The kernel answers messages one by one, so only one is sent at a time; cancelled ones are never sent.
+  const waiting: PendingRequest[] = [];
+  let current: PendingRequest | null = null;
   let number = 0;
-  const mine = Math.random().toString(36).slice(2); // several views of one widget hear the same messages
+  const mine = Math.random().toString(36).slice(2); // all views of one widget receive the same messages
 
   const next = (): void => {
     current = waiting.shift() ?? null;
     if (current !== null) model.send({ id: current.id, ask: current.ask, asked: current.asked });
   };
-  const hear = (said: Said, buffers: readonly DataView[]): void => {
-    if (current === null || said.id !== current.id) return;
-    if (said.job !== undefined) {
-      current.progress?.(said.job);
+  const handleMessage = (message: KernelMessage, buffers: readonly DataView[]): void => {
+    if (current === null || message.id !== current.id) return;
+    if (message.job !== undefined) {
+      current.progress?.(message.job);
       return;
     }
     const { settle } = current;
     next();
-    settle(said, buffers);
+    settle(message, buffers);
   };
-  model.on("msg:custom", hear);
+  model.on("msg:custom", handleMessage);
 
   function put<T>(
     ask: string,
-    asked: unknown,
-    asking: Asking | undefined,
-    read: (said: Said, buffers: readonly DataView[]) => T,
+    request: unknown,
+    options: RequestOptions | undefined,
+    read: (message: KernelMessage, buffers: readonly DataView[]) => T,
   ): Promise<T> {
     return new Promise((resolve, reject) => {
-      const settle: Question["settle"] = (said, buffers) => {
-        if (said.error !== undefined) reject(new SourceError(said.error));
-        else resolve(read(said, buffers));
+      const settle: PendingRequest["settle"] = (message, buffers) => {
+        if (message.error !== undefined) reject(new SourceError(message.error));
+        else resolve(read(message, buffers));
       };
-      const progress = asking?.progress;
-      const question = { id: `${mine}-${number++}`, ask, asked, settle, ...(progress ? { progress } : {}) };
-      asking?.signal?.addEventListener("abort", () => {
+      const progress = options?.progress;
+      const question = {
+        id: `${mine}-${number++}`,
+        ask,
+        asked: request,
+        settle,
+        ...(progress ? { progress } : {}),
+      };
+      options?.signal?.addEventListener("abort", () => {
         const place = waiting.indexOf(question);
         if (place >= 0) waiting.splice(place, 1);
         reject(new DOMException("called off", "AbortError"));
@@ -86,30 +101,30 @@ export function kernelSource(model: WidgetModel): Kernel {
     });
   }
 
-  const json = <T>(ask: string, asked: unknown, asking?: Asking): Promise<T> =>
-    put(ask, asked, asking, (said) => said.answer as T);
+  const json = <T>(ask: string, request: unknown, options?: RequestOptions): Promise<T> =>
+    put(ask, request, options, (message) => message.answer as T);
   return {
     kind: "kernel",
-    reach: reachOf(model),
-    session: (asking) => json("session", {}, asking),
-    explain: (asked, asking) => json("explain", asked, asking),
-    flow: (asked, asking) => json("flow", asked, asking),
-    heads: (asked, asking) => json("heads", asked, asking),
-    tensors: (asked, asking) => put("tensors", asked, asking, tensorsOf),
-    trust: (asked, asking) => json("trust", asked, asking),
-    verify: (asked, asking) => json("verify", asked, asking),
-    compare: (asked, asking) => json("compare", asked, asking),
-    generate: (asked, asking) => json("generate", asked, asking),
-    close: () => model.off("msg:custom", hear),
+    reach: buildReach(model),
+    session: (options) => json("session", {}, options),
+    explain: (request, options) => json("explain", request, options),
+    flow: (request, options) => json("flow", request, options),
+    heads: (request, options) => json("heads", request, options),
+    tensors: (request, options) => put("tensors", request, options, readTensors),
+    trust: (request, options) => json("trust", request, options),
+    verify: (request, options) => json("verify", request, options),
+    compare: (request, options) => json("compare", request, options),
+    generate: (request, options) => json("generate", request, options),
+    close: () => model.off("msg:custom", handleMessage),
   };
 }
 
-/** All there is; the methods are those of the whence in the kernel. */
-function reachOf(model: WidgetModel): Reach {
+/** Build the reach: everything, with the methods of the kernel's whence. */
+function buildReach(model: WidgetModel): Reach {
   return {
     methods: (model.get("_methods") ?? []) as readonly string[],
-    weights: namesOf(WEIGHTS),
-    statistics: namesOf(STATISTICS),
+    weights: listNames(WEIGHTS),
+    statistics: listNames(STATISTICS),
     thumbnails: true,
     matrices: true,
     input: true,
@@ -121,11 +136,11 @@ function reachOf(model: WidgetModel): Reach {
   };
 }
 
-function tensorsOf(said: Said, buffers: readonly DataView[]): Map<string, Tensor> {
+function readTensors(message: KernelMessage, buffers: readonly DataView[]): Map<string, Tensor> {
   return new Map(
-    (said.tensors ?? []).map(({ name, dtype, shape }, place) => {
+    (message.tensors ?? []).map(({ name, dtype, shape }, place) => {
       const view = buffers[place] ?? new DataView(new ArrayBuffer(0));
-      // A copy, as an array of floats may not begin in the middle of one.
+      // A copy: a Float32Array needs an offset that is a multiple of four.
       const bytes = new Uint8Array(view.buffer, view.byteOffset, view.byteLength).slice();
       return [name, { shape, data: dtype === "uint8" ? bytes : new Float32Array(bytes.buffer) }];
     }),

@@ -1,4 +1,4 @@
-/** Reads safetensors: the length of a JSON header, the header, and the numbers, little-endian. */
+/** Reader of tensors in the safetensors format, in which the server sends attention maps. */
 
 import type { Tensor } from "./source";
 
@@ -8,6 +8,7 @@ interface Entry {
   readonly data_offsets: readonly [number, number];
 }
 
+/** Read all tensors of a file. */
 export function readTensors(bytes: ArrayBuffer): Map<string, Tensor> {
   if (bytes.byteLength < 8) throw new Error("these bytes are too few for safetensors");
   const length = Number(new DataView(bytes).getBigUint64(0, true));
@@ -17,7 +18,7 @@ export function readTensors(bytes: ArrayBuffer): Map<string, Tensor> {
     string,
     Entry
   >;
-  const found = new Map<string, Tensor>();
+  const tensors = new Map<string, Tensor>();
   for (const [
     name,
     {
@@ -26,13 +27,13 @@ export function readTensors(bytes: ArrayBuffer): Map<string, Tensor> {
       data_offsets: [from, to],
     },
   ] of Object.entries(header).filter(isTensor)) {
-    // A copy, because numbers of four bytes must begin at a multiple of four.
+    // A copy: a Float32Array needs an offset that is a multiple of four.
     const data = bytes.slice(8 + length + from, 8 + length + to);
-    if (dtype === "F32") found.set(name, { shape, data: new Float32Array(data) });
-    else if (dtype === "U8") found.set(name, { shape, data: new Uint8Array(data) });
+    if (dtype === "F32") tensors.set(name, { shape, data: new Float32Array(data) });
+    else if (dtype === "U8") tensors.set(name, { shape, data: new Uint8Array(data) });
     else throw new Error(`${name} is of ${dtype}; F32 and U8 can be read`);
   }
-  return found;
+  return tensors;
 }
 
 function isTensor([name]: [string, Entry]): boolean {

@@ -1,7 +1,7 @@
-/** Where the page's numbers come from: a server, a notebook's kernel, or what a file carries with it. */
+/** Interfaces of the data sources (server, notebook kernel, offline file): requests, reach, tensors, errors. */
 
 import type {
-  Compared,
+  InputComparisonData,
   Explanations,
   Fault,
   Flow,
@@ -15,22 +15,24 @@ import type { components } from "../api/schema.gen";
 
 type S = components["schemas"];
 
-/** What a job says while it runs. */
+/** Listener of a job's progress. */
 export type Progress = (job: Job) => void;
 
-export interface Asking {
+/** Options of a request: abort signal and progress listener. */
+export interface RequestOptions {
   readonly signal?: AbortSignal;
   readonly progress?: Progress;
 }
 
+/** Shape and numbers. */
 export interface Tensor {
   readonly shape: readonly number[];
   readonly data: Float32Array | Uint8Array;
 }
 
-/** How far a source goes that does not go everywhere; controls beyond it are disabled, and say why. */
+/** Reach of a limited source; controls beyond it are disabled with the reason `why`. */
 export interface Reach {
-  readonly methods: readonly string[]; // those that can be asked for
+  readonly methods: readonly string[]; // available methods
   readonly weights: readonly WeightName[];
   readonly statistics: readonly Statistic[];
   readonly thumbnails: boolean;
@@ -40,50 +42,60 @@ export interface Reach {
   readonly trace: boolean; // from, to and through words, and filters
   readonly trust: boolean;
   readonly verify: boolean;
-  readonly why: string; // a sentence: what is out of reach, and where it is not
+  readonly why: string; // sentence: the limits of this source, and where to go beyond them
 }
 
+/** Source of explanations and flows. */
 export interface Source {
-  /** Absent: everything. */
+  /** Absent: unlimited. */
   readonly reach?: Reach;
-  /** "server" can do everything; "kernel" and "file" say so when something is out of their reach. */
+  /** Kind of the source; only a server is unlimited. */
   readonly kind: "server" | "kernel" | "file";
-  session(asking?: Asking): Promise<Session>;
-  explain(asked: S["ExplainAsked"], asking?: Asking): Promise<Explanations>;
-  flow(asked: S["FlowAsked"], asking?: Asking): Promise<Flow>;
-  heads(asked: S["HeadsAsked"], asking?: Asking): Promise<Heads>;
-  tensors(asked: S["TensorsAsked"], asking?: Asking): Promise<Map<string, Tensor>>;
-  trust(asked: S["TrustAsked"], asking?: Asking): Promise<S["TrustCard"]>;
-  verify(asked: S["VerifyAsked"], asking?: Asking): Promise<S["Verified"]>;
-  compare(asked: S["CompareAsked"], asking?: Asking): Promise<Compared>;
-  generate(asked: S["GenerateAsked"], asking?: Asking): Promise<S["Generated"]>;
+  session(options?: RequestOptions): Promise<Session>;
+  explain(request: S["ExplainRequest"], options?: RequestOptions): Promise<Explanations>;
+  flow(request: S["FlowRequest"], options?: RequestOptions): Promise<Flow>;
+  heads(request: S["HeadsRequest"], options?: RequestOptions): Promise<Heads>;
+  tensors(request: S["TensorsRequest"], options?: RequestOptions): Promise<Map<string, Tensor>>;
+  trust(request: S["TrustRequest"], options?: RequestOptions): Promise<S["TrustCard"]>;
+  verify(request: S["VerifyRequest"], options?: RequestOptions): Promise<S["Verification"]>;
+  compare(request: S["CompareRequest"], options?: RequestOptions): Promise<InputComparisonData>;
+  generate(request: S["GenerateRequest"], options?: RequestOptions): Promise<S["Generation"]>;
 }
 
-/** What only a server has. */
+/** Server source, with data sets, results and runs. */
 export interface Server extends Source {
   readonly kind: "server";
-  help(asking?: Asking): Promise<S["Help"]>;
-  load(name: string, asking?: Asking): Promise<S["ModelEntry"]>;
-  compareData(asked: S["CompareDataAsked"], asking?: Asking): Promise<S["Comparison"]>;
-  /** Brings a picture; it is asked about by its id. */
-  bring(file: File, asking?: Asking): Promise<S["Picture"]>;
-  /** Brings a data set; by these columns, or by those that are guessed. */
-  upload(file: File, asking?: Asking, columns?: S["ColumnsAsked"]): Promise<S["DataSet"]>;
-  /** Reads a data set anew, by other columns. */
-  columns(data: string, asked: S["ColumnsAsked"], asking?: Asking): Promise<S["DataSet"]>;
-  predict(data: string, asked: S["PredictAsked"], asking?: Asking): Promise<S["Predicted"]>;
-  leaning(data: string, asked: S["WordsAsked"], asking?: Asking): Promise<S["Leaning"]>;
-  habits(data: string, asked: S["HabitsAsked"], asking?: Asking): Promise<S["Habits"]>;
-  results(asking?: Asking): Promise<S["Results"]>;
-  addResult(file: File, asking?: Asking): Promise<S["StoredResult"]>;
-  runs(asking?: Asking): Promise<S["Runs"]>;
-  /** Has a report made, so that whatever is wrong with it is known before it is shown; `query` begins with "?". */
-  runPage(id: string, query: string, asking?: Asking): Promise<void>;
-  runRows(id: string, query: string, asking?: Asking): Promise<S["RunRows"]>;
-  runExample(id: string, row: number, method: string | null, asking?: Asking): Promise<S["RunExample"]>;
+  help(options?: RequestOptions): Promise<S["Help"]>;
+  load(name: string, options?: RequestOptions): Promise<S["ModelEntry"]>;
+  compareData(request: S["CompareDataRequest"], options?: RequestOptions): Promise<S["Comparison"]>;
+  /** Uploads a picture; requests refer to it by its id. */
+  uploadPicture(file: File, options?: RequestOptions): Promise<S["Picture"]>;
+  /** Uploads a data set, with these columns or with guessed ones. */
+  uploadData(file: File, options?: RequestOptions, columns?: S["ColumnsRequest"]): Promise<S["DataSet"]>;
+  /** Reads a data set again with other columns. */
+  readColumns(data: string, request: S["ColumnsRequest"], options?: RequestOptions): Promise<S["DataSet"]>;
+  predict(
+    data: string,
+    request: S["PredictRequest"],
+    options?: RequestOptions,
+  ): Promise<S["PredictionTable"]>;
+  classWords(data: string, request: S["WordsRequest"], options?: RequestOptions): Promise<S["WordsByClass"]>;
+  headPatterns(data: string, request: S["HabitsRequest"], options?: RequestOptions): Promise<S["Habits"]>;
+  results(options?: RequestOptions): Promise<S["Results"]>;
+  addResult(file: File, options?: RequestOptions): Promise<S["StoredResult"]>;
+  runs(options?: RequestOptions): Promise<S["Runs"]>;
+  /** Has a report built, so that errors are known before it is shown; `query` begins with "?". */
+  runPage(id: string, query: string, options?: RequestOptions): Promise<void>;
+  runRows(id: string, query: string, options?: RequestOptions): Promise<S["RunRows"]>;
+  runExample(
+    id: string,
+    row: number,
+    method: string | null,
+    options?: RequestOptions,
+  ): Promise<S["RunExample"]>;
 }
 
-/** What every refusal is, wherever it came from. */
+/** Error of any source, with its fault. */
 export class SourceError extends Error {
   constructor(readonly fault: Fault) {
     super(fault.message);

@@ -1,4 +1,4 @@
-/** Every choice with its name on the page. Records, so that the compiler misses none. */
+/** Labels of all choices: pages, views, weights, directions, special tokens, statistics, granularities, segments. */
 
 import type { Direction, Granularity, SegmentPair, Statistic, WeightName } from "../api/types";
 import type { PageName, Specials, ViewName } from "./state";
@@ -62,7 +62,7 @@ export const SEGMENTS: Readonly<Record<SegmentPair, string>> = {
   "B>B": "within B",
 };
 
-/** The keys of such a record, in its order. */
-export function namesOf<K extends string>(record: Readonly<Record<K, string>>): readonly K[] {
+/** List the keys of a record of choices, in order. */
+export function listNames<K extends string>(record: Readonly<Record<K, string>>): readonly K[] {
   return Object.keys(record) as K[];
 }

@@ -1,35 +1,38 @@
 // @vitest-environment jsdom
+/** Tests of the key map: one action for each key; sliders, buttons and browser shortcuts keep theirs. */
+
 import { afterEach, expect, test } from "vitest";
 
-import { KEYS, pressed } from "./keys";
+import { KEYS, matchKey } from "./keyMap";
 
 afterEach(() => document.body.replaceChildren());
 
-function press(
+function makeEvent(
   key: string,
   on: Element = document.body,
   more: KeyboardEventInit = {},
-): ReturnType<typeof pressed> {
-  let found: ReturnType<typeof pressed> = null;
+): ReturnType<typeof matchKey> {
+  let keyPress: ReturnType<typeof matchKey> = null;
   const listen = (event: KeyboardEvent): void => {
-    found = pressed(event);
+    keyPress = matchKey(event);
   };
   window.addEventListener("keydown", listen, { once: true });
   on.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true, ...more }));
-  return found;
+  return keyPress;
 }
 
-function field(tag: string, attributes: Readonly<Record<string, string>> = {}): Element {
+function makeField(tag: string, attributes: Readonly<Record<string, string>> = {}): Element {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
   document.body.append(element);
   return element;
 }
 
-test("every key of the map means its action, and none means two", () => {
+test("every key of the map has exactly one action", () => {
   const all = KEYS.flatMap(({ keys }) => keys);
   expect(new Set(all).size).toBe(all.length);
-  for (const { keys, action } of KEYS) for (const key of keys) expect(press(key)).toEqual({ action, key });
+  for (const { keys, action } of KEYS)
+    for (const key of keys) expect(makeEvent(key)).toEqual({ action, key });
 });
 
 test.each([
@@ -37,25 +40,25 @@ test.each([
   ["select", {}],
   ["input", { type: "text" }],
   ["input", { type: "number" }],
-])("keys are off while typing: %s %o", (tag, attributes) => {
-  const element = field(tag, attributes);
-  for (const key of ["t", "ArrowLeft", "?", "Escape", "Enter"]) expect(press(key, element)).toBeNull();
+])("typing in a field: no action for %s %o", (tag, attributes) => {
+  const element = makeField(tag, attributes);
+  for (const key of ["t", "ArrowLeft", "?", "Escape", "Enter"]) expect(makeEvent(key, element)).toBeNull();
 });
 
-test("a slider and a picture keep their arrows, and nothing else", () => {
-  for (const element of [field("input", { type: "range" }), field("div", { role: "listbox" })]) {
-    expect(press("ArrowLeft", element)).toBeNull();
-    expect(press("Enter", element)).toBeNull();
-    expect(press("t", element)?.action).toBe("trace-back");
+test("slider and picture: keep their arrow keys only", () => {
+  for (const element of [makeField("input", { type: "range" }), makeField("div", { role: "listbox" })]) {
+    expect(makeEvent("ArrowLeft", element)).toBeNull();
+    expect(makeEvent("Enter", element)).toBeNull();
+    expect(makeEvent("t", element)?.action).toBe("trace-back");
   }
 });
 
-test("a button keeps Enter", () => {
-  expect(press("Enter", field("button"))).toBeNull();
-  expect(press("+", field("button"))?.action).toBe("coverage-more");
+test("button: keeps Enter", () => {
+  expect(makeEvent("Enter", makeField("button"))).toBeNull();
+  expect(makeEvent("+", makeField("button"))?.action).toBe("coverage-more");
 });
 
-test("shortcuts of the browser stay the browser's", () => {
-  expect(press("l", document.body, { ctrlKey: true })).toBeNull();
-  expect(press("f", document.body, { metaKey: true })).toBeNull();
+test("browser shortcuts: no action", () => {
+  expect(makeEvent("l", document.body, { ctrlKey: true })).toBeNull();
+  expect(makeEvent("f", document.body, { metaKey: true })).toBeNull();
 });

@@ -1,81 +1,83 @@
-/** How single values of the state are written in a link, and read again. Reading refuses with undefined, never throws. */
+/** Field codecs of the link: each writes and reads one kind of value. Reading returns undefined, never throws. */
 
-import { namesOf } from "./choices";
+import { listNames } from "./choices";
 import type { HeadId } from "./state";
 
+/** Codec of one value. */
 export interface Field<T> {
   readonly write: (value: T) => string;
-  readonly read: (written: string) => T | undefined;
+  readonly read: (encoded: string) => T | undefined;
 }
 
-export const text: Field<string> = { write: (value) => value, read: (written) => written };
+export const text: Field<string> = { write: (value) => value, read: (encoded) => encoded };
 
 export const flag: Field<boolean> = {
   write: (value) => (value ? "1" : "0"),
-  read: (written) => (written === "1" ? true : written === "0" ? false : undefined),
+  read: (encoded) => (encoded === "1" ? true : encoded === "0" ? false : undefined),
 };
 
 export const integer: Field<number> = {
   write: String,
-  read: (written) => (/^\d{1,9}$/.test(written) ? Number(written) : undefined),
+  read: (encoded) => (/^\d{1,9}$/.test(encoded) ? Number(encoded) : undefined),
 };
 
-/** A number from 0 to 1, exactly. */
+/** Number from 0 to 1, exact. */
 export const share: Field<number> = {
   write: String,
-  read: (written) => {
-    const value = Number(written);
-    return written !== "" && value >= 0 && value <= 1 ? value : undefined;
+  read: (encoded) => {
+    const value = Number(encoded);
+    return encoded !== "" && value >= 0 && value <= 1 ? value : undefined;
   },
 };
 
-/** A share as a percentage, to a tenth of one. */
+/** Share as a percentage, to a tenth. */
 export const percent: Field<number> = {
   write: (value) => String(Math.round(value * 1000) / 10),
-  read: (written) => {
-    const value = Math.round(Number(written) * 10) / 1000;
-    return written !== "" && value > 0 && value <= 1 ? value : undefined;
+  read: (encoded) => {
+    const value = Math.round(Number(encoded) * 10) / 1000;
+    return encoded !== "" && value > 0 && value <= 1 ? value : undefined;
   },
 };
 
-/** Layers 3 to 11: `3-11`. */
+/** Range of layers, such as `3-11`. */
 export const range: Field<readonly [number, number]> = {
   write: ([first, last]) => `${first}-${last}`,
-  read: (written) => {
-    const found = /^(\d{1,6})-(\d{1,6})$/.exec(written);
-    if (!found) return undefined;
-    const [first, last] = [Number(found[1]), Number(found[2])];
+  read: (encoded) => {
+    const match = /^(\d{1,6})-(\d{1,6})$/.exec(encoded);
+    if (!match) return undefined;
+    const [first, last] = [Number(match[1]), Number(match[2])];
     return first <= last ? [first, last] : undefined;
   },
 };
 
-/** Head 4 of layer 9: `9.4`. */
+/** Head of a layer, such as `9.4`. */
 export const head: Field<HeadId> = {
   write: ([layer, number]) => `${layer}.${number}`,
-  read: (written) => {
-    const found = /^(\d{1,6})\.(\d{1,6})$/.exec(written);
-    return found ? [Number(found[1]), Number(found[2])] : undefined;
+  read: (encoded) => {
+    const match = /^(\d{1,6})\.(\d{1,6})$/.exec(encoded);
+    return match ? [Number(match[1]), Number(match[2])] : undefined;
   },
 };
 
-/** A name of a method: anything without a comma. */
+/** Name of a method: any text without a comma. */
 export const name: Field<string> = {
   write: (value) => value,
-  read: (written) => (written !== "" && !written.includes(",") ? written : undefined),
+  read: (encoded) => (encoded !== "" && !encoded.includes(",") ? encoded : undefined),
 };
 
+/** Codec of one of several names. */
 export function choice<K extends string>(names: Readonly<Record<K, string>>): Field<K> {
-  const known = namesOf(names);
-  return { write: (value) => value, read: (written) => known.find((each) => each === written) };
+  const known = listNames(names);
+  return { write: (value) => value, read: (encoded) => known.find((each) => each === encoded) };
 }
 
-/** Several, with commas between; one that cannot be read spoils all. */
+/** Codec of a list separated by commas; one unreadable item rejects all. */
 export function list<T>(field: Field<T>, most = Infinity): Field<readonly T[]> {
   return {
     write: (values) => values.map(field.write).join(","),
-    read: (written) => {
+    read: (encoded) => {
       const values: T[] = [];
-      for (const part of written === "" ? [] : written.split(",")) {
+      for (const part of encoded === "" ? [] : encoded.split(",")) {
         const value = field.read(part);
         if (value === undefined || values.length === most) return undefined;
         values.push(value);
@@ -85,13 +87,13 @@ export function list<T>(field: Field<T>, most = Infinity): Field<readonly T[]> {
   };
 }
 
-/** Several texts, with line ends between; there may be commas in them. */
+/** Texts separated by line ends; they may contain commas. */
 export const lines: Field<readonly string[]> = {
   write: (values) => values.join("\n"),
-  read: (written) => written.split("\n").filter((each) => each !== ""),
+  read: (encoded) => encoded.split("\n").filter((each) => each !== ""),
 };
 
-/** What is null by default stands in no link while it is null. */
+/** Codec of a value that may be null; null is not written. */
 export function optional<T>(field: Field<T>): Field<T | null> {
   return { write: (value) => (value === null ? "" : field.write(value)), read: field.read };
 }

@@ -1,4 +1,4 @@
-/** The whole state of the page. A link is this state, and this state is a link. */
+/** Page state that a link holds: input, flow, view and page choices, with their defaults. */
 
 import type { Direction, Granularity, SegmentPair, Statistic, WeightName } from "../api/types";
 
@@ -9,29 +9,29 @@ export type HeadId = readonly [layer: number, head: number];
 
 export interface ViewState {
   readonly page: PageName;
-  // What is asked.
+  // The input.
   readonly model: string; // empty: the server's first
   readonly other: string; // the second model of a comparison, empty: the server's
   readonly text: string;
   readonly pair: string | null;
-  readonly picture: string | null; // the server's name for it: its bytes are in no link
-  readonly at: string | null; // which word, token or mask
-  readonly entity: number; // which of those that a tagger found
-  readonly answer: string | null; // what a language model might go on with
-  readonly rather: string | null; // rather than this
-  readonly labels: string; // to choose from, with commas between; empty: the model's own
-  readonly template: string | null; // the sentence that such a label is put in
-  readonly methods: readonly string[]; // up to four, the first tints the text; none: the usual one of the model
-  readonly target: string | null; // null: what was predicted
+  readonly picture: string | null; // the server's id: a link does not hold its bytes
+  readonly at: string | null; // position of the word, token or mask
+  readonly entity: number; // index among the tagger's entities
+  readonly answer: string | null; // continuation to explain, of a language model
+  readonly rather: string | null; // contrast to that continuation
+  readonly labels: string; // candidate labels, separated by commas; empty: the model's own
+  readonly template: string | null; // sentence template of such a label
+  readonly methods: readonly string[]; // up to four, the first tints the text; none: the model's default
+  readonly target: string | null; // null: the predicted class
   readonly of: "logit" | "probability";
-  readonly beside: readonly string[]; // other targets, side by side with that one; pictures only
-  readonly generate: number | null; // tokens to let a language model write
-  readonly granularity: Granularity; // of the prompt then
-  // What flows.
+  readonly beside: readonly string[]; // other targets side by side; pictures only
+  readonly generate: number | null; // number of tokens to generate
+  readonly granularity: Granularity; // parts of the prompt, for generation
+  // The flow.
   readonly weight: WeightName;
   readonly direction: Direction;
   readonly token: number | null; // null: the decision
-  readonly coverage: number | null; // 0..1; null: half of the flow, or what can be read
+  readonly coverage: number | null; // 0..1; null: half of the flow, or as much as is readable
   readonly layers: readonly [number, number] | null;
   readonly heads: readonly HeadId[];
   readonly tokens: readonly number[]; // pinned words: edges that touch them
@@ -39,23 +39,23 @@ export interface ViewState {
   readonly least: number;
   readonly specials: Specials;
   readonly classic: { readonly threshold: number; readonly decay: number; readonly carry: boolean } | null;
-  // How it is shown.
+  // The view.
   readonly view: ViewName;
   readonly statistic: Statistic;
   readonly thumbnails: boolean;
-  readonly head: HeadId | null; // whose matrix is open
+  readonly head: HeadId | null; // head of the open matrix
   readonly words: boolean; // words rather than tokens in the text
-  readonly strength: number; // 0..1: how strong the colours over a picture are
-  readonly smooth: boolean; // over a picture: from patch to patch without steps
-  readonly difference: boolean; // in a comparison: values instead of sets
+  readonly strength: number; // 0..1: strength of the colours over a picture
+  readonly smooth: boolean; // over a picture: interpolate between patches
+  readonly difference: boolean; // comparison by values instead of sets
   // Other pages.
-  readonly tab: string; // a page's part; empty: its first
-  readonly rows: string; // which rows of a data set, in which order: see data/rows.ts
+  readonly tab: string; // tab of a page; empty: the first
+  readonly rows: string; // query of a data set's rows: see data/rowQuery.ts
   readonly data: string | null;
   readonly result: string | null;
   readonly run: string | null;
   readonly against: string | null; // a second run, beside that one
-  readonly found: string; // which rows of a run: see runs/rowlink.ts
+  readonly found: string; // query of a run's rows: see runs/runRowQuery.ts
   readonly card: string | null;
 }
 

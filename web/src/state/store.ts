@@ -1,87 +1,93 @@
-/** The one state of the page, kept in the address. */
+/** Stores of the page state with listeners: in the window's address and history, or in memory. */
 
 import type { ViewState } from "./state";
-import { format, parse } from "./url";
+import { formatUrl, parseUrl } from "./url";
 
-export type Mode = "push" | "replace";
+/** History mode: "push" adds a step for the back button; "replace" does not, for a drag. */
+export type HistoryMode = "push" | "replace";
 
+/** State with its listeners. */
 export interface Store {
   readonly get: () => ViewState;
-  /** What of the last link could not be read. */
+  /** Parts of the last link that could not be read. */
   readonly problems: () => readonly string[];
-  readonly update: (change: Partial<ViewState>, mode?: Mode) => void;
-  /** Adds to the address what is shown where the state leaves it open: the server's model, the coverage that fits. */
-  readonly settle: (shown: Partial<ViewState>) => void;
-  /** The state as a link is to have it. */
-  readonly linked: () => ViewState;
+  readonly update: (change: Partial<ViewState>, mode?: HistoryMode) => void;
+  /** Adds defaults to the address where the state leaves them open, such as the server's model or the coverage. */
+  readonly addDefaults: (defaults: Partial<ViewState>) => void;
+  /** State for the link, with its defaults. */
+  readonly getLinkState: () => ViewState;
   readonly subscribe: (listener: () => void) => () => void;
   readonly close: () => void;
 }
 
-/** Browsers slow pages down that write addresses at every movement of the hand; they are written when it rests. */
+/**
+ * Milliseconds without a change after which a drag is written: browsers throttle pages that write addresses
+ * often.
+ */
 const REST = 150;
 
-export function addressStore(page: Window): Store {
-  let { state, problems } = parse(page.location.hash);
-  let settled: Partial<ViewState> = {};
+/** Create a store that reads and writes the window's address. */
+export function createAddressStore(page: Window): Store {
+  let { state, problems } = parseUrl(page.location.hash);
+  let linkDefaults: Partial<ViewState> = {};
   let waiting: number | null = null;
   const listeners = new Set<() => void>();
   const tell = (): void => listeners.forEach((listener) => listener());
 
-  const linked = (): ViewState => ({ ...state, ...settled });
-  const write = (mode: Mode): void => {
+  const getLinkState = (): ViewState => ({ ...state, ...linkDefaults });
+  const write = (mode: HistoryMode): void => {
     if (waiting !== null) page.clearTimeout(waiting);
     waiting = null;
-    const address = format(linked());
+    const address = formatUrl(getLinkState());
     if (address === page.location.hash) return;
     if (mode === "push") page.history.pushState(null, "", address);
     else page.history.replaceState(null, "", address);
   };
-  const moved = (): void => {
+  const readAddress = (): void => {
     if (waiting !== null) page.clearTimeout(waiting);
     waiting = null;
-    if (format(linked()) === page.location.hash) return;
-    ({ state, problems } = parse(page.location.hash));
-    settled = {};
+    if (formatUrl(getLinkState()) === page.location.hash) return;
+    ({ state, problems } = parseUrl(page.location.hash));
+    linkDefaults = {};
     tell();
   };
-  page.addEventListener("popstate", moved);
-  page.addEventListener("hashchange", moved);
+  page.addEventListener("popstate", readAddress);
+  page.addEventListener("hashchange", readAddress);
 
   return {
     get: () => state,
     problems: () => problems,
     update: (change, mode = "push") => {
       const next = { ...state, ...change };
-      if (format(next) === format(state)) return;
-      // A drag that has not been written yet belongs to the step before this one.
+      if (formatUrl(next) === formatUrl(state)) return;
+      // A drag that is not written yet belongs to the previous history step.
       if (mode === "push" && waiting !== null) write("replace");
       state = next;
-      settled = {};
+      linkDefaults = {};
       problems = [];
       if (mode === "push") write("push");
       else waiting ??= page.setTimeout(() => write("replace"), REST);
       tell();
     },
-    settle: (shown) => {
-      settled = { ...settled, ...shown };
+    addDefaults: (defaults) => {
+      linkDefaults = { ...linkDefaults, ...defaults };
       if (waiting === null) write("replace");
     },
-    linked,
+    getLinkState,
     subscribe: (listener) => {
       listeners.add(listener);
       return () => listeners.delete(listener);
     },
     close: () => {
       if (waiting !== null) write("replace");
-      page.removeEventListener("popstate", moved);
-      page.removeEventListener("hashchange", moved);
+      page.removeEventListener("popstate", readAddress);
+      page.removeEventListener("hashchange", readAddress);
     },
   };
 }
 
-/** For a notebook, or a frame that has no address of its own. */
-export function memoryStore(first: ViewState): Store {
+/** Create a store without an address, for a notebook or a frame. */
+export function createMemoryStore(first: ViewState): Store {
   let state = first;
   const listeners = new Set<() => void>();
   return {
@@ -89,12 +95,12 @@ export function memoryStore(first: ViewState): Store {
     problems: () => [],
     update: (change) => {
       const next = { ...state, ...change };
-      if (format(next) === format(state)) return;
+      if (formatUrl(next) === formatUrl(state)) return;
       state = next;
       listeners.forEach((listener) => listener());
     },
-    settle: () => undefined,
-    linked: () => state,
+    addDefaults: () => undefined,
+    getLinkState: () => state,
     subscribe: (listener) => {
       listeners.add(listener);
       return () => listeners.delete(listener);

@@ -1,3 +1,5 @@
+/** Tests of the URL codec: round trips of any state, only differences written, unreadable parts survive. */
+
 import fc from "fast-check";
 import { expect, test } from "vitest";
 
@@ -10,19 +12,19 @@ import {
   STATISTICS,
   VIEWS,
   WEIGHTS,
-  namesOf,
+  listNames,
 } from "./choices";
 import { DEFAULT, type ViewState } from "./state";
-import { format, parse } from "./url";
+import { formatUrl, parseUrl } from "./url";
 
 const number = fc.integer({ min: 0, max: 999_999 });
 const text = fc.string({ unit: "binary", maxLength: 40 });
 const share = fc.double({ min: 0, max: 1, noNaN: true }).map((value) => value + 0); // -0 is 0
 const head = fc.tuple(number, number);
-const name = text.filter((written) => written !== "" && !written.includes(","));
+const name = text.filter((encoded) => encoded !== "" && !encoded.includes(","));
 
 const states: fc.Arbitrary<ViewState> = fc.record({
-  page: fc.constantFrom(...namesOf(PAGES)),
+  page: fc.constantFrom(...listNames(PAGES)),
   model: text,
   other: text,
   text,
@@ -38,26 +40,26 @@ const states: fc.Arbitrary<ViewState> = fc.record({
   target: fc.option(text),
   of: fc.constantFrom("logit", "probability"),
   beside: fc.array(
-    text.filter((written) => written !== "" && !/\n/.test(written)),
+    text.filter((encoded) => encoded !== "" && !/\n/.test(encoded)),
     { maxLength: 3 },
   ),
   generate: fc.option(number),
-  granularity: fc.constantFrom(...namesOf(GRANULARITIES)),
-  weight: fc.constantFrom(...namesOf(WEIGHTS)),
-  direction: fc.constantFrom(...namesOf(DIRECTIONS)),
+  granularity: fc.constantFrom(...listNames(GRANULARITIES)),
+  weight: fc.constantFrom(...listNames(WEIGHTS)),
+  direction: fc.constantFrom(...listNames(DIRECTIONS)),
   token: fc.option(number),
   coverage: fc.option(fc.integer({ min: 1, max: 1000 }).map((tenths) => tenths / 1000)), // a link keeps a tenth of a percent
   layers: fc.option(fc.tuple(number, number).map(([a, b]) => [Math.min(a, b), Math.max(a, b)] as const)),
   heads: fc.array(head, { maxLength: 5 }),
   tokens: fc.array(number, { maxLength: 5 }),
-  segments: fc.uniqueArray(fc.constantFrom(...namesOf(SEGMENTS))),
+  segments: fc.uniqueArray(fc.constantFrom(...listNames(SEGMENTS))),
   least: share,
-  specials: fc.constantFrom(...namesOf(SPECIALS)),
+  specials: fc.constantFrom(...listNames(SPECIALS)),
   classic: fc.option(
     fc.record({ threshold: share.filter((value) => value > 0), decay: share, carry: fc.boolean() }),
   ),
-  view: fc.constantFrom(...namesOf(VIEWS)),
-  statistic: fc.constantFrom(...namesOf(STATISTICS)),
+  view: fc.constantFrom(...listNames(VIEWS)),
+  statistic: fc.constantFrom(...listNames(STATISTICS)),
   thumbnails: fc.boolean(),
   head: fc.option(head),
   words: fc.boolean(),
@@ -74,27 +76,27 @@ const states: fc.Arbitrary<ViewState> = fc.record({
   rows: text,
 });
 
-test("a link restores every state", () => {
+test("round trip: a link restores every state", () => {
   fc.assert(
     fc.property(states, (state) => {
-      expect(parse(format(state))).toEqual({ state, problems: [] });
+      expect(parseUrl(formatUrl(state))).toEqual({ state, problems: [] });
     }),
     { numRuns: 500, seed: 6 },
   );
 });
 
-test("a browser's address bar changes nothing of a link", () => {
+test("round trip through the browser's URL: link unchanged", () => {
   fc.assert(
     fc.property(states, (state) => {
-      const address = new URL(`http://127.0.0.1/${format(state)}`);
-      expect(parse(address.hash).state).toEqual(state);
+      const address = new URL(`http://127.0.0.1/${formatUrl(state)}`);
+      expect(parseUrl(address.hash).state).toEqual(state);
     }),
     { numRuns: 200, seed: 7 },
   );
 });
 
-test("only what differs is written", () => {
-  expect(format(DEFAULT)).toBe("#/explain");
+test("formatUrl: writes only differences from the default", () => {
+  expect(formatUrl(DEFAULT)).toBe("#/explain");
   const state: ViewState = {
     ...DEFAULT,
     text: "not bad, at all",
@@ -103,20 +105,20 @@ test("only what differs is written", () => {
     heads: [[9, 4]],
     token: 6,
   };
-  expect(format(state)).toBe("#/explain?text=not+bad,+at+all&m=attcat,rollout&tok=6&L=3-11&H=9.4");
+  expect(formatUrl(state)).toBe("#/explain?text=not+bad,+at+all&m=attcat,rollout&tok=6&L=3-11&H=9.4");
 });
 
-test("a link that names its model names its methods", () => {
-  expect(format({ ...DEFAULT, model: "reviews", methods: ["attcat"] })).toBe(
+test("formatUrl, link with a model: names its methods", () => {
+  expect(formatUrl({ ...DEFAULT, model: "reviews", methods: ["attcat"] })).toBe(
     "#/explain?model=reviews&m=attcat",
   );
-  expect(format({ ...DEFAULT, model: "reviews" })).toBe("#/explain?model=reviews");
-  expect(format({ ...DEFAULT, page: "data", model: "reviews" })).toBe("#/data?model=reviews");
+  expect(formatUrl({ ...DEFAULT, model: "reviews" })).toBe("#/explain?model=reviews");
+  expect(formatUrl({ ...DEFAULT, page: "data", model: "reviews" })).toBe("#/data?model=reviews");
 });
 
-test("an empty address is the default", () => {
+test("parseUrl, empty address: the default", () => {
   for (const hash of ["", "#", "#/", "#/explain", "#/explain?"])
-    expect(parse(hash)).toEqual({ state: DEFAULT, problems: [] });
+    expect(parseUrl(hash)).toEqual({ state: DEFAULT, problems: [] });
 });
 
 test.each([
@@ -131,28 +133,28 @@ test.each([
   ["#/explain?classic=0,0,1", "The link's classic=0,0,1 cannot be read; the default holds."],
   ["#/explain?text=", "The link's text is empty; an example stands in its place."],
   ["#/explain?color=red", "The link says “color”, which this page does not know."],
-])("%s falls back and says so", (hash, problem) => {
-  const parsed = parse(hash);
+])("parseUrl, %s: falls back and reports it", (hash, problem) => {
+  const parsed = parseUrl(hash);
   expect(parsed.problems).toEqual([problem]);
   expect({ ...parsed.state, coverage: null }).toEqual(DEFAULT);
 });
 
-test("what can be read is kept beside what cannot", () => {
-  const { state, problems } = parse("#/explain?p=30&L=x&tok=4");
+test("parseUrl: keeps readable parts beside unreadable ones", () => {
+  const { state, problems } = parseUrl("#/explain?p=30&L=x&tok=4");
   expect(state).toEqual({ ...DEFAULT, coverage: 0.3, token: 4 });
   expect(problems).toHaveLength(1);
 });
 
-test("no link crashes the page", () => {
+test("parseUrl: never throws", () => {
   fc.assert(
     fc.property(fc.string({ unit: "binary" }), (hash) => {
-      parse(`#${hash}`);
-      parse(`#/explain?${hash}`);
+      parseUrl(`#${hash}`);
+      parseUrl(`#/explain?${hash}`);
     }),
     { seed: 8 },
   );
 });
 
-test("half a surrogate pair becomes the replacement character", () => {
-  expect(parse(format({ ...DEFAULT, text: "a\ud800b" })).state.text).toBe("a\ufffdb");
+test("half a surrogate pair: becomes U+FFFD", () => {
+  expect(parseUrl(formatUrl({ ...DEFAULT, text: "a\ud800b" })).state.text).toBe("a\ufffdb");
 });

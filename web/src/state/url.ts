@@ -1,8 +1,8 @@
-/** ViewState <-> the part of the address after `#`. Only what differs from the default is written, and the methods. */
+/** URL codec of the page state: writes differences from the default after `#`, parses any link. */
 
 import { DIRECTIONS, GRANULARITIES, PAGES, SEGMENTS, SPECIALS, STATISTICS, VIEWS, WEIGHTS } from "./choices";
-import * as field from "./fields";
-import type { Field } from "./fields";
+import * as field from "./linkFields";
+import type { Field } from "./linkFields";
 import { DEFAULT, type ViewState } from "./state";
 
 type Fields = {
@@ -13,8 +13,8 @@ const OF = { logit: "", probability: "" };
 
 const classic: Field<NonNullable<ViewState["classic"]>> = {
   write: ({ threshold, decay, carry }) => [threshold, decay, field.flag.write(carry)].join(","),
-  read: (written) => {
-    const [threshold, decay, carry, ...rest] = written.split(",");
+  read: (text) => {
+    const [threshold, decay, carry, ...rest] = text.split(",");
     const read = {
       threshold: field.share.read(threshold ?? ""),
       decay: field.share.read(decay ?? ""),
@@ -28,10 +28,10 @@ const classic: Field<NonNullable<ViewState["classic"]>> = {
 
 const methods: Field<readonly string[]> = {
   write: field.list(field.name).write,
-  read: (written) => (written === "" ? undefined : field.list(field.name, 4).read(written)),
+  read: (text) => (text === "" ? undefined : field.list(field.name, 4).read(text)),
 };
 
-/** In the order in which they stand in a link. */
+/** Codecs, in the order in which they are written to a link. */
 const FIELDS: Fields = {
   model: ["model", field.text],
   other: ["other", field.text],
@@ -81,75 +81,80 @@ const FIELDS: Fields = {
 
 const NAMES = Object.keys(FIELDS) as (keyof Fields)[];
 
-export function format(state: ViewState): string {
-  const parts = NAMES.flatMap((name) => part(name, state));
+/** Format a state as a link. */
+export function formatUrl(state: ViewState): string {
+  const parts = NAMES.flatMap((name) => formatPart(name, state));
   return `#/${state.page}${parts.length > 0 ? `?${parts.join("&")}` : ""}`;
 }
 
-function part<K extends keyof Fields>(name: K, state: ViewState): readonly string[] {
+function formatPart<K extends keyof Fields>(name: K, state: ViewState): readonly string[] {
   const [key, { write }] = FIELDS[name];
   const value: ViewState[K] = state[name];
   const usual: ViewState[K] = DEFAULT[name];
   if (value === null) return [];
   if (usual !== null && write(value) === write(usual) && !isSpelledOut(name, state)) return [];
-  return [`${key}=${encode(write(value))}`];
+  return [`${key}=${encodePart(write(value))}`];
 }
 
-/** A link that names its model names its methods too: it is to say what is seen, whatever a default becomes. */
+/**
+ * Whether a field is written although it is the default: a link with a model also names its methods, since
+ * defaults may change.
+ */
 function isSpelledOut(name: keyof Fields, { page, model, methods: chosen }: ViewState): boolean {
   return (
     name === "methods" && chosen.length > 0 && model !== "" && (page === "explain" || page === "compare")
   );
 }
 
-export interface Parsed {
+/** State of a link, and the problems in it. */
+export interface ParsedUrl {
   readonly state: ViewState;
-  readonly problems: readonly string[]; // what of the link could not be read, in sentences
+  readonly problems: readonly string[]; // parts of the link that could not be read, in sentences
 }
 
-/** Reads any link: what it does not understand stays as it is by default, and is told. */
-export function parse(hash: string): Parsed {
-  const [path = "", query = ""] = split(hash.replace(/^#?\/?/, ""));
+/** Parse any link; unreadable parts get their default and are reported. */
+export function parseUrl(hash: string): ParsedUrl {
+  const [path = "", query = ""] = splitPath(hash.replace(/^#?\/?/, ""));
   const problems: string[] = [];
   const page = path === "" ? DEFAULT.page : field.choice(PAGES).read(path);
   if (page === undefined) problems.push(`There is no page “${path}”.`);
   const change: { -readonly [K in keyof ViewState]?: ViewState[K] } = { page: page ?? DEFAULT.page };
-  const given = new URLSearchParams(query);
-  for (const name of NAMES) take(name, given, change, problems);
-  if (given.get("text") === "") problems.push("The link's text is empty; an example stands in its place.");
+  const params = new URLSearchParams(query);
+  for (const name of NAMES) readField(name, params, change, problems);
+  if (params.get("text") === "") problems.push("The link's text is empty; an example stands in its place.");
   const known = new Set<string>(NAMES.map((name) => FIELDS[name][0]));
-  for (const key of new Set(given.keys())) {
-    if (!known.has(key)) problems.push(`The link says “${short(key)}”, which this page does not know.`);
+  for (const key of new Set(params.keys())) {
+    if (!known.has(key)) problems.push(`The link says “${shorten(key)}”, which this page does not know.`);
   }
   return { state: { ...DEFAULT, ...change }, problems };
 }
 
-function take<K extends keyof Fields>(
+function readField<K extends keyof Fields>(
   name: K,
-  given: URLSearchParams,
+  params: URLSearchParams,
   change: { -readonly [N in keyof ViewState]?: ViewState[N] },
   problems: string[],
 ): void {
   const [key, { read }] = FIELDS[name];
-  const written = given.get(key);
-  if (written === null) return;
-  const value: ViewState[K] | undefined = read(written);
+  const text = params.get(key);
+  if (text === null) return;
+  const value: ViewState[K] | undefined = read(text);
   if (value === undefined)
-    problems.push(`The link's ${key}=${short(written)} cannot be read; the default holds.`);
+    problems.push(`The link's ${key}=${shorten(text)} cannot be read; the default holds.`);
   else change[name] = value;
 }
 
-function split(path: string): readonly string[] {
+function splitPath(path: string): readonly string[] {
   const mark = path.indexOf("?");
   return mark < 0 ? [path] : [path.slice(0, mark), path.slice(mark + 1)];
 }
 
-/** Half a surrogate pair has no encoding; it becomes the replacement character, as anywhere on the way to a server. */
-function encode(written: string): string {
-  const sound = written.replace(/\p{Surrogate}/gu, "\uFFFD");
+/** Encode a part; half a surrogate pair becomes U+FFFD, as on the way to a server. */
+function encodePart(text: string): string {
+  const sound = text.replace(/\p{Surrogate}/gu, "\uFFFD");
   return encodeURIComponent(sound).replace(/%2C/g, ",").replace(/%20/g, "+");
 }
 
-function short(written: string): string {
-  return written.length > 40 ? `${written.slice(0, 40)}…` : written;
+function shorten(text: string): string {
+  return text.length > 40 ? `${text.slice(0, 40)}…` : text;
 }
