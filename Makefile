@@ -56,7 +56,7 @@ page-check: $(NODE)
 	$(BIN)/python scripts/check_bundle.py
 	cd web && npm run --silent check && npm test --silent
 
-bundle: setup $(NODE) ## build the page into src/whence/web/static, and its types from the server's description
+bundle: setup $(NODE) ## build the page into src/whence/app/static, and its types from the server's description
 	cd web && npm run --silent types && npm run --silent build
 
 unit: setup browser ## run the tests alone

@@ -14,16 +14,20 @@ from typing import TYPE_CHECKING, Any
 from whence._version import __version__
 
 if TYPE_CHECKING:
-    from whence.audit import Audit, audit
-    from whence.comparison import Comparison, compare
+    from whence.app.widget import workbench
     from whence.core.errors import WhenceError
-    from whence.evaluation import evaluate, recommend
-    from whence.explainer import Explainer, Explanation, Generation, load
-    from whence.run.call import run
-    from whence.run.plan import Plan
-    from whence.run.results import Run
-    from whence.training import train_attention
-    from whence.widget import workbench
+    from whence.explain.explainer import Explainer, load
+    from whence.explain.explanation import Explanation
+    from whence.explain.generation import Generation
+    from whence.runs.plan import Plan
+    from whence.runs.results import Run
+    from whence.runs.run import run
+    from whence.studies.audit.audit import Audit, audit
+    from whence.studies.compare.compare import compare
+    from whence.studies.compare.comparison import Comparison
+    from whence.studies.evaluation.evaluate import evaluate
+    from whence.studies.evaluation.recommend import recommend
+    from whence.studies.training.train import train_attention
 
 __all__ = [
     "Audit",
@@ -46,22 +50,22 @@ __all__ = [
 ]
 
 _HOME = {
-    "Audit": "whence.audit",
-    "Comparison": "whence.comparison",
-    "Explainer": "whence.explainer",
-    "Explanation": "whence.explainer",
-    "Generation": "whence.explainer",
-    "Plan": "whence.run.plan",
-    "Run": "whence.run.results",
+    "Audit": "whence.studies.audit.audit",
+    "Comparison": "whence.studies.compare.comparison",
+    "Explainer": "whence.explain.explainer",
+    "Explanation": "whence.explain.explanation",
+    "Generation": "whence.explain.generation",
+    "Plan": "whence.runs.plan",
+    "Run": "whence.runs.results",
     "WhenceError": "whence.core.errors",
-    "audit": "whence.audit",
-    "compare": "whence.comparison",
-    "evaluate": "whence.evaluation",
-    "load": "whence.explainer",
-    "recommend": "whence.evaluation",
-    "run": "whence.run.call",
-    "train_attention": "whence.training",
-    "workbench": "whence.widget",
+    "audit": "whence.studies.audit.audit",
+    "compare": "whence.studies.compare.compare",
+    "evaluate": "whence.studies.evaluation.evaluate",
+    "load": "whence.explain.explainer",
+    "recommend": "whence.studies.evaluation.recommend",
+    "run": "whence.runs.run",
+    "train_attention": "whence.studies.training.train",
+    "workbench": "whence.app.widget",
 }
 
 

@@ -1,4 +1,4 @@
-"""`python -m whence`."""
+"""The entry point of `python -m whence`."""
 
 from whence.cli.main import run
 

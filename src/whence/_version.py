@@ -1,3 +1,3 @@
-"""The one place that states the version."""
+"""The version number of whence, stated only here."""
 
 __version__ = "0.1.0"

@@ -1,1 +1,1 @@
-"""The app: a local server and the page it serves. Explanations, flows, trust and comparisons, to look at."""
+"""The local server with its page, and the notebook widget."""

@@ -1,4 +1,8 @@
-"""The token that a server asks everybody for: also at 127.0.0.1, which every account of a machine reaches."""
+"""Access token of the server: creation, cookie, check, and the page shown to visitors without it.
+
+The token is required at 127.0.0.1 as well, because every account of a machine reaches that address. There is
+no option for it: other accounts can read the arguments of a process, but not its environment (WHENCE_TOKEN).
+"""
 
 import hmac
 import os
@@ -11,15 +15,15 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from whence.core.errors import BadParameter
 
-VARIABLE = "WHENCE_TOKEN"
-_ALLOWED = re.compile(r"[A-Za-z0-9._~-]{16,200}")
+TOKEN_VARIABLE = "WHENCE_TOKEN"
+_TOKEN_PATTERN = re.compile(r"[A-Za-z0-9._~-]{16,200}")
 
-# Pages of this file bring their style along, run nothing, load nothing and hold nothing of what was sent.
+# Policy of this file's pages: inline style, no script, no requests, nothing of the request in them.
 _POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; form-action 'none'; base-uri 'none'; "
     "frame-ancestors 'none'"
 )
-_PAGE = """<!doctype html>
+_PAGE_TEMPLATE = """<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
@@ -39,7 +43,7 @@ code {{ overflow-wrap: anywhere }}
 </body>
 </html>
 """
-_STRANGER = """<p>whence answers here, and only those who have its token: without it, every account of this machine
+_NO_TOKEN_BODY = """<p>whence answers here, and only those who have its token: without it, every account of this machine
 could read the texts and results that it serves.</p>
 <p>The token is in the address that <code>whence app</code> printed in the terminal in which it was started:</p>
 <p><code>whence is at http://127.0.0.1:{port}/?token=…</code></p>
@@ -50,76 +54,76 @@ from here</a>.</p>"""
 
 
 def make_token() -> str:
-    """Return a new token that nobody can guess."""
+    """Return a new random token of 192 bits."""
     return secrets.token_urlsafe(24)
 
 
-def choose_token() -> str:
+def resolve_token() -> str:
     """Return the token of the environment, or a new one.
 
     There is no option for it: other accounts can read the arguments of a process, and cannot read its environment.
     """
-    given = os.environ.get(VARIABLE)
-    if given is None:
+    token = os.environ.get(TOKEN_VARIABLE)
+    if token is None:
         return make_token()
-    if not _ALLOWED.fullmatch(given):
+    if not _TOKEN_PATTERN.fullmatch(token):
         raise BadParameter(
-            f"{VARIABLE} has {len(given)} characters, and a token has 16 to 200 of A-Z, a-z, 0-9, '-', '_', '.' and "
+            f"{TOKEN_VARIABLE} has {len(token)} characters, and a token has 16 to 200 of A-Z, a-z, 0-9, '-', '_', '.' and "
             "'~'. Set it to such a one, or unset it to have one made at each start."
         )
-    return given
+    return token
 
 
-def cookie_name(port: int) -> str:
+def build_cookie_name(port: int) -> str:
     """Return the cookie's name, which has the port in it: browsers do not tell ports apart."""
     return f"whence-{port}"
 
 
-def is_known(
+def has_token(
     token: str, port: int, query: Sequence[tuple[str, str]], headers: Mapping[str, str]
 ) -> bool:
-    """Whether a request brings the token: in its address, as `Authorization: Bearer`, or in the cookie."""
-    given = [value for name, value in query if name == "token"]
+    """Return whether a request has the token: in its URL, as `Authorization: Bearer`, or in the cookie."""
+    candidates = [value for name, value in query if name == "token"]
     scheme, _, rest = headers.get("authorization", "").partition(" ")
-    given.append(rest.strip() if scheme.lower() == "bearer" else "")
-    # By hand: all servers of 127.0.0.1 share their cookies, and http.cookies gives up at the first odd one.
+    candidates.append(rest.strip() if scheme.lower() == "bearer" else "")
+    # Parsed here: all servers of 127.0.0.1 share cookies, and http.cookies stops at a malformed one.
     for cookie in headers.get("cookie", "").split(";"):
         name, _, value = cookie.strip().partition("=")
-        given.append(value if name == cookie_name(port) else "")
-    # All are compared, in constant time: how long it takes tells nothing.
-    same = [hmac.compare_digest(one.encode(), token.encode()) for one in given]
-    return any(same)
+        candidates.append(value if name == build_cookie_name(port) else "")
+    # All are compared in constant time, so the duration reveals nothing.
+    matches = [hmac.compare_digest(candidate.encode(), token.encode()) for candidate in candidates]
+    return any(matches)
 
 
-def let_in(token: str, port: int, address: str, *, linked: bool) -> Response:
-    """Return the answer that puts the token into a cookie and sends the browser on to the address without it.
+def accept_token(token: str, port: int, address: str, *, linked: bool) -> Response:
+    """Return the response that sets the token's cookie and leads to the address without it.
 
-    After a redirect a browser still counts the request as that of the page that linked here, and keeps a strict
-    cookie back; a page of this server's own that moves on by itself does not have that fault.
+    After a link from another site, a redirect still counts as cross-site and the browser withholds a strict cookie;
+    a page of this server that refreshes to the address does not.
     """
-    entered: Response
+    response: Response
     if linked:
         target = escape(address)
-        entered = _page(
+        response = _render_page(
             "one moment",
             f'<p><a href="{target}">Go on to the page</a></p>',
             head=f'<meta http-equiv="refresh" content="0; url={target}">\n',
         )
     else:
-        entered = RedirectResponse(address, status_code=303)
-    entered.set_cookie(cookie_name(port), token, httponly=True, samesite="strict", path="/")
-    return entered
+        response = RedirectResponse(address, status_code=303)
+    response.set_cookie(build_cookie_name(port), token, httponly=True, samesite="strict", path="/")
+    return response
 
 
-def ask_for_token(port: int) -> Response:
-    """Return the page of a visitor who does not bring the token: it says where the token is."""
-    body = _STRANGER.format(port=port, variable=VARIABLE)
-    return _page("this page asks for its token", body, status=401)
+def render_token_page(port: int) -> Response:
+    """Return the page for a visitor without the token, which says where to find it."""
+    body = _NO_TOKEN_BODY.format(port=port, variable=TOKEN_VARIABLE)
+    return _render_page("this page asks for its token", body, status=401)
 
 
-def _page(title: str, body: str, *, head: str = "", status: int = 200) -> Response:
+def _render_page(title: str, body: str, *, head: str = "", status: int = 200) -> Response:
     return HTMLResponse(
-        _PAGE.format(title=title, body=body, head=head),
+        _PAGE_TEMPLATE.format(title=title, body=body, head=head),
         status_code=status,
         headers={"content-security-policy": _POLICY},
     )

@@ -1,373 +1,397 @@
-"""What is asked of a model, in its thread: from a request to the documented answer."""
+"""Answers to the page's requests: explanations, flow, heads, trust, generation, comparisons, data, help.
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+Each function takes a served model and a request, runs in the thread of that model and returns the documented
+schema object. Requests over a data set (predictions, class words, head habits, comparison) are here as well.
+"""
 
-from whence.core.errors import (
-    BadParameter,
-    InputError,
-    RequestError,
-    WhenceError,
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from whence.app import models, schema
+from whence.app.jobs import Progress
+from whence.app.models import ServedModel
+from whence.app.schema import (
+    CompareDataRequest,
+    CompareRequest,
+    Comparison,
+    Flow,
+    FlowRequest,
+    GenerateRequest,
+    Generation,
+    Habits,
+    HabitsRequest,
+    Heads,
+    HeadsRequest,
+    Input,
+    InputComparison,
+    PredictionTable,
+    PredictRequest,
+    Verification,
+    VerifyRequest,
+    WordsByClass,
+    WordsRequest,
 )
-from whence.web import found
-from whence.web.jobs import Progress
-from whence.web.models import Model
-from whence.web.schema import explain as told
-from whence.web.schema.base import Input
-from whence.web.schema.compare import CompareAsked, Compared
-from whence.web.schema.flow import Flow, FlowAsked, Heads, HeadsAsked, Verified, VerifyAsked
-from whence.web.schema.flow import Query as Wanted
-from whence.web.schema.generate import GenerateAsked, Generated
+from whence.app.schema import Query as QueryRequest
+from whence.core.errors import BadParameter, InputError, RequestError, WhenceError
 
 if TYPE_CHECKING:
-    from whence.explainer import Explainer, Explanation
-    from whence.flow import Query
+    from whence.core.registry import Entry
+    from whence.data.dataset import LoadedDataset
+    from whence.explain.explainer import Explainer
+    from whence.explain.explanation import Explanation
+    from whence.flow.graph import EdgeQuery
 
 
-def explained(model: Model, asked: told.ExplainAsked, progress: Progress) -> told.Explanations:
-    """Explain one input by all methods that can; if none can, say why the first cannot."""
-    from whence.explainer.kept.told import told as tell
+def explain_input(
+    model: ServedModel, request: schema.ExplainRequest, progress: Progress
+) -> schema.Explanations:
+    """Return the explanations of one input by all methods that work; raise if none does."""
+    from whence.explain.page import build_explanations_data
 
-    every, failed = _tried(model, asked.input, list(dict.fromkeys(asked.methods)), progress)
-    own = list(found.numbered(asked.input, every).values())
-    payload = tell(own, failed, _warnings(model, asked.input))
+    per_entity, failed = _explain_with_fallback(
+        model, request.input, list(dict.fromkeys(request.methods)), progress
+    )
+    explanations = list(models.select_entity(request.input, per_entity).values())
+    payload = build_explanations_data(explanations, failed, _find_warnings(model, request.input))
     entities = [
-        {"text": one.text, "label": one.label, "probability": one.probability}
-        for one in found.entities(model, asked.input)
+        {"text": entity.text, "label": entity.label, "probability": entity.probability}
+        for entity in models.find_entities(model, request.input)
     ]
-    return told.Explanations.model_validate({**payload, "entities": entities})
+    return schema.Explanations.model_validate({**payload, "entities": entities})
 
 
-# What explaining gives: by method; of a tagger that was asked about no one place, for each thing it found.
-Every = list[dict[str, "Explanation"]]
+# Explanations by method; one dict per entity for a tagger without a position.
+ExplanationsByMethod = list[dict[str, "Explanation"]]
 
 
-def _tried(
-    model: Model, asked: Input, methods: Sequence[str], progress: Progress
-) -> tuple[Every, dict[str, str]]:
-    """Explain by all methods at once; where one fails, by each alone, to see which."""
+def _explain_with_fallback(
+    model: ServedModel, model_input: Input, methods: Sequence[str], progress: Progress
+) -> tuple[ExplanationsByMethod, dict[str, str]]:
+    """Return the explanations by all methods at once, or after an error one by one, and the errors."""
     try:
-        return _by(model, model.explainer(), asked, methods, progress), {}
+        return _explain_by_methods(model, model.explainer(), model_input, methods, progress), {}
     except (InputError, RequestError):
         raise
     except WhenceError as error:
         first = error
-    every: Every = []
+    groups: ExplanationsByMethod = []
     failed: dict[str, str] = {}
     for name in methods:
         try:
-            some = _by(model, model.explainer(), asked, [name], progress)
-            every = [a | b for a, b in zip(every, some, strict=True)] if every else some
+            extra = _explain_by_methods(model, model.explainer(), model_input, [name], progress)
+            groups = [a | b for a, b in zip(groups, extra, strict=True)] if groups else extra
         except WhenceError as error:
             failed[name] = str(error)
-    if not every:
+    if not groups:
         raise first
-    return every, failed
+    return groups, failed
 
 
-def _by(
-    model: Model, explainer: "Explainer", asked: Input, methods: Sequence[str], progress: Progress
-) -> Every:
-    every = explainer.explain(
-        model.taken(asked), method=list(methods), progress=progress, **model.about(asked)
+def _explain_by_methods(
+    model: ServedModel,
+    explainer: "Explainer",
+    model_input: Input,
+    methods: Sequence[str],
+    progress: Progress,
+) -> ExplanationsByMethod:
+    explanations = explainer.explain(
+        model.resolve_input(model_input),
+        method=list(methods),
+        progress=progress,
+        **model.build_options(model_input),
     )
-    return every if isinstance(every, list) else [every]
+    return explanations if isinstance(explanations, list) else [explanations]
 
 
-def _warnings(model: Model, asked: Input) -> list[dict[str, str]]:
-    """Say what to know first, as far as the model can be looked into."""
+def _find_warnings(model: ServedModel, model_input: Input) -> list[dict[str, str]]:
+    """Return the warnings on an input; empty if the model cannot be inspected."""
     try:
-        return model.inside(asked).warnings()
-    except WhenceError:  # the panel of the flow says why
+        return model.inside(model_input).warnings()
+    except WhenceError:  # the flow panel shows the error
         return []
 
 
-def flow(model: Model, asked: FlowAsked, progress: Progress) -> Flow:
-    """Trace what flowed through the model."""
-    from whence.flow import Classic
+def compute_flow(model: ServedModel, request: FlowRequest, progress: Progress) -> Flow:
+    """Return the flow of one input through the model."""
+    from whence.flow.classic import ClassicSettings
 
-    classic = None if asked.classic is None else Classic(**asked.classic.model_dump())
-    found = model.inside(asked.input).flow(
-        asked.weight,
-        direction=asked.direction,
-        token=asked.token,
-        residual=asked.residual,
-        query=query(asked.query),
-        most=asked.most,
+    classic = None if request.classic is None else ClassicSettings(**request.classic.model_dump())
+    flow = model.inside(request.input).flow(
+        request.weight,
+        direction=request.direction,
+        token=request.token,
+        residual=request.residual,
+        query=build_query(request.query),
+        most=request.most,
         classic=classic,
     )
-    return Flow.model_validate(found)
+    return Flow.model_validate(flow)
 
 
-def query(wanted: Wanted) -> "Query":
-    """Return a query as the flow's own rooms know it."""
-    from whence.flow import Query
+def build_query(query: QueryRequest) -> "EdgeQuery":
+    """Return the edge query of whence.flow for a query of the API."""
+    from whence.flow.graph import EdgeQuery
 
-    return Query(
-        layers=wanted.layers,
-        heads=tuple(wanted.heads),
-        tokens=tuple(wanted.tokens),
-        segments=tuple(wanted.segments),
-        least=wanted.least,
-        specials=wanted.specials,
+    return EdgeQuery(
+        layers=query.layers,
+        heads=tuple(query.heads),
+        tokens=tuple(query.tokens),
+        segments=tuple(query.segments),
+        least=query.least,
+        specials=query.specials,
     )
 
 
-def heads(model: Model, asked: HeadsAsked, progress: Progress) -> Heads:
-    """Give one number for each head."""
-    found = model.inside(asked.input).head_statistic(asked.statistic, progress)
-    return Heads.model_validate(found)
+def compute_head_statistic(model: ServedModel, request: HeadsRequest, progress: Progress) -> Heads:
+    """Return one statistic for each head."""
+    statistic = model.inside(request.input).head_statistic(request.statistic, progress)
+    return Heads.model_validate(statistic)
 
 
-def tensors(model: Model, asked: Input, keys: Sequence[str]) -> bytes:
-    """Give arrays as the bytes of a safetensors file."""
+def pack_tensors(model: ServedModel, model_input: Input, keys: Sequence[str]) -> bytes:
+    """Return arrays of an inspected input as the bytes of a safetensors file."""
     from safetensors.numpy import save
 
-    packed: bytes = save(model.inside(asked).tensors(keys))
+    packed: bytes = save(model.inside(model_input).tensors(keys))
     return packed
 
 
-def trusted(model: Model, asked: told.TrustAsked, progress: Progress) -> told.TrustCard:
-    """Test explanations, and return what the page shows of the card."""
+def compute_trust(
+    model: ServedModel, request: schema.TrustRequest, progress: Progress
+) -> schema.TrustCard:
+    """Return the trust card of some methods, with the fields that the page shows."""
     card = model.explainer().trust(
-        model.taken(asked.input),
-        method=list(dict.fromkeys(asked.methods)),
-        budget=asked.budget,
+        model.resolve_input(request.input),
+        method=list(dict.fromkeys(request.methods)),
+        budget=request.budget,
         progress=progress,
-        **model.about_one(asked.input),
+        **model.build_options_of_one(request.input),
     )
     payload = {**card.to_dict(), "kind": "trust"}
-    return told.TrustCard.model_validate(
-        {name: payload[name] for name in told.TrustCard.model_fields}
+    return schema.TrustCard.model_validate(
+        {name: payload[name] for name in schema.TrustCard.model_fields}
     )
 
 
-def generated(model: Model, asked: GenerateAsked, progress: Progress) -> Generated:
-    """Let a language model go on, and say where each of its tokens came from."""
-    own = asked.input
+def explain_generation(
+    model: ServedModel, request: GenerateRequest, progress: Progress
+) -> Generation:
+    """Return a generated continuation with the explanation of each of its tokens."""
+    model_input = request.input
     for name in ("picture", "target", "at", "entity", "rather", "labels", "template"):
-        if getattr(own, name):
+        if getattr(model_input, name):
             raise BadParameter(
-                f"{name}={getattr(own, name)!r} means nothing where each token of an answer is explained. Leave it "
+                f"{name}={getattr(model_input, name)!r} means nothing where each token of an answer is explained. Leave it "
                 "out."
             )
-    made = model.explainer().generate(
-        model.taken(own),
-        asked.tokens,
-        method=asked.method,
-        granularity=asked.granularity,
-        answer=own.answer,
-        of=own.of,
-        truncate=own.truncate,
+    generation = model.explainer().generate(
+        model.resolve_input(model_input),
+        request.tokens,
+        method=request.method,
+        granularity=request.granularity,
+        answer=model_input.answer,
+        of=model_input.of,
+        truncate=model_input.truncate,
         progress=progress,
     )
-    payload = made.to_dict()
+    payload = generation.to_dict()
     payload.setdefault("warnings", [])
-    return Generated.model_validate({name: payload[name] for name in Generated.model_fields})
+    return Generation.model_validate({name: payload[name] for name in Generation.model_fields})
 
 
-def verified(model: Model, asked: VerifyAsked, progress: Progress) -> Verified:
-    """Cut edges, and as many random ones."""
-    found = model.inside(asked.input).verify(
-        asked.edges, draws=asked.draws, seed=asked.seed, progress=progress
+def verify_edges(model: ServedModel, request: VerifyRequest, progress: Progress) -> Verification:
+    """Return the effect of cutting edges, beside that of random edge sets."""
+    verification = model.inside(request.input).verify(
+        request.edges, draws=request.draws, seed=request.seed, progress=progress
     )
-    return Verified.model_validate(found)
+    return Verification.model_validate(verification)
 
 
-def compared(a: Model, b: Model, asked: CompareAsked, progress: Progress) -> Compared:
-    """Hold two models against each other on one input, both about the class that the second predicts."""
-    from whence.comparison import compared as compare
-    from whence.comparison.aim import aim, aims_apart
-    from whence.comparison.match import of_one_length
+def compare_on_input(
+    a: ServedModel, b: ServedModel, request: CompareRequest, progress: Progress
+) -> InputComparison:
+    """Return the comparison of two models on one input, for the class that the second predicts."""
+    from whence.studies.compare.compare import choose_common_target, list_target_warnings
+    from whence.studies.compare.compare import compare_on_input as compare
+    from whence.studies.compare.pair_measures import with_common_max_length
 
-    # Both are cut where the one that takes less is.
-    readers = of_one_length(a.explainer(), b.explainer())
-    own = [_own(model, asked) for model in (a, b)]
-    one, other = (
-        model.inside(given, reader)
-        for model, given, reader in zip((a, b), own, readers, strict=True)
+    # Both truncate at the smaller maximal length.
+    readers = with_common_max_length(a.explainer(), b.explainer())
+    inputs = [_build_input(model, request) for model in (a, b)]
+    inside_a, inside_b = (
+        model.inside(model_input, reader)
+        for model, model_input, reader in zip((a, b), inputs, readers, strict=True)
     )
-    if asked.target is None and (label := aim(one, other)) is not None:
-        own[0] = own[0].model_copy(update={"target": label})
-        one = a.inside(own[0], readers[0])
-    warnings = aims_apart(one, other) if asked.method is not None else []
+    if request.target is None and (label := choose_common_target(inside_a, inside_b)) is not None:
+        inputs[0] = inputs[0].model_copy(update={"target": label})
+        inside_a = a.inside(inputs[0], readers[0])
+    warnings = list_target_warnings(inside_a, inside_b) if request.method is not None else []
     explanations = [
-        _one(model, reader, given, asked.method, progress, warnings)
-        for model, reader, given in zip((a, b), readers, own, strict=True)
+        _try_method(model, reader, model_input, request.method, progress, warnings)
+        for model, reader, model_input in zip((a, b), readers, inputs, strict=True)
     ]
-    found = compare(
-        one,
-        other,
-        weight=asked.weight,
-        direction=asked.direction,
-        token=asked.token,
-        query=query(asked.query),
+    comparison = compare(
+        inside_a,
+        inside_b,
+        weight=request.weight,
+        direction=request.direction,
+        token=request.token,
+        query=build_query(request.query),
         explanations=tuple(explanations),
     )
-    return Compared.model_validate({**found, "warnings": [*found["warnings"], *warnings]})
-
-
-def _own(model: Model, asked: CompareAsked) -> Input:
-    return Input(
-        model=model.id,
-        text=asked.text,
-        pair=asked.pair,
-        # A label means nothing to a model whose outputs are words.
-        target=asked.target if model.explainer().labels else None,
-        truncate=asked.truncate,
+    return InputComparison.model_validate(
+        {**comparison, "warnings": [*comparison["warnings"], *warnings]}
     )
 
 
-def _one(
-    model: Model,
+def _build_input(model: ServedModel, request: CompareRequest) -> Input:
+    return Input(
+        model=model.id,
+        text=request.text,
+        pair=request.pair,
+        # A model without labels, such as a language model, has no such target.
+        target=request.target if model.explainer().labels else None,
+        truncate=request.truncate,
+    )
+
+
+def _try_method(
+    model: ServedModel,
     reader: "Explainer",
-    asked: Input,
+    model_input: Input,
     method: str | None,
     progress: Progress,
     warnings: list[dict[str, str]],
 ) -> "Explanation | None":
-    """Explain by one method, if it is wanted and the model decides anything; where it fails, the rest is shown."""
-    from whence.comparison.aim import tried
+    """Return the explanation by a method; None without one, without labels, or after a warning."""
+    from whence.studies.compare.compare import explain_or_warn
 
     if method is None or not reader.labels:
         return None
-    return tried(
+    return explain_or_warn(
         reader.loaded.name,
         method,
-        lambda: _by(model, reader, asked, [method], progress)[0][method],
+        lambda: _explain_by_methods(model, reader, model_input, [method], progress)[0][method],
         warnings,
     )
 
 
-def not_quick(asked: HeadsAsked) -> None:
-    """Refuse as a question what is a job."""
-    if asked.statistic == "ablation":
+def check_quick(request: HeadsRequest) -> None:
+    """Raise BadParameter for a head statistic that must be a job (ablation)."""
+    if request.statistic == "ablation":
         raise BadParameter(
             "The statistic 'ablation' runs the model for each head: ask for it as a job, at /api/jobs/heads."
         )
 
 
-"""The cards of the help page, from what methods, metrics, experiments and edge weights say about themselves."""
-
-import math
-from collections.abc import Mapping
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from whence.core.registry import Entry
-
-
-def cards() -> list[dict[str, Any]]:
-    """Return every card, by kind and name."""
-    from whence.audit.experiments import experiment
+def list_cards() -> list[dict[str, Any]]:
+    """Return the help cards of all methods, metrics, experiments and edge weights."""
     from whence.methods import method
     from whence.metrics import metric
+    from whence.studies.audit.experiments import experiment
 
     registered = {"method": method, "metric": metric, "experiment": experiment}
-    found = [_card(kind, entry) for kind, registry in registered.items() for entry in registry]
-    return [*found, *_weights()]
+    cards = [
+        _build_card(kind, entry) for kind, registry in registered.items() for entry in registry
+    ]
+    return [*cards, *_list_weight_cards()]
 
 
-def _card(kind: str, entry: "Entry") -> dict[str, Any]:
-    facts = {name: _plain(value) for name, value in entry.facts.items() if not callable(value)}
+def _build_card(kind: str, entry: "Entry") -> dict[str, Any]:
+    facts = {name: _to_json(value) for name, value in entry.facts.items() if not callable(value)}
     facts["parameters"] = [
-        {"name": one.name, "allowed": one.allowed, "default": _plain(one.default)}
-        for one in entry.parameters.values()
+        {"name": param.name, "allowed": param.allowed_values, "default": _to_json(param.default)}
+        for param in entry.parameters.values()
     ]
     return {"kind": kind, "name": entry.name, "summary": entry.summary, "facts": facts}
 
 
-def _weights() -> list[dict[str, Any]]:
-    from whence.flow import CARDS
+def _list_weight_cards() -> list[dict[str, Any]]:
+    from whence.flow.weights import EDGE_WEIGHT_CARDS
 
-    found = []
-    for name, card in CARDS.items():
+    cards = []
+    for name, card in EDGE_WEIGHT_CARDS.items():
         facts = asdict(card)
         summary = facts.pop("summary")
-        found.append({"kind": "weight", "name": name, "summary": summary, "facts": facts})
-    return found
+        cards.append({"kind": "weight", "name": name, "summary": summary, "facts": facts})
+    return cards
 
 
-def _plain(value: Any) -> Any:
-    """Return a fact as JSON can hold it; an end without a bound is null."""
+def _to_json(value: Any) -> Any:
+    """Return a fact as JSON data; infinity, a missing bound, becomes null."""
     if isinstance(value, Mapping):
-        return {str(name): _plain(one) for name, one in value.items()}
+        return {str(name): _to_json(item) for name, item in value.items()}
     if isinstance(value, frozenset | set):
         return sorted(map(str, value))
     if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
+        return [_to_json(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value if isinstance(value, bool | int | float | str | None) else str(value)
 
 
-"""What is asked of a model over a data set, in its thread."""
+def predict_dataset(
+    model: ServedModel, data: "LoadedDataset", request: PredictRequest, progress: Progress
+) -> PredictionTable:
+    """Return the predictions of a data set."""
+    from whence.studies.compare import dataset_view
 
-from typing import TYPE_CHECKING
-
-from whence.web.jobs import Progress
-from whence.web.models import Model
-from whence.web.schema.compare import CompareDataAsked, Comparison
-from whence.web.schema.data import (
-    Habits,
-    HabitsAsked,
-    Leaning,
-    PredictAsked,
-    Predicted,
-    WordsAsked,
-)
-
-if TYPE_CHECKING:
-    from whence.data.sets.examples import Read
+    table = dataset_view.predict_dataset(
+        model.explainer(), data, limit=request.limit, progress=progress
+    )
+    return PredictionTable.model_validate(table)
 
 
-def predicted(model: Model, data: "Read", asked: PredictAsked, progress: Progress) -> Predicted:
-    """Predict a data set."""
-    from whence import survey
+def find_class_words(
+    model: ServedModel, data: "LoadedDataset", request: WordsRequest, progress: Progress
+) -> WordsByClass:
+    """Return the words with the largest mean scores for each predicted class."""
+    from whence.studies.compare import dataset_view
 
-    found = survey.predictions(model.explainer(), data, limit=asked.limit, progress=progress)
-    return Predicted.model_validate(found)
-
-
-def leaning(model: Model, data: "Read", asked: WordsAsked, progress: Progress) -> Leaning:
-    """Find the words that each class leans on."""
-    from whence import survey
-
-    found = survey.words(
+    words = dataset_view.summarise_words(
         model.explainer(),
         data,
-        method=asked.method,
-        limit=asked.limit,
-        least=asked.least,
+        method=request.method,
+        limit=request.limit,
+        least=request.least,
         progress=progress,
     )
-    return Leaning.model_validate(found)
+    return WordsByClass.model_validate(words)
 
 
-def habits(model: Model, data: "Read", asked: HabitsAsked, progress: Progress) -> Habits:
-    """Find what heads attend to."""
-    from whence import survey
+def find_head_habits(
+    model: ServedModel, data: "LoadedDataset", request: HabitsRequest, progress: Progress
+) -> Habits:
+    """Return the kinds of tokens that each head attends to, over a data set."""
+    from whence.studies.compare import dataset_view
 
-    found = survey.habits(model.explainer(), data, limit=asked.limit, progress=progress)
-    return Habits.model_validate(found)
+    habits = dataset_view.summarise_heads(
+        model.explainer(), data, limit=request.limit, progress=progress
+    )
+    return Habits.model_validate(habits)
 
 
-def comparison(
-    a: Model, b: Model, data: "Read", asked: CompareDataAsked, progress: Progress
+def compare_over_dataset(
+    a: ServedModel,
+    b: ServedModel,
+    data: "LoadedDataset",
+    request: CompareDataRequest,
+    progress: Progress,
 ) -> Comparison:
-    """Compare two models over a data set."""
-    from whence.comparison import compare
+    """Return the comparison of two models over a data set."""
+    from whence.studies.compare.compare import compare
 
-    found = compare(
+    comparison = compare(
         a.explainer(),
         b.explainer(),
         data,
-        limit=asked.limit,
-        coverage=asked.coverage,
-        specials=asked.specials,
-        method=asked.method,
-        seed=asked.seed,
+        limit=request.limit,
+        coverage=request.coverage,
+        specials=request.specials,
+        method=request.method,
+        seed=request.seed,
         progress=progress,
     )
-    return Comparison.model_validate(found.to_dict())
+    return Comparison.model_validate(comparison.to_dict())

@@ -1,4 +1,7 @@
-"""The one shape of an error: what happened, the next step, where to read more; and its status."""
+"""Error responses: the JSON shape, hint and HTTP status of every error of the server.
+
+Every error is answered in one shape: code, message, hint (the next step) and the page of the documentation.
+"""
 
 import logging
 from collections.abc import Mapping
@@ -9,23 +12,23 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
-from whence.core import errors as known
+from whence.app.schema import TEXT
+from whence.core import errors
 from whence.core.errors import WhenceError
-from whence.data.sets.columns import UnknownColumns
-from whence.web.schema.base import TEXT
+from whence.data.example import UnknownColumns
 
-log = logging.getLogger("whence.web")
+log = logging.getLogger("whence.app")
 
-STATUS: Mapping[type[WhenceError], int] = {
-    known.NotAllowed: 403,
-    known.NotFound: 404,
-    known.UnknownModel: 404,
-    known.TooLarge: 413,
-    known.Busy: 503,
-    known.MethodError: 500,
+STATUS_CODES: Mapping[type[WhenceError], int] = {
+    errors.NotAllowed: 403,
+    errors.NotFound: 404,
+    errors.UnknownModel: 404,
+    errors.TooLarge: 413,
+    errors.Busy: 503,
+    errors.MethodError: 500,
     WhenceError: 422,
 }
-HINT: Mapping[str, str] = {
+HINTS: Mapping[str, str] = {
     "empty-text": "Type a text.",
     "too-long": "Shorten the text, or let it be cut.",
     "bad-encoding": "Check the text and the second text.",
@@ -55,73 +58,74 @@ HINT: Mapping[str, str] = {
     "bad-request": "Reload the page; a script must keep to /api/openapi.json.",
     "busy": "Wait a little, or cancel the job that is running.",
 }
-_LONGEST = 4000  # characters of a message
-_INTERNAL = "Please report it, with what the terminal says."
+_MAX_MESSAGE = 4000  # characters of a message that are sent
+_INTERNAL_HINT = "Please report it, with what the terminal says."
 
 
-def fault(error: BaseException) -> dict[str, Any]:
-    """Say what went wrong, in the one shape."""
+def describe_error(error: BaseException) -> dict[str, Any]:
+    """Return an error as code, message, hint and page of the documentation."""
     if isinstance(error, MemoryError) and not isinstance(error, WhenceError):
-        error = known.OutOfMemory(
+        error = errors.OutOfMemory(
             "The server's memory was not enough for this. Give less at a time."
         )
     if isinstance(error, WhenceError):
-        hint = HINT.get(error.code, _INTERNAL)
+        hint = HINTS.get(error.code, _INTERNAL_HINT)
         message = str(error)  # may name all columns of a file
-        message = message if len(message) <= _LONGEST else f"{message[:_LONGEST]} ..."
-        told = {"code": error.code, "message": message, "hint": hint, "see": error.page}
-        return {**told, **_table(error)}
-    said = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+        message = message if len(message) <= _MAX_MESSAGE else f"{message[:_MAX_MESSAGE]} ..."
+        fault = {"code": error.code, "message": message, "hint": hint, "see": error.page}
+        return {**fault, **_describe_table(error)}
+    summary = " ".join(f"{type(error).__name__}: {error}".split())[:300]
     return {
         "code": "internal-error",
-        "message": f"Something went wrong inside whence ({said}).",
-        "hint": _INTERNAL,
+        "message": f"Something went wrong inside whence ({summary}).",
+        "hint": _INTERNAL_HINT,
         "see": "docs/errors/README.md",
     }
 
 
-def _table(error: WhenceError) -> dict[str, Any]:
+def _describe_table(error: WhenceError) -> dict[str, Any]:
     """Return the columns and first rows of a table whose columns have to be chosen."""
     if not isinstance(error, UnknownColumns):
         return {}
     return {"table": {"columns": list(error.columns), "rows": [list(row) for row in error.first]}}
 
 
-def status(error: BaseException) -> int:
-    """Return the HTTP status that fits."""
+def resolve_status(error: BaseException) -> int:
+    """Return the HTTP status of an error."""
     if not isinstance(error, WhenceError):
         return 500
-    return next(STATUS[kind] for kind in type(error).__mro__ if kind in STATUS)
+    return next(STATUS_CODES[kind] for kind in type(error).__mro__ if kind in STATUS_CODES)
 
 
-def failure(error: BaseException, code: int | None = None) -> JSONResponse:
-    """Answer with an error."""
+def build_error_response(error: BaseException, code: int | None = None) -> JSONResponse:
+    """Return the JSON response for an error."""
     return JSONResponse(
-        {"ok": False, "error": fault(error)}, status_code=status(error) if code is None else code
+        {"ok": False, "error": describe_error(error)},
+        status_code=resolve_status(error) if code is None else code,
     )
 
 
-def install(app: FastAPI) -> None:
-    """Have every error of an application answered in the one shape."""
-    app.add_exception_handler(WhenceError, _whence)
-    app.add_exception_handler(RequestValidationError, _invalid)
-    app.add_exception_handler(HTTPException, _http)
+def install_error_handlers(app: FastAPI) -> None:
+    """Register the handlers that answer every error in the same JSON shape."""
+    app.add_exception_handler(WhenceError, _handle_whence_error)
+    app.add_exception_handler(RequestValidationError, _handle_invalid_request)
+    app.add_exception_handler(HTTPException, _handle_http_error)
 
 
-async def _whence(request: Request, error: Exception) -> JSONResponse:
-    return failure(error)
+async def _handle_whence_error(request: Request, error: Exception) -> JSONResponse:
+    return build_error_response(error)
 
 
-async def _invalid(request: Request, error: Exception) -> JSONResponse:
+async def _handle_invalid_request(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
-    for one in error.errors():
-        if one["type"] == "string_too_long" and one["ctx"]["max_length"] == TEXT:
-            return failure(_too_long(one))
-    said = "; ".join(_where(one) for one in error.errors()[:3])
-    return failure(known.BadRequest(f"{said}."), 422)
+    for detail in error.errors():
+        if detail["type"] == "string_too_long" and detail["ctx"]["max_length"] == TEXT:
+            return build_error_response(_build_too_long_error(detail))
+    message = "; ".join(_format_validation_error(detail) for detail in error.errors()[:3])
+    return build_error_response(errors.BadRequest(f"{message}."), 422)
 
 
-_TEXTS = {
+_TEXT_FIELDS = {
     "text": "The text",
     "pair": "The second text",
     "answer": "The answer",
@@ -129,36 +133,36 @@ _TEXTS = {
 }
 
 
-def _too_long(one: Any) -> WhenceError:
-    """Return what is said of a text beyond the limit: its length, the limit, and what to do."""
-    name = _TEXTS.get(str(one["loc"][-1]), str(one["loc"][-1]))
-    return known.TooLarge(
-        f"{name} has {len(one['input']):,} characters, and the app takes {TEXT:,}: give a part of it."
+def _build_too_long_error(detail: Any) -> WhenceError:
+    """Return the error for a text beyond the limit, with its length and the limit."""
+    name = _TEXT_FIELDS.get(str(detail["loc"][-1]), str(detail["loc"][-1]))
+    return errors.TooLarge(
+        f"{name} has {len(detail['input']):,} characters, and the app takes {TEXT:,}: give a part of it."
     )
 
 
-def _where(one: Any) -> str:
-    """Name the field and what is wrong with it, without repeating what was sent."""
-    place = ".".join(str(part) for part in one["loc"] if part not in ("body", "query", "path"))
-    return f"{place or 'request'}: {one['msg'].removesuffix('.')}"
+def _format_validation_error(detail: Any) -> str:
+    """Return the field and its fault as text, without the value that was sent."""
+    field = ".".join(str(part) for part in detail["loc"] if part not in ("body", "query", "path"))
+    return f"{field or 'request'}: {detail['msg'].removesuffix('.')}"
 
 
-async def _http(request: Request, error: Exception) -> JSONResponse:
+async def _handle_http_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
     address = request.url.path[:200]
     if error.status_code == 405:
-        answer = failure(
-            known.NotFound(f"{address} does not take {request.method}."), error.status_code
+        answer = build_error_response(
+            errors.NotFound(f"{address} does not take {request.method}."), error.status_code
         )
     elif error.status_code == 404:
-        answer = failure(known.NotFound(f"There is nothing at {address}."))
+        answer = build_error_response(errors.NotFound(f"There is nothing at {address}."))
     else:
-        answer = failure(known.BadRequest(f"{error.detail}."), error.status_code)
+        answer = build_error_response(errors.BadRequest(f"{error.detail}."), error.status_code)
     answer.headers.update(error.headers or {})
     return answer
 
 
-def note(error: BaseException, doing: str) -> None:
-    """Log an error that nobody foresaw, with where it was raised."""
+def log_error(error: BaseException, doing: str) -> None:
+    """Log an unexpected error with its traceback; a WhenceError is not logged."""
     if not isinstance(error, WhenceError):
         log.error("%s failed", doing, exc_info=error)

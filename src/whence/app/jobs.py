@@ -1,4 +1,8 @@
-"""Work for a model: one thread each, quick questions before long jobs, and all of it can be watched and cancelled."""
+"""Work queue of a model: one thread per model, quick requests before long jobs, progress and cancelling.
+
+A cancelled job ends when it next reports its progress. When one request needs two models, the model that
+comes later in the list lends its thread, so that two threads never wait for each other.
+"""
 
 import threading
 import time
@@ -9,77 +13,74 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any, Literal
 
-from whence.core.errors import Busy, NotFound
-from whence.core.failure import as_exception
-from whence.web.errors import fault, note
+from whence.app.error_responses import describe_error, log_error
+from whence.core.errors import Busy, NotFound, to_exception
 
-State = Literal["queued", "running", "done", "failed", "cancelled"]
+JobState = Literal["queued", "running", "done", "failed", "cancelled"]
 Progress = Callable[[int, int], None]
 Work = Callable[[Progress], Any]
-ENDED = frozenset({"done", "failed", "cancelled"})
+END_STATES = frozenset({"done", "failed", "cancelled"})
 
 
 class Cancelled(Exception):
-    """Nobody wants the work any more."""
+    """The exception that ends cancelled work when it reports its progress."""
 
 
-class Task:
-    """One piece of work, quick or long: where it stands, and what came of it."""
+class WorkItem:
+    """One quick request or long job: its state, progress, and result or error."""
 
     def __init__(self, kind: str, model: str, work: Work) -> None:
         self.id = uuid.uuid4().hex
         self.kind = kind
         self.model = model
-        self.state: State = "queued"
+        self.state: JobState = "queued"
         self.done = 0
         self.total = 0
         self.result: Any = None
         self.error: dict[str, str] | None = None
         self.future: Future[Any] = Future()
-        self.future.set_running_or_notify_cancel()  # who waits may go; only this task ends it
+        self.future.set_running_or_notify_cancel()  # a waiting client cannot cancel it; only this item ends it
         self._work = work
         self._began = 0.0
         self._lock = threading.Lock()
 
     def run(self) -> None:
-        """Do it, in the thread of the model."""
-        if not self._turn("running"):
+        """Do the work, in the thread of the model."""
+        if not self._enter_state("running"):
             return
         self._began = time.monotonic()
         try:
             result = self._work(self.progress)
         except Cancelled as error:
             self._end("cancelled", error=error)
-        except (
-            BaseException
-        ) as error:  # whatever it is, the thread lives on and the asker hears of it
-            note(error, f"{self.kind} by {self.model}")
-            self._end("failed", error=as_exception(error))
+        except BaseException as error:  # any error is the client's answer; the thread goes on
+            log_error(error, f"{self.kind} by {self.model}")
+            self._end("failed", error=to_exception(error))
         else:
             self._end("done", result)
 
     def progress(self, done: int, total: int) -> None:
-        """Note how far it is; this is also where cancelled work ends."""
+        """Store the progress; raise Cancelled if the work was cancelled."""
         if self.state == "cancelled":
             raise Cancelled
         self.done, self.total = done, total
 
     def cancel(self) -> None:
-        """Say that nobody wants it; what is running ends when it next says how far it is."""
+        """Cancel the work; running work ends at its next progress report."""
         self._end("cancelled", error=Cancelled("cancelled"))
 
     def fail(self, error: BaseException) -> None:
-        """Say that it cannot be done any more."""
-        self._end("failed", error=as_exception(error))
+        """End the work with an error."""
+        self._end("failed", error=to_exception(error))
 
     def remaining(self) -> float | None:
-        """Estimate the seconds that are left, from those that it took so far."""
+        """Return the estimated seconds left, from the time per unit so far; None if unknown."""
         if self.state != "running" or not self.done:
             return None
         return (time.monotonic() - self._began) * max(0, self.total - self.done) / self.done
 
-    def told(self, position: int, *, result: bool) -> dict[str, Any]:
-        """Return what a page hears of it, with the result or without."""
+    def to_dict(self, position: int, *, result: bool) -> dict[str, Any]:
+        """Return the job as the API sends it, with or without its result."""
         return {
             "id": self.id,
             "kind": self.kind,
@@ -93,43 +94,43 @@ class Task:
             "error": self.error,
         }
 
-    def _turn(self, state: State) -> bool:
+    def _enter_state(self, state: JobState) -> bool:
         with self._lock:
-            if self.state in ENDED:
+            if self.state in END_STATES:
                 return False
             self.state = state
             return True
 
-    def _end(self, state: State, result: Any = None, error: Exception | None = None) -> None:
+    def _end(self, state: JobState, result: Any = None, error: Exception | None = None) -> None:
         with self._lock:
-            if self.state in ENDED:
+            if self.state in END_STATES:
                 return
             self.result = result
-            self.error = fault(error) if state == "failed" and error is not None else None
-            self.state = state  # last: who sees that it ended must see how
+            self.error = describe_error(error) if state == "failed" and error is not None else None
+            self.state = state  # set last: other threads read the result once the state has ended
         if error is None:
             self.future.set_result(result)
         else:
             self.future.set_exception(error)
 
 
-class Worker:
-    """The thread of one model. Whatever asks the model asks it here, one thing at a time."""
+class ModelWorker:
+    """The thread and queue of one model, which does one piece of work at a time."""
 
     def __init__(self, model: str, waiting: int) -> None:
         self.model = model
-        self.current: Task | None = None
+        self.current: WorkItem | None = None
         self._waiting = waiting
-        self._quick: deque[Task] = deque()
-        self._long: deque[Task] = deque()
+        self._quick: deque[WorkItem] = deque()
+        self._long: deque[WorkItem] = deque()
         self._changed = threading.Condition()
         self._closed = False
-        self._gone: Exception | None = None  # why there is no model to ask
+        self._gone: Exception | None = None  # the error of a model that could not be loaded
         self._thread: threading.Thread | None = None
 
-    def put(self, kind: str, work: Work, *, quick: bool) -> Task:
+    def put(self, kind: str, work: Work, *, quick: bool) -> WorkItem:
         """Queue a piece of work."""
-        task = Task(kind, self.model, work)
+        task = WorkItem(kind, self.model, work)
         with self._changed:
             if self._gone is not None:
                 raise self._gone
@@ -146,15 +147,15 @@ class Worker:
             self._changed.notify()
         return task
 
-    def position(self, task: Task) -> int:
-        """How many pieces of work come before this job; 0 when it runs or has ended."""
+    def position(self, task: WorkItem) -> int:
+        """Return the number of items before this job; 0 when it runs or has ended."""
         with self._changed:
             if task.state != "queued" or task not in self._long:
                 return 0
             running = self.current is not None
             return self._long.index(task) + len(self._quick) + running
 
-    def cancel(self, task: Task) -> None:
+    def cancel(self, task: WorkItem) -> None:
         """Cancel a piece of work, queued or running."""
         with self._changed:
             for queue in (self._quick, self._long):
@@ -163,32 +164,32 @@ class Worker:
         task.cancel()
 
     @contextmanager
-    def lent(self, kind: str, progress: Callable[[], None]) -> Iterator[None]:
-        """Keep this thread from its model for as long as another thread uses it.
+    def lend(self, kind: str, progress: Callable[[], None]) -> Iterator[None]:
+        """Context manager: block this thread while another thread uses its model.
 
-        `progress` is called while waiting, and may raise. So that two threads never wait for each other, the one that
-        lends comes later in the list of models than the one that borrows.
+        `progress` is called while waiting, and may raise. The lender comes later in the list of models than the
+        borrower, so that two threads never wait for each other.
         """
-        taken, back = threading.Event(), threading.Event()
+        start, end = threading.Event(), threading.Event()
 
         def lend(_: Progress) -> None:
-            taken.set()
-            back.wait()
+            start.set()
+            end.wait()
 
         task = self.put(kind, lend, quick=True)
         try:
-            while not taken.wait(0.05):
+            while not start.wait(0.05):
                 progress()
-                if task.state in ENDED:  # the model is gone: nobody will lend it
+                if task.state in END_STATES:  # the model was removed: raise its error
                     task.future.result()
             yield
         finally:
-            back.set()
-            if not taken.is_set():
+            end.set()
+            if not start.is_set():
                 self.cancel(task)
 
     def close(self, gone: Exception | None = None) -> None:
-        """Cancel everything, or let it fail if the model is gone; the thread ends as soon as the model lets go."""
+        """Cancel all work, or fail it with the error `gone`; the thread ends after its current step."""
         with self._changed:
             self._closed, self._gone = True, gone
             tasks = [*self._quick, *self._long, *([self.current] if self.current else [])]
@@ -202,7 +203,7 @@ class Worker:
                 task.fail(gone)
 
     def join(self, seconds: float) -> bool:
-        """Wait for the thread to end, and say whether it did."""
+        """Wait for the thread, and return whether it has ended."""
         if self._thread is None:
             return True
         self._thread.join(seconds)
@@ -219,41 +220,41 @@ class Worker:
                 self.current.run()
             except (
                 BaseException
-            ) as error:  # of what is told of its end: the next one is done all the same
-                note(error, f"the end of {self.current.kind} by {self.model}")
+            ) as error:  # an error in a callback of the future must not end the thread
+                log_error(error, f"the end of {self.current.kind} by {self.model}")
                 self.current.fail(error)
             with self._changed:
                 self.current = None
 
 
 class Jobs:
-    """The long work that was begun; of what has ended, the latest is kept."""
+    """The jobs of a server by id; the latest `kept` ended jobs stay readable."""
 
     def __init__(self, kept: int) -> None:
         self._kept = kept
-        self._tasks: dict[str, tuple[Task, Worker]] = {}
+        self._tasks: dict[str, tuple[WorkItem, ModelWorker]] = {}
 
-    def begin(self, worker: Worker, kind: str, work: Work) -> Task:
+    def begin(self, worker: ModelWorker, kind: str, work: Work) -> WorkItem:
         """Queue a job."""
         task = worker.put(kind, work, quick=False)
         self._tasks[task.id] = (task, worker)
-        ended = [name for name, (one, _) in self._tasks.items() if one.state in ENDED]
+        ended = [name for name, (item, _) in self._tasks.items() if item.state in END_STATES]
         for name in ended[: max(0, len(ended) - self._kept)]:
             del self._tasks[name]
         return task
 
-    def told(self, name: str, *, result: bool = True) -> dict[str, Any]:
-        """Say where a job stands."""
+    def describe(self, name: str, *, result: bool = True) -> dict[str, Any]:
+        """Return the state of a job as the API sends it."""
         task, worker = self._get(name)
-        return task.told(worker.position(task), result=result)
+        return task.to_dict(worker.position(task), result=result)
 
     def cancel(self, name: str) -> dict[str, Any]:
         """Cancel a job; one that has ended stays as it is."""
         task, worker = self._get(name)
         worker.cancel(task)
-        return self.told(name)
+        return self.describe(name)
 
-    def _get(self, name: str) -> tuple[Task, Worker]:
+    def _get(self, name: str) -> tuple[WorkItem, ModelWorker]:
         if name not in self._tasks:
             raise NotFound(f"There is no job {name[:40]!r}: ended jobs are kept for a while only.")
         return self._tasks[name]

@@ -1,268 +1,67 @@
-"""Stored runs: what is in a folder now, and what each of them says; nothing is locked, and nothing is written.
+"""Library of the server: data sets, stored results and stored runs, given at the start or uploaded.
 
-A run is asked for by an id that was made here, out of the folders that are there: no path is ever made of what a
-request says, and a link that leads elsewhere is not followed.
+Uploaded files stay in memory and are written nowhere. A run is requested by an id that is made from the
+folders on disk: no path is ever built from a request, links are not followed, nothing is locked and nothing
+is written.
 """
 
 import hashlib
+import json
 import os
 import re
 import threading
 import time
+import zlib
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from whence.core.errors import BadStore, CannotRead, NotFound, WhenceError
-from whence.core.places import public_name
-from whence.web.schema.runs import RunFacts
+from whence.app.error_responses import describe_error
+from whence.app.schema import RunExample, RunFacts, RunRow, RunRows, RunTest, RunWord, Scale, Source
+from whence.app.settings import Settings
+from whence.core.errors import BadExamples, BadStore, CannotRead, NotFound, TooLarge, WhenceError
+from whence.core.files import format_public_name, read_json
+from whence.data.example import UnknownColumns
+from whence.data.readers import parse_file_name
+from whence.render.colour import format_target
 
 if TYPE_CHECKING:
-    from whence.run.results import Run
-
-_MOST = 500  # runs of a folder
-_DEEP = 3  # folders below the one that was given
-_KEPT = 8  # pages and files that were made
-_OWN = ("explanations", "metrics", "index", "audits", "pending")
-_MANIFEST = "manifest.json"
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where a run lies, and what it is called."""
-
-    id: str
-    name: str
-    folder: Path
-
-
-class StoredRuns:
-    """The runs under one folder."""
-
-    def __init__(self, folder: Path | None) -> None:
-        if folder is not None and not folder.is_dir():
-            raise CannotRead(
-                f"Cannot read {str(folder)!r}: there is no such folder. --runs takes a run, or a folder of runs."
-            )
-        self._given = folder
-        self._facts: dict[str, tuple[str, dict[str, Any]]] = {}
-        self._made: OrderedDict[tuple[str, ...], Any] = OrderedDict()
-        self._making = threading.Lock()  # a report takes all of a core: one at a time
-
-    def listed(self) -> dict[str, Any]:
-        """Return what is there at this moment: first what is not finished, then the rest, the latest first."""
-        places = list(self._places())
-        entries = [self._entry(place) for place in places[:_MOST]]
-        entries.sort(key=_turn)
-        folder = None if self._given is None else _sendable(public_name(str(self._given)))
-        return {"folder": folder, "runs": entries, "left_out": max(0, len(places) - _MOST)}
-
-    def run(self, key: str) -> "Run":
-        """Open a run."""
-        return _opened(self._place(key))
-
-    def made(self, keys: tuple[str, ...], what: str, make: Callable[..., Any]) -> Any:
-        """Make something of one run or of two, unless it was made since they were last written to."""
-        places = [self._place(key) for key in keys]
-        key = (what, *(part for one in places for part in (one.id, version(one.folder))))
-        with self._making:
-            if key not in self._made:
-                with whole(" and ".join(place.name for place in places)):
-                    self._made[key] = make(*map(_opened, places))
-                if len(self._made) > _KEPT:
-                    self._made.popitem(last=False)
-            self._made.move_to_end(key)
-            return self._made[key]
-
-    def _entry(self, place: Place) -> dict[str, Any]:
-        """Say what the list says of a run; what was found is used again as long as nothing was written."""
-        now = version(place.folder)
-        known = self._facts.get(place.id)
-        if known is None or known[0] != now:
-            known = self._facts[place.id] = (now, _facts(place))
-        written = _written(place.folder)
-        return {
-            **known[1],
-            "id": place.id,
-            "name": place.name,
-            "version": now,
-            "changed": written
-            and datetime.fromtimestamp(written, UTC).isoformat(timespec="seconds"),
-            "quiet": written and round(max(0.0, time.time() - written), 1),
-        }
-
-    def _place(self, key: str) -> Place:
-        for place in self._places():
-            if place.id == key:
-                return place
-        raise NotFound(
-            f"There is no run {key[:100]!r} in the folder that this server was started with."
-        )
-
-    def _places(self) -> Iterator[Place]:
-        if self._given is None:
-            return
-        root = self._given.resolve()
-        if (root / _MANIFEST).is_file():
-            yield Place(_id(root.name), _sendable(root.name), root)
-            return
-        for folder in _runs_below(root, _DEEP):
-            name = folder.relative_to(root).as_posix()
-            yield Place(_id(name), _sendable(name), folder)
-
-
-def _turn(entry: dict[str, Any]) -> tuple[bool, float]:
-    """Say when it is a run's turn in the list; those that are written to keep their places, by name."""
-    waits = entry["state"] != "running"
-    return waits, (entry["quiet"] or 0.0) if waits else 0.0
-
-
-def version(folder: Path) -> str:
-    """Return a word that changes when something was written to a run: renames change the time of a folder."""
-    seen = [_stat(folder / name) for name in (_MANIFEST, *_OWN)]
-    return hashlib.sha256(repr(seen).encode()).hexdigest()[:16]
-
-
-def _stat(path: Path) -> tuple[int, int] | None:
-    try:
-        found = path.lstat()
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_size
-
-
-def _written(folder: Path) -> float | None:
-    seen = [_stat(folder / name) for name in (_MANIFEST, *_OWN)]
-    return max((found[0] / 1e9 for found in seen if found is not None), default=None)
-
-
-def _runs_below(folder: Path, depth: int) -> Iterator[Path]:
-    """Yield the folders that hold a run, in the order of their names; links are not followed."""
-    from whence.run.store.layout import Layout
-
-    try:
-        with os.scandir(folder) as found:
-            below = sorted(Path(one.path) for one in found if one.is_dir(follow_symlinks=False))
-    except OSError:
-        return
-    for path in below:
-        if path.name.startswith("."):
-            continue
-        if (path / _MANIFEST).exists() or Layout(path).used:  # one that lost its manifest is one
-            yield path
-        elif depth > 1:
-            yield from _runs_below(path, depth - 1)
-
-
-def _id(name: str) -> str:
-    """Return what a run is called in an address: its name, or a part of it and a hash where it cannot stand there."""
-    short = re.sub(r"[^A-Za-z0-9_.-]+", "-", name).strip("-.")
-    if short == name:
-        return name
-    return f"{short[:40]}-{hashlib.sha256(os.fsencode(name)).hexdigest()[:8]}"
-
-
-def _sendable(name: str) -> str:
-    """Return a name of a file, which may be any bytes, as text."""
-    return os.fsencode(name).decode("utf-8", "replace")
-
-
-def _opened(place: Place) -> "Run":
-    from whence.run.results import Run
-
-    _check_own(place)
-    with whole(place.name):
-        return Run(place.folder)
-
-
-def _check_own(place: Place) -> None:
-    """Refuse a run that has links in it: whence makes none, and they lead elsewhere."""
-    for name in ("", *_OWN):
-        folder = place.folder / name
-        if not folder.is_dir():
-            continue
-        with os.scandir(folder) as found:
-            linked = next((one.name for one in found if one.is_symlink()), None)
-        if linked is not None:
-            where = _sendable(f"{name}/{linked}".lstrip("/"))
-            raise BadStore(
-                f"{place.name}: {where} is a link, and whence writes none. Copy the run instead."
-            )
-
-
-def _facts(place: Place) -> dict[str, Any]:
-    try:
-        with whole(place.name):
-            found = _opened(place).facts()
-            if found["why"] is not None:
-                raise BadStore(found["why"])
-            plain = {name: found.get(name) for name in RunFacts.model_fields}
-            return RunFacts.model_validate(plain).model_dump()
-    except WhenceError as error:
-        nothing: dict[str, Any] = {"methods": [], "metrics": [], "audit": [], "total": None}
-        known = {"model": "", "data": "", "done": 0, "failed": 0, "bad": 0}
-        return {**known, **nothing, "state": "damaged", "problem": str(error)}
-
-
-@contextmanager
-def whole(name: str) -> Iterator[None]:
-    """Say of a run that cannot be read which one it is; whoever wrote it may have written anything."""
-    try:
-        yield
-    except (
-        KeyError,
-        TypeError,
-        ValueError,
-        AttributeError,
-        IndexError,
-        OSError,
-        RecursionError,
-    ) as error:
-        said = " ".join(f"{type(error).__name__} {error}".split())[:300]
-        raise BadStore(
-            f"{name} is not a whole run: {said}. `whence store verify` says what is damaged."
-        ) from None
-
-
-"""The kinds of results that whence writes: how one knows them, what they say, and the page of each."""
-
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
-
-from whence.view.shade import target_name
+    from whence.data.dataset import LoadedDataset
+    from whence.runs.results import Run
+    from whence.runs.store import RowFilter
 
 Payload = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Kind:
-    """One kind of result."""
+class ResultKind:
+    """A kind of stored result: functions for its page, its summary and its model's name."""
 
     page: Callable[[Payload], str]
     summary: Callable[[Payload], str]
     model: Callable[[Payload], str]
 
 
-class NoResult(Exception):
-    """A file of somebody else's."""
+class NotAResult(Exception):
+    """The error for JSON that is no result of whence."""
 
 
-def kind_of(payload: Any) -> str:
-    """Return the kind of a stored result, or refuse what is none."""
-    said = _said(payload)
-    if said not in KINDS:
-        which = f", a {said[:40]!r}" if said else ""
-        raise NoResult(f"this is no result of whence{which}. Allowed: {', '.join(KINDS)}.")
-    return said
+def find_kind(payload: Any) -> str:
+    """Return the kind of a stored result; raise NotAResult for other JSON."""
+    kind = _read_kind(payload)
+    if kind not in RESULT_KINDS:
+        which = f", a {kind[:40]!r}" if kind else ""
+        raise NotAResult(f"this is no result of whence{which}. Allowed: {', '.join(RESULT_KINDS)}.")
+    return kind
 
 
-def _said(payload: Any) -> str:
-    """Return the kind that it states; explanations and cards do not, and are known by what they hold."""
+def _read_kind(payload: Any) -> str:
+    """Return the stated kind; explanations and trust cards state none and are found by their keys."""
     if not isinstance(payload, dict):
         return ""
     if "kind" in payload:
@@ -272,272 +71,258 @@ def _said(payload: Any) -> str:
     return "explanation" if "explanations" in payload else ""
 
 
-def _audit(payload: Payload) -> str:
-    from whence.audit.result import Audit
+def _render_audit(payload: Payload) -> str:
+    from whence.studies.audit.audit import Audit
 
     return Audit.from_dict(payload).to_html()
 
 
-def _evaluation(payload: Payload) -> str:
-    return _evaluations({"evaluations": [payload]})
+def _render_evaluation(payload: Payload) -> str:
+    return _render_evaluations({"evaluations": [payload]})
 
 
-def _evaluations(payload: Payload) -> str:
-    from whence.evaluation.evaluation import Evaluation
-    from whence.report.table import page
+def _render_evaluations(payload: Payload) -> str:
+    from whence.studies.evaluation.evaluation import Evaluation
+    from whence.studies.evaluation.report import render_evaluation_html
 
-    return page(*(Evaluation.from_dict(one).to_dict() for one in payload["evaluations"]))
-
-
-def _recommendation(payload: Payload) -> str:
-    return _evaluation(payload["evaluation"])
+    return render_evaluation_html(
+        *(Evaluation.from_dict(evaluation).to_dict() for evaluation in payload["evaluations"])
+    )
 
 
-def _comparison(payload: Payload) -> str:
-    from whence.comparison.result import Comparison
+def _render_recommendation(payload: Payload) -> str:
+    return _render_evaluation(payload["evaluation"])
+
+
+def _render_comparison(payload: Payload) -> str:
+    from whence.studies.compare.comparison import Comparison
 
     return Comparison.from_dict(payload).to_html()
 
 
-def _trust(payload: Payload) -> str:
-    from whence.report.card import page
+def _render_trust(payload: Payload) -> str:
+    from whence.trust.report import render_trust_html
 
-    return page(payload)
-
-
-def _explanation(payload: Payload) -> str:
-    from whence.report import page
-
-    return page([payload])
+    return render_trust_html(payload)
 
 
-def _generation(payload: Payload) -> str:
-    from whence.explainer.generation.generation import Generation
+def _render_explanation(payload: Payload) -> str:
+    from whence.render.html import render_explanations_html
+
+    return render_explanations_html([payload])
+
+
+def _render_generation(payload: Payload) -> str:
+    from whence.explain.generation import Generation
 
     return Generation.from_dict(payload).to_html()
 
 
-def _name(payload: Payload) -> str:
+def _read_model_name(payload: Payload) -> str:
     return str(payload["model"]["name"])
 
 
-def _sentence(payload: Payload) -> str:
+def _read_sentence(payload: Payload) -> str:
     return str(payload["sentence"])
 
 
-def _conclusion(payload: Payload) -> str:
-    """Return what an audit says, its question and answer first: a list shows the beginning."""
-    from whence.report.audit.wording import QUESTION, answer
+def _summarise_audit(payload: Payload) -> str:
+    """Return an audit's question, answer and conclusion; a list shows only the beginning."""
+    from whence.studies.audit.report import AUDIT_QUESTION, format_answer
 
-    return f"{QUESTION} {answer(payload)}. {payload['conclusion']}"
+    return f"{AUDIT_QUESTION} {format_answer(payload)}. {payload['conclusion']}"
 
 
-def _counted(payload: Payload) -> str:
+def _summarise_evaluation(payload: Payload) -> str:
     if payload.get("failure"):
         return str(payload["failure"])
     methods, metrics = payload["methods"], payload["metrics"]
     return f"{len(methods)} methods by {len(metrics)} metrics on {payload['examples']['explained']} examples"
 
 
-def _explained(payload: Payload) -> str:
-    methods = ", ".join(one["method"] for one in payload["explanations"])
-    given = payload["input"]["text"] or (payload.get("picture") or {}).get("name") or ""
-    return f"{target_name(payload['target'])}, by {methods}: {given}"[:200]
+def _summarise_explanation(payload: Payload) -> str:
+    methods = ", ".join(explanation["method"] for explanation in payload["explanations"])
+    source = payload["input"]["text"] or (payload.get("picture") or {}).get("name") or ""
+    return f"{format_target(payload['target'])}, by {methods}: {source}"[:200]
 
 
-def _several(kind: str) -> Kind:
-    """Return the kind of what was explained of one input, for several targets or about several things in it."""
+def _build_plural_kind(kind: str) -> ResultKind:
+    """Return the kind of a list of explanations of one input: several targets or entities."""
 
     def page(payload: Payload) -> str:
-        from whence.report import page as sheet
+        from whence.render.html import render_explanations_html as sheet
 
         return sheet(payload[kind])
 
     def summary(payload: Payload) -> str:
-        return "; ".join(map(_explained, payload[kind]))[:200]
+        return "; ".join(map(_summarise_explanation, payload[kind]))[:200]
 
-    return Kind(page, summary, lambda payload: _name(payload[kind][0]))
+    return ResultKind(page, summary, lambda payload: _read_model_name(payload[kind][0]))
 
 
-KINDS: dict[str, Kind] = {
-    "audit": Kind(_audit, _conclusion, _name),
-    "evaluation": Kind(_evaluation, _counted, _name),
-    "evaluations": Kind(
-        _evaluations,
+RESULT_KINDS: dict[str, ResultKind] = {
+    "audit": ResultKind(_render_audit, _summarise_audit, _read_model_name),
+    "evaluation": ResultKind(_render_evaluation, _summarise_evaluation, _read_model_name),
+    "evaluations": ResultKind(
+        _render_evaluations,
         lambda payload: " ".join(payload["removal_matters"]),
-        lambda payload: _name(payload["evaluations"][0]),
+        lambda payload: _read_model_name(payload["evaluations"][0]),
     ),
-    "recommendation": Kind(
-        _recommendation, _sentence, lambda payload: _name(payload["evaluation"])
+    "recommendation": ResultKind(
+        _render_recommendation,
+        _read_sentence,
+        lambda payload: _read_model_name(payload["evaluation"]),
     ),
-    "comparison": Kind(
-        _comparison,
-        _sentence,
+    "comparison": ResultKind(
+        _render_comparison,
+        _read_sentence,
         lambda payload: f"{payload['a']['name']} and {payload['b']['name']}",
     ),
-    "trust": Kind(_trust, _sentence, _name),
-    "explanation": Kind(_explanation, _explained, _name),
-    "targets": _several("targets"),
-    "entities": _several("entities"),
-    "generation": Kind(
-        _generation,
+    "trust": ResultKind(_render_trust, _read_sentence, _read_model_name),
+    "explanation": ResultKind(_render_explanation, _summarise_explanation, _read_model_name),
+    "targets": _build_plural_kind("targets"),
+    "entities": _build_plural_kind("entities"),
+    "generation": ResultKind(
+        _render_generation,
         lambda payload: f"{payload['input']['text'] or ''}{payload['text'] or ''}"[:200],
-        _name,
+        _read_model_name,
     ),
 }
 
-
-"""Stored results: what whence wrote as JSON, in files given at the start or brought in, and the page of each."""
-
-import json
-import threading
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any
-
-from whence.core.errors import CannotRead, NotFound, WhenceError
-from whence.core.io import read_json
-from whence.web.kinds import KINDS, NoResult, kind_of
-from whence.web.settings import Settings
-from whence.web.uploads import free_id, plain_name
-
-_FILES = 500  # of a folder
+_MAX_FILES = 500  # JSON files read of a folder
 
 
 @dataclass(frozen=True)
-class Stored:
-    """One stored result."""
+class ResultFile:
+    """A stored result: file name, payload, and time of the last change."""
 
     name: str
     payload: dict[str, Any]
     changed: str | None
 
-    def entry(self, key: str) -> dict[str, Any]:
-        """Return what the page's list says of it."""
-        kind = kind_of(self.payload)
+    def to_entry(self, key: str) -> dict[str, Any]:
+        """Return the entry of the result in the page's list."""
+        kind = find_kind(self.payload)
         return {
             "id": key,
             "kind": kind,
             "name": self.name,
-            "model": KINDS[kind].model(self.payload),
-            "summary": KINDS[kind].summary(self.payload),
+            "model": RESULT_KINDS[kind].model(self.payload),
+            "summary": RESULT_KINDS[kind].summary(self.payload),
             "changed": self.changed,
         }
 
 
 class StoredResults:
-    """The results of a server: in files and folders given at the start, and brought in."""
+    """The stored results of a server, from files given at the start and uploads."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._lock = threading.Lock()
-        self._found: dict[str, Stored] = {}
-        self._brought: list[str] = []
+        self._results: dict[str, ResultFile] = {}
+        self._upload_keys: list[str] = []
         self._problems: list[str] = []
-        strangers: list[str] = []
-        for path in _files(settings.results):
-            self._read(path, strangers)
-        if strangers:
-            self._problems.append(_passed_over(strangers))
+        foreign_names: list[str] = []
+        for path in _find_files(settings.results):
+            self._read(path, foreign_names)
+        if foreign_names:
+            self._problems.append(_describe_foreign_files(foreign_names))
 
-    def listed(self) -> dict[str, Any]:
-        """Return the list, and what could not be read."""
+    def list_results(self) -> dict[str, Any]:
+        """Return the entries of all results, and the problems of unreadable files."""
         return {
-            "results": [one.entry(key) for key, one in list(self._found.items())],
+            "results": [result.to_entry(key) for key, result in list(self._results.items())],
             "problems": list(self._problems),
         }
 
     def get(self, key: str) -> dict[str, Any]:
-        """Return a result as it was written."""
-        if key not in self._found:
+        """Return the payload of a stored result."""
+        if key not in self._results:
             raise NotFound(f"There is no stored result {key[:100]!r}.")
-        return self._found[key].payload
+        return self._results[key].payload
 
-    def page(self, key: str) -> str:
-        """Return whence's own page of a result."""
+    def render_page(self, key: str) -> str:
+        """Return the HTML page of a stored result."""
         payload = self.get(key)
-        return _page(self._found[key].name, payload)
+        return _render_page(self._results[key].name, payload)
 
-    def bring(self, name: str, raw: bytes) -> dict[str, Any]:
-        """Take a result that was brought in; the oldest of too many goes."""
-        name = plain_name(name)
+    def add_upload(self, name: str, raw: bytes) -> dict[str, Any]:
+        """Add an uploaded result, and return its entry; drops the oldest beyond the limit."""
+        name = clean_file_name(name)
         try:
             payload = json.loads(raw)
         except (ValueError, RecursionError):
             raise CannotRead(f"{name} is not JSON. Give a file that whence wrote.") from None
-        stored = Stored(name, _checked(name, payload), None)
-        _page(name, stored.payload)  # better refused now than when somebody wants to see it
+        result = ResultFile(name, _check_result(name, payload), None)
+        _render_page(name, result.payload)  # a result that cannot be shown is refused at once
         with self._lock:
-            key = self._add(stored)
-            self._brought.append(key)
-            if len(self._brought) > self._settings.kept:
-                del self._found[self._brought.pop(0)]
-        return stored.entry(key)
+            key = self._add(result)
+            self._upload_keys.append(key)
+            if len(self._upload_keys) > self._settings.kept:
+                del self._results[self._upload_keys.pop(0)]
+        return result.to_entry(key)
 
-    def _read(self, path: Path, strangers: list[str]) -> None:
+    def _read(self, path: Path, foreign_names: list[str]) -> None:
         try:
-            payload = _checked(path.name, read_json(path, "result"))
-        except _NotOurs:
-            strangers.append(path.name)
+            payload = _check_result(path.name, read_json(path, "result"))
+        except _ForeignFile:
+            foreign_names.append(path.name)
             return
         except WhenceError as error:
             self._problems.append(str(error))
             return
-        written = datetime.fromtimestamp(path.stat().st_mtime, UTC)
-        self._add(Stored(path.name, payload, written.isoformat(timespec="seconds")))
+        modified = datetime.fromtimestamp(path.stat().st_mtime, UTC)
+        self._add(ResultFile(path.name, payload, modified.isoformat(timespec="seconds")))
 
-    def _add(self, stored: Stored) -> str:
-        key = free_id(stored.name.removesuffix(".json"), self._found)
-        self._found[key] = stored
+    def _add(self, result: ResultFile) -> str:
+        key = build_unique_id(result.name.removesuffix(".json"), self._results)
+        self._results[key] = result
         return key
 
 
-class _NotOurs(CannotRead):
-    """A file that is no result of whence."""
+class _ForeignFile(CannotRead):
+    """The error for a file that is no result of whence; such files of a folder are counted."""
 
 
-def _passed_over(names: list[str]) -> str:
-    some = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+def _describe_foreign_files(names: list[str]) -> str:
+    examples = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
     files = "1 file is" if len(names) == 1 else f"{len(names)} files are"
-    return f"{files} no result of whence, and passed over: {some}."
+    return f"{files} no result of whence, and passed over: {examples}."
 
 
-def _checked(name: str, payload: Any) -> dict[str, Any]:
-    """Refuse what is not a result, or only a part of one."""
+def _check_result(name: str, payload: Any) -> dict[str, Any]:
+    """Return the payload; raise CannotRead if it is no complete result."""
     _check_sendable(name, payload)
-    with _whole(name):
-        Stored(name, payload, None).entry("")
-    found: dict[str, Any] = payload
-    return found
+    with _translate_errors(name):
+        ResultFile(name, payload, None).to_entry("")
+    result: dict[str, Any] = payload
+    return result
 
 
 def _check_sendable(name: str, payload: Any) -> None:
-    """Refuse what JSON has no way to say, although Python reads it: NaN, infinity, halves of characters."""
+    """Raise CannotRead for values Python reads and JSON lacks: NaN, infinity, lone surrogates."""
     try:
         json.dumps(payload, allow_nan=False, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
-        what = (
+        fault = (
             "half a character" if isinstance(error, UnicodeEncodeError) else "a number that is none"
         )
         raise CannotRead(
-            f"{name} holds {what}, which no result of whence does. Give the file as whence wrote it."
+            f"{name} holds {fault}, which no result of whence does. Give the file as whence wrote it."
         ) from None
 
 
-def _page(name: str, payload: dict[str, Any]) -> str:
-    with _whole(name):
-        return KINDS[kind_of(payload)].page(payload)
+def _render_page(name: str, payload: dict[str, Any]) -> str:
+    with _translate_errors(name):
+        return RESULT_KINDS[find_kind(payload)].page(payload)
 
 
 @contextmanager
-def _whole(name: str) -> Iterator[None]:
+def _translate_errors(name: str) -> Iterator[None]:
     try:
         yield
-    except NoResult as error:
-        raise _NotOurs(f"{name}: {error}") from None
+    except NotAResult as error:
+        raise _ForeignFile(f"{name}: {error}") from None
     except WhenceError as error:
         raise CannotRead(f"{name}: {error}") from None
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
@@ -546,123 +331,112 @@ def _whole(name: str) -> Iterator[None]:
         ) from None
 
 
-def _files(paths: Iterable[Path]) -> list[Path]:
-    found: list[Path] = []
+def _find_files(paths: Iterable[Path]) -> list[Path]:
+    files: list[Path] = []
     for path in paths:
         if path.is_dir():
-            found += sorted(path.rglob("*.json"))[:_FILES]
+            files += sorted(path.rglob("*.json"))[:_MAX_FILES]
         elif path.exists():
-            found.append(path)
+            files.append(path)
         else:
             raise CannotRead(
                 f"Cannot read {str(path)!r}: there is no such file or folder. --results takes what whence wrote."
             )
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(files))
 
 
-"""Rows of a stored run: which are wanted, and one of them word by word."""
-
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
-
-from whence.core.errors import NotFound, WhenceError
-from whence.web.schema.base import Scale, Source
-from whence.web.schema.runs import RunExample, RunRow, RunRows, RunTest, RunWord
-
-if TYPE_CHECKING:
-    from whence.run.results import Run
-    from whence.run.store.browse import Wanted
-
-PAGE = 50
+PAGE_SIZE = 50
 
 
-def rows(run: "Run", wanted: "Wanted", page: int) -> RunRows:
-    """Return a page of the rows that are wanted; one beyond the last is empty."""
-    from whence.run.store.browse import finite, sheet
+def list_rows(run: "Run", row_filter: "RowFilter", page: int) -> RunRows:
+    """Return a page of a run's matching rows; empty beyond the last."""
+    from whence.runs.store import read_page, to_finite
 
-    first = page * PAGE
-    found = sheet(run.folder, replace(wanted, settings=_settings(run)), first, PAGE)
-    shown = [
+    first = page * PAGE_SIZE
+    matches = read_page(
+        run.folder, replace(row_filter, settings=_list_settings(run)), first, PAGE_SIZE
+    )
+    rows = [
         RunRow(
             **{
                 **{name: value for name, value in record.items() if name != "gold"},
-                "label": _label(record),
-                "probability": finite(record["probability"]),
+                "label": _find_label(record),
+                "probability": to_finite(record["probability"]),
             }
         )
-        for record in found.records
+        for record in matches.records
     ]
-    return RunRows(rows=shown, found=found.found, first=first, problems=found.unread)
+    return RunRows(rows=rows, found=matches.found, first=first, problems=matches.unread)
 
 
-def falls(metric: str, best: bool) -> bool:
-    """Say whether the largest values come first, where the best or the worst are to."""
+def is_descending(metric: str, best: bool) -> bool:
+    """Return whether to sort a metric in descending order for best (or worst) first."""
     from whence.metrics import metric as metrics
 
     try:
         higher = bool(metrics.get(metric).facts["direction"] == "higher")
-    except WhenceError:  # of a package that is not installed here
+    except WhenceError:  # its package is not installed here
         higher = True
     return higher == best
 
 
-def example(run: "Run", row: int, method: str | None) -> RunExample:
-    """Return one row as a method explained it; without a method, the first that did."""
-    from whence.run.store.browse import finite, of_row
+def build_example(run: "Run", row: int, method: str | None) -> RunExample:
+    """Return one row of a run with its explanation by a method, or by the first method."""
+    from whence.runs.store import read_row, to_finite
 
-    explained, tested = of_row(run.folder, row, _settings(run))
-    by_method = {record["method"]: record for record in explained}
+    explanations, tests = read_row(run.folder, row, _list_settings(run))
+    by_method = {record["method"]: record for record in explanations}
     chosen = by_method.get(next(iter(by_method), "") if method is None else method)
     if chosen is None:
         by = "" if method is None else f" by {method[:100]!r}"
         raise NotFound(f"The run has no explanation{by} of row {row}.")
     name = chosen["method"]
     payload = None if chosen["error"] else run.explanation(row, name)
-    given = (
+    source = (
         payload["input"] if payload else {**{k: chosen[k] for k in ("text", "pair")}, "dropped": 0}
     )
     facts = {key: chosen[key] for key in ("target", "predicted", "why")}
     return RunExample(
         **facts,
-        label=_label(chosen),
+        label=_find_label(chosen),
         row=row,
         method=name,
         methods=list(by_method),
-        input=Source.model_validate(given),
-        probability=finite(chosen["probability"]),
+        input=Source.model_validate(source),
+        probability=to_finite(chosen["probability"]),
         signed=bool(payload and payload["explanations"][0]["signed"]),
         scale=Scale.model_validate(payload["explanations"][0]["scale"]) if payload else None,
-        words=_words(payload) if payload else [],
+        words=_list_words(payload) if payload else [],
         tests=[
             RunTest(
-                metric=one["metric"],
-                value=finite(one["value"]),
-                null=finite(one["null"]),
-                why=one["why"],
+                metric=test["metric"],
+                value=to_finite(test["value"]),
+                null=to_finite(test["null"]),
+                why=test["why"],
             )
-            for one in tested
-            if one["method"] == name
+            for test in tests
+            if test["method"] == name
         ],
     )
 
 
-def _label(record: dict[str, Any]) -> str | None:
-    """Return the true label as the model calls it, where that is known, else as the data has it."""
+def _find_label(record: dict[str, Any]) -> str | None:
+    """Return the true label in the model's words if matched, else as in the data."""
     label: str | None = record["gold"] or record["label"]
     return label
 
 
-def _settings(run: "Run") -> frozenset[str]:
-    """Return those that the run asks for now: rows of earlier code or parameters are not shown."""
-    from whence.run.store.manifest import settings_of
+def _list_settings(run: "Run") -> frozenset[str]:
+    """Return the current settings of a run; rows of earlier code or parameters are not shown."""
+    from whence.runs.store import list_current_settings
 
-    return frozenset(settings_of(run.manifest))
+    return frozenset(list_current_settings(run.manifest))
 
 
-def _words(payload: dict[str, Any]) -> list[RunWord]:
-    """Return the words with what stands between them."""
+def _list_words(payload: dict[str, Any]) -> list[RunWord]:
+    """Return the words with their scores and the text between them."""
     texts = (payload["input"]["text"], payload["input"]["pair"])
-    found: list[RunWord] = []
+    words: list[RunWord] = []
     before: dict[str, Any] | None = None
     for word, score in zip(
         payload["words"], payload["explanations"][0]["word_scores"], strict=True
@@ -675,134 +449,323 @@ def _words(payload: dict[str, Any]) -> list[RunWord]:
                 if text is None or word["start"] is None
                 else text[before["end"] : word["start"]]
             )
-        found.append(RunWord(text=word["text"], before=gap, segment=word["segment"], score=score))
+        words.append(RunWord(text=word["text"], before=gap, segment=word["segment"], score=score))
         before = word
-    return found
+    return words
 
 
-"""Data sets: those given at the start, and those that are brought in."""
+_MAX_RUNS = 500  # runs listed of a folder
+_MAX_DEPTH = 3  # levels of folders below the given one
+_MAX_CACHED = 8  # cached reports
+_SUBFOLDERS = ("explanations", "metrics", "index", "audits", "pending")
+_MANIFEST = "manifest.json"
 
-import re
-import threading
-import zlib
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Any
 
-from whence.core.errors import BadExamples, NotFound, TooLarge
-from whence.data.sets.address import file_name
-from whence.data.sets.columns import UnknownColumns
-from whence.web.errors import fault
-from whence.web.settings import Settings
+@dataclass(frozen=True)
+class RunLocation:
+    """The folder of a run, with its id and name."""
 
-if TYPE_CHECKING:
-    from whence.data.sets.examples import Read
+    id: str
+    name: str
+    folder: Path
+
+
+class StoredRuns:
+    """The runs of a server, below one folder."""
+
+    def __init__(self, folder: Path | None) -> None:
+        if folder is not None and not folder.is_dir():
+            raise CannotRead(
+                f"Cannot read {str(folder)!r}: there is no such folder. --runs takes a run, or a folder of runs."
+            )
+        self._root = folder
+        self._facts: dict[str, tuple[str, dict[str, Any]]] = {}
+        self._reports: OrderedDict[tuple[str, ...], Any] = OrderedDict()
+        self._report_lock = threading.Lock()  # a report uses a full core: one at a time
+
+    def list_runs(self) -> dict[str, Any]:
+        """Return the entries of all runs now: unfinished ones first, then the latest."""
+        places = list(self._list_locations())
+        entries = [self._describe_run(place) for place in places[:_MAX_RUNS]]
+        entries.sort(key=_list_order)
+        folder = None if self._root is None else _decode_name(format_public_name(str(self._root)))
+        return {"folder": folder, "runs": entries, "left_out": max(0, len(places) - _MAX_RUNS)}
+
+    def open_run(self, key: str) -> "Run":
+        """Return a run by its id."""
+        return _open_location(self._find_location(key))
+
+    def build_once(self, keys: tuple[str, ...], what: str, make: Callable[..., Any]) -> Any:
+        """Return a report of one or two runs, cached until one of them changes."""
+        places = [self._find_location(key) for key in keys]
+        key = (what, *(part for run in places for part in (run.id, compute_version(run.folder))))
+        with self._report_lock:
+            if key not in self._reports:
+                with translate_run_errors(" and ".join(place.name for place in places)):
+                    self._reports[key] = make(*map(_open_location, places))
+                if len(self._reports) > _MAX_CACHED:
+                    self._reports.popitem(last=False)
+            self._reports.move_to_end(key)
+            return self._reports[key]
+
+    def _describe_run(self, place: RunLocation) -> dict[str, Any]:
+        """Return the entry of a run, with facts cached until the run changes."""
+        now = compute_version(place.folder)
+        known = self._facts.get(place.id)
+        if known is None or known[0] != now:
+            known = self._facts[place.id] = (now, _read_facts(place))
+        written = _find_last_write(place.folder)
+        return {
+            **known[1],
+            "id": place.id,
+            "name": place.name,
+            "version": now,
+            "changed": written
+            and datetime.fromtimestamp(written, UTC).isoformat(timespec="seconds"),
+            "quiet": written and round(max(0.0, time.time() - written), 1),
+        }
+
+    def _find_location(self, key: str) -> RunLocation:
+        for place in self._list_locations():
+            if place.id == key:
+                return place
+        raise NotFound(
+            f"There is no run {key[:100]!r} in the folder that this server was started with."
+        )
+
+    def _list_locations(self) -> Iterator[RunLocation]:
+        if self._root is None:
+            return
+        root = self._root.resolve()
+        if (root / _MANIFEST).is_file():
+            yield RunLocation(_build_id(root.name), _decode_name(root.name), root)
+            return
+        for folder in _find_runs(root, _MAX_DEPTH):
+            name = folder.relative_to(root).as_posix()
+            yield RunLocation(_build_id(name), _decode_name(name), folder)
+
+
+def _list_order(entry: dict[str, Any]) -> tuple[bool, float]:
+    """Return the sort key of a run: running ones first by name, others by time since a write."""
+    waits = entry["state"] != "running"
+    return waits, (entry["quiet"] or 0.0) if waits else 0.0
+
+
+def compute_version(folder: Path) -> str:
+    """Return a hash that changes with every write to a run (renames change folder times)."""
+    stats = [_read_stat(folder / name) for name in (_MANIFEST, *_SUBFOLDERS)]
+    return hashlib.sha256(repr(stats).encode()).hexdigest()[:16]
+
+
+def _read_stat(path: Path) -> tuple[int, int] | None:
+    try:
+        stat = path.lstat()
+    except OSError:
+        return None
+    return stat.st_mtime_ns, stat.st_size
+
+
+def _find_last_write(folder: Path) -> float | None:
+    stats = [_read_stat(folder / name) for name in (_MANIFEST, *_SUBFOLDERS)]
+    return max((stat[0] / 1e9 for stat in stats if stat is not None), default=None)
+
+
+def _find_runs(folder: Path, depth: int) -> Iterator[Path]:
+    """Yield the folders that hold a run, in the order of their names; links are not followed."""
+    from whence.runs.store import Layout
+
+    try:
+        with os.scandir(folder) as entries:
+            below = sorted(
+                Path(entry.path) for entry in entries if entry.is_dir(follow_symlinks=False)
+            )
+    except OSError:
+        return
+    for path in below:
+        if path.name.startswith("."):
+            continue
+        if (path / _MANIFEST).exists() or Layout(path).is_used:  # a run without its manifest counts
+            yield path
+        elif depth > 1:
+            yield from _find_runs(path, depth - 1)
+
+
+def _build_id(name: str) -> str:
+    """Return the id of a run for URLs: its name, or a part of it with a hash if it has other characters."""
+    short = re.sub(r"[^A-Za-z0-9_.-]+", "-", name).strip("-.")
+    if short == name:
+        return name
+    return f"{short[:40]}-{hashlib.sha256(os.fsencode(name)).hexdigest()[:8]}"
+
+
+def _decode_name(name: str) -> str:
+    """Return a file name, which may be any bytes, as valid text."""
+    return os.fsencode(name).decode("utf-8", "replace")
+
+
+def _open_location(place: RunLocation) -> "Run":
+    from whence.runs.results import Run
+
+    _check_no_links(place)
+    with translate_run_errors(place.name):
+        return Run(place.folder)
+
+
+def _check_no_links(place: RunLocation) -> None:
+    """Raise BadStore if a run contains symbolic links, which may lead outside the folder."""
+    for name in ("", *_SUBFOLDERS):
+        folder = place.folder / name
+        if not folder.is_dir():
+            continue
+        with os.scandir(folder) as entries:
+            link = next((entry.name for entry in entries if entry.is_symlink()), None)
+        if link is not None:
+            where = _decode_name(f"{name}/{link}".lstrip("/"))
+            raise BadStore(
+                f"{place.name}: {where} is a link, and whence writes none. Copy the run instead."
+            )
+
+
+def _read_facts(place: RunLocation) -> dict[str, Any]:
+    try:
+        with translate_run_errors(place.name):
+            facts = _open_location(place).facts()
+            if facts["why"] is not None:
+                raise BadStore(facts["why"])
+            plain = {name: facts.get(name) for name in RunFacts.model_fields}
+            return RunFacts.model_validate(plain).model_dump()
+    except WhenceError as error:
+        nothing: dict[str, Any] = {"methods": [], "metrics": [], "audit": [], "total": None}
+        known = {"model": "", "data": "", "done": 0, "failed": 0, "bad": 0}
+        return {**known, **nothing, "state": "damaged", "problem": str(error)}
+
+
+@contextmanager
+def translate_run_errors(name: str) -> Iterator[None]:
+    """Context manager: turn errors of a malformed run into a BadStore that names it."""
+    try:
+        yield
+    except (
+        KeyError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        IndexError,
+        OSError,
+        RecursionError,
+    ) as error:
+        summary = " ".join(f"{type(error).__name__} {error}".split())[:300]
+        raise BadStore(
+            f"{name} is not a whole run: {summary}. `whence store verify` says what is damaged."
+        ) from None
+
 
 Columns = dict[str, str | None]  # text, pair, label
 
-_UNPACKED = 8  # times the size that may be brought in
-_STEP = 2**20  # bytes that are unpacked at once
+_MAX_EXPANSION = 8  # limit of unpacked bytes, in multiples of the upload limit
+_CHUNK_BYTES = 2**20  # bytes unpacked in one step
 
 
-def plain_name(name: str) -> str:
-    """Return a file's name without folders and without characters that mean something elsewhere."""
+def clean_file_name(name: str) -> str:
+    """Return a file's name without folders and special characters."""
     last = re.split(r"[/\\]", name)[-1]
     return re.sub(r"[^\w. -]", "_", last).strip(". ")[-100:] or "file"
 
 
-def free_id(name: str, taken: Any) -> str:
-    """Return an id that can stand in an address and that nothing has yet."""
+def build_unique_id(name: str, existing: Any) -> str:
+    """Return an unused id for URLs, made from a name."""
     short = re.sub(r"[^A-Za-z0-9_.-]+", "-", name).strip("-.") or "file"
-    found, number = short, 1
-    while found in taken:
+    candidate, number = short, 1
+    while candidate in existing:
         number += 1
-        found = f"{short}-{number}"
-    return found
+        candidate = f"{short}-{number}"
+    return candidate
 
 
 @dataclass(frozen=True)
-class _Held:
-    """A data set, or why it cannot be read by the usual columns, and the way to read it anew by others."""
+class _DatasetSlot:
+    """A data set, or the error that its columns are unknown, and a function to read it again."""
 
-    read: "Read | UnknownColumns"
-    anew: "Callable[..., Read]"
+    content: "LoadedDataset | UnknownColumns"
+    reader: "Callable[..., LoadedDataset]"
 
 
 class DataSets:
-    """The data sets of a server. Files that are brought in stay in memory, and nowhere else."""
+    """The data sets of a server; uploads are held in memory only."""
 
     def __init__(self, settings: Settings) -> None:
-        from whence.data.sets.examples import read
+        from whence.data.dataset import read_dataset
 
         columns = {"text": settings.text, "pair": settings.pair, "label": settings.label}
         self._settings = settings
         self._lock = threading.Lock()
-        self._found: dict[str, _Held] = {}
-        self._brought: list[str] = []
+        self._slots: dict[str, _DatasetSlot] = {}
+        self._upload_keys: list[str] = []
         for path in settings.data:
-            anew: Callable[..., Read] = partial(read, path, most=settings.rows)
-            found: Read | UnknownColumns
+            reader: Callable[..., LoadedDataset] = partial(read_dataset, path, most=settings.rows)
+            content: LoadedDataset | UnknownColumns
             try:
-                found = anew(**columns)
+                content = reader(**columns)
             except UnknownColumns as error:
-                found = error  # they can be chosen on the page
-            self._add(file_name(path), _Held(found, anew))
+                content = error  # the columns can be chosen on the page
+            self._add(parse_file_name(path), _DatasetSlot(content, reader))
 
-    def get(self, name: str) -> "Read":
-        """Return a data set."""
-        if name not in self._found:
+    def get(self, name: str) -> "LoadedDataset":
+        """Return a data set by its id."""
+        if name not in self._slots:
             raise NotFound(
-                f"There is no data set {name[:100]!r}. There are {', '.join(self._found) or 'none'}."
+                f"There is no data set {name[:100]!r}. There are {', '.join(self._slots) or 'none'}."
             )
-        found = self._found[name].read
-        if isinstance(found, UnknownColumns):
-            raise found
-        return found
+        content = self._slots[name].content
+        if isinstance(content, UnknownColumns):
+            raise content
+        return content
 
-    def problems(self) -> list[str]:
-        """Say of which data sets the columns have to be chosen, and why."""
-        held = [one.read for one in self._found.values()]
-        return [str(one) for one in held if isinstance(one, UnknownColumns)]
+    def list_problems(self) -> list[str]:
+        """Return the errors of data sets whose columns have to be chosen."""
+        contents = [slot.content for slot in self._slots.values()]
+        return [str(content) for content in contents if isinstance(content, UnknownColumns)]
 
-    def bring(self, name: str, raw: bytes, columns: Columns | None = None) -> dict[str, Any]:
-        """Read a file that was brought in, and keep it; the oldest of too many goes."""
-        from whence.data.sets.examples import read_bytes
+    def add_upload(self, name: str, raw: bytes, columns: Columns | None = None) -> dict[str, Any]:
+        """Add an uploaded data set, and return its entry; drops the oldest beyond the limit."""
+        from whence.data.dataset import read_dataset_bytes
 
-        name = plain_name(name)
-        _check_unpacked(name, raw, self._settings.upload * _UNPACKED)
-        anew: Callable[..., Read] = partial(read_bytes, name, raw, most=self._settings.rows)
-        found = anew(**(columns or {}))
+        name = clean_file_name(name)
+        _check_unpacked_size(name, raw, self._settings.upload * _MAX_EXPANSION)
+        reader: Callable[..., LoadedDataset] = partial(
+            read_dataset_bytes, name, raw, most=self._settings.rows
+        )
+        dataset = reader(**(columns or {}))
         with self._lock:
-            key = self._add(name, _Held(found, anew))
-            self._brought.append(key)
-            if len(self._brought) > self._settings.kept:
-                del self._found[self._brought.pop(0)]
-        return _entry(key, found)
+            key = self._add(name, _DatasetSlot(dataset, reader))
+            self._upload_keys.append(key)
+            if len(self._upload_keys) > self._settings.kept:
+                del self._slots[self._upload_keys.pop(0)]
+        return _describe_dataset(key, dataset)
 
-    def read_anew(self, key: str, columns: Columns) -> dict[str, Any]:
-        """Read a data set by other columns; it stays in its place."""
-        if key not in self._found:
-            self.get(key)  # which says what there is
-        anew = self._found[key].anew
-        found = anew(**columns)
+    def reread(self, key: str, columns: Columns) -> dict[str, Any]:
+        """Read a data set again by other columns, under the same id, and return its entry."""
+        if key not in self._slots:
+            self.get(key)  # raises NotFound with the known ids
+        reader = self._slots[key].reader
+        dataset = reader(**columns)
         with self._lock:
-            if key in self._found:
-                self._found[key] = _Held(found, anew)
-        return _entry(key, found)
+            if key in self._slots:
+                self._slots[key] = _DatasetSlot(dataset, reader)
+        return _describe_dataset(key, dataset)
 
-    def entries(self) -> list[dict[str, Any]]:
-        """Return what the page's list says."""
-        return [_entry(name, held.read) for name, held in list(self._found.items())]
+    def list_entries(self) -> list[dict[str, Any]]:
+        """Return the entries of all data sets in the page's list."""
+        return [_describe_dataset(name, slot.content) for name, slot in list(self._slots.items())]
 
-    def _add(self, name: str, found: _Held) -> str:
-        key = free_id(getattr(found.read, "name", name), self._found)
-        self._found[key] = found
+    def _add(self, name: str, slot: _DatasetSlot) -> str:
+        key = build_unique_id(getattr(slot.content, "name", name), self._slots)
+        self._slots[key] = slot
         return key
 
 
-def _entry(key: str, found: "Read | UnknownColumns") -> dict[str, Any]:
-    if isinstance(found, UnknownColumns):
+def _describe_dataset(key: str, content: "LoadedDataset | UnknownColumns") -> dict[str, Any]:
+    if isinstance(content, UnknownColumns):
         return {
             "id": key,
             "name": key,
@@ -811,40 +774,43 @@ def _entry(key: str, found: "Read | UnknownColumns") -> dict[str, Any]:
             "pair": None,
             "label": None,
             "guessed": [],
-            "columns": list(found.columns),
-            "problem": fault(found),
+            "columns": list(content.columns),
+            "problem": describe_error(content),
         }
     return {
         "id": key,
-        "name": found.name,
-        "rows": len(found),
-        "text": found.text or "text",
-        "pair": found.pair,
-        "label": found.label,
-        "guessed": list(found.guessed),
-        "columns": list(found.columns),
+        "name": content.name,
+        "rows": len(content),
+        "text": content.text or "text",
+        "pair": content.pair,
+        "label": content.label,
+        "guessed": list(content.guessed),
+        "columns": list(content.columns),
     }
 
 
-def _check_unpacked(name: str, raw: bytes, limit: int) -> None:
-    """Refuse a small file that holds a very large one, before it is unpacked."""
-    from whence.data.sets.parquet import holds_more
-    from whence.data.sets.rows import ending_of, is_packed
+def _check_unpacked_size(name: str, raw: bytes, limit: int) -> None:
+    """Raise TooLarge if a compressed file holds more than `limit` bytes (zip bomb)."""
+    from whence.data.readers import is_compressed, is_parquet_larger, parse_ending
 
-    ending = ending_of(name)
-    plain = _gunzipped(name, raw, limit, keep=ending == ".parquet") if is_packed(name) else raw
-    if plain is None or (ending == ".parquet" and holds_more(name, plain, limit)):
+    ending = parse_ending(name)
+    plain = (
+        _decompress_gzip(name, raw, limit, keep=ending == ".parquet")
+        if is_compressed(name)
+        else raw
+    )
+    if plain is None or (ending == ".parquet" and is_parquet_larger(name, plain, limit)):
         raise TooLarge(f"{name} holds more than {limit:,} bytes when it is unpacked.")
 
 
-def _gunzipped(name: str, raw: bytes, limit: int, keep: bool) -> bytes | None:
-    """Unpack all members of a gzip file, unless they hold more bytes than that; `keep` what they hold, or nothing."""
+def _decompress_gzip(name: str, raw: bytes, limit: int, keep: bool) -> bytes | None:
+    """Return the unpacked bytes of a gzip file if `keep`, else b""; None beyond the limit."""
     rest, parts, size = raw, [], 0
     while rest:
         unpacking = zlib.decompressobj(wbits=31)
         while rest and not unpacking.eof:
             try:
-                part = unpacking.decompress(rest, _STEP)
+                part = unpacking.decompress(rest, _CHUNK_BYTES)
             except zlib.error as error:
                 raise BadExamples(
                     f"{name} is not a whole gzip file ({error}). Compress it again."

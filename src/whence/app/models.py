@@ -1,101 +1,235 @@
-"""The models that can be asked: those on the list, each loaded when it is first needed, in its own thread."""
+"""Served models: loading on first use, request inputs, uploaded pictures and a cache of inspected inputs.
 
+Each model is loaded and asked in its own thread. The cache holds the inputs asked about last, as many as fit
+into a number of bytes, and at least one. Entities that a tagger finds are selected by their number.
+"""
+
+import re
 import threading
-from collections.abc import Callable, Mapping
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from whence.core.errors import NotAllowed, UnknownModel, did_you_mean
-from whence.core.failure import as_exception
-from whence.core.places import public_name
-from whence.models.catalogue import SAMPLES
-from whence.web import found, question
-from whence.web.errors import fault
-from whence.web.inputs import Inputs
-from whence.web.jobs import Worker
-from whence.web.pictures import Pictures
-from whence.web.schema.base import Input
-from whence.web.settings import PAIRS, Settings
+from whence.app.error_responses import describe_error
+from whence.app.jobs import ModelWorker
+from whence.app.library import build_unique_id, clean_file_name
+from whence.app.schema import Input
+from whence.app.settings import PAIR_SAMPLES, Settings
+from whence.core.errors import (
+    BadParameter,
+    NotAllowed,
+    NotFound,
+    UnknownModel,
+    suggest_name,
+    to_exception,
+)
+from whence.core.files import format_public_name
+from whence.models.model_files import BUILTIN_EXAMPLES
 
 if TYPE_CHECKING:
-    from whence.explainer import Explainer
-    from whence.explainer.inside.inside import Inside
+    from PIL.Image import Image
 
-# Loading imports: two threads at once would see half-made modules.
-_LOADING = threading.Lock()
+    from whence.data.example import StoredImage
+    from whence.explain.explainer import Explainer
+    from whence.explain.inside import Inside
+    from whence.models.model import LoadedModel
 
 
-class Model:
-    """One model of the list."""
+def is_about_all_entities(model: "ServedModel", model_input: "Input") -> bool:
+    """Return whether a request is about all entities of a tagger, not one position."""
+    return model.explainer().loaded.task == "tags" and model_input.at is None
+
+
+def find_entities(model: "ServedModel", model_input: "Input") -> list[Any]:
+    """Return the entities of a tagger's input; empty for a request about one position."""
+    if not is_about_all_entities(model, model_input):
+        return []
+    return list(
+        model.explainer().entities(model.resolve_input(model_input), truncate=model_input.truncate)
+    )
+
+
+def select_entity(model_input: "Input", items: list[Any]) -> Any:
+    """Return the requested entity's item of a list, the first by default."""
+    number = model_input.entity or 0
+    if number >= len(items):
+        raise BadParameter(
+            f"There is no entity {number}: the model found {len(items)} in this text. They count from 0."
+        )
+    return items[number]
+
+
+# Four numbers per edge in the model's dtype: attention, weight in the latest flow, and the source of each.
+_NUMBERS_PER_EDGE = 4
+
+
+class InsideCache:
+    """A cache of the latest inspected inputs, limited in bytes, with at least one.
+
+    It is used in the thread of its model only.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._insides: OrderedDict[Hashable, Inside] = OrderedDict()
+
+    def get(self, key: Hashable, make: Callable[[], "Inside"]) -> "Inside":
+        """Return the inspected input of a key, made if it is not cached."""
+        if key not in self._insides:
+            self._insides[key] = make()
+        self._insides.move_to_end(key)
+        while len(self._insides) > 1 and self.estimate_bytes() > self._most:
+            self._insides.popitem(last=False)
+        return self._insides[key]
+
+    def estimate_bytes(self) -> int:
+        """Return an estimate of the bytes that the cached inputs may take."""
+        return sum(_estimate_inside_bytes(inside) for inside in self._insides.values())
+
+    def __len__(self) -> int:
+        return len(self._insides)
+
+
+def _estimate_inside_bytes(inside: "Inside") -> int:
+    config = inside.loaded.model.config
+    layers = getattr(config, "num_hidden_layers", None) or 1
+    heads = getattr(config, "num_attention_heads", None) or 1
+    wide = max(4, inside.loaded.dtype.itemsize)
+    return int(layers) * int(heads) * len(inside.tokens) ** 2 * _NUMBERS_PER_EDGE * wide
+
+
+_DRAWN_IMAGE_PATTERN = re.compile(r"shapes:[0-9]{1,9}")
+_MAX_BYTES = 256 * 10**6  # limit of all pictures together
+
+
+class Pictures:
+    """The uploaded pictures of a server, held in memory as encoded files."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._kept = settings.kept
+        self._lock = threading.Lock()
+        self._reading = threading.Lock()  # a decoded picture may take 200 MB: one at a time
+        self._files: dict[str, tuple[str, bytes]] = {}
+
+    def add_upload(self, name: str, raw: bytes) -> dict[str, Any]:
+        """Add an uploaded picture, and return its entry; drops the oldest beyond the limits."""
+        name = clean_file_name(name)
+        with self._reading:
+            width, height = _read_image(raw, name).size
+        with self._lock:
+            key = build_unique_id(name, self._files)
+            self._files[key] = (name, raw)
+            while len(self._files) > self._kept or self._size() > _MAX_BYTES:
+                del self._files[next(iter(self._files))]
+        return {"id": key, "name": name, "width": width, "height": height}
+
+    def get(self, key: str) -> "StoredImage":
+        """Return a picture, decoded so that its name is never taken for a path."""
+        if _DRAWN_IMAGE_PATTERN.fullmatch(key):
+            return _decode_image(key, key)
+        upload = self._files.get(key)
+        if upload is None:
+            raise NotFound(
+                f"There is no picture {key[:100]!r} here: pictures stay as long as the app runs, and the oldest of "
+                f"more than {self._kept}, or of {_MAX_BYTES // 10**6} MB, go. Bring it in again."
+            )
+        name, raw = upload
+        return _decode_image(raw, name)
+
+    def _size(self) -> int:
+        return sum(len(raw) for _, raw in self._files.values())
+
+
+def _decode_image(source: bytes | str, name: str) -> "StoredImage":
+    from whence.data.example import StoredImage
+
+    return StoredImage(_read_image(source, name), name)
+
+
+def _read_image(source: bytes | str, name: str) -> "Image":
+    """Return a decoded picture, by its content and not by its name's ending."""
+    from whence.data.images import open_image
+
+    return open_image(source, name)
+
+
+# Loading imports modules: two threads at once would see partly initialised ones.
+_LOAD_LOCK = threading.Lock()
+
+
+class ServedModel:
+    """A model of the server: its thread, state, explainer and inspected inputs."""
 
     def __init__(
         self,
         name: str,
-        given: str,
+        origin: str,
         place: int,
         settings: Settings,
         pictures: Pictures,
-        failed: Callable[["Model", Exception], None] = lambda model, error: None,
+        failed: Callable[["ServedModel", Exception], None] = lambda model, error: None,
     ) -> None:
         self.id = name
         self.place = place
-        self.worker = Worker(name, settings.waiting)
+        self.worker = ModelWorker(name, settings.waiting)
         self.state: Literal["waiting", "loading", "ready", "failed"] = "waiting"
-        self.given = given
+        self.origin = origin
         self._settings = settings
         self._pictures = pictures
-        self._failed = failed  # is told when it cannot be loaded
+        self._failed = failed  # called when loading fails
         self._explainer: Explainer | None = None
-        self._inputs = Inputs(settings.cache)
+        self._inputs = InsideCache(settings.cache)
         self._facts: dict[str, Any] = {}
         self._error: dict[str, str] | None = None
 
     def explainer(self) -> "Explainer":
-        """Return the explainer, loaded now if it was not; in the model's thread only."""
+        """Return the explainer, loaded at first use; call it in the model's thread only."""
         if self._explainer is None:
             self.state, self._error = "loading", None
             try:
                 self._explainer = self._load()
-            except (
-                BaseException
-            ) as failed:  # whatever it is, those who wait for the model hear of it
-                error = as_exception(failed)
-                self._error, self.state = fault(error), "failed"
+            except BaseException as failed:  # any error is reported to the waiting requests
+                error = to_exception(failed)
+                self._error, self.state = describe_error(error), "failed"
                 self._failed(self, error)
                 raise
             self.state = "ready"
         return self._explainer
 
-    def inside(self, asked: Input, reader: "Explainer | None" = None) -> "Inside":
-        """Look inside the model on one input; what is known of it is used again.
+    def inside(self, model_input: Input, reader: "Explainer | None" = None) -> "Inside":
+        """Return the inspected input of a request, cached.
 
-        `reader` is an explainer of the same model that cuts texts elsewhere.
+        `reader` is an explainer of the same model with another maximal length.
         """
         explainer = self.explainer() if reader is None else reader
-        if explainer.loaded.task == "none":  # a comparison asks both of its models for one label
-            asked = asked.model_copy(update={"target": None})
-        key = (*question.key(asked), explainer.loaded.max_length)
+        if explainer.loaded.task == "none":  # a comparison requests one label of both models
+            model_input = model_input.model_copy(update={"target": None})
+        key = (*build_input_key(model_input), explainer.loaded.max_length)
         return self._inputs.get(
-            key, lambda: explainer.inside(self.taken(asked), **self.about_one(asked))
+            key,
+            lambda: explainer.inside(
+                self.resolve_input(model_input), **self.build_options_of_one(model_input)
+            ),
         )
 
-    def taken(self, asked: Input) -> Any:
+    def resolve_input(self, model_input: Input) -> Any:
         """Return the input as the explainer takes it."""
-        return question.given(asked, self.explainer().loaded, self._pictures)
+        return select_input(model_input, self.explainer().loaded, self._pictures)
 
-    def about(self, asked: Input) -> dict[str, Any]:
-        """Return what is asked about it, as the explainer takes it."""
-        return question.about(asked, self.explainer().loaded, self._pictures)
+    def build_options(self, model_input: Input) -> dict[str, Any]:
+        """Return the options of a request as arguments of `explain`."""
+        return build_explain_options(model_input, self.explainer().loaded, self._pictures)
 
-    def about_one(self, asked: Input) -> dict[str, Any]:
-        """Return the same, where one thing at a time can be asked about: of a tagger, one that it found."""
-        about = self.about(asked)
-        if every := found.entities(self, asked):
-            about["at"] = found.numbered(asked, every).tokens
-        return about
+    def build_options_of_one(self, model_input: Input) -> dict[str, Any]:
+        """Return the options for a single output: for a tagger, those of the requested entity."""
+        options = self.build_options(model_input)
+        if entities := find_entities(self, model_input):
+            options["at"] = select_entity(model_input, entities).tokens
+        return options
 
-    def entry(self) -> dict[str, Any]:
-        """Return what the page's list says of it."""
+    def to_entry(self) -> dict[str, Any]:
+        """Return the entry of the model in the page's list."""
         unknown: dict[str, Any] = {
             **dict.fromkeys(
                 ("kind", "task", "modality", "layers", "heads", "longest", "attention")
@@ -104,80 +238,83 @@ class Model:
             "pairs": False,
             "takes_pairs": None,
         }
-        begun = _begun(self.given, self._facts)
+        samples = _list_samples(self.origin, self._facts)
         return {
             **unknown,
             **self._facts,
-            **begun,
+            **samples,
             "id": self.id,
             "state": self.state,
-            "name": self.id if Path(self.given).is_absolute() else self.given,
+            "name": self.id if Path(self.origin).is_absolute() else self.origin,
             "error": self._error,
         }
 
     def _load(self) -> "Explainer":
         settings = self._settings
-        with _LOADING:
-            from whence.explainer import load
-            from whence.explainer.offers import offers
+        with _LOAD_LOCK:
+            from whence.explain.explainer import describe_model_options, load
 
-            explainer = load(self.given, device=settings.device, dtype=settings.dtype)
-        self._facts = offers(explainer)
+            explainer = load(self.origin, device=settings.device, dtype=settings.dtype)
+        self._facts = describe_model_options(explainer)
         return explainer
 
 
-def _begun(given: str, facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the texts that a model opens with, and the method, where those of all models say nothing to it."""
-    own = SAMPLES.get(given)
-    if own is not None:
-        samples = [{"text": own.text, "pair": None}]
-        return {"samples": samples, **({"method": own.method} if own.method else {})}
+def _list_samples(origin: str, facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a model's own samples and method; empty if the general samples suit it."""
+    example = BUILTIN_EXAMPLES.get(origin)
+    if example is not None:
+        samples = [{"text": example.text, "pair": None}]
+        return {"samples": samples, **({"method": example.method} if example.method else {})}
     if facts.get("reads_pairs") or (facts.get("pairs") and facts.get("task") != "answer"):
-        return {"samples": [{"text": text, "pair": pair} for text, pair in PAIRS]}
+        return {"samples": [{"text": text, "pair": pair} for text, pair in PAIR_SAMPLES]}
     return {}
 
 
-class Models:
-    """The list of models."""
+class ServedModels:
+    """The models of a server, in the order they were given."""
 
     def __init__(self, settings: Settings, pictures: Pictures) -> None:
         self._settings = settings
         self._pictures = pictures
-        self._models: dict[str, Model] = {}
+        self._models: dict[str, ServedModel] = {}
         self._added = 0
         self._lock = threading.Lock()
-        for given in dict.fromkeys((*settings.models, *(settings.compare or ()))):
-            self._add(given)
-        self._given = self._added
+        for origin in dict.fromkeys((*settings.models, *(settings.compare or ()))):
+            self._add(origin)
+        self._n_initial = self._added
 
-    def get(self, name: str) -> Model:
-        """Return a model of the list by its id, or by what it was given as."""
+    def get(self, name: str) -> ServedModel:
+        """Return a model by its id, or by the name or folder it was given as."""
         if name in self._models:
             return self._models[name]
-        found: Model | None = next((one for one in self if one.given == name), None)
-        if found is None:
+        model: ServedModel | None = next((item for item in self if item.origin == name), None)
+        if model is None:
             known = list(self._models)
             raise UnknownModel(
-                f"There is no model {name[:100]!r} on the list.{did_you_mean(name, known)} There are "
+                f"There is no model {name[:100]!r} on the list.{suggest_name(name, known)} There are "
                 f"{', '.join(known)}."
             )
-        return found
+        return model
 
-    def named(self, name: str) -> str | None:
-        """Return the id of the model that was given by this name or folder, if one was."""
-        from whence.models.catalogue import BUILTIN
+    def find_id(self, name: str) -> str | None:
+        """Return the id of the model given by this name or folder, or None."""
+        from whence.models.model_files import BUILTIN
 
         if not name:
             return None
-        where = Path(name).absolute()
-        same = [one for one in self if one.given == name or Path(one.given).absolute() == where]
-        same += [one for one in self if public_name(one.given, tuple(BUILTIN)) == name]
-        return same[0].id if same else None
+        path = Path(name).absolute()
+        matches = [
+            model for model in self if model.origin == name or Path(model.origin).absolute() == path
+        ]
+        matches += [
+            model for model in self if format_public_name(model.origin, tuple(BUILTIN)) == name
+        ]
+        return matches[0].id if matches else None
 
-    def allowed(self, name: str) -> Model:
-        """Return a model of the list, or put it there if that is allowed."""
+    def get_or_add(self, name: str) -> ServedModel:
+        """Return a model of the list; add it if --allow-load permits."""
         with self._lock:
-            known = {one.given: one for one in self._models.values()} | self._models
+            known = {model.origin: model for model in self._models.values()} | self._models
             if name in known:
                 return known[name]
             if not self._settings.allow_load:
@@ -187,12 +324,12 @@ class Models:
                 )
             return self._add(name)
 
-    def _forget(self, model: Model, error: Exception) -> None:
-        """Take a model that could not be loaded off the list again, unless it was given at the start.
+    def _forget(self, model: ServedModel, error: Exception) -> None:
+        """Remove a model that could not be loaded, unless it was given at the start.
 
-        Who waits for it hears why. That is done in its own thread, before anything else is tried there.
+        Waiting requests fail with the error. This runs in the model's thread, before any other work.
         """
-        if model.place >= self._given:
+        if model.place >= self._n_initial:
             with self._lock:
                 self._models.pop(model.id, None)
             model.worker.close(error)
@@ -200,230 +337,68 @@ class Models:
     def __iter__(self) -> Any:
         return iter(list(self._models.values()))
 
-    def _add(self, given: str) -> Model:
-        # A folder goes by its last name: a link to the page then works on another machine, too.
-        name = short = Path(given).name if Path(given).is_dir() else given
+    def _add(self, origin: str) -> ServedModel:
+        # The id of a folder is its last part, so that links to the page work on other machines.
+        name = short = Path(origin).name if Path(origin).is_dir() else origin
         number = 1
         while name in self._models:
             number += 1
             name = f"{short}-{number}"
-        model = Model(name, given, self._added, self._settings, self._pictures, self._forget)
+        model = ServedModel(name, origin, self._added, self._settings, self._pictures, self._forget)
         self._added += 1
         self._models[name] = model
         return model
 
 
-"""What a tagger found in a text: each such thing can be asked about by its number."""
-
-from typing import TYPE_CHECKING, Any
-
-from whence.core.errors import BadParameter
-
-if TYPE_CHECKING:
-    from whence.web.models import Model
-    from whence.web.schema.base import Input
-
-
-def is_every(model: "Model", asked: "Input") -> bool:
-    """Say whether it is about everything that a tagger finds, rather than one place."""
-    return model.explainer().loaded.task == "tags" and asked.at is None
-
-
-def entities(model: "Model", asked: "Input") -> list[Any]:
-    """Return what a tagger found, where it was asked about no one place."""
-    if not is_every(model, asked):
-        return []
-    return list(model.explainer().entities(model.taken(asked), truncate=asked.truncate))
-
-
-def numbered(asked: "Input", every: list[Any]) -> Any:
-    """Return the one that is asked about."""
-    number = asked.entity or 0
-    if number >= len(every):
+def select_input(model_input: Input, loaded: "LoadedModel", pictures: Pictures) -> Any:
+    """Return the explained input: a picture, a text or a pair of texts."""
+    if not loaded.takes_images and model_input.picture is not None:
         raise BadParameter(
-            f"There is no entity {number}: the model found {len(every)} in this text. They count from 0."
-        )
-    return every[number]
-
-
-"""What was seen inside a model stays for the next question about the same input."""
-
-from collections import OrderedDict
-from collections.abc import Callable, Hashable
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from whence.explainer.inside.inside import Inside
-
-# Of each edge four numbers, as wide as the model computes: its attention and what it weighs in the flow that was
-# asked for last, and of both what they were made from.
-_NUMBERS = 4
-
-
-class Inputs:
-    """The inputs that were asked about last, as many as fit into so many bytes, and at least one.
-
-    Used in the thread of its model alone.
-    """
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._found: OrderedDict[Hashable, Inside] = OrderedDict()
-
-    def get(self, key: Hashable, make: Callable[[], "Inside"]) -> "Inside":
-        """Return what is known of an input, or look for the first time."""
-        if key not in self._found:
-            self._found[key] = make()
-        self._found.move_to_end(key)
-        while len(self._found) > 1 and self.size() > self._most:
-            self._found.popitem(last=False)
-        return self._found[key]
-
-    def size(self) -> int:
-        """How many bytes it may come to, as far as that is known."""
-        return sum(_size(inside) for inside in self._found.values())
-
-    def __len__(self) -> int:
-        return len(self._found)
-
-
-def _size(inside: "Inside") -> int:
-    config = inside.loaded.model.config
-    layers = getattr(config, "num_hidden_layers", None) or 1
-    heads = getattr(config, "num_attention_heads", None) or 1
-    wide = max(4, inside.loaded.dtype.itemsize)
-    return int(layers) * int(heads) * len(inside.tokens) ** 2 * _NUMBERS * wide
-
-
-"""Pictures: those that are brought in, and those that can be drawn."""
-
-import re
-import threading
-from typing import TYPE_CHECKING, Any
-
-from whence.core.errors import NotFound
-from whence.web.settings import Settings
-from whence.web.uploads import free_id, plain_name
-
-if TYPE_CHECKING:
-    from PIL.Image import Image
-
-    from whence.data.sets.pictures import Stored
-
-_DRAWN = re.compile(r"shapes:[0-9]{1,9}")
-_BYTES = 256 * 10**6  # of all pictures together
-
-
-class Pictures:
-    """The pictures of a server. They stay in memory, as the files that they came as, and nowhere else."""
-
-    def __init__(self, settings: Settings) -> None:
-        self._kept = settings.kept
-        self._lock = threading.Lock()
-        self._reading = threading.Lock()  # unpacked, one may take 200 MB: one at a time
-        self._found: dict[str, tuple[str, bytes]] = {}
-
-    def bring(self, name: str, raw: bytes) -> dict[str, Any]:
-        """Take a picture if it can be read; the oldest of too many goes."""
-        name = plain_name(name)
-        with self._reading:
-            width, height = _read(raw, name).size
-        with self._lock:
-            key = free_id(name, self._found)
-            self._found[key] = (name, raw)
-            while len(self._found) > self._kept or self._size() > _BYTES:
-                del self._found[next(iter(self._found))]
-        return {"id": key, "name": name, "width": width, "height": height}
-
-    def get(self, key: str) -> "Stored":
-        """Return a picture as an explainer takes it: decoded, so that its name is never taken for a path."""
-        if _DRAWN.fullmatch(key):
-            return _named(key, key)
-        found = self._found.get(key)
-        if found is None:
-            raise NotFound(
-                f"There is no picture {key[:100]!r} here: pictures stay as long as the app runs, and the oldest of "
-                f"more than {self._kept}, or of {_BYTES // 10**6} MB, go. Bring it in again."
-            )
-        name, raw = found
-        return _named(raw, name)
-
-    def _size(self) -> int:
-        return sum(len(raw) for _, raw in self._found.values())
-
-
-def _named(given: bytes | str, name: str) -> "Stored":
-    from whence.data.sets.pictures import Stored
-
-    return Stored(_read(given, name), name)
-
-
-def _read(given: bytes | str, name: str) -> "Image":
-    """Decode a file by the one door that all pictures come through; what its name says of it does not count."""
-    from whence.data.vision.image import opened
-
-    return opened(given, name)
-
-
-"""From a request to what an explainer takes: the input itself, and what is asked about it."""
-
-from typing import TYPE_CHECKING, Any
-
-from whence.core.errors import BadParameter
-from whence.web.pictures import Pictures
-from whence.web.schema.base import Input
-
-if TYPE_CHECKING:
-    from whence.models import Loaded
-
-
-def given(asked: Input, loaded: "Loaded", pictures: Pictures) -> Any:
-    """Return what is explained: a picture, a text, or both of a pair."""
-    if not loaded.sees and asked.picture is not None:
-        raise BadParameter(
-            f"picture={asked.picture!r} means nothing to {type(loaded.model).__name__}, which reads texts. Leave it "
+            f"picture={model_input.picture!r} means nothing to {type(loaded.model).__name__}, which reads texts. Leave it "
             "out."
         )
-    # A text in the place of a picture would be taken for the path of one.
-    if loaded.sees and asked.picture is None:
+    # A text given as a picture would be taken for a path.
+    if loaded.takes_images and model_input.picture is None:
         raise BadParameter(
             f"{type(loaded.model).__name__} looks at pictures, and got none. Bring one in: PUT /api/pictures."
         )
-    if asked.picture is not None and not _is_beside(asked, loaded):
-        return pictures.get(asked.picture)
-    return asked.text if asked.pair is None else (asked.text, asked.pair)
+    if model_input.picture is not None and not _is_text_against_image(model_input, loaded):
+        return pictures.get(model_input.picture)
+    return model_input.text if model_input.pair is None else (model_input.text, model_input.pair)
 
 
-def about(asked: Input, loaded: "Loaded", pictures: Pictures) -> dict[str, Any]:
-    """Return what is asked about it; what does not fit the model's task the explainer refuses."""
-    found: dict[str, Any] = {
-        "target": asked.target,
-        "of": asked.of,
-        "truncate": asked.truncate,
-        "at": _place(asked.at),
-        "labels": asked.labels or None,
-        "template": asked.template,
-        "answer": asked.answer,
+def build_explain_options(
+    model_input: Input, loaded: "LoadedModel", pictures: Pictures
+) -> dict[str, Any]:
+    """Return the arguments of `explain` for a request; the explainer rejects those that do not fit."""
+    options: dict[str, Any] = {
+        "target": model_input.target,
+        "of": model_input.of,
+        "truncate": model_input.truncate,
+        "at": _parse_position(model_input.at),
+        "labels": model_input.labels or None,
+        "template": model_input.template,
+        "answer": model_input.answer,
     }
-    if asked.rather is not None:
-        if asked.answer is None:
+    if model_input.rather is not None:
+        if model_input.answer is None:
             raise BadParameter("There is no answer to hold against the other. Give both.")
-        found["answer"] = (asked.answer, asked.rather)
-    if asked.picture is not None and _is_beside(asked, loaded):
-        found["image"] = pictures.get(asked.picture)
-    return found
+        options["answer"] = (model_input.answer, model_input.rather)
+    if model_input.picture is not None and _is_text_against_image(model_input, loaded):
+        options["image"] = pictures.get(model_input.picture)
+    return options
 
 
-def key(asked: Input) -> tuple[Any, ...]:
-    """Return what tells inputs of one model apart."""
-    own = asked.model_dump(exclude={"model", "labels"})
-    return (*own.values(), None if asked.labels is None else tuple(asked.labels))
+def build_input_key(model_input: Input) -> tuple[Any, ...]:
+    """Return the cache key of a request to one model."""
+    fields = model_input.model_dump(exclude={"model", "labels"})
+    return (*fields.values(), None if model_input.labels is None else tuple(model_input.labels))
 
 
-def _is_beside(asked: Input, loaded: "Loaded") -> bool:
-    """Say whether a text is explained that is held against a picture, rather than the picture itself."""
-    return loaded.task == "similarity" and not asked.labels and asked.text.strip() != ""
+def _is_text_against_image(model_input: Input, loaded: "LoadedModel") -> bool:
+    """Return whether a text is explained by its similarity to a picture, not the picture itself."""
+    return loaded.task == "similarity" and not model_input.labels and model_input.text.strip() != ""
 
 
-def _place(at: str | None) -> int | str | None:
+def _parse_position(at: str | None) -> int | str | None:
     return int(at) if at is not None and at.isascii() and at.isdigit() else at

@@ -1,138 +1,62 @@
-"""Stored runs: the list, the report of one or of two, files of it, and rows."""
+"""HTTP routes of the server: explain, flow, heads, trust, compare, jobs, uploads, results, runs, page files.
 
+Quick requests wait for their model and are answered at once; long work is started as a job, watched through
+server-sent events and cancelled by id. Function names become operation ids in openapi.json.
+"""
+
+import hashlib
+from importlib.resources import files
+from importlib.resources.abc import Traversable
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Path, Query
-from fastapi.responses import HTMLResponse, Response
-
-from whence.core.errors import BadRequest
-from whence.web import runrows
-from whence.web.desk import At, Desk
-from whence.web.guards import PAGE_POLICY
-from whence.web.runs import whole
-from whence.web.schema.runs import RunExample, RunRows, Runs
-
-router = APIRouter(prefix="/runs", tags=["runs"])
-
-Format = Literal["html", "md", "tex", "json"]
-_MEDIA: dict[Format, str] = {
-    "html": "text/html; charset=utf-8",
-    "md": "text/markdown; charset=utf-8",
-    "tex": "application/x-tex; charset=utf-8",
-    "json": "application/json",
-}
-Other = Annotated[
-    str | None, Query(max_length=300, description="The id of a second run, to compare it with.")
-]
-Short = Annotated[str | None, Query(max_length=300)]
-
-
-@router.get("", response_model=Runs)
-def runs(desk: At) -> Any:
-    """List the runs that are in the folder now, also those that are being written."""
-    listed = desk.runs.listed()
-    for entry in listed["runs"]:
-        entry["asks"] = desk.models.named(entry["model"])
-    return listed
-
-
-@router.get(
-    "/{id}/page",
-    response_class=Response,
-    responses={
-        200: {
-            "content": {"text/html": {"schema": {"type": "string"}}},
-            "description": "A page without script.",
-        }
-    },
-)
-def page(id: str, desk: At, other: Other = None) -> HTMLResponse:
-    """Give whence's report of a run, or of two side by side; no script runs in it."""
-    headers = {"content-security-policy": PAGE_POLICY, "x-frame-options": "SAMEORIGIN"}
-    return HTMLResponse(_report(desk, id, other, "html"), headers=headers)
-
-
-@router.get(
-    "/{id}/report",
-    response_class=Response,
-    responses={
-        200: {
-            "content": {kind.split(";")[0]: {} for kind in _MEDIA.values()},
-            "description": "The report as a file.",
-        }
-    },
-)
-def report(id: str, desk: At, format: Format = "html", other: Other = None) -> Response:
-    """Give the report as a file to keep: HTML, Markdown, LaTeX or JSON."""
-    content = _report(desk, id, other, format)
-    name = id if other is None else f"{id}-and-{other}"
-    headers = {
-        # Ids hold nothing that means something here.
-        "content-disposition": f'attachment; filename="{name[:150]}.{format}"',
-        "content-security-policy": PAGE_POLICY,
-    }
-    return Response(content, media_type=_MEDIA[format], headers=headers)
-
-
-@router.get("/{id}/rows", response_model=RunRows)
-def rows(
-    id: str,
-    desk: At,
-    method: Short = None,
-    failed: bool | None = None,
-    search: Annotated[str, Query(max_length=300)] = "",
-    metric: Short = None,
-    order: Literal["data", "best", "worst"] = "data",
-    page: Annotated[int, Query(ge=0, le=10_000_000)] = 0,
-) -> Any:
-    """Give a page of rows that are written, out of the files; by a metric's value, the best or the worst first."""
-    from whence.run.store.browse import Wanted
-
-    if order != "data" and metric is None:
-        raise BadRequest(f"order: {order!r} needs a metric to go by.")
-    falling = None if order == "data" or metric is None else runrows.falls(metric, order == "best")
-    run = desk.runs.run(id)
-    with whole(id):
-        wanted = Wanted(method, failed, search.strip(), metric, falling)
-        return runrows.rows(run, wanted, page)
-
-
-@router.get("/{id}/rows/{row}", response_model=RunExample)
-def example(id: str, row: Annotated[int, Path(ge=0)], desk: At, method: Short = None) -> Any:
-    """Give one row of the data as a method explained it, word by word."""
-    run = desk.runs.run(id)
-    with whole(id):
-        return runrows.example(run, row, method)
-
-
-def _report(desk: Desk, id: str, other: str | None, format: Format) -> str:
-    ids = (id,) if other is None else (id, other)
-    written = {"html": "to_html", "md": "to_markdown", "tex": "to_latex", "json": "to_json"}[format]
-
-    def made(run: Any, *others: Any) -> str:
-        return str(getattr(run.report(*others), written)())
-
-    return str(desk.runs.made(ids, format, made))
-
-
-"""The addresses of the server, one file per subject."""
-
-
-"""Data sets that are brought in."""
-
-from typing import Annotated, Any
-
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Path, Query, Request
 from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import HTMLResponse, Response, StreamingResponse
 
-from whence.web.desk import At
-from whence.web.schema.data import ColumnsAsked, DataSet
+from whence.app import answers, library
+from whence.app.library import translate_run_errors
+from whence.app.schema import (
+    ColumnsRequest,
+    CompareDataRequest,
+    CompareRequest,
+    DataSet,
+    ExplainRequest,
+    Explanations,
+    Flow,
+    FlowRequest,
+    GenerateRequest,
+    HabitsRequest,
+    Heads,
+    HeadsRequest,
+    Health,
+    Help,
+    InputComparison,
+    Job,
+    LoadRequest,
+    ModelEntry,
+    Picture,
+    PredictRequest,
+    Results,
+    RunExample,
+    RunRows,
+    Runs,
+    Session,
+    StoredResult,
+    TensorsRequest,
+    TrustRequest,
+    VerifyRequest,
+    WordsRequest,
+)
+from whence.app.security import PAGE_POLICY
+from whence.app.state import AppState, AppStateDependency
+from whence.app.state import stream_events as stream
+from whence.core.errors import BadRequest, CannotServe, NotFound
 
-router = APIRouter(tags=["data"])
+data_router = APIRouter(tags=["data"])
 
-Name = Annotated[str, Query(min_length=1, max_length=200, description="The name of the file.")]
-Column = Annotated[str | None, Query(max_length=200, description="The column of it.")]
-RAW: dict[str, Any] = {
+FileName = Annotated[str, Query(min_length=1, max_length=200, description="The name of the file.")]
+ColumnName = Annotated[str | None, Query(max_length=200, description="The column of it.")]
+BINARY_BODY: dict[str, Any] = {
     "requestBody": {
         "required": True,
         "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
@@ -140,68 +64,62 @@ RAW: dict[str, Any] = {
 }
 
 
-@router.put("/data", response_model=DataSet, openapi_extra=RAW)
-async def bring(
-    name: Name,
+@data_router.put("/data", name="bring", response_model=DataSet, openapi_extra=BINARY_BODY)
+async def upload_dataset(
+    name: FileName,
     request: Request,
-    desk: At,
-    text: Column = None,
-    pair: Column = None,
-    label: Column = None,
+    state: AppStateDependency,
+    text: ColumnName = None,
+    pair: ColumnName = None,
+    label: ColumnName = None,
 ) -> Any:
-    """Take a data set: the bytes of a file whose name's ending says what it is."""
+    """Upload a data set: the bytes of a file, whose name's ending gives the format."""
     raw = await request.body()
     columns = {"text": text, "pair": pair, "label": label}
-    return await run_in_threadpool(desk.data.bring, name, raw, columns)
+    return await run_in_threadpool(state.data.add_upload, name, raw, columns)
 
 
-@router.post("/data/{id}/columns", response_model=DataSet)
-async def columns(id: str, asked: ColumnsAsked, desk: At) -> Any:
-    """Read a data set anew, by other columns."""
-    return await run_in_threadpool(desk.data.read_anew, id, asked.model_dump())
+@data_router.post("/data/{id}/columns", response_model=DataSet)
+async def columns(id: str, body: ColumnsRequest, state: AppStateDependency) -> Any:
+    """Read a data set again, by other columns."""
+    return await run_in_threadpool(state.data.reread, id, body.model_dump())
 
 
-"""Quick questions about one input: they wait for their model, and are answered at once."""
-
-from typing import Any
-
-from fastapi import APIRouter, Request, Response
-
-from whence.web import asking
-from whence.web.desk import At
-from whence.web.schema.compare import CompareAsked, Compared
-from whence.web.schema.explain import ExplainAsked, Explanations
-from whence.web.schema.flow import Flow, FlowAsked, Heads, HeadsAsked, TensorsAsked
-
-router = APIRouter(tags=["explain"])
+explain_router = APIRouter(tags=["explain"])
 
 
-@router.post("/explain", response_model=Explanations)
-async def explain(asked: ExplainAsked, desk: At, request: Request) -> Any:
+@explain_router.post("/explain", response_model=Explanations)
+async def explain(body: ExplainRequest, state: AppStateDependency, request: Request) -> Any:
     """Explain one input by one method or several."""
-    return await desk.ask(
-        request, "explain", asked.input.model, lambda model, go: asking.explained(model, asked, go)
+    return await state.ask(
+        request,
+        "explain",
+        body.input.model,
+        lambda model, go: answers.explain_input(model, body, go),
     )
 
 
-@router.post("/flow", response_model=Flow)
-async def flow(asked: FlowAsked, desk: At, request: Request) -> Any:
-    """Trace what flowed through the model for one input."""
-    return await desk.ask(
-        request, "flow", asked.input.model, lambda model, go: asking.flow(model, asked, go)
+@explain_router.post("/flow", response_model=Flow)
+async def flow(body: FlowRequest, state: AppStateDependency, request: Request) -> Any:
+    """Compute the flow through the model for one input."""
+    return await state.ask(
+        request, "flow", body.input.model, lambda model, go: answers.compute_flow(model, body, go)
     )
 
 
-@router.post("/heads", response_model=Heads)
-async def heads(asked: HeadsAsked, desk: At, request: Request) -> Any:
+@explain_router.post("/heads", name="heads", response_model=Heads)
+async def answer_heads(body: HeadsRequest, state: AppStateDependency, request: Request) -> Any:
     """Give one number for each head; "ablation" is a job instead."""
-    asking.not_quick(asked)
-    return await desk.ask(
-        request, "heads", asked.input.model, lambda model, go: asking.heads(model, asked, go)
+    answers.check_quick(body)
+    return await state.ask(
+        request,
+        "heads",
+        body.input.model,
+        lambda model, go: answers.compute_head_statistic(model, body, go),
     )
 
 
-@router.post(
+@explain_router.post(
     "/tensors",
     response_class=Response,
     responses={
@@ -213,126 +131,119 @@ async def heads(asked: HeadsAsked, desk: At, request: Request) -> Any:
         }
     },
 )
-async def tensors(asked: TensorsAsked, desk: At, request: Request) -> Response:
+async def tensors(body: TensorsRequest, state: AppStateDependency, request: Request) -> Response:
     """Give attention in bulk: single maps in float32, or all of them as thumbnails."""
-    return await desk.ask(
+    return await state.ask(
         request,
         "tensors",
-        asked.input.model,
-        lambda model, go: asking.tensors(model, asked.input, asked.keys),
+        body.input.model,
+        lambda model, go: answers.pack_tensors(model, body.input, body.keys),
     )
 
 
-@router.post("/compare", response_model=Compared)
-async def compare(asked: CompareAsked, desk: At, request: Request) -> Any:
+@explain_router.post("/compare", name="compare", response_model=InputComparison)
+async def answer_compare(body: CompareRequest, state: AppStateDependency, request: Request) -> Any:
     """Hold two models against each other on one input."""
-    return await desk.ask_both(
-        request, "compare", asked.a, asked.b, lambda a, b, go: asking.compared(a, b, asked, go)
-    )
-
-
-"""Long work: begun here, watched here, cancelled here."""
-
-from typing import Any
-
-from fastapi import APIRouter
-from fastapi.responses import StreamingResponse
-
-from whence.web import asking, surveys
-from whence.web.desk import At
-from whence.web.events import events as stream
-from whence.web.schema.compare import CompareDataAsked
-from whence.web.schema.data import HabitsAsked, PredictAsked, WordsAsked
-from whence.web.schema.explain import TrustAsked
-from whence.web.schema.flow import HeadsAsked, VerifyAsked
-from whence.web.schema.generate import GenerateAsked
-from whence.web.schema.session import Job
-
-router = APIRouter(prefix="/jobs", tags=["jobs"])
-
-
-@router.post("/trust", status_code=202, response_model=Job)
-async def trust(asked: TrustAsked, desk: At) -> Any:
-    """Test explanations on this very input."""
-    return desk.begin(
-        "trust", asked.input.model, lambda model, go: asking.trusted(model, asked, go)
-    )
-
-
-@router.post("/verify", status_code=202, response_model=Job)
-async def verify(asked: VerifyAsked, desk: At) -> Any:
-    """Knock edges out, and as many random ones."""
-    return desk.begin(
-        "verify", asked.input.model, lambda model, go: asking.verified(model, asked, go)
-    )
-
-
-@router.post("/generate", status_code=202, response_model=Job)
-async def generate(asked: GenerateAsked, desk: At) -> Any:
-    """Let a language model go on, and explain each token of what it writes."""
-    return desk.begin(
-        "generate", asked.input.model, lambda model, go: asking.generated(model, asked, go)
-    )
-
-
-@router.post("/heads", status_code=202, response_model=Job)
-async def heads(asked: HeadsAsked, desk: At) -> Any:
-    """Give one number for each head, also where the model has to run for each."""
-    return desk.begin("heads", asked.input.model, lambda model, go: asking.heads(model, asked, go))
-
-
-@router.post("/compare", status_code=202, response_model=Job)
-async def compare(asked: CompareDataAsked, desk: At) -> Any:
-    """Compare two models over a data set."""
-    given = desk.data.get(asked.data)
-    return desk.begin_both(
+    return await state.ask_both(
+        request,
         "compare",
-        asked.a,
-        asked.b,
-        lambda a, b, go: surveys.comparison(a, b, given, asked, go),
+        body.a,
+        body.b,
+        lambda a, b, go: answers.compare_on_input(a, b, body, go),
     )
 
 
-@router.post("/predict/{data}", status_code=202, response_model=Job)
-async def predict(data: str, asked: PredictAsked, desk: At) -> Any:
+jobs_router = APIRouter(prefix="/jobs", tags=["jobs"])
+
+
+@jobs_router.post("/trust", status_code=202, response_model=Job)
+async def trust(body: TrustRequest, state: AppStateDependency) -> Any:
+    """Test explanations on this very input."""
+    return state.begin(
+        "trust", body.input.model, lambda model, go: answers.compute_trust(model, body, go)
+    )
+
+
+@jobs_router.post("/verify", status_code=202, response_model=Job)
+async def verify(body: VerifyRequest, state: AppStateDependency) -> Any:
+    """Knock edges out, and as many random ones."""
+    return state.begin(
+        "verify", body.input.model, lambda model, go: answers.verify_edges(model, body, go)
+    )
+
+
+@jobs_router.post("/generate", status_code=202, response_model=Job)
+async def generate(body: GenerateRequest, state: AppStateDependency) -> Any:
+    """Let a language model continue a prompt, and explain each token of its answer."""
+    return state.begin(
+        "generate",
+        body.input.model,
+        lambda model, go: answers.explain_generation(model, body, go),
+    )
+
+
+@jobs_router.post("/heads", name="heads", status_code=202, response_model=Job)
+async def start_heads_job(body: HeadsRequest, state: AppStateDependency) -> Any:
+    """Give one number for each head, also where the model has to run for each."""
+    return state.begin(
+        "heads",
+        body.input.model,
+        lambda model, go: answers.compute_head_statistic(model, body, go),
+    )
+
+
+@jobs_router.post("/compare", name="compare", status_code=202, response_model=Job)
+async def start_compare_job(body: CompareDataRequest, state: AppStateDependency) -> Any:
+    """Compare two models over a data set."""
+    dataset = state.data.get(body.data)
+    return state.begin_both(
+        "compare",
+        body.a,
+        body.b,
+        lambda a, b, go: answers.compare_over_dataset(a, b, dataset, body, go),
+    )
+
+
+@jobs_router.post("/predict/{data}", status_code=202, response_model=Job)
+async def predict(data: str, body: PredictRequest, state: AppStateDependency) -> Any:
     """Predict a data set."""
-    given = desk.data.get(data)
-    return desk.begin(
-        "predict", asked.model, lambda model, go: surveys.predicted(model, given, asked, go)
+    dataset = state.data.get(data)
+    return state.begin(
+        "predict", body.model, lambda model, go: answers.predict_dataset(model, dataset, body, go)
     )
 
 
-@router.post("/words/{data}", status_code=202, response_model=Job)
-async def words(data: str, asked: WordsAsked, desk: At) -> Any:
+@jobs_router.post("/words/{data}", status_code=202, response_model=Job)
+async def words(data: str, body: WordsRequest, state: AppStateDependency) -> Any:
     """Find the words that each class leans on."""
-    given = desk.data.get(data)
-    return desk.begin(
-        "words", asked.model, lambda model, go: surveys.leaning(model, given, asked, go)
+    dataset = state.data.get(data)
+    return state.begin(
+        "words", body.model, lambda model, go: answers.find_class_words(model, dataset, body, go)
     )
 
 
-@router.post("/habits/{data}", status_code=202, response_model=Job)
-async def habits(data: str, asked: HabitsAsked, desk: At) -> Any:
-    """Find what heads attend to."""
-    given = desk.data.get(data)
-    return desk.begin(
-        "habits", asked.model, lambda model, go: surveys.habits(model, given, asked, go)
+@jobs_router.post("/habits/{data}", status_code=202, response_model=Job)
+async def habits(data: str, body: HabitsRequest, state: AppStateDependency) -> Any:
+    """Count the kinds of positions that heads attend to."""
+    dataset = state.data.get(data)
+    return state.begin(
+        "habits", body.model, lambda model, go: answers.find_head_habits(model, dataset, body, go)
     )
 
 
-@router.get("/{id}", response_model=Job)
-async def job(id: str, desk: At) -> Any:
-    """Say where a job stands, and what came of it."""
-    return desk.jobs.told(id)
+@jobs_router.get("/{id}", response_model=Job)
+async def job(id: str, state: AppStateDependency) -> Any:
+    """Return the state of a job, and its result when done."""
+    return state.jobs.describe(id)
 
 
-@router.delete("/{id}", response_model=Job)
-async def cancel(id: str, desk: At) -> Any:
+@jobs_router.delete("/{id}", response_model=Job)
+async def cancel(id: str, state: AppStateDependency) -> Any:
     """Cancel a job, queued or running."""
-    return desk.jobs.cancel(id)
+    return state.jobs.cancel(id)
 
 
-@router.get(
+@jobs_router.get(
     "/{id}/events",
     response_class=StreamingResponse,
     responses={
@@ -342,28 +253,17 @@ async def cancel(id: str, desk: At) -> Any:
         }
     },
 )
-async def events(id: str, desk: At) -> StreamingResponse:
+async def events(id: str, state: AppStateDependency) -> StreamingResponse:
     """Tell of a job's progress until it has ended."""
-    desk.jobs.told(id)  # one that is not there is an error, not a stream
+    state.jobs.describe(id)  # an unknown job is an error, not a stream
     return StreamingResponse(
-        stream(lambda: desk.jobs.told(id, result=False)), media_type="text/event-stream"
+        stream(lambda: state.jobs.describe(id, result=False)), media_type="text/event-stream"
     )
 
 
-"""The page itself: the files that were built from web/, out of the package."""
+page_router = APIRouter(include_in_schema=False)
 
-import hashlib
-from importlib.resources import files
-from importlib.resources.abc import Traversable
-
-from fastapi import APIRouter, Request
-from fastapi.responses import Response
-
-from whence.core.errors import CannotServe, NotFound
-
-router = APIRouter(include_in_schema=False)
-
-_TYPES = {
+_MEDIA_TYPES = {
     "html": "text/html; charset=utf-8",
     "js": "text/javascript; charset=utf-8",
     "css": "text/css; charset=utf-8",
@@ -373,80 +273,56 @@ _TYPES = {
 }
 
 
-def built() -> Traversable:
-    """Return the folder of the built page, or say how to build it."""
-    folder = files("whence.web") / "static"
+def find_built_page() -> Traversable:
+    """Return the folder of the built page; raise CannotServe if it is not built."""
+    folder = files("whence.app") / "static"
     if not (folder / "index.html").is_file():
         raise CannotServe(
-            "The page has not been built: whence/web/static/index.html is missing. Run `npm ci && npm run build` in "
+            "The page has not been built: whence/app/static/index.html is missing. Run `npm ci && npm run build` in "
             "web/, or install whence from a wheel."
         )
     return folder
 
 
-@router.get("/")
-def index(request: Request) -> Response:
+@page_router.get("/")
+def serve_index(request: Request) -> Response:
     """Give the page."""
-    return _file("index.html", request)
+    return _build_file_response("index.html", request)
 
 
-@router.get("/{name}")
-def part(name: str, request: Request) -> Response:
+@page_router.get("/{name}")
+def serve_file(name: str, request: Request) -> Response:
     """Give a script, a style or a picture of the page."""
-    return _file(name, request)
+    return _build_file_response(name, request)
 
 
-def _file(name: str, request: Request) -> Response:
-    # By name out of what is there: no path is ever made of what was asked for.
-    found = {one.name: one for one in built().iterdir() if one.is_file()}
-    media = _TYPES.get(name.rpartition(".")[2])
-    if name not in found or media is None:
+def _build_file_response(name: str, request: Request) -> Response:
+    # Looked up by name among the files: no path is built from the request.
+    static_files = {file.name: file for file in find_built_page().iterdir() if file.is_file()}
+    media = _MEDIA_TYPES.get(name.rpartition(".")[2])
+    if name not in static_files or media is None:
         raise NotFound(f"There is nothing at /{name[:100]}.")
-    content = found[name].read_bytes()
+    content = static_files[name].read_bytes()
     tag = f'"{hashlib.sha256(content).hexdigest()[:16]}"'
-    # Checked each time, so that a page never meets the script of another version.
+    # Revalidated each time, so that page and script are of the same version.
     headers = {"etag": tag, "cache-control": "no-cache"}
     if request.headers.get("if-none-match") == tag:
         return Response(status_code=304, headers=headers)
     return Response(content, media_type=media, headers=headers)
 
 
-"""Pictures that are brought in."""
-
-from typing import Any
-
-from fastapi import APIRouter, Request
-from fastapi.concurrency import run_in_threadpool
-
-from whence.web.desk import At
-from whence.web.routes.data import RAW, Name
-from whence.web.schema.session import Picture
-
-router = APIRouter(tags=["pictures"])
+pictures_router = APIRouter(tags=["pictures"])
 
 
-@router.put("/pictures", response_model=Picture, openapi_extra=RAW)
-async def bring(name: Name, request: Request, desk: At) -> Any:
-    """Take a picture: the bytes of a file, which say themselves what they are."""
+@pictures_router.put("/pictures", name="bring", response_model=Picture, openapi_extra=BINARY_BODY)
+async def upload_picture(name: FileName, request: Request, state: AppStateDependency) -> Any:
+    """Upload a picture: the bytes of a file, whose content gives the format."""
     raw = await request.body()
-    return await run_in_threadpool(desk.pictures.bring, name, raw)
+    return await run_in_threadpool(state.pictures.add_upload, name, raw)
 
 
-"""Stored results: the list, the JSON, and whence's own page of each."""
-
-from typing import Any
-
-from fastapi import APIRouter, Request
-from fastapi.concurrency import run_in_threadpool
-from fastapi.responses import HTMLResponse, Response
-
-from whence.web.desk import At
-from whence.web.guards import PAGE_POLICY
-from whence.web.routes.data import Name
-from whence.web.schema.session import Results, StoredResult
-
-router = APIRouter(prefix="/results", tags=["results"])
-_RAW: dict[str, Any] = {
+results_router = APIRouter(prefix="/results", tags=["results"])
+_JSON_BODY: dict[str, Any] = {
     "requestBody": {
         "required": True,
         "content": {"application/json": {"schema": {"type": "object"}}},
@@ -454,27 +330,28 @@ _RAW: dict[str, Any] = {
 }
 
 
-@router.get("", response_model=Results)
-async def results(desk: At) -> Any:
+@results_router.get("", response_model=Results)
+async def results(state: AppStateDependency) -> Any:
     """List the stored results."""
-    return desk.results.listed()
+    return state.results.list_results()
 
 
-@router.put("", response_model=StoredResult, openapi_extra=_RAW)
-async def bring(name: Name, request: Request, desk: At) -> Any:
+@results_router.put("", name="bring", response_model=StoredResult, openapi_extra=_JSON_BODY)
+async def upload_result(name: FileName, request: Request, state: AppStateDependency) -> Any:
     """Take a stored result: the JSON that whence wrote."""
     raw = await request.body()
-    return await run_in_threadpool(desk.results.bring, name, raw)
+    return await run_in_threadpool(state.results.add_upload, name, raw)
 
 
-@router.get("/{id}", response_model=dict[str, Any])
-async def result(id: str, desk: At) -> Any:
+@results_router.get("/{id}", response_model=dict[str, Any])
+async def result(id: str, state: AppStateDependency) -> Any:
     """Give a stored result as it was written."""
-    return desk.results.get(id)
+    return state.results.get(id)
 
 
-@router.get(
+@results_router.get(
     "/{id}/page",
+    name="page",
     response_class=Response,
     responses={
         200: {
@@ -483,43 +360,146 @@ async def result(id: str, desk: At) -> Any:
         }
     },
 )
-def page(id: str, desk: At) -> HTMLResponse:
+def get_result_page(id: str, state: AppStateDependency) -> HTMLResponse:
     """Give whence's page of a stored result; no script runs in it."""
     headers = {"content-security-policy": PAGE_POLICY, "x-frame-options": "SAMEORIGIN"}
-    return HTMLResponse(desk.results.page(id), headers=headers)
+    return HTMLResponse(state.results.render_page(id), headers=headers)
 
 
-"""What the server has: its models, its cards, and whether it is there."""
+runs_router = APIRouter(prefix="/runs", tags=["runs"])
 
-from typing import Any
-
-from fastapi import APIRouter, Request
-
-from whence.web.desk import At
-from whence.web.schema.session import Health, Help, LoadAsked, ModelEntry, Session
-
-router = APIRouter(tags=["session"])
-
-
-@router.get("/session", response_model=Session)
-async def session(desk: At) -> Any:
-    """What this server offers."""
-    return desk.session()
+ReportFormat = Literal["html", "md", "tex", "json"]
+_REPORT_MEDIA_TYPES: dict[ReportFormat, str] = {
+    "html": "text/html; charset=utf-8",
+    "md": "text/markdown; charset=utf-8",
+    "tex": "application/x-tex; charset=utf-8",
+    "json": "application/json",
+}
+OtherRun = Annotated[
+    str | None, Query(max_length=300, description="The id of a second run, to compare it with.")
+]
+ShortQuery = Annotated[str | None, Query(max_length=300)]
 
 
-@router.get("/health", response_model=Health)
-async def health(desk: At) -> Any:
+@runs_router.get("", response_model=Runs)
+def runs(state: AppStateDependency) -> Any:
+    """List the runs that are in the folder now, also those that are being written."""
+    listing = state.runs.list_runs()
+    for entry in listing["runs"]:
+        entry["asks"] = state.models.find_id(entry["model"])
+    return listing
+
+
+@runs_router.get(
+    "/{id}/page",
+    name="page",
+    response_class=Response,
+    responses={
+        200: {
+            "content": {"text/html": {"schema": {"type": "string"}}},
+            "description": "A page without script.",
+        }
+    },
+)
+def get_run_page(id: str, state: AppStateDependency, other: OtherRun = None) -> HTMLResponse:
+    """Give whence's report of a run, or of two side by side; no script runs in it."""
+    headers = {"content-security-policy": PAGE_POLICY, "x-frame-options": "SAMEORIGIN"}
+    return HTMLResponse(_render_report(state, id, other, "html"), headers=headers)
+
+
+@runs_router.get(
+    "/{id}/report",
+    response_class=Response,
+    responses={
+        200: {
+            "content": {kind.split(";")[0]: {} for kind in _REPORT_MEDIA_TYPES.values()},
+            "description": "The report as a file.",
+        }
+    },
+)
+def report(
+    id: str, state: AppStateDependency, format: ReportFormat = "html", other: OtherRun = None
+) -> Response:
+    """Give the report as a file to keep: HTML, Markdown, LaTeX or JSON."""
+    content = _render_report(state, id, other, format)
+    name = id if other is None else f"{id}-and-{other}"
+    headers = {
+        # Ids contain no characters that need quoting here.
+        "content-disposition": f'attachment; filename="{name[:150]}.{format}"',
+        "content-security-policy": PAGE_POLICY,
+    }
+    return Response(content, media_type=_REPORT_MEDIA_TYPES[format], headers=headers)
+
+
+@runs_router.get("/{id}/rows", response_model=RunRows)
+def rows(
+    id: str,
+    state: AppStateDependency,
+    method: ShortQuery = None,
+    failed: bool | None = None,
+    search: Annotated[str, Query(max_length=300)] = "",
+    metric: ShortQuery = None,
+    order: Literal["data", "best", "worst"] = "data",
+    page: Annotated[int, Query(ge=0, le=10_000_000)] = 0,
+) -> Any:
+    """Give a page of rows that are written, out of the files; by a metric's value, the best or the worst first."""
+    from whence.runs.store import RowFilter
+
+    if order != "data" and metric is None:
+        raise BadRequest(f"order: {order!r} needs a metric to go by.")
+    descending = (
+        None
+        if order == "data" or metric is None
+        else library.is_descending(metric, order == "best")
+    )
+    run = state.runs.open_run(id)
+    with translate_run_errors(id):
+        row_filter = RowFilter(method, failed, search.strip(), metric, descending)
+        return library.list_rows(run, row_filter, page)
+
+
+@runs_router.get("/{id}/rows/{row}", response_model=RunExample)
+def example(
+    id: str, row: Annotated[int, Path(ge=0)], state: AppStateDependency, method: ShortQuery = None
+) -> Any:
+    """Give one row of the data as a method explained it, word by word."""
+    run = state.runs.open_run(id)
+    with translate_run_errors(id):
+        return library.build_example(run, row, method)
+
+
+def _render_report(state: AppState, id: str, other: str | None, format: ReportFormat) -> str:
+    ids = (id,) if other is None else (id, other)
+    writer = {"html": "to_html", "md": "to_markdown", "tex": "to_latex", "json": "to_json"}[format]
+
+    def render(run: Any, *others: Any) -> str:
+        return str(getattr(run.report(*others), writer)())
+
+    return str(state.runs.build_once(ids, format, render))
+
+
+session_router = APIRouter(tags=["session"])
+
+
+@session_router.get("/session", response_model=Session)
+async def session(state: AppStateDependency) -> Any:
+    """Return the models, limits and options of this server."""
+    return state.session()
+
+
+@session_router.get("/health", response_model=Health)
+async def health(state: AppStateDependency) -> Any:
     """Whether the server is there, and since when."""
-    return {"ok": True, "started": desk.started}
+    return {"ok": True, "started": state.started}
 
 
-@router.get("/help", response_model=Help)
-async def help_cards(desk: At) -> Any:
+@session_router.get("/help", response_model=Help)
+async def help_cards(state: AppStateDependency) -> Any:
     """Every card of methods, metrics, experiments and edge weights."""
-    return {"cards": desk.help}
+    return {"cards": state.help}
 
 
-@router.post("/models", response_model=ModelEntry)
-async def load(asked: LoadAsked, desk: At, request: Request) -> Any:
+@session_router.post("/models", response_model=ModelEntry)
+async def load(body: LoadRequest, state: AppStateDependency, request: Request) -> Any:
     """Load a model now; one that is not on the list only with --allow-load."""
-    return await desk.load(request, asked.name)
+    return await state.load(request, body.name)

@@ -1,4 +1,8 @@
-"""Who may ask, and how much: everything passes here before anything is read, and leaves with strict headers."""
+"""Security middleware: checks host, origin, token and body size of requests, and sets strict headers.
+
+Every request passes here before anything of it is read. A page of another site or port may link to the
+server, but neither read from it nor send to it.
+"""
 
 import asyncio
 import re
@@ -8,28 +12,27 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from starlette.responses import Response
 
-from whence.core.errors import Busy, NotAllowed, TooLarge, WhenceError
-from whence.core.failure import is_failure
-from whence.web.errors import failure, note
-from whence.web.settings import LOOPBACK, Settings
-from whence.web.tokens import ask_for_token, is_known, let_in
+from whence.app.access_token import accept_token, has_token, render_token_page
+from whence.app.error_responses import build_error_response, log_error
+from whence.app.settings import LOOPBACK_HOSTS, Settings
+from whence.core.errors import Busy, NotAllowed, TooLarge, WhenceError, is_failure
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
-Asgi = Callable[[Message, Receive, Send], Awaitable[None]]
+AsgiApp = Callable[[Message, Receive, Send], Awaitable[None]]
 
-POLICY = (
+APP_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; "
     "font-src 'self'; frame-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
 )
-# whence's own static pages bring their style with them; no script runs in them, and only this app may frame them.
+# Policy of static report pages: inline style, no script, framed by this app only.
 PAGE_POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; img-src data:; form-action 'none'; base-uri 'none'; "
     "frame-ancestors 'self'; sandbox"
 )
-_HEADERS = {
-    "content-security-policy": POLICY,
+_SECURITY_HEADERS = {
+    "content-security-policy": APP_POLICY,
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
     "x-frame-options": "DENY",
@@ -38,104 +41,104 @@ _HEADERS = {
     "cache-control": "no-store",
 }
 _BODY_SECONDS = 60
-_EVERYWHERE = frozenset({"0.0.0.0", "::", ""})
-# A name or [address], and a port: whatever else is there (a path, a user) is no Host, and made to look like one.
-_HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+))(?::[0-9]{1,5})?")
-_NO_TOKEN = (
+_ALL_INTERFACES = frozenset({"0.0.0.0", "::", ""})
+# A name or [address] with an optional port; anything else (a path, a user) is a forged Host header.
+_HOST_PATTERN = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+))(?::[0-9]{1,5})?")
+_TOKEN_MESSAGE = (
     "This server asks for its token, which is in the address that `whence app` printed in the terminal where it was "
     "started. Send it as `Authorization: Bearer TOKEN`."
 )
 
 
-class Guard:
-    """Checks name, origin, token and size of a request, and puts the headers on its answer."""
+class SecurityMiddleware:
+    """The middleware that checks host, origin, token and size of requests, and adds headers."""
 
-    def __init__(self, app: Asgi, settings: Settings) -> None:
+    def __init__(self, app: AsgiApp, settings: Settings) -> None:
         self._app = app
         self._settings = settings
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        """Let a request through, or answer it here."""
+        """Pass a valid request on, or answer it with an error."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        sending = _strict(send)
+        sending = _with_security_headers(send)
         try:
-            self._check(scope)
-            if (stranger := self._stranger(scope)) is not None:
-                await stranger(scope, receive, sending)
+            self._check_origin(scope)
+            if (rejection := self._reject_without_token(scope)) is not None:
+                await rejection(scope, receive, sending)
                 return
-            receive = await self._body(scope, receive)
+            receive = await self._read_body(scope, receive)
         except WhenceError as error:
-            refused = failure(error)
-            refused.headers["connection"] = "close"  # the rest of the body is not read
-            await refused(scope, receive, sending)
+            response = build_error_response(error)
+            response.headers["connection"] = "close"  # the rest of the body stays unread
+            await response(scope, receive, sending)
             return
         except TimeoutError:
             late = Busy(f"The request was not here after {_BODY_SECONDS} seconds.")
-            await failure(late, 408)(scope, receive, sending)
+            await build_error_response(late, 408)(scope, receive, sending)
             return
-        if (entered := self._entered(scope)) is not None:
-            await entered(scope, receive, sending)
+        if (redirect := self._accept_token_url(scope)) is not None:
+            await redirect(scope, receive, sending)
             return
-        await self._answer(scope, receive, sending)
+        await self._forward(scope, receive, sending)
 
-    async def _answer(self, scope: Message, receive: Receive, send: Send) -> None:
-        """Pass a request on; what nobody foresaw is answered like every other error."""
-        begun = False
+    async def _forward(self, scope: Message, receive: Receive, send: Send) -> None:
+        """Pass a request on; an unexpected error is logged and answered in the usual shape."""
+        has_started = False
 
-        async def sending(message: Message) -> None:
-            nonlocal begun
-            begun = True
+        async def send_and_note(message: Message) -> None:
+            nonlocal has_started
+            has_started = True
             await send(message)
 
         try:
-            await self._app(scope, receive, sending)
-        except BaseException as error:  # whatever it is, the asker hears of it in the one shape
+            await self._app(scope, receive, send_and_note)
+        except BaseException as error:  # any error is answered in the usual shape
             if not is_failure(error):
                 raise
-            note(error, f"{scope['method']} {scope['path']}")
-            if not begun:
-                await failure(error)(scope, receive, send)
+            log_error(error, f"{scope['method']} {scope['path']}")
+            if not has_started:
+                await build_error_response(error)(scope, receive, send)
 
-    def _check(self, scope: Message) -> None:
-        headers = _headers(scope)
+    def _check_origin(self, scope: Message) -> None:
+        headers = _read_headers(scope)
         host = headers.get("host", "")
-        if not self._own(_hostname(host)):
+        if not self._is_own_host(_parse_hostname(host)):
             raise NotAllowed(
                 f"The request came by the name {host[:100]!r}, which is not this server's."
             )
         origin = headers.get("origin")
-        foreign = origin is not None and not _same(origin, host)
-        # A page of another site or port may link to this page, but not read from the server or send to it.
+        foreign = origin is not None and not _is_same_origin(origin, host)
+        # A page of another site or port may link here, but not read from the server or send to it.
         fetched = headers.get("sec-fetch-site", "none") not in ("none", "same-origin")
         if foreign or (fetched and scope["path"].startswith("/api")):
             raise NotAllowed("The request was sent by a page that is not this server's.")
 
-    def _own(self, name: str) -> bool:
-        """By a name of one's own: a stranger's name that points to this machine is how pages break in."""
+    def _is_own_host(self, name: str) -> bool:
+        """Return whether a host name is this server's; a foreign name means DNS rebinding."""
         settings = self._settings
-        if settings.host in _EVERYWHERE:
-            return True  # it has names that nobody here knows; the token keeps strangers out
-        return name in LOOPBACK or name == settings.host.lower()
+        if settings.host in _ALL_INTERFACES:
+            return True  # its names are unknown here; the token protects it
+        return name in LOOPBACK_HOSTS or name == settings.host.lower()
 
-    def _stranger(self, scope: Message) -> Response | None:
-        """Return the answer to a request without the token: a page to browsers, JSON to users of the API."""
+    def _reject_without_token(self, scope: Message) -> Response | None:
+        """Return the response to a request without the token, a page or JSON; None with the token."""
         settings = self._settings
-        if is_known(settings.token, settings.port, _query(scope), _headers(scope)):
+        if has_token(settings.token, settings.port, _read_query(scope), _read_headers(scope)):
             return None
         answer: Response
         if scope["path"].startswith("/api"):
-            answer = failure(NotAllowed(_NO_TOKEN), 401)
+            answer = build_error_response(NotAllowed(_TOKEN_MESSAGE), 401)
         else:
-            answer = ask_for_token(settings.port)
+            answer = render_token_page(settings.port)
         answer.headers["www-authenticate"] = 'Bearer realm="whence"'
-        answer.headers["connection"] = "close"  # the body is not read
+        answer.headers["connection"] = "close"  # the body stays unread
         return answer
 
-    def _entered(self, scope: Message) -> Response | None:
-        """Return the answer to an address with the token in it: a cookie, and the address without it."""
-        settings, query = self._settings, _query(scope)
+    def _accept_token_url(self, scope: Message) -> Response | None:
+        """Return the response to a URL with the token, which sets the cookie; None for other URLs."""
+        settings, query = self._settings, _read_query(scope)
         if (
             scope["method"] != "GET"
             or scope["path"].startswith("/api")
@@ -143,19 +146,19 @@ class Guard:
         ):
             return None
         rest = urlencode([(name, value) for name, value in query if name != "token"])
-        # One slash: two would lead to another server.
+        # One slash: two would be the address of another server.
         address = "/" + scope["path"].lstrip("/\\")
-        linked = _headers(scope).get("sec-fetch-site", "none") not in ("none", "same-origin")
-        onwards = f"{address}?{rest}" if rest else address
-        return let_in(settings.token, settings.port, onwards, linked=linked)
+        linked = _read_headers(scope).get("sec-fetch-site", "none") not in ("none", "same-origin")
+        target = f"{address}?{rest}" if rest else address
+        return accept_token(settings.token, settings.port, target, linked=linked)
 
-    async def _body(self, scope: Message, receive: Receive) -> Receive:
-        """Read a body as far as is allowed, whether its length was stated or not."""
-        brings = scope["method"] == "PUT"
-        limit = self._settings.upload if brings else self._settings.body
-        stated = _headers(scope).get("content-length", "0")
+    async def _read_body(self, scope: Message, receive: Receive) -> Receive:
+        """Read the body within the size limit, and return a `receive` that replays it."""
+        is_upload = scope["method"] == "PUT"
+        limit = self._settings.upload if is_upload else self._settings.body
+        stated = _read_headers(scope).get("content-length", "0")
         if stated.isdigit() and int(stated) > limit:
-            raise _too_large(int(stated), limit)
+            raise _build_too_large_error(int(stated), limit)
         chunks: list[bytes] = []
         size = 0
         async with asyncio.timeout(_BODY_SECONDS):
@@ -166,60 +169,60 @@ class Guard:
                 chunks.append(message.get("body", b""))
                 size += len(chunks[-1])
                 if size > limit:
-                    raise _too_large(size, limit)
+                    raise _build_too_large_error(size, limit)
                 if not message.get("more_body"):
                     message = {"type": "http.request", "body": b"".join(chunks)}
                     break
-        return _first(message, receive)
+        return _replay_message(message, receive)
 
 
-def _first(message: Message, receive: Receive) -> Receive:
-    """Hand out what has been read already, and then what comes."""
+def _replay_message(message: Message, receive: Receive) -> Receive:
+    """Return a `receive` that gives a read message first, then the following ones."""
     waiting = [message]
 
-    async def received() -> Message:
+    async def receive_next() -> Message:
         return waiting.pop() if waiting else await receive()
 
-    return received
+    return receive_next
 
 
-def _strict(send: Send) -> Send:
-    async def sending(message: Message) -> None:
+def _with_security_headers(send: Send) -> Send:
+    async def send_with_headers(message: Message) -> None:
         if message["type"] == "http.response.start":
-            given = {name.lower() for name, _ in message.get("headers", [])}
+            existing = {name.lower() for name, _ in message.get("headers", [])}
             more = [
                 (name.encode(), value.encode())
-                for name, value in _HEADERS.items()
-                if name.encode() not in given
+                for name, value in _SECURITY_HEADERS.items()
+                if name.encode() not in existing
             ]
             message["headers"] = [*message.get("headers", []), *more]
         await send(message)
 
-    return sending
+    return send_with_headers
 
 
-def _too_large(size: int, limit: int) -> TooLarge:
+def _build_too_large_error(size: int, limit: int) -> TooLarge:
     return TooLarge(f"The request has {size:,} bytes or more; {limit:,} are taken here.")
 
 
-def _headers(scope: Message) -> dict[str, str]:
+def _read_headers(scope: Message) -> dict[str, str]:
     return {
         name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]
     }
 
 
-def _query(scope: Message) -> list[tuple[str, str]]:
+def _read_query(scope: Message) -> list[tuple[str, str]]:
     return parse_qsl(scope.get("query_string", b"").decode("latin-1"), keep_blank_values=True)
 
 
-def _same(origin: str, host: str) -> bool:
+def _is_same_origin(origin: str, host: str) -> bool:
     try:
         return urlsplit(origin).netloc.lower() == host.lower()
     except ValueError:
         return False
 
 
-def _hostname(host: str) -> str:
-    """Return the name in a Host header, without the port; nothing of one that is more than a name and a port."""
-    found = _HOST.fullmatch(host)
-    return "" if found is None else (found[1] or found[2]).lower()
+def _parse_hostname(host: str) -> str:
+    """Return the name in a Host header without the port; empty for a malformed header."""
+    match = _HOST_PATTERN.fullmatch(host)
+    return "" if match is None else (match[1] or match[2]).lower()

@@ -1,52 +1,59 @@
-"""The application: routes, guards, errors and one desk, with nothing global."""
+"""The FastAPI application: routes, middleware, error handlers, and the timeout of idle connections.
 
+Nothing is global: all state of a server is its `AppState`. Idle connections are closed, so
+that they cannot exhaust the server.
+"""
+
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 from fastapi import FastAPI
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from whence._version import __version__
-from whence.web import errors
-from whence.web.desk import Desk, Failed
-from whence.web.guards import Guard
-from whence.web.routes import data, explain, jobs, page, pictures, results, runs, session
-from whence.web.schema.base import Failure
-from whence.web.settings import Settings
+from whence.app import error_responses, routes
+from whence.app.schema import Failure
+from whence.app.security import SecurityMiddleware
+from whence.app.settings import Settings
+from whence.app.state import AppState, LoadFailureCallback
 
-_FAILS: dict[int | str, dict[str, Any]] = {
+_ERROR_RESPONSES: dict[int | str, dict[str, Any]] = {
     "4XX": {"model": Failure, "description": "What was asked cannot be done."},
     "5XX": {"model": Failure, "description": "The server could not do it, or not now."},
 }
 
-# Texts stay on this machine, whatever exporters the environment names; earlier fastapi has none.
-_SILENT: Any = dict.fromkeys(
+# Texts stay on this machine even if the environment configures exporters; older FastAPI has none.
+_NO_TELEMETRY: Any = dict.fromkeys(
     ("tracing", "metrics", "logs", "operation_spans", "auto_configure"), False
 )
 
 
-def create_app(settings: Settings | None = None, failed: Failed | None = None) -> FastAPI:
-    """Make the application of one server; its desk is at `app.state.desk`.
+def create_app(
+    settings: Settings | None = None, failed: LoadFailureCallback | None = None
+) -> FastAPI:
+    """Return the application of one server; its `AppState` is `app.state.app_state`.
 
-    `failed` is told if the first model, which is loaded before anybody asks, cannot be loaded.
+    `failed` is called with the error if the first model, loaded at the start, cannot be loaded.
     """
     settings = Settings() if settings is None else settings
-    desk = Desk(settings)
+    state = AppState(settings)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        desk.warm(failed)
+        state.preload(failed)
         yield
-        desk.close()
+        state.close()
 
-    app = described(lifespan)
-    app.state.desk = desk
-    app.add_middleware(Guard, settings=settings)
+    app = build_api(lifespan)
+    app.state.app_state = state
+    app.add_middleware(SecurityMiddleware, settings=settings)
     return app
 
 
-def described(lifespan: Any = None) -> FastAPI:
-    """Return the application as far as its description goes: addresses and shapes, without a desk."""
+def build_api(lifespan: Any = None) -> FastAPI:
+    """Return the application with routes and schemas but without state, as openapi.json needs it."""
     app = FastAPI(
         title="whence",
         version=__version__,
@@ -55,48 +62,51 @@ def described(lifespan: Any = None) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         separate_input_output_schemas=False,
-        responses=_FAILS,
+        responses=_ERROR_RESPONSES,
         lifespan=lifespan,
-        telemetry=_SILENT,
+        telemetry=_NO_TELEMETRY,
     )
-    for room in (session, explain, jobs, data, pictures, results, runs):
-        app.include_router(room.router, prefix="/api")
-    app.include_router(page.router)
-    errors.install(app)
+    for router in (
+        routes.session_router,
+        routes.explain_router,
+        routes.jobs_router,
+        routes.data_router,
+        routes.pictures_router,
+        routes.results_router,
+        routes.runs_router,
+    ):
+        app.include_router(router, prefix="/api")
+    app.include_router(routes.page_router)
+    error_responses.install_error_handlers(app)
     return app
 
 
-"""The connections of a server: those on which nobody asks anything are closed, so that they cannot use up all."""
-
-import asyncio
-from typing import Any
-
-from uvicorn.protocols.http.h11_impl import H11Protocol
-
-SECONDS = 30.0  # until a connection must have asked something
-MOST = 200  # connections at once, before idle ones are closed
+IDLE_SECONDS = 30.0  # a connection without a request is closed after this time
+MAX_CONNECTIONS = 200  # above this number idle connections are closed
 
 
-class ImpatientProtocol(H11Protocol):
-    """HTTP over a connection that is closed if nobody asks on it, at once where there are too many."""
+class IdleTimeoutProtocol(H11Protocol):
+    """The HTTP protocol that closes idle connections, at once if there are too many."""
 
     def connection_made(self, transport: Any) -> None:
-        """Take a connection, make room for it if need be, and begin to wait."""
+        """Accept a connection, close idle ones above the limit, and start the idle timer."""
         super().connection_made(transport)
-        if len(self.connections) > MOST:
+        if len(self.connections) > MAX_CONNECTIONS:
             for other in list(self.connections):
-                if other is not self and isinstance(other, ImpatientProtocol):
+                if other is not self and isinstance(other, IdleTimeoutProtocol):
                     other.close_if_idle()
-        self._waiting: asyncio.TimerHandle = self.loop.call_later(SECONDS, self._give_up)
+        self._waiting: asyncio.TimerHandle = self.loop.call_later(
+            IDLE_SECONDS, self._close_if_silent
+        )
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget a connection."""
+        """Stop the idle timer of a closed connection."""
         self._waiting.cancel()
         super().connection_lost(exc)
 
-    def _give_up(self) -> None:
-        """Close a connection on which nothing was asked; one that has asked is waited for as long as it is kept."""
-        cycle: Any = self.cycle  # None until something was asked, whatever its type says
+    def _close_if_silent(self) -> None:
+        """Close a connection without any request; after one, uvicorn's keep-alive timeout applies."""
+        cycle: Any = self.cycle  # None before the first request, against its type
         if cycle is None:
             self.transport.close()
 

@@ -1,9 +1,14 @@
-"""All that one server has, and the way from a request to the thread of a model and back."""
+"""AppState: models, data, results, runs and jobs of one server, and the dispatch of requests to model threads.
+
+A request waits as long as its client does and the time limit allows. The progress of a job is sent as
+server-sent events.
+"""
 
 import asyncio
+import json
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Future
 from datetime import UTC, datetime
 from typing import Annotated, Any
@@ -13,53 +18,50 @@ from fastapi.responses import Response
 from pydantic import BaseModel
 
 from whence._version import __version__
+from whence.app.answers import list_cards
+from whence.app.jobs import END_STATES, Cancelled, Jobs, Progress, WorkItem
+from whence.app.library import DataSets, StoredResults, StoredRuns
+from whence.app.models import Pictures, ServedModel, ServedModels
+from whence.app.settings import TASK_SAMPLES, Settings
 from whence.core.errors import Busy
-from whence.web.help import cards
-from whence.web.jobs import Cancelled, Jobs, Progress, Task
-from whence.web.models import Model, Models
-from whence.web.pictures import Pictures
-from whence.web.results import StoredResults
-from whence.web.runs import StoredRuns
-from whence.web.settings import OTHERS, Settings
-from whence.web.uploads import DataSets
 
-_LOOK = 0.5  # seconds between two looks at whether the asker is still there
+_POLL_SECONDS = 0.5  # interval of checks whether the client is still connected
 
-# What is run in the thread of a model, or of two; it returns an answer, or bytes.
-One = Callable[[Model, Progress], Any]
-Two = Callable[[Model, Model, Progress], Any]
-Failed = Callable[[Exception], None]
+# Work in the thread of one model, or of two; returns a schema object or bytes.
+ModelWork = Callable[[ServedModel, Progress], Any]
+TwoModelWork = Callable[[ServedModel, ServedModel, Progress], Any]
+LoadFailureCallback = Callable[[Exception], None]
 
 
-class Desk:
-    """Models, data, results, runs and jobs of one server."""
+class AppState:
+    """The state of one server: models, data, results, runs and jobs."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        # A restart within a second is a restart, too.
+        # The random part distinguishes a restart within the same second.
         now = datetime.now(UTC).isoformat(timespec="seconds")
         self.started = f"{now} {uuid.uuid4().hex[:8]}"
         self.pictures = Pictures(settings)
-        self.models = Models(settings, self.pictures)
+        self.models = ServedModels(settings, self.pictures)
         self.data = DataSets(settings)
         self.results = StoredResults(settings)
         self.runs = StoredRuns(settings.runs)
         self.jobs = Jobs(settings.kept)
-        self.help = cards()  # also fills the registries, before threads do
+        self.help = list_cards()  # also fills the registries before threads use them
 
     def session(self) -> dict[str, Any]:
-        """Return what this server offers."""
+        """Return the models, data sets, samples and limits of this server."""
         settings = self.settings
         compare = settings.compare
         return {
             "version": __version__,
             "started": self.started,
-            "models": [model.entry() for model in self.models],
-            "compare": compare and tuple(self.models.get(one).id for one in compare),
-            "data": self.data.entries(),
+            "models": [model.to_entry() for model in self.models],
+            "compare": compare and tuple(self.models.get(name).id for name in compare),
+            "data": self.data.list_entries(),
             "samples": [
                 *({"text": text, "pair": None} for text in settings.samples),
-                *({"task": task, "text": text, "pair": pair} for task, text, pair in OTHERS),
+                *({"task": task, "text": text, "pair": pair} for task, text, pair in TASK_SAMPLES),
             ],
             "allow_load": settings.allow_load,
             "limits": {
@@ -71,55 +73,59 @@ class Desk:
             },
         }
 
-    async def ask(self, request: Request, kind: str, model: str, work: One) -> Response:
-        """Put a quick question to a model, and answer with what it says."""
-        asked = self.models.get(model)
-        return await self._answer(
-            request, asked, kind, lambda progress: _sent(work(asked, progress))
+    async def ask(self, request: Request, kind: str, model: str, work: ModelWork) -> Response:
+        """Return the response of a quick request to a model."""
+        served = self.models.get(model)
+        return await self._wait_for_answer(
+            request, served, kind, lambda progress: _serialise_answer(work(served, progress))
         )
 
-    async def ask_both(self, request: Request, kind: str, a: str, b: str, work: Two) -> Response:
-        """Put a quick question to two models."""
-        lead, both = self._both(kind, a, b, work)
-        return await self._answer(request, lead, kind, lambda progress: _sent(both(progress)))
-
-    def begin(self, kind: str, model: str, work: One) -> dict[str, Any]:
-        """Begin a job of a model."""
-        asked = self.models.get(model)
-        return self._begun(
-            self.jobs.begin(asked.worker, kind, lambda progress: work(asked, progress))
+    async def ask_both(
+        self, request: Request, kind: str, a: str, b: str, work: TwoModelWork
+    ) -> Response:
+        """Return the response of a quick request to two models."""
+        lead, joint_work = self._build_joint_work(kind, a, b, work)
+        return await self._wait_for_answer(
+            request, lead, kind, lambda progress: _serialise_answer(joint_work(progress))
         )
 
-    def begin_both(self, kind: str, a: str, b: str, work: Two) -> dict[str, Any]:
-        """Begin a job of two models."""
-        lead, both = self._both(kind, a, b, work)
-        return self._begun(self.jobs.begin(lead.worker, kind, both))
+    def begin(self, kind: str, model: str, work: ModelWork) -> dict[str, Any]:
+        """Queue a job of a model, and return its state."""
+        served = self.models.get(model)
+        return self._describe_job(
+            self.jobs.begin(served.worker, kind, lambda progress: work(served, progress))
+        )
+
+    def begin_both(self, kind: str, a: str, b: str, work: TwoModelWork) -> dict[str, Any]:
+        """Queue a job of two models, and return its state."""
+        lead, joint_work = self._build_joint_work(kind, a, b, work)
+        return self._describe_job(self.jobs.begin(lead.worker, kind, joint_work))
 
     async def load(self, request: Request, name: str) -> dict[str, Any]:
-        """Load a model now, one of the list or, if that is allowed, another."""
-        model = self.models.allowed(name)
+        """Load a model of the list, or another if that is allowed, and return its entry."""
+        model = self.models.get_or_add(name)
 
         def load(progress: Progress) -> Response:
             model.explainer()
             return Response()
 
-        await self._answer(request, model, "load", load)
-        return model.entry()
+        await self._wait_for_answer(request, model, "load", load)
+        return model.to_entry()
 
-    def warm(self, failed: Failed | None = None) -> None:
-        """Load the first model before anybody asks; if it cannot be, say so at once."""
+    def preload(self, failed: LoadFailureCallback | None = None) -> None:
+        """Load the first model in its thread; call `failed` with the error if that fails."""
         first = next(iter(self.models))
 
-        def ended(loading: Future[Any]) -> None:
+        def report_failure(loading: Future[Any]) -> None:
             error = loading.exception()
             if failed is not None and isinstance(error, Exception) and first.state == "failed":
                 failed(error)
 
         task = first.worker.put("load", lambda progress: first.explainer(), quick=True)
-        task.future.add_done_callback(ended)
+        task.future.add_done_callback(report_failure)
 
     def close(self, seconds: float = 1.0) -> bool:
-        """Cancel all work, and say whether all threads have ended in time."""
+        """Cancel all work, and return whether all threads have ended in time."""
         workers = [model.worker for model in self.models]
         for worker in workers:
             worker.close()
@@ -127,39 +133,39 @@ class Desk:
         ended = [worker.join(max(0.0, until - time.monotonic())) for worker in workers]
         return all(ended)
 
-    def _both(
-        self, kind: str, a: str, b: str, work: Two
-    ) -> tuple[Model, Callable[[Progress], Any]]:
-        """Work in the thread of the model that comes first in the list, while the other's thread stands by."""
-        one, two = self.models.get(a), self.models.get(b)
-        lead, other = sorted((one, two), key=lambda model: model.place)
+    def _build_joint_work(
+        self, kind: str, a: str, b: str, work: TwoModelWork
+    ) -> tuple[ServedModel, Callable[[Progress], Any]]:
+        """Return the leading model, first in the list, and work for its thread on both models."""
+        model_a, model_b = self.models.get(a), self.models.get(b)
+        lead, other = sorted((model_a, model_b), key=lambda model: model.place)
 
-        def both(progress: Progress) -> Any:
+        def run_on_both(progress: Progress) -> Any:
             if lead is other:
-                return work(one, two, progress)
-            with other.worker.lent(kind, lambda: progress(0, 0)):
-                return work(one, two, progress)
+                return work(model_a, model_b, progress)
+            with other.worker.lend(kind, lambda: progress(0, 0)):
+                return work(model_a, model_b, progress)
 
-        return lead, both
+        return lead, run_on_both
 
-    def _begun(self, task: Task) -> dict[str, Any]:
-        return self.jobs.told(task.id)
+    def _describe_job(self, task: WorkItem) -> dict[str, Any]:
+        return self.jobs.describe(task.id)
 
-    async def _answer(
-        self, request: Request, model: Model, kind: str, work: Callable[[Progress], Any]
+    async def _wait_for_answer(
+        self, request: Request, model: ServedModel, kind: str, work: Callable[[Progress], Any]
     ) -> Response:
-        """Wait for an answer, as long as the asker does and the limit allows."""
+        """Return the response of work, while the client is connected and within the time limit."""
         task = model.worker.put(kind, work, quick=True)
         future = asyncio.wrap_future(task.future)
         until = time.monotonic() + self.settings.seconds
         try:
             while not future.done():
                 left = until - time.monotonic()
-                await asyncio.wait({future}, timeout=max(0.0, min(_LOOK, left)))
+                await asyncio.wait({future}, timeout=max(0.0, min(_POLL_SECONDS, left)))
                 if future.done():
                     break
                 if left <= 0:
-                    raise Busy(self._late(model, task))
+                    raise Busy(self._describe_timeout(model, task))
                 if await request.is_disconnected():
                     raise Busy("Nobody waits for the answer any more.")
             answer: Response = future.result()
@@ -171,7 +177,7 @@ class Desk:
                 future.cancel()
                 model.worker.cancel(task)
 
-    def _late(self, model: Model, task: Task) -> str:
+    def _describe_timeout(self, model: ServedModel, task: WorkItem) -> str:
         limit = f"{self.settings.seconds:g} seconds were not enough"
         busy = model.worker.current
         if busy is None or busy is task:
@@ -180,47 +186,36 @@ class Desk:
         return f"The model {model.id!r} is at work ({busy.kind}{how_far}): {limit} to wait for it."
 
 
-def _sent(answer: BaseModel | bytes) -> Response:
-    """Write an answer out, still in the thread of the model: others need not wait for that."""
+def _serialise_answer(answer: BaseModel | bytes) -> Response:
+    """Return an answer as a response; runs in the model's thread, so the event loop does not wait."""
     if isinstance(answer, bytes):
         return Response(answer, media_type="application/octet-stream")
     return Response(answer.model_dump_json(), media_type="application/json")
 
 
-def _desk(request: Request) -> Desk:
-    desk: Desk = request.app.state.desk
-    return desk
+def _get_state(request: Request) -> AppState:
+    state: AppState = request.app.state.app_state
+    return state
 
 
-At = Annotated[Desk, Depends(_desk)]
+AppStateDependency = Annotated[AppState, Depends(_get_state)]
+
+_EVENT_SECONDS = 0.1  # interval of checks for a change
+_KEEPALIVE_SECONDS = 15.0  # silence after which a comment keeps the connection open
 
 
-"""A job's progress as server-sent events."""
-
-import asyncio
-import json
-import time
-from collections.abc import AsyncIterator, Callable
-from typing import Any
-
-from whence.web.jobs import ENDED
-
-_EVERY = 0.1  # seconds between two looks
-_ALIVE = 15.0  # seconds of silence after which a comment keeps the connection open
-
-
-async def events(told: Callable[[], dict[str, Any]]) -> AsyncIterator[str]:
-    """Yield an event each time that something changed, until the job has ended."""
-    last, spoken = None, time.monotonic()
+async def stream_events(describe: Callable[[], dict[str, Any]]) -> AsyncIterator[str]:
+    """Yield a server-sent event at each change of a job, until it has ended."""
+    last, last_sent = None, time.monotonic()
     while True:
-        now = told()
-        news = {name: value for name, value in now.items() if name != "remaining"}
-        if news != last:
-            yield f"data: {json.dumps(now)}\n\n"
-            last, spoken = news, time.monotonic()
-        elif time.monotonic() - spoken > _ALIVE:
+        job = describe()
+        content = {name: value for name, value in job.items() if name != "remaining"}
+        if content != last:
+            yield f"data: {json.dumps(job)}\n\n"
+            last, last_sent = content, time.monotonic()
+        elif time.monotonic() - last_sent > _KEEPALIVE_SECONDS:
             yield ": still there\n\n"
-            spoken = time.monotonic()
-        if now["state"] in ENDED:
+            last_sent = time.monotonic()
+        if job["state"] in END_STATES:
             return
-        await asyncio.sleep(_EVERY)
+        await asyncio.sleep(_EVENT_SECONDS)

@@ -1,27 +1,160 @@
-"""What the page asks, answered in the kernel: the same questions and answers as over HTTP, for one or two models."""
+"""Notebook side of the workbench: `workbench()`, the session that answers requests, and view state checks.
 
+The requests and answers are those of the HTTP API, for one model or two. The fields of the view state and
+their defaults are those of web/src/state/state.ts; a test compares the two.
+"""
+
+import math
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from whence._version import __version__
-from whence.core.errors import BadParameter, UnknownModel, WhenceError, short
-from whence.explainer import Explainer, Explanation, Inside
-from whence.explainer.kept.told import told
-from whence.explainer.offers import offers
-from whence.report import fragment
-from whence.report.comparison.one import one_fragment
-from whence.view import merge
-from whence.widget import asked as read
-from whence.widget.asked import Asked, target_of, text_of
+from whence.core.errors import (
+    BadParameter,
+    CannotRead,
+    CannotServe,
+    UnknownModel,
+    WhenceError,
+    shorten_quote,
+    suggest_name,
+)
+from whence.core.types import OutputScale
+from whence.data.readout import ContinuationReadout, EntityReadout
+from whence.explain.explainer import Explainer, describe_model_options, load
+from whence.explain.explanation import Explanation
+from whence.explain.inside import STATISTICS, Inside
+from whence.explain.page import build_explanations_data
+from whence.flow.classic import ClassicSettings
+from whence.flow.graph import DIRECTIONS, SEGMENT_PAIRS, EdgeQuery
+from whence.flow.weights import EDGE_WEIGHT_NAMES
+from whence.render.colour import merge_payloads
+from whence.render.html import render_explanation_fragment
+from whence.studies.compare.report import render_input_comparison_fragment
+
+if TYPE_CHECKING:
+    from whence.app.workbench import Workbench
+
+WidgetRequest = Mapping[str, Any]
+
+
+def parse_flow_request(request: WidgetRequest) -> dict[str, Any]:
+    """Return the arguments of `Inside.flow` from a request."""
+    classic = request.get("classic")
+    return {
+        **parse_flow_query(request),
+        "residual": request.get("residual"),
+        "most": request.get("most", 5000),
+        "classic": None if classic is None else ClassicSettings(**classic),
+    }
+
+
+def parse_flow_query(request: WidgetRequest) -> dict[str, Any]:
+    """Return the weight, direction, token and edge query of a request."""
+    query = request.get("query") or {}
+    layers = query.get("layers")
+    return {
+        "weight": request.get("weight", "attention"),
+        "direction": request.get("direction", "back"),
+        "token": request.get("token"),
+        "query": EdgeQuery(
+            layers=None if layers is None else (layers[0], layers[1]),
+            heads=tuple((layer, head) for layer, head in query.get("heads", ())),
+            tokens=tuple(query.get("tokens", ())),
+            segments=tuple(query.get("segments", ())),
+            least=query.get("least", 0.0),
+            specials=query.get("specials", True),
+        ),
+    }
+
+
+def find_text(explanation: Explanation) -> str:
+    """Return the explained text, or the joined words of an input given as token ids."""
+    text = explanation.source.text
+    return " ".join(word.text for word in explanation.spans) if text is None else text
+
+
+def find_target(explanation: Explanation) -> str | None:
+    """Return the target in the page's notation; None for the predicted class."""
+    target = explanation.target
+    if target.against is not None:
+        return f"{target.label}:{target.against.label}"
+    return None if target.index == explanation.prediction.index else target.label
+
+
+def parse_options(model_input: WidgetRequest) -> dict[str, Any]:
+    """Return the options of an input beside its target: position, answer, labels, template."""
+    options: dict[str, Any] = {
+        name: model_input[name]
+        for name in ("at", "answer", "labels", "template")
+        if model_input.get(name)
+    }
+    if model_input.get("rather"):
+        options["answer"] = (model_input["answer"], model_input["rather"])
+    return options
+
+
+def options_to_state(about: WidgetRequest) -> dict[str, Any]:
+    """Return options as fields of the view state; those it cannot express are left out."""
+    fields = {name: about[name] for name in ("template",) if about.get(name)}
+    at, answer, labels = (about.get(name) for name in ("at", "answer", "labels"))
+    if isinstance(at, str | int):
+        fields["at"] = str(at)
+    if isinstance(answer, str):
+        fields["answer"] = answer
+    elif answer:
+        fields["answer"], fields["rather"] = answer
+    if labels:
+        fields["labels"] = ", ".join(labels)
+    return fields
+
+
+def recall_options(explanation: Explanation | None) -> dict[str, Any]:
+    """Return the options of an existing explanation, as far as its readout shows them."""
+    if explanation is None or explanation.item is None:
+        return {}
+    reading = explanation.item.reading
+    if isinstance(reading, EntityReadout):
+        return {"at": reading.places}
+    if isinstance(reading, ContinuationReadout):
+        return {"answer": explanation.target.label}
+    return {}
+
+
+def find_unsendable_input(explanation: Explanation | None, source: Any) -> tuple[Any, str | None]:
+    """Return an input the page cannot send back (encoded or a picture), and the picture's name."""
+    if explanation is None:
+        if isinstance(source, str | tuple):
+            return None, None
+        return source, "picture"
+    item = explanation.item
+    if item is not None and item.picture is not None:
+        return {"pixel_values": item.picture.pixels[None]}, item.picture.name or "picture"
+    if item is not None and explanation.source.text is None:
+        return {name: [list(row)] for name, row in item.features.items()}, None
+    return None, None
+
+
+def describe_error(error: BaseException) -> dict[str, str]:
+    """Return an error as code, message, hint and page of the documentation."""
+    if isinstance(error, WhenceError):
+        return {"code": error.code, "message": str(error), "hint": "", "see": error.page}
+    if isinstance(error, KeyboardInterrupt):
+        fault = {"code": "interrupted", "message": "The kernel was interrupted."}
+        return {**fault, "hint": "Ask again.", "see": ""}
+    summary = f"{type(error).__name__}: {error}".splitlines()[0][:300]
+    message = f"Something went wrong inside whence ({summary})."
+    return {"code": "internal-error", "message": message, "hint": "Please report it.", "see": ""}
+
 
 Progress = Callable[[int, int], None]
-_KEPT = 6  # insides; each may hold all maps of an input
+_MAX_INSIDES = 6  # cached inspected inputs; each may hold all attention maps
 
 
-class Desk:
-    """One model and a text, or two models; what was asked once is not computed again."""
+class NotebookSession:
+    """The kernel's side of a workbench: one or two models, an input, and cached answers."""
 
     def __init__(
         self,
@@ -32,227 +165,271 @@ class Desk:
         about: Mapping[str, Any] | None = None,
         other: Explainer | None = None,
     ) -> None:
-        self._explainers = _named([explainer] if other is None else [explainer, other])
+        self._explainers = _name_explainers([explainer] if other is None else [explainer, other])
         self._first = explanations[0] if explanations else None
         self._insides: OrderedDict[tuple[Any, ...], Inside] = OrderedDict()
-        self._made: dict[tuple[Any, ...], Explanation] = {}
-        self._given_first, self._picture = read.given_first(self._first, text)
-        # What was asked about the input beside its target: which place, which answer, which labels.
-        self._about = dict(about or {}) or read.recalled(self._first)
+        self._explanations: dict[tuple[Any, ...], Explanation] = {}
+        self._raw_input, self._picture = find_unsendable_input(self._first, text)
+        # Options beside the target: position, answer, labels, template.
+        self._about = dict(about or {}) or recall_options(self._first)
         if self._picture is not None:
             self._text, self._pair = "", None
         elif self._first is None:
             self._text, self._pair = text if isinstance(text, tuple) else (text, None)
         else:
-            self._text, self._pair = text_of(self._first), self._first.source.pair
-        for one in explanations:
-            self._made[(*self._key(self._input()), one.method)] = one
-        self.payload = merge([one.to_shown() for one in explanations]) if explanations else None
+            self._text, self._pair = find_text(self._first), self._first.source.pair
+        for explanation in explanations:
+            self._explanations[
+                (*self._build_key(self._build_first_input()), explanation.method)
+            ] = explanation
+        self.payload = (
+            merge_payloads([explanation.to_display_dict() for explanation in explanations])
+            if explanations
+            else None
+        )
 
-    def state(self) -> dict[str, Any]:
-        """Return the view that shows what was given."""
+    def build_initial_state(self) -> dict[str, Any]:
+        """Return the initial view state for the given input."""
         names = list(self._explainers)
-        begun: dict[str, Any] = {
+        state: dict[str, Any] = {
             "model": names[0],
             "text": self._text,
             "pair": self._pair,
             "picture": self._picture,
-            **read.as_state(self._about),
+            **options_to_state(self._about),
         }
         if len(names) > 1:
-            begun |= {"page": "compare", "other": names[1]}
+            state |= {"page": "compare", "other": names[1]}
         if self._first is not None:
-            begun |= {
-                "target": target_of(self._first),
-                "of": self._first.asked.of,
-                "methods": list(dict.fromkeys(key[-1] for key in self._made)),
+            state |= {
+                "target": find_target(self._first),
+                "of": self._first.original_target.of,
+                "methods": list(dict.fromkeys(key[-1] for key in self._explanations)),
             }
-        return begun
+        return state
 
-    def static(self) -> str | None:
-        """Return what was given as a piece of HTML that needs no script."""
+    def render_static(self) -> str | None:
+        """Return the explanation or comparison as HTML without script; None without either."""
         if len(self._explainers) > 1:
             a, b = self._explainers
             first = self._first
             method = self._explainers[b].default_method() if first is None else first.method
-            return one_fragment(self._compare({**self._input(), "a": a, "b": b, "method": method}))
-        return None if self.payload is None else fragment(self.payload)
+            return render_input_comparison_fragment(
+                self._compare({**self._build_first_input(), "a": a, "b": b, "method": method})
+            )
+        return None if self.payload is None else render_explanation_fragment(self.payload)
 
     def __str__(self) -> str:
         text = self._picture or self._text
-        return f"{' and '.join(self._explainers)} on {short(text)!r}"
+        return f"{' and '.join(self._explainers)} on {shorten_quote(text)!r}"
 
-    def answer(self, ask: str, asked: Asked, progress: Progress) -> Any:
-        """Answer one question, or raise."""
+    def answer(self, ask: str, request: WidgetRequest, progress: Progress) -> Any:
+        """Return the answer to one request of the page."""
         match ask:
             case "session":
-                return self._session()
+                return self._describe_session()
             case "explain":
-                return self._explain(asked)
+                return self._explain(request)
             case "trust":
-                return self._trust(asked, progress)
+                return self._trust(request, progress)
             case "compare":
-                return self._compare(asked)
+                return self._compare(request)
             case "flow":
-                return self._inside(asked["input"]).flow(**read.flow(asked))
+                return self._get_inside(request["input"]).flow(**parse_flow_request(request))
             case "heads":
-                return self._inside(asked["input"]).head_statistic(asked["statistic"], progress)
+                return self._get_inside(request["input"]).head_statistic(
+                    request["statistic"], progress
+                )
             case "tensors":
-                return self._inside(asked["input"]).tensors(asked["keys"])
+                return self._get_inside(request["input"]).tensors(request["keys"])
             case "verify":
-                return self._verify(asked, progress)
+                return self._verify(request, progress)
             case "generate":
-                return self._generate(asked, progress)
+                return self._generate(request, progress)
         raise BadParameter(f"The page asked for {ask!r}, which nobody here can answer.")
 
-    def _input(self) -> dict[str, Any]:
-        aim = (
+    def _build_first_input(self) -> dict[str, Any]:
+        target = (
             {}
             if self._first is None
-            else {"target": target_of(self._first), "of": self._first.asked.of}
+            else {"target": find_target(self._first), "of": self._first.original_target.of}
         )
         return {
             "model": next(iter(self._explainers)),
             "text": self._text,
             "pair": self._pair,
             "picture": self._picture,
-            **read.as_state(self._about),
-            **aim,
+            **options_to_state(self._about),
+            **target,
         }
 
-    def _key(self, asked: Asked, reader: Explainer | None = None) -> tuple[Any, ...]:
-        of = asked.get("of", "logit")
-        model = asked.get("model") or next(iter(self._explainers))
-        longest = (reader or self._explainer(model)).loaded.max_length
-        more = tuple(sorted((name, str(value)) for name, value in read.about(asked).items()))
-        text, pair, picture = (asked.get(name) for name in ("text", "pair", "picture"))
-        return (model, text, pair, asked.get("target"), of, longest, picture, more)
+    def _build_key(
+        self, model_input: WidgetRequest, reader: Explainer | None = None
+    ) -> tuple[Any, ...]:
+        of = model_input.get("of", "logit")
+        model = model_input.get("model") or next(iter(self._explainers))
+        max_length = (reader or self._get_explainer(model)).loaded.max_length
+        options = tuple(
+            sorted((name, str(value)) for name, value in parse_options(model_input).items())
+        )
+        text, pair, picture = (model_input.get(name) for name in ("text", "pair", "picture"))
+        return (model, text, pair, model_input.get("target"), of, max_length, picture, options)
 
-    def _explainer(self, name: str) -> Explainer:
+    def _get_explainer(self, name: str) -> Explainer:
         if name not in self._explainers:
             raise UnknownModel(
                 f"This workbench has no model {name!r}. It has: {', '.join(self._explainers)}."
             )
         return self._explainers[name]
 
-    def _given(self, asked: Asked) -> Any:
-        """Return what to encode; an input that came encoded, or as a picture, is what it was."""
-        if self._given_first is not None and asked.get("text") == self._text:
-            return self._given_first
-        return asked["text"] if asked.get("pair") is None else (asked["text"], asked["pair"])
+    def _resolve_input(self, model_input: WidgetRequest) -> Any:
+        """Return the input to explain; an encoded input or a picture is the original object."""
+        if self._raw_input is not None and model_input.get("text") == self._text:
+            return self._raw_input
+        return (
+            model_input["text"]
+            if model_input.get("pair") is None
+            else (model_input["text"], model_input["pair"])
+        )
 
-    def _inside(self, asked: Asked, reader: Explainer | None = None) -> Inside:
-        """Look inside; `reader` is an explainer of the same model that cuts texts elsewhere."""
-        key = self._key(asked, reader)
+    def _get_inside(self, model_input: WidgetRequest, reader: Explainer | None = None) -> Inside:
+        """Return the inspected input, cached; `reader`: an explainer with another maximal length."""
+        key = self._build_key(model_input, reader)
         if key not in self._insides:
-            looked = reader or self._explainer(key[0])
+            explainer = reader or self._get_explainer(key[0])
             first = self._first
-            if first is not None and key == self._key(self._input()):
-                self._insides[key] = looked.inside(first)
+            if first is not None and key == self._build_key(self._build_first_input()):
+                self._insides[key] = explainer.inside(first)
             else:
-                self._insides[key] = looked.inside(self._given(asked), **self._asks(asked))
-            if len(self._insides) > _KEPT:
+                self._insides[key] = explainer.inside(
+                    self._resolve_input(model_input), **self._build_options(model_input)
+                )
+            if len(self._insides) > _MAX_INSIDES:
                 self._insides.popitem(last=False)
         self._insides.move_to_end(key)
         return self._insides[key]
 
-    def _explanation(
-        self, asked: Asked, method: str, reader: Explainer | None = None
+    def _get_explanation(
+        self, model_input: WidgetRequest, method: str, reader: Explainer | None = None
     ) -> Explanation:
-        key = (*self._key(asked, reader), method)
-        if key not in self._made:
-            made = (reader or self._explainer(key[0])).explain(
-                self._given(asked), method=method, **self._asks(asked)
+        key = (*self._build_key(model_input, reader), method)
+        if key not in self._explanations:
+            result = (reader or self._get_explainer(key[0])).explain(
+                self._resolve_input(model_input), method=method, **self._build_options(model_input)
             )
-            self._made[key] = made[asked.get("entity") or 0] if isinstance(made, list) else made
-        return self._made[key]
+            self._explanations[key] = (
+                result[model_input.get("entity") or 0] if isinstance(result, list) else result
+            )
+        return self._explanations[key]
 
-    def _asks(self, asked: Asked) -> dict[str, Any]:
-        """Return what is asked about an input; of the first one also what the page cannot say."""
-        same = asked.get("text") == self._text and asked.get("picture") == self._picture
-        own = {"at": self._about["at"]} if same and "at" in self._about else {}
-        target, of = asked.get("target"), asked.get("of", "logit")
-        return {**own, **read.about(asked), "target": target, "of": of, "truncate": True}
+    def _build_options(self, model_input: WidgetRequest) -> dict[str, Any]:
+        """Return the options of `explain`; for the first input also those the page cannot express."""
+        is_first = (
+            model_input.get("text") == self._text and model_input.get("picture") == self._picture
+        )
+        position = {"at": self._about["at"]} if is_first and "at" in self._about else {}
+        target, of = model_input.get("target"), model_input.get("of", "logit")
+        return {
+            **position,
+            **parse_options(model_input),
+            "target": target,
+            "of": of,
+            "truncate": True,
+        }
 
-    def _explain(self, asked: Asked) -> dict[str, Any]:
-        given, found = asked["input"], []
+    def _explain(self, request: WidgetRequest) -> dict[str, Any]:
+        model_input, explanations = request["input"], []
         failed: dict[str, WhenceError] = {}
-        for method in asked["methods"]:
+        for method in request["methods"]:
             try:
-                found.append(self._explanation(given, method))
+                explanations.append(self._get_explanation(model_input, method))
             except WhenceError as error:
                 failed[method] = error
-        if not found:
+        if not explanations:
             raise next(iter(failed.values()))
-        said = {method: str(error) for method, error in failed.items()}
-        return told(found, said, self._inside(given).warnings())
+        messages = {method: str(error) for method, error in failed.items()}
+        return build_explanations_data(
+            explanations, messages, self._get_inside(model_input).warnings()
+        )
 
-    def _trust(self, asked: Asked, progress: Progress) -> dict[str, Any]:
-        given = asked["input"]
-        key = self._key(given)
-        card = self._explainer(key[0]).trust(
-            self._given(given),
-            method=list(asked["methods"]),
-            budget=asked.get("budget"),
+    def _trust(self, request: WidgetRequest, progress: Progress) -> dict[str, Any]:
+        model_input = request["input"]
+        key = self._build_key(model_input)
+        card = self._get_explainer(key[0]).trust(
+            self._resolve_input(model_input),
+            method=list(request["methods"]),
+            budget=request.get("budget"),
             progress=progress,
-            **self._asks(given),
+            **self._build_options(model_input),
         )
         return {"kind": "trust", **card.to_dict()}
 
-    def _verify(self, asked: Asked, progress: Progress) -> dict[str, Any]:
-        return self._inside(asked["input"]).verify(
-            [(layer, head, source, to) for layer, head, source, to in asked["edges"]],
-            draws=asked.get("draws", 30),
-            seed=asked.get("seed", 0),
+    def _verify(self, request: WidgetRequest, progress: Progress) -> dict[str, Any]:
+        return self._get_inside(request["input"]).verify(
+            [(layer, head, source, to) for layer, head, source, to in request["edges"]],
+            draws=request.get("draws", 30),
+            seed=request.get("seed", 0),
             progress=progress,
         )
 
-    def _generate(self, asked: Asked, progress: Progress) -> dict[str, Any]:
-        given = asked["input"]
-        made = self._explainer(self._key(given)[0]).generate(
-            self._given(given),
-            asked["tokens"],
-            method=asked["method"],
-            granularity=asked["granularity"],
+    def _generate(self, request: WidgetRequest, progress: Progress) -> dict[str, Any]:
+        model_input = request["input"]
+        generation = self._get_explainer(self._build_key(model_input)[0]).generate(
+            self._resolve_input(model_input),
+            request["tokens"],
+            method=request["method"],
+            granularity=request["granularity"],
             progress=progress,
         )
-        return made.to_dict()
+        return generation.to_dict()
 
-    def _compare(self, asked: Asked) -> dict[str, Any]:
-        from whence.comparison import compared
-        from whence.comparison.aim import aim, aims_apart, tried
-        from whence.comparison.match import of_one_length
-
-        inputs = [{**asked, "model": asked[side]} for side in ("a", "b")]
-        readers = of_one_length(*(self._explainer(one["model"]) for one in inputs))
-        one, other = (
-            self._inside(given, reader) for given, reader in zip(inputs, readers, strict=True)
+    def _compare(self, request: WidgetRequest) -> dict[str, Any]:
+        from whence.studies.compare.compare import (
+            choose_common_target,
+            compare_on_input,
+            explain_or_warn,
+            list_target_warnings,
         )
-        if asked.get("target") is None and (label := aim(one, other)) is not None:
+        from whence.studies.compare.pair_measures import with_common_max_length
+
+        inputs = [{**request, "model": request[side]} for side in ("a", "b")]
+        readers = with_common_max_length(
+            *(self._get_explainer(model_input["model"]) for model_input in inputs)
+        )
+        inside_a, inside_b = (
+            self._get_inside(model_input, reader)
+            for model_input, reader in zip(inputs, readers, strict=True)
+        )
+        if (
+            request.get("target") is None
+            and (label := choose_common_target(inside_a, inside_b)) is not None
+        ):
             inputs[0]["target"] = label
-            one = self._inside(inputs[0], readers[0])
-        method = asked.get("method")
-        warnings = [] if method is None else aims_apart(one, other)
+            inside_a = self._get_inside(inputs[0], readers[0])
+        method = request.get("method")
+        warnings = [] if method is None else list_target_warnings(inside_a, inside_b)
         explanations = [
             None
             if method is None or not reader.labels
-            else tried(
+            else explain_or_warn(
                 reader.loaded.name,
                 method,
-                partial(self._explanation, given, method, reader),
+                partial(self._get_explanation, model_input, method, reader),
                 warnings,
             )
-            for given, reader in zip(inputs, readers, strict=True)
+            for model_input, reader in zip(inputs, readers, strict=True)
         ]
-        found = compared(one, other, **read.compared(asked), explanations=tuple(explanations))
-        return {**found, "warnings": [*found["warnings"], *warnings]}
+        comparison = compare_on_input(
+            inside_a, inside_b, **parse_flow_query(request), explanations=tuple(explanations)
+        )
+        return {**comparison, "warnings": [*comparison["warnings"], *warnings]}
 
-    def _session(self) -> dict[str, Any]:
+    def _describe_session(self) -> dict[str, Any]:
         names = list(self._explainers)
         return {
             "version": __version__,
             "started": "kernel",
-            "models": [self._entry(name) for name in names],
+            "models": [self._describe_model(name) for name in names],
             "compare": names if len(names) > 1 else None,
             "data": [],
             "samples": [{"text": self._text, "pair": self._pair}],
@@ -266,166 +443,24 @@ class Desk:
             },
         }
 
-    def _entry(self, name: str) -> dict[str, Any]:
+    def _describe_model(self, name: str) -> dict[str, Any]:
         return {
             "id": name,
             "state": "ready",
             "name": name,
-            "samples": [],  # the session has the input that the widget was opened with
-            **offers(self._explainers[name]),
+            "samples": [],  # the session's sample is the widget's own input
+            **describe_model_options(self._explainers[name]),
             "error": None,
         }
 
 
-def _named(explainers: Sequence[Explainer]) -> dict[str, Explainer]:
-    """Name models as they are named; a second of the same name gets a number."""
-    named: dict[str, Explainer] = {}
+def _name_explainers(explainers: Sequence[Explainer]) -> dict[str, Explainer]:
+    """Return explainers by model name; a second of the same name gets the suffix (2)."""
+    by_name: dict[str, Explainer] = {}
     for explainer in explainers:
         name = explainer.loaded.name
-        named[f"{name} (2)" if name in named else name] = explainer
-    return named
-
-
-"""The workbench in a notebook: the page's pictures in a cell, and what is selected there back in Python."""
-
-from whence.widget.open import workbench
-
-__all__ = ["workbench"]
-
-
-"""Questions of the page, read; and what went wrong, said in the one shape."""
-
-from collections.abc import Mapping
-from typing import Any
-
-from whence.core.errors import WhenceError
-from whence.data.reading import Continuation, Entity
-from whence.explainer import Explanation
-from whence.flow import Classic, Query
-
-Asked = Mapping[str, Any]
-
-
-def flow(asked: Asked) -> dict[str, Any]:
-    """Read a question about flows."""
-    classic = asked.get("classic")
-    return {
-        **compared(asked),
-        "residual": asked.get("residual"),
-        "most": asked.get("most", 5000),
-        "classic": None if classic is None else Classic(**classic),
-    }
-
-
-def compared(asked: Asked) -> dict[str, Any]:
-    """Read which flow is meant."""
-    query = asked.get("query") or {}
-    layers = query.get("layers")
-    return {
-        "weight": asked.get("weight", "attention"),
-        "direction": asked.get("direction", "back"),
-        "token": asked.get("token"),
-        "query": Query(
-            layers=None if layers is None else (layers[0], layers[1]),
-            heads=tuple((layer, head) for layer, head in query.get("heads", ())),
-            tokens=tuple(query.get("tokens", ())),
-            segments=tuple(query.get("segments", ())),
-            least=query.get("least", 0.0),
-            specials=query.get("specials", True),
-        ),
-    }
-
-
-def text_of(explanation: Explanation) -> str:
-    """Return the text, or what stands for one that came as numbers only."""
-    text = explanation.source.text
-    return " ".join(word.text for word in explanation.spans) if text is None else text
-
-
-def target_of(explanation: Explanation) -> str | None:
-    """Name the target as the page asks for it; None is what was predicted."""
-    target = explanation.target
-    if target.against is not None:
-        return f"{target.label}:{target.against.label}"
-    return None if target.index == explanation.prediction.index else target.label
-
-
-def about(asked: Asked) -> dict[str, Any]:
-    """Read what is asked about an input beside its target."""
-    found: dict[str, Any] = {
-        name: asked[name] for name in ("at", "answer", "labels", "template") if asked.get(name)
-    }
-    if asked.get("rather"):
-        found["answer"] = (asked["answer"], asked["rather"])
-    return found
-
-
-def as_state(about: Asked) -> dict[str, Any]:
-    """Write what was asked as the view has it; what it cannot say is left out."""
-    found = {name: about[name] for name in ("template",) if about.get(name)}
-    at, answer, labels = (about.get(name) for name in ("at", "answer", "labels"))
-    if isinstance(at, str | int):
-        found["at"] = str(at)
-    if isinstance(answer, str):
-        found["answer"] = answer
-    elif answer:
-        found["answer"], found["rather"] = answer
-    if labels:
-        found["labels"] = ", ".join(labels)
-    return found
-
-
-def recalled(explanation: Explanation | None) -> dict[str, Any]:
-    """Say what was asked when an explanation was made, as far as it shows."""
-    if explanation is None or explanation.item is None:
-        return {}
-    reading = explanation.item.reading
-    if isinstance(reading, Entity):
-        return {"at": reading.places}
-    if isinstance(reading, Continuation):
-        return {"answer": explanation.target.label}
-    return {}
-
-
-def given_first(explanation: Explanation | None, given: Any) -> tuple[Any, str | None]:
-    """Return what the page cannot give back: an encoded input or a picture, and what to call the picture."""
-    if explanation is None:
-        if isinstance(given, str | tuple):
-            return None, None
-        return given, "picture"
-    item = explanation.item
-    if item is not None and item.picture is not None:
-        return {"pixel_values": item.picture.pixels[None]}, item.picture.name or "picture"
-    if item is not None and explanation.source.text is None:
-        return {name: [list(row)] for name, row in item.features.items()}, None
-    return None, None
-
-
-def fault(error: BaseException) -> dict[str, str]:
-    """Say what went wrong."""
-    if isinstance(error, WhenceError):
-        return {"code": error.code, "message": str(error), "hint": "", "see": error.page}
-    if isinstance(error, KeyboardInterrupt):
-        said = {"code": "interrupted", "message": "The kernel was interrupted."}
-        return {**said, "hint": "Ask again.", "see": ""}
-    what = f"{type(error).__name__}: {error}".splitlines()[0][:300]
-    message = f"Something went wrong inside whence ({what})."
-    return {"code": "internal-error", "message": message, "hint": "Please report it.", "see": ""}
-
-
-"""From what a person has at hand to a workbench that shows it."""
-
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from whence.core.errors import BadParameter, CannotRead, CannotServe
-from whence.core.types import Of
-from whence.explainer import Explainer, Explanation, load
-from whence.widget.desk import Desk
-
-if TYPE_CHECKING:
-    from whence.widget.cell import Workbench
+        by_name[f"{name} (2)" if name in by_name else name] = explainer
+    return by_name
 
 
 def workbench(
@@ -435,7 +470,7 @@ def workbench(
     against: Any = None,
     method: str | Sequence[str] | None = None,
     target: Any = None,
-    of: Of = "logit",
+    of: OutputScale = "logit",
     truncate: bool = False,
     at: Any = None,
     answer: Any = None,
@@ -453,11 +488,11 @@ def workbench(
     What is returned shows itself in a cell. Its `selection` holds the words, edges and head that are chosen there;
     its `state` is the whole view, and setting some of it moves the view.
     """
-    found = _given(what)
-    asked = {"at": at, "answer": answer, "labels": labels, "template": template}
-    about = {name: value for name, value in asked.items() if value is not None}
-    if found:
-        explainer = found[0].explainer
+    explanations = _list_explanations(what)
+    options = {"at": at, "answer": answer, "labels": labels, "template": template}
+    about = {name: value for name, value in options.items() if value is not None}
+    if explanations:
+        explainer = explanations[0].explainer
         if explainer is None:
             raise CannotRead(
                 "This explanation came without its model, which the workbench asks. Explain the text anew: "
@@ -466,13 +501,13 @@ def workbench(
         if text is not None:
             raise BadParameter("An explanation has its text already: give one of the two.")
     else:
-        explainer = _explainer(what)
+        explainer = _resolve_explainer(what)
         if text is None:
             raise BadParameter(
                 "There is no text or picture to show. Give it: whence.workbench(explainer, text)."
             )
-        # Two models are compared by what flows in them, where the first has no labels to explain.
-        if explainer.loaded.classifies or (against is None and explainer.loaded.task != "none"):
+        # If the first of two models has no labels, only their flows are compared.
+        if explainer.loaded.is_classifier or (against is None and explainer.loaded.task != "none"):
             chosen = explainer.default_method() if method is None else method
             names = [chosen] if isinstance(chosen, str) else list(chosen)
             by_name = explainer.explain(
@@ -483,24 +518,24 @@ def workbench(
                     f"The workbench shows one text or picture, and one thing about it. Got {len(by_name)}: open one "
                     "for each."
                 )
-            found = list(by_name.values())
-    cell = _cell()
-    other = None if against is None else _explainer(against)
-    desk = Desk(explainer, found, text=text, about=about, other=other)
-    return cell(desk, {**desk.state(), **(state or {})})
+            explanations = list(by_name.values())
+    widget_class = _import_workbench()
+    other = None if against is None else _resolve_explainer(against)
+    session = NotebookSession(explainer, explanations, text=text, about=about, other=other)
+    return widget_class(session, {**session.build_initial_state(), **(state or {})})
 
 
-def _given(what: Any) -> list[Explanation]:
+def _list_explanations(what: Any) -> list[Explanation]:
     if isinstance(what, Explanation):
         return [what]
     if isinstance(what, Mapping) and what:
-        every = list(what.values())
-        if all(isinstance(one, Explanation) for one in every):
-            return every
+        values = list(what.values())
+        if all(isinstance(value, Explanation) for value in values):
+            return values
     return []
 
 
-def _explainer(what: Any) -> Explainer:
+def _resolve_explainer(what: Any) -> Explainer:
     if isinstance(what, Explainer):
         return what
     if not isinstance(what, str | Path) and not hasattr(what, "config"):
@@ -511,10 +546,10 @@ def _explainer(what: Any) -> Explainer:
     return load(what)
 
 
-def _cell() -> "type[Workbench]":
-    """Import what only a notebook needs, when one is there."""
+def _import_workbench() -> "type[Workbench]":
+    """Return the widget class; raise CannotServe if its package is not installed."""
     try:
-        from whence.widget.cell import Workbench
+        from whence.app.workbench import Workbench
     except ImportError:
         raise CannotServe(
             "The workbench in a notebook needs another package: pip install 'whence[notebook]'."
@@ -522,19 +557,8 @@ def _cell() -> "type[Workbench]":
     return Workbench
 
 
-"""The state of the view, as the page has it: every field with its default."""
-
-import math
-from collections.abc import Callable, Mapping
-from typing import Any
-
-from whence.core.errors import BadParameter, did_you_mean
-from whence.explainer.inside.statistics import STATISTICS
-from whence.flow import DIRECTIONS, NAMES
-from whence.flow.query import PAIRS
-
-# The same names and values as in web/src/state/state.ts; a test holds the two together.
-DEFAULT: Mapping[str, Any] = {
+# The same names and values as in web/src/state/state.ts; a test compares the two.
+DEFAULT_STATE: Mapping[str, Any] = {
     "page": "explain",
     "model": "",
     "other": "",
@@ -547,7 +571,7 @@ DEFAULT: Mapping[str, Any] = {
     "rather": None,
     "labels": "",
     "template": None,
-    "methods": [],  # the usual one of the model
+    "methods": [],  # empty: the model's default
     "target": None,
     "of": "logit",
     "beside": [],
@@ -556,7 +580,7 @@ DEFAULT: Mapping[str, Any] = {
     "weight": "attention",
     "direction": "back",
     "token": None,
-    "coverage": None,  # as much as can be read, half of the flow at the most
+    "coverage": None,  # None: as much as is legible, at most half of the flow
     "layers": None,
     "heads": [],
     "tokens": [],
@@ -581,14 +605,14 @@ DEFAULT: Mapping[str, Any] = {
     "against": None,
     "found": "",
 }
-NOTHING: Mapping[str, Any] = {"tokens": [], "edges": [], "head": None}
+EMPTY_SELECTION: Mapping[str, Any] = {"tokens": [], "edges": [], "head": None}
 
 
 _CHOICES: Mapping[str, tuple[str, ...]] = {
     "page": ("explain", "compare", "data", "results", "runs", "help"),
     "of": ("logit", "probability"),
     "granularity": ("token", "word", "sentence", "paragraph", "passage"),
-    "weight": NAMES,
+    "weight": EDGE_WEIGHT_NAMES,
     "direction": DIRECTIONS,
     "specials": ("gutter", "show", "hide"),
     "view": ("ladder", "rings", "sankey", "heatmap", "network"),
@@ -604,25 +628,25 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
-def _is_places(value: Any) -> bool:
-    """Two whole numbers: a layer and a head, or the first and the last layer."""
+def _is_number_pair(value: Any) -> bool:
+    """Return whether a value is two whole numbers: layer and head, or first and last layer."""
     return isinstance(value, list | tuple) and len(value) == 2 and all(map(_is_number, value))
 
 
-def _is_measure(value: Any) -> bool:
+def _is_non_negative(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < math.inf
 
 
-def _are(each: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    return lambda value: isinstance(value, list | tuple) and all(map(each, value))
+def _is_list_of(is_item: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, list | tuple) and all(map(is_item, value))
 
 
 def _is_classic(value: Any) -> bool:
     return isinstance(value, Mapping) and set(value) == {"threshold", "decay", "carry"}
 
 
-# By field: what it must be, and how that is said; those whose default is None may be None.
-_KINDS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
+# By field: its check, and the description for errors; None is allowed if it is the default.
+_FIELD_CHECKS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     **dict.fromkeys(
         (
             *("model", "other", "text", "pair", "picture", "at", "answer", "rather", "labels"),
@@ -645,45 +669,48 @@ _KINDS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
         ("thumbnails", "words", "smooth", "difference"),
         (lambda value: isinstance(value, bool), "True or False"),
     ),
-    "methods": (_are(_is_text), "a list of methods"),
-    "beside": (_are(_is_text), "a list of targets"),
+    "methods": (_is_list_of(_is_text), "a list of methods"),
+    "beside": (_is_list_of(_is_text), "a list of targets"),
     "entity": (_is_number, "the number of something that was found, from 0"),
     "generate": (_is_number, "a number of tokens"),
     "token": (_is_number, "the number of a token, from 0"),
     **dict.fromkeys(
         ("coverage", "strength"),
-        (lambda value: _is_measure(value) and value <= 1, "a share from 0 to 1"),
+        (lambda value: _is_non_negative(value) and value <= 1, "a share from 0 to 1"),
     ),
-    "least": (_is_measure, "a number of 0 or more"),
-    "layers": (_is_places, "the first and the last layer, from 0"),
-    "head": (_is_places, "a layer and a head, from 0"),
-    "heads": (_are(_is_places), "a list of heads, each a layer and a head"),
-    "tokens": (_are(_is_number), "a list of numbers of tokens, from 0"),
-    "segments": (_are(lambda value: value in PAIRS), f"a list of {', '.join(PAIRS)}"),
+    "least": (_is_non_negative, "a number of 0 or more"),
+    "layers": (_is_number_pair, "the first and the last layer, from 0"),
+    "head": (_is_number_pair, "a layer and a head, from 0"),
+    "heads": (_is_list_of(_is_number_pair), "a list of heads, each a layer and a head"),
+    "tokens": (_is_list_of(_is_number), "a list of numbers of tokens, from 0"),
+    "segments": (
+        _is_list_of(lambda value: value in SEGMENT_PAIRS),
+        f"a list of {', '.join(SEGMENT_PAIRS)}",
+    ),
     "classic": (_is_classic, "a threshold, a decay and a carry"),
 }
 
 
-def _check(name: str, value: Any) -> None:
-    """Refuse a value that the view cannot have."""
+def _check_field(name: str, value: Any) -> None:
+    """Raise BadParameter for a value that a field of the view state cannot have."""
     if name in _CHOICES:
         known = _CHOICES[name]
         if value not in known:
-            near = did_you_mean(str(value), list(known))
+            near = suggest_name(str(value), list(known))
             raise BadParameter(f"{name} must be one of {', '.join(known)}. Got {value!r}.{near}")
         return
-    fits, said = _KINDS[name]
-    optional = DEFAULT[name] is None
+    fits, description = _FIELD_CHECKS[name]
+    optional = DEFAULT_STATE[name] is None
     if not (fits(value) or (optional and value is None)):
-        raise BadParameter(f"{name} must be {said}{', or None' * optional}. Got {value!r}.")
+        raise BadParameter(f"{name} must be {description}{', or None' * optional}. Got {value!r}.")
 
 
-def moved(old: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the state after a change of some of its fields; a name or a value that is none is refused."""
+def update_state(old: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the view state after a change; raise BadParameter for an unknown field or value."""
     for name in change:
-        if name not in DEFAULT:
+        if name not in DEFAULT_STATE:
             raise BadParameter(
-                f"The view has no {name!r}.{did_you_mean(str(name), list(DEFAULT))} It has: {', '.join(DEFAULT)}."
+                f"The view has no {name!r}.{suggest_name(str(name), list(DEFAULT_STATE))} It has: {', '.join(DEFAULT_STATE)}."
             )
-        _check(name, change[name])
-    return {**DEFAULT, **old, **change}
+        _check_field(name, change[name])
+    return {**DEFAULT_STATE, **old, **change}

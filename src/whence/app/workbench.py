@@ -1,4 +1,4 @@
-"""The widget itself: state that goes both ways, and questions of the page that Python answers."""
+"""Notebook widget class `Workbench`: view state in sync with the page, and its messages answered."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,18 +6,16 @@ from typing import Any
 import anywidget
 import traitlets
 
+from whence.app.widget import EMPTY_SELECTION, NotebookSession, describe_error, update_state
 from whence.core.errors import WhenceError
 from whence.methods import method
-from whence.report.embed import built
-from whence.widget.asked import fault
-from whence.widget.desk import Desk
-from whence.widget.state import NOTHING, moved
+from whence.render.html import read_front_end_file
 
 
 class Workbench(anywidget.AnyWidget):
-    """The workbench in a cell.
+    """The notebook widget of the workbench.
 
-    `state` is the whole view; set some of it, and the view moves. `selection` is what is chosen there: {"tokens":
+    `state` is the view state; setting some of its fields moves the view. `selection` holds the chosen items: {"tokens":
     numbers of the pinned tokens, "edges": [[layer, head, source, to], ..] as shown, "head": [layer, head] or None}.
     """
 
@@ -25,59 +23,61 @@ class Workbench(anywidget.AnyWidget):
     _css = traitlets.Unicode().tag(sync=True)
     _methods = traitlets.List(traitlets.Unicode()).tag(sync=True)
     state = traitlets.Dict().tag(sync=True)
-    selection = traitlets.Dict(dict(NOTHING)).tag(sync=True)
+    selection = traitlets.Dict(dict(EMPTY_SELECTION)).tag(sync=True)
 
-    def __init__(self, desk: Desk, state: Mapping[str, Any]) -> None:
+    def __init__(self, session: NotebookSession, state: Mapping[str, Any]) -> None:
         super().__init__(
-            _esm=built("embed.js"),
-            _css=built("embed.css"),
+            _esm=read_front_end_file("embed.js"),
+            _css=read_front_end_file("embed.css"),
             _methods=method.names(),
-            state=moved({}, state),
+            state=update_state({}, state),
         )
-        self._desk = desk
-        self.on_msg(self._heard)
+        self._session = session
+        self.on_msg(self._answer_message)
 
     @traitlets.validate("state")
-    def _whole(self, proposal: Any) -> dict[str, Any]:
-        return moved(self.state, proposal["value"])
+    def _validate_state(self, proposal: Any) -> dict[str, Any]:
+        return update_state(self.state, proposal["value"])
 
-    def _heard(self, widget: Any, content: Mapping[str, Any], buffers: Any) -> None:
-        """Answer a question of the page; whatever goes wrong is an answer too."""
+    def _answer_message(self, widget: Any, content: Mapping[str, Any], buffers: Any) -> None:
+        """Answer a request of the page; an error is sent as an answer too."""
         number = content.get("id")
 
-        def tell(done: int, total: int) -> None:
-            self.send({"id": number, "job": _job(number, content, done, total)})
+        def send_progress(done: int, total: int) -> None:
+            self.send({"id": number, "job": _build_job(number, content, done, total)})
 
         try:
-            answer = self._desk.answer(content.get("ask", ""), content.get("asked", {}), tell)
+            answer = self._session.answer(
+                content.get("ask", ""), content.get("asked", {}), send_progress
+            )
             arrays = answer if content.get("ask") == "tensors" else {}
             facts = [
                 {"name": name, "dtype": array.dtype.name, "shape": list(array.shape)}
                 for name, array in arrays.items()
             ]
-            said = {"tensors": facts} if arrays else {"answer": answer}
-            self.send({"id": number, **said}, [array.tobytes() for array in arrays.values()])
-        except BaseException as error:  # else the page would wait for ever
-            self.send({"id": number, "error": fault(error)})
+            reply = {"tensors": facts} if arrays else {"answer": answer}
+            self.send({"id": number, **reply}, [array.tobytes() for array in arrays.values()])
+        except BaseException as error:  # otherwise the page would wait for ever
+            self.send({"id": number, "error": describe_error(error)})
 
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]] | None:
-        """Add what shows where no widget can: on a page made of the notebook, or where it is stored."""
+        """Add static HTML for places without widgets: exported and stored notebooks."""
         bundle = super()._repr_mimebundle_(**kwargs)
         if bundle is None:
             return bundle
         data, metadata = bundle
         data = {**data, "text/plain": repr(self)}
         try:
-            static = self._desk.static()
-        except WhenceError:  # the workbench itself says why
+            static = self._session.render_static()
+        except WhenceError:  # the workbench itself shows the error
             static = None
         return (data if static is None else {**data, "text/html": static}), metadata
 
     def __repr__(self) -> str:
-        return f"<Workbench {self._desk}>"
+        return f"<Workbench {self._session}>"
 
 
-def _job(number: Any, content: Mapping[str, Any], done: int, total: int) -> dict[str, Any]:
+def _build_job(number: Any, content: Mapping[str, Any], done: int, total: int) -> dict[str, Any]:
     return {
         "id": str(number),
         "kind": str(content.get("ask")),

@@ -1,4 +1,4 @@
-"""`whence app`: serve the page on this machine, and open it."""
+"""The command `whence app`: serve the local page and open it in a browser."""
 
 import os
 import socket
@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from whence.cli import asking
-from whence.cli.cold import importing
-from whence.cli.evaluate import LabelColumn, PairColumn, TextColumn
+from whence.cli import options
+from whence.cli.evaluate_command import LabelColumn, PairColumn, TextColumn
+from whence.cli.progress_bar import pause_garbage_collection
 from whence.core.errors import BadParameter, CannotServe, WhenceError
 
 if TYPE_CHECKING:
-    from whence.web.settings import Settings
+    from whence.app.settings import Settings
 
 PORT = 8765
-_TRIED = 50  # ports after the first one
+_MAX_PORTS = 50  # ports tried, counted from PORT
 
-Models = Annotated[
+ModelsOption = Annotated[
     list[str] | None,
     typer.Option(
         "--model",
@@ -30,34 +30,34 @@ Models = Annotated[
         "models, `reviews` first.",
     ),
 ]
-Compared = Annotated[
+CompareOption = Annotated[
     tuple[str, str] | None,
     typer.Option("--compare", metavar="BASE TUNED", help="Two models to open the comparison with."),
 ]
-Port = Annotated[
+PortOption = Annotated[
     int | None,
     typer.Option(
         min=0, max=65535, help=f"The port; by default {PORT}, or the next one that is free."
     ),
 ]
-Open = Annotated[
+OpenOption = Annotated[
     bool | None,
     typer.Option(
         "--open/--no-open", help="Open the page in a browser; by default if there is one."
     ),
 ]
-Data = Annotated[
+DataFilesOption = Annotated[
     list[Path] | None,
     typer.Option(metavar="FILE", help="A data set to look at; may be given several times."),
 ]
-Host = Annotated[
+HostOption = Annotated[
     str,
     typer.Option(help="Listen at this address; by default other machines cannot reach the app."),
 ]
-AllowLoad = Annotated[
+AllowLoadOption = Annotated[
     bool, typer.Option("--allow-load", help="Let the page load models that are not on the list.")
 ]
-Results = Annotated[
+ResultsOption = Annotated[
     list[Path] | None,
     typer.Option(
         metavar="PATH",
@@ -65,31 +65,33 @@ Results = Annotated[
         "times.",
     ),
 ]
-Runs = Annotated[
+RunsOption = Annotated[
     Path | None,
     typer.Option(
         metavar="DIR", help="A run, or a folder of runs, to read; also while they are written."
     ),
 ]
-Seconds = Annotated[float, typer.Option(min=1, help="How long a question may wait for its answer.")]
+SecondsOption = Annotated[
+    float, typer.Option(min=1, help="How long a question may wait for its answer.")
+]
 
 
-def app(
-    model: Models = None,
-    compare: Compared = None,
-    port: Port = None,
-    open: Open = None,
-    data: Data = None,
+def serve_app(
+    model: ModelsOption = None,
+    compare: CompareOption = None,
+    port: PortOption = None,
+    open: OpenOption = None,
+    data: DataFilesOption = None,
     text: TextColumn = None,
     pair: PairColumn = None,
     label: LabelColumn = None,
-    host: Host = "127.0.0.1",
-    allow_load: AllowLoad = False,
-    results: Results = None,
-    runs: Runs = None,
-    device: asking.Device = None,
-    dtype: asking.Dtype = None,
-    seconds: Seconds = 120,
+    host: HostOption = "127.0.0.1",
+    allow_load: AllowLoadOption = False,
+    results: ResultsOption = None,
+    runs: RunsOption = None,
+    device: options.Device = None,
+    dtype: options.Dtype = None,
+    seconds: SecondsOption = 120,
 ) -> None:
     """See it: explanations, flows, trust and comparisons on a page in the browser, served from this machine.
 
@@ -107,18 +109,18 @@ def app(
         whence app --runs runs
     """
     with _listen(host, port) as listening:
-        with importing():
-            from whence.web.routes.page import built
-            from whence.web.settings import Settings
-            from whence.web.tokens import choose_token
+        with pause_garbage_collection():
+            from whence.app.access_token import resolve_token
+            from whence.app.routes import find_built_page
+            from whence.app.settings import Settings
 
-            built()
+            find_built_page()
             _check_names([*(model or []), *(compare or ())])
             _check_columns(data, {"--text": text, "--pair": pair, "--label": label})
-            models, both = _chosen(model, compare)
+            models, model_pair = _resolve_models(model, compare)
             settings = Settings(
                 models=models,
-                compare=both,
+                compare=model_pair,
                 data=tuple(data or ()),
                 text=text,
                 pair=pair,
@@ -127,18 +129,18 @@ def app(
                 runs=runs,
                 host=host,
                 port=listening.getsockname()[1],
-                token=choose_token(),
+                token=resolve_token(),
                 allow_load=allow_load,
                 device=device,
                 dtype=dtype,
                 seconds=seconds,
             )
-        place = "" if compare is None else "#/compare"
-        _serve(settings, listening, place, _is_there_a_browser() if open is None else open)
+        fragment = "" if compare is None else "#/compare"
+        _run_server(settings, listening, fragment, _has_browser() if open is None else open)
 
 
 def _check_names(names: list[str]) -> None:
-    """Refuse an option that was taken for a model, because a name before it is missing."""
+    """Raise BadParameter if an option was taken for a model because a name is missing."""
     for name in names:
         if name.startswith("-"):
             raise BadParameter(
@@ -147,27 +149,27 @@ def _check_names(names: list[str]) -> None:
 
 
 def _check_columns(data: list[Path] | None, columns: dict[str, str | None]) -> None:
-    """Refuse the name of a column where there is no table that could have it."""
+    """Raise BadParameter if a column is named without a data set."""
     named = [option for option, column in columns.items() if column is not None]
     if named and not data:
         raise BadParameter(f"{named[0]} names a column of a data set. Give one: --data FILE.")
 
 
-def _chosen(
+def _resolve_models(
     models: list[str] | None, compare: tuple[str, str] | None
 ) -> tuple[tuple[str, ...], tuple[str, str] | None]:
-    """Return the list of models, and the two to compare: without any, the built-in ones."""
-    from whence.models.catalogue import BUILTIN
+    """Return the models to serve and the pair to compare; by default the built-in ones."""
+    from whence.models.model_files import BUILTIN
 
     if not models and compare is None:
         return tuple(BUILTIN), ("reviews-base", "reviews")
-    # Of two that are compared the tuned one is the one to explain.
+    # The tuned model of a comparison comes first: it is the one to explain.
     return tuple(dict.fromkeys([*(models or []), *reversed(compare or ())])), compare
 
 
 def _listen(host: str, port: int | None) -> socket.socket:
-    """Take the port that was asked for, or the first that is free."""
-    wanted = [port] if port is not None else [*range(PORT, PORT + _TRIED)]
+    """Return a socket listening at the given port, or at the first free one."""
+    ports = [port] if port is not None else [*range(PORT, PORT + _MAX_PORTS)]
     try:
         family = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)[0][0]
     except (OSError, UnicodeError):
@@ -175,13 +177,13 @@ def _listen(host: str, port: int | None) -> socket.socket:
             f"There is no host {host!r}. Leave --host out to serve this machine alone."
         ) from None
     why = ""
-    for one in wanted:
+    for candidate in ports:
         listening = socket.socket(family, socket.SOCK_STREAM)
         if os.name == "posix":
-            # A port that was just closed may be taken again; one that is listened to may not.
+            # On POSIX this allows a recently closed port, not one that is in use.
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            listening.bind((host, one))
+            listening.bind((host, candidate))
             listening.listen(128)
         except OSError as error:
             listening.close()
@@ -190,7 +192,7 @@ def _listen(host: str, port: int | None) -> socket.socket:
             return listening
     if port is None:
         raise CannotServe(
-            f"None of the ports {wanted[0]} to {wanted[-1]} of {host} can be listened at: {why}. Give one: --port P."
+            f"None of the ports {ports[0]} to {ports[-1]} of {host} can be listened at: {why}. Give one: --port P."
         )
     raise CannotServe(
         f"Port {port} of {host} cannot be listened at: {why}. Give another, or leave --port out to get the next free "
@@ -198,8 +200,8 @@ def _listen(host: str, port: int | None) -> socket.socket:
     )
 
 
-def _is_there_a_browser() -> bool:
-    """Whether somebody sits here to see it."""
+def _has_browser() -> bool:
+    """Return whether a browser can be opened: a terminal, no SSH, a graphical display."""
     if not sys.stdout.isatty() or os.environ.get("SSH_CONNECTION"):
         return False
     graphical = sys.platform in ("darwin", "win32") or bool(
@@ -208,11 +210,11 @@ def _is_there_a_browser() -> bool:
     return graphical
 
 
-def _serve(settings: "Settings", listening: socket.socket, place: str, open: bool) -> None:
+def _run_server(settings: "Settings", listening: socket.socket, fragment: str, open: bool) -> None:
     alone = len(settings.models) == 1 and not settings.allow_load
     missing: list[WhenceError] = []
 
-    def failed(error: Exception) -> None:
+    def handle_load_failure(error: Exception) -> None:
         if alone and isinstance(error, WhenceError):
             missing.append(error)
             server.should_exit = True
@@ -223,15 +225,14 @@ def _serve(settings: "Settings", listening: socket.socket, place: str, open: boo
                 flush=True,
             )
 
-    with importing():
+    with pause_garbage_collection():
         import uvicorn
 
-        from whence.web.app import create_app
-        from whence.web.connections import ImpatientProtocol
-        from whence.web.settings import LOOPBACK
+        from whence.app.server import IdleTimeoutProtocol, create_app
+        from whence.app.settings import LOOPBACK_HOSTS
 
-        application = create_app(settings, failed)
-    for problem in application.state.desk.data.problems():
+        application = create_app(settings, handle_load_failure)
+    for problem in application.state.app_state.data.list_problems():
         print(f"whence: {problem}", file=sys.stderr, flush=True)
     server = uvicorn.Server(
         uvicorn.Config(
@@ -244,34 +245,34 @@ def _serve(settings: "Settings", listening: socket.socket, place: str, open: boo
             timeout_graceful_shutdown=1,
             timeout_keep_alive=30,
             ws="none",
-            http=ImpatientProtocol,
+            http=IdleTimeoutProtocol,
         )
     )
-    address = _address(settings, place)
+    address = _build_address(settings, fragment)
     print(f"whence is at {address}")
-    if settings.host not in LOOPBACK:
+    if settings.host not in LOOPBACK_HOSTS:
         print(
             "Other machines can reach it with this address. What goes over the network is not encrypted."
         )
     print("Ctrl-C ends it.", flush=True)
     if open:
-        # Some browsers answer only when they are closed.
+        # In a thread: with some browsers the call returns only when they are closed.
         threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
     with suppress(KeyboardInterrupt):
         server.run(sockets=[listening])
-    ended = application.state.desk.close()
+    ended = application.state.app_state.close()
     if missing:
         raise missing[0]
     print("\nwhence has stopped.", flush=True)
     if not ended:
-        # A model in the middle of a long step cannot be interrupted, and nobody waits for it.
+        # A model in the middle of a long step cannot be interrupted: exit without waiting for its thread.
         sys.stderr.flush()
         os._exit(0)
 
 
-def _address(settings: "Settings", place: str) -> str:
+def _build_address(settings: "Settings", fragment: str) -> str:
     host = settings.host
     if host in ("0.0.0.0", "::"):
         host = socket.gethostname()
     name = f"[{host}]" if ":" in host else host
-    return f"http://{name}:{settings.port}/?token={settings.token}{place}"
+    return f"http://{name}:{settings.port}/?token={settings.token}{fragment}"

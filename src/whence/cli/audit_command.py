@@ -1,18 +1,17 @@
-"""`whence audit`: may attention be read as an explanation of this model, on this data?"""
+"""The command `whence audit`: test whether attention may be read as an explanation of a model."""
 
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from whence.cli import asking
-from whence.cli.cold import importing
-from whence.cli.evaluate import PairColumn, TextColumn
-from whence.cli.progress import working
+from whence.cli import options
+from whence.cli.evaluate_command import PairColumn, TextColumn
+from whence.cli.progress_bar import pause_garbage_collection, show_progress
 from whence.core.errors import BadParameter
-from whence.core.io import check_writable
+from whence.core.files import check_writable
 
 if TYPE_CHECKING:
-    from whence.audit.plan import Plan
+    from whence.studies.audit.audit import AuditCostEstimate
 
 
 def audit(
@@ -23,13 +22,13 @@ def audit(
             "set or a folder of data files: NAME, NAME:SPLIT or NAME:CONFIG:SPLIT.",
         ),
     ],
-    model: asking.Model = "reviews",
+    model: options.Model = "reviews",
     experiment: Annotated[
         list[str] | None,
         typer.Option(
             help="What to try; may be given several times; all means all (whence list experiments). By default those "
             "that train no model, and with --train all.",
-            autocompletion=asking.experiment_names,
+            autocompletion=options.complete_experiment,
         ),
     ] = None,
     limit: Annotated[
@@ -82,12 +81,12 @@ def audit(
         int | None, typer.Option(min=1, metavar="N", help="Train so long instead of as usual.")
     ] = None,
     seed: Annotated[int, typer.Option(help="Other draws, other starts of what is trained.")] = 0,
-    as_json: asking.AsJson = False,
-    html: asking.Html = None,
-    device: asking.Device = None,
-    dtype: asking.Dtype = None,
-    revision: asking.Revision = None,
-    truncate: asking.Truncated = True,
+    as_json: options.AsJson = False,
+    html: options.Html = None,
+    device: options.Device = None,
+    dtype: options.Dtype = None,
+    revision: options.Revision = None,
+    truncate: options.TruncateByDefault = True,
 ) -> None:
     """Test whether attention may be read as an explanation of a model's predictions.
 
@@ -102,38 +101,41 @@ def audit(
 
         whence audit test.jsonl --model path/to/model --train train.jsonl --experiment all
     """
-    given = asking.parameters(param)
+    params = options.parse_params(param)
     if html is not None:
         check_writable(html)
     if special not in ("keep", "free"):
         raise BadParameter(f"--special must be keep or free. Got {special!r}.")
-    with working(f"loading {model}") as (console, report):
-        with importing():
-            from whence.audit.chosen import choose
-            from whence.audit.run import audit as run
-            from whence.audit.run import require_training
-            from whence.audit.site import check_site
-            from whence.data.sets.examples import read
-            from whence.explainer import load
+    with show_progress(f"loading {model}") as (console, report):
+        with pause_garbage_collection():
+            from whence.data.dataset import read_dataset
+            from whence.explain.explainer import load
+            from whence.studies.audit.audit import audit as run
+            from whence.studies.audit.audit import check_training_data, select_experiments
+            from whence.studies.audit.subject import check_site
 
-            # What is wrong with the request is said before a model is loaded for it.
+            # Errors of the request are raised before a model is loaded.
             check_site(site)
             can_train, others = train is not None, bool(other)
-            chosen = choose(experiment, given, can_train=can_train, others=others, from_text=True)
-            require_training(chosen, can_train, others)
-            examples = read(data, text=text, pair=pair, label=label)
-            training = None if train is None else read(train, text=text, pair=pair, label=label)
+            chosen = select_experiments(
+                experiment, params, can_train=can_train, others=others, from_text=True
+            )
+            check_training_data(chosen, can_train, others)
+            examples = read_dataset(data, text=text, pair=pair, label=label)
+            training = (
+                None if train is None else read_dataset(train, text=text, pair=pair, label=label)
+            )
             explainer = load(model, device=device, dtype=dtype, revision=revision)
 
-        def announce(plan: "Plan") -> None:
-            for line in plan.lines():
+        def announce(plan: "AuditCostEstimate") -> None:
+            for line in plan.describe():
                 console.print(line, style="dim", highlight=False, markup=False)
 
-        found = run(
+        result = run(
             explainer,
             examples,
             experiments=experiment,
-            params={one.name: one.params for one in chosen},
+            params={request.name: request.params for request in chosen},
             limit=limit,
             train=training,
             base=base,
@@ -146,4 +148,4 @@ def audit(
             progress=report,
             announce=announce,
         )
-    asking.show(found, console, html=html, as_json=as_json)
+    options.print_result(result, console, html=html, as_json=as_json)

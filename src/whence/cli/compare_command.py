@@ -1,14 +1,13 @@
-"""`whence compare`: what changed between two models of one tokenizer, over a data set."""
+"""The command `whence compare`: differences between two models of one tokenizer over a data set."""
 
 from typing import Annotated, Any, cast
 
 import typer
 
-from whence.cli import asking
-from whence.cli.cold import importing
-from whence.cli.evaluate import PairColumn, TextColumn
-from whence.cli.progress import working
-from whence.core.io import check_writable
+from whence.cli import options
+from whence.cli.evaluate_command import PairColumn, TextColumn
+from whence.cli.progress_bar import pause_garbage_collection, show_progress
+from whence.core.files import check_writable
 
 
 def compare(
@@ -63,15 +62,15 @@ def compare(
         str | None,
         typer.Option(
             help="How words are scored, where both models have a head; none leaves that out.",
-            autocompletion=asking.method_names,
+            autocompletion=options.complete_method,
         ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Other draws of examples and of random edges.")] = 0,
-    as_json: asking.AsJson = False,
-    html: asking.Html = None,
-    device: asking.Device = None,
-    dtype: asking.Dtype = None,
-    truncate: asking.Truncated = True,
+    as_json: options.AsJson = False,
+    html: options.Html = None,
+    device: options.Device = None,
+    dtype: options.Dtype = None,
+    truncate: options.TruncateByDefault = True,
 ) -> None:
     """Compare two models of one tokenizer over a data set: what did fine-tuning change?
 
@@ -86,18 +85,18 @@ def compare(
     """
     if html is not None:
         check_writable(html)
-    with working(f"loading {base} and {tuned}", "asking the models") as (console, report):
-        with importing():
-            from whence.comparison.run import check
-            from whence.comparison.run import compare as run
-            from whence.data.sets.examples import read
-            from whence.explainer.request import BY_MODEL
+    with show_progress(f"loading {base} and {tuned}", "asking the models") as (console, report):
+        with pause_garbage_collection():
+            from whence.data.dataset import read_dataset
+            from whence.explain.request import DEFAULT_OF_MODEL
+            from whence.studies.compare.compare import check_compare_parameters
+            from whence.studies.compare.compare import compare as run
 
-            # What is wrong with the request is said before a model is loaded for it.
-            chosen = None if method == "none" else method or BY_MODEL
-            check(weight, coverage, chosen, limit, seed)
-            examples = read(data, text=text, pair=pair, label=label)
-        found = run(
+            # Errors of the request are raised before a model is loaded.
+            chosen = None if method == "none" else method or DEFAULT_OF_MODEL
+            check_compare_parameters(weight, coverage, chosen, limit, seed)
+            examples = read_dataset(data, text=text, pair=pair, label=label)
+        comparison = run(
             base,
             tuned,
             examples,
@@ -112,4 +111,4 @@ def compare(
             dtype=dtype,
             progress=report,
         )
-    asking.show(found, console, html=html, as_json=as_json)
+    options.print_result(comparison, console, html=html, as_json=as_json)

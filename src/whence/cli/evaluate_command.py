@@ -1,4 +1,4 @@
-"""`whence evaluate`: methods held against each other and against chance, over a data set."""
+"""The commands `whence evaluate` (methods tested on data) and `whence recommend` (one chosen by such a test)."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -6,15 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
 
-from whence.cli import asking
-from whence.cli.cold import importing
-from whence.cli.progress import working
-from whence.core.errors import NothingExplained
-from whence.core.io import check_writable, write_text
+from whence.cli import options
+from whence.cli.progress_bar import pause_garbage_collection, show_progress
+from whence.core.errors import BadParameter, NothingExplained
+from whence.core.files import check_writable, write_text
 
 if TYPE_CHECKING:
-    from whence.evaluation import Evaluation
-
+    from whence.studies.evaluation.evaluation import Evaluation
 
 Data = Annotated[
     Path,
@@ -37,13 +35,13 @@ LabelColumn = Annotated[
 
 def evaluate(
     data: Data,
-    model: asking.Model = "reviews",
-    method: asking.Method = None,
+    model: options.Model = "reviews",
+    method: options.Method = None,
     metric: Annotated[
         list[str] | None,
         typer.Option(
             help="What to measure; may be given several times (whence list metrics).",
-            autocompletion=asking.metric_names,
+            autocompletion=options.complete_metric,
         ),
     ] = None,
     param: Annotated[
@@ -59,15 +57,15 @@ def evaluate(
     text: TextColumn = None,
     pair: PairColumn = None,
     label: LabelColumn = None,
-    target: asking.Aim = None,
-    remove: asking.Remove = None,
-    mlm: asking.Mlm = None,
-    unit: asking.By = "token",
+    target: options.TargetOption = None,
+    remove: options.Remove = None,
+    mlm: options.Mlm = None,
+    unit: options.RemovalUnit = "token",
     rankings: Annotated[
         int, typer.Option(min=1, metavar="N", help="Random explanations of each example.")
     ] = 5,
-    seed: asking.Seed = 0,
-    as_json: asking.AsJson = False,
+    seed: options.Seed = 0,
+    as_json: options.AsJson = False,
     markdown: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the tables in Markdown.")
     ] = None,
@@ -91,11 +89,11 @@ def evaluate(
             help="Draw methods by metrics, in SVG; with --remove all a file for each removal, FILE-mask and so on.",
         ),
     ] = None,
-    device: asking.Device = None,
-    dtype: asking.Dtype = None,
-    checkpoint: asking.Checkpoint = False,
-    compile: asking.Compile = False,
-    revision: asking.Revision = None,
+    device: options.Device = None,
+    dtype: options.Dtype = None,
+    checkpoint: options.Checkpoint = False,
+    compile: options.Compile = False,
+    revision: options.Revision = None,
     truncate: Annotated[
         bool, typer.Option(help="Cut texts that are too long, or count them as not explained.")
     ] = True,
@@ -112,27 +110,31 @@ def evaluate(
 
         whence evaluate --model vit --data photographs --metric perturbation --metric segmentation
     """
-    given = asking.parameters(param)
+    params = options.parse_params(param)
     for path in (markdown, latex, csv, pairs, plot):
         if path is not None:
             check_writable(path)
-    with working(f"loading {model}") as (console, report):
-        with importing():
-            from whence.data.removal import possible
-            from whence.data.sets.examples import collect
-            from whence.evaluation import evaluate as run
-            from whence.evaluation.measures import measures, of_examples
-            from whence.evaluation.run import default_methods
-            from whence.explainer import load
-            from whence.explainer.request import requests
+    with show_progress(f"loading {model}") as (console, report):
+        with pause_garbage_collection():
+            from whence.data.dataset import collect_examples
+            from whence.data.removal import list_removals
+            from whence.explain.explainer import load
+            from whence.explain.request import resolve_methods
+            from whence.studies.evaluation.evaluate import evaluate as run
+            from whence.studies.evaluation.evaluate import list_default_methods
+            from whence.studies.evaluation.measure import describe_annotations, resolve_metrics
 
-            methods = method or default_methods()
-            own, others = _shared_out(given, methods)
-            # What is wrong with the request is said before a model is loaded for it.
-            requests(methods, own, asking.ANY_FILLERS, from_text=True)
-            asking.check_removal(remove, unit)
-            examples = collect(data, text=text, pair=pair, label=label)
-            wanted = measures(metric, others, **of_examples(examples.examples), from_text=True)
+            methods = method or list_default_methods()
+            method_params, metric_params = _split_params(params, methods)
+            # Errors of the request are raised before a model is loaded.
+            resolve_methods(
+                methods, method_params, options.PLACEHOLDER_REPLACEMENTS, from_text=True
+            )
+            options.check_removal(remove, unit)
+            examples = collect_examples(data, text=text, pair=pair, label=label)
+            metrics = resolve_metrics(
+                metric, metric_params, **describe_annotations(examples.examples), from_text=True
+            )
             drawing: dict[str, Any] = {} if mlm is None else {"mlm": mlm}
             explainer = load(
                 model,
@@ -144,86 +146,90 @@ def evaluate(
                 **drawing,
             )
         examples = examples if sample is None else examples.draw(sample, seed)
-        asked = requests(methods, own, explainer.fillers, from_text=True)
-        ways = possible(explainer.fillers) if remove == "all" else [remove]
+        requests = resolve_methods(methods, method_params, explainer.fillers, from_text=True)
+        removals = list_removals(explainer.fillers) if remove == "all" else [remove]
         console.print(str(examples), style="dim", highlight=False, markup=False, soft_wrap=True)
         tables = [
             run(
                 explainer,
                 examples,
-                [request.name for request in asked],
-                [measure.name for measure in wanted],
-                params={request.name: request.params for request in asked},
-                metric_params={measure.name: measure.params for measure in wanted},
-                remove=cast(Any, way),
+                [request.name for request in requests],
+                [measure.name for measure in metrics],
+                params={request.name: request.params for request in requests},
+                metric_params={measure.name: measure.params for measure in metrics},
+                remove=cast(Any, removal),
                 unit=cast(Any, unit),
                 target=target,
                 truncate=truncate,
                 rankings=rankings,
                 seed=seed,
-                progress=_part(report, place, len(ways)),
+                progress=_scale_progress(report, number, len(removals)),
             )
-            for place, way in enumerate(ways)
+            for number, removal in enumerate(removals)
         ]
-    written = _export(tables, markdown, latex, {"cells": csv, "pairs": pairs}, plot)
-    _answer(tables, remove == "all", as_json)
+    paths = _write_tables(tables, markdown, latex, {"cells": csv, "pairs": pairs}, plot)
+    _print_tables(tables, remove == "all", as_json)
     if not as_json:
-        for path in written:
+        for path in paths:
             console.print(f"wrote {path}", style="dim", highlight=False, markup=False)
-    _check(tables)
+    _check_any_result(tables)
 
 
-def _shared_out(
-    given: dict[str, str], methods: Sequence[str]
+def _split_params(
+    params: dict[str, str], methods: Sequence[str]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Tell the parameters of methods from those of metrics; a name that both have goes to the methods."""
+    """Return the parameters of methods and those of metrics; a shared name goes to the methods."""
     from whence.methods import method as registry
     from whence.metrics import metric
 
     entries = [registry.get(name) for name in methods]
-    ours = {"preset", *methods, *(name for entry in entries for name in entry.parameters)}
-    theirs = {*metric.names(), *(name for entry in metric for name in entry.parameters)}
-    mine: dict[str, Any] = {}
-    rest: dict[str, Any] = {}
-    for key, value in given.items():
+    method_names = {"preset", *methods, *(name for entry in entries for name in entry.parameters)}
+    metric_names = {*metric.names(), *(name for entry in metric for name in entry.parameters)}
+    of_methods: dict[str, Any] = {}
+    of_metrics: dict[str, Any] = {}
+    for key, value in params.items():
         owner = key.partition(".")[0]
-        (rest if owner in theirs and owner not in ours else mine)[key] = value
-    return mine, rest
+        (of_metrics if owner in metric_names and owner not in method_names else of_methods)[key] = (
+            value
+        )
+    return of_methods, of_metrics
 
 
-def _part(report: Callable[[int, int], None], place: int, parts: int) -> Callable[[int, int], None]:
-    """Report the progress of one of several runs as a part of all."""
-    return lambda done, total: report(place * total + done, parts * total)
+def _scale_progress(
+    report: Callable[[int, int], None], number: int, parts: int
+) -> Callable[[int, int], None]:
+    """Return a progress callback for one of several evaluations, scaled to all of them."""
+    return lambda done, total: report(number * total + done, parts * total)
 
 
-def _export(
+def _write_tables(
     tables: Sequence["Evaluation"],
     markdown: Path | None,
     latex: Path | None,
     rows: Mapping[Literal["cells", "pairs"], Path | None],
     plot: Path | None,
 ) -> list[Path]:
-    """Write what was asked for; return the files."""
-    written = []
+    """Write the requested tables and plots, and return their paths."""
+    paths = []
     if markdown is not None:
-        written.append(write_text(markdown, "\n".join(table.to_markdown() for table in tables)))
+        paths.append(write_text(markdown, "\n".join(table.to_markdown() for table in tables)))
     if latex is not None:
-        written.append(write_text(latex, "\n".join(table.to_latex() for table in tables)))
+        paths.append(write_text(latex, "\n".join(table.to_latex() for table in tables)))
     for what, path in rows.items():
         if path is not None:
             first, *rest = (table.to_csv(what=what) for table in tables)
-            bodies = [text.partition("\n")[2] for text in rest]  # one header for all
-            written.append(write_text(path, first + "".join(bodies)))
+            bodies = [text.partition("\n")[2] for text in rest]  # only one header row
+            paths.append(write_text(path, first + "".join(bodies)))
     if plot is not None:
         for table in tables:
-            way = table.payload["setting"]["remove"]
-            drawn = plot if len(tables) == 1 else plot.with_stem(f"{plot.stem}-{way}")
-            written.append(write_text(drawn, table.plot()))
-    return written
+            removal = table.payload["setting"]["remove"]
+            plot_path = plot if len(tables) == 1 else plot.with_stem(f"{plot.stem}-{removal}")
+            paths.append(write_text(plot_path, table.plot()))
+    return paths
 
 
-def _check(tables: Sequence["Evaluation"]) -> None:
-    """Refuse to call it a success where no way of removal tested anything."""
+def _check_any_result(tables: Sequence["Evaluation"]) -> None:
+    """Raise NothingExplained if every removal failed on all examples."""
     failures = [table.failure for table in tables]
     if None not in failures:
         raise NothingExplained(
@@ -231,8 +237,8 @@ def _check(tables: Sequence["Evaluation"]) -> None:
         )
 
 
-def _answer(tables: Sequence["Evaluation"], several: bool, as_json: bool) -> None:
-    from whence.evaluation.removals import removal_matters
+def _print_tables(tables: Sequence["Evaluation"], several: bool, as_json: bool) -> None:
+    from whence.studies.evaluation.evaluation import describe_removal_effects
 
     if as_json:
         payload = tables[0].to_dict()
@@ -240,53 +246,40 @@ def _answer(tables: Sequence["Evaluation"], several: bool, as_json: bool) -> Non
             payload = {
                 "version": payload["version"],
                 "kind": "evaluations",
-                "removal_matters": removal_matters(tables),
+                "removal_matters": describe_removal_effects(tables),
                 "evaluations": [table.to_dict() for table in tables],
             }
-        asking.print_json(payload)
+        options.print_json(payload)
         return
     from rich.console import Console
     from rich.text import Text
 
     console = Console()
-    for place, table in enumerate(tables):
-        console.print(*([""] if place else []), table, sep="\n")
+    for number, table in enumerate(tables):
+        console.print(*([""] if number else []), table, sep="\n")
     if several:
         console.print()
-        console.print(Text(removal_matters(tables), "bold"))
-
-
-"""`whence recommend`: which method to use on a model, in a sentence with the table behind it."""
-
-from typing import Annotated, Any
-
-import typer
-
-from whence.cli import asking
-from whence.cli.cold import importing
-from whence.cli.evaluate import Data, LabelColumn, PairColumn, TextColumn
-from whence.cli.progress import working
-from whence.core.errors import BadParameter, NothingExplained
+        console.print(Text(describe_removal_effects(tables), "bold"))
 
 
 def recommend(
     data: Data,
-    model: asking.Model = "reviews",
+    model: options.Model = "reviews",
     budget: Annotated[
         int | None, typer.Option(metavar="N", help="How often the model may be run, at most.")
     ] = None,
-    method: asking.Method = None,
-    param: asking.Param = None,
+    method: options.Method = None,
+    param: options.Param = None,
     text: TextColumn = None,
     pair: PairColumn = None,
     label: LabelColumn = None,
-    seed: asking.Seed = 0,
-    as_json: asking.AsJson = False,
-    device: asking.Device = None,
-    dtype: asking.Dtype = None,
-    checkpoint: asking.Checkpoint = False,
-    compile: asking.Compile = False,
-    revision: asking.Revision = None,
+    seed: options.Seed = 0,
+    as_json: options.AsJson = False,
+    device: options.Device = None,
+    dtype: options.Dtype = None,
+    checkpoint: options.Checkpoint = False,
+    compile: options.Compile = False,
+    revision: options.Revision = None,
 ) -> None:
     """Say which method to use on a model: tested on a sample, within a budget that is stated first.
 
@@ -299,21 +292,21 @@ def recommend(
 
         whence recommend --model path/to/model --data pairs.csv --text premise --pair hypothesis --budget 50000
     """
-    given = asking.parameters(param)
+    params = options.parse_params(param)
     if budget is not None and budget < 1:
         raise BadParameter(f"--budget must be a number of model calls, at least 1. Got {budget}.")
-    with working(f"loading {model}") as (console, report):
-        with importing():
-            from whence.data.sets.examples import collect
-            from whence.evaluation import recommend as run
-            from whence.explainer import load
-            from whence.explainer.request import requests
+    with show_progress(f"loading {model}") as (console, report):
+        with pause_garbage_collection():
+            from whence.data.dataset import collect_examples
+            from whence.explain.explainer import load
+            from whence.explain.request import resolve_methods
             from whence.methods import method as registry
+            from whence.studies.evaluation.recommend import recommend as run
 
             methods = method or [name for name in registry.names() if name != "random"]
-            # What is wrong with the request is said before a model is loaded for it.
-            requests(methods, given, asking.ANY_FILLERS, from_text=True)
-            examples = collect(data, text=text, pair=pair, label=label)
+            # Errors of the request are raised before a model is loaded.
+            resolve_methods(methods, params, options.PLACEHOLDER_REPLACEMENTS, from_text=True)
+            examples = collect_examples(data, text=text, pair=pair, label=label)
             explainer = load(
                 model,
                 device=device,
@@ -322,14 +315,14 @@ def recommend(
                 checkpoint=checkpoint,
                 compile=compile,
             )
-        asked = requests(methods, given, explainer.fillers, from_text=True)
+        requests = resolve_methods(methods, params, explainer.fillers, from_text=True)
         limit: dict[str, Any] = {} if budget is None else {"budget": budget}
         console.print(str(examples), style="dim", highlight=False, markup=False, soft_wrap=True)
         answer = run(
             explainer,
             examples,
-            methods=[request.name for request in asked],
-            params={request.name: request.params for request in asked},
+            methods=[request.name for request in requests],
+            params={request.name: request.params for request in requests},
             seed=seed,
             announce=lambda plan: console.print(
                 str(plan), style="dim", highlight=False, markup=False
@@ -338,7 +331,7 @@ def recommend(
             **limit,
         )
     if as_json:
-        asking.print_json(answer.to_dict())
+        options.print_json(answer.to_dict())
     else:
         from rich.console import Console
 

@@ -1,4 +1,4 @@
-"""`whence`: the door. Errors become one line on standard error and an exit status of their own."""
+"""The entry point of `whence`: commands and global options registered, warnings printed, streams guarded."""
 
 import io
 import sys
@@ -8,24 +8,26 @@ from typing import Annotated, TextIO
 import typer
 
 from whence._version import __version__
-from whence.cli import app as page
 from whence.cli import (
-    audit,
-    compare,
-    doctor,
-    evaluate,
-    explain,
-    listing,
-    recommend,
-    report,
-    runs,
-    train_attention,
-    trust,
+    app_command,
+    audit_command,
+    compare_command,
+    evaluate_command,
+    explain_command,
+    list_command,
+    report_command,
+    run_command,
+    train_command,
+    trust_command,
 )
-from whence.cli import run as work
-from whence.cli.answer import answering, cannot_write
-from whence.cli.store import store
-from whence.cli.streams import fill_gaps, leave_quietly, reader_left
+from whence.cli.failures import (
+    exit_broken_pipe,
+    exit_cannot_write,
+    is_broken_pipe_exit,
+    open_closed_streams,
+    with_exit_status,
+)
+from whence.cli.report_command import store_app
 
 _INTRO = """Why did the model say that, and can I believe the answer?
 
@@ -88,46 +90,46 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("app")(answering(page.app))
-app.command("explain")(answering(explain.explain))
-app.command("trust")(answering(trust.trust))
-app.command("evaluate")(answering(evaluate.evaluate))
-app.command("recommend")(answering(recommend.recommend))
-app.command("audit")(answering(audit.audit))
-app.command("compare")(answering(compare.compare))
-app.command("train-attention")(answering(train_attention.train_attention))
-app.command("run")(answering(work.run))
-app.command("runs")(answering(runs.runs))
-app.command("report")(answering(report.report))
-listed = typer.Typer(help="List methods, metrics, experiments and models.", no_args_is_help=True)
-listed.command("methods")(answering(listing.methods))
-listed.command("metrics")(answering(listing.metrics))
-listed.command("experiments")(answering(listing.experiments))
-listed.command("models")(answering(listing.models))
-app.add_typer(listed, name="list")
-app.add_typer(store, name="store")
-app.command("doctor")(answering(doctor.doctor))
+app.command("app")(with_exit_status(app_command.serve_app))
+app.command("explain")(with_exit_status(explain_command.explain))
+app.command("trust")(with_exit_status(trust_command.trust))
+app.command("evaluate")(with_exit_status(evaluate_command.evaluate))
+app.command("recommend")(with_exit_status(evaluate_command.recommend))
+app.command("audit")(with_exit_status(audit_command.audit))
+app.command("compare")(with_exit_status(compare_command.compare))
+app.command("train-attention")(with_exit_status(train_command.train_attention))
+app.command("run")(with_exit_status(run_command.run_plan))
+app.command("runs")(with_exit_status(report_command.list_runs))
+app.command("report")(with_exit_status(report_command.report_on_run))
+list_app = typer.Typer(help="List methods, metrics, experiments and models.", no_args_is_help=True)
+list_app.command("methods")(with_exit_status(list_command.list_methods))
+list_app.command("metrics")(with_exit_status(list_command.list_metrics))
+list_app.command("experiments")(with_exit_status(list_command.list_experiments))
+list_app.command("models")(with_exit_status(list_command.list_models))
+app.add_typer(list_app, name="list")
+app.add_typer(store_app, name="store")
+app.command("doctor")(with_exit_status(list_command.doctor))
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _print_version(requested: bool) -> None:
+    if requested:
         print(f"whence {__version__}")
         raise typer.Exit
 
 
 @app.callback()
-def _options(
+def _accept_global_options(
     version: Annotated[
         bool,
         typer.Option(
-            "--version", callback=_version, is_eager=True, help="Print the version and leave."
+            "--version", callback=_print_version, is_eager=True, help="Print the version and leave."
         ),
     ] = False,
 ) -> None:
     pass
 
 
-def _say(
+def _print_warning(
     message: Warning | str,
     category: type[Warning],
     filename: str,
@@ -135,14 +137,14 @@ def _say(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    """Show a warning as one line, like everything else that goes wrong."""
+    """Print a warning as one line on standard error, like errors."""
     print(f"whence: {message}", file=sys.stderr)
 
 
 def run() -> None:
     """Run the command line."""
-    fill_gaps()
-    warnings.showwarning = _say
+    open_closed_streams()
+    warnings.showwarning = _print_warning
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             # A terminal or pipe that cannot show a character gets its code instead of a crash.
@@ -150,10 +152,10 @@ def run() -> None:
     try:
         app()
     except BrokenPipeError:
-        leave_quietly()
+        exit_broken_pipe()
     except OSError as error:
-        cannot_write(error)
+        exit_cannot_write(error)
     except SystemExit as leave:
-        if reader_left(leave):
-            leave_quietly()
+        if is_broken_pipe_exit(leave):
+            exit_broken_pipe()
         raise

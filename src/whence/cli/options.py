@@ -1,38 +1,40 @@
-"""What commands that explain a text have in common: their arguments, and how the answer is printed as JSON."""
+"""Shared command options with completion, parsing and checks; the input they name; the printing of results."""
 
 import json
 import re
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
-from whence.core.errors import BadEncoding, BadParameter, EmptyText, did_you_mean
+from whence.core.errors import BadEncoding, BadParameter, EmptyText, suggest_name
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from whence.report.shown import Shown
+    from whence.explain.explainer import Explainer
+    from whence.render.document import Result
 
 
-def method_names(start: str) -> list[str]:
-    """Complete a method's name."""
-    return _registered("method", "methods", start)
+def complete_method(start: str) -> list[str]:
+    """Return the completions of a method name."""
+    return _find_registered_names("method", "methods", start)
 
 
-def metric_names(start: str) -> list[str]:
-    """Complete a metric's name."""
-    return _registered("metric", "metrics", start)
+def complete_metric(start: str) -> list[str]:
+    """Return the completions of a metric name."""
+    return _find_registered_names("metric", "metrics", start)
 
 
-def experiment_names(start: str) -> list[str]:
-    """Complete an experiment's name."""
-    return _registered("experiment", "audit/experiments", start)
+def complete_experiment(start: str) -> list[str]:
+    """Return the completions of an experiment name."""
+    return _find_registered_names("experiment", "studies/audit/experiments", start)
 
 
-def _registered(kind: str, room: str, start: str) -> list[str]:
-    """Find names where they are registered, without importing anything heavy."""
+def _find_registered_names(kind: str, room: str, start: str) -> list[str]:
+    """Return registered names by a search of the source, without importing torch."""
     files = (Path(__file__).parents[1] / room).glob("[!_]*.py")
     texts = [path.read_text(encoding="utf-8") for path in files]
     names = [name for text in texts for name in re.findall(rf'^@{kind}\(\s*"(\w+)"', text, re.M)]
@@ -50,16 +52,18 @@ Model = Annotated[
 ]
 Method = Annotated[
     list[str] | None,
-    typer.Option(help="How to explain; may be given several times.", autocompletion=method_names),
+    typer.Option(
+        help="How to explain; may be given several times.", autocompletion=complete_method
+    ),
 ]
-_AIM = (
+_TARGET_HELP = (
     "A label or index, predicted (default), runner-up, or a contrast: positive:negative. Of an answer: start, end, "
     "span, or its text; of a mask, a word."
 )
-Aim = Annotated[str | None, typer.Option(help=_AIM)]
-Aims = Annotated[
+TargetOption = Annotated[str | None, typer.Option(help=_TARGET_HELP)]
+TargetsOption = Annotated[
     list[str] | None,
-    typer.Option(help=f"{_AIM} May be given several times: each is explained."),
+    typer.Option(help=f"{_TARGET_HELP} May be given several times: each is explained."),
 ]
 At = Annotated[
     str | None,
@@ -106,12 +110,12 @@ Checkpoint = Annotated[
         help="Run the model's blocks again instead of keeping what they computed: slower, in less memory.",
     ),
 ]
-Explained = Annotated[str, typer.Option(help="Explain the logit or the probability.")]
+OutputKind = Annotated[str, typer.Option(help="Explain the logit or the probability.")]
 Revision = Annotated[str | None, typer.Option(help="A revision of the Hugging Face id.")]
 Truncate = Annotated[
     bool, typer.Option("--truncate", help="Cut a text that is too long instead of refusing it.")
 ]
-Truncated = Annotated[
+TruncateByDefault = Annotated[
     bool, typer.Option(help="Cut texts that are too long, or count them as not used.")
 ]
 Remove = Annotated[
@@ -127,15 +131,15 @@ Mlm = Annotated[
     str | None,
     typer.Option(metavar="MODEL", help="The masked language model that --remove draw draws from."),
 ]
-By = Annotated[str, typer.Option(help="Take away each token alone, or each word.")]
+RemovalUnit = Annotated[str, typer.Option(help="Take away each token alone, or each word.")]
 Seed = Annotated[int, typer.Option(help="Other random rankings, another noise.")]
 
-# Stands in for a model's own while it is not loaded: what is wrong with a request is said before.
-ANY_FILLERS = {"mask": 0, "pad": 0, "unk": 0}
+# Placeholders of a model's replacement tokens: requests are checked before it is loaded.
+PLACEHOLDER_REPLACEMENTS = {"mask": 0, "pad": 0, "unk": 0}
 
 
-def given_text(text: str) -> str:
-    """Return the text, from standard input if it is a dash."""
+def read_text_argument(text: str) -> str:
+    """Return the text argument; for a dash, the text on standard input."""
     if text != "-":
         return text
     if sys.stdin is None:
@@ -148,69 +152,55 @@ def given_text(text: str) -> str:
         ) from None
 
 
-def parameters(given: list[str] | None) -> dict[str, str]:
-    """Return what --param was given."""
+def parse_params(entries: list[str] | None) -> dict[str, str]:
+    """Return the values of --param by name."""
     values = {}
-    for one in given or []:
-        name, equals, value = one.partition("=")
+    for entry in entries or []:
+        name, equals, value = entry.partition("=")
         if not equals or not name:
-            raise BadParameter(f"--param takes NAME=VALUE. Got {one!r}.")
+            raise BadParameter(f"--param takes NAME=VALUE. Got {entry!r}.")
         values[name] = value
     return values
 
 
-def label_set(given: str | None) -> list[str] | None:
-    """Return what --labels was given, cut at the commas."""
-    return None if given is None else [label.strip() for label in given.split(",")]
+def parse_labels(labels: str | None) -> list[str] | None:
+    """Return the labels of --labels, split at commas."""
+    return None if labels is None else [label.strip() for label in labels.split(",")]
 
 
 def check_removal(remove: str | None, unit: str) -> None:
-    """Find out before a model is loaded that tokens cannot be removed as asked."""
+    """Raise BadParameter for an unknown --remove or --unit, before a model is loaded."""
     from whence.data.removal import Removal
-    from whence.explainer.verify.testing import Unit
+    from whence.explain.trials import Unit
 
-    ways = (*get_args(Removal), "all")
-    for name, value, allowed in (("remove", remove, ways), ("unit", unit, get_args(Unit))):
+    removals = (*get_args(Removal), "all")
+    for name, value, allowed in (("remove", remove, removals), ("unit", unit, get_args(Unit))):
         if value is not None and value not in allowed:
-            near = did_you_mean(value, list(allowed))
+            near = suggest_name(value, list(allowed))
             raise BadParameter(
                 f"--{name} must be one of {', '.join(allowed)}. Got {value!r}.{near}"
             )
 
 
-def show(found: "Shown", console: "Console", *, html: Path | None, as_json: bool) -> None:
-    """Print a result, or its JSON; write its page if one was asked for, and say so on the other console."""
+def print_result(result: "Result", console: "Console", *, html: Path | None, as_json: bool) -> None:
+    """Print a result or its JSON; write its HTML page if a path is given."""
     if html is not None:
-        found.to_html(html)
+        result.to_html(html)
     if as_json:
-        print_json(found.to_dict())
+        print_json(result.to_dict())
         return
     from rich.console import Console
 
-    Console().print(found)
+    Console().print(result)
     if html is not None:
         console.print(f"wrote {html}", style="dim", highlight=False, markup=False)
 
 
 def print_json(payload: dict[str, Any]) -> None:
-    """Print one object on one line, in characters that the reader can take."""
-    plain = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
-    print(json.dumps(payload, ensure_ascii=not plain))
+    """Print an object as one line of JSON, in ASCII unless standard output is UTF-8."""
+    is_utf8 = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
+    print(json.dumps(payload, ensure_ascii=not is_utf8))
 
-
-"""What is to be explained: a text, a pair of texts, a picture, or a text held against a picture."""
-
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
-
-from whence.cli import asking
-from whence.core.errors import BadParameter
-
-if TYPE_CHECKING:
-    from whence.explainer import Explainer
 
 Text = Annotated[
     str | None,
@@ -226,7 +216,7 @@ Image = Annotated[
         help="A picture to explain instead of a text; shapes:N is number N of those that whence draws itself.",
     ),
 ]
-Model = Annotated[
+OptionalModel = Annotated[
     str | None,
     typer.Option(
         show_default="reviews, for a picture shapes",
@@ -234,13 +224,13 @@ Model = Annotated[
     ),
 ]
 
-# What stands in for patches that are taken away, while the model is not loaded: see asking.ANY_FILLERS.
-_ANY_FILLS = {"black": 0, "mean": 0, "blur": 0}
+# Placeholders of an image model's fills, as PLACEHOLDER_REPLACEMENTS for tokens.
+_PLACEHOLDER_PATCH_REPLACEMENTS = {"black": 0, "mean": 0, "blur": 0}
 
 
 @dataclass(frozen=True)
-class Subject:
-    """What was given, and the model that is asked about it."""
+class InputSpec:
+    """The input of a command: text, pair or image, and the name of the model."""
 
     text: str | None
     pair: str | None
@@ -248,55 +238,55 @@ class Subject:
     model: str
 
     @property
-    def is_picture(self) -> bool:
-        """Whether it is a picture that is explained, and not a text, even one beside a picture."""
+    def is_image(self) -> bool:
+        """Whether a picture is explained; False for a text, even with a picture beside it."""
         return self.image is not None and self.text is None
 
     @property
-    def fillers(self) -> dict[str, int]:
-        """Stand-ins for what a model has, as long as it is not loaded."""
-        return _ANY_FILLS if self.is_picture else asking.ANY_FILLERS
+    def replacements(self) -> dict[str, int]:
+        """The placeholders of the model's replacement tokens or fills, before it is loaded."""
+        return _PLACEHOLDER_PATCH_REPLACEMENTS if self.is_image else PLACEHOLDER_REPLACEMENTS
 
-    def opened(self) -> dict[str, Any]:
-        """Read the picture, if there is one: what is wrong with it is said before a model is loaded."""
+    def read_image(self) -> dict[str, Any]:
+        """Return the picture as an argument, or nothing; errors are raised before a model is loaded."""
         if self.image is None:
             return {}
-        from whence.data.sets.pictures import Stored
-        from whence.data.vision.image import name_of, opened
+        from whence.data.example import StoredImage
+        from whence.data.images import find_image_name, open_image
 
-        return {"image": Stored(opened(self.image), name_of(self.image))}
+        return {"image": StoredImage(open_image(self.image), find_image_name(self.image))}
 
-    def check_methods(self, names: list[str] | None, given: dict[str, str]) -> None:
-        """Refuse methods and parameters that cannot be before a model is loaded."""
-        from whence.explainer.request import check_default, requests
+    def check_methods(self, names: list[str] | None, params: dict[str, str]) -> None:
+        """Raise for unknown methods and invalid parameters, before a model is loaded."""
+        from whence.explain.request import check_default_parameters, resolve_methods
 
         if names:
-            requests(names, given, self.fillers, from_text=True)
-        elif not self.is_picture:  # of a picture, the default is not known before the model is
-            check_default(given, self.fillers)
+            resolve_methods(names, params, self.replacements, from_text=True)
+        elif not self.is_image:  # the default method of a picture depends on the model
+            check_default_parameters(params, self.replacements)
 
-    def asked(
+    def build_arguments(
         self,
         explainer: "Explainer",
         picture: dict[str, Any],
         names: list[str] | None,
-        given: dict[str, str],
+        params: dict[str, str],
     ) -> tuple[Any, dict[str, Any]]:
-        """Return the input, and by name what else `explain` and `trust` take: methods, parameters, a picture."""
-        from whence.explainer.request import requests
+        """Return the input and the keyword arguments of `explain` and `trust` for it."""
+        from whence.explain.request import resolve_methods
 
-        self._check(explainer)
-        own, beside = self._given(picture)
+        self._check_modality(explainer)
+        source, beside = self._split_input(picture)
         methods = names or [explainer.default_method(**beside)]
-        asked = requests(methods, given, explainer.fillers, from_text=True)
-        return own, {
-            "method": [request.name for request in asked],
-            "params": {request.name: request.params for request in asked},
+        requests = resolve_methods(methods, params, explainer.fillers, from_text=True)
+        return source, {
+            "method": [request.name for request in requests],
+            "params": {request.name: request.params for request in requests},
             **beside,
         }
 
-    def _check(self, explainer: "Explainer") -> None:
-        """Refuse a picture beside a text where the model takes only one of them."""
+    def _check_modality(self, explainer: "Explainer") -> None:
+        """Raise BadParameter for a text and a picture if the model does not compare the two."""
         loaded = explainer.loaded
         if self.text is not None and self.image is not None and loaded.task != "similarity":
             raise BadParameter(
@@ -304,15 +294,17 @@ class Subject:
                 "such as CLIP do."
             )
 
-    def _given(self, picture: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-        """Return the input, and what stands beside it."""
+    def _split_input(self, picture: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        """Return the explained input, and the picture that accompanies a text, as an argument."""
         if self.text is None:
             return picture["image"], {}
         return (self.text if self.pair is None else (self.text, self.pair)), picture
 
 
-def subject(text: str | None, pair: str | None, image: str | None, model: str | None) -> Subject:
-    """Find out what was given; each kind of input has a built-in model of its own."""
+def parse_input(
+    text: str | None, pair: str | None, image: str | None, model: str | None
+) -> InputSpec:
+    """Return the input from the options; without --model, the built-in model for its kind."""
     if text is None and image is None:
         raise BadParameter(
             "There is nothing to explain. Give a text, or a picture: whence explain --image FILE."
@@ -323,17 +315,17 @@ def subject(text: str | None, pair: str | None, image: str | None, model: str | 
         raise BadParameter(
             "Give a text or --image, not both. To hold a text against a picture, name a model that does: --model."
         )
-    own = model or ("reviews" if image is None else "shapes")
-    return Subject(None if text is None else asking.given_text(text), pair, image, own)
+    model_name = model or ("reviews" if image is None else "shapes")
+    return InputSpec(None if text is None else read_text_argument(text), pair, image, model_name)
 
 
-def check_picture_file(path: Path | None, subject: Subject) -> None:
-    """Find out before the work that a sheet of maps cannot be written as asked."""
-    from whence.core.io import check_writable
+def check_image_output(path: Path | None, subject: InputSpec) -> None:
+    """Raise if the image maps cannot be written to a path, before any work."""
+    from whence.core.files import check_writable
 
     if path is None:
         return
-    if not subject.is_picture:
+    if not subject.is_image:
         raise BadParameter(
             f"--out writes maps over a picture, and a text is explained here. Got {str(path)!r}; --html FILE writes "
             "a page."

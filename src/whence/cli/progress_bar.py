@@ -1,85 +1,22 @@
-"""Showing that something is going on: a bar on a terminal, else a line now and then."""
+"""Progress bar of commands (lines without a terminal), and a garbage-collector pause for faster imports.
 
+torch and transformers make a third of a million objects that stay; without the garbage collector the first
+answer comes sooner (bench/cold_start.py).
+"""
+
+import gc
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
-EVERY = 30.0  # seconds between two lines, where nobody watches a terminal
-
 
 @contextmanager
-def working(
-    what: str, doing: str = "asking the model"
-) -> Iterator[tuple[Any, Callable[[int, int], None]]]:
-    """Show on standard error what is being done and how long it will take: a bar, or lines where it is no terminal.
-
-    Yields that console, and the function to call with (units done, units in all).
-    """
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
-    shown = console.is_terminal
-    bar = Progress(*columns, console=console, transient=True, disable=not shown)
-    with (
-        bar if shown else nullcontext()
-    ):  # an older rich ends also what it does not show with a line
-        task = bar.add_task(what, total=None)
-
-        def update(done: int, total: int) -> None:
-            bar.update(task, description=doing, completed=done, total=total)
-
-        yield console, update if shown else _Lines(console, doing)
-
-
-class _Lines:
-    """Progress as lines: how much is done, and how long the rest will take."""
-
-    def __init__(self, console: Any, doing: str) -> None:
-        self._console, self._doing = console, doing
-        self._spoke = time.monotonic()
-        self._began: tuple[float, int] | None = None  # when the first unit was done
-
-    def __call__(self, done: int, total: int) -> None:
-        """Say how far it is, if the last line is long ago."""
-        now = time.monotonic()
-        if self._began is None:
-            self._began = (now, done)
-        if now - self._spoke < EVERY or not total:
-            return
-        self._spoke = now
-        self._console.print(
-            f"{self._doing}: {done:,} of {total:,}{self._left(now, done, total)}",
-            style="dim",
-            highlight=False,
-            markup=False,
-            soft_wrap=True,
-        )
-
-    def _left(self, now: float, done: int, total: int) -> str:
-        assert self._began is not None
-        began, first = self._began
-        if done <= first or done >= total:
-            return ""
-        seconds = round((now - began) / (done - first) * (total - done))
-        return f", {seconds // 60}:{seconds % 60:02d} left"
-
-
-"""A quicker cold start."""
-
-import gc
-from collections.abc import Iterator
-from contextlib import contextmanager
-
-
-@contextmanager
-def importing() -> Iterator[None]:
-    """Import heavy packages without the garbage collector.
+def pause_garbage_collection() -> Iterator[None]:
+    """Context manager: import heavy packages without the garbage collector.
 
     torch and transformers make a third of a million objects that stay; looking for garbage among them again and
-    again is a good part of the time until the first answer (bench/cold_start.py). Afterwards they are set aside.
+    again is a good part of the time until the first answer (bench/cold_start.py). Afterwards they are frozen.
     """
     gc.disable()
     try:
@@ -87,3 +24,63 @@ def importing() -> Iterator[None]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+LINE_INTERVAL_SECONDS = 30.0  # between two lines, if standard error is no terminal
+
+
+@contextmanager
+def show_progress(
+    what: str, doing: str = "asking the model"
+) -> Iterator[tuple[Any, Callable[[int, int], None]]]:
+    """Context manager: show progress on standard error, as a bar or, without a terminal, as lines.
+
+    Yields the console and a callback for (units done, units in all).
+    """
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
+    is_tty = console.is_terminal
+    bar = Progress(*columns, console=console, transient=True, disable=not is_tty)
+    with bar if is_tty else nullcontext():  # older rich prints a newline even for a disabled bar
+        task = bar.add_task(what, total=None)
+
+        def update(done: int, total: int) -> None:
+            bar.update(task, description=doing, completed=done, total=total)
+
+        yield console, update if is_tty else _LineProgress(console, doing)
+
+
+class _LineProgress:
+    """A progress callback that prints a line every 30 seconds: units done and time left."""
+
+    def __init__(self, console: Any, doing: str) -> None:
+        self._console, self._doing = console, doing
+        self._last_line = time.monotonic()
+        self._began: tuple[float, int] | None = None  # time and units of the first call
+
+    def __call__(self, done: int, total: int) -> None:
+        """Print the progress, if the last line is at least 30 seconds old."""
+        now = time.monotonic()
+        if self._began is None:
+            self._began = (now, done)
+        if now - self._last_line < LINE_INTERVAL_SECONDS or not total:
+            return
+        self._last_line = now
+        self._console.print(
+            f"{self._doing}: {done:,} of {total:,}{self._format_time_left(now, done, total)}",
+            style="dim",
+            highlight=False,
+            markup=False,
+            soft_wrap=True,
+        )
+
+    def _format_time_left(self, now: float, done: int, total: int) -> str:
+        assert self._began is not None
+        began, first = self._began
+        if done <= first or done >= total:
+            return ""
+        seconds = round((now - began) / (done - first) * (total - done))
+        return f", {seconds // 60}:{seconds % 60:02d} left"

@@ -1,20 +1,20 @@
-"""`whence run`: explain, test and audit a data set, so that nothing is lost whatever happens."""
+"""The command `whence run` (explain, test and audit a data set, resumable): options, plan file, parameters."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from whence.cli import asking
-from whence.cli.cold import importing
-from whence.cli.interrupt import interruptible
+from whence.cli import options as options_module
+from whence.cli.failures import handle_interrupts
+from whence.cli.progress_bar import pause_garbage_collection
 from whence.core.errors import BadPlan
 
 if TYPE_CHECKING:
     from whence.core.registry import Registry
-    from whence.run.plan import Manner, Plan
+    from whence.runs.plan import Execution, Plan
 
-_WHAT, _DATA, _HOW, _WHO, _WHICH = (
+_QUESTION_PANEL, _DATA_PANEL, _SETTING_PANEL, _EXECUTION_PANEL, _SELECTION_PANEL = (
     "What is found out",
     "The data",
     "How it is explained and tested",
@@ -29,12 +29,12 @@ def _option(
     return typer.Option(*names, help=about, metavar=metavar, min=least, rich_help_panel=panel)
 
 
-_Text = str | None
-_Count = int | None
-_Flag = bool | None
+_OptionalText = str | None
+_OptionalCount = int | None
+_OptionalFlag = bool | None
 
 
-def run(
+def run_plan(
     plan: Annotated[
         Path | None,
         typer.Argument(
@@ -42,12 +42,12 @@ def run(
         ),
     ] = None,
     model: Annotated[
-        _Text, _option(_WHAT, "A built-in model, a folder, or a Hugging Face id.")
+        _OptionalText, _option(_QUESTION_PANEL, "A built-in model, a folder, or a Hugging Face id.")
     ] = None,
     data: Annotated[
-        _Text,
+        _OptionalText,
         _option(
-            _DATA,
+            _DATA_PANEL,
             "A .jsonl, .csv, .tsv, .txt or .parquet file, also as .gz; a folder of pictures, or of ERASER's format; "
             "a Hugging Face data set, NAME, NAME:SPLIT or NAME:CONFIG:SPLIT; or any fsspec address.",
             metavar="ADDRESS",
@@ -55,12 +55,16 @@ def run(
     ] = None,
     methods: Annotated[
         list[str] | None,
-        _option(_WHAT, "Methods, with commas: names, readers (default), all.", metavar="A,B,..."),
+        _option(
+            _QUESTION_PANEL,
+            "Methods, with commas: names, readers (default), all.",
+            metavar="A,B,...",
+        ),
     ] = None,
     metrics: Annotated[
         list[str] | None,
         _option(
-            _WHAT,
+            _QUESTION_PANEL,
             "Metrics, with commas: names, kinds such as faithfulness, all, none (default).",
             metavar="X,Y,...",
         ),
@@ -68,105 +72,133 @@ def run(
     audit: Annotated[
         list[str] | None,
         _option(
-            _WHAT,
+            _QUESTION_PANEL,
             "Experiments on attention, with commas: names, or all that train nothing.",
             metavar="E,...",
         ),
     ] = None,
-    out: Annotated[Path | None, _option(_WHAT, "The folder of the results.", metavar="DIR")] = None,
+    out: Annotated[
+        Path | None, _option(_QUESTION_PANEL, "The folder of the results.", metavar="DIR")
+    ] = None,
     param: Annotated[
         list[str] | None,
         _option(
-            _WHAT,
+            _QUESTION_PANEL,
             "A parameter of the methods, metrics or experiments; OWNER.NAME=VALUE for one of them.",
             metavar="NAME=VALUE",
         ),
     ] = None,
-    text: Annotated[_Text, _option(_DATA, "The column of the texts.", metavar="COLUMN")] = None,
-    pair: Annotated[
-        _Text, _option(_DATA, "The column of the second texts.", metavar="COLUMN")
+    text: Annotated[
+        _OptionalText, _option(_DATA_PANEL, "The column of the texts.", metavar="COLUMN")
     ] = None,
-    label: Annotated[_Text, _option(_DATA, "The column of the labels.", metavar="COLUMN")] = None,
+    pair: Annotated[
+        _OptionalText, _option(_DATA_PANEL, "The column of the second texts.", metavar="COLUMN")
+    ] = None,
+    label: Annotated[
+        _OptionalText, _option(_DATA_PANEL, "The column of the labels.", metavar="COLUMN")
+    ] = None,
     bad_rows: Annotated[
         Literal["skip", "fail"] | None,
         _option(
-            _DATA, "Rows that cannot be read are left out and counted (default), or end the run."
+            _DATA_PANEL,
+            "Rows that cannot be read are left out and counted (default), or end the run.",
         ),
     ] = None,
     limit: Annotated[
-        _Count, _option(_WHICH, "The first so many rows.", metavar="N", least=1)
+        _OptionalCount, _option(_SELECTION_PANEL, "The first so many rows.", metavar="N", least=1)
     ] = None,
-    sample: Annotated[_Count, _option(_WHICH, "So many rows, drawn.", metavar="N", least=1)] = None,
+    sample: Annotated[
+        _OptionalCount, _option(_SELECTION_PANEL, "So many rows, drawn.", metavar="N", least=1)
+    ] = None,
     shard: Annotated[
-        _Text, _option(_WHICH, "Part I of N (whence store merge).", metavar="I/N")
+        _OptionalText, _option(_SELECTION_PANEL, "Part I of N (whence store merge).", metavar="I/N")
     ] = None,
     retry_failed: Annotated[
-        bool, _option(_WHICH, "Try again what failed before.", "--retry-failed")
+        bool, _option(_SELECTION_PANEL, "Try again what failed before.", "--retry-failed")
     ] = False,
     dry_run: Annotated[
-        bool, _option(_WHICH, "Say what it would take, and write nothing.", "--dry-run")
+        bool, _option(_SELECTION_PANEL, "Say what it would take, and write nothing.", "--dry-run")
     ] = False,
     backend: Annotated[
         Literal["in-process", "processes", "ray"] | None,
-        _option(_WHO, "This process (default), several, or a Ray cluster."),
+        _option(_EXECUTION_PANEL, "This process (default), several, or a Ray cluster."),
     ] = None,
     workers: Annotated[
-        _Count, _option(_WHO, "Processes; one for each core by default.", metavar="N", least=1)
+        _OptionalCount,
+        _option(_EXECUTION_PANEL, "Processes; one for each core by default.", metavar="N", least=1),
     ] = None,
     address: Annotated[
-        _Text, _option(_WHO, "Of a Ray cluster; by default one on this machine.")
+        _OptionalText,
+        _option(_EXECUTION_PANEL, "Of a Ray cluster; by default one on this machine."),
     ] = None,
-    actors: Annotated[_Count, _option(_WHO, "Ray actors.", metavar="N", least=1)] = None,
+    actors: Annotated[
+        _OptionalCount, _option(_EXECUTION_PANEL, "Ray actors.", metavar="N", least=1)
+    ] = None,
     gpus_per_actor: Annotated[
-        float | None, _option(_WHO, "GPUs of each Ray actor.", metavar="G")
+        float | None, _option(_EXECUTION_PANEL, "GPUs of each Ray actor.", metavar="G")
     ] = None,
     batch_size: Annotated[
-        _Count, _option(_WHO, "Inputs in a batch at most.", metavar="N", least=1)
+        _OptionalCount,
+        _option(_EXECUTION_PANEL, "Inputs in a batch at most.", metavar="N", least=1),
     ] = None,
-    device: Annotated[_Text, _option(_WHO, "cpu, cuda, cuda:1, mps.")] = None,
-    dtype: Annotated[_Text, _option(_HOW, "float64, float32, bfloat16 or float16.")] = None,
-    revision: Annotated[_Text, _option(_WHAT, "A revision of the Hugging Face id.")] = None,
+    device: Annotated[_OptionalText, _option(_EXECUTION_PANEL, "cpu, cuda, cuda:1, mps.")] = None,
+    dtype: Annotated[
+        _OptionalText, _option(_SETTING_PANEL, "float64, float32, bfloat16 or float16.")
+    ] = None,
+    revision: Annotated[
+        _OptionalText, _option(_QUESTION_PANEL, "A revision of the Hugging Face id.")
+    ] = None,
     mlm: Annotated[
-        _Text,
-        _option(_HOW, "The masked language model that --remove draw draws from.", metavar="MODEL"),
+        _OptionalText,
+        _option(
+            _SETTING_PANEL,
+            "The masked language model that --remove draw draws from.",
+            metavar="MODEL",
+        ),
     ] = None,
     target: Annotated[
-        _Text,
+        _OptionalText,
         _option(
-            _HOW, "A label or index, predicted (default), runner-up, gold, or a contrast: a:b."
+            _SETTING_PANEL,
+            "A label or index, predicted (default), runner-up, gold, or a contrast: a:b.",
         ),
     ] = None,
     remove: Annotated[
-        _Text,
+        _OptionalText,
         _option(
-            _HOW,
+            _SETTING_PANEL,
             "How tests take tokens or patches away; by default mask, if the model has one.",
             metavar="HOW",
         ),
     ] = None,
     unit: Annotated[
-        Literal["token", "word"] | None, _option(_HOW, "What tests take away at a time.")
+        Literal["token", "word"] | None, _option(_SETTING_PANEL, "What tests take away at a time.")
     ] = None,
     rankings: Annotated[
-        _Count,
-        _option(_HOW, "Random explanations of each example; 5 by default.", metavar="N", least=1),
-    ] = None,
-    seed: Annotated[_Count, _option(_HOW, "Other draws.", least=0)] = None,
-    truncate: Annotated[
-        _Flag,
+        _OptionalCount,
         _option(
-            _HOW,
+            _SETTING_PANEL,
+            "Random explanations of each example; 5 by default.",
+            metavar="N",
+            least=1,
+        ),
+    ] = None,
+    seed: Annotated[_OptionalCount, _option(_SETTING_PANEL, "Other draws.", least=0)] = None,
+    truncate: Annotated[
+        _OptionalFlag,
+        _option(
+            _SETTING_PANEL,
             "Cut texts that are too long (default), or let them fail.",
             "--truncate/--no-truncate",
         ),
     ] = None,
     checkpoint: Annotated[
-        _Flag, _option(_WHO, "Less memory for more time.", "--checkpoint")
+        _OptionalFlag, _option(_EXECUTION_PANEL, "Less memory for more time.", "--checkpoint")
     ] = None,
     compile: Annotated[
-        _Flag, _option(_WHO, "Compile the model's forward pass.", "--compile")
+        _OptionalFlag, _option(_EXECUTION_PANEL, "Compile the model's forward pass.", "--compile")
     ] = None,
-    as_json: asking.AsJson = False,
+    as_json: options_module.AsJson = False,
 ) -> None:
     """Explain, test and audit a data set; interrupted at any moment, the same command goes on.
 
@@ -183,9 +215,9 @@ def run(
     options = {
         "model": model,
         "data": data,
-        "methods": _listed(methods),
-        "metrics": _listed(metrics),
-        "audit": _listed(audit),
+        "methods": _split_names(methods),
+        "metrics": _split_names(metrics),
+        "audit": _split_names(audit),
         "text": text,
         "pair": pair,
         "label": label,
@@ -212,79 +244,79 @@ def run(
         "actors": actors,
         "gpus_per_actor": gpus_per_actor,
     }
-    given = asking.parameters(param)
-    with interruptible() as interrupts:
-        with importing():
-            from whence.cli.running import Shown
-            from whence.cli.spoken import answer, interrupted
-            from whence.run.outcome import outcome
-            from whence.run.run import estimate
-            from whence.run.run import run as do
+    params = options_module.parse_params(param)
+    with handle_interrupts() as interrupts:
+        with pause_garbage_collection():
+            from whence.cli.run_display import RunDisplay, format_interruption, print_outcome
+            from whence.runs.results import find_failures
+            from whence.runs.run import estimate_plan
+            from whence.runs.run import execute_plan as run_full_plan
 
-        asked, manner, folder = _asked(plan, options, given, out)
-        with Shown(interrupts) as watch:
+        full_plan, execution, folder = _build_plan(plan, options, params, out)
+        with RunDisplay(interrupts) as watch:
             if dry_run:
-                found = estimate(asked, folder, manner, watch)
+                estimate = estimate_plan(full_plan, folder, execution, watch)
                 if as_json:
-                    asking.print_json({"version": 1, "kind": "estimate", **found.to_dict()})
+                    options_module.print_json(
+                        {"version": 1, "kind": "estimate", **estimate.to_dict()}
+                    )
                 return
             if folder is None:
                 raise BadPlan(
                     "There is no folder for the results. Name it: --out DIR, or out = ... in the plan."
                 )
             try:
-                do(asked, folder, manner, retry_failed=retry_failed, watch=watch)
+                run_full_plan(full_plan, folder, execution, retry_failed=retry_failed, watch=watch)
             except KeyboardInterrupt as error:
-                raise type(error)(interrupted(watch, folder)) from None
-        answer(outcome(folder), watch, folder, as_json)
+                raise type(error)(format_interruption(watch, folder)) from None
+        print_outcome(find_failures(folder), watch, folder, as_json)
 
 
-def _listed(given: list[str] | None) -> list[str] | None:
-    return None if given is None else [name for one in given for name in one.split(",")]
+def _split_names(values: list[str] | None) -> list[str] | None:
+    return None if values is None else [name for value in values for name in value.split(",")]
 
 
-def _asked(
+def _build_plan(
     path: Path | None, options: dict[str, Any], params: dict[str, str], out: Path | None
-) -> tuple["Plan", "Manner", Path | None]:
-    """Put the options over what the file says."""
-    from whence.run.plan.fields import over, planned
-    from whence.run.plan.file import OUT, read_plan
+) -> tuple["Plan", "Execution", Path | None]:
+    """Return plan, execution and folder from a plan file overridden by options."""
+    from whence.runs.plan import OUT_KEY, build_plan, merge_options, read_plan
 
-    said = {} if path is None else read_plan(path)
-    named = said.pop(OUT, None)
-    folder = out if out is not None else None if named is None else Path(named)
-    merged = over(said, options)
-    for table, own in _shared_out(params, merged).items():
-        if own:
+    file_values = {} if path is None else read_plan(path)
+    file_folder = file_values.pop(OUT_KEY, None)
+    folder = out if out is not None else None if file_folder is None else Path(file_folder)
+    merged = merge_options(file_values, options)
+    for table, values in _split_params(params, merged).items():
+        if values:
             before = merged.get(table, {})
-            merged[table] = {**before, **own} if isinstance(before, dict) else own
-    plan, manner = planned(merged, "The plan" if path is None else str(path))
-    return plan, manner, folder
+            merged[table] = {**before, **values} if isinstance(before, dict) else values
+    plan, execution = build_plan(merged, "The plan" if path is None else str(path))
+    return plan, execution, folder
 
 
-def _shared_out(params: dict[str, str], merged: dict[str, Any]) -> dict[str, dict[str, str]]:
-    """Tell the parameters of methods from those of metrics and experiments; a name of several goes to the first."""
-    from whence.audit.experiments import experiment
+def _split_params(params: dict[str, str], merged: dict[str, Any]) -> dict[str, dict[str, str]]:
+    """Return parameters by owner: methods, metrics, experiments; a shared name goes to the first."""
     from whence.methods import method
     from whence.metrics import metric
+    from whence.studies.audit.experiments import experiment
 
     known = {
-        "params": {"preset", *_names_in(method, merged.get("methods"))},
-        "metric_params": _names_in(metric, merged.get("metrics")),
-        "audit_params": _names_in(experiment, merged.get("audit")),
+        "params": {"preset", *_list_known_names(method, merged.get("methods"))},
+        "metric_params": _list_known_names(metric, merged.get("metrics")),
+        "audit_params": _list_known_names(experiment, merged.get("audit")),
     }
-    found: dict[str, dict[str, str]] = {table: {} for table in known}
+    by_table: dict[str, dict[str, str]] = {table: {} for table in known}
     for key, value in params.items():
         owner = key.partition(".")[0]
         table = next((table for table, names in known.items() if owner in names), "params")
-        found[table][key] = value
-    return found
+        by_table[table][key] = value
+    return by_table
 
 
-def _names_in(registry: "Registry", asked: Any) -> set[str]:
-    """Return the names of those that were asked for, and of their parameters; of a group, those of all there are."""
-    asked = asked.split(",") if isinstance(asked, str) else asked or []
-    named = {name for name in asked if name in registry.names()}
-    every = len(named) < len(asked) or not asked
-    entries = [entry for entry in registry if every or entry.name in named]
+def _list_known_names(registry: "Registry", requested: Any) -> set[str]:
+    """Return the requested entries' names and parameters; for a group, those of all entries."""
+    requested = requested.split(",") if isinstance(requested, str) else requested or []
+    named = {name for name in requested if name in registry.names()}
+    is_group = len(named) < len(requested) or not requested
+    entries = [entry for entry in registry if is_group or entry.name in named]
     return {name for entry in entries for name in (entry.name, *entry.parameters)}

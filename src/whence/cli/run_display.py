@@ -1,38 +1,55 @@
-"""What a run shows while it goes on."""
+"""Terminal display of a run: live progress, the estimate before it, and the summary at its end.
 
+Apart from the command, so that `whence --help` and the completion of names import no torch: 0.2 s instead of 4 s.
+"""
+
+import sys
 import time
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from whence.cli.interrupt import Interrupts
-from whence.cli.spoken import clock, counted, estimate_lines, lines_of
-from whence.run.cost import Estimate
-from whence.run.plan import Plan
-from whence.run.progress import Progress
-from whence.run.task import Done, Identity
-from whence.run.watch import Opened
+from whence.cli import options as options_module
+from whence.cli.failures import InterruptHandler
+from whence.core.errors import NothingExplained, shorten_quote
+from whence.core.files import quote_path
+from whence.runs.plan import Plan
+from whence.runs.progress import (
+    METRICS_ENTRY,
+    MethodProgress,
+    RunEstimate,
+    RunProgress,
+    ValueRange,
+    WindowStatus,
+)
+from whence.runs.results import FailureGroup, RunFailures
+from whence.runs.task import Identity, TaskResult
+from whence.studies.audit.audit import format_duration
 
-_EVERY = 30.0  # seconds between two lines, where nobody watches a terminal
+_LINE_INTERVAL_SECONDS = 30.0  # between two lines, if standard error is no terminal
 
 
-class Shown(Progress):
-    """Shows a run: a table that changes on a terminal, else a line now and then. To be used in a `with` block."""
+class RunDisplay(RunProgress):
+    """The progress display of a run: a live table on a terminal, else a line every 30 seconds."""
 
-    def __init__(self, interrupts: Interrupts) -> None:
+    def __init__(self, interrupts: InterruptHandler) -> None:
         super().__init__()
         self._interrupts = interrupts
         self._console = Console(stderr=True, highlight=False)
         self._live: Live | None = None
-        self._spoke = time.monotonic()
+        self._last_line = time.monotonic()
         self._audit = False
         self.metrics = 0
-        self.found: Estimate | None = None
+        self.estimate: RunEstimate | None = None
 
-    def __enter__(self) -> "Shown":
+    def __enter__(self) -> "RunDisplay":
         return self
 
     def __exit__(
@@ -44,141 +61,130 @@ class Shown(Progress):
         self.close()
 
     def close(self) -> None:
-        """Take the table off the terminal."""
+        """Remove the live table from the terminal."""
         if self._live is not None:
             live, self._live = self._live, None
             live.stop()
 
-    def start(self, plan: Plan, data: str, identity: Identity, workers: int) -> None:
-        """Say what the data are, and by what they are explained."""
-        super().start(plan, data, identity, workers)
+    def on_start(self, plan: Plan, data: str, identity: Identity, workers: int) -> None:
+        """Print the data, the model, and the number of methods, metrics and experiments."""
+        super().on_start(plan, data, identity, workers)
         self._audit, self.metrics = bool(plan.audit), len(plan.metrics)
-        self._say(data)
-        parts = [counted(len(identity.explained), "method")]
-        parts += [counted(len(plan.metrics), "metric")] if plan.metrics else []
-        parts += [counted(len(plan.audit), "experiment")] if plan.audit else []
+        self._print_line(data)
+        parts = [format_count(len(identity.explained), "method")]
+        parts += [format_count(len(plan.metrics), "metric")] if plan.metrics else []
+        parts += [format_count(len(plan.audit), "experiment")] if plan.audit else []
         own = "" if plan.shard is None else f", part {plan.shard[0]} of {plan.shard[1]}"
-        self._say(f"{identity.model.get('name', plan.model)}, {', '.join(parts)}{own}")
+        self._print_line(f"{identity.model.get('name', plan.model)}, {', '.join(parts)}{own}")
 
-    def estimate(self, found: Estimate) -> None:
-        """Say what it will take, then show how far it is."""
-        super().estimate(found)
-        self.found, self._spoke = found, time.monotonic()
-        for line in estimate_lines(found):
-            self._say(line)
+    def on_estimate(self, estimate: RunEstimate) -> None:
+        """Print the estimate, and start the live table on a terminal."""
+        super().on_estimate(estimate)
+        self.estimate, self._last_line = estimate, time.monotonic()
+        for line in format_estimate(estimate):
+            self._print_line(line)
         if self._audit:
-            self._say("the audit of attention comes in addition")
-        if self._console.is_terminal and not found.nothing_left:
+            self._print_line("the audit of attention comes in addition")
+        if self._console.is_terminal and not estimate.is_complete:
             self._live = Live(
-                get_renderable=self._table,
+                get_renderable=self._build_table,
                 console=self._console,
                 transient=True,
                 refresh_per_second=2,
             )
             self._live.start()
 
-    def window(self, opened: Opened) -> None:
-        """Count it."""
-        super().window(opened)
-        self._now_and_then()
+    def on_window(self, status: WindowStatus) -> None:
+        """Count a window, and print a line if one is due."""
+        super().on_window(status)
+        self._print_periodically()
 
-    def done(self, done: Done) -> None:
-        """Count it."""
-        super().done(done)
-        self._now_and_then()
+    def on_task_done(self, result: TaskResult) -> None:
+        """Count a task, and print a line if one is due."""
+        super().on_task_done(result)
+        self._print_periodically()
 
-    def auditing(self, name: str) -> None:
-        """Say which experiment is made."""
+    def on_audit(self, name: str) -> None:
+        """Print the name of the audit experiment that starts."""
         self.close()
-        self._say(f"auditing attention: {name}")
+        self._print_line(f"auditing attention: {name}")
 
-    def interrupted(self) -> None:
-        """From now on nothing may disturb the end."""
+    def on_interrupt(self) -> None:
+        """Ignore further signals, and remove the live table."""
         self._interrupts.leaving = True
         self.close()
 
-    def _say(self, line: str) -> None:
+    def _print_line(self, line: str) -> None:
         self._console.print(Text(line, "dim"), soft_wrap=True)
 
-    def _now_and_then(self) -> None:
-        if self._console.is_terminal or time.monotonic() - self._spoke < _EVERY:
+    def _print_periodically(self) -> None:
+        if self._console.is_terminal or time.monotonic() - self._last_line < _LINE_INTERVAL_SECONDS:
             return
-        self._spoke = time.monotonic()
-        self._say("; ".join(lines_of(self.standings())))
+        self._last_line = time.monotonic()
+        self._print_line("; ".join(format_method_progress(self.list_method_progress())))
 
-    def _table(self) -> Table:
+    def _build_table(self) -> Table:
         table = Table(box=None, pad_edge=False, header_style="dim")
         table.add_column("method")
         for name in ("done", "failed", "left", "per second", "time left"):
             table.add_column(name, justify="right")
-        for one in self.standings():
-            left = "?" if one.left is None else f"{one.left:,}"
-            rate = "" if one.rate is None else f"{one.rate:.3g}"
-            failed = Text(f"{one.failed:,}", "bold red" if one.failed else "dim")
-            table.add_row(one.method, f"{one.done:,}", failed, left, rate, clock(one.seconds))
+        for row in self.list_method_progress():
+            left = "?" if row.left is None else f"{row.left:,}"
+            rate = "" if row.rate is None else f"{row.rate:.3g}"
+            failed = Text(f"{row.failed:,}", "bold red" if row.failed else "dim")
+            table.add_row(
+                row.method, f"{row.done:,}", failed, left, rate, format_clock(row.seconds)
+            )
         return table
 
 
-"""What a run says in words: what it will take, where it is, and what came of it."""
-
-import sys
-from collections.abc import Mapping
-from dataclasses import asdict
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from whence.audit.plan import spoken
-from whence.cli import asking
-from whence.core.errors import NothingExplained, short
-from whence.core.typed import typed
-from whence.run.cost import TESTS, Estimate, Span
-from whence.run.outcome import Failure, Outcome
-from whence.run.progress import Progress, Standing
-
-if TYPE_CHECKING:
-    from whence.cli.running import Shown
-
-_WORTH = 10.0  # seconds: of less, nobody asks what takes how much
-_UNITS = ((2**30, "GiB"), (2**20, "MiB"))
+_MIN_SPLIT_SECONDS = 10.0  # shorter estimates are not split by method
+_MEMORY_UNITS = ((2**30, "GiB"), (2**20, "MiB"))
 
 
-def estimate_lines(found: Estimate) -> list[str]:
-    """Say what a run will take."""
-    rows = "nobody knows how many rows" if found.rows is None else counted(found.rows, "row")
-    if found.nothing_left:
+def format_estimate(estimate: RunEstimate) -> list[str]:
+    """Return the lines that describe an estimate: time, passes, memory, costliest methods."""
+    rows = (
+        "nobody knows how many rows"
+        if estimate.rows is None
+        else format_count(estimate.rows, "row")
+    )
+    if estimate.is_complete:
         return [f"{rows}: everything is there already"]
-    methods = {name: part for name, part in found.parts.items() if name != TESTS}
+    methods = {name: part for name, part in estimate.parts.items() if name != METRICS_ENTRY}
     left = [part.left for part in methods.values()]
-    calls, whole = found.calls, found.seconds
-    workers = "" if found.workers == 1 else f" with {found.workers} workers"
-    tried = f"as tried on {counted(found.sampled, 'example')}"
+    calls, total = estimate.calls, estimate.seconds
+    workers = "" if estimate.workers == 1 else f" with {estimate.workers} workers"
+    basis = f"as tried on {format_count(estimate.sampled, 'example')}"
     lines = []
-    if whole is None or calls is None:
+    if total is None or calls is None:
         lines.append(
-            f"{rows}; each takes {_range(_each(found), 1 / found.workers)}{workers}, {tried}"
+            f"{rows}; each takes {_format_time_range(_sum_per_example(estimate), 1 / estimate.workers)}{workers}, {basis}"
         )
     else:
-        made = sum(count for count in left if count is not None)
+        n_left = sum(count for count in left if count is not None)
         lines.append(
-            f"{rows}, {counted(made, 'explanation')} to make: {_range(whole)}{workers}, {tried}"
+            f"{rows}, {format_count(n_left, 'explanation')} to make: {_format_time_range(total)}{workers}, {basis}"
         )
         lines.append(
-            f"{calls[0]:,} forward and {counted(calls[1], 'backward pass', 'es')} of one example"
-            + _memory(found.memory)
+            f"{calls[0]:,} forward and {format_count(calls[1], 'backward pass', 'es')} of one example"
+            + _format_memory(estimate.memory)
         )
-    dear = sorted(found.parts.items(), key=lambda one: -one[1].seconds.middle * (one[1].left or 1))
+    by_cost = sorted(
+        estimate.parts.items(), key=lambda item: -item[1].seconds.middle * (item[1].left or 1)
+    )
     shares = [
-        f"{name or 'tests'} {_range(part.seconds, (part.left or 1) / found.workers)}"
-        for name, part in dear[:3]
+        f"{name or 'tests'} {_format_time_range(part.seconds, (part.left or 1) / estimate.workers)}"
+        for name, part in by_cost[:3]
         if part.left != 0
     ]
-    worth = len(found.parts) > 1 and whole is not None and whole.high > _WORTH
-    return [*lines, *([f"most of it: {', '.join(shares)}"] if worth else [])]
+    is_long = len(estimate.parts) > 1 and total is not None and total.high > _MIN_SPLIT_SECONDS
+    return [*lines, *([f"most of it: {', '.join(shares)}"] if is_long else [])]
 
 
-def interrupted(watch: Progress, folder: Path) -> str:
-    """Say how much is done, and that nothing is lost."""
-    if not watch.begun:
+def format_interruption(watch: RunProgress, folder: Path) -> str:
+    """Return the message of an interrupted run: examples done, and how to go on."""
+    if not watch.has_work_known:
         return "interrupted before the work began; nothing is lost, and the same command goes on."
     done, total = watch.examples
     of = "" if total is None else f" of {total:,}"
@@ -188,34 +194,34 @@ def interrupted(watch: Progress, folder: Path) -> str:
     )
 
 
-def answer(outcome: Outcome, watch: "Shown", folder: Path, as_json: bool) -> None:
-    """Say what there is now, what failed and why, and what to do next; nothing but failures is an error."""
+def print_outcome(outcome: RunFailures, watch: "RunDisplay", folder: Path, as_json: bool) -> None:
+    """Print the outcome of a run; raise NothingExplained if every explanation failed."""
     if as_json:
-        asking.print_json(_payload(watch, folder, outcome))
+        options_module.print_json(_build_outcome_data(watch, folder, outcome))
     else:
-        sys.stdout.write("\n".join(_summary(watch, folder, outcome)) + "\n")
-    if watch.held and watch.failed == watch.held:
+        sys.stdout.write("\n".join(_format_summary(watch, folder, outcome)) + "\n")
+    if watch.n_explanations and watch.n_failed == watch.n_explanations:
         why = next(iter(outcome.failures), "unknown reasons")
         raise NothingExplained(
-            f"Every one of {counted(watch.held, 'explanation')} failed, most of them with {why}. Correct what is "
+            f"Every one of {format_count(watch.n_explanations, 'explanation')} failed, most of them with {why}. Correct what is "
             "wrong, and try again: --retry-failed."
         )
 
 
-def _summary(watch: "Shown", folder: Path, outcome: Outcome) -> list[str]:
+def _format_summary(watch: "RunDisplay", folder: Path, outcome: RunFailures) -> list[str]:
     examples, _ = watch.examples
-    tested = f", tested by {counted(watch.metrics, 'metric')}" if watch.metrics else ""
+    tested = f", tested by {format_count(watch.metrics, 'metric')}" if watch.metrics else ""
     lines = [
-        f"{counted(examples, 'example')} explained by {counted(len(watch.standings()), 'method')}{tested}: "
-        f"{counted(watch.held, 'explanation')}, {watch.new:,} of them new, in {spoken(watch.seconds)}."
+        f"{format_count(examples, 'example')} explained by {format_count(len(watch.list_method_progress()), 'method')}{tested}: "
+        f"{format_count(watch.n_explanations, 'explanation')}, {watch.n_new:,} of them new, in {format_duration(watch.seconds)}."
     ]
     for what, failures in (("explanation", outcome.failures), ("test", outcome.tests)):
         if failures:
             first = next(iter(failures.values()))
-            reasons = ", ".join(f"{one.count:,} {code}" for code, one in failures.items())
+            reasons = ", ".join(f"{group.count:,} {code}" for code, group in failures.items())
             lines.append(
-                f"{counted(sum(one.count for one in failures.values()), what)} failed: {reasons}. The first, row "
-                f"{first.row}, {first.method}: {short(first.why, 200)}"
+                f"{format_count(sum(group.count for group in failures.values()), what)} failed: {reasons}. The first, row "
+                f"{first.row}, {first.method}: {shorten_quote(first.why, 200)}"
             )
     if outcome.failures or outcome.tests:
         lines.append("What failed is not tried again by itself: --retry-failed.")
@@ -223,63 +229,65 @@ def _summary(watch: "Shown", folder: Path, outcome: Outcome) -> list[str]:
         first_bad = outcome.bad[0]
         rows = "row was" if len(outcome.bad) == 1 else "rows were"
         lines.append(
-            f"{len(outcome.bad):,} {rows} left out; the first: {first_bad['where']}: {short(first_bad['why'], 200)}"
+            f"{len(outcome.bad):,} {rows} left out; the first: {first_bad['where']}: {shorten_quote(first_bad['why'], 200)}"
         )
-    return [*lines, f"Results are in {folder}. Next: whence report {typed(folder)}"]
+    return [*lines, f"Results are in {folder}. Next: whence report {quote_path(folder)}"]
 
 
-def _payload(watch: "Shown", folder: Path, outcome: Outcome) -> dict[str, Any]:
+def _build_outcome_data(watch: "RunDisplay", folder: Path, outcome: RunFailures) -> dict[str, Any]:
     return {
         "version": 1,
         "kind": "outcome",
         "folder": str(folder),
         "examples": watch.examples[0],
-        "explanations": watch.held,
-        "new": watch.new,
-        "failed": watch.failed,
+        "explanations": watch.n_explanations,
+        "new": watch.n_new,
+        "failed": watch.n_failed,
         "seconds": watch.seconds,
         "methods": [
-            {"method": one.method, "done": one.done, "before": one.before, "failed": one.failed}
-            for one in watch.standings()
+            {"method": row.method, "done": row.done, "before": row.before, "failed": row.failed}
+            for row in watch.list_method_progress()
         ],
-        "failures": _told(outcome.failures),
-        "tests_failed": _told(outcome.tests),
+        "failures": _failures_to_dicts(outcome.failures),
+        "tests_failed": _failures_to_dicts(outcome.tests),
         "bad": outcome.bad,
-        "estimate": None if watch.found is None else watch.found.to_dict(),
+        "estimate": None if watch.estimate is None else watch.estimate.to_dict(),
     }
 
 
-def _told(failures: Mapping[str, Failure]) -> list[dict[str, Any]]:
-    return [{"error": code, **asdict(one)} for code, one in failures.items()]
+def _failures_to_dicts(failures: Mapping[str, FailureGroup]) -> list[dict[str, Any]]:
+    return [{"error": code, **asdict(group)} for code, group in failures.items()]
 
 
-def _each(found: Estimate) -> Span:
-    """Add up what one example takes."""
-    spans = [part.seconds for part in found.parts.values()]
-    return Span(*(sum(getattr(one, end) for one in spans) for end in ("low", "middle", "high")))
+def _sum_per_example(estimate: RunEstimate) -> ValueRange:
+    """Return the estimated seconds of one example, over all methods and metrics."""
+    spans = [part.seconds for part in estimate.parts.values()]
+    return ValueRange(
+        *(sum(getattr(span, end) for span in spans) for end in ("low", "middle", "high"))
+    )
 
 
-def lines_of(standings: list[Standing]) -> list[str]:
-    """Say where the methods are; those that are equally far are named together."""
+def format_method_progress(standings: list[MethodProgress]) -> list[str]:
+    """Return the progress of methods as phrases; methods with equal progress share one."""
     groups: dict[str, list[str]] = {}
-    for one in standings:
-        of = "" if one.total is None else f" of {one.total:,}"
-        failed = f", {one.failed:,} failed" if one.failed else ""
-        left = "" if one.seconds is None else f", {clock(one.seconds)} left"
-        groups.setdefault(f"{one.done:,}{of}{failed}{left}", []).append(one.method)
+    for row in standings:
+        of = "" if row.total is None else f" of {row.total:,}"
+        failed = f", {row.failed:,} failed" if row.failed else ""
+        left = "" if row.seconds is None else f", {format_clock(row.seconds)} left"
+        groups.setdefault(f"{row.done:,}{of}{failed}{left}", []).append(row.method)
     return [
         f"{', '.join(n) if len(n) < 4 else f'{len(n)} methods'} {where}"
         for where, n in groups.items()
     ]
 
 
-def counted(number: int, what: str, more: str = "s") -> str:
-    """Return so many of something, in words; `more` is what several of them end with."""
+def format_count(number: int, what: str, more: str = "s") -> str:
+    """Return a number with its noun; `more` is the ending of the plural."""
     return f"{number:,} {what}{'' if number == 1 else more}"
 
 
-def _range(span: Span, factor: float = 1.0) -> str:
-    """Return a time that is not known exactly as people say it: from the smaller to the larger."""
+def _format_time_range(span: ValueRange, factor: float = 1.0) -> str:
+    """Return a range of seconds in hours, minutes or seconds, as text."""
     low, high = span.low * factor, span.high * factor
     if high < 1:
         return "less than a second"
@@ -289,19 +297,21 @@ def _range(span: Span, factor: float = 1.0) -> str:
     raise AssertionError("the last size always fits")
 
 
-def _memory(peak: Mapping[str, int]) -> str:
-    told = [(peak.get("host", 0), "memory"), (peak.get("device", 0), "memory of the device")]
-    parts = [f"about {_bytes(size)} of {what}" for size, what in told if size]
+def _format_memory(peak: Mapping[str, int]) -> str:
+    peaks = [(peak.get("host", 0), "memory"), (peak.get("device", 0), "memory of the device")]
+    parts = [f"about {_format_bytes(size)} of {what}" for size, what in peaks if size]
     return f"; at the peak {' and '.join(parts)} for a worker" if parts else ""
 
 
-def _bytes(size: int) -> str:
-    unit, name = next(((unit, name) for unit, name in _UNITS if size >= unit), (2**20, "MiB"))
+def _format_bytes(size: int) -> str:
+    unit, name = next(
+        ((unit, name) for unit, name in _MEMORY_UNITS if size >= unit), (2**20, "MiB")
+    )
     return f"{size / unit:.3g} {name}"
 
 
-def clock(seconds: float | None) -> str:
-    """Return a time that is left as a clock shows it."""
+def format_clock(seconds: float | None) -> str:
+    """Return seconds as H:MM:SS or M:SS; "?" if unknown."""
     if seconds is None:
         return "?"
     hours, rest = divmod(round(seconds), 3600)

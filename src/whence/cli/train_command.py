@@ -1,4 +1,4 @@
-"""`whence train-attention`: a model of Jain & Wallace, trained on a data set of one's own."""
+"""The command `whence train-attention`: training and saving of a Jain & Wallace classifier; performance."""
 
 import shlex
 from pathlib import Path
@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from whence.cli import asking
-from whence.cli.cold import importing
-from whence.cli.evaluate import PairColumn, TextColumn
-from whence.cli.progress import working
-from whence.report.text import visible
+from whence.cli import options
+from whence.cli.evaluate_command import PairColumn, TextColumn
+from whence.cli.progress_bar import pause_garbage_collection, show_progress
+from whence.render.text import sanitise_text
 
 if TYPE_CHECKING:
-    from whence.training import Epoch, Performance, Trained
+    from whence.studies.training.fit import Epoch
+    from whence.studies.training.performance import Performance
+    from whence.studies.training.train import TrainingResult
 
 
 def train_attention(
@@ -92,8 +93,8 @@ def train_attention(
         ),
     ] = False,
     seed: Annotated[int, typer.Option(min=0, help="Other first weights, another order.")] = 0,
-    device: asking.Device = None,
-    as_json: asking.AsJson = False,
+    device: options.Device = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Train a classifier with attention, as Jain & Wallace did, and save it for whence to load.
 
@@ -107,17 +108,17 @@ def train_attention(
 
         whence audit test.tsv --model sst-bilstm
     """
-    with working("reading the examples", "training") as (console, report):
-        with importing():
-            from whence.training import train_attention as train
+    with show_progress("reading the examples", "training") as (console, report):
+        with pause_garbage_collection():
+            from whence.studies.training.train import train_attention as train
 
-        def tell(line: str) -> None:
+        def print_line(line: str) -> None:
             if not as_json:
-                console.print(visible(line), style="dim", highlight=False, markup=False)
+                console.print(sanitise_text(line), style="dim", highlight=False, markup=False)
 
-        def say(epoch: "Epoch") -> None:
+        def print_epoch(epoch: "Epoch") -> None:
             if console.is_terminal:
-                tell(_line(epoch))
+                print_line(_format_epoch(epoch))
 
         try:
             trained = train(
@@ -144,48 +145,48 @@ def train_attention(
                 seed=seed,
                 device=device,
                 progress=report,
-                each=say,
-                announce=tell,
+                each=print_epoch,
+                announce=print_line,
             )
         except KeyboardInterrupt:
             raise KeyboardInterrupt(
                 "interrupted; the epochs that were done are kept, and the same command goes on from there."
             ) from None
     if as_json:
-        asking.print_json(trained.to_dict())
+        options.print_json(trained.to_dict())
         return
     columns = {"--text": text, "--pair": pair, "--label": label}
     named = [word for option, name in columns.items() if name for word in (option, name)]
-    _show(trained, test or dev, named)
+    _print_training(trained, test or dev, named)
 
 
-def _line(epoch: "Epoch") -> str:
-    """Say how an epoch went."""
-    found = epoch.dev
-    judged = "" if found is None else f", dev {_figures(found)}"
-    return f"epoch {epoch.number}: loss {epoch.loss:.4f}{judged} ({epoch.seconds:.0f} s)"
+def _format_epoch(epoch: "Epoch") -> str:
+    """Return a line on an epoch: loss, performance on dev, seconds."""
+    performance = epoch.dev
+    dev_text = "" if performance is None else f", dev {_format_performance(performance)}"
+    return f"epoch {epoch.number}: loss {epoch.loss:.4f}{dev_text} ({epoch.seconds:.0f} s)"
 
 
-def _figures(found: "Performance") -> str:
-    area = "" if found.roc_auc is None else f", ROC-AUC {found.roc_auc:.3f}"
-    return f"accuracy {found.accuracy:.3f}, F1 {found.f1:.3f}{area}"
+def _format_performance(performance: "Performance") -> str:
+    area = "" if performance.roc_auc is None else f", ROC-AUC {performance.roc_auc:.3f}"
+    return f"accuracy {performance.accuracy:.3f}, F1 {performance.f1:.3f}{area}"
 
 
-def _show(trained: "Trained", unseen: str | None, columns: list[str]) -> None:
-    """Say what was trained, and the commands to go on with: on examples that it was not trained on."""
+def _print_training(trained: "TrainingResult", unseen: str | None, columns: list[str]) -> None:
+    """Print the trained model's facts and the next commands, on examples it was not trained on."""
     from rich.console import Console
     from rich.table import Table
 
     config, sizes = trained.loaded.model.config, trained.sizes
     facts: list[tuple[str, Any]] = [
         ("model", f"{config.encoder} encoder, {config.attention} attention"),
-        ("labels", visible(", ".join(trained.labels))),
+        ("labels", sanitise_text(", ".join(trained.labels))),
         ("trained on", f"{sizes['train']} examples, {sizes['vocabulary']} words"),
         ("best epoch", f"{trained.best_epoch} of {len(trained.history)}"),
-        ("dev", f"{_figures(trained.dev)} (n = {trained.dev.n})"),
+        ("dev", f"{_format_performance(trained.dev)} (n = {trained.dev.n})"),
     ]
     if trained.test is not None:
-        facts.append(("test", f"{_figures(trained.test)} (n = {trained.test.n})"))
+        facts.append(("test", f"{_format_performance(trained.test)} (n = {trained.test.n})"))
     table = Table.grid(padding=(0, 2))
     for name, value in facts:
         table.add_row(name, value)
@@ -200,5 +201,5 @@ def _show(trained: "Trained", unseen: str | None, columns: list[str]) -> None:
         (f"Saved in {trained.folder}. Why does it say what it says?", explain),
         (f"May its attention be read as an explanation{where}?", audit),
     ):
-        console.print(f"\n{visible(line)}\n", soft_wrap=True)
-        console.print(f"    {visible(shlex.join(command))}", soft_wrap=True)
+        console.print(f"\n{sanitise_text(line)}\n", soft_wrap=True)
+        console.print(f"    {sanitise_text(shlex.join(command))}", soft_wrap=True)

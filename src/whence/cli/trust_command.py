@@ -1,48 +1,45 @@
-"""`whence trust`: explain one text or picture, test the explanation on the model, and say whether to believe it."""
+"""The command `whence trust`: tests of explanations of one input on their model, printed as a trust card."""
 
 from typing import Annotated, Any, cast
 
 import typer
 
-from whence.cli import asking
-from whence.cli import generate as generating
-from whence.cli import subject as subjects
-from whence.cli.cold import importing
-from whence.cli.progress import working
+from whence.cli import explain_command, options
+from whence.cli.progress_bar import pause_garbage_collection, show_progress
 from whence.core.errors import BadParameter
-from whence.core.io import check_writable
-from whence.core.types import Of
+from whence.core.files import check_writable
+from whence.core.types import OutputScale
 
 
 def trust(
-    text: subjects.Text = None,
-    image: subjects.Image = None,
-    pair: asking.Pair = None,
-    model: subjects.Model = None,
-    method: asking.Method = None,
-    target: asking.Aim = None,
-    at: asking.At = None,
-    labels: asking.Labels = None,
-    template: asking.Template = None,
-    answer: generating.Answer = None,
-    param: asking.Param = None,
-    remove: asking.Remove = None,
-    mlm: asking.Mlm = None,
-    unit: asking.By = "token",
+    text: options.Text = None,
+    image: options.Image = None,
+    pair: options.Pair = None,
+    model: options.OptionalModel = None,
+    method: options.Method = None,
+    target: options.TargetOption = None,
+    at: options.At = None,
+    labels: options.Labels = None,
+    template: options.Template = None,
+    answer: explain_command.Answer = None,
+    param: options.Param = None,
+    remove: options.Remove = None,
+    mlm: options.Mlm = None,
+    unit: options.RemovalUnit = "token",
     budget: Annotated[
         int | None,
         typer.Option(metavar="N", help="How often the tests may ask the model, at most."),
     ] = None,
-    seed: asking.Seed = 0,
-    as_json: asking.AsJson = False,
-    html: asking.Html = None,
-    device: asking.Device = None,
-    dtype: asking.Dtype = None,
-    checkpoint: asking.Checkpoint = False,
-    compile: asking.Compile = False,
-    of: asking.Explained = "logit",
-    revision: asking.Revision = None,
-    truncate: asking.Truncate = False,
+    seed: options.Seed = 0,
+    as_json: options.AsJson = False,
+    html: options.Html = None,
+    device: options.Device = None,
+    dtype: options.Dtype = None,
+    checkpoint: options.Checkpoint = False,
+    compile: options.Compile = False,
+    of: options.OutputKind = "logit",
+    revision: options.Revision = None,
+    truncate: options.Truncate = False,
 ) -> None:
     """Test an explanation on the model it is about: should you believe it?
 
@@ -58,23 +55,23 @@ def trust(
 
         whence trust --image photo.jpg --model some/vit-model --remove blur --html trust.html
     """
-    what = subjects.subject(text, pair, image, model)
-    given = asking.parameters(param)
+    spec = options.parse_input(text, pair, image, model)
+    params = options.parse_params(param)
     if html is not None:
         check_writable(html)
-    with working(f"loading {what.model}") as (console, report):
-        with importing():
-            from whence.explainer import load
+    with show_progress(f"loading {spec.model}") as (console, report):
+        with pause_garbage_collection():
+            from whence.explain.explainer import load
 
-            what.check_methods(method, given)
-            asking.check_removal(remove, unit)
+            spec.check_methods(method, params)
+            options.check_removal(remove, unit)
             if budget is not None and budget < 1:
                 raise BadParameter(
                     f"--budget must be a number of model calls, at least 1. Got {budget}."
                 )
-            picture = what.opened()
+            picture = spec.read_image()
             explainer = load(
-                what.model,
+                spec.model,
                 device=device,
                 dtype=dtype,
                 revision=revision,
@@ -82,17 +79,17 @@ def trust(
                 checkpoint=checkpoint,
                 compile=compile,
             )
-        own, beside = what.asked(explainer, picture, method, given)
+        source, beside = spec.build_arguments(explainer, picture, method, params)
         limit: dict[str, Any] = {} if budget is None else {"budget": budget}
         card = explainer.trust(
-            own,
+            source,
             target=target,
-            of=cast(Of, of),  # checked, with an error of its own, by TargetSpec
+            of=cast(OutputScale, of),  # checked by TargetSpec
             truncate=truncate,
             at=at,
-            labels=asking.label_set(labels),
+            labels=options.parse_labels(labels),
             template=template,
-            answer=generating.answers(answer),
+            answer=explain_command.parse_answers(answer),
             remove=cast(Any, remove),
             unit=cast(Any, unit),
             seed=seed,
@@ -100,4 +97,4 @@ def trust(
             **limit,
             **beside,
         )
-    asking.show(card, console, html=html, as_json=as_json)
+    options.print_result(card, console, html=html, as_json=as_json)

@@ -1,1 +1,1 @@
-"""What every room may know: types, registry, errors, parameters, seeds, files."""
+"""Errors, the registry, parameters, file writing and seeds: the base that every other package imports."""

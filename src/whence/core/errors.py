@@ -1,20 +1,22 @@
-"""Every error whence raises on purpose. Each has a code (its page in docs/errors) and an exit status.
+"""Error classes of whence, each with code and exit status, and helpers for messages and caught exceptions.
+
+Every error that whence raises on purpose has a code (its page in docs/errors) and an exit status.
 
     WhenceError
-    ├── InputError                     what was given to explain
+    ├── InputError                     the text, picture or data set
     │   ├── EmptyText          10      nothing but white space
     │   ├── TooLong            11      more tokens than the model has positions
     │   ├── BadEncoding        12      a mapping that is not an encoded input
     │   ├── BadExamples        13      a data set that cannot be read, or rationales that do not fit it
     │   └── BadPicture         14      a file that is no picture, a broken or huge one, or pixels that do not fit
-    ├── RequestError                   what was asked for
+    ├── RequestError                   the method, metric, target or plan
     │   ├── UnknownMethod      20      no method of that name
     │   ├── UnknownTarget      21      no label or index of that name
     │   ├── BadParameter       22      a parameter that does not exist or a value it cannot take
     │   ├── UnknownMetric      23      no metric of that name
     │   ├── UnknownExperiment  24      no experiment of that name
     │   └── BadPlan            25      a plan of a run that cannot be read, or that contradicts itself
-    ├── ModelError                     the model that was to be explained
+    ├── ModelError                     the model, its weights or its tokenizer
     │   ├── UnknownModel       30      neither built in, nor a folder, nor on the Hub
     │   ├── UnsafeWeights      31      weights in a pickle, or code of its own
     │   ├── NoTokenizer        32      text for a model without a tokenizer
@@ -25,32 +27,36 @@
     │   ├── NoRule             37      an operation that relevance has no rule for
     │   ├── OutOfMemory        38      an input that is larger than the memory
     │   └── ModelFailed        39      a model that fails on the input also by itself
-    ├── OutputError                    where the result was to go
+    ├── OutputError                    the file or folder of a result
     │   ├── CannotWrite        40      no permission, no folder, no space
     │   ├── CannotRead         41      a saved explanation that is not one
     │   ├── BadStore           42      a folder that holds no run, another run, or a damaged one
     │   └── StoreInUse         43      a folder that another run is writing to
     ├── MethodError                    an extension that breaks the rules
     │   └── BadMethod          50      a method that states too little, clashes, or returns nonsense
-    ├── RunError                       a run over a data set, and who does its work
+    ├── RunError                       a run over a data set, and its workers
     │   ├── WorkersFailed      70      workers that cannot be started, or that die again and again
     │   └── NothingExplained   71      a run or evaluation in which nothing could be done
-    └── AppError                       the app, and what a browser asks of it
+    └── AppError                       the app, and requests to it
         ├── CannotServe        60      a port that is taken, a host that is not there, a page that was not built
-        ├── NotAllowed         61      a stranger's page, a missing token, a model that is not on the list
+        ├── NotAllowed         61      a foreign page, a missing token, a model that is not on the list
         ├── NotFound           62      no such address, job, data set or result
         ├── TooLarge           63      more bytes than the app takes
         ├── BadRequest         64      a request that is not what the address takes
         └── Busy               65      the model is at work, and the time to wait is over
 
-A message is one line: the value, what is allowed, the next step.
+A message is one line: the value, the allowed values, the next step.
+
+A panic in Rust code (tokenizers, safetensors, pydantic) is not an `Exception`, but it is a failure;
+`is_failure` tells failures from Ctrl-C and from the cancellation of a task.
 """
 
+from asyncio import CancelledError
 from typing import ClassVar
 
 
 class WhenceError(Exception):
-    """The root: catch this to catch all of them."""
+    """The base class of all errors of whence."""
 
     code: ClassVar[str] = "error"
     exit_status: ClassVar[int] = 1
@@ -60,12 +66,12 @@ class WhenceError(Exception):
 
     @property
     def page(self) -> str:
-        """Where this error is explained."""
+        """The path of the documentation page of this error."""
         return f"docs/errors/{self.code}.md"
 
 
 class InputError(WhenceError):
-    """What was given to explain cannot be explained."""
+    """The input cannot be explained."""
 
 
 class EmptyText(InputError):
@@ -89,7 +95,7 @@ class BadPicture(InputError):
 
 
 class RequestError(WhenceError):
-    """What was asked for does not exist."""
+    """The request names an unknown method, metric, target or plan, or an invalid parameter."""
 
 
 class UnknownMethod(RequestError):
@@ -181,7 +187,7 @@ class StoreInUse(OutputError):
 
 
 class MethodError(WhenceError):
-    """An extension breaks the rules."""
+    """A registered method, metric or experiment breaks the rules of registration."""
 
 
 class BadMethod(MethodError):
@@ -189,7 +195,7 @@ class BadMethod(MethodError):
 
 
 class RunError(WhenceError):
-    """The work of a run cannot be done."""
+    """The run cannot be completed."""
 
 
 class WorkersFailed(RunError):
@@ -201,7 +207,7 @@ class NothingExplained(RunError):
 
 
 class AppError(WhenceError):
-    """The app cannot serve, or will not."""
+    """The app cannot serve the request, or refuses it."""
 
 
 class CannotServe(AppError):
@@ -228,31 +234,26 @@ class Busy(AppError):
     code, exit_status = "busy", 65
 
 
-def all_errors() -> list[type[WhenceError]]:
-    """Every concrete error, in the order of the tree."""
+def list_errors() -> list[type[WhenceError]]:
+    """Return every concrete error class, in the order of the tree."""
     return [leaf for branch in WhenceError.__subclasses__() for leaf in branch.__subclasses__()]
 
 
-def short(text: str, most: int = 40) -> str:
-    """Return a text as an error quotes it: its end is cut off where it is longer than `most` characters."""
+def shorten_quote(text: str, most: int = 40) -> str:
+    """Return a text for quotation in an error, cut after `most` characters."""
     return text if len(text) <= most else text[: most - 3] + "..."
 
 
-def did_you_mean(name: str, known: list[str]) -> str:
-    """Return " Did you mean 'x'?" when something known is near, else nothing."""
+def suggest_name(name: str, known: list[str]) -> str:
+    """Return " Did you mean 'x'?" for the nearest known name, or "" where none is near."""
     from difflib import get_close_matches
 
     near = get_close_matches(name.lower(), known, n=1)
     return f" Did you mean {near[0]!r}?" if near else ""
 
 
-"""The line between code that failed and a program that is to end: a panic of Rust is no Exception, and a failure."""
-
-from asyncio import CancelledError
-
-
 def is_failure(error: BaseException) -> bool:
-    """Whether something was raised because it failed, whatever its class: neither Ctrl-C nor the end of a task.
+    """Return whether an exception is a failure, and not Ctrl-C or the cancellation of a task.
 
     Each library built with pyo3 (tokenizers, safetensors, pydantic) has a class of its own for panics, which is no
     Exception and cannot be imported. Foreign code that calls sys.exit has failed as well.
@@ -260,10 +261,14 @@ def is_failure(error: BaseException) -> bool:
     return not isinstance(error, KeyboardInterrupt | GeneratorExit | CancelledError)
 
 
-def as_exception(error: BaseException) -> Exception:
-    """Return a failure as an Exception: a SystemExit that is handed on would end whoever waits for an answer."""
+def to_exception(error: BaseException) -> Exception:
+    """Return a failure as an `Exception`, wrapping a `SystemExit` or a Rust panic in a `RuntimeError`.
+
+    A `SystemExit` that is raised again would end the thread or process that waits for the
+    result.
+    """
     if isinstance(error, Exception):
         return error
-    found = RuntimeError(f"{type(error).__name__}: {error}")
-    found.__cause__ = error
-    return found
+    failure = RuntimeError(f"{type(error).__name__}: {error}")
+    failure.__cause__ = error
+    return failure

@@ -1,8 +1,15 @@
-"""Files that are there whole or not at all."""
+"""Atomic file writing, JSON reading, shell-quoted paths, and path names that are safe to publish.
+
+A file is replaced by a temporary file in the same folder, synchronised to disk, so that readers see the old
+file or the new one and never a part. Results are read by others, so they name a model folder or a data file
+without its location on this machine.
+"""
 
 import errno
 import json
 import os
+import re
+import shlex
 import stat
 import tempfile
 from collections.abc import Iterator
@@ -19,14 +26,14 @@ def write_text(path: str | Path, text: str) -> Path:
 
 
 def write_bytes(path: str | Path, data: bytes) -> Path:
-    """Write `data` to `path` atomically; see `writing`."""
-    with writing(path) as stream:
+    """Write `data` to `path` atomically; see `open_atomic`."""
+    with open_atomic(path) as stream:
         stream.write(data)
     return Path(path)
 
 
 @contextmanager
-def writing(path: str | Path) -> Iterator[IO[bytes]]:
+def open_atomic(path: str | Path) -> Iterator[IO[bytes]]:
     """Open `path` to be written atomically: a reader sees the old file or the new one, never a part.
 
     A link stays a link, a file keeps its mode, and a pipe or device is written to, not replaced.
@@ -37,7 +44,7 @@ def writing(path: str | Path) -> Iterator[IO[bytes]]:
             with real.open("wb") as stream:
                 yield stream
         else:
-            with replacing(real) as stream:
+            with open_replacement(real) as stream:
                 yield stream
     except OSError as error:
         raise CannotWrite(
@@ -46,25 +53,25 @@ def writing(path: str | Path) -> Iterator[IO[bytes]]:
         ) from None
 
 
-def written(text: str, path: str | Path | None) -> str:
+def write_if_path(text: str, path: str | Path | None) -> str:
     """Return `text`, and write it if a path is given."""
     if path is not None:
         write_text(path, text)
     return text
 
 
-def replace(path: Path, data: bytes, *, lasting: bool = True) -> None:
-    """Put a file in the place of another, so that it is there even after a power cut. OSErrors are the caller's.
+def replace_file(path: Path, data: bytes, *, lasting: bool = True) -> None:
+    """Replace the content of a file atomically; if `lasting`, it survives a power cut. OSErrors pass.
 
-    If it need not be lasting, the disk may take its time: a kill loses nothing, a power cut what was written lately.
+    Without `lasting`, the file is not synced: a kill of the process loses nothing, a power cut the latest writes.
     """
-    with replacing(path, lasting=lasting) as stream:
+    with open_replacement(path, lasting=lasting) as stream:
         stream.write(data)
 
 
 @contextmanager
-def replacing(path: Path, *, lasting: bool = True) -> Iterator[IO[bytes]]:
-    """Open a file beside `path` that takes its place when the block ends, and vanishes if it ends in an error."""
+def open_replacement(path: Path, *, lasting: bool = True) -> Iterator[IO[bytes]]:
+    """Open a temporary file that replaces `path` when the block ends, and is deleted if it fails."""
     temporary = None
     try:
         with tempfile.NamedTemporaryFile(
@@ -75,31 +82,34 @@ def replacing(path: Path, *, lasting: bool = True) -> Iterator[IO[bytes]]:
             stream.flush()
             if lasting:
                 os.fsync(stream.fileno())
-        temporary.chmod(_mode(path))
+        temporary.chmod(_resolve_mode(path))
         temporary.replace(path)
         if lasting:
-            settle(path.parent)
+            sync_folder(path.parent)
     finally:
         if temporary is not None:
             temporary.unlink(missing_ok=True)
 
 
-def settle(folder: Path) -> None:
-    """Have the disk keep what was renamed or removed in a folder."""
+def sync_folder(folder: Path) -> None:
+    """Sync a folder to disk, so that renames and removals in it survive a power cut."""
     if os.name != "posix":
-        return  # a folder cannot be opened there, and need not be
+        return  # Windows cannot open a folder, and needs no sync of one
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)
     except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some file systems know no such thing
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # no fsync of folders there
             raise
     finally:
         os.close(handle)
 
 
-def _mode(path: Path) -> int:
-    """A temporary file is private; the result gets the old file's mode, or what a plain open() would give."""
+def _resolve_mode(path: Path) -> int:
+    """Return the mode of the file to write: the old file's, or the default of a plain open().
+
+    A temporary file is private (0600), and would hand that mode on.
+    """
     if path.exists():
         return stat.S_IMODE(path.stat().st_mode)
     umask = os.umask(0)
@@ -108,7 +118,7 @@ def _mode(path: Path) -> int:
 
 
 def check_writable(path: str | Path) -> None:
-    """Find out before the work, not after it, that `path` cannot be written."""
+    """Raise CannotWrite before the work, not after it, if `path` cannot be written."""
     path = Path(path)
     if path.is_dir():
         raise CannotWrite(f"Cannot write {str(path)!r}: it is a folder. Give a file name.")
@@ -136,51 +146,41 @@ def read_json(path: str | Path, what: str = "explanation") -> Any:
         ) from None
 
 
-"""What folders and files are called in results, which others read: nothing of where they lie on this machine."""
+def quote_path(path: str | Path) -> str:
+    """Return a path quoted for the shell, and never read as an option."""
+    text = str(path)
+    return shlex.quote(f"./{text}" if text.startswith("-") else text)
 
-import re
 
 _ABSOLUTE = re.compile(r"[/\\~]|[A-Za-z]:[/\\]|file://")
-_CACHED = re.compile(r"(?:^|[/\\])models--([^/\\]+)")  # of the Hugging Face cache
-# Last parts that many folders have: with the one before they say more.
-_COMMON = re.compile(
+_HUB_CACHE = re.compile(r"(?:^|[/\\])models--([^/\\]+)")  # a folder of the Hugging Face cache
+# Last parts shared by many folders, such as "checkpoint-500": the part before is kept as well.
+_GENERIC_NAME = re.compile(
     r"(checkpoint|epoch|step|fold|seed|run|v)?[-_]?\d*|model|final|best|last|output|outputs|out|saved",
     re.IGNORECASE,
 )
 
 
-def public_name(given: str, taken: tuple[str, ...] = ()) -> str:
-    """Return what a model or a file is called: of an absolute path its last part, else what was given.
+def format_public_name(name: str, reserved: tuple[str, ...] = ()) -> str:
+    """Return the publishable name of a model or file: the last part of an absolute path, else `name`.
 
-    Of a last part that says little, or that is the name of something else (`taken`), the one before it is kept, too.
+    The last two parts where the last is generic ("checkpoint-500") or in `reserved`, the names of other things.
     """
-    cached = _CACHED.search(given)
-    if cached and _ABSOLUTE.match(given):
+    cached = _HUB_CACHE.search(name)
+    if cached and _ABSOLUTE.match(name):
         return cached[1].replace("--", "/")
-    if not _ABSOLUTE.match(given):
-        return given
-    parts = [part for part in re.split(r"[/\\]+", given.removeprefix("file://")) if part]
+    if not _ABSOLUTE.match(name):
+        return name
+    parts = [part for part in re.split(r"[/\\]+", name.removeprefix("file://")) if part]
     parts = [part for part in parts if part not in (".", "..", "~")]
     if not parts:
         return "folder"
-    few = 2 if parts[-1] in taken or _COMMON.fullmatch(parts[-1]) else 1
-    return "/".join(parts[-few:])
+    count = 2 if parts[-1] in reserved or _GENERIC_NAME.fullmatch(parts[-1]) else 1
+    return "/".join(parts[-count:])
 
 
-def public_address(given: str) -> str:
-    """Return the address of data as results have it: a path by its last part, an address without keys."""
-    if "://" not in given or given.startswith("file://"):
-        return public_name(given)
-    return re.sub(r"(?<=://)[^/@]*@", "", given.partition("?")[0])
-
-
-"""Paths in commands that people are told to type."""
-
-import shlex
-from pathlib import Path
-
-
-def typed(path: str | Path) -> str:
-    """Return a path as it is typed after a command: quoted if needed, and never taken for an option."""
-    text = str(path)
-    return shlex.quote(f"./{text}" if text.startswith("-") else text)
+def format_public_address(address: str) -> str:
+    """Return the publishable address of a data set: a path's last part, an address without keys."""
+    if "://" not in address or address.startswith("file://"):
+        return format_public_name(address)
+    return re.sub(r"(?<=://)[^/@]*@", "", address.partition("?")[0])

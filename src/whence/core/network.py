@@ -1,14 +1,17 @@
-"""Whether the Hugging Face Hub can be asked at all."""
+"""A check of whether the Hugging Face Hub can be reached.
+
+The Hub's own client retries for half a minute before it gives up.
+"""
 
 import os
 import socket
 from urllib.parse import urlsplit
 
 
-def hub_unreachable() -> bool:
-    """Say whether nobody answers at the Hub's address: its client would retry for half a minute.
+def is_hub_unreachable() -> bool:
+    """Return whether the Hub's address does not answer within 3 seconds.
 
-    What was downloaded before is then still found in the cache.
+    The Hub's own client would retry for half a minute. Earlier downloads are still found in the cache.
     """
     from huggingface_hub.constants import ENDPOINT
 

@@ -1,9 +1,11 @@
-"""A function's signature is the schema of its parameters: read once, checked everywhere the same.
+"""Parameter schemas, read from function signatures, and the validation of values against them.
+
+A function's signature is the schema of its parameters: read once, checked everywhere the same.
 
     def rollout(trace, *, start_layer: Annotated[int, Range(min=0)] = 0, residual: ... = 0.5)
 
-gives two parameters with types, ranges and defaults to the command line, the library and the docs alike.
-A preset is a named set of values for some of them: the setting of a paper, or of its code.
+gives two parameters with types, ranges and defaults to the command line, the library and the docs alike. A
+preset is a named set of values for some of them: the setting of a paper, or of its code.
 """
 
 import inspect
@@ -13,9 +15,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from whence.core.errors import BadMethod, BadParameter, did_you_mean
+from whence.core.errors import BadMethod, BadParameter, suggest_name
 
-PRESET = "preset"  # names a set of values; no parameter is called so
+PRESET = "preset"  # reserved keyword that names a preset; no parameter may have this name
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,7 @@ class Range:
 
 @dataclass(frozen=True)
 class Parameter:
-    """One keyword of a method: what it may be and what it is by default."""
+    """One keyword of a method: its types, choices, range and default."""
 
     name: str
     kinds: tuple[type, ...]
@@ -45,8 +47,8 @@ class Parameter:
     default: Any
 
     @property
-    def allowed(self) -> str:
-        """The allowed values in words."""
+    def allowed_values(self) -> str:
+        """The allowed values, as a phrase for error messages."""
         words = [repr(choice) for choice in self.choices]
         names = {int: "an integer", float: "a number", bool: "true or false", str: "a text"}
         words += [names[kind] + str(self.range or "") for kind in self.kinds if kind in names]
@@ -55,7 +57,7 @@ class Parameter:
         return words[0] if len(words) == 1 else ", ".join(words[:-1]) + " or " + words[-1]
 
     def accepts(self, value: Any) -> bool:
-        """Say whether `value` has an allowed type and lies in range."""
+        """Return whether `value` has an allowed type and lies in range."""
         if value is None:
             return type(None) in self.kinds
         if isinstance(value, str):
@@ -68,7 +70,7 @@ class Parameter:
         return False
 
     def parse(self, text: str) -> Any:
-        """Turn the text of a command line into a value; what cannot be read stays text and is refused."""
+        """Parse a command-line text as a value; text that does not parse is returned, and refused later."""
         if text in self.choices:
             return text
         lowered = text.strip().lower()
@@ -85,18 +87,18 @@ class Parameter:
         return text
 
 
-def schema(fn: Callable[..., Any]) -> dict[str, Parameter]:
+def read_schema(fn: Callable[..., Any]) -> dict[str, Parameter]:
     """Read the keyword-only parameters of `fn`."""
     keywords = [p for p in inspect.signature(fn).parameters.values() if p.kind is p.KEYWORD_ONLY]
-    # What a function is given besides may be of a type that only type checkers import.
+    # Other arguments may have types that only type checkers import, so hints are resolved for keywords alone.
     own = types.SimpleNamespace(
         __annotations__={p.name: p.annotation for p in keywords if p.annotation is not p.empty}
     )
     hints = get_type_hints(own, getattr(fn, "__globals__", {}), include_extras=True)
-    return {p.name: _parameter(fn, p, hints.get(p.name, Any)) for p in keywords}
+    return {p.name: _parse_parameter(fn, p, hints.get(p.name, Any)) for p in keywords}
 
 
-def _parameter(fn: Callable[..., Any], parameter: inspect.Parameter, hint: Any) -> Parameter:
+def _parse_parameter(fn: Callable[..., Any], parameter: inspect.Parameter, hint: Any) -> Parameter:
     limits: Range | None = None
     if get_origin(hint) is Annotated:
         hint, *extras = get_args(hint)
@@ -121,45 +123,47 @@ def _parameter(fn: Callable[..., Any], parameter: inspect.Parameter, hint: Any) 
     return Parameter(parameter.name, tuple(kinds), tuple(choices), limits, parameter.default)
 
 
-def checked(
+def resolve_parameters(
     owner: str,
     known: Mapping[str, Parameter],
-    given: Mapping[str, Any],
+    overrides: Mapping[str, Any],
     *,
     presets: Mapping[str, Mapping[str, Any]] = types.MappingProxyType({}),
     from_text: bool = False,
 ) -> dict[str, Any]:
-    """Return all parameters of `owner`, defaults filled in, or say which value is wrong and why.
+    """Return all parameters of `owner` with defaults filled in; raise BadParameter for a wrong value.
 
-    A preset that is named in `given` takes the place of the defaults; what else is given wins over it.
+    A preset named in `overrides` replaces the defaults; the other values override it.
     """
     values = {name: parameter.default for name, parameter in known.items()}
-    if PRESET in given:
-        values.update(_preset(owner, presets, given[PRESET]))
-    for name, value in given.items():
+    if PRESET in overrides:
+        values.update(_find_preset(owner, presets, overrides[PRESET]))
+    for name, value in overrides.items():
         if name == PRESET:
             continue
         if name not in known:
             has = f"it has {', '.join(known)}" if known else "it has none"
             raise BadParameter(
-                f"{owner} has no parameter {name!r}; {has}.{did_you_mean(name, list(known))}"
+                f"{owner} has no parameter {name!r}; {has}.{suggest_name(name, list(known))}"
             )
         if from_text and isinstance(value, str):
             value = known[name].parse(value)
         elif hasattr(value, "item") and getattr(value, "ndim", 1) == 0:
-            value = value.item()  # a number of numpy or torch
+            value = value.item()  # a numpy or torch scalar
         if not known[name].accepts(value):
             raise BadParameter(
-                f"The {name!r} parameter of {owner} must be {known[name].allowed}. Got {value!r}."
+                f"The {name!r} parameter of {owner} must be {known[name].allowed_values}. Got {value!r}."
             )
         values[name] = value
     return values
 
 
-def _preset(owner: str, presets: Mapping[str, Mapping[str, Any]], name: Any) -> Mapping[str, Any]:
+def _find_preset(
+    owner: str, presets: Mapping[str, Mapping[str, Any]], name: Any
+) -> Mapping[str, Any]:
     if isinstance(name, str) and name in presets:
         return presets[name]
     has = f"it has {', '.join(presets)}" if presets else "it has none"
     raise BadParameter(
-        f"{owner} has no preset {name!r}; {has}.{did_you_mean(str(name), list(presets))}"
+        f"{owner} has no preset {name!r}; {has}.{suggest_name(str(name), list(presets))}"
     )

@@ -1,7 +1,8 @@
-"""Things register themselves, once, and state their facts. No list to edit, nothing overwritten.
+"""The registry class behind methods, metrics and experiments: a decorator, entries and their facts.
 
-Built-in things are siblings of the registry's package, imported on first use. Others come through the
-entry point group of the same name, with the same decorator.
+Functions register themselves, once, and state their facts; there is no list to edit, and nothing is
+overwritten. Built-in functions are modules of the registry's package, imported on first use. Plugins come
+through the entry point group of the same name, with the same decorator.
 """
 
 import pkgutil
@@ -13,15 +14,15 @@ from importlib.metadata import entry_points
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from whence.core.errors import BadMethod, BadParameter, UnknownMethod, WhenceError, did_you_mean
-from whence.core.params import PRESET, Parameter, checked, schema
+from whence.core.errors import BadMethod, BadParameter, UnknownMethod, WhenceError, suggest_name
+from whence.core.params import PRESET, Parameter, read_schema, resolve_parameters
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One registered function with everything it says about itself."""
+    """One registered function with its facts and parameters."""
 
     name: str
     fn: Callable[..., Any]
@@ -47,8 +48,8 @@ class Registry:
     kind: str
     package: str
     required: frozenset[str]
-    check: Callable[[Entry], None] = lambda entry: None  # what this kind of thing must also be
-    unknown: type[WhenceError] = UnknownMethod  # raised for a name that nothing has
+    check: Callable[[Entry], None] = lambda entry: None  # further checks of this kind of entry
+    unknown: type[WhenceError] = UnknownMethod  # the error class for an unknown name
     _entries: dict[str, Entry] = field(default_factory=dict)
     _complete: bool = False
 
@@ -61,13 +62,13 @@ class Registry:
                 raise BadMethod(f"The {self.kind} {name!r} ({where}) must state {missing}.")
             if not (fn.__doc__ or "").strip():
                 raise BadMethod(f"The {self.kind} {name!r} ({where}) needs a docstring.")
-            taken = self._entries.get(name)
-            if taken is not None and taken.fn is not fn:
-                other = f"{taken.fn.__module__}.{taken.fn.__qualname__}"
+            existing = self._entries.get(name)
+            if existing is not None and existing.fn is not fn:
+                other = f"{existing.fn.__module__}.{existing.fn.__qualname__}"
                 raise BadMethod(
                     f"The {self.kind} name {name!r} of {where} is taken by {other}; choose another."
                 )
-            entry = Entry(name, fn, MappingProxyType(dict(facts)), schema(fn))
+            entry = Entry(name, fn, MappingProxyType(dict(facts)), read_schema(fn))
             _check_presets(entry, f"The {self.kind} {name!r} ({where})")
             self.check(entry)
             self._entries[name] = entry
@@ -76,23 +77,23 @@ class Registry:
         return register
 
     def get(self, name: str) -> Entry:
-        """Return the entry called `name`, or say what there is."""
+        """Return the entry called `name`; raise the error `unknown`, with the known names, if there is none."""
         known = self.names()
         if name not in known:
             raise self.unknown(
-                f"There is no {self.kind} {name!r}.{did_you_mean(name, known)} Known: {', '.join(known)}."
+                f"There is no {self.kind} {name!r}.{suggest_name(name, known)} Known: {', '.join(known)}."
             )
         return self._entries[name]
 
     def names(self) -> list[str]:
         """All names, sorted."""
-        self._fill()
+        self._import_all()
         return sorted(self._entries)
 
     def __iter__(self) -> Iterator[Entry]:
         return iter([self._entries[name] for name in self.names()])
 
-    def _fill(self) -> None:
+    def _import_all(self) -> None:
         if self._complete:
             return
         self._complete = True
@@ -102,7 +103,7 @@ class Registry:
         for point in entry_points(group=self.package):
             try:
                 point.load()
-            except Exception as error:  # someone else's package must not take whence down
+            except Exception as error:  # a broken plug-in must not break whence
                 owner = point.dist.name if point.dist else point.value
                 warnings.warn(
                     f"The plugin {owner!r} ({point.value}) could not be loaded and is skipped: {error}",
@@ -111,7 +112,7 @@ class Registry:
 
 
 def _check_presets(entry: Entry, where: str) -> None:
-    """Refuse presets of parameters that do not exist, or of values they cannot take."""
+    """Refuse presets that name an unknown parameter or a value it does not accept."""
     if PRESET in entry.parameters:
         raise BadMethod(
             f"{where} has a parameter {PRESET!r}: that word picks a preset; choose another."
@@ -126,6 +127,6 @@ def _check_presets(entry: Entry, where: str) -> None:
         )
     for preset, values in presets.items():
         try:
-            checked(entry.name, entry.parameters, values)
+            resolve_parameters(entry.name, entry.parameters, values)
         except BadParameter as error:
             raise BadMethod(f"{where} has a preset {preset!r} that cannot be: {error}") from None

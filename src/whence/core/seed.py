@@ -1,4 +1,7 @@
-"""Randomness comes from a key and from nowhere else: the same key gives the same numbers anywhere."""
+"""NumPy random generators seeded by a key, so that draws do not depend on order, batch or process.
+
+Randomness comes from a key and from nowhere else: the same key gives the same numbers anywhere.
+"""
 
 from collections.abc import Iterable
 from hashlib import sha256
@@ -6,7 +9,7 @@ from hashlib import sha256
 import numpy as np
 
 
-def generator(*key: str | int | Iterable[int]) -> np.random.Generator:
+def build_generator(*key: str | int | Iterable[int]) -> np.random.Generator:
     """Return a generator that depends on `key` alone, not on order, batch or process."""
     parts = [part if isinstance(part, str | int) else list(part) for part in key]
     digest = sha256(repr(parts).encode()).digest()

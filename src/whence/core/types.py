@@ -1,13 +1,13 @@
-"""The plain facts of an explanation: tokens, words, what was predicted, what is explained."""
+"""Plain data classes of an explanation: tokens, words, input text, prediction and target; the count of passes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-Of = Literal["logit", "probability"]
-# What a model does: it chooses one label, several, or gives a value; or it points at an answer in a text, tags
-# tokens, fills a mask, foretells the next token (alone, or decoding what an encoder read), or holds pictures
-# against texts; "none": it has no head.
+OutputScale = Literal["logit", "probability"]
+# The task of a model: it chooses one label, several, or gives a value; or it points at an answer in a text, tags
+# tokens, fills a mask, predicts the next token (as a decoder alone, or after an encoder), or compares pictures
+# with texts; "none": it has no head.
 Task = Literal[
     "single_label",
     "multi_label",
@@ -24,7 +24,7 @@ Task = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """One token. `text` is the very piece of the input it stands for, `text[start:end]` of its segment."""
+    """One token; `text` is its part of the input, characters `start` to `end` of its segment."""
 
     text: str
     start: int | None  # None: the input came encoded and its text is not known
@@ -48,8 +48,8 @@ class Word:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
-    """What the user gave. `dropped` counts the tokens that truncation cut off."""
+class InputText:
+    """The input text or pair of texts; `dropped` counts the tokens that truncation cut off."""
 
     text: str | None
     pair: str | None = None
@@ -58,7 +58,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """What the model said. A regression has a value instead of probabilities."""
+    """The model's prediction; a regression has a value instead of probabilities."""
 
     label: str
     index: int
@@ -74,7 +74,7 @@ class Target:
     label: str
     index: int
     against: "Target | None" = None
-    of: Of = "logit"
+    of: OutputScale = "logit"
 
     def __str__(self) -> str:
         return (
@@ -83,8 +83,8 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
-class Passes:
-    """How often the model was run for one input."""
+class PassCount:
+    """The number of forward and backward passes for one input."""
 
     forward: int
     backward: int

@@ -1,25 +1,15 @@
-"""From what a user gives to what a model takes: encoding, words, batches, removal."""
+"""Data sets, tokens, words, images, batches and token removal: from user input to model input."""
 
-from whence.data.batch import Batch, Policy, batches, collate
-from whence.data.text.encode import Encoded, encode
-from whence.data.text.mapping import from_mapping, is_mapping
+from whence.data.batches import Batch, BatchRules, collate, plan_batches
+from whence.data.tokens import EncodedInput, encode, from_mapping, is_mapping
 
 __all__ = [
     "Batch",
-    "Encoded",
-    "Policy",
-    "batches",
+    "BatchRules",
+    "EncodedInput",
     "collate",
     "encode",
     "from_mapping",
     "is_mapping",
+    "plan_batches",
 ]
-
-
-"""Data sets: where they are, how they are read, and what an example is."""
-
-
-"""Texts to tokens with exact offsets, and tokens back to words and larger pieces."""
-
-
-"""Pictures to pixels and patches, and pictures drawn by ourselves."""

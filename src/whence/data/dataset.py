@@ -1,58 +1,200 @@
-"""A data set: texts, pairs of texts or pictures, with a label and what people marked, where there is some."""
+"""Data sets loaded or streamed as examples: columns guessed, labels matched with the model's, example hashes.
 
-from collections.abc import Iterable, Mapping, Sequence
+`read_dataset` and `collect_examples` load a whole data set; `open_dataset` streams one, row by row, in
+bounded memory, and yields an unreadable row together with the reason.
+
+Columns are resolved once for a table: those named by the user, else the usual names. The labels of the data
+are matched with the model's by name, by number from 0, as false and true, or by a number in each of the
+model's label names.
+
+A folder of images has one folder for each class, or images alone. A mask lies beside its image, as
+NAME_mask.png, or in a folder `masks` beside a folder `images`, under the same name.
+
+A tuple of two texts in a list is a pair of texts. Where the second texts are evidently labels, the model
+would read the answer, so such a list is refused.
+
+The hash of an example covers its content alone, not its file name or location.
+"""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, TypeGuard
+from hashlib import file_digest, sha256
+from pathlib import Path, PurePosixPath
+from typing import Any, Literal, Protocol, TypeGuard
+
+import numpy as np
 
 from whence.core.errors import BadExamples, BadParameter
-from whence.core.seed import generator
-from whence.data.sets import address, album, eraser, hub, pictures
-from whence.data.sets.bare_pairs import HOW, refuse_labels
-from whence.data.sets.columns import (
-    PASSAGE_FIRST,
-    TWO,
+from whence.core.seed import build_generator
+from whence.data import eraser, hub_datasets, readers
+from whence.data import example as example_module
+from whence.data.eraser import parse_rationale
+from whence.data.example import (
+    IMAGE_ENDINGS,
+    PAIR_COLUMNS,
+    PASSAGE_FIRST_COLUMNS,
+    TRIMAP,
+    Example,
+    ImageMask,
+    LabelledImage,
+    StoredImage,
     UnknownColumns,
-    known,
-    label_column,
-    label_of,
-    text_columns,
+    check_column,
+    find_text_columns,
+    guess_label_column,
+    parse_label,
 )
-from whence.data.sets.example import Example
-from whence.data.sets.frames import NAME, frame_rows, is_frame
-from whence.data.sets.rationale import Span, marked
-from whence.data.sets.rows import Row, is_file, parsed, rows, whole
-from whence.data.sets.table import built, pictured, settled
+from whence.data.readers import (
+    ALLOWED_FILES,
+    FRAME_NAME,
+    DataFolder,
+    RowSource,
+    TableRow,
+    UnreadableRow,
+    collect_rows,
+    is_data_file,
+    is_data_frame,
+    open_folder,
+    open_row_file,
+    parse_rows,
+    read_frame_rows,
+    read_row_file,
+)
 
-__all__ = [
-    "Example",
-    "Read",
-    "Span",
-    "collect",
-    "examples",
-    "marked",
-    "read",
-    "read_bytes",
-    "sample",
-    "shuffled",
-]
+
+def has_images(folder: DataFolder) -> bool:
+    """Return whether a folder holds images, and no metadata table about them."""
+    files = [PurePosixPath(name) for name in folder.list_files()]
+    tables = any(path.stem == "metadata" for path in files)
+    return not tables and any(path.suffix.lower() in IMAGE_ENDINGS for path in files)
+
+
+def list_images(folder: DataFolder) -> list[LabelledImage]:
+    """Return the images of a folder, sorted by name; an unreadable one is an error."""
+    images = []
+    for image in stream_images(folder):
+        if isinstance(image, UnreadableRow):
+            raise BadExamples(image.why)
+        images.append(image)
+    return images
+
+
+def stream_images(folder: DataFolder) -> Iterator[LabelledImage | UnreadableRow]:
+    """Yield the images of a folder, sorted by name."""
+    files = folder.list_files()
+    root = "images/" if any(name.startswith("images/") for name in files) else ""
+    masks = "masks/" if root and any(name.startswith("masks/") for name in files) else None
+    names = set(files)
+    inside = [name.removeprefix(root) for name in files if name.startswith(root)]
+    own = [name for name in inside if _is_image_file(folder, root + name)]
+    if not own:
+        raise BadExamples(
+            f"The folder {folder.name!r} has no pictures ({', '.join(sorted(IMAGE_ENDINGS))}). Give one with a folder of "
+            "pictures for each class, or with pictures alone."
+        )
+    for name in own:
+        path = PurePosixPath(name)
+        beside = _list_masks_beside(root, path) if masks is None else _list_masks_among(masks, path)
+        mask = next((candidate for candidate in beside if candidate in names), None)
+        try:
+            picture = StoredImage(folder.find_file(root + name), name)
+            mask_file = mask and StoredImage(folder.find_file(mask), PurePosixPath(mask).name)
+        except BadExamples as error:
+            yield UnreadableRow(name, str(error))
+            continue
+        label = path.parts[0] if len(path.parts) > 1 else None
+        outline = ImageMask(mask_file, masks is None and TRIMAP in str(mask)) if mask_file else None
+        yield LabelledImage(picture, label, outline)
+
+
+def _is_image_file(folder: DataFolder, name: str) -> bool:
+    path = PurePosixPath(name)
+    if path.suffix.lower() in IMAGE_ENDINGS:
+        return not path.stem.endswith(("_mask", f"_{TRIMAP}"))
+    return folder.is_linked_folder(name)  # listed, so that it is reported: links are not followed
+
+
+def _list_masks_beside(root: str, path: PurePosixPath) -> Collection[str]:
+    return [f"{root}{path.with_name(f'{path.stem}_{kind}.png')}" for kind in ("mask", TRIMAP)]
+
+
+def _list_masks_among(masks: str, path: PurePosixPath) -> Collection[str]:
+    own = (path, path.with_suffix(".png"), path.with_name(f"{path.stem}_mask.png"))
+    return [f"{masks}{candidate}" for candidate in own]
+
+
+def hash_json(facts: Any) -> str:
+    """Return the hash of plain data; the order of mapping keys does not matter."""
+    plain = json.dumps(
+        facts, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False
+    )
+    return sha256(plain.encode()).hexdigest()
+
+
+def compute_input_id(example: Example) -> str:
+    """Return the hash of a model input: a text, a pair of texts or an image."""
+    content = example.given
+    if isinstance(content, StoredImage):
+        return hash_json(["picture", *_identify_image(content)])
+    return hash_json(["text", *example.texts])
+
+
+def compute_example_id(example: Example, input_id: str | None = None) -> str:
+    """Return the hash of an example: its input, label, rationale and mask.
+
+    `input_id` is the hash of the input, if it is known: that of a picture is slow.
+    """
+    spans, mask = example.rationale, example.mask
+    return hash_json(
+        [
+            input_id or compute_input_id(example),
+            example.label,
+            None if spans is None else [[span.segment, span.start, span.end] for span in spans],
+            None if mask is None else [*_identify_image(mask.picture), mask.trimap],
+        ]
+    )
+
+
+def _identify_image(picture: StoredImage) -> list[Any]:
+    """Return the identity of an image: the hash of its file, or of its pixels."""
+    try:
+        content = picture.read()
+        if isinstance(content, Path):
+            # Reading a pipe might never end.
+            if not content.is_file():
+                return ["no file", picture.name]
+            with content.open("rb") as stream:
+                return ["file", file_digest(stream, "sha256").hexdigest()]
+    except OSError:
+        return ["unreadable", picture.name]
+    if isinstance(content, bytes | bytearray):
+        return ["file", sha256(content).hexdigest()]
+    if isinstance(content, str):
+        return ["name", content]
+    if getattr(content, "mode", None) == "P":
+        content = content.convert("RGBA")  # palette indices mean nothing without the palette
+    pixels = np.asarray(content)
+    return ["pixels", str(pixels.dtype), list(pixels.shape), sha256(pixels.tobytes()).hexdigest()]
 
 
 @dataclass(frozen=True)
-class Read:
-    """A data set that was read, and how: the columns, and which of them nobody named."""
+class LoadedDataset:
+    """A data set in memory, with its columns and which of them were guessed."""
 
     examples: list[Example]
     name: str
     text: str | None = None  # None: the examples came without columns
     pair: str | None = None
     label: str | None = None
-    guessed: tuple[str, ...] = ()  # of text, pair, label and split
-    columns: tuple[str, ...] = ()  # that there are
+    guessed: tuple[str, ...] = ()  # those of text, pair, label and split that were guessed
+    columns: tuple[str, ...] = ()  # all columns of the data
     pictures: bool = False
-    bare: bool = False  # pairs among them were given without names, as tuples in a list
-    rows: int | None = None  # that there were, where the examples were drawn from them
-    seed: int | None = None  # that they were drawn by
+    bare: bool = False  # whether some pairs were given as tuples in a list, without names
+    rows: int | None = None  # rows before sampling; None: not sampled
+    seed: int | None = None  # the seed of the sample
 
     def __len__(self) -> int:
         return len(self.examples)
@@ -63,34 +205,34 @@ class Read:
         parts = [f"{what} from {name!r}" for what, name in columns if name is not None]
         if self.text is not None and self.label is None:
             parts.append("no labels")
-        options = [f"--{one}" if one != "split" else "NAME:SPLIT" for one in self.guessed]
-        told = f" (guessed: {', '.join(self.guessed)}; {', '.join(options)} say otherwise)"
-        drawn = (
+        options = [f"--{role}" if role != "split" else "NAME:SPLIT" for role in self.guessed]
+        guesses = f" (guessed: {', '.join(self.guessed)}; {', '.join(options)} say otherwise)"
+        sample = (
             ""
             if self.rows is None
             else f"; {len(self):,} of {self.rows:,} rows drawn with seed {self.seed}"
         )
-        return f"{', '.join([self.name, *parts])}{told if self.guessed else ''}{drawn}."
+        return f"{', '.join([self.name, *parts])}{guesses if self.guessed else ''}{sample}."
 
-    def refuse_labels(self, labels: Sequence[str]) -> None:
-        """Refuse pairs that were given without names where the second ones are the model's labels."""
+    def check_pairs(self, labels: Sequence[str]) -> None:
+        """Refuse unnamed pairs whose second texts are the model's labels."""
         if self.bare:
-            refuse_labels([one.given for one in self.examples if _is_pair(one.given)], labels)
+            check_bare_pairs([one.given for one in self.examples if _is_pair(one.given)], labels)
 
-    def draw(self, n: int, seed: int = 0) -> "Read":
-        """Return so many of the examples, drawn, in the order they had; all of them if there are no more."""
-        _check_size(n)
-        return self.choose(sorted(shuffled(self.examples, seed)[:n]), seed)
+    def draw(self, n: int, seed: int = 0) -> "LoadedDataset":
+        """Return a random sample of `n` examples in their original order; all if there are no more."""
+        _check_sample_size(n)
+        return self.select(sorted(shuffle_indices(self.examples, seed)[:n]), seed)
 
-    def choose(self, numbers: Sequence[int], seed: int) -> "Read":
-        """Return the examples of these numbers, which were drawn by a seed, and remember from how many."""
+    def select(self, numbers: Sequence[int], seed: int) -> "LoadedDataset":
+        """Return the examples of these numbers, with the seed and the number of rows they come from."""
         if len(numbers) == len(self):
             return self
-        some = [self.examples[number] for number in numbers]
-        return replace(self, examples=some, rows=self.rows or len(self), seed=seed)
+        examples = [self.examples[number] for number in numbers]
+        return replace(self, examples=examples, rows=self.rows or len(self), seed=seed)
 
     def facts(self) -> dict[str, Any]:
-        """Say what was read and what was drawn of it, as plain data."""
+        """Return name, rows, sample and columns of the data set as plain data."""
         return {
             "name": self.name,
             "rows": len(self) if self.rows is None else self.rows,
@@ -103,72 +245,72 @@ class Read:
         }
 
 
-def examples(
-    given: Any, *, text: str | None = None, pair: str | None = None, label: str | None = None
+def list_examples(
+    data: Any, *, text: str | None = None, pair: str | None = None, label: str | None = None
 ) -> list[Example]:
-    """Return the examples of a data set, as `collect` reads it."""
-    return collect(given, text=text, pair=pair, label=label).examples
+    """Return the examples of a data set, as `collect_examples` reads it."""
+    return collect_examples(data, text=text, pair=pair, label=label).examples
 
 
-def collect(
-    given: Any, *, text: str | None = None, pair: str | None = None, label: str | None = None
-) -> Read:
+def collect_examples(
+    data: Any, *, text: str | None = None, pair: str | None = None, label: str | None = None
+) -> LoadedDataset:
     """Read a file, a folder of pictures, a table in memory (pandas, polars, Arrow, datasets) or a list of examples.
 
     A list holds texts, pairs, pictures, mappings or examples. `text`, `pair` and `label` name the columns, where they
     do not have one of the usual names. A picture in a list comes alone, as (picture, label), or as
-    (picture, label, mask). Other than for `read`, each row may have columns of its own, and of a question and its
+    (picture, label, mask). Unlike in `read_dataset`, each row may have its own columns, and of a question and its
     context the question is the first text.
     """
-    if isinstance(given, Read):
-        return given
-    if is_frame(given):
-        return _read_frame(given, text, pair, label, TWO)
-    if isinstance(given, str | Path) and (folder := _folder(given)) is not None:
-        seen = [pictured(one) for one in album.pictures_in(folder)]
-        found = Read(seen, folder.name, pictures=True)
-    elif isinstance(given, str | Path):
-        found = _collect_rows(address.file_name(given), rows(given), text, pair, label)
-    elif isinstance(given, Iterable) and not isinstance(given, bytes | Mapping | tuple):
-        found = _listed(list(given), text, pair, label)
+    if isinstance(data, LoadedDataset):
+        return data
+    if is_data_frame(data):
+        return _read_frame(data, text, pair, label, PAIR_COLUMNS)
+    if isinstance(data, str | Path) and (folder := _find_folder(data)) is not None:
+        examples = [build_image_example(image) for image in list_images(folder)]
+        dataset = LoadedDataset(examples, folder.name, pictures=True)
+    elif isinstance(data, str | Path):
+        dataset = _load_rows(readers.parse_file_name(data), read_row_file(data), text, pair, label)
+    elif isinstance(data, Iterable) and not isinstance(data, bytes | Mapping | tuple):
+        dataset = _load_list(list(data), text, pair, label)
     else:
         raise BadExamples(
-            f"Cannot take {str(given)[:40]!r} ({type(given).__name__}) for a data set: give the path of a file or a "
+            f"Cannot take {str(data)[:40]!r} ({type(data).__name__}) for a data set: give the path of a file or a "
             "folder of pictures, a table, or a list of texts, pairs, pictures, mappings or examples."
         )
-    if not found.examples:
+    if not dataset.examples:
         raise BadExamples("The list of examples is empty. Give at least one text.")
-    return found
+    return dataset
 
 
-def read(
-    given: Any,
+def read_dataset(
+    data: Any,
     *,
     text: str | None = None,
     pair: str | None = None,
     label: str | None = None,
     most: int | None = None,
-) -> Read:
-    """Read a file, a Hugging Face data set by its name, or a list, and say which columns were taken.
+) -> LoadedDataset:
+    """Read a file, a Hugging Face data set by its name, or a list, and record the chosen columns.
 
-    As `examples`, and: the usual names of a label are known too, and of a passage and its question the passage is
-    the first text. All rows have the same columns; a row without the label is an example without a label. A `pair`
+    As `list_examples`, and: the usual label names are known too, and of a passage and its question the passage is
+    the first text. All rows have the same columns; a row without the label is an unlabelled example. A `pair`
     or `label` of "" says that there is none, whatever the columns are called. More rows of a file than `most` are
     an error.
     """
-    if isinstance(given, Read):
-        return given
-    if isinstance(given, str | Path):
-        return _stored(given, text, pair, label, most)
-    if is_frame(given):
-        return _read_frame(given, text, pair, label, PASSAGE_FIRST)
-    if isinstance(given, list | tuple) and given and all(isinstance(e, Mapping) for e in given):
-        numbered = [(f"Example {number}", row) for number, row in enumerate(given)]
-        return _read("the examples", numbered, text, pair, label)
-    return collect(given, text=text, pair=pair, label=label)
+    if isinstance(data, LoadedDataset):
+        return data
+    if isinstance(data, str | Path):
+        return _read_address(data, text, pair, label, most)
+    if is_data_frame(data):
+        return _read_frame(data, text, pair, label, PASSAGE_FIRST_COLUMNS)
+    if isinstance(data, list | tuple) and data and all(isinstance(e, Mapping) for e in data):
+        rows = [(f"Example {number}", row) for number, row in enumerate(data)]
+        return _build_dataset("the examples", rows, text, pair, label)
+    return collect_examples(data, text=text, pair=pair, label=label)
 
 
-def read_bytes(
+def read_dataset_bytes(
     name: str,
     raw: bytes,
     *,
@@ -176,405 +318,217 @@ def read_bytes(
     pair: str | None = None,
     label: str | None = None,
     most: int | None = None,
-) -> Read:
-    """Read the bytes of a file whose name says what it is, as `read` reads one, and at most so many rows."""
-    return _read(name, parsed(name, raw, most), text, pair, label)
+) -> LoadedDataset:
+    """Read the bytes of a named file, as `read_dataset` does; more than `most` rows are an error."""
+    return _build_dataset(name, parse_rows(name, raw, most), text, pair, label)
 
 
-def _stored(
-    given: str | Path, text: str | None, pair: str | None, label: str | None, most: int | None
-) -> Read:
-    if (annotated := eraser.table(given, pair)) is not None:
-        found = whole(annotated.name, annotated.rows(), most)
-        return _read(annotated.name, found, text, pair, label, annotated.guessed)
-    if (folder := _folder(given)) is not None and album.holds_pictures(folder):
-        return Read(
-            [pictured(one) for one in album.pictures_in(folder)], folder.name, pictures=True
+def _read_address(
+    address: str | Path, text: str | None, pair: str | None, label: str | None, most: int | None
+) -> LoadedDataset:
+    if (annotations := eraser.open_eraser(address, pair)) is not None:
+        rows = collect_rows(annotations.name, annotations.rows(), most)
+        return _build_dataset(annotations.name, rows, text, pair, label, annotations.guessed)
+    if (folder := _find_folder(address)) is not None and has_images(folder):
+        return LoadedDataset(
+            [build_image_example(image) for image in list_images(folder)],
+            folder.name,
+            pictures=True,
         )
-    if hub.is_name(str(given)):
-        name, found, split_guessed = hub.rows(str(given))
-        return _read(name, found, text, pair, label, ("split",) if split_guessed else ())
-    return _read(address.file_name(given), rows(given, most), text, pair, label)
+    if hub_datasets.is_dataset_name(str(address)):
+        name, rows, split_guessed = hub_datasets.load_hub_rows(str(address))
+        return _build_dataset(name, rows, text, pair, label, ("split",) if split_guessed else ())
+    return _build_dataset(
+        readers.parse_file_name(address), read_row_file(address, most), text, pair, label
+    )
 
 
-def _folder(given: str | Path) -> address.Folder | None:
-    return None if is_file(given) else address.folder(given)
+def _find_folder(address: str | Path) -> readers.DataFolder | None:
+    return None if is_data_file(address) else readers.open_folder(address)
 
 
-def _read(
+def _build_dataset(
     name: str,
-    found: Sequence[Row],
+    rows: Sequence[TableRow],
     text: str | None,
     pair: str | None,
     label: str | None,
     guessed: tuple[str, ...] = (),
-    two: Sequence[tuple[str, str]] = PASSAGE_FIRST,
-) -> Read:
+    two: Sequence[tuple[str, str]] = PASSAGE_FIRST_COLUMNS,
+) -> LoadedDataset:
     try:
-        columns = settled(name, found, text, pair, label, two)
+        columns = resolve_columns(name, rows, text, pair, label, two)
     except UnknownColumns as error:
-        raise error.with_rows(row for _, row in found) from None
-    return Read(
-        [columns.example(where, row) for where, row in found],
+        raise error.with_rows(row for _, row in rows) from None
+    return LoadedDataset(
+        [columns.build_example(where, row) for where, row in rows],
         name,
         columns.texts[0],
         columns.pair,
         columns.label,
         guessed + columns.guessed,
         columns.has,
-        columns.seen is not None,
+        columns.images is not None,
     )
 
 
-def shuffled(given: Sequence[Example], seed: int = 0) -> list[int]:
-    """Number the examples in an order that is drawn."""
-    return [int(i) for i in generator("sample of examples", seed).permutation(len(given))]
+def shuffle_indices(examples: Sequence[Example], seed: int = 0) -> list[int]:
+    """Return the numbers of the examples in random order."""
+    return [int(i) for i in build_generator("sample of examples", seed).permutation(len(examples))]
 
 
-def sample(given: Sequence[Example], n: int, seed: int = 0) -> list[Example]:
-    """Draw `n` examples, in the order they had; all of them if there are no more. A larger sample holds a smaller."""
-    _check_size(n)
-    return [given[i] for i in sorted(shuffled(given, seed)[:n])]
+def sample_examples(examples: Sequence[Example], n: int, seed: int = 0) -> list[Example]:
+    """Return `n` random examples in their original order; a larger sample includes a smaller one."""
+    _check_sample_size(n)
+    return [examples[i] for i in sorted(shuffle_indices(examples, seed)[:n])]
 
 
-def _check_size(n: int) -> None:
+def _check_sample_size(n: int) -> None:
     if isinstance(n, bool) or not isinstance(n, int) or n < 1:
         raise BadParameter(f"A sample needs a whole number of examples, at least 1. Got {n!r}.")
 
 
 def _read_frame(
-    given: Any,
+    frame: Any,
     text: str | None,
     pair: str | None,
     label: str | None,
     two: Sequence[tuple[str, str]],
-) -> Read:
-    """Take the rows of a table in memory."""
-    found = _read(NAME, frame_rows(given), text, pair, label, two=two)
-    return replace(found, name=NAME.lower())
+) -> LoadedDataset:
+    """Read the rows of a table in memory."""
+    dataset = _build_dataset(FRAME_NAME, read_frame_rows(frame), text, pair, label, two=two)
+    return replace(dataset, name=FRAME_NAME.lower())
 
 
-def _collect_rows(
-    name: str, found: Sequence[Row], text: str | None, pair: str | None, label: str | None
-) -> Read:
-    """Take the rows of a file, each by the columns that it has."""
-    if text is None and pictures.columns(found[0][1], label or None) is not None:
-        return _read(name, found, text, pair, label)
-    two = _two(pair)
-    first = text_columns(found[0][1], text, pair or None, name, two)
-    said = _label(label, [row for _, row in found], first)
+def _load_rows(
+    name: str, rows: Sequence[TableRow], text: str | None, pair: str | None, label: str | None
+) -> LoadedDataset:
+    """Build the examples of a file; each row may have columns of its own."""
+    if text is None and example_module.find_image_columns(rows[0][1], label or None) is not None:
+        return _build_dataset(name, rows, text, pair, label)
+    two = _select_pair_columns(pair)
+    first = find_text_columns(rows[0][1], text, pair or None, name, two)
+    column = _find_label_column(label, [row for _, row in rows], first)
     if label:
-        for _, row in found:
-            known(row, label, name)
-    taken = [
-        built(
+        for _, row in rows:
+            check_column(row, label, name)
+    examples = [
+        build_text_example(
             where,
             row,
-            text_columns(row, text, pair or None, name, two),
-            None if said is None else label_of(where, said, row.get(said)),
+            find_text_columns(row, text, pair or None, name, two),
+            None if column is None else parse_label(where, column, row.get(column)),
         )
-        for where, row in found
+        for where, row in rows
     ]
-    return _told(taken, name, found[0][1], first, said, (text, pair, label))
+    return _record_columns(examples, name, rows[0][1], first, column, (text, pair, label))
 
 
-def _listed(given: list[Any], text: str | None, pair: str | None, label: str | None) -> Read:
-    """Take the entries of a list, each by what it is."""
-    mappings = [one for one in given if isinstance(one, Mapping)]
-    said = _label(label, mappings, ())
-    found = [
-        _taken(f"Example {number}", one, text, pair, said, label)
-        for number, one in enumerate(given)
+def _load_list(
+    items: list[Any], text: str | None, pair: str | None, label: str | None
+) -> LoadedDataset:
+    """Build the examples of a list; each entry may be of another type."""
+    mappings = [item for item in items if isinstance(item, Mapping)]
+    column = _find_label_column(label, mappings, ())
+    examples = [
+        _parse_entry(f"Example {number}", item, text, pair, column, label)
+        for number, item in enumerate(items)
     ]
-    pairs = [e.given for e, one in zip(found, given, strict=True) if _is_bare(one, e)]
-    refuse_labels([one for one in pairs if _is_pair(one)])
-    if not mappings or len(mappings) < len(given) or any(one.seen for one in found):
-        return Read(found, "the examples", bare=bool(pairs))
-    first = text_columns(mappings[0], text, pair or None, "the examples", _two(pair))
-    return _told(found, "the examples", mappings[0], first, said, (text, pair, label))
+    pairs = [e.given for e, item in zip(examples, items, strict=True) if _is_bare_pair(item, e)]
+    check_bare_pairs([texts for texts in pairs if _is_pair(texts)])
+    if not mappings or len(mappings) < len(items) or any(one.is_image for one in examples):
+        return LoadedDataset(examples, "the examples", bare=bool(pairs))
+    first = find_text_columns(
+        mappings[0], text, pair or None, "the examples", _select_pair_columns(pair)
+    )
+    return _record_columns(
+        examples, "the examples", mappings[0], first, column, (text, pair, label)
+    )
 
 
-def _told(
-    found: list[Example],
+def _record_columns(
+    examples: list[Example],
     name: str,
     row: Mapping[str, Any],
     texts: tuple[str, ...],
     label: str | None,
-    asked: tuple[str | None, str | None, str | None],
-) -> Read:
-    """Say which columns were taken, by those of the first row."""
+    requested: tuple[str | None, str | None, str | None],
+) -> LoadedDataset:
+    """Return the data set with its columns, as found in the first row."""
     used = (texts[0], texts[1] if len(texts) == 2 else None, label)
-    roles = zip(("text", "pair", "label"), asked, used, strict=True)
+    roles = zip(("text", "pair", "label"), requested, used, strict=True)
     guessed = tuple(role for role, named, own in roles if named is None and own)
-    return Read(found, name, *used, guessed, tuple(map(str, row)))
+    return LoadedDataset(examples, name, *used, guessed, tuple(map(str, row)))
 
 
-def _label(
-    asked: str | None, rows: Sequence[Mapping[str, Any]], taken: tuple[str, ...]
+def _find_label_column(
+    requested: str | None, rows: Sequence[Mapping[str, Any]], texts: tuple[str, ...]
 ) -> str | None:
-    """Return the column of the labels: the one asked for, else one of the usual names; "" asks for none."""
-    return label_column(rows, taken) if asked is None else asked or None
+    """Return the label column: the requested one, or one with a usual name; "" means none."""
+    return guess_label_column(rows, texts) if requested is None else requested or None
 
 
-def _two(pair: str | None) -> tuple[tuple[str, str], ...]:
-    return () if pair == "" else TWO
+def _select_pair_columns(pair: str | None) -> tuple[tuple[str, str], ...]:
+    return () if pair == "" else PAIR_COLUMNS
 
 
-def _is_pair(given: Any) -> TypeGuard[tuple[str, str]]:
-    return isinstance(given, tuple) and len(given) == 2
+def _is_pair(value: Any) -> TypeGuard[tuple[str, str]]:
+    return isinstance(value, tuple) and len(value) == 2
 
 
-def _is_bare(one: Any, example: Example) -> bool:
-    return isinstance(one, tuple | list) and _is_pair(example.given)
+def _is_bare_pair(item: Any, example: Example) -> bool:
+    return isinstance(item, tuple | list) and _is_pair(example.given)
 
 
-def _taken(
+def _parse_entry(
     where: str,
-    one: Any,
+    item: Any,
     text: str | None,
     pair: str | None,
     label: str | None,
-    asked: str | None,
+    requested: str | None,
 ) -> Example:
-    """Make an example of one entry of a list; `label` is the column that was `asked` for, or found."""
-    if isinstance(one, Example):
-        return one
-    seen = pictures.taken(where, one)
-    if seen is None and isinstance(one, Mapping) and text is None:
-        seen = pictures.from_mapping(where, one, asked or None)
-    if seen is not None:
-        return pictured(seen)
-    if isinstance(one, Mapping):
-        columns = text_columns(one, text, pair or None, where, _two(pair))
-        said = None if label is None else one[known(one, label, where)] if asked else one.get(label)
-        return built(
-            where, one, columns, None if said is None else label_of(where, str(label), said)
+    """Build an example from one entry of a list; `label` is the `requested` column or a guessed one."""
+    if isinstance(item, Example):
+        return item
+    image = example_module.parse_image(where, item)
+    if image is None and isinstance(item, Mapping) and text is None:
+        image = example_module.parse_image_mapping(where, item, requested or None)
+    if image is not None:
+        return build_image_example(image)
+    if isinstance(item, Mapping):
+        columns = find_text_columns(item, text, pair or None, where, _select_pair_columns(pair))
+        value = (
+            None
+            if label is None
+            else item[check_column(item, label, where)]
+            if requested
+            else item.get(label)
         )
-    if isinstance(one, str):
-        return Example(one)
-    if isinstance(one, tuple | list) and len(one) == 2 and all(isinstance(x, str) for x in one):
-        return Example((one[0], one[1]))
-    if isinstance(one, tuple | list) and len(one) == 2 and isinstance(one[0], str):
+        return build_text_example(
+            where, item, columns, None if value is None else parse_label(where, str(label), value)
+        )
+    if isinstance(item, str):
+        return Example(item)
+    if isinstance(item, tuple | list) and len(item) == 2 and all(isinstance(x, str) for x in item):
+        return Example((item[0], item[1]))
+    if isinstance(item, tuple | list) and len(item) == 2 and isinstance(item[0], str):
         raise BadExamples(
-            f"{where} is {str(one)[:40]!r} ({type(one).__name__}), and a pair (a, b) in a list is one of texts. {HOW}"
+            f"{where} is {str(item)[:40]!r} ({type(item).__name__}), and a pair (a, b) in a list is one of texts. {PAIR_HINT}"
         )
     raise BadExamples(
-        f"{where} is {str(one)[:40]!r} ({type(one).__name__}). Allowed: a text, a pair (a, b) of texts, a picture, "
+        f"{where} is {str(item)[:40]!r} ({type(item).__name__}). Allowed: a text, a pair (a, b) of texts, a picture, "
         'a mapping such as {"text": ...}, or an Example.'
     )
 
 
-"""A folder of pictures, here or elsewhere: one folder for each class, or pictures alone.
-
-A mask lies beside its picture, as NAME_mask.png, or in a folder `masks` beside a folder `images`, under the same
-name.
-"""
-
-from collections.abc import Collection, Iterator
-from pathlib import PurePosixPath
-
-from whence.core.errors import BadExamples
-from whence.data.sets.address import Folder
-from whence.data.sets.pictures import ENDINGS, TRIMAP, Found, Outlined, Stored
-from whence.data.sets.stream import Unreadable
+# How labels match: by name, by index from 0, as false and true, or by the number in each label name.
+LabelMatch = Literal["name", "number", "truth", "own number"]
+_LABEL_HINT = "label=..., --label COLUMN, or Columns on the page"
 
 
-def holds_pictures(folder: Folder) -> bool:
-    """Say whether a folder holds pictures, and no table of what else is to be read about them."""
-    files = [PurePosixPath(name) for name in folder.files()]
-    tables = any(one.stem == "metadata" for one in files)
-    return not tables and any(one.suffix.lower() in ENDINGS for one in files)
-
-
-def pictures_in(folder: Folder) -> list[Found]:
-    """Find the pictures of a folder, in the order of their names; one that cannot be there is an error."""
-    found = []
-    for one in stream(folder):
-        if isinstance(one, Unreadable):
-            raise BadExamples(one.why)
-        found.append(one)
-    return found
-
-
-def stream(folder: Folder) -> Iterator[Found | Unreadable]:
-    """Yield the pictures of a folder, in the order of their names."""
-    files = folder.files()
-    root = "images/" if any(name.startswith("images/") for name in files) else ""
-    masks = "masks/" if root and any(name.startswith("masks/") for name in files) else None
-    names = set(files)
-    inside = [name.removeprefix(root) for name in files if name.startswith(root)]
-    own = [name for name in inside if _is_picture(folder, root + name)]
-    if not own:
-        raise BadExamples(
-            f"The folder {folder.name!r} has no pictures ({', '.join(sorted(ENDINGS))}). Give one with a folder of "
-            "pictures for each class, or with pictures alone."
-        )
-    for name in own:
-        path = PurePosixPath(name)
-        beside = _mask_beside(root, path) if masks is None else _mask_among(masks, path)
-        mask = next((one for one in beside if one in names), None)
-        try:
-            picture = Stored(folder.place(root + name), name)
-            drawn = mask and Stored(folder.place(mask), PurePosixPath(mask).name)
-        except BadExamples as error:
-            yield Unreadable(name, str(error))
-            continue
-        label = path.parts[0] if len(path.parts) > 1 else None
-        outlined = Outlined(drawn, masks is None and TRIMAP in str(mask)) if drawn else None
-        yield Found(picture, label, outlined)
-
-
-def _is_picture(folder: Folder, name: str) -> bool:
-    path = PurePosixPath(name)
-    if path.suffix.lower() in ENDINGS:
-        return not path.stem.endswith(("_mask", f"_{TRIMAP}"))
-    return folder.is_linked_folder(name)  # what lies behind it would go missing without a word
-
-
-def _mask_beside(root: str, path: PurePosixPath) -> Collection[str]:
-    return [f"{root}{path.with_name(f'{path.stem}_{kind}.png')}" for kind in ("mask", TRIMAP)]
-
-
-def _mask_among(masks: str, path: PurePosixPath) -> Collection[str]:
-    own = (path, path.with_suffix(".png"), path.with_name(f"{path.stem}_mask.png"))
-    return [f"{masks}{one}" for one in own]
-
-
-"""Pairs in a list, given without names: two texts for a model of pairs, or a text with its label by mistake.
-
-A tuple of two texts is a pair of texts. Where the second ones are evidently labels, showing them to the model would
-tell it the answer, so such a list is refused.
-"""
-
-import re
-from collections.abc import Sequence
-
-from whence.core.errors import BadExamples
-
-HOW = (
-    'Give mappings that name what is what: {"text": ..., "label": ...}, or of two texts {"text": ..., "pair": ...}; '
-    "or a table with text=... and label=...."
-)
-_USUAL = re.compile(
-    "positive|negative|neutral|mixed|pos|neg|true|false|yes|no|(not_)?entailment|contradiction|spam|ham",
-    re.IGNORECASE,
-)
-_NUMBER = re.compile(r"(label[_ -]?)?-?\d{1,6}(\.0+)?|\d[ _-]?stars?", re.IGNORECASE)
-_FEWEST = 4  # pairs of which the same words at the second place say something
-_LONGEST = 40  # characters of a label
-
-
-def refuse_labels(pairs: Sequence[tuple[str, str]], labels: Sequence[str] = ()) -> None:
-    """Refuse pairs whose second texts are evidently labels: the model's, usual ones, or few words again and again."""
-    second = [two.strip() for _, two in pairs]
-    if not second or not (_are_known(second, labels) or _are_few(pairs, second)):
-        return
-    named = ", ".join(repr(one[:20]) for one in list(dict.fromkeys(second))[:3])
-    raise BadExamples(
-        f"A pair (a, b) in a list is a pair of texts, and the second ones look like labels ({named}): the model "
-        f"would read them. {HOW}"
-    )
-
-
-def _are_known(second: Sequence[str], labels: Sequence[str]) -> bool:
-    own = {label.strip().casefold() for label in labels}
-    return all(
-        one.casefold() in own or _USUAL.fullmatch(one) or _NUMBER.fullmatch(one) for one in second
-    )
-
-
-def _are_few(pairs: Sequence[tuple[str, str]], second: Sequence[str]) -> bool:
-    """Say whether a few single words stand second again and again, beside first texts of several words."""
-    words = all(one and len(one.split()) == 1 and len(one) <= _LONGEST for one in second)
-    several = all(len(first.split()) > 1 for first, _ in pairs)
-    return words and several and len(second) >= _FEWEST and 2 * len(set(second)) <= len(second)
-
-
-"""The hash of an example: of what it says, and of nothing else, such as where it lies or what its file is called."""
-
-import json
-from hashlib import file_digest, sha256
-from pathlib import Path
-from typing import Any
-
-import numpy as np
-
-from whence.data.sets.examples import Example
-from whence.data.sets.pictures import Stored
-
-
-def digest(facts: Any) -> str:
-    """Return the hash of plain data: equal data have equal hashes, whatever the order of their names."""
-    plain = json.dumps(
-        facts, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False
-    )
-    return sha256(plain.encode()).hexdigest()
-
-
-def given_digest(example: Example) -> str:
-    """Return the hash of what is given to a model: a text, a pair of texts or a picture."""
-    given = example.given
-    if isinstance(given, Stored):
-        return digest(["picture", *_seen(given)])
-    return digest(["text", *example.texts])
-
-
-def example_digest(example: Example, given: str | None = None) -> str:
-    """Return the hash of an example: what is given, its label, and what people marked.
-
-    `given` is the hash of what is given, where it is known: of a picture it takes a while.
-    """
-    spans, mask = example.rationale, example.mask
-    return digest(
-        [
-            given or given_digest(example),
-            example.label,
-            None if spans is None else [[one.segment, one.start, one.end] for one in spans],
-            None if mask is None else [*_seen(mask.picture), mask.trimap],
-        ]
-    )
-
-
-def _seen(picture: Stored) -> list[Any]:
-    """Return what tells a picture from others: the bytes of its file, or its pixels."""
-    try:
-        kept = picture.read()
-        if isinstance(kept, Path):
-            # A pipe would be waited for without end.
-            if not kept.is_file():
-                return ["no file", picture.name]
-            with kept.open("rb") as stream:
-                return ["file", file_digest(stream, "sha256").hexdigest()]
-    except OSError:
-        return ["unreadable", picture.name]
-    if isinstance(kept, bytes | bytearray):
-        return ["file", sha256(kept).hexdigest()]
-    if isinstance(kept, str):
-        return ["name", kept]
-    if getattr(kept, "mode", None) == "P":
-        kept = kept.convert("RGBA")  # the pixels are numbers of colours in a table of its own
-    pixels = np.asarray(kept)
-    return ["pixels", str(pixels.dtype), list(pixels.shape), sha256(pixels.tobytes()).hexdigest()]
-
-
-"""The labels of a data set as numbers of a model's outputs."""
-
-import re
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
-
-from whence.core.errors import BadExamples
-from whence.data.sets.examples import Example
-
-# By their names, by their numbers from 0, as false and true, or by a number that stands in each of the names.
-By = Literal["name", "number", "truth", "own number"]
-_COLUMN = "label=..., --label COLUMN, or Columns on the page"
-
-
-def label_indices(examples: Sequence[Example], labels: tuple[str, ...]) -> list[int]:
-    """Return the number of each example's label among the model's.
+def resolve_label_indices(examples: Sequence[Example], labels: tuple[str, ...]) -> list[int]:
+    """Return the index of each example's label among the model's labels.
 
     The data's labels are the model's names, letter for letter or in another case, or numbers from 0, alone or as
     LABEL_0; all of them in the same way.
@@ -582,231 +536,223 @@ def label_indices(examples: Sequence[Example], labels: tuple[str, ...]) -> list[
     missing = sum(example.label is None for example in examples)
     if missing == len(examples):
         raise BadExamples(
-            f"None of the {missing} examples has a label. Name the column that holds them: {_COLUMN}."
+            f"None of the {missing} examples has a label. Name the column that holds them: {_LABEL_HINT}."
         )
     if missing:
         raise BadExamples(
-            f"{missing} of {len(examples)} examples have no label. Take them out, or name another column: {_COLUMN}."
+            f"{missing} of {len(examples)} examples have no label. Take them out, or name another column: {_LABEL_HINT}."
         )
-    said = [str(example.label) for example in examples]
-    counts = Counter(said)
-    place = label_places(said, labels)
-    if len({place[one] for one in counts}) < 2:
+    data_labels = [str(example.label) for example in examples]
+    counts = Counter(data_labels)
+    place = find_label_indices(data_labels, labels)
+    if len({place[label] for label in counts}) < 2:
         raise BadExamples(
-            f"{_all(len(examples))} the label {said[0]!r}. Give examples of at least two classes, or "
-            f"name another column: {_COLUMN}."
+            f"{_format_all(len(examples))} the label {data_labels[0]!r}. Give examples of at least two classes, or "
+            f"name another column: {_LABEL_HINT}."
         )
-    return [place[one] for one in said]
+    return [place[label] for label in data_labels]
 
 
-def label_places(said: Iterable[str], labels: tuple[str, ...]) -> dict[str, int]:
-    """Return the number among the model's labels of every label that occurs."""
-    counts = Counter(said)
-    return _placed(counts, labels, counts.total())[1]
+def find_label_indices(data_labels: Iterable[str], labels: tuple[str, ...]) -> dict[str, int]:
+    """Return the index among the model's labels of each label that occurs."""
+    counts = Counter(data_labels)
+    return _match_labels(counts, labels, counts.total())[1]
 
 
 @dataclass(frozen=True)
 class LabelNames:
-    """The labels of a data set as the model calls them, and by what they were found."""
+    """The model's names for the labels of a data set, and how they were matched."""
 
-    names: Mapping[str, str]  # by the label that the data has
-    by: By
+    names: Mapping[str, str]  # label in the data -> the model's name
+    by: LabelMatch
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as plain data."""
+        """Return the match as plain data."""
         return {"by": self.by, "names": dict(sorted(self.names.items()))}
 
 
-def label_names(said: Iterable[str], labels: tuple[str, ...]) -> LabelNames | None:
-    """Return what the model calls the labels that occur; None where they are not its labels, or nobody can tell."""
-    counts = Counter(said)
+def match_label_names(data_labels: Iterable[str], labels: tuple[str, ...]) -> LabelNames | None:
+    """Return the model's names for the labels that occur; None where they do not match."""
+    counts = Counter(data_labels)
     if not counts or not labels:
         return None
     try:
-        by, places = _placed(counts, labels, counts.total())
+        by, places = _match_labels(counts, labels, counts.total())
     except BadExamples:
         return None
-    return LabelNames({one: labels[place] for one, place in places.items()}, by)
+    return LabelNames({label: labels[place] for label, place in places.items()}, by)
 
 
-def _all(n: int) -> str:
+def _format_all(n: int) -> str:
     return f"All {n} examples have" if n > 1 else "The only example has"
 
 
-def _placed(counts: Counter[str], labels: tuple[str, ...], n: int) -> tuple[By, dict[str, int]]:
-    """Find the number of every label that occurs, by the first way that knows them all, and what way that is."""
+def _match_labels(
+    counts: Counter[str], labels: tuple[str, ...], n: int
+) -> tuple[LabelMatch, dict[str, int]]:
+    """Match each label by the first rule that knows all of them; return the rule and the indices."""
     best: dict[str, int] = {}
-    for by, way in _ways(list(counts), labels):
-        if len(way) == len(counts):
+    for by, indices in _iterate_matches(list(counts), labels):
+        if len(indices) == len(counts):
             if by == "number":
-                _refuse_two_meanings(way, list(counts), labels)
-            return by, way
-        best = max(best, way, key=len)
+                _check_ambiguous_numbers(indices, list(counts), labels)
+            return by, indices
+        best = max(best, indices, key=len)
     has = ", ".join(f"{number} {label!r}" for number, label in enumerate(labels[:8]))
     has += f" and {len(labels) - 8} more" if len(labels) > 8 else ""
-    other = next(one for one in counts if one not in best)
+    other = next(label for label in counts if label not in best)
     raise BadExamples(
         f"The label {other[:40]!r} ({counts[other]} of {n} examples) is not one of the model's: {has}. Give names or "
-        f"numbers of these, not both, or name another column: {_COLUMN}."
+        f"numbers of these, not both, or name another column: {_LABEL_HINT}."
     )
 
 
-def _refuse_two_meanings(
-    way: Mapping[str, int], said: Sequence[str], labels: tuple[str, ...]
+def _check_ambiguous_numbers(
+    indices: Mapping[str, int], data_labels: Sequence[str], labels: tuple[str, ...]
 ) -> None:
-    """Refuse numbers that may be places from 0 as well as numbers that the model's own labels have: 1 of "1 star"."""
-    named = _by_own_number(said, labels)
-    other = next((one for one in said if one in named and named[one] != way[one]), None)
-    if other is not None and len(named) == len(said):
+    """Refuse numbers that could be indices from 0 or numbers in label names, as 1 for "1 star"."""
+    own = _match_own_numbers(data_labels, labels)
+    other = next((one for one in data_labels if one in own and own[one] != indices[one]), None)
+    if other is not None and len(own) == len(data_labels):
         raise BadExamples(
-            f"The label {other!r} may be {labels[way[other]]!r}, number {way[other]} from 0, or "
-            f"{labels[named[other]]!r}. Give the names of the model's labels, or name another column: {_COLUMN}."
+            f"The label {other!r} may be {labels[indices[other]]!r}, number {indices[other]} from 0, or "
+            f"{labels[own[other]]!r}. Give the names of the model's labels, or name another column: {_LABEL_HINT}."
         )
 
 
-def _by_own_number(said: Sequence[str], labels: tuple[str, ...]) -> dict[str, int]:
-    """Return the places of labels that have the number in their own names, where each has one of its own."""
+def _match_own_numbers(data_labels: Sequence[str], labels: tuple[str, ...]) -> dict[str, int]:
+    """Match labels by the number in each label name, where every name has one of its own."""
     numbers = [re.findall(r"[0-9]+", label) for label in labels]
-    own = {int(found[0]): place for place, found in enumerate(numbers) if len(found) == 1}
+    own = {int(digits[0]): place for place, digits in enumerate(numbers) if len(digits) == 1}
     if len(own) < len(labels):
         return {}
-    found = {one: re.fullmatch(r"\s*([0-9]{1,6})(?:\.0+)?\s*", one) for one in said}
-    return {one: own[int(n[1])] for one, n in found.items() if n and int(n[1]) in own}
+    matches = {label: re.fullmatch(r"\s*([0-9]{1,6})(?:\.0+)?\s*", label) for label in data_labels}
+    return {label: own[int(n[1])] for label, n in matches.items() if n and int(n[1]) in own}
 
 
-def _ways(said: Sequence[str], labels: tuple[str, ...]) -> Iterator[tuple[By, dict[str, int]]]:
-    """Yield, for each way to write a label, what it makes of those that occur."""
-    stripped = {one: one.strip() for one in said}
+def _iterate_matches(
+    data_labels: Sequence[str], labels: tuple[str, ...]
+) -> Iterator[tuple[LabelMatch, dict[str, int]]]:
+    """Yield, for each matching rule, the labels that it knows with their indices."""
+    stripped = {label: label.strip() for label in data_labels}
     folded = [label.casefold() for label in labels]
-    yield "name", {one: labels.index(name) for one, name in stripped.items() if name in labels}
+    yield "name", {label: labels.index(name) for label, name in stripped.items() if name in labels}
     yield (
         "name",
         {
-            one: folded.index(name.casefold())
-            for one, name in stripped.items()
+            label: folded.index(name.casefold())
+            for label, name in stripped.items()
             if folded.count(name.casefold()) == 1
         },
     )
-    yield "number", _numbered(stripped, len(labels))
+    yield "number", _match_numbers(stripped, len(labels))
     if len(labels) == 2:
         truth = {"false": 0, "true": 1}
         known = {n: truth[name.lower()] for n, name in stripped.items() if name.lower() in truth}
         yield "truth", known
-    yield "own number", _by_own_number(said, labels)
+    yield "own number", _match_own_numbers(data_labels, labels)
 
 
-def _numbered(stripped: Mapping[str, str], classes: int) -> dict[str, int]:
-    found = {}
-    for one, name in stripped.items():
-        # A column of numbers with gaps is read as 1.0 by many programs.
+def _match_numbers(stripped: Mapping[str, str], classes: int) -> dict[str, int]:
+    indices = {}
+    for label, name in stripped.items():
+        # Many programs write 1 as 1.0 in a column with gaps.
         number = re.fullmatch(r"(?:LABEL_)?([0-9]{1,6})(?:\.0+)?", name)
         if number and int(number[1]) < classes:
-            found[one] = int(number[1])
-    return found
+            indices[label] = int(number[1])
+    return indices
 
 
-"""A data set as a stream: one row after the other, in bounded memory, each an example or a reason why it is none."""
-
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, Protocol
-
-from whence.core.errors import BadExamples
-from whence.data.sets import album, eraser, hub
-from whence.data.sets.address import Folder, folder
-from whence.data.sets.example import Example
-from whence.data.sets.rows import ALLOWED, Row, Table, is_file, table
-from whence.data.sets.stream import Unreadable
-from whence.data.sets.table import pictured, settled
-
-PEEKED = 100  # rows by which columns are chosen
-IDS = ("id", "annotation_id", "idx")  # columns that name an example
+PEEK_ROWS = 100  # rows from which columns are chosen
+ID_COLUMNS = ("id", "annotation_id", "idx")  # columns that name an example
 
 
 @dataclass(frozen=True)
-class Entry:
-    """One row that can be read."""
+class DatasetRow:
+    """One readable row of a data set."""
 
-    row: int  # its place in the data, counted from 0; rows that cannot be read have one, too
-    id: str  # its own, from a column "id", or what its place is called: a line, a row, a file
+    row: int  # its number in the data, counted from 0; unreadable rows are counted, too
+    id: str  # from a column "id", or the location: a line, a row, a file
     example: Example
 
 
 @dataclass(frozen=True)
-class Bad:
-    """One row that cannot be read, where it stands, and why."""
+class SkippedRow:
+    """One unreadable row of a data set, with its location and the reason."""
 
     row: int
     where: str
     why: str
 
 
-class Source(Protocol):
-    """A data set that can be gone through again and again, always in the same order."""
+class DatasetStream(Protocol):
+    """Interface: a data set that can be iterated repeatedly, always in the same order."""
 
     @property
     def name(self) -> str:
-        """What it is called: a file's name, or that of a data set with its split."""
+        """The name of the file, or of the data set with its split."""
         ...
 
-    def __iter__(self) -> Iterator[Entry | Bad]: ...
+    def __iter__(self) -> Iterator[DatasetRow | SkippedRow]: ...
 
     def count(self) -> int | None:
-        """Return how many rows there are, good and bad; None where only going through all of it would tell."""
+        """Return the number of rows, good and bad; None if only a full read would tell."""
         ...
 
     def facts(self) -> dict[str, Any]:
-        """Say what was read and how, as plain data: name, kind, columns, which of them were guessed."""
+        """Return name, kind, columns and guessed columns as plain data."""
         ...
 
 
-def source(
+def open_dataset(
     address: str, *, text: str | None = None, pair: str | None = None, label: str | None = None
-) -> Source:
-    """Open a data set: a file, a folder of pictures, ERASER's format, a Hugging Face name, any fsspec address.
+) -> DatasetStream:
+    """Open a data set: a file, an image folder, ERASER's format, a Hugging Face name, a fsspec address.
 
-    `text`, `pair` and `label` name columns, as in `whence.data.sets.examples.read`; else columns are chosen
-    by the first hundred rows that can be read. A data set of which no row can be read, or of which nobody could say
-    how many rows are lost, is an error.
+    `text`, `pair` and `label` name columns, as in `whence.data.dataset.read_dataset`; else columns are chosen
+    from the first hundred readable rows. A data set without a readable row, or with an unknown number of
+    lost rows, is an error.
     """
-    if is_file(address):
-        return _Rows(table(address), text, pair, label)
-    annotated = eraser.table(address, pair)
-    if annotated is not None:
-        return _Rows(annotated, text, pair, label)
-    found = folder(address)
-    if found is not None and album.holds_pictures(found):
-        return _Pictures(found)
-    if hub.is_name(address):
-        return _Rows(hub.table(address), text, pair, label)
-    if found is not None:
+    if is_data_file(address):
+        return _RowDataset(open_row_file(address), text, pair, label)
+    annotations = eraser.open_eraser(address, pair)
+    if annotations is not None:
+        return _RowDataset(annotations, text, pair, label)
+    folder = open_folder(address)
+    if folder is not None and has_images(folder):
+        return _ImageDataset(folder)
+    if hub_datasets.is_dataset_name(address):
+        return _RowDataset(hub_datasets.open_hub_dataset(address), text, pair, label)
+    if folder is not None:
         raise BadExamples(
-            f"The folder {found.name!r} holds neither pictures nor annotations. Give a file: {ALLOWED}."
+            f"The folder {folder.name!r} holds neither pictures nor annotations. Give a file: {ALLOWED_FILES}."
         )
-    return _Rows(table(address), text, pair, label)  # which says what is wrong with it
+    return _RowDataset(
+        open_row_file(address), text, pair, label
+    )  # raises the error for this address
 
 
-class _Rows:
-    """A table, read row by row."""
+class _RowDataset:
+    """A data set from a table, read row by row."""
 
-    def __init__(self, rows: Table, text: str | None, pair: str | None, label: str | None) -> None:
+    def __init__(
+        self, rows: RowSource, text: str | None, pair: str | None, label: str | None
+    ) -> None:
         self._table = rows
-        self._columns = settled(rows.name, self._first(), text, pair, label)
-        self._id = next((name for name in IDS if name in self._columns.has), None)
-        self._count: int | None = (
-            None  # once it was counted: of some files that takes reading all of it
-        )
+        self._columns = resolve_columns(rows.name, self._peek_rows(), text, pair, label)
+        self._id = next((name for name in ID_COLUMNS if name in self._columns.has), None)
+        self._count: int | None = None  # cached: some files must be read completely to be counted
 
     @property
     def name(self) -> str:
         return self._table.name
 
-    def __iter__(self) -> Iterator[Entry | Bad]:
-        for number, one in enumerate(self._table.rows()):
-            if isinstance(one, Unreadable):
-                yield Bad(number, one.where, one.why)
+    def __iter__(self) -> Iterator[DatasetRow | SkippedRow]:
+        for number, row in enumerate(self._table.rows()):
+            if isinstance(row, UnreadableRow):
+                yield SkippedRow(number, row.where, row.why)
             else:
-                yield self._entry(number, *one)
+                yield self._build_row(number, *row)
 
     def count(self) -> int | None:
         if self._count is None:
@@ -823,58 +769,64 @@ class _Rows:
             "guessed": [*self._table.guessed, *columns.guessed],
             "id": self._id,
             "has": list(columns.has),
-            "pictures": columns.seen is not None,
+            "pictures": columns.images is not None,
         }
 
-    def _first(self) -> list[Row]:
-        """Take the first rows that can be read."""
-        bad: list[Unreadable] = []
-        found: list[Row] = []
-        for one in self._table.rows():
-            if isinstance(one, Unreadable):
-                bad = bad or [one]
+    def _peek_rows(self) -> list[TableRow]:
+        """Return the first 100 readable rows."""
+        bad: list[UnreadableRow] = []
+        rows: list[TableRow] = []
+        for row in self._table.rows():
+            if isinstance(row, UnreadableRow):
+                bad = bad or [row]
             else:
-                found.append(one)
-            if len(found) == PEEKED:
+                rows.append(row)
+            if len(rows) == PEEK_ROWS:
                 break
-        if found:
-            return found
+        if rows:
+            return rows
         if bad:
-            raise BadExamples(f"{self.name} has no row that can be read. {bad[0].error()}")
+            raise BadExamples(f"{self.name} has no row that can be read. {bad[0].to_error()}")
         raise BadExamples(f"{self.name} has no rows. Give a file with at least one text.")
 
-    def _entry(self, number: int, where: str, row: Mapping[str, Any]) -> Entry | Bad:
+    def _build_row(
+        self, number: int, where: str, row: Mapping[str, Any]
+    ) -> DatasetRow | SkippedRow:
         try:
-            example = self._columns.example(where, row)
+            example = self._columns.build_example(where, row)
         except BadExamples as error:
-            return Bad(number, where, str(error).removeprefix(where).removeprefix(":").strip())
-        wrong = next((why for one in example.texts if (why := _unfit(one))), None)
+            return SkippedRow(
+                number, where, str(error).removeprefix(where).removeprefix(":").strip()
+            )
+        wrong = next((why for text in example.texts if (why := _describe_unfit(text))), None)
         if wrong is not None:
-            return Bad(number, where, wrong)
+            return SkippedRow(number, where, wrong)
         own = None if self._id is None else row.get(self._id)
-        said = isinstance(own, str | int) and not isinstance(own, bool) and own != ""
-        return Entry(number, str(own) if said else where.removeprefix(f"{self.name}, "), example)
+        has_id = isinstance(own, str | int) and not isinstance(own, bool) and own != ""
+        return DatasetRow(
+            number, str(own) if has_id else where.removeprefix(f"{self.name}, "), example
+        )
 
 
-class _Pictures:
-    """A folder of pictures, read one by one."""
+class _ImageDataset:
+    """A data set from a folder of images, read one by one."""
 
-    def __init__(self, found: Folder) -> None:
-        self._folder = found
+    def __init__(self, folder: DataFolder) -> None:
+        self._folder = folder
 
     @property
     def name(self) -> str:
         return self._folder.name
 
-    def __iter__(self) -> Iterator[Entry | Bad]:
-        for number, one in enumerate(album.stream(self._folder)):
-            if isinstance(one, Unreadable):
-                yield Bad(number, one.where, one.why)
+    def __iter__(self) -> Iterator[DatasetRow | SkippedRow]:
+        for number, image in enumerate(stream_images(self._folder)):
+            if isinstance(image, UnreadableRow):
+                yield SkippedRow(number, image.where, image.why)
             else:
-                yield Entry(number, one.picture.name, pictured(one))
+                yield DatasetRow(number, image.picture.name, build_image_example(image))
 
     def count(self) -> int:
-        return sum(1 for _ in album.stream(self._folder))
+        return sum(1 for _ in stream_images(self._folder))
 
     def facts(self) -> dict[str, Any]:
         return {
@@ -888,8 +840,8 @@ class _Pictures:
         }
 
 
-def _unfit(text: str) -> str | None:
-    """Say why no model can be given this text."""
+def _describe_unfit(text: str) -> str | None:
+    """Return the reason why no model can take this text; None if one can."""
     if not text.strip():
         return "the text is empty. Give at least one word."
     try:
@@ -899,94 +851,80 @@ def _unfit(text: str) -> str | None:
     return None
 
 
-"""The rows of a table as examples: which columns hold what is settled once, then every row is read alike."""
-
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
-
-from whence.core.errors import BadExamples
-from whence.data.sets import pictures
-from whence.data.sets.columns import PASSAGE_FIRST, known, label_column, label_of, text_columns
-from whence.data.sets.example import Example
-from whence.data.sets.rationale import rationale_of
-from whence.data.sets.rows import Row
-
-
 @dataclass(frozen=True)
-class Columns:
-    """Which columns are read, and which of them nobody named."""
+class DatasetColumns:
+    """The columns that are read, and which of them were guessed."""
 
-    texts: tuple[str, ...]  # one, or two of a pair; of pictures the column that holds them
+    texts: tuple[str, ...]  # one, or two of a pair; for pictures the column that holds them
     label: str | None
-    guessed: tuple[str, ...]  # of text, pair and label
-    has: tuple[str, ...]  # that there are
-    seen: pictures.Columns | None = None
+    guessed: tuple[str, ...]  # those of text, pair and label that were guessed
+    has: tuple[str, ...]  # all columns of the data
+    images: example_module.ImageColumns | None = None
 
     @property
     def pair(self) -> str | None:
         """The column of second texts."""
         return self.texts[1] if len(self.texts) == 2 else None
 
-    def example(self, where: str, row: Mapping[str, Any]) -> Example:
-        """Make an example of one row."""
-        if self.seen is not None:
-            return pictured(self.seen.found(where, row))
+    def build_example(self, where: str, row: Mapping[str, Any]) -> Example:
+        """Build an example from one row."""
+        if self.images is not None:
+            return build_image_example(self.images.read_image(where, row))
         for column in self.texts:
-            known(row, column, where)
-        label = None if self.label is None else label_of(where, self.label, row.get(self.label))
-        return built(where, row, self.texts, label)
+            check_column(row, column, where)
+        label = None if self.label is None else parse_label(where, self.label, row.get(self.label))
+        return build_text_example(where, row, self.texts, label)
 
 
-def settled(
+def resolve_columns(
     name: str,
-    found: Sequence[Row],
+    rows: Sequence[TableRow],
     text: str | None = None,
     pair: str | None = None,
     label: str | None = None,
-    two: Sequence[tuple[str, str]] = PASSAGE_FIRST,
-) -> Columns:
-    """Choose the columns by some rows, the first included: those that were named, else the usual ones.
+    two: Sequence[tuple[str, str]] = PASSAGE_FIRST_COLUMNS,
+) -> DatasetColumns:
+    """Choose the columns from some rows, the first included: the named ones, else the usual ones.
 
     `two`: the usual names of two texts, in their order.
     """
-    first = found[0][1]
-    has = tuple(dict.fromkeys(str(key) for _, row in found for key in row))
-    seen = None if text else pictures.columns(first, label or None)
-    if seen is not None:
-        own = ("text",) if label or seen.label is None else ("text", "label")
-        return Columns((seen.picture,), seen.label, own, has, seen)
-    texts = text_columns(first, text or None, pair or None, name, () if pair == "" else two)
-    said = label or label_column([row for _, row in found], texts) if label != "" else None
+    first = rows[0][1]
+    has = tuple(dict.fromkeys(str(key) for _, row in rows for key in row))
+    images = None if text else example_module.find_image_columns(first, label or None)
+    if images is not None:
+        own = ("text",) if label or images.label is None else ("text", "label")
+        return DatasetColumns((images.picture,), images.label, own, has, images)
+    texts = find_text_columns(first, text or None, pair or None, name, () if pair == "" else two)
+    column = label or guess_label_column([row for _, row in rows], texts) if label != "" else None
     if label:
-        known(has, label, name)
+        check_column(has, label, name)
     roles = {
         "text": (text, texts[0]),
         "pair": (pair, texts[1] if len(texts) == 2 else None),
-        "label": (label, said),
+        "label": (label, column),
     }
-    guessed = tuple(role for role, (asked, used) in roles.items() if asked is None and used)
-    return Columns(texts, said, guessed, has)
+    guessed = tuple(role for role, (requested, used) in roles.items() if requested is None and used)
+    return DatasetColumns(texts, column, guessed, has)
 
 
-def pictured(found: pictures.Found) -> Example:
-    """Make an example of a picture."""
-    return Example(found.picture, found.label, mask=found.mask)
+def build_image_example(image: example_module.LabelledImage) -> Example:
+    """Build an example from an image."""
+    return Example(image.picture, image.label, mask=image.mask)
 
 
-def built(
+def build_text_example(
     where: str, row: Mapping[str, Any], columns: tuple[str, ...], label: str | None
 ) -> Example:
-    """Make an example of the texts in a row."""
-    parts = [_part(where, name, row[name]) for name in columns]
+    """Build an example from the texts in a row."""
+    parts = [_parse_text(where, name, row[name]) for name in columns]
     return Example(
         parts[0] if len(parts) == 1 else (parts[0], parts[1]),
         label,
-        rationale_of(where, row, columns, parts),
+        parse_rationale(where, row, columns, parts),
     )
 
 
-def _part(where: str, name: str, value: Any) -> str:
+def _parse_text(where: str, name: str, value: Any) -> str:
     if isinstance(value, str):
         return value
     if isinstance(value, list) and all(isinstance(token, str) for token in value):
@@ -994,3 +932,43 @@ def _part(where: str, name: str, value: Any) -> str:
     raise BadExamples(
         f"{where}: {name!r} is {str(value)[:40]!r} ({type(value).__name__}). Allowed: a text, or a list of tokens."
     )
+
+
+PAIR_HINT = (
+    'Give mappings that name what is what: {"text": ..., "label": ...}, or of two texts {"text": ..., "pair": ...}; '
+    "or a table with text=... and label=...."
+)
+_COMMON_LABEL = re.compile(
+    "positive|negative|neutral|mixed|pos|neg|true|false|yes|no|(not_)?entailment|contradiction|spam|ham",
+    re.IGNORECASE,
+)
+_NUMBER_LABEL = re.compile(r"(label[_ -]?)?-?\d{1,6}(\.0+)?|\d[ _-]?stars?", re.IGNORECASE)
+_MIN_PAIRS = 4  # fewer pairs with the same second words prove nothing
+_MAX_LABEL_LENGTH = 40  # characters of a label
+
+
+def check_bare_pairs(pairs: Sequence[tuple[str, str]], labels: Sequence[str] = ()) -> None:
+    """Refuse pairs whose second texts look like labels: the model's, usual ones, or few repeated words."""
+    second = [two.strip() for _, two in pairs]
+    if not second or not (_has_known_labels(second, labels) or _has_few_words(pairs, second)):
+        return
+    named = ", ".join(repr(text[:20]) for text in list(dict.fromkeys(second))[:3])
+    raise BadExamples(
+        f"A pair (a, b) in a list is a pair of texts, and the second ones look like labels ({named}): the model "
+        f"would read them. {PAIR_HINT}"
+    )
+
+
+def _has_known_labels(second: Sequence[str], labels: Sequence[str]) -> bool:
+    own = {label.strip().casefold() for label in labels}
+    return all(
+        text.casefold() in own or _COMMON_LABEL.fullmatch(text) or _NUMBER_LABEL.fullmatch(text)
+        for text in second
+    )
+
+
+def _has_few_words(pairs: Sequence[tuple[str, str]], second: Sequence[str]) -> bool:
+    """Return whether a few single words repeat as second texts, beside first texts of several words."""
+    words = all(one and len(one.split()) == 1 and len(one) <= _MAX_LABEL_LENGTH for one in second)
+    several = all(len(first.split()) > 1 for first, _ in pairs)
+    return words and several and len(second) >= _MIN_PAIRS and 2 * len(set(second)) <= len(second)

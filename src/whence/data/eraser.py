@@ -1,158 +1,169 @@
-"""Data sets in the format of the ERASER benchmark: annotations that point into documents by their tokens.
+"""Human rationales as character spans, and reading of data sets in the ERASER format.
 
-A folder holds `train.jsonl`, `val.jsonl` and `test.jsonl`, one annotation a line, and the documents: a file for each
-in a folder `docs` (or `documents`), or all in `docs.jsonl`. A document has one sentence a line, and spaces between
-tokens. An annotation becomes a row of tokens and `rationale_spans`; several documents of one annotation follow each
-other.
+ERASER (DeYoung et al. 2020): a folder holds `train.jsonl`, `val.jsonl` and `test.jsonl`, one annotation a
+line, and the documents: a file for each in a folder `docs` (or `documents`), or all in `docs.jsonl`. A
+document has one sentence a line, and spaces between tokens. An annotation becomes a row of tokens and
+`rationale_spans`; several documents of one annotation follow each other.
+
+Rationales are also read from a column `rationale` (characters), from `rationale_spans` (tokens) and from the
+`answers` of SQuAD files.
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from whence.core.errors import BadExamples, did_you_mean, short
-from whence.data.sets import address
-from whence.data.sets.address import Folder
-from whence.data.sets.rows import Row, Table, is_file, stream_of
-from whence.data.sets.stream import ROW, Unreadable
+from whence.core.errors import BadExamples, shorten_quote, suggest_name
+from whence.core.types import Token, Word
+from whence.data import readers
+from whence.data.readers import (
+    MAX_ROW_BYTES,
+    DataFolder,
+    RowSource,
+    TableRow,
+    UnreadableRow,
+    is_data_file,
+    stream_rows,
+)
 
-ORDER = ("test", "val", "train")  # which split is taken where none is named
+ERASER_SPLITS = ("test", "val", "train")  # the order of preference if none is named
 _ENDINGS = (".jsonl", ".jsonl.gz")
-_PEEKED = 100
+_PEEK_ROWS = 100
 
-Document = list[list[str]]  # sentences of tokens
+EraserDocument = list[list[str]]  # sentences of tokens
 
 
-def table(given: str | Path, pair: str | None = None) -> Table | None:
-    """Take FOLDER or FOLDER:SPLIT; None if that is no folder in this format.
+def open_eraser(address: str | Path, pair: str | None = None) -> RowSource | None:
+    """Open FOLDER or FOLDER:SPLIT in the ERASER format; None if it is no such folder.
 
-    The query is a column, unless the first hundred are all the same: then it says nothing about an example.
+    The query is a column, unless the first hundred are all the same: then it is no part of the example.
     """
-    if is_file(given):
+    if is_data_file(address):
         return None
-    folder, split = address.folder(given), ""
-    home, colon, rest = str(given).rpartition(":")
+    folder, split = readers.open_folder(address), ""
+    home, colon, rest = str(address).rpartition(":")
     if folder is None and colon and "/" not in rest:
-        folder, split = address.folder(home), rest
+        folder, split = readers.open_folder(home), rest
     if folder is None:
         return None
-    documents, splits = _documents(folder), _splits(folder)
+    documents, splits = _find_document_reader(folder), _find_splits(folder)
     if documents is None or not splits:
         return None
     if split and split not in splits:
         raise BadExamples(
             f"The folder {folder.name!r} has no annotations {split + '.jsonl'!r}; it has {', '.join(splits)}."
-            f"{did_you_mean(split, list(splits))}"
+            f"{suggest_name(split, list(splits))}"
         )
-    chosen = split or next((one for one in ORDER if one in splits), next(iter(splits)))
+    chosen = split or next((one for one in ERASER_SPLITS if one in splits), next(iter(splits)))
     file = splits[chosen]
 
-    def annotations() -> Iterator[Row | Unreadable]:
-        with folder.opened(file) as opened:
-            yield from stream_of(file, opened)
+    def annotations() -> Iterator[TableRow | UnreadableRow]:
+        with folder.open_file(file) as opened:
+            yield from stream_rows(file, opened)
 
-    def rows() -> Iterator[Row | Unreadable]:
-        read = lru_cache(maxsize=4)(
-            documents
-        )  # several annotations in a row are about one document
-        for one in annotations():
-            yield one if isinstance(one, Unreadable) else _row(*one, read, asks)
+    def rows() -> Iterator[TableRow | UnreadableRow]:
+        read = lru_cache(maxsize=4)(documents)  # consecutive annotations often share a document
+        for row in annotations():
+            yield row if isinstance(row, UnreadableRow) else _build_row(*row, read, asks)
 
-    asks = pair == "query" or _varies(annotations())
+    asks = pair == "query" or _has_varying_queries(annotations())
     name = f"{folder.name}:{chosen}"
-    return Table(
+    return RowSource(
         name, "eraser", rows, lambda: sum(1 for _ in annotations()), () if split else ("split",)
     )
 
 
-def _splits(folder: Folder) -> dict[str, str]:
-    """Name the files of annotations by their splits."""
-    names = [f"{split}{ending}" for split in ORDER for ending in _ENDINGS]
+def _find_splits(folder: DataFolder) -> dict[str, str]:
+    """Return the annotation file of each split."""
+    names = [f"{split}{ending}" for split in ERASER_SPLITS for ending in _ENDINGS]
     return {name.partition(".")[0]: name for name in names if folder.has(name)}
 
 
-def _varies(annotations: Iterator[Row | Unreadable]) -> bool:
-    peeked = islice((one for one in annotations if not isinstance(one, Unreadable)), _PEEKED)
-    return len({str(row.get("query") or "") for _, row in peeked}) > 1
+def _has_varying_queries(annotations: Iterator[TableRow | UnreadableRow]) -> bool:
+    rows = islice((row for row in annotations if not isinstance(row, UnreadableRow)), _PEEK_ROWS)
+    return len({str(row.get("query") or "") for _, row in rows}) > 1
 
 
-def _documents(folder: Folder) -> Callable[[str], Document] | None:
-    """Return what reads a document by its name; None if the folder has no documents."""
+def _find_document_reader(folder: DataFolder) -> Callable[[str], EraserDocument] | None:
+    """Return a function that reads a document by name; None if the folder has no documents."""
     home = next((name for name in ("docs", "documents") if folder.has(name)), None)
     if home is not None:
-        return lambda name: _file(folder, home, name)
-    return _Listed(folder, "docs.jsonl") if folder.has("docs.jsonl") else None
+        return lambda name: _read_document(folder, home, name)
+    return _DocumentIndex(folder, "docs.jsonl") if folder.has("docs.jsonl") else None
 
 
-def _file(folder: Folder, home: str, name: str) -> Document:
-    with folder.within(home).opened(name) as file:
-        raw = file.read(ROW + 1)
-    if len(raw) > ROW:
-        raise BadExamples(f"The document {short(name, 60)!r} has more than {ROW >> 20} MiB.")
+def _read_document(folder: DataFolder, home: str, name: str) -> EraserDocument:
+    with folder.open_subfolder(home).open_file(name) as file:
+        raw = file.read(MAX_ROW_BYTES + 1)
+    if len(raw) > MAX_ROW_BYTES:
+        raise BadExamples(
+            f"The document {shorten_quote(name, 60)!r} has more than {MAX_ROW_BYTES >> 20} MiB."
+        )
     try:
-        return _sentences(raw.decode())
+        return _split_sentences(raw.decode())
     except UnicodeDecodeError as error:
         raise BadExamples(
-            f"The document {short(name, 60)!r} is not UTF-8 text ({error.reason}, byte {raw[error.start]:#04x})."
+            f"The document {shorten_quote(name, 60)!r} is not UTF-8 text ({error.reason}, byte {raw[error.start]:#04x})."
         ) from None
 
 
-class _Listed:
-    """Documents of a file, one object {"docid": ..., "document": ...} a line; their places alone are kept."""
+class _DocumentIndex:
+    """Index of a docs.jsonl file, {"docid": ..., "document": ...} a line; keeps file offsets only."""
 
-    def __init__(self, folder: Folder, file: str) -> None:
+    def __init__(self, folder: DataFolder, file: str) -> None:
         self._folder, self._file = folder, file
         self._places: dict[str, int] | None = None
 
-    def __call__(self, name: str) -> Document:
+    def __call__(self, name: str) -> EraserDocument:
         if self._places is None:
-            self._places = dict(self._found())
+            self._places = dict(self._index_documents())
         if name not in self._places:
-            raise BadExamples(f"{self._file} has no document {short(name, 60)!r}.")
-        with self._folder.opened(self._file) as file:
+            raise BadExamples(f"{self._file} has no document {shorten_quote(name, 60)!r}.")
+        with self._folder.open_file(self._file) as file:
             file.seek(self._places[name])
-            document = json.loads(file.readline(ROW))["document"]
+            document = json.loads(file.readline(MAX_ROW_BYTES))["document"]
         if not isinstance(document, str):
-            raise BadExamples(f"The document {short(name, 60)!r} is no text.")
-        return _sentences(document)
+            raise BadExamples(f"The document {shorten_quote(name, 60)!r} is no text.")
+        return _split_sentences(document)
 
-    def _found(self) -> Iterator[tuple[str, int]]:
+    def _index_documents(self) -> Iterator[tuple[str, int]]:
         place = 0
-        with self._folder.opened(self._file) as file:
-            while raw := file.readline(ROW):
+        with self._folder.open_file(self._file) as file:
+            while raw := file.readline(MAX_ROW_BYTES):
                 try:
                     row = json.loads(raw)
                 except (ValueError, RecursionError):
-                    row = None  # a document that is missed is named by the annotation that wants it
+                    row = None  # the annotation that needs the document reports it missing
                 if isinstance(row, dict) and "document" in row:
                     yield str(row.get("docid")), place
                 place += len(raw)
 
 
-def _sentences(text: str) -> Document:
-    # Only a space parts tokens: others are part of one, and places are counted in tokens.
+def _split_sentences(text: str) -> EraserDocument:
+    # Tokens are separated by spaces only, as in ERASER's code; its evidence counts tokens.
     lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
-    cut = ([token for token in line.strip().split(" ") if token] for line in lines)
-    return [tokens for tokens in cut if tokens]
+    sentences = ([token for token in line.strip().split(" ") if token] for line in lines)
+    return [tokens for tokens in sentences if tokens]
 
 
-def _row(
-    where: str, annotation: Mapping[str, Any], read: Callable[[str], Document], asks: bool
-) -> Row | Unreadable:
+def _build_row(
+    where: str, annotation: Mapping[str, Any], read: Callable[[str], EraserDocument], asks: bool
+) -> TableRow | UnreadableRow:
     try:
-        evidences = _evidences(annotation.get("evidences"))
-        names = _names(annotation, evidences)
+        evidences = _parse_evidences(annotation.get("evidences"))
+        names = _list_document_names(annotation, evidences)
         tokens: list[str] = []
         starts = {}
         for name in names:
             starts[name] = len(tokens)
             tokens += [token for sentence in read(name) for token in sentence]
-        spans = [_span(one, starts, read) for one in evidences]
+        spans = [_resolve_evidence(evidence, starts, read) for evidence in evidences]
     except BadExamples as error:
-        return Unreadable(where, str(error))
+        return UnreadableRow(where, str(error))
     row = {
         "id": annotation.get("annotation_id"),
         "label": annotation.get("classification"),
@@ -162,76 +173,69 @@ def _row(
     return where, {**row, "query": annotation.get("query") or ""} if asks else row
 
 
-def _evidences(given: Any) -> list[Mapping[str, Any]]:
-    """Put the evidence of all groups together: people marked each of them."""
-    groups = given if isinstance(given, list) else [None]
-    found = []
+def _parse_evidences(value: Any) -> list[Mapping[str, Any]]:
+    """Return the evidence of all groups as one list: people marked all of it."""
+    groups = value if isinstance(value, list) else [None]
+    evidences = []
     for one in (one for group in groups for one in (group if isinstance(group, list) else [None])):
         if not isinstance(one, Mapping) or not isinstance(one.get("docid"), str):
             raise BadExamples(
                 "'evidences' must be lists of objects with a 'docid', 'start_token' and 'end_token'."
             )
-        found.append(one)
-    return found
+        evidences.append(one)
+    return evidences
 
 
-def _names(annotation: Mapping[str, Any], evidences: list[Mapping[str, Any]]) -> list[str]:
-    """Name the documents of an annotation: its own list, else those of its evidence, else the one of its name."""
-    listed = annotation.get("docids") or [one["docid"] for one in evidences]
-    listed = listed or [annotation.get("annotation_id")]
-    if not isinstance(listed, list) or not all(isinstance(one, str) and one for one in listed):
+def _list_document_names(
+    annotation: Mapping[str, Any], evidences: list[Mapping[str, Any]]
+) -> list[str]:
+    """Return an annotation's document names: its list, else those of its evidence, else its own id."""
+    names = annotation.get("docids") or [evidence["docid"] for evidence in evidences]
+    names = names or [annotation.get("annotation_id")]
+    if not isinstance(names, list) or not all(isinstance(name, str) and name for name in names):
         raise BadExamples(
-            f"'docids' is {str(listed)[:40]!r}. Allowed: a list of names of documents."
+            f"'docids' is {str(names)[:40]!r}. Allowed: a list of names of documents."
         )
-    return list(dict.fromkeys([*listed, *(one["docid"] for one in evidences)]))
+    return list(dict.fromkeys([*names, *(evidence["docid"] for evidence in evidences)]))
 
 
-def _span(
-    one: Mapping[str, Any], starts: Mapping[str, int], read: Callable[[str], Document]
+def _resolve_evidence(
+    evidence: Mapping[str, Any], starts: Mapping[str, int], read: Callable[[str], EraserDocument]
 ) -> list[int]:
-    """Return a piece of evidence as tokens of all documents together, the end not included."""
-    sizes = [len(sentence) for sentence in read(one["docid"])]
-    start, end = one.get("start_token", -1), one.get("end_token", -1)
-    if (start, end) == (-1, -1):  # only sentences were named
-        first, last = one.get("start_sentence", -1), one.get("end_sentence", -1)
+    """Return the token range of one piece of evidence in the joined documents, end excluded."""
+    sizes = [len(sentence) for sentence in read(evidence["docid"])]
+    start, end = evidence.get("start_token", -1), evidence.get("end_token", -1)
+    if (start, end) == (-1, -1):  # the evidence is given in sentences
+        first, last = evidence.get("start_sentence", -1), evidence.get("end_sentence", -1)
         whole = type(first) is int and type(last) is int
         if not whole or not 0 <= first <= last <= len(sizes):
             raise BadExamples(
-                f"the evidence in {short(one['docid'], 60)!r} names neither tokens nor sentences that are there."
+                f"the evidence in {shorten_quote(evidence['docid'], 60)!r} names neither tokens nor sentences that are there."
             )
         start, end = sum(sizes[:first]), sum(sizes[:last])
     if type(start) is not int or type(end) is not int or not 0 <= start <= end <= sum(sizes):
         raise BadExamples(
-            f"the evidence {short(str(start), 20)}:{short(str(end), 20)} lies outside of the document "
-            f"{short(one['docid'], 60)!r} of {sum(sizes)} tokens."
+            f"the evidence {shorten_quote(str(start), 20)}:{shorten_quote(str(end), 20)} lies outside of the document "
+            f"{shorten_quote(evidence['docid'], 60)!r} of {sum(sizes)} tokens."
         )
-    return [starts[one["docid"]] + start, starts[one["docid"]] + end]
-
-
-"""A human rationale: the stretches of a text that people named as the reason, in characters."""
-
-import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
-
-from whence.core.errors import BadExamples
-from whence.core.types import Token, Word
+    return [starts[evidence["docid"]] + start, starts[evidence["docid"]] + end]
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
-    """Characters `start` to `end`, the end not included, of the text (0) or of the second text of a pair (1)."""
+class RationaleSpan:
+    """Characters `start` to `end` (excluded) of the text (segment 0) or of a pair's second text (1)."""
 
     segment: int
     start: int
     end: int
 
 
-def marked(
-    units: Sequence[Sequence[int] | Word], tokens: Sequence[Token], rationale: Sequence[Span]
+def flag_rationale(
+    units: Sequence[Sequence[int] | Word],
+    tokens: Sequence[Token],
+    rationale: Sequence[RationaleSpan],
 ) -> list[bool]:
-    """Say of each unit, a word or places of tokens, whether it overlaps the rationale."""
+    """Return for each unit, a word or token positions, whether it overlaps the rationale."""
     return [
         any(
             span.segment == tokens[place].segment
@@ -244,52 +248,54 @@ def marked(
     ]
 
 
-def rationale_of(
+def parse_rationale(
     where: str, row: Mapping[str, Any], columns: tuple[str, ...], parts: Sequence[str]
-) -> tuple[Span, ...] | None:
-    """Return the rationale of a row in characters, whichever way it is given; None if it is not."""
+) -> tuple[RationaleSpan, ...] | None:
+    """Return the rationale of a row as character spans, from any of its forms; None if it has none."""
     if row.get("rationale") not in (None, ""):
-        found = [_span(where, one, parts) for one in _listed(where, row["rationale"])]
+        spans = [_parse_span(where, span, parts) for span in _parse_list(where, row["rationale"])]
     elif row.get("rationale_spans") not in (None, ""):
-        found = _of_tokens(where, row, columns)
+        spans = _parse_token_spans(where, row, columns)
     elif row.get("answers") not in (None, ""):
-        found = _of_answers(where, row["answers"], columns, parts)
+        spans = _parse_answers(where, row["answers"], columns, parts)
     else:
         return None
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(spans))
 
 
-def _listed(where: str, value: Any) -> list[Any]:
-    """Take a list, or the JSON of one: that is how it stands in a table."""
-    found = value
+def _parse_list(where: str, value: Any) -> list[Any]:
+    """Parse a list, or its JSON text, which is its form in a table."""
+    spans = value
     if isinstance(value, str):
         try:
-            found = json.loads(value)
+            spans = json.loads(value)
         except ValueError:
-            found = None
-    if not isinstance(found, list):
+            spans = None
+    if not isinstance(spans, list):
         raise BadExamples(
             f"{where}: the rationale is {str(value)[:40]!r}. Allowed: a list of spans, [[start, end], ...]."
         )
-    return found
+    return spans
 
 
-def _span(where: str, given: Any, parts: Sequence[str]) -> Span:
-    if not _whole(given) or len(given) not in (2, 3):
+def _parse_span(where: str, span: Any, parts: Sequence[str]) -> RationaleSpan:
+    if not _is_integer_list(span) or len(span) not in (2, 3):
         raise BadExamples(
-            f"{where}: the rationale has the span {str(given)[:40]!r}. Allowed: [start, end] or "
+            f"{where}: the rationale has the span {str(span)[:40]!r}. Allowed: [start, end] or "
             "[segment, start, end] in whole numbers."
         )
-    segment, start, end = given if len(given) == 3 else (0, *given)
+    segment, start, end = span if len(span) == 3 else (0, *span)
     if not 0 <= segment < len(parts):
         raise BadExamples(
             f"{where}: the rationale {start}:{end} is of text {segment}, and there are {len(parts)}, counted from 0."
         )
-    _fits(where, start, end, len(parts[segment]), "its text", "characters")
-    return Span(segment, start, end)
+    _check_span(where, start, end, len(parts[segment]), "its text", "characters")
+    return RationaleSpan(segment, start, end)
 
 
-def _of_tokens(where: str, row: Mapping[str, Any], columns: tuple[str, ...]) -> list[Span]:
+def _parse_token_spans(
+    where: str, row: Mapping[str, Any], columns: tuple[str, ...]
+) -> list[RationaleSpan]:
     if columns[0] != "tokens" or not isinstance(row["tokens"], list):
         raise BadExamples(
             f"{where}: 'rationale_spans' counts the entries of a list 'tokens', and the text is in {columns[0]!r}. "
@@ -299,53 +305,53 @@ def _of_tokens(where: str, row: Mapping[str, Any], columns: tuple[str, ...]) -> 
     starts = [0]
     for token in tokens:
         starts.append(starts[-1] + len(token) + 1)
-    found = []
-    for given in _listed(where, row["rationale_spans"]):
-        if not _whole(given) or len(given) != 2:
+    spans = []
+    for span in _parse_list(where, row["rationale_spans"]):
+        if not _is_integer_list(span) or len(span) != 2:
             raise BadExamples(
-                f"{where}: the rationale has the span {str(given)[:40]!r}. Allowed: [start, end] in whole numbers."
+                f"{where}: the rationale has the span {str(span)[:40]!r}. Allowed: [start, end] in whole numbers."
             )
-        start, end = given
+        start, end = span
         if start == end and 0 <= start <= len(tokens):
-            continue  # ERASER's own files have spans of no token: they mark nothing
-        _fits(where, start, end, len(tokens), "a text", "tokens")
-        found.append(Span(0, starts[start], starts[end] - 1))
-    return found
+            continue  # ERASER's own files have empty spans: they mark nothing
+        _check_span(where, start, end, len(tokens), "a text", "tokens")
+        spans.append(RationaleSpan(0, starts[start], starts[end] - 1))
+    return spans
 
 
-def _of_answers(
+def _parse_answers(
     where: str, answers: Any, columns: tuple[str, ...], parts: Sequence[str]
-) -> list[Span]:
-    """Take the answers of a SQuAD file: they stand in the context."""
-    if isinstance(answers, Mapping):  # one list for each, as in the data sets of Hugging Face
+) -> list[RationaleSpan]:
+    """Return the answers of a SQuAD row as spans of the context."""
+    if isinstance(answers, Mapping):  # a list per key, as in the data sets of Hugging Face
         texts, starts = answers.get("text"), answers.get("answer_start")
         if isinstance(texts, list) and isinstance(starts, list) and len(texts) == len(starts):
             both = zip(texts, starts, strict=True)
             answers = [{"text": text, "answer_start": start} for text, start in both]
     if not isinstance(answers, list) or not all(
-        isinstance(one, Mapping)
-        and isinstance(one.get("text"), str)
-        and type(one.get("answer_start")) is int
-        for one in answers
+        isinstance(answer, Mapping)
+        and isinstance(answer.get("text"), str)
+        and type(answer.get("answer_start")) is int
+        for answer in answers
     ):
         raise BadExamples(f"{where}: 'answers' must each have a 'text' and an 'answer_start'.")
     segment = columns.index("context") if "context" in columns else 0
-    found = []
-    for one in answers:
-        start, said = one["answer_start"], one["text"]
-        if start < 0 or not said or parts[segment][start : start + len(said)] != said:
+    spans = []
+    for answer in answers:
+        start, text = answer["answer_start"], answer["text"]
+        if start < 0 or not text or parts[segment][start : start + len(text)] != text:
             raise BadExamples(
-                f"{where}: the answer {said[:40]!r} does not stand at {start} of its text. Correct 'answer_start'."
+                f"{where}: the answer {text[:40]!r} does not stand at {start} of its text. Correct 'answer_start'."
             )
-        found.append(Span(segment, start, start + len(said)))
-    return found
+        spans.append(RationaleSpan(segment, start, start + len(text)))
+    return spans
 
 
-def _whole(given: Any) -> bool:
-    return isinstance(given, list | tuple) and all(type(number) is int for number in given)
+def _is_integer_list(value: Any) -> bool:
+    return isinstance(value, list | tuple) and all(type(number) is int for number in value)
 
 
-def _fits(where: str, start: int, end: int, length: int, what: str, units: str) -> None:
+def _check_span(where: str, start: int, end: int, length: int, what: str, units: str) -> None:
     if start >= end:
         raise BadExamples(
             f"{where}: the rationale {start}:{end} is {'empty' if start == end else 'reversed'}. "

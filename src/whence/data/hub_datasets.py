@@ -1,4 +1,8 @@
-"""A Hugging Face data set by its name, or a folder of one: NAME, NAME:SPLIT or NAME:CONFIG:SPLIT."""
+"""Hugging Face data sets by name or folder (NAME:CONFIG:SPLIT): loading, streaming, choice of the split.
+
+No code of a data set's author is run: `datasets` before version 4 runs such code, and before 5.0.1 it follows
+file names out of the data set, so older versions are refused.
+"""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -8,133 +12,138 @@ from logging import CRITICAL
 from pathlib import Path
 from typing import Any
 
-from whence.core.errors import BadExamples, did_you_mean
-from whence.core.network import hub_unreachable
-from whence.data.sets.parquet import named
-from whence.data.sets.rows import ENDINGS, Row, Table
-from whence.data.sets.stream import Unreadable
+from whence.core.errors import BadExamples, suggest_name
+from whence.core.network import is_hub_unreachable
+from whence.data.readers import FILE_ENDINGS, RowSource, TableRow, UnreadableRow, replace_class_ids
 
-ORDER = ("test", "validation", "train")  # which split is taken where none is named
-_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
-_PEEKED = 100  # rows at once; by the first ones, too, secret labels are known
-_SAFE = (
+HUB_SPLITS = ("test", "validation", "train")  # the order of preference if none is named
+_DATASET_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
+_PEEK_ROWS = 100  # rows per read, and rows in which withheld labels are looked for
+_SAFE_VERSION = (
     5,
     0,
     1,
-)  # of datasets: before 4 it runs code, before this it follows file names out of the data set
-_NUMBERS = re.compile(r"\d+")
-_HOW = "NAME, NAME:SPLIT or NAME:CONFIG:SPLIT"
+)  # version of datasets: before 4 it runs authors' code, before 5.0.1 it follows paths out of the data set
+_VERSION_NUMBERS = re.compile(r"\d+")
+_NAME_HINT = "NAME, NAME:SPLIT or NAME:CONFIG:SPLIT"
 
 
-def is_name(given: str) -> bool:
-    """Say whether this is the name of a data set, or a folder of one, and not a file."""
-    name = given.partition(":")[0]
-    if "://" in given or Path(given).is_file() or Path(given.removesuffix(".gz")).suffix in ENDINGS:
+def is_dataset_name(address: str) -> bool:
+    """Return whether this is the name of a data set, or a folder of one, and not a file."""
+    name = address.partition(":")[0]
+    if (
+        "://" in address
+        or Path(address).is_file()
+        or Path(address.removesuffix(".gz")).suffix in FILE_ENDINGS
+    ):
         return False
     if not name or name.startswith("."):
         return bool(name) and Path(name).is_dir()
-    return Path(name).is_dir() or _NAME.fullmatch(name) is not None
+    return Path(name).is_dir() or _DATASET_NAME.fullmatch(name) is not None
 
 
-def rows(given: str) -> tuple[str, list[Row], bool]:
-    """Load a data set: its name with configuration and split, its rows, and whether the split was guessed."""
-    label, part, guessed = _chosen(given, streaming=False)
-    found = list(_rows(label, part))
-    if not found:
-        raise BadExamples(f"{label} has no rows. Name another split: {_HOW}.")
-    return label, found, guessed
+def load_hub_rows(address: str) -> tuple[str, list[TableRow], bool]:
+    """Load a data set: return its name with configuration and split, its rows, and if it was guessed."""
+    label, part, guessed = _select_split(address, streaming=False)
+    rows = list(_iterate_rows(label, part))
+    if not rows:
+        raise BadExamples(f"{label} has no rows. Name another split: {_NAME_HINT}.")
+    return label, rows, guessed
 
 
-def table(given: str) -> Table:
-    """Open a data set without loading it: its rows come one after the other, from the Hub or from a folder."""
-    label, part, guessed = _chosen(given, streaming=True)
+def open_hub_dataset(address: str) -> RowSource:
+    """Open a data set as a stream: rows come one by one, from the Hub or from a folder."""
+    label, part, guessed = _select_split(address, streaming=True)
 
-    def stream() -> Iterator[Row | Unreadable]:
-        rows, datasets = _rows(label, part), _package(given)
+    def stream() -> Iterator[TableRow | UnreadableRow]:
+        rows, datasets = _iterate_rows(label, part), _import_datasets(address)
         while True:
-            some: list[Row] = []
-            wrong = None
+            batch: list[TableRow] = []
+            reason = None
             try:
-                with _quiet(datasets, datasets.config.HF_HUB_OFFLINE):
-                    some.extend(islice(rows, _PEEKED))
+                with _silence_datasets(datasets, datasets.config.HF_HUB_OFFLINE):
+                    batch.extend(islice(rows, _PEEK_ROWS))
             except Exception as error:
-                # What the network, Arrow or a broken file raise in the midst; nobody knows what would have followed.
-                wrong = _reason(error)
-            yield from some
-            if wrong is not None:
+                # The network, Arrow or a broken file may raise anything mid-stream; the rest is unknown.
+                reason = _format_reason(error)
+            yield from batch
+            if reason is not None:
                 raise BadExamples(
-                    f"{label} cannot be read on: {wrong}. Try again, or save it first."
+                    f"{label} cannot be read on: {reason}. Try again, or save it first."
                 )
-            if len(some) < _PEEKED:
+            if len(batch) < _PEEK_ROWS:
                 return
 
     def count() -> int | None:
-        stated = (part.info.splits or {}).get(part.split)
-        number = None if stated is None else stated.num_examples
+        split_info = (part.info.splits or {}).get(part.split)
+        number = None if split_info is None else split_info.num_examples
         return None if number is None else int(number)
 
-    return Table(label, "hub", stream, count, ("split",) if guessed else ())
+    return RowSource(label, "hub", stream, count, ("split",) if guessed else ())
 
 
-def _chosen(given: str, streaming: bool) -> tuple[str, Any, bool]:
-    """Find one split of a data set, and whether it was guessed."""
-    name, *rest = given.split(":")
+def _select_split(address: str, streaming: bool) -> tuple[str, Any, bool]:
+    """Return the label and data of one split of a data set, and whether it was guessed."""
+    name, *rest = address.split(":")
     if len(rest) > 2:
-        raise BadExamples(f"A data set is named by {_HOW}. Got {given!r}.")
+        raise BadExamples(f"A data set is named by {_NAME_HINT}. Got {address!r}.")
     config, split = (rest[0] or None if rest[1:] else None), (rest[-1] or None if rest else None)
     try:
-        splits = _splits(name, config, streaming)
-    except _NeedsConfig:
+        splits = _load_splits(name, config, streaming)
+    except _ConfigMissing:
         if split is None or config is not None:
             raise
         config, split = split, None
-        splits = _splits(name, config, streaming)
+        splits = _load_splits(name, config, streaming)
     if split is not None and split not in splits:
         raise BadExamples(
             f"The data set {name!r} has no split {split!r}; it has {', '.join(splits)}."
-            f"{did_you_mean(split, list(splits))} A data set is named by {_HOW}."
+            f"{suggest_name(split, list(splits))} A data set is named by {_NAME_HINT}."
         )
-    chosen = split or _likely(splits)
+    split_name = split or _guess_split(splits)
     local = Path(name).is_dir()
-    shown = f"the data files in {Path(name).resolve().name}" if local else name
-    label = ":".join(part for part in (shown, config, chosen) if part)
-    return label, splits[chosen], split is None
+    display_name = f"the data files in {Path(name).resolve().name}" if local else name
+    label = ":".join(part for part in (display_name, config, split_name) if part)
+    return label, splits[split_name], split is None
 
 
-class _NeedsConfig(BadExamples):
-    """A data set with several configurations, of which none was named."""
+class _ConfigMissing(BadExamples):
+    """Raised if a data set has several configurations and none was named."""
 
 
-def _splits(name: str, config: str | None, streaming: bool) -> Mapping[str, Any]:
-    """Return all splits, through the package that knows how; it runs no code of a data set's author."""
-    datasets = _package(name)
-    offline = not Path(name).is_dir() and (datasets.config.HF_HUB_OFFLINE or hub_unreachable())
+def _load_splits(name: str, config: str | None, streaming: bool) -> Mapping[str, Any]:
+    """Return all splits, loaded by the package datasets, without running code of the author."""
+    datasets = _import_datasets(name)
+    offline = not Path(name).is_dir() and (datasets.config.HF_HUB_OFFLINE or is_hub_unreachable())
     try:
-        with _quiet(datasets, offline):
-            found = datasets.load_dataset(name, config, streaming=streaming)
+        with _silence_datasets(datasets, offline):
+            splits = datasets.load_dataset(name, config, streaming=streaming)
     except Exception as error:
-        # datasets, the Hub client and Arrow raise a dozen classes here; the user has one question: what now?
+        # datasets, the Hub client and Arrow raise a dozen classes here; the user needs one error with a remedy.
         if offline:
             raise BadExamples(
                 f"There is no file {name!r}, and the Hub, where a data set of that name may be, does not answer. "
                 "Check the spelling or the network."
             ) from None
-        reason = _reason(error)
-        kind = _NeedsConfig if "Config name is missing" in reason else BadExamples
+        reason = _format_reason(error)
+        kind = _ConfigMissing if "Config name is missing" in reason else BadExamples
         raise kind(
-            f"The data set {name!r} cannot be loaded: {reason}. A data set is named by {_HOW}."
+            f"The data set {name!r} cannot be loaded: {reason}. A data set is named by {_NAME_HINT}."
         ) from None
-    return {str(split): part for split, part in found.items()}
+    return {str(split): part for split, part in splits.items()}
 
 
-def _package(name: str) -> Any:
+def _import_datasets(name: str) -> Any:
     try:
         import datasets
     except ImportError:
         raise BadExamples(
             f"There is no file {name!r}, and data sets by name need another package: pip install 'whence[hub]'."
         ) from None
-    if tuple(int(part) for part in _NUMBERS.findall(datasets.__version__)[:3]) < _SAFE:
+    if (
+        tuple(int(part) for part in _VERSION_NUMBERS.findall(datasets.__version__)[:3])
+        < _SAFE_VERSION
+    ):
         raise BadExamples(
             f"datasets {datasets.__version__} can be made to run code of a data set's author, or to open files that "
             "are none of the data set's, which whence never does: pip install 'whence[hub]'."
@@ -142,54 +151,54 @@ def _package(name: str) -> Any:
     return datasets
 
 
-def _reason(error: Exception) -> str:
+def _format_reason(error: Exception) -> str:
     return (" ".join(str(error).split())[:300] or type(error).__name__).rstrip(".!")
 
 
-def _likely(splits: Mapping[str, Any]) -> str:
-    """Choose the first of the usual splits; one whose labels are kept secret comes last."""
-    usual = [split for split in ORDER if split in splits] or list(splits)
-    return next((split for split in usual if not _secret(splits[split])), usual[0])
+def _guess_split(splits: Mapping[str, Any]) -> str:
+    """Choose the first of the usual splits; one with withheld labels comes last."""
+    usual = [split for split in HUB_SPLITS if split in splits] or list(splits)
+    return next((split for split in usual if not _has_hidden_labels(splits[split])), usual[0])
 
 
-def _secret(part: Any) -> bool:
-    """Say whether the labels of the first rows are all withheld."""
-    named = list(_classes(part))
-    peeked = list(islice(_without_files(part), _PEEKED)) if named else []
-    return any({row[name] for row in peeked} == {-1} for name in named)
+def _has_hidden_labels(part: Any) -> bool:
+    """Return whether the labels of the first 100 rows are all withheld (-1)."""
+    columns = list(_list_classes(part))
+    rows = list(islice(_drop_media_columns(part), _PEEK_ROWS)) if columns else []
+    return any({row[name] for row in rows} == {-1} for name in columns)
 
 
-def _classes(part: Any) -> dict[str, list[str]]:
-    features = part.features or {}  # of a stream they may be unknown
+def _list_classes(part: Any) -> dict[str, list[str]]:
+    features = part.features or {}  # may be unknown for a stream
     return {name: list(kind.names) for name, kind in features.items() if hasattr(kind, "names")}
 
 
-def _without_files(part: Any) -> Any:
-    """Leave out images and sounds: they would have to be decoded."""
+def _drop_media_columns(part: Any) -> Any:
+    """Return the split without images and sounds, which would have to be decoded."""
     features = part.features or {}
     return part.remove_columns(
         [name for name, kind in features.items() if hasattr(kind, "decode_example")]
     )
 
 
-def _rows(label: str, part: Any) -> Iterator[Row]:
-    classes = _classes(part)
-    for number, row in enumerate(_without_files(part), 1):
-        yield f"{label}, row {number}", named(row, classes)
+def _iterate_rows(label: str, part: Any) -> Iterator[TableRow]:
+    classes = _list_classes(part)
+    for number, row in enumerate(_drop_media_columns(part), 1):
+        yield f"{label}, row {number}", replace_class_ids(row, classes)
 
 
 @contextmanager
-def _quiet(datasets: Any, offline: bool) -> Iterator[None]:
-    """Keep bars and remarks off the screen, and where nobody answers look only at what was downloaded before."""
+def _silence_datasets(datasets: Any, offline: bool) -> Iterator[None]:
+    """Silence progress bars and logs; if the Hub is unreachable, use the local cache only."""
     bars, verbosity = datasets.is_progress_bar_enabled(), datasets.logging.get_verbosity()
-    asked = datasets.config.HF_HUB_OFFLINE
+    was_offline = datasets.config.HF_HUB_OFFLINE
     datasets.disable_progress_bars()
     datasets.logging.set_verbosity(CRITICAL)
-    datasets.config.HF_HUB_OFFLINE = asked or offline
+    datasets.config.HF_HUB_OFFLINE = was_offline or offline
     try:
         yield
     finally:
-        datasets.config.HF_HUB_OFFLINE = asked
+        datasets.config.HF_HUB_OFFLINE = was_offline
         datasets.logging.set_verbosity(verbosity)
         if bars:
             datasets.enable_progress_bars()

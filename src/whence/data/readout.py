@@ -1,49 +1,49 @@
-"""How the outputs of a model become a few that can be told apart: where to look, and for what.
+"""Readouts: which outputs of a model are explained, as a small classification; saved and restored.
 
-A classifier gives one row of logits, and needs no reading. Every other model does: a tagger says something about each
-token, a language model weighs its whole vocabulary, a question answerer points at two places. A reading picks what is
-explained and makes it a small classification, so that every method, metric and page works as it does for a
-classifier. Where what is left over is a column of its own, the last one, the columns' softmax is the model's
-own probability.
+A classifier gives one row of logits and needs no readout. Other models do: a tagger gives logits for each
+token, a language model for its whole vocabulary, a question answering model for two positions. A readout
+selects the explained outputs, so that every method, metric and page works as it does for a classifier. Where
+the last column is all other outputs together, the softmax over the columns is the model's own probability.
 
-Places count the input's tokens; negative ones count from its end, and stay right when tokens before them are deleted.
+Positions count the input's tokens; negative positions count from the end, and stay right when tokens before
+them are deleted.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal, get_args
 
-Part = Literal["span", "start", "end"]
+SpanPart = Literal["span", "start", "end"]
 
 
 @dataclass(frozen=True)
-class AtPlace:
-    """The outputs at one token: those of `ids`, and all others together; without ids, each of them."""
+class TokenReadout:
+    """Readout of one token: the outputs of `ids` and all others together; without ids, each output."""
 
     place: int
     ids: tuple[int, ...] = ()
 
     @property
     def rest(self) -> bool:
-        """Whether the last column is all that was not named."""
+        """Whether the last column is all other outputs together."""
         return bool(self.ids)
 
     @property
     def places(self) -> tuple[int, ...]:
-        """The tokens at which the model is read."""
+        """The positions of the readout."""
         return (self.place,)
 
-    def at(self, places: Sequence[int]) -> "AtPlace":
-        """Return the same reading at other places."""
+    def at(self, places: Sequence[int]) -> "TokenReadout":
+        """Return the same readout at other positions."""
         return replace(self, place=places[0])
 
 
 @dataclass(frozen=True)
-class Column:
-    """One output of a classifier, and all others together.
+class ClassReadout:
+    """Readout of one output of a classifier, against all others together.
 
-    Where it is one question of several (is it about sport? about money?), `beside` names the other ones and says what
-    the output is for each: what was predicted is the best of them all, what is explained this one.
+    In zero-shot classification, `beside` has the other candidate labels, each with its
+    logit: the prediction is the best of all, the explanation is of this one.
     """
 
     index: int
@@ -51,137 +51,127 @@ class Column:
     rest: Literal[True] = True
     places: tuple[int, ...] = ()
 
-    def at(self, places: Sequence[int]) -> "Column":
-        """Return the same reading: it has no places."""
+    def at(self, places: Sequence[int]) -> "ClassReadout":
+        """Return the readout unchanged: it has no positions."""
         return self
 
 
 @dataclass(frozen=True)
-class Entity:
-    """The mean over an entity's tokens; `columns` says which output of each token stands for each kind."""
+class EntityReadout:
+    """Readout of an entity: the mean over its tokens; `columns` has the output of each kind per token."""
 
     places: tuple[int, ...]
-    columns: tuple[tuple[int, ...], ...]  # by place, by kind
+    columns: tuple[tuple[int, ...], ...]  # by position, by kind
     rest: Literal[False] = False
 
-    def at(self, places: Sequence[int]) -> "Entity":
-        """Return the same reading at other places."""
+    def at(self, places: Sequence[int]) -> "EntityReadout":
+        """Return the same readout at other positions."""
         return replace(self, places=tuple(places))
 
 
 @dataclass(frozen=True)
-class Span:
-    """An answer in a text: where it starts, where it ends, or both; against all other places.
+class SpanReadout:
+    """Readout of an answer span: its start, its end, or both; against all other positions.
 
     `others` are further answers with a column of their own.
     """
 
     start: int
     end: int
-    part: Part = "span"
+    part: SpanPart = "span"
     others: tuple[tuple[int, int], ...] = ()
     rest: Literal[True] = True
 
     @property
     def places(self) -> tuple[int, ...]:
-        """The tokens at which the model is read."""
+        """The positions of the readout."""
         return (self.start, self.end, *(place for other in self.others for place in other))
 
-    def at(self, places: Sequence[int]) -> "Span":
-        """Return the same reading at other places."""
+    def at(self, places: Sequence[int]) -> "SpanReadout":
+        """Return the same readout at other positions."""
         others = tuple(zip(places[2::2], places[3::2], strict=True))
         return replace(self, start=places[0], end=places[1], others=others)
 
 
 @dataclass(frozen=True)
-class Continuation:
-    """The log-probability of a whole answer, token by token; against that of any other."""
+class ContinuationReadout:
+    """Readout of the log-probability of a whole answer, against that of any other answer."""
 
-    places: tuple[int, ...]  # where each token is foretold: one before it
+    places: tuple[int, ...]  # the position before each token, where it is predicted
     ids: tuple[int, ...]
     rest: Literal[True] = True
 
-    def at(self, places: Sequence[int]) -> "Continuation":
-        """Return the same reading at other places."""
+    def at(self, places: Sequence[int]) -> "ContinuationReadout":
+        """Return the same readout at other positions."""
         return replace(self, places=tuple(places))
 
 
 @dataclass(frozen=True, eq=False)
-class Similarity:
-    """How well a picture goes with each of some texts, or a text with a picture."""
+class SimilarityReadout:
+    """Readout of the similarity of an image to some texts, or of a text to some images."""
 
-    # What the model is given beside the input: the other side, by the name of the keyword.
+    # The other side of the comparison, as keywords of the model's forward.
     beside: Mapping[str, object]
     output: Literal["logits_per_image", "logits_per_text"] = "logits_per_image"
     rest: Literal[False] = False
     places: tuple[int, ...] = ()
 
-    def at(self, places: Sequence[int]) -> "Similarity":
-        """Return the same reading: it has no places."""
+    def at(self, places: Sequence[int]) -> "SimilarityReadout":
+        """Return the readout unchanged: it has no positions."""
         return self
 
 
-Reading = AtPlace | Column | Entity | Span | Continuation | Similarity
-REST = "(anything else)"  # the name of what is left over
-NAMED = 20  # of a vocabulary: so many outputs have a column of their own
-
-
-"""A reading as a file keeps it, so that the model can be asked again about what was explained."""
-
-from collections.abc import Mapping
-from typing import Any, get_args
-
-from whence.data.reading import (
-    AtPlace,
-    Column,
-    Continuation,
-    Entity,
-    Part,
-    Reading,
-    Similarity,
-    Span,
+Readout = (
+    TokenReadout
+    | ClassReadout
+    | EntityReadout
+    | SpanReadout
+    | ContinuationReadout
+    | SimilarityReadout
 )
+REST_LABEL = "(anything else)"  # the name of the last column, all other outputs together
+TOP_TOKENS = 20  # tokens of a vocabulary with a column of their own
 
-# Each kind's name in a file, and what must be kept. A picture or the texts that an input was held against are not.
-_KINDS: dict[type[Reading], tuple[str, tuple[str, ...]]] = {
-    AtPlace: ("place", ("place", "ids")),
-    Column: ("column", ("index", "beside")),
-    Entity: ("entity", ("places", "columns")),
-    Span: ("span", ("start", "end", "part", "others")),
-    Continuation: ("continuation", ("places", "ids")),
-    Similarity: ("similarity", ()),
+# The name of each readout in a file, and its saved fields. The other side of a similarity is not saved.
+_READOUT_FIELDS: dict[type[Readout], tuple[str, tuple[str, ...]]] = {
+    TokenReadout: ("place", ("place", "ids")),
+    ClassReadout: ("column", ("index", "beside")),
+    EntityReadout: ("entity", ("places", "columns")),
+    SpanReadout: ("span", ("start", "end", "part", "others")),
+    ContinuationReadout: ("continuation", ("places", "ids")),
+    SimilarityReadout: ("similarity", ()),
 }
 
 
-def recorded(reading: Reading) -> dict[str, Any]:
-    """Return what a file says of a reading."""
-    kind, names = _KINDS[type(reading)]
-    return {"kind": kind} | {name: _listed(getattr(reading, name)) for name in names}
+def dump_readout(reading: Readout) -> dict[str, Any]:
+    """Return a readout as JSON data."""
+    kind, names = _READOUT_FIELDS[type(reading)]
+    return {"kind": kind} | {name: _convert_tuples(getattr(reading, name)) for name in names}
 
 
-def reread(facts: Mapping[str, Any]) -> Reading | None:
-    """Return the reading that a file tells of; None for one that cannot be made again from it.
+def parse_readout(facts: Mapping[str, Any]) -> Readout | None:
+    """Return the readout from JSON data; None for a similarity, whose other side is not saved.
 
-    What is no reading is a TypeError, a ValueError or a KeyError.
+    Invalid data raise a TypeError, a ValueError or a KeyError.
     """
-    made = next((made for made, (kind, _) in _KINDS.items() if kind == facts["kind"]), None)
-    if made is None:
+    cls = next((cls for cls, (kind, _) in _READOUT_FIELDS.items() if kind == facts["kind"]), None)
+    if cls is None:
         raise ValueError(f"a reading of the kind {facts['kind']!r}")
-    if made is Similarity:
+    if cls is SimilarityReadout:
         return None
-    found = {name: _tupled(facts[name]) for name in _KINDS[made][1]}
-    if made is Span and found["part"] not in get_args(Part):
-        raise ValueError(f"the part {found['part']!r} of an answer")
-    return made(**found)
+    values = {name: _parse_value(facts[name]) for name in _READOUT_FIELDS[cls][1]}
+    if cls is SpanReadout and values["part"] not in get_args(SpanPart):
+        raise ValueError(f"the part {values['part']!r} of an answer")
+    return cls(**values)
 
 
-def _listed(value: Any) -> Any:
-    return [_listed(one) for one in value] if isinstance(value, tuple) else value
+def _convert_tuples(value: Any) -> Any:
+    return [_convert_tuples(item) for item in value] if isinstance(value, tuple) else value
 
 
-def _tupled(value: Any) -> Any:
+def _parse_value(value: Any) -> Any:
     if isinstance(value, list):
-        return tuple(_tupled(one) for one in value)
+        return tuple(_parse_value(item) for item in value)
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise TypeError(f"{value!r} in a reading")
     return value

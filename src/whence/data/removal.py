@@ -1,78 +1,162 @@
-"""Removing tokens is one decision, made here: delete them, or put something else in their place.
+"""Token removal by deletion or replacement, the removable positions, and coalition sampling for SHAP and LIME.
 
-That is a mask, a padding or an unknown token, or what a masked language model draws in their stead: then the answer
-is the mean over several draws.
+A removed token is deleted, or replaced by a mask, padding or unknown token, or by draws of a masked language
+model; the answer is then the mean over several draws.
+
+Coalitions are sets of features, all different: every set where the budget allows, else a sample spread over
+the sizes.
 """
 
-from collections.abc import Collection, Mapping
-from dataclasses import replace
-from typing import Literal, cast, get_args
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from math import comb
+from typing import Any, Literal, cast, get_args
+
+import numpy as np
 
 from whence.core.errors import BadParameter
-from whence.data.reading import AtPlace
-from whence.data.text.encode import Encoded
-from whence.data.vision.picture import FILLS, Fill
+from whence.data.images import IMAGE_FILLS, ImageFill
+from whence.data.readout import TokenReadout
+from whence.data.tokens import EncodedInput
+
+
+@dataclass(frozen=True)
+class CoalitionStratum:
+    """All coalitions of one size, or those with player 0. `mass` is their total weight."""
+
+    players: int
+    size: int
+    mass: float
+    with_first: bool = False
+
+    @property
+    def count(self) -> int:
+        """The number of coalitions."""
+        return comb(self.players - self.with_first, self.size - self.with_first)
+
+    def iterate_all(self) -> Iterator[tuple[int, ...]]:
+        """Yield every coalition once."""
+        head = (0,) * self.with_first
+        others = range(self.with_first, self.players)
+        for rest in combinations(others, self.size - self.with_first):
+            yield head + rest
+
+    def draw_some(self, number: int, draw: np.random.Generator) -> list[tuple[int, ...]]:
+        """Return `number` different coalitions, each equally likely."""
+        if self.count <= 4 * number:
+            pool = list(self.iterate_all())
+            return [pool[i] for i in draw.choice(len(pool), number, replace=False)]
+        head = (0,) * self.with_first
+        coalitions: dict[tuple[int, ...], None] = {}
+        while len(coalitions) < number:  # at least three draws of four are new
+            rest = draw.choice(
+                self.players - self.with_first, self.size - self.with_first, replace=False
+            )
+            coalitions[head + tuple(sorted(int(i) + self.with_first for i in rest))] = None
+        return list(coalitions)
+
+
+def sample_coalitions(
+    strata: Sequence[CoalitionStratum], budget: int, draw: np.random.Generator
+) -> list[tuple[tuple[int, ...], float]]:
+    """Return `budget` different coalitions, or all if there are no more, each with its weight.
+
+    A stratum with no more sets than its share of the budget is taken whole, and the unused budget goes
+    to the others; from those, sets are drawn in proportion to the mass. A weighted sum over the result has the
+    expectation of as many independent draws and less variance, and no set comes twice.
+    """
+    sample: list[tuple[tuple[int, ...], float]] = []
+    rest, left = list(strata), budget
+    while rest:
+        mass = sum(stratum.mass for stratum in rest)
+        whole = [s for s in rest if s.count <= left * s.mass / mass + 1e-9]
+        if not whole:
+            break
+        for stratum in whole:
+            sample += [(players, stratum.mass / stratum.count) for players in stratum.iterate_all()]
+            left -= stratum.count
+        rest = [stratum for stratum in rest if stratum not in whole]
+    if not rest or not left:
+        return sample
+    # Systematic sampling, one random offset and even steps: each stratum gets its share, rounded up or down.
+    edges = np.cumsum([stratum.mass for stratum in rest]) / mass * left
+    owners = np.searchsorted(edges[:-1], np.arange(left) + draw.random(), side="right")
+    for stratum, number in zip(rest, np.bincount(owners, minlength=len(rest)), strict=True):
+        sample += [(players, mass / left) for players in stratum.draw_some(int(number), draw)]
+    return sample
+
+
+def build_presence_matrix(
+    players: int, absent: Sequence[Collection[int]]
+) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """Return a row per set of absent players: 0 for them, 1 for the others."""
+    rows = np.ones((len(absent), players))
+    for row, gone in zip(rows, absent, strict=True):
+        row[list(gone)] = 0
+    return rows
+
 
 Removal = Literal["mask", "delete", "pad", "unk", "draw", "black", "mean", "blur"]
 
-DRAWS = 5  # how often a hole is filled by "draw"
+DRAWS_PER_REMOVAL = 5  # draws of replacement tokens per removal by "draw"
 
-# Where many tokens go at once, deleting them makes a text of another length, and at last none at all: only where
-# nothing can stand in for them.
-MANY: tuple[Removal, ...] = ("mask", "pad", "unk", "delete")
-
-
-def suited(fillers: Mapping[str, int], pictures: bool) -> Mapping[str, int]:
-    """Return the fillers for pictures, or those for texts: a model that takes both has both."""
-    return {name: value for name, value in fillers.items() if (name in FILLS) == pictures}
+# The order of preference for removing many tokens at once. Deletion changes the length, and in the end leaves
+# no text at all, so it comes last.
+BULK_REMOVALS: tuple[Removal, ...] = ("mask", "pad", "unk", "delete")
 
 
-def resolve(
+def select_replacements(fillers: Mapping[str, int], pictures: bool) -> Mapping[str, int]:
+    """Return the replacements for images, or those for texts; a model for both has both."""
+    return {name: value for name, value in fillers.items() if (name in IMAGE_FILLS) == pictures}
+
+
+def resolve_removal(
     how: Removal | None,
     fillers: Mapping[str, int],
     prefer: Collection[Removal] = ("mask", "delete"),
 ) -> Removal:
-    """Return the way of removal: the one asked for, if this model has it; else the first possible in `prefer`."""
-    if how is None and any(fill in fillers for fill in FILLS):
+    """Return the way of removal: the requested one, if the model has it, else the first of `prefer`."""
+    if how is None and any(fill in fillers for fill in IMAGE_FILLS):
         return "mean"
     if how is None:
         return next(name for name in prefer if name == "delete" or name in fillers)
     if how == "draw" and how not in fillers:
         raise BadParameter(
             "remove='draw' needs a masked language model with the vocabulary of this one: whence.load(..., mlm=...), "
-            f"--mlm. Possible without: {', '.join(possible(fillers))}."
+            f"--mlm. Possible without: {', '.join(list_removals(fillers))}."
         )
-    if how in FILLS and how not in fillers:
+    if how in IMAGE_FILLS and how not in fillers:
         raise BadParameter(
             f"remove={how!r} is for pictures, and this model takes text. "
-            f"Possible here: {', '.join(possible(fillers))}."
+            f"Possible here: {', '.join(list_removals(fillers))}."
         )
-    if how not in fillers and (how != "delete" or how not in possible(fillers)):
-        if any(fill in fillers for fill in FILLS):
+    if how not in fillers and (how != "delete" or how not in list_removals(fillers)):
+        if any(fill in fillers for fill in IMAGE_FILLS):
             raise BadParameter(
                 f"remove={how!r} is for texts, and this model takes pictures. "
-                f"Possible here: {', '.join(possible(fillers))}."
+                f"Possible here: {', '.join(list_removals(fillers))}."
             )
         raise BadParameter(
             f"remove={how!r} needs a {how} token, and this model's tokenizer has none. "
-            f"Possible here: {', '.join(possible(fillers))}."
+            f"Possible here: {', '.join(list_removals(fillers))}."
         )
     return how
 
 
-def without(
-    item: Encoded, places: Collection[int], how: Removal, fillers: Mapping[str, int]
-) -> Encoded:
-    """Return `item` with the tokens at `places` removed; for "draw", with masks that are to be filled."""
-    gone = frozenset(places) - questioned(item, fillers)
+def remove_tokens(
+    item: EncodedInput, places: Collection[int], how: Removal, fillers: Mapping[str, int]
+) -> EncodedInput:
+    """Return `item` with the tokens at `places` removed; for "draw", with masks to be filled."""
+    gone = frozenset(places) - find_queried_mask(item, fillers)
     if item.picture is not None:
-        picture = item.picture.without(gone, cast(Fill, how))
+        picture = item.picture.without(gone, cast(ImageFill, how))
         return replace(item, picture=picture, tokens=(), words=())
     sources = len(item) - len(item.answer)
     reading, answer = item.reading, item.answer
     if how == "delete":
         if gone.issuperset(range(sources)):
-            others = [name for name in possible(fillers) if name != "delete"]
+            others = [name for name in list_removals(fillers) if name != "delete"]
             instead = f"Possible instead: {', '.join(others)}." if others else "Give a longer text."
             raise BadParameter(
                 f"remove='delete' would leave nothing of an input of {len(item)} token(s). {instead}"
@@ -81,47 +165,47 @@ def without(
         features = {
             name: tuple(values[place] for place in stay) for name, values in item.features.items()
         }
-        kept = [place for place in range(sources, len(item)) if place not in gone]
-        answer = tuple(answer[place - sources] for place in kept)
-        if answer != item.answer and kept[:1] != [sources]:
+        answer_places = [place for place in range(sources, len(item)) if place not in gone]
+        answer = tuple(answer[place - sources] for place in answer_places)
+        if answer != item.answer and answer_places[:1] != [sources]:
             raise BadParameter(
                 "remove='delete' would delete the token with which the decoder starts. Use mask, pad or unk."
             )
         if reading is not None:
-            # Where there is a decoder, its tokens are what a reading counts.
-            read = [place - sources for place in kept] if answer else stay
+            # With a decoder, positions of a readout count its tokens.
+            read = [place - sources for place in answer_places] if answer else stay
             length = len(item.answer) or sources
-            reading = reading.at([_moved(place, read, length) for place in reading.places])
+            reading = reading.at([_remap_position(place, read, length) for place in reading.places])
     else:
-        changed = list(item.ids)  # of a long text, much quicker than to ask about every place
+        ids = list(item.ids)  # much faster for a long text than a test of every position
         for place in gone:
-            changed[place] = fillers[how]
-        filled = tuple(changed)
+            ids[place] = fillers[how]
+        filled = tuple(ids)
         features = {**item.features, "input_ids": filled[:sources]}
         answer = filled[sources:]
-    # What is left is for the model, not for a person: tokens and words would no longer fit.
-    return Encoded(
+    # The result is for the model only: tokens and words would no longer match.
+    return EncodedInput(
         features, (), (), item.source, answer=answer, reading=reading, labels=item.labels
     )
 
 
-def questioned(item: Encoded, fillers: Mapping[str, int]) -> frozenset[int]:
-    """Return the place of the mask that is to be filled: it is the question, and stays."""
+def find_queried_mask(item: EncodedInput, fillers: Mapping[str, int]) -> frozenset[int]:
+    """Return the position of the mask that the target is about: it is the question, and stays."""
     reading = item.reading
-    if isinstance(reading, AtPlace) and reading.ids and 0 <= reading.place < len(item):
+    if isinstance(reading, TokenReadout) and reading.ids and 0 <= reading.place < len(item):
         masks = {fillers.get("mask"), fillers.get("draw")}
         return frozenset({reading.place} if item.ids[reading.place] in masks else ())
     return frozenset()
 
 
-def _moved(place: int, stay: list[int], length: int) -> int:
-    """Return where a place is among those that stay.
+def _remap_position(place: int, stay: list[int], length: int) -> int:
+    """Return the new index of a position after deletion.
 
-    A place that counts from the end is one at which the next token is foretold: where its own token goes, that
+    At a position counted from the end the next token is predicted: if its own token is deleted, that
     happens at the one before it.
     """
     if place < 0:
-        before = [one for one in stay if one <= place + length]
+        before = [position for position in stay if position <= place + length]
         if before:
             return len(before) - 1 - len(stay)
     elif place in stay:
@@ -131,13 +215,13 @@ def _moved(place: int, stay: list[int], length: int) -> int:
     )
 
 
-def calls_per_hole(how: Removal | None) -> int:
-    """Return how many forward passes it takes to know what a model says without some tokens."""
-    return 1 + DRAWS if how == "draw" else 1
+def count_passes_per_removal(how: Removal | None) -> int:
+    """Return the forward passes per removal: 1, or for "draw" 1 and one per draw."""
+    return 1 + DRAWS_PER_REMOVAL if how == "draw" else 1
 
 
-def removable(item: Encoded, anchors: Collection[int]) -> list[int]:
-    """Return the places of all tokens but those that the model cannot miss: its anchors, and a decoder's start."""
+def list_removable_tokens(item: EncodedInput, anchors: Collection[int]) -> list[int]:
+    """Return the positions of all tokens but the model's anchors and a decoder's start."""
     start = len(item) - len(item.answer) if item.answer else None
     return [
         place
@@ -146,8 +230,8 @@ def removable(item: Encoded, anchors: Collection[int]) -> list[int]:
     ]
 
 
-def players(item: Encoded, anchors: Collection[int]) -> list[int]:
-    """Return the places of the tokens that can come and go: those of the text, less what the model cannot miss."""
+def list_players(item: EncodedInput, anchors: Collection[int]) -> list[int]:
+    """Return the positions of the features: tokens of the text, without special tokens and anchors."""
     return [
         place
         for place, token in enumerate(item.tokens)
@@ -155,101 +239,14 @@ def players(item: Encoded, anchors: Collection[int]) -> list[int]:
     ]
 
 
-def deletable(item: Encoded, anchors: Collection[int]) -> bool:
-    """Say whether every token that can go can be deleted: not one at which the model is read."""
+def can_delete_tokens(item: EncodedInput, anchors: Collection[int]) -> bool:
+    """Return whether every feature can be deleted: none is at a position of the readout."""
     places = () if item.reading is None else item.reading.places
-    return not set(players(item, anchors)).intersection(places)
+    return not set(list_players(item, anchors)).intersection(places)
 
 
-def possible(fillers: Mapping[str, int]) -> list[Removal]:
-    """Name the ways of removal that a model has."""
-    if any(fill in fillers for fill in FILLS):
-        return list(FILLS)
+def list_removals(fillers: Mapping[str, int]) -> list[Removal]:
+    """Return the ways of removal that a model has."""
+    if any(fill in fillers for fill in IMAGE_FILLS):
+        return list(IMAGE_FILLS)
     return [name for name in get_args(Removal) if name == "delete" or name in fillers]
-
-
-"""Sets of players, all different: every set where the budget allows, else a sample spread over the sizes."""
-
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import combinations
-from math import comb
-from typing import Any
-
-import numpy as np
-
-
-@dataclass(frozen=True)
-class Stratum:
-    """All sets of one size, or those of them that hold player 0. `mass` is what they weigh together."""
-
-    players: int
-    size: int
-    mass: float
-    with_first: bool = False
-
-    @property
-    def count(self) -> int:
-        """How many sets there are."""
-        return comb(self.players - self.with_first, self.size - self.with_first)
-
-    def all(self) -> Iterator[tuple[int, ...]]:
-        """Every set, once."""
-        head = (0,) * self.with_first
-        others = range(self.with_first, self.players)
-        for rest in combinations(others, self.size - self.with_first):
-            yield head + rest
-
-    def some(self, number: int, draw: np.random.Generator) -> list[tuple[int, ...]]:
-        """So many different sets, each as likely as any other."""
-        if self.count <= 4 * number:
-            every = list(self.all())
-            return [every[i] for i in draw.choice(len(every), number, replace=False)]
-        head = (0,) * self.with_first
-        found: dict[tuple[int, ...], None] = {}
-        while len(found) < number:  # a draw is new three times out of four, or more often
-            rest = draw.choice(
-                self.players - self.with_first, self.size - self.with_first, replace=False
-            )
-            found[head + tuple(sorted(int(i) + self.with_first for i in rest))] = None
-        return list(found)
-
-
-def spread(
-    strata: Sequence[Stratum], budget: int, draw: np.random.Generator
-) -> list[tuple[tuple[int, ...], float]]:
-    """Return `budget` different sets, or all if there are no more, each with its part of the mass.
-
-    A stratum that has no more sets than its mass would get of the budget is taken whole, and what it leaves goes
-    to the others; from those, sets are drawn in proportion to the mass. A weighted sum over the result has the
-    expectation of as many independent draws and less variance, and no set comes twice.
-    """
-    chosen: list[tuple[tuple[int, ...], float]] = []
-    rest, left = list(strata), budget
-    while rest:
-        mass = sum(stratum.mass for stratum in rest)
-        whole = [s for s in rest if s.count <= left * s.mass / mass + 1e-9]
-        if not whole:
-            break
-        for stratum in whole:
-            chosen += [(one, stratum.mass / stratum.count) for one in stratum.all()]
-            left -= stratum.count
-        rest = [stratum for stratum in rest if stratum not in whole]
-    if not rest or not left:
-        return chosen
-    # One random offset, then even steps through the mass: a stratum gets its fair number, rounded up or down.
-    edges = np.cumsum([stratum.mass for stratum in rest]) / mass * left
-    owners = np.searchsorted(edges[:-1], np.arange(left) + draw.random(), side="right")
-    for stratum, number in zip(rest, np.bincount(owners, minlength=len(rest)), strict=True):
-        chosen += [(one, mass / left) for one in stratum.some(int(number), draw)]
-    return chosen
-
-
-def presence(
-    players: int, absent: Sequence[Collection[int]]
-) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """Return a row for each set of absent players: 0 for them, 1 for the others."""
-    rows = np.ones((len(absent), players))
-    for row, gone in zip(rows, absent, strict=True):
-        row[list(gone)] = 0
-    return rows

@@ -1,75 +1,79 @@
-"""Pieces of a text larger than a word: sentences, paragraphs, and passages that somebody marked.
+"""Splitting of texts into words, sentences, paragraphs and marked passages, each with its tokens.
 
-A piece is a run of characters, and has the tokens that begin in it; so every token of the text belongs to exactly one
-piece, and scores of pieces add up to those of tokens. Special tokens are pieces of their own.
+Tokenizers disagree on what a word is, and some have no notion of it (SentencePiece sees a Chinese sentence as
+one "word"). So words come from the text itself: it is cut where people would cut it, and every cut that a
+token crosses is undone. The result is the finest division into words that the tokens allow.
 
-A sentence ends at . ! ? or … (with the quotes and brackets that close it) before white space and something that is no
-small letter, at 。！？ anywhere, and at a blank line. After the initial of a name and after common English
-abbreviations it goes on; other abbreviations cut it too early. Paragraphs end at blank lines. Passages stand between
-[[ and ]]; what is outside of them makes pieces too.
+A larger piece has the tokens that begin in it, so every token belongs to exactly one piece, and the scores of
+pieces add up to those of tokens. Special tokens are pieces of their own. A sentence ends at . ! ? or … (with
+closing quotes and brackets) before white space and anything but a small letter, at 。！？ anywhere, and at a
+blank line. After an initial and after common English abbreviations it goes on; other abbreviations cut it too
+early. Paragraphs end at blank lines. Passages stand between [[ and ]]; the text outside of them makes pieces
+too.
 """
 
 import re
+import unicodedata
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal, cast, get_args
 
-from whence.core.errors import BadEncoding, BadParameter, did_you_mean
+from whence.core.errors import BadEncoding, BadParameter, suggest_name
 from whence.core.types import Token, Word
-from whence.data.text.words import trimmed
 
 Granularity = Literal["token", "word", "sentence", "paragraph", "passage"]
-Span = tuple[int, int]
+CharacterSpan = tuple[int, int]
 
-_BLANK = re.compile(r"\n[^\S\n]*\n\s*")
+_BLANK_LINE = re.compile(r"\n[^\S\n]*\n\s*")
 _CLOSING = "\"'”’»)\\]"
-_ENDS = re.compile(rf"(?:[。！？]+[」』”’）]*)|(?:[.!?…]+[{_CLOSING}]*(?=\s))")
-_SHORT = re.compile(
+_SENTENCE_END = re.compile(rf"(?:[。！？]+[」』”’）]*)|(?:[.!?…]+[{_CLOSING}]*(?=\s))")
+_ABBREVIATION = re.compile(
     r"(?:^|[\s(\"'“‘])(?:[^\W\d_]|Mr|Mrs|Ms|Dr|Prof|St|Jr|Sr|No|vs|cf|etc|Fig|e\.g|i\.e|approx|Inc|Ltd)\.$"
 )
-_MARKS = re.compile(r"\[\[|\]\]")
+_PASSAGE_MARK = re.compile(r"\[\[|\]\]")
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
-    """A part of a text with the numbers of its tokens."""
+class TextPiece:
+    """A part of a text with the positions of its tokens."""
 
     text: str
     start: int | None
     end: int | None
     segment: int
     tokens: tuple[int, ...]
-    special: bool = False  # a special token, which is no part of the text
+    special: bool = False  # a special token, not part of the text
     marked: bool = False  # a passage between [[ and ]]
 
 
-def check(granularity: str) -> Granularity:
-    """Return the granularity, or say which there are."""
+def check_granularity(granularity: str) -> Granularity:
+    """Return the granularity; raise BadParameter with the known ones if it is unknown."""
     known = get_args(Granularity)
     if granularity not in known:
-        near = did_you_mean(str(granularity), list(known))
+        near = suggest_name(str(granularity), list(known))
         raise BadParameter(
             f"granularity must be one of {', '.join(known)}. Got {granularity!r}.{near}"
         )
     return cast(Granularity, granularity)
 
 
-def unmarked(text: str) -> tuple[str, tuple[Span, ...]]:
-    """Take the marks [[ and ]] out of a text; return it with the spans of the passages that they held."""
+def parse_passage_marks(text: str) -> tuple[str, tuple[CharacterSpan, ...]]:
+    """Remove the marks [[ and ]] from a text; return it with the spans of the marked passages."""
     parts: list[str] = []
-    spans: list[Span] = []
+    spans: list[CharacterSpan] = []
     at = length = 0
     opened: int | None = None
-    for mark in _MARKS.finditer(text):
+    for mark in _PASSAGE_MARK.finditer(text):
         parts.append(text[at : mark.start()])
         length += mark.start() - at
         at = mark.end()
         opens = mark.group() == "[["
         if opens == (opened is not None):
-            said = "another passage opens in a passage" if opens else "]] closes nothing"
+            problem = "another passage opens in a passage" if opens else "]] closes nothing"
             raise BadEncoding(
-                f"Passages are marked as [[...]], one after the other; at character {mark.start()} {said}: "
+                f"Passages are marked as [[...]], one after the other; at character {mark.start()} {problem}: "
                 f"{text[max(0, mark.start() - 20) : mark.end() + 20]!r}. Correct the marks."
             )
         if opened is None:
@@ -92,124 +96,118 @@ def unmarked(text: str) -> tuple[str, tuple[Span, ...]]:
     return whole, tuple(spans)
 
 
-def pieces(
+def split_pieces(
     tokens: Sequence[Token],
     words: Sequence[Word],
     texts: Sequence[str | None],
     granularity: Granularity,
-    marks: Sequence[Span] = (),
-) -> tuple[Piece, ...]:
-    """Divide an input of one text or two into pieces, in the order of its tokens; passages are of the first text.
+    marks: Sequence[CharacterSpan] = (),
+) -> tuple[TextPiece, ...]:
+    """Split an input of one text or two into pieces, in token order; passages are of the first text.
 
     Where the text is not known, because the input came encoded, its words are the largest pieces.
     """
-    found = [
-        Piece(token.text, None, None, token.segment, (i,), special=True)
+    pieces = [
+        TextPiece(token.text, None, None, token.segment, (i,), special=True)
         for i, token in enumerate(tokens)
         if token.special
     ]
     if granularity == "token":
-        found += [
-            Piece(token.text, token.start, token.end, token.segment, (i,))
+        pieces += [
+            TextPiece(token.text, token.start, token.end, token.segment, (i,))
             for i, token in enumerate(tokens)
             if not token.special
         ]
-        return tuple(sorted(found, key=lambda piece: piece.tokens))
+        return tuple(sorted(pieces, key=lambda piece: piece.tokens))
     for segment, text in enumerate(texts):
         if granularity == "word" or text is None:
             own = (word for word in words if word.segment == segment)
-            found += [Piece(w.text, w.start, w.end, segment, w.tokens) for w in own]
+            pieces += [TextPiece(w.text, w.start, w.end, segment, w.tokens) for w in own]
             continue
-        spans = _spans(text, granularity, marks if segment == 0 else ())
+        spans = _find_piece_spans(text, granularity, marks if segment == 0 else ())
         inner = [
             (i, token)
             for i, token in enumerate(tokens)
             if token.segment == segment and not token.special
         ]
-        found += _filled(text, segment, spans, inner)
-    return tuple(sorted(found, key=lambda piece: piece.tokens))
+        pieces += _assign_tokens(text, segment, spans, inner)
+    return tuple(sorted(pieces, key=lambda piece: piece.tokens))
 
 
-def sentences(text: str) -> list[Span]:
-    """Return where the sentences of a text stand."""
-    return [span for paragraph in paragraphs(text) for span in _sentences(text, *paragraph)]
+def find_sentences(text: str) -> list[CharacterSpan]:
+    """Return the spans of the sentences of a text."""
+    return [
+        span for paragraph in find_paragraphs(text) for span in _split_sentences(text, *paragraph)
+    ]
 
 
-def paragraphs(text: str) -> list[Span]:
-    """Return where the paragraphs of a text stand."""
-    return _between(text, 0, len(text), [blank.end() for blank in _BLANK.finditer(text)])
+def find_paragraphs(text: str) -> list[CharacterSpan]:
+    """Return the spans of the paragraphs of a text."""
+    return _cut_spans(text, 0, len(text), [blank.end() for blank in _BLANK_LINE.finditer(text)])
 
 
-def _sentences(text: str, start: int, end: int) -> list[Span]:
+def _split_sentences(text: str, start: int, end: int) -> list[CharacterSpan]:
     cuts = []
-    for ending in _ENDS.finditer(text, start, end):
+    for ending in _SENTENCE_END.finditer(text, start, end):
         after = text[ending.end() : end].lstrip()
         goes_on = after[:1].islower() or (
             ending.group() == "."
-            and _SHORT.search(text[max(start, ending.end() - 12) : ending.end()])
+            and _ABBREVIATION.search(text[max(start, ending.end() - 12) : ending.end()])
         )
         if not goes_on:
             cuts.append(ending.end())
-    return _between(text, start, end, cuts)
+    return _cut_spans(text, start, end, cuts)
 
 
-def _between(text: str, start: int, end: int, cuts: Sequence[int]) -> list[Span]:
-    """Return what lies between cuts, without white space around it, where anything does."""
+def _cut_spans(text: str, start: int, end: int, cuts: Sequence[int]) -> list[CharacterSpan]:
+    """Return the spans between cuts, without surrounding white space; empty ones are dropped."""
     spans = pairwise([start, *cuts, end])
-    return [trimmed(text, a, b) for a, b in spans if text[a:b].strip()]
+    return [trim_span(text, a, b) for a, b in spans if text[a:b].strip()]
 
 
-def _spans(text: str, granularity: Granularity, marks: Sequence[Span]) -> list[tuple[Span, bool]]:
+def _find_piece_spans(
+    text: str, granularity: Granularity, marks: Sequence[CharacterSpan]
+) -> list[tuple[CharacterSpan, bool]]:
     if granularity == "sentence":
-        return [(span, False) for span in sentences(text)]
+        return [(span, False) for span in find_sentences(text)]
     if granularity == "paragraph":
-        return [(span, False) for span in paragraphs(text)]
-    return list(_passages(text, marks))
+        return [(span, False) for span in find_paragraphs(text)]
+    return list(_iterate_passages(text, marks))
 
 
-def _passages(text: str, marks: Sequence[Span]) -> Iterator[tuple[Span, bool]]:
-    """Yield the marked passages and what stands between them, in order."""
+def _iterate_passages(
+    text: str, marks: Sequence[CharacterSpan]
+) -> Iterator[tuple[CharacterSpan, bool]]:
+    """Yield the marked passages and the texts between them, in order."""
     at = 0
     for start, end in (*marks, (len(text), len(text))):
         for a, b, marked in ((at, start, False), (start, end, True)):
             if text[a:b].strip():
-                yield trimmed(text, a, b), marked
+                yield trim_span(text, a, b), marked
         at = end
 
 
-def _filled(
-    text: str, segment: int, spans: Sequence[tuple[Span, bool]], tokens: Sequence[tuple[int, Token]]
-) -> list[Piece]:
-    """Give each span the tokens that begin in it, or in the white space before it; the last one has what is left."""
+def _assign_tokens(
+    text: str,
+    segment: int,
+    spans: Sequence[tuple[CharacterSpan, bool]],
+    tokens: Sequence[tuple[int, Token]],
+) -> list[TextPiece]:
+    """Assign each token to the span it begins in, or before; the last span gets the remaining ones."""
     spans = spans or [((0, len(text)), False)]  # white space alone
     members: list[list[int]] = [[] for _ in spans]
     at = 0
     for i, token in tokens:
-        # A token of white space alone belongs to what follows it, as it does for words.
+        # A token of white space alone belongs to the following piece, as it does for words.
         while at + 1 < len(spans) and (token.start or 0) >= spans[at][0][1]:
             at += 1
         members[at].append(i)
     return [
-        Piece(text[a:b], a, b, segment, tuple(own), marked=marked)
+        TextPiece(text[a:b], a, b, segment, tuple(own), marked=marked)
         for ((a, b), marked), own in zip(spans, members, strict=True)
         if own
     ]
 
-
-"""Words from character offsets, for any tokenizer and script.
-
-Tokenizers disagree on what a word is, and some have no idea (SentencePiece sees a Chinese sentence as one
-"word"). So words come from the text itself: cut it where people would, then undo every cut that a token
-crosses. What remains is the finest division into words that the tokens allow.
-"""
-
-import re
-import unicodedata
-from collections import defaultdict
-from collections.abc import Sequence
-from itertools import pairwise
-
-from whence.core.types import Token, Word
 
 _JOINERS = {"\u200c", "\u200d"}  # zero-width (non-)joiner: glue inside Indic words and emoji
 _APOSTROPHES = {"'", "’"}
@@ -227,16 +225,16 @@ _UNSPACED = (
     ("\uff66", "\uff9f"),
     ("\U00020000", "\U0003134f"),
 )
-# A text as the kinds of its characters, one letter each (see `_kind`), in the pieces that people would cut it into:
-# every space alone, and whatever belongs together. That is a letter after a letter or after the apostrophe of don't,
+# Words in a text of character kinds, one letter each (see `_classify_character`):
+# every space alone, and characters that belong together: a letter after a letter or after the apostrophe of don't,
 # a mark or a joiner after anything, anything after a joiner, and the apostrophe between letters.
-_PIECE = re.compile(
+_WORD_PATTERN = re.compile(
     r"s|(?:w+|[^s])(?:[mj]|(?<=j)[^s]|(?<=[wm])w+|(?<=[wm]a)w+|(?<=[wm])a(?=[wm]))*"
 )
 
 
-def _kind(character: str) -> str:
-    """Sort a character: space, mark, joiner, unspaced, word, apostrophe or other."""
+def _classify_character(character: str) -> str:
+    """Return the kind of a character: space, mark, joiner, unspaced, word, apostrophe or other."""
     if character.isspace():
         return "s"
     if character in _JOINERS:
@@ -251,25 +249,25 @@ def _kind(character: str) -> str:
     return "w" if group in "LN" or character == "_" else "o"
 
 
-class _Kinds(dict[int, str]):
-    """The kind of every character, by its number; found out when it is first met."""
+class _CharacterKinds(dict[int, str]):
+    """A cache of the kind of each character, by code point."""
 
     def __missing__(self, number: int) -> str:
-        self[number] = kind = _kind(chr(number))
+        self[number] = kind = _classify_character(chr(number))
         return kind
 
 
-_KINDS = _Kinds()
+_CHARACTER_KINDS = _CharacterKinds()
 
 
-def _cuts(text: str) -> list[int]:
-    """Return where people would cut the text: around white space and between words."""
-    pieces = _PIECE.finditer(text.translate(_KINDS))
+def _find_cuts(text: str) -> list[int]:
+    """Return the word boundaries of a text: around white space and between words."""
+    pieces = _WORD_PATTERN.finditer(text.translate(_CHARACTER_KINDS))
     return [*(piece.start() for piece in pieces), len(text)]
 
 
-def trimmed(text: str, start: int, end: int) -> tuple[int, int]:
-    """Take the white space that byte-level and SentencePiece tokens carry off a span.
+def trim_span(text: str, start: int, end: int) -> tuple[int, int]:
+    """Return a span without the white space that byte-level and SentencePiece tokens include.
 
     A span of nothing but white space is returned as it is.
     """
@@ -280,24 +278,24 @@ def trimmed(text: str, start: int, end: int) -> tuple[int, int]:
     return start, start + len(inner)
 
 
-def words_of(text: str, segment: int, tokens: Sequence[tuple[int, Token]]) -> list[Word]:
-    """Divide `text` into words and give each the (index, token) pairs that fall into it.
+def split_words(text: str, segment: int, tokens: Sequence[tuple[int, Token]]) -> list[Word]:
+    """Split `text` into words and assign each the (index, token) pairs within it.
 
     Every token gets a word: one that covers no visible character ("▁", a newline) goes to the next word,
     or to the last one if none follows, so that the scores of the words add up to those of the tokens.
     """
-    cuts = set(_cuts(text))
+    cuts = set(_find_cuts(text))
     visible = [not token.text.isspace() and token.text != "" for _, token in tokens]
-    for (_, token), seen in zip(tokens, visible, strict=True):
-        if seen and token.start is not None and token.end is not None:
+    for (_, token), is_visible in zip(tokens, visible, strict=True):
+        if is_visible and token.start is not None and token.end is not None:
             cuts.difference_update(range(token.start + 1, token.end))
 
     spans = [(a, b) for a, b in pairwise(sorted(cuts)) if not text[a:b].isspace()]
     members: defaultdict[int, list[int]] = defaultdict(list)
     waiting: list[int] = []
     current, last, until = -1, len(spans) - 1, -1  # `until`: where the current word ends
-    for (index, token), seen in zip(tokens, visible, strict=True):
-        if token.start is None or not seen:
+    for (index, token), is_visible in zip(tokens, visible, strict=True):
+        if token.start is None or not is_visible:
             waiting.append(index)
             continue
         while current < last and until <= token.start:

@@ -1,9 +1,8 @@
-"""Explaining: a model in, explanations out."""
+"""Explainer, Explanation and Generation: a model in, explanations out."""
 
-from whence.explainer.explainer import Explainer
-from whence.explainer.explanation import Explanation, WordScore
-from whence.explainer.generation.generation import Generation
-from whence.explainer.inside.inside import Inside
-from whence.explainer.loading import load
+from whence.explain.explainer import Explainer, load
+from whence.explain.explanation import Explanation, WordScore
+from whence.explain.generation import Generation
+from whence.explain.inside import Inside
 
 __all__ = ["Explainer", "Explanation", "Generation", "Inside", "WordScore", "load"]

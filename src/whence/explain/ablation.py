@@ -1,4 +1,8 @@
-"""Paths and heads put to the test: cut, and the prediction looked at, beside random cuts of the same size."""
+"""Ablation of attention edges and heads, edges tested against random cuts, and sentences on the result.
+
+Random edges are drawn among those that lead from the decision; others would change nothing for certain.
+A change is small below 0.01 of a probability and 0.04 of a logit (dp = p (1 - p) dy at p = 1/2).
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -8,17 +12,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import torch
 
-from whence.capture.changed.knockout import Cuts, cut_logits
-from whence.capture.target import probabilities
 from whence.core.errors import BadParameter
-from whence.core.seed import generator
+from whence.core.seed import build_generator
+from whence.tracing.alter import EdgeCuts, cut_edges
+from whence.tracing.target import compute_probabilities
 
 if TYPE_CHECKING:
-    from whence.explainer.inside.inside import Inside
+    from whence.explain.inside import Inside
 
 
-class Value(NamedTuple):
-    """The target, as a probability (or what a regression gives) and as a logit."""
+class TargetValue(NamedTuple):
+    """The target's value, as a probability (or a regression's output) and as a logit."""
 
     probability: float
     logit: float
@@ -29,17 +33,17 @@ Progress = Callable[[int, int], None]
 Floats = np.ndarray[Any, np.dtype[np.floating[Any]]]
 Numbers = np.ndarray[Any, np.dtype[np.int64]]
 
-# Changes below both are called small: of a probability, and of a logit what the first is at a probability of one
-# half (dp = p (1 - p) dy), since a probability near 1 hardly moves whatever its logit does.
-_HARDLY = Value(probability=0.01, logit=0.04)
+# A change is small if it is below both: 0.01 of a probability, and 0.04 of a logit, which is the same at p = 1/2
+# (dp = p (1 - p) dy). Near 1 a probability hardly moves whatever its logit does, so both are tested.
+_SMALL_CHANGE = TargetValue(probability=0.01, logit=0.04)
 _NO_CHANGE = 1e-6
-_NOTHING = np.empty((0, 4), dtype=np.int64)
+_NO_EDGES = np.empty((0, 4), dtype=np.int64)
 
-# Weights of all copies of one layer's map; cuts and maps of a batch stay below a few of these.
+# Attention weights in one layer's maps of all copies in a batch: 64 Mi, 256 MB in float32.
 _CELLS = 1 << 26
 
 
-def verified(
+def verify_edges(
     inside: "Inside",
     edges: Sequence[Edge],
     *,
@@ -47,26 +51,28 @@ def verified(
     seed: int,
     progress: Progress | None,
 ) -> dict[str, Any]:
-    """Cut a path with and without making up for it in its rows, and random paths in the same way."""
+    """Cut a path with and without renormalising its rows, and random paths in the same way."""
     if draws < 5:
         raise BadParameter(f"draws must be at least 5, to tell a path from chance. Got {draws}.")
-    chosen = _checked(inside, edges)
-    sets = [chosen, *_random_sets(inside, chosen, draws, seed)]
+    chosen = _expand_edges(inside, edges)
+    sets = [chosen, *_draw_random_sets(inside, chosen, draws, seed)]
     target = inside.target
     assert target is not None
-    done, total = 0, 2 * len(sets)
+    count, total = 0, 2 * len(sets)
     layers = sorted({int(layer) for layer in chosen[:, 0]})
-    tests, before = [], _uncut(inside, layers)
+    tests, before = [], _compute_uncut_value(inside, layers)
     attention = inside.attention()
-    masses = [float(attention[tuple(one.T)].sum()) for one in sets]
+    masses = [float(attention[tuple(cut.T)].sum()) for cut in sets]
     for renormalise in (True, False):
-        values: list[Value] = []
-        for some in _some(sets, _size(inside)):
-            values += _values(inside, some, renormalise=renormalise)
-            done += len(some)
+        values: list[TargetValue] = []
+        for chunk in _split_batches(sets, _choose_batch_size(inside)):
+            values += _compute_values(inside, chunk, renormalise=renormalise)
+            count += len(chunk)
             if progress is not None:
-                progress(done, total)
-        tests.append(_told(before, values, masses, renormalise, str(target), inside.loaded.task))
+                progress(count, total)
+        tests.append(
+            _describe_test(before, values, masses, renormalise, str(target), inside.loaded.task)
+        )
     return {
         "kind": "verified",
         "edges": len(chosen),
@@ -74,35 +80,36 @@ def verified(
         "target": asdict(target),
         "before": before.probability,
         "tests": tests,
-        "sentence": _both_ways(before, tests, str(target), inside.loaded.task),
-        "warnings": _warnings(masses),
+        "sentence": _describe_both_tests(before, tests, str(target), inside.loaded.task),
+        "warnings": _list_warnings(masses),
     }
 
 
-def ablated(inside: "Inside", progress: Progress | None) -> Floats:
-    """Return how the target's probability changes when each head attends to nothing, (layers, heads)."""
+def ablate_heads(inside: "Inside", progress: Progress | None) -> Floats:
+    """Return the change of the target's probability when each head is ablated, (layers, heads)."""
     n, places = (
         len(inside.tokens),
         [(a, b) for a in range(inside.layers) for b in range(inside.heads)],
     )
-    before = _uncut(inside, range(inside.layers)).probability
+    before = _compute_uncut_value(inside, range(inside.layers)).probability
     rows, columns = (part.ravel() for part in np.indices((n, n)))
     changes: list[float] = []
-    for some in _some(places, _size(inside)):
+    for chunk in _split_batches(places, _choose_batch_size(inside)):
         whole = [
             np.stack([np.full(n * n, layer), np.full(n * n, head), rows, columns], 1)
-            for layer, head in some
+            for layer, head in chunk
         ]
         changes += [
-            value.probability - before for value in _values(inside, whole, renormalise=False)
+            value.probability - before
+            for value in _compute_values(inside, whole, renormalise=False)
         ]
         if progress is not None:
             progress(len(changes), len(places))
     return np.array(changes).reshape(inside.layers, inside.heads)
 
 
-def _checked(inside: "Inside", edges: Sequence[Edge]) -> Numbers:
-    """Return the edges, each once, one row each: those of all heads become one for each head."""
+def _expand_edges(inside: "Inside", edges: Sequence[Edge]) -> Numbers:
+    """Return the edges as distinct rows; an edge of all heads (-1) becomes one edge per head."""
     if not edges:
         raise BadParameter("There is nothing to cut: no edge was given. Show some, then verify.")
     tokens = len(inside.tokens)
@@ -118,37 +125,39 @@ def _checked(inside: "Inside", edges: Sequence[Edge]) -> Numbers:
                 "head -1 means all."
             )
     spread = {
-        (layer, one, source, to)
+        (layer, number, source, to)
         for layer, head, source, to in edges
-        for one in (range(inside.heads) if head == -1 else [head])
+        for number in (range(inside.heads) if head == -1 else [head])
     }
     return np.array(sorted(spread), dtype=np.int64)
 
 
-def _random_sets(inside: "Inside", chosen: Numbers, draws: int, seed: int) -> Iterator[Numbers]:
-    """Draw sets with as many edges of each layer, among all that lead from the decision.
+def _draw_random_sets(
+    inside: "Inside", chosen: Numbers, draws: int, seed: int
+) -> Iterator[Numbers]:
+    """Draw sets with as many edges in each layer as `chosen`, among edges that lead from the decision.
 
-    Of the last layer only the rows that are read do: a random edge of another row would change nothing for certain,
+    In the last layer only the read rows do: a random edge of another row would change nothing for certain,
     and any path would look better than chance.
     """
-    possible = _leading(inside)
+    possible = _find_leading_edges(inside)
     counts = {
         int(layer): int((chosen[:, 0] == layer).sum()) for layer in set(chosen[:, 0].tolist())
     }
     places = {layer: np.argwhere(possible[layer]) for layer in counts}
     for draw in range(draws):
-        random = generator("knockout", seed, draw, *inside.item.key)
+        random = build_generator("knockout", seed, draw, *inside.item.key)
         parts = []
         for layer, count in counts.items():
             where = places[layer]
-            # A path may hold edges that lead nowhere, so that there may be fewer to draw from.
+            # The path may include edges that do not lead from the decision: there may be fewer to draw from.
             picked = where[random.choice(len(where), min(count, len(where)), replace=False)]
             parts.append(np.column_stack([np.full(len(picked), layer), picked]))
         yield np.concatenate(parts)
 
 
-def _leading(inside: "Inside") -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """Say which edges have any weight and start where something leads from the decision, level by level down."""
+def _find_leading_edges(inside: "Inside") -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Return a mask of the edges with weight that a path from the decision reaches, layer by layer."""
     edges = inside.attention() > 0
     reached = inside.rows > 0
     for layer in reversed(edges):
@@ -157,40 +166,42 @@ def _leading(inside: "Inside") -> np.ndarray[Any, np.dtype[np.bool_]]:
     return edges
 
 
-def _size(inside: "Inside") -> int:
-    return max(1, min(inside.at_a_time(), _CELLS // (inside.heads * len(inside.tokens) ** 2)))
+def _choose_batch_size(inside: "Inside") -> int:
+    return max(
+        1, min(inside.max_batch_copies(), _CELLS // (inside.heads * len(inside.tokens) ** 2))
+    )
 
 
-def _some(many: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:
+def _split_batches(many: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:
     for start in range(0, len(many), size):
         yield many[start : start + size]
 
 
-def _uncut(inside: "Inside", layers: Iterable[int]) -> Value:
-    """Return the target with nothing cut, by the same way of computing attention in these layers.
+def _compute_uncut_value(inside: "Inside", layers: Iterable[int]) -> TargetValue:
+    """Return the target's value with nothing cut, with attention computed as for cuts in these layers.
 
-    In a narrow dtype the model's own way gives another result, and that would count as a change.
+    In half precision the model's own attention kernel gives another result, and that would count as a change.
     """
-    return _values(inside, [_NOTHING], renormalise=False, layers=layers)[0]
+    return _compute_values(inside, [_NO_EDGES], renormalise=False, layers=layers)[0]
 
 
-def _values(
+def _compute_values(
     inside: "Inside", sets: Sequence[Numbers], *, renormalise: bool, layers: Iterable[int] = ()
-) -> list[Value]:
-    """Return what becomes of the target with each of the sets cut, one forward for all of them."""
+) -> list[TargetValue]:
+    """Return the target's value with each set of edges cut, in one forward pass."""
     loaded, batch = inside.loaded, inside.copies(len(sets))
     target = inside.target
     assert target is not None
-    with cut_logits(loaded.model, len(sets), renormalise=renormalise) as run:
-        logits = run(batch, _cuts(inside, sets, layers)).double()
+    with cut_edges(loaded.model, len(sets), renormalise=renormalise) as run:
+        logits = run(batch, _build_cuts(inside, sets, layers)).double()
     both = []
-    for outputs in (probabilities(logits, loaded.task), logits):
-        found = outputs[:, target.index]
-        both.append(found if target.against is None else found - outputs[:, target.against.index])
-    return [Value(float(one), float(two)) for one, two in zip(*both, strict=True)]
+    for outputs in (compute_probabilities(logits, loaded.task), logits):
+        value = outputs[:, target.index]
+        both.append(value if target.against is None else value - outputs[:, target.against.index])
+    return [TargetValue(float(p), float(logit)) for p, logit in zip(*both, strict=True)]
 
 
-def _cuts(inside: "Inside", sets: Sequence[Numbers], layers: Iterable[int]) -> Cuts:
+def _build_cuts(inside: "Inside", sets: Sequence[Numbers], layers: Iterable[int]) -> EdgeCuts:
     tokens, device = len(inside.tokens), inside.loaded.device
     touched = {*layers, *(int(layer) for edges in sets for layer in edges[:, 0])}
     shape = (len(sets), inside.heads, tokens, tokens)
@@ -202,9 +213,9 @@ def _cuts(inside: "Inside", sets: Sequence[Numbers], layers: Iterable[int]) -> C
     return cuts
 
 
-def _told(
-    before: Value,
-    values: Sequence[Value],
+def _describe_test(
+    before: TargetValue,
+    values: Sequence[TargetValue],
     masses: Sequence[float],
     renormalise: bool,
     target: str,
@@ -216,7 +227,7 @@ def _told(
     beaten = int((np.abs(random) < abs(own)).sum())
     low, high = np.quantile(random, [0.025, 0.975])
     how = "and letting the rest of each row make up for it" if renormalise else "and nothing else"
-    logit = "" if task == "regression" else f" (its logit by {_signed(logits[0])})"
+    logit = "" if task == "regression" else f" (its logit by {_format_change(logits[0])})"
     return {
         "renormalised": renormalise,
         "probability": values[0].probability,
@@ -231,42 +242,45 @@ def _told(
         "of": len(random),
         "mass": masses[0],
         "random_mass": float(np.mean(masses[1:])),
-        "sentence": f"Cutting these edges, {how}, moves {target} from {_plain(before.probability)} by "
-        f"{_signed(own)}{logit}; as many random edges move it by {_signed(random.mean())} ({_signed(low)} to "
-        f"{_signed(high)}). That is more than {beaten} of {len(random)} random sets do.",
+        "sentence": f"Cutting these edges, {how}, moves {target} from {_format_value(before.probability)} by "
+        f"{_format_change(own)}{logit}; as many random edges move it by {_format_change(random.mean())} ({_format_change(low)} to "
+        f"{_format_change(high)}). That is more than {beaten} of {len(random)} random sets do.",
     }
 
 
-def _both_ways(before: Value, tests: Sequence[Mapping[str, Any]], target: str, task: str) -> str:
-    """Say what both ways of cutting did, and if neither moved anything, that the decision hardly depends on it."""
+def _describe_both_tests(
+    before: TargetValue, tests: Sequence[Mapping[str, Any]], target: str, task: str
+) -> str:
+    """Return a sentence on both ways of cutting, also where neither changed anything."""
     moved = " and ".join(
-        f"by {_signed(test['change'])} (more than {test['beaten']} of {test['of']} random sets) {way}"
+        f"by {_format_change(test['change'])} (more than {test['beaten']} of {test['of']} random sets) {way}"
         for test, way in zip(
             tests, ("where the rest of each row makes up for it", "where nothing does"), strict=True
         )
     )
     small = task != "regression" and all(
-        abs(test["change"]) < _HARDLY.probability and abs(test["logit_change"]) < _HARDLY.logit
+        abs(test["change"]) < _SMALL_CHANGE.probability
+        and abs(test["logit_change"]) < _SMALL_CHANGE.logit
         for test in tests
     )
-    said = f"Without these edges, {target} moves from {_plain(before.probability)} {moved}."
-    return f"{said} The decision hardly depends on them." if small else said
+    text = f"Without these edges, {target} moves from {_format_value(before.probability)} {moved}."
+    return f"{text} The decision hardly depends on them." if small else text
 
 
-def _plain(value: float) -> str:
-    """Write a figure without an exponent, and with a minus that is one."""
+def _format_value(value: float) -> str:
+    """Format a number without an exponent, and with a typographic minus sign."""
     return f"{Decimal(f'{value:.3g}'):f}".replace("-", "\u2212")
 
 
-def _signed(value: float) -> str:
-    """Write a change: with its sign, without an exponent; what no eye could tell from nothing is 0."""
+def _format_change(value: float) -> str:
+    """Format a change with its sign and without an exponent; a change below 1e-6 is 0."""
     if abs(value) < _NO_CHANGE:
         return "0"
     return f"{Decimal(f'{value:.2g}'):+f}".replace("-", "\u2212")
 
 
-def _warnings(masses: Sequence[float]) -> list[dict[str, str]]:
-    """Say so where random edges are no fair match: strong edges carry more attention than random ones."""
+def _list_warnings(masses: Sequence[float]) -> list[dict[str, str]]:
+    """Return a warning where the path carries more attention than the random edges: no fair match."""
     random = float(np.mean(masses[1:]))
     if masses[0] <= 2 * random:
         return []

@@ -1,33 +1,115 @@
-"""What explaining returns: scores, what they are scores of, and where they come from."""
+"""Explanation: scores of one input by one method, word scores, image map, provenance; JSON written and parsed."""
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import cache, cached_property
+from operator import index
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from types import UnionType
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, get_args, get_type_hints
 
 import numpy as np
 
 from whence.core.errors import BadParameter, CannotRead
-from whence.core.io import read_json, write_text, written
-from whence.core.types import Of, Passes, Prediction, Source, Target, Token, Word
-from whence.data import Encoded
-from whence.data.reading import Reading
+from whence.core.files import read_json, write_if_path, write_text
+from whence.core.types import InputText, OutputScale, PassCount, Prediction, Target, Token, Word
+from whence.data.images import MAX_PIXELS
+from whence.data.readout import Readout, dump_readout, parse_readout
 from whence.data.removal import Removal
-from whence.data.text.pieces import Granularity, check, pieces, unmarked
-from whence.explainer.kept import saved
-from whence.explainer.kept.shown import Shown, checked_size
-from whence.report import fragment, plain
-from whence.trust import Trust
-from whence.view.heat import heatmap
-from whence.view.segments import SegmentScore, by_segment
-from whence.view.words import WordsBy
+from whence.data.tokens import EncodedInput
+from whence.data.words import Granularity, check_granularity, parse_passage_marks, split_pieces
+from whence.methods import resolve_score_unit
+from whence.render.colour import (
+    PAYLOAD_VERSION,
+    ColourScale,
+    SegmentScore,
+    WordAggregation,
+    compute_colour_scale,
+    compute_heatmap,
+    sum_by_segment,
+)
+from whence.render.html import render_explanation_fragment
+from whence.render.image_maps import Pixels, decode_png_base64, encode_png_base64
+from whence.render.text import format_explanation_text
+from whence.trust.card import Trust
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from whence.explainer.explainer import Explainer
+    from whence.explain.explainer import Explainer
+
+PixelMap = np.ndarray[Any, Any]  # (height, width)
+
+
+def check_size(size: Any) -> tuple[int, int]:
+    """Return (height, width) of a map; refuse other shapes and more than MAX_PIXELS pixels."""
+    sides = tuple(size) if isinstance(size, list | tuple | np.ndarray) else ()
+    whole = [int(side) for side in sides if isinstance(side, int | np.integer) and side > 0]
+    if len(sides) != 2 or len(whole) != 2 or whole[0] * whole[1] > MAX_PIXELS:
+        raise BadParameter(
+            f"A map's size is (height, width) in pixels, at most {MAX_PIXELS / 1e6:.0f} million of them. Got {size!r}."
+        )
+    return whole[0], whole[1]
+
+
+@dataclass(frozen=True, eq=False)
+class ExplainedImage:
+    """An explained image with its patch grid."""
+
+    grid: tuple[int, int]  # patches down and across
+    pixels: Pixels  # (height, width, 3)
+    name: str | None
+    fine: PixelMap | None = None  # a score for each pixel, where the method gives one
+
+    @classmethod
+    def from_input(cls, item: EncodedInput, fine: PixelMap | None) -> "ExplainedImage | None":
+        """Return the image of an input; None for a text."""
+        image = item.picture
+        return None if image is None else cls(image.grid, image.shown, image.name, fine)
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """The height and width in pixels."""
+        return self.pixels.shape[0], self.pixels.shape[1]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the image as JSON data: name, size, grid and PNG."""
+        height, width = self.size
+        png = encode_png_base64(self.pixels)
+        return {
+            "name": self.name,
+            "width": width,
+            "height": height,
+            "grid": list(self.grid),
+            "png": png,
+        }
+
+    def fine_to_dict(self) -> dict[str, Any]:
+        """Return the pixel scores as JSON data, if there are any."""
+        if self.fine is None:
+            return {}
+        values = np.ascontiguousarray(self.fine, dtype=self.fine.dtype.newbyteorder("<"))
+        return {"pixels": b64encode(values.tobytes()).decode("ascii")}
+
+    @classmethod
+    def from_dict(cls, payload: Mapping[str, Any], entry: Mapping[str, Any]) -> "ExplainedImage":
+        """Parse the data of `to_dict` and `fine_to_dict`; raise ValueError where sizes do not match."""
+        pixels = decode_png_base64(payload["png"])
+        down, across = map(int, payload["grid"])
+        size = (int(payload["height"]), int(payload["width"]))
+        if pixels.shape[:2] != size or down < 1 or across < 1:
+            raise ValueError(
+                f"a picture of {pixels.shape}, {size} pixels and {down} x {across} patches"
+            )
+        fine = None
+        if "pixels" in entry:
+            kind = np.dtype(entry["dtype"]).newbyteorder("<")
+            fine = np.frombuffer(b64decode(entry["pixels"], validate=True), kind).reshape(size)
+            fine = fine.astype(entry["dtype"])
+        name = payload.get("name")
+        return cls((down, across), pixels, None if name is None else str(name), fine)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,48 +126,46 @@ class WordScore:
 
 @dataclass(frozen=True, eq=False)
 class Explanation:
-    """Why the model said what it said about one input, according to one method."""
+    """The scores of one input by one method, with target, prediction, tokens and provenance."""
 
     scores: np.ndarray[Any, Any]  # one number per token, special ones included, nothing rescaled
     tokens: tuple[Token, ...]
     spans: tuple[Word, ...]
-    source: Source
+    source: InputText
     prediction: Prediction
     target: Target
     method: str
     params: Mapping[str, Any]
     signed: bool
-    axioms: Mapping[
-        str, float
-    ]  # what the method promises, and by how much this explanation misses it
-    passes: Passes
+    axioms: Mapping[str, float]  # the residual of each axiom that the method states
+    passes: PassCount
     seconds: float
     model: Mapping[str, Any]
     provenance: Mapping[str, Any]
-    shown: Shown | None = None  # the picture, if it is one that was explained
-    # The tokens at which the model was read (an entity's, a mask, the first and last of an answer); none: as a whole.
+    shown: ExplainedImage | None = None  # the explained picture; None for a text
+    # Positions of the readout (an entity, a mask, the first and last token of an answer); empty: the whole input.
     read: tuple[int, ...] = ()
-    # How it was read there, and the names of the outputs that this makes; None: its outputs are its labels.
-    reading: Reading | None = field(default=None, repr=False)
+    # The readout, and the names of its outputs; None: the outputs are the model's labels.
+    reading: Readout | None = field(default=None, repr=False)
     columns: tuple[str, ...] | None = field(default=None, repr=False)
-    # What a reader must know of the input first, each a code and a sentence.
+    # Warnings about the input, each a code and a sentence.
     warnings: tuple[tuple[str, str], ...] = ()
-    # What was asked for, to ask it again: some methods measure a probability, which `target` says, whatever it was.
-    wanted: Of | None = field(default=None, repr=False)
-    # How the score of a word comes about, and what was measured on whole words, where it was.
-    words_by: WordsBy = "sum"
+    # The requested output scale, for repeats: some methods always measure a probability, and `target` then says so.
+    wanted: OutputScale | None = field(default=None, repr=False)
+    # How word scores are made from token scores, or the scores measured on whole words.
+    words_by: WordAggregation = "sum"
     measured: np.ndarray[Any, Any] | None = field(default=None, repr=False)
-    # What it takes to test the explanation; an explanation from a file comes without.
+    # The explainer and input, needed to test the explanation; None for an explanation from a file.
     explainer: "Explainer | None" = field(default=None, repr=False)
-    item: Encoded | None = field(default=None, repr=False)
+    item: EncodedInput | None = field(default=None, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        # A copy, or a pickle, does not take the model along.
+        # Copies and pickles do not hold the model.
         return {**self.__dict__, "explainer": None}
 
     @property
-    def asked(self) -> Target:
-        """The target as it was asked for, to be explained by another method, or looked into."""
+    def original_target(self) -> Target:
+        """The target with the requested output scale, for another method or for `inside`."""
         of = self.wanted or self.target.of
         against = self.target.against
         return replace(
@@ -94,16 +174,16 @@ class Explanation:
 
     @property
     def word_scores(self) -> np.ndarray[Any, Any]:
-        """One number per word: the sum of its tokens' scores, or where these do not add up, what `words_by` says."""
+        """One score per word: the sum of its tokens' scores, or the aggregate that `words_by` names."""
         if self.measured is not None:
             return self.measured
-        own = [self.scores[list(word.tokens)] for word in self.spans]
-        found = [one.sum() if self.words_by == "sum" else one.mean() for one in own]
-        return np.array(found, dtype=self.scores.dtype)
+        parts = [self.scores[list(word.tokens)] for word in self.spans]
+        values = [part.sum() if self.words_by == "sum" else part.mean() for part in parts]
+        return np.array(values, dtype=self.scores.dtype)
 
     @property
     def grid(self) -> tuple[int, int] | None:
-        """How many patches the picture has, down and across; None for a text."""
+        """The numbers of patches down and across the picture; None for a text."""
         return None if self.shown is None else self.shown.grid
 
     @property
@@ -114,33 +194,33 @@ class Explanation:
     def heatmap(self, size: tuple[int, int] | None = None) -> np.ndarray[Any, Any]:
         """Spread the scores over the picture, (height, width): bilinear between the middles of the patches.
 
-        Where the method gives every pixel a score (full_lrp), without a `size` it is these.
+        Without a `size`, a method that scores every pixel (full_lrp) gives these scores.
         """
         if self.shown is None:
             raise BadParameter("A text has no heat map: its scores are those of tokens and words.")
         if size is None and self.shown.fine is not None:
             return self.shown.fine
-        sides = self.shown.size if size is None else checked_size(size)
-        return heatmap(self.scores, self.shown.grid, sides)
+        sides = self.shown.size if size is None else check_size(size)
+        return compute_heatmap(self.scores, self.shown.grid, sides)
 
     def words(self) -> list[WordScore]:
-        """The words in the order of the text, with their scores."""
+        """Return the words in the order of the text, with their scores."""
         return [
             WordScore(w.text, w.start, w.end, w.segment, w.tokens, float(score))
             for w, score in zip(self.spans, self.word_scores, strict=True)
         ]
 
     def top(self, k: int = 5) -> list[WordScore]:
-        """The k words that count most, by the size of their scores."""
+        """Return the k words with the largest |scores|."""
         return sorted(self.words(), key=lambda word: -abs(word.score))[:k]
 
     def by_segment(self) -> dict[int, float]:
-        """The sum of the scores of each text of a pair, 0 the first and 1 the second; special tokens do not count."""
-        return {one.segment: one.total for one in self.segments()}
+        """Return the sum of the scores of each text of a pair, 0 and 1; special tokens do not count."""
+        return {segment.segment: segment.total for segment in self.segments()}
 
     def segments(self) -> list[SegmentScore]:
-        """The texts of a pair, with their sums and their parts of all scores."""
-        return by_segment(
+        """Return the texts of a pair, with their sums and their shares of all scores."""
+        return sum_by_segment(
             [token.segment for token in self.tokens],
             [token.special for token in self.tokens],
             self.scores.tolist(),
@@ -149,19 +229,19 @@ class Explanation:
     def pieces(
         self, granularity: Granularity = "sentence", marked: str | None = None
     ) -> list[WordScore]:
-        """The scores added up by "token", "word", "sentence", "paragraph" or "passage", in the order of the text.
+        """Return the scores summed by "token", "word", "sentence", "paragraph" or "passage", in text order.
 
         A word has its score of `word_scores`, which is not a sum for every method. Passages are those of `marked`,
         the same text with marks: [[a passage]]. Special tokens are left out.
         """
-        text, marks = (self.source.text, ()) if marked is None else unmarked(marked)
+        text, marks = (self.source.text, ()) if marked is None else parse_passage_marks(marked)
         if text != self.source.text or (granularity == "passage" and marked is None):
             raise BadParameter(
                 "granularity='passage' takes the explained text with passages marked: marked='... [[a passage]]'. "
                 "Give the same text, with marks and no other change."
             )
         texts = (self.source.text, self.source.pair)
-        found = pieces(self.tokens, self.spans, texts, check(granularity), marks)
+        pieces = split_pieces(self.tokens, self.spans, texts, check_granularity(granularity), marks)
         words = zip(self.spans, self.word_scores, strict=True)
         known = {word.tokens: score for word, score in words} if granularity == "word" else {}
         return [
@@ -173,7 +253,7 @@ class Explanation:
                 p.tokens,
                 float(known.get(p.tokens, self.scores[list(p.tokens)].sum())),
             )
-            for p in found
+            for p in pieces
             if not p.special
         ]
 
@@ -187,7 +267,7 @@ class Explanation:
         progress: Callable[[int, int], None] | None = None,
         explainer: "Explainer | None" = None,
     ) -> Trust:
-        """Test this explanation, as it is, on the model it is about: see `Explainer.trust` for the options.
+        """Test this explanation on its model; see `Explainer.trust` for the options.
 
         An explanation that was read from a file needs the `explainer`.
         """
@@ -202,29 +282,29 @@ class Explanation:
 
     @cached_property
     def doubts(self) -> tuple[tuple[str, str], ...]:
-        """What the model says against this explanation, each a code and a sentence: asked once, when it is shown.
+        """Warnings from a query of the model, each a code and a sentence; computed once, on display.
 
-        That is whether the strongest word has the wrong sign. An explanation from a file has no model to ask.
+        The query tests the sign of the strongest word. An explanation from a file has no model to query.
         """
-        from whence.explainer.verify.signs import doubted_sign
+        from whence.explain.trials import find_sign_doubt
 
-        found = None if self.explainer is None else doubted_sign(self.explainer, self)
-        return () if found is None else (found,)
+        doubt = None if self.explainer is None else find_sign_doubt(self.explainer, self)
+        return () if doubt is None else (doubt,)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the documented JSON object, with this one explanation in it."""
-        return saved.to_dict(self)
+        return explanation_to_dict(self)
 
-    def to_shown(self) -> dict[str, Any]:
-        """Return the same object for people to see: with the doubts that the model was asked about."""
-        payload = saved.to_dict(self)
-        said = [{"code": code, "message": message} for code, message in self.doubts]
-        return {**payload, "warnings": [*payload.get("warnings", ()), *said]} if said else payload
+    def to_display_dict(self) -> dict[str, Any]:
+        """Return the JSON object for display: with `doubts` added to its warnings."""
+        payload = explanation_to_dict(self)
+        more = [{"code": code, "message": message} for code, message in self.doubts]
+        return {**payload, "warnings": [*payload.get("warnings", ()), *more]} if more else payload
 
     @classmethod
     def from_dict(cls, payload: Mapping[str, Any]) -> "Explanation":
-        """Build an explanation from what `to_dict` returned."""
-        return cls(**saved.fields(payload))
+        """Build an explanation from the data of `to_dict`."""
+        return cls(**parse_explanation(payload))
 
     def save(self, path: str | Path) -> Path:
         """Write the explanation as JSON; numbers come back bit for bit."""
@@ -232,7 +312,7 @@ class Explanation:
 
     @classmethod
     def load(cls, path: str | Path) -> "Explanation":
-        """Read what `save` wrote."""
+        """Read an explanation from a file that `save` wrote."""
         payload = read_json(path)
         if not isinstance(payload, dict):
             raise CannotRead(
@@ -241,75 +321,49 @@ class Explanation:
         return cls.from_dict(payload)
 
     def to_html(self, path: str | Path | None = None, *, flows: bool = True) -> str:
-        """Return one page that opens from disk with no network, and write it if a path is given.
+        """Return an HTML page that needs no network, and write it if a path is given.
 
         Through its script the page shows how information flowed, for which the model is run a few times more;
         `flows=False` leaves that out. Without scripts it shows text and tables.
         """
-        from whence.explainer.kept.page import offline
+        from whence.explain.page import render_page
 
-        return written(offline([[self]], flows=flows), path)
+        return write_if_path(render_page([[self]], flows=flows), path)
 
     def __str__(self) -> str:
-        return plain(self.to_shown())
+        return format_explanation_text(self.to_display_dict())
 
     def __repr__(self) -> str:
         best = ", ".join(f"{word.text} {word.score:+.3g}" for word in self.top(3))
         return f"<Explanation {self.method} of {self.target}: {best}>"
 
     def __rich__(self) -> "RenderableType":
-        from whence.report.terminal import render
+        from whence.render.terminal import render_explanation
 
-        return render(self.to_shown())
+        return render_explanation(self.to_display_dict())
 
     def _repr_html_(self) -> str:
-        return fragment(self.to_shown())
+        return render_explanation_fragment(self.to_display_dict())
 
-
-"""Explanations as files and pages keep them."""
-
-
-"""An explanation as a file keeps it: the documented JSON object, and back."""
-
-from collections.abc import Mapping
-from dataclasses import asdict
-from functools import cache
-from operator import index
-from types import UnionType
-from typing import TYPE_CHECKING, Any, TypeVar, cast, get_args, get_type_hints
-
-import numpy as np
-
-from whence.core.errors import CannotRead
-from whence.core.types import Passes, Prediction, Source, Target, Token, Word
-from whence.data.recorded import recorded, reread
-from whence.explainer.kept.scaling import scale_for
-from whence.explainer.kept.shown import Shown
-from whence.view import VERSION
-from whence.view.scale import Scale
-from whence.view.words import WordsBy
-
-if TYPE_CHECKING:
-    from whence.explainer.explanation import Explanation
 
 T = TypeVar("T")
 
 
-def to_dict(explanation: "Explanation") -> dict[str, Any]:
-    """Return the JSON object, with this one explanation in it."""
-    own, shown = explanation, explanation.shown
+def explanation_to_dict(explanation: "Explanation") -> dict[str, Any]:
+    """Return the JSON object of one explanation."""
+    own, image = explanation, explanation.shown
     prediction = asdict(own.prediction)
     prediction["logits"] = list(prediction["logits"])
     return {
-        "version": VERSION,
+        "version": PAYLOAD_VERSION,
         "model": dict(own.model),
         "input": asdict(own.source),
-        "tokens": [_facts(token) for token in own.tokens],
-        "words": [{**_facts(word), "tokens": list(word.tokens)} for word in own.spans],
+        "tokens": [_record_to_dict(token) for token in own.tokens],
+        "words": [{**_record_to_dict(word), "tokens": list(word.tokens)} for word in own.spans],
         "prediction": prediction,
         "target": asdict(own.target),
         "read": list(own.read),
-        **_reading(own),
+        **_reading_to_dict(own),
         "explanations": [
             {
                 "method": own.method,
@@ -319,113 +373,114 @@ def to_dict(explanation: "Explanation") -> dict[str, Any]:
                 "scores": own.scores.tolist(),
                 "word_scores": own.word_scores.tolist(),
                 "words_by": own.words_by,
-                "scale": _scale(own),
+                "scale": _compute_scale(own),
                 "axioms": dict(own.axioms),
                 "passes": asdict(own.passes),
                 "seconds": own.seconds,
                 "dtype": str(own.scores.dtype),
-                **({} if shown is None else shown.fine_to_dict()),
+                **({} if image is None else image.fine_to_dict()),
             }
         ],
         "provenance": dict(own.provenance),
-        **_warnings(own),
-        **({} if shown is None else {"picture": shown.to_dict()}),
+        **_warnings_to_dict(own),
+        **({} if image is None else {"picture": image.to_dict()}),
     }
 
 
-def fields(payload: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of an explanation from what `to_dict` returned."""
-    if payload.get("version") != VERSION:
+def parse_explanation(payload: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of an explanation from the data of `explanation_to_dict`."""
+    if payload.get("version") != PAYLOAD_VERSION:
         raise CannotRead(
-            f"This is version {payload.get('version')!r} of the format; this whence reads {VERSION}."
+            f"This is version {payload.get('version')!r} of the format; this whence reads {PAYLOAD_VERSION}."
         )
     try:
-        found = _fields(payload)
-        _check(found)
+        fields = _parse_fields(payload)
+        _check_fields(fields)
     except (KeyError, TypeError, ValueError, AttributeError, OSError, SyntaxError) as error:
         raise CannotRead(
             f"This is not a saved explanation: {type(error).__name__} {error}. Give a file that save() wrote."
         ) from None
-    return found
+    return fields
 
 
-def _fields(payload: Mapping[str, Any]) -> dict[str, Any]:
-    (own,) = payload["explanations"]
-    said, target = payload["prediction"], payload["target"]
+def _parse_fields(payload: Mapping[str, Any]) -> dict[str, Any]:
+    (entry,) = payload["explanations"]
+    prediction, target = payload["prediction"], payload["target"]
     against, reading = target.get("against"), payload.get("reading")
     return {
-        "scores": np.array(own["scores"], dtype=own["dtype"]),
-        "tokens": tuple(_made(Token, token) for token in payload["tokens"]),
+        "scores": np.array(entry["scores"], dtype=entry["dtype"]),
+        "tokens": tuple(_build_record(Token, token) for token in payload["tokens"]),
         "spans": tuple(
-            _made(Word, {**word, "tokens": tuple(map(index, word["tokens"]))})
+            _build_record(Word, {**word, "tokens": tuple(map(index, word["tokens"]))})
             for word in payload["words"]
         ),
-        "source": _made(Source, payload["input"]),
-        "prediction": _made(
+        "source": _build_record(InputText, payload["input"]),
+        "prediction": _build_record(
             Prediction,
             {
-                **said,
-                "logits": tuple(map(float, said["logits"])),
-                "probabilities": _numbers(said["probabilities"]),
+                **prediction,
+                "logits": tuple(map(float, prediction["logits"])),
+                "probabilities": _to_floats(prediction["probabilities"]),
             },
         ),
-        "target": _made(
-            Target, {**target, "against": None if against is None else _made(Target, against)}
+        "target": _build_record(
+            Target,
+            {**target, "against": None if against is None else _build_record(Target, against)},
         ),
-        "method": str(own["method"]),
-        "params": dict(own["params"]),
-        "signed": bool(own["signed"]),
-        **_words(own),
-        "axioms": _numbers(own["axioms"]),
-        "passes": _made(Passes, own["passes"]),
-        "seconds": float(own["seconds"]),
+        "method": str(entry["method"]),
+        "params": dict(entry["params"]),
+        "signed": bool(entry["signed"]),
+        **_parse_word_scores(entry),
+        "axioms": _to_floats(entry["axioms"]),
+        "passes": _build_record(PassCount, entry["passes"]),
+        "seconds": float(entry["seconds"]),
         "model": dict(payload["model"]),
         "provenance": dict(payload["provenance"]),
         "read": tuple(map(index, payload.get("read", ()))),
-        "shown": Shown.from_dict(payload["picture"], own) if payload.get("picture") else None,
-        "reading": None if reading is None else reread(reading),
-        "warnings": tuple(
-            (str(one["code"]), str(one["message"])) for one in payload.get("warnings", ())
-        ),
+        "shown": ExplainedImage.from_dict(payload["picture"], entry)
+        if payload.get("picture")
+        else None,
+        "reading": None if reading is None else parse_readout(reading),
+        "warnings": tuple((str(w["code"]), str(w["message"])) for w in payload.get("warnings", ())),
         "columns": None if reading is None else tuple(map(str, reading["labels"])),
     }
 
 
-def _words(own: Mapping[str, Any]) -> dict[str, Any]:
-    """Return how the scores of words came about, and where they were measured, these; older files have sums."""
-    by = own.get("words_by", "sum")
-    if by not in get_args(WordsBy):
+def _parse_word_scores(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the aggregation of word scores, and the scores if measured; older files have sums."""
+    by = entry.get("words_by", "sum")
+    if by not in get_args(WordAggregation):
         raise ValueError(f"words_by is {by!r}")
-    measured = np.array(own["word_scores"], dtype=own["dtype"]) if by == "measured" else None
+    measured = np.array(entry["word_scores"], dtype=entry["dtype"]) if by == "measured" else None
     return {"words_by": by, "measured": measured}
 
 
-def _check(found: Mapping[str, Any]) -> None:
-    """Refuse what does not fit together."""
-    scores, tokens, shown = found["scores"], found["tokens"], found["shown"]
+def _check_fields(fields: Mapping[str, Any]) -> None:
+    """Refuse fields whose lengths contradict each other, such as scores and tokens."""
+    scores, tokens, image = fields["scores"], fields["tokens"], fields["shown"]
     if scores.shape != (len(tokens),) or scores.dtype.kind != "f":
         raise ValueError(f"{scores.shape} scores for {len(tokens)} tokens")
-    measured = found["measured"]
-    if measured is not None and measured.shape != (len(found["spans"]),):
-        raise ValueError(f"{measured.shape} scores for {len(found['spans'])} words")
-    places = {place for word in found["spans"] for place in word.tokens}
-    if not places.union(found["read"]) <= set(range(len(tokens))):
+    measured = fields["measured"]
+    if measured is not None and measured.shape != (len(fields["spans"]),):
+        raise ValueError(f"{measured.shape} scores for {len(fields['spans'])} words")
+    places = {place for word in fields["spans"] for place in word.tokens}
+    if not places.union(fields["read"]) <= set(range(len(tokens))):
         raise ValueError("a word of tokens that are not there")
-    if shown is not None and shown.grid[0] * shown.grid[1] != len(tokens):
-        raise ValueError(f"{shown.grid} patches for {len(tokens)} tokens")
-    columns, logits = found["columns"], found["prediction"].logits
+    if image is not None and image.grid[0] * image.grid[1] != len(tokens):
+        raise ValueError(f"{image.grid} patches for {len(tokens)} tokens")
+    columns, logits = fields["columns"], fields["prediction"].logits
     if columns is not None and len(columns) != len(logits):
         raise ValueError(f"{len(logits)} logits for {len(columns)} columns")
 
 
-def _scale(explanation: "Explanation") -> Scale:
-    """Return what the colours mean: by the words of a text, or the patches of a picture."""
+def _compute_scale(explanation: "Explanation") -> ColourScale:
+    """Return the colour scale of an explanation, over its words or its patches."""
     own = explanation
     scores = own.word_scores
     if not own.spans:
         free = [not token.special for token in own.tokens]
         scores = own.scores[free]
-    return scale_for(
+    return compute_method_scale(
         own.method,
         own.params,
         scores.tolist(),
@@ -436,33 +491,33 @@ def _scale(explanation: "Explanation") -> Scale:
     )
 
 
-def _reading(explanation: "Explanation") -> dict[str, Any]:
-    """Say how the model was read, unless its outputs are what is explained."""
+def _reading_to_dict(explanation: "Explanation") -> dict[str, Any]:
+    """Return the readout as JSON data; empty where the outputs are the model's labels."""
     if explanation.reading is None:
         return {}
     labels = list(explanation.columns or ())
-    return {"reading": {**recorded(explanation.reading), "labels": labels}}
+    return {"reading": {**dump_readout(explanation.reading), "labels": labels}}
 
 
-def _warnings(explanation: "Explanation") -> dict[str, Any]:
-    """Return what must be known of the input first, where there is anything."""
-    said = [{"code": code, "message": message} for code, message in explanation.warnings]
-    return {"warnings": said} if said else {}
+def _warnings_to_dict(explanation: "Explanation") -> dict[str, Any]:
+    """Return the warnings about the input as JSON data, if there are any."""
+    warnings = [{"code": code, "message": message} for code, message in explanation.warnings]
+    return {"warnings": warnings} if warnings else {}
 
 
 @cache  # a file has thousands of records of one kind
-def _hints(kind: Any) -> dict[str, Any]:
+def _resolve_type_hints(kind: Any) -> dict[str, Any]:
     return get_type_hints(kind)
 
 
-def _facts(record: Token | Word) -> dict[str, Any]:
-    """Return the fields of a record whose values are plain: `asdict` takes its time to copy them."""
+def _record_to_dict(record: Token | Word) -> dict[str, Any]:
+    """Return the fields of a record of plain values; faster than `asdict`, which copies them deeply."""
     return {name: getattr(record, name) for name in record.__dataclass_fields__}
 
 
-def _made(kind: type[T], facts: Mapping[str, Any]) -> T:
-    """Make a record of what a file says: every type checked, unknown fields of a later version left out."""
-    known = _hints(cast(Any, kind))
+def _build_record(kind: type[T], facts: Mapping[str, Any]) -> T:
+    """Build a record from JSON data: types are checked, unknown fields of a later version dropped."""
+    known = _resolve_type_hints(cast(Any, kind))
     for name in known.keys() & facts.keys():
         hint = known[name]
         allowed = get_args(hint) if isinstance(hint, UnionType) else (hint,)
@@ -473,20 +528,11 @@ def _made(kind: type[T], facts: Mapping[str, Any]) -> T:
     return kind(**{name: facts[name] for name in known if name in facts})
 
 
-def _numbers(facts: Mapping[str, Any]) -> dict[str, float]:
+def _to_floats(facts: Mapping[str, Any]) -> dict[str, float]:
     return {str(name): float(value) for name, value in facts.items()}
 
 
-"""The scale of an explanation's colours, from what its method states of its scores."""
-
-from collections.abc import Mapping, Sequence
-from typing import Any
-
-from whence.methods import unit_of
-from whence.view.scale import Scale, scale_of
-
-
-def scale_for(
+def compute_method_scale(
     name: str,
     params: Mapping[str, Any],
     scores: Sequence[float],
@@ -496,103 +542,17 @@ def scale_for(
     is_value: bool,
     part: str = "word",
     count: int | None = None,
-) -> Scale:
-    """Return the scale of scores that a method gave, special tokens left out.
+) -> ColourScale:
+    """Return the colour scale for scores of a method, special tokens left out.
 
-    `of` is what they measure; `is_value` says that the output is no probability, as a regression's.
+    `of` is the output scale; `is_value` says that the output is no probability, as a regression's.
     """
-    return scale_of(
+    return compute_colour_scale(
         scores,
-        unit_of(name, params),
+        resolve_score_unit(name, params),
         signed=signed,
         of=of,
         is_value=is_value,
         part=part,
         count=count,
     )
-
-
-"""The picture that an explanation is about, as the model sees it: kept with the explanation, and in its file."""
-
-from base64 import b64decode, b64encode
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
-
-from whence.core.errors import BadParameter
-from whence.data import Encoded
-from whence.data.vision.image import LIMIT
-from whence.report.picture.png import Pixels, decoded, encoded
-
-Map = np.ndarray[Any, Any]  # (height, width)
-
-
-def checked_size(size: Any) -> tuple[int, int]:
-    """Refuse a size that no map can have."""
-    sides = tuple(size) if isinstance(size, list | tuple | np.ndarray) else ()
-    whole = [int(one) for one in sides if isinstance(one, int | np.integer) and one > 0]
-    if len(sides) != 2 or len(whole) != 2 or whole[0] * whole[1] > LIMIT:
-        raise BadParameter(
-            f"A map's size is (height, width) in pixels, at most {LIMIT / 1e6:.0f} million of them. Got {size!r}."
-        )
-    return whole[0], whole[1]
-
-
-@dataclass(frozen=True, eq=False)
-class Shown:
-    """A picture cut into patches."""
-
-    grid: tuple[int, int]  # patches down and across
-    pixels: Pixels  # (height, width, 3)
-    name: str | None
-    fine: Map | None = None  # a score for each pixel, where the method gives one
-
-    @classmethod
-    def of(cls, item: Encoded, fine: Map | None) -> "Shown | None":
-        """Return the picture of an input, if it is one."""
-        own = item.picture
-        return None if own is None else cls(own.grid, own.shown, own.name, fine)
-
-    @property
-    def size(self) -> tuple[int, int]:
-        """Its height and width in pixels."""
-        return self.pixels.shape[0], self.pixels.shape[1]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return what a file says of the picture."""
-        height, width = self.size
-        png = encoded(self.pixels)
-        return {
-            "name": self.name,
-            "width": width,
-            "height": height,
-            "grid": list(self.grid),
-            "png": png,
-        }
-
-    def fine_to_dict(self) -> dict[str, Any]:
-        """Return what a file says of the pixels' scores."""
-        if self.fine is None:
-            return {}
-        values = np.ascontiguousarray(self.fine, dtype=self.fine.dtype.newbyteorder("<"))
-        return {"pixels": b64encode(values.tobytes()).decode("ascii")}
-
-    @classmethod
-    def from_dict(cls, payload: Mapping[str, Any], own: Mapping[str, Any]) -> "Shown":
-        """Read what `to_dict` and `fine_to_dict` wrote; what does not fit is a ValueError."""
-        pixels = decoded(payload["png"])
-        down, across = map(int, payload["grid"])
-        size = (int(payload["height"]), int(payload["width"]))
-        if pixels.shape[:2] != size or down < 1 or across < 1:
-            raise ValueError(
-                f"a picture of {pixels.shape}, {size} pixels and {down} x {across} patches"
-            )
-        fine = None
-        if "pixels" in own:
-            kind = np.dtype(own["dtype"]).newbyteorder("<")
-            fine = np.frombuffer(b64decode(own["pixels"], validate=True), kind).reshape(size)
-            fine = fine.astype(own["dtype"])
-        name = payload.get("name")
-        return cls((down, across), pixels, None if name is None else str(name), fine)

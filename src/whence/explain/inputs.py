@@ -1,92 +1,111 @@
-"""From whatever was given to encoded inputs that fit the model."""
+"""Encoding of raw inputs (texts, pairs, chats, images, mappings) for a model, with checks and warnings."""
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
-from whence.core.errors import BadEncoding, BadTokenizer, WhenceError, short
-from whence.data import Encoded, encode, from_mapping, is_mapping
-from whence.data.sets.frames import frame_columns, is_frame
-from whence.data.text.chat import chat_text, is_chat
-from whence.data.text.encode import Cut, tokenized
-from whence.data.text.mapping import BOXES
-from whence.data.text.shorten import shortened, unended
-from whence.data.text.vocabulary import count_unknown
-from whence.explainer.pictures import refuse_pictures, take_pictures
-from whence.models import Loaded
+from whence.core.errors import BadEncoding, BadPicture, BadTokenizer, WhenceError, shorten_quote
+from whence.data.example import StoredImage
+from whence.data.image_encoding import encode_image
+from whence.data.images import can_read_image, is_image
+from whence.data.prompts import (
+    count_unknown,
+    format_chat,
+    is_chat,
+    strip_closing_tokens,
+    truncate_prompt,
+)
+from whence.data.readers import is_data_frame, list_frame_columns
+from whence.data.tokens import (
+    BBOX_FEATURE,
+    EncodedInput,
+    Truncation,
+    encode,
+    from_mapping,
+    is_mapping,
+    tokenize_batch,
+)
+from whence.models.model import LoadedModel
+from whence.tracing.patch_layout import find_patch_layout
 
 
 class InputWarning(UserWarning):
-    """Something about an input that a reader of its explanation must know."""
+    """Warning about an input that makes its explanation doubtful."""
 
 
-_AT_A_TIME = 64  # texts that are tokenized at once
+_TOKENIZE_BATCH = 64  # texts that are tokenized at once
 
-Refuse = Callable[[int, WhenceError], None]  # an input's number, and why it cannot be taken
+RefusalCallback = Callable[[int, WhenceError], None]  # the number of a refused input, and the error
 
 
-def take(
-    given: Any, loaded: Loaded, *, truncate: bool, reads: bool = False
-) -> tuple[list[Encoded], bool]:
-    """Encode whatever was given; say whether it was a single input.
+def encode_inputs(
+    inputs: Any, loaded: LoadedModel, *, truncate: bool, reads: bool = False
+) -> tuple[list[EncodedInput], bool]:
+    """Encode one input or several; return them, and whether a single one was given.
 
-    Of a model that takes pictures as well as texts, `reads` says that it is a text.
+    For a model that takes images as well as texts, `reads` says that the input is a text.
     """
-    loaded.require_input()
-    either = loaded.modality == "both" and not reads and not _is_encoded_text(given)
+    loaded.check_input_kind()
+    either = loaded.modality == "both" and not reads and not _is_encoded_text(inputs)
     if loaded.modality == "picture" or either:
-        return take_pictures(given, loaded)
-    refuse_pictures(given, loaded)
-    given = _column(given)
-    if is_chat(given):
-        return [_take_chat(given, loaded, truncate)], True
-    if is_mapping(given):
-        rows = _encode(given, loaded, truncate)
+        return encode_images(inputs, loaded)
+    check_no_images(inputs, loaded)
+    inputs = _column_to_list(inputs)
+    if is_chat(inputs):
+        return [_encode_chat(inputs, loaded, truncate)], True
+    if is_mapping(inputs):
+        rows = _encode(inputs, loaded, truncate)
         return rows, len(rows) == 1
-    if isinstance(given, str) or _is_pair(given):
-        return [_warn(item) for item in _encode(given, loaded, truncate)], True
-    if isinstance(given, Iterable) and not isinstance(given, bytes | tuple):
-        return [item for _, item in take_each(given, loaded, truncate=truncate)], False
+    if isinstance(inputs, str) or _is_pair(inputs):
+        return [_warn_about_input(item) for item in _encode(inputs, loaded, truncate)], True
+    if isinstance(inputs, Iterable) and not isinstance(inputs, bytes | tuple):
+        return [item for _, item in encode_each(inputs, loaded, truncate=truncate)], False
     raise BadEncoding(
-        f"Cannot explain {str(given)[:40]!r} ({type(given).__name__}): give a text, a pair (a, b) of texts, "
+        f"Cannot explain {str(inputs)[:40]!r} ({type(inputs).__name__}): give a text, a pair (a, b) of texts, "
         "an encoded mapping, chat messages, or a list of these."
     )
 
 
-def _column(given: Any) -> Any:
-    """Return a column of a table, such as a Series, as a list; refuse a whole table, and leave all else as it is."""
-    dimensions = getattr(given, "ndim", None)
-    if is_frame(given):
-        names = [repr(name) for name in frame_columns(given)[:8]] or ["none"]
+def _column_to_list(column: Any) -> Any:
+    """Return a table's column, such as a Series, as a list; refuse a whole table."""
+    dimensions = getattr(column, "ndim", None)
+    if is_data_frame(column):
+        names = [repr(name) for name in list_frame_columns(column)[:8]] or ["none"]
         raise BadEncoding(
             f"The input is a table with the columns {', '.join(names)}. Give the one that holds the texts, as in "
             f"table[{names[0]}], or a list of pairs."
         )
-    return given.tolist() if dimensions == 1 and hasattr(given, "tolist") else given
+    return column.tolist() if dimensions == 1 and hasattr(column, "tolist") else column
 
 
-def _take_chat(messages: Any, loaded: Loaded, truncate: bool) -> Encoded:
-    """Encode a conversation; that its template begins it as the tokenizer would is no news to anybody."""
-    (item,) = _encode(chat_text(messages, loaded.tokenizer), loaded, truncate)
+def _encode_chat(messages: Any, loaded: LoadedModel, truncate: bool) -> EncodedInput:
+    """Encode a chat, without warnings: its template repeats special tokens on purpose."""
+    (item,) = _encode(format_chat(messages, loaded.tokenizer), loaded, truncate)
     return replace(item, warnings=())
 
 
-def take_each(
-    given: Iterable[Any], loaded: Loaded, *, truncate: bool, refuse: Refuse | None = None
-) -> Iterator[tuple[int, Encoded]]:
-    """Encode texts, pairs and encoded mappings, one each, and yield them with their numbers.
+def encode_each(
+    texts: Iterable[Any],
+    loaded: LoadedModel,
+    *,
+    truncate: bool,
+    refuse: RefusalCallback | None = None,
+) -> Iterator[tuple[int, EncodedInput]]:
+    """Encode a list of inputs in batches; yield each with its number.
 
-    `refuse` is told of those that cannot be taken; without it, the first of them is an error.
+    `refuse` is called for each input that cannot be encoded; without it, the first of them is an error.
     """
-    rest = enumerate(given)
-    while some := list(islice(rest, _AT_A_TIME)):
-        inputs = [_paired(one) for _, one in some]
-        ready = tokenized(inputs, loaded.tokenizer)
-        for (number, _), one, encoded in zip(some, inputs, ready, strict=True):
+    rest = enumerate(texts)
+    while chunk := list(islice(rest, _TOKENIZE_BATCH)):
+        inputs = [_list_to_pair(value) for _, value in chunk]
+        ready = tokenize_batch(inputs, loaded.tokenizer)
+        for (number, _), value, encoded in zip(chunk, inputs, ready, strict=True):
             try:
-                item = _take_one(one, encoded, loaded, truncate)
+                item = _encode_one(value, encoded, loaded, truncate)
             except WhenceError as error:
                 if refuse is None:
                     raise type(error)(
@@ -94,20 +113,18 @@ def take_each(
                     ) from error
                 refuse(number, error)
             else:
-                yield number, _warn(item)
+                yield number, _warn_about_input(item)
 
 
-def warn_of_unknown(items: Sequence[Encoded], loaded: Loaded) -> None:
-    """Say so where most tokens of a text are unknown to the tokenizer: nothing is learnt about its words."""
+def warn_about_unknown_tokens(items: Sequence[EncodedInput], loaded: LoadedModel) -> None:
+    """Warn where most tokens of a text are unknown: their scores say nothing about the words."""
     texts = [item.tokens for item in items if item.picture is None]
     counts = [count_unknown(tokens, loaded.fillers.get("unk")) for tokens in texts]
     if all(2 * count <= content for count, content in counts):
         return
-    what = "most tokens of some of the texts"  # so that Python says it once, and not for every portion of a data set
+    what = "most tokens of some of the texts"  # a constant text: Python shows it once per data set, not per batch
     if len(items) == 1:
-        what = (
-            f"{counts[0][0]} of the {counts[0][1]} tokens of {short(items[0].source.text or '')!r}"
-        )
+        what = f"{counts[0][0]} of the {counts[0][1]} tokens of {shorten_quote(items[0].source.text or '')!r}"
     warnings.warn(
         f"The tokenizer does not know {what}: another language, or not the tokenizer that the model was trained "
         "with? Unknown words are all the same to the model, so that their scores say nothing about them.",
@@ -116,18 +133,18 @@ def warn_of_unknown(items: Sequence[Encoded], loaded: Loaded) -> None:
     )
 
 
-def _warn(item: Encoded) -> Encoded:
-    """Say what must be known of an input; of many that it is true of, Python says it once."""
+def _warn_about_input(item: EncodedInput) -> EncodedInput:
+    """Emit the warnings of an input; Python shows a repeated one once."""
     for _, message in item.warnings:
         warnings.warn(message, InputWarning, stacklevel=2)
     return item
 
 
-def _take_one(one: Any, encoded: Any, loaded: Loaded, truncate: bool) -> Encoded:
-    refuse_pictures(one, loaded)
-    if is_chat(one):
-        return _take_chat(one, loaded, truncate)
-    rows = _encode(one, loaded, truncate, encoded=encoded)
+def _encode_one(value: Any, encoded: Any, loaded: LoadedModel, truncate: bool) -> EncodedInput:
+    check_no_images(value, loaded)
+    if is_chat(value):
+        return _encode_chat(value, loaded, truncate)
+    rows = _encode(value, loaded, truncate, encoded=encoded)
     if len(rows) != 1:
         raise BadEncoding(
             f"An encoded mapping of {len(rows)} rows cannot be one of a list. Give one row each."
@@ -135,13 +152,13 @@ def _take_one(one: Any, encoded: Any, loaded: Loaded, truncate: bool) -> Encoded
     return rows[0]
 
 
-def _paired(one: Any) -> Any:
-    """Return two texts in a list as a pair of them, and all else as it is."""
-    return tuple(one) if isinstance(one, list) and _is_pair(tuple(one)) else one
+def _list_to_pair(value: Any) -> Any:
+    """Return a list of two texts as a pair, and anything else unchanged."""
+    return tuple(value) if isinstance(value, list) and _is_pair(tuple(value)) else value
 
 
-def takes_pairs(loaded: Loaded) -> bool:
-    """Say whether two texts can be given: whether the tokenizer keeps them apart by a token of its own."""
+def can_take_pairs(loaded: LoadedModel) -> bool:
+    """Return whether the tokenizer separates a pair of texts by a special token."""
     try:
         (item,) = _encode(("one text", "another"), loaded, True)
     except WhenceError:
@@ -150,15 +167,19 @@ def takes_pairs(loaded: Loaded) -> bool:
     return second > 0 and item.tokens[second - 1].special
 
 
-def take_pair(
-    given: tuple[str, str], loaded: Loaded, *, truncate: bool, cut: Cut = "longest_first"
-) -> Encoded:
-    """Encode a pair of texts; `cut` says which of them gives way where it is too long."""
-    return _encode(given, loaded, truncate, cut)[0]
+def encode_pair(
+    pair: tuple[str, str],
+    loaded: LoadedModel,
+    *,
+    truncate: bool,
+    cut: Truncation = "longest_first",
+) -> EncodedInput:
+    """Encode a pair of texts; `cut` says which of them is truncated if it is too long."""
+    return _encode(pair, loaded, truncate, cut)[0]
 
 
-def _question(row: Any) -> tuple[str, str]:
-    """Return a question and its context, from a mapping that may say more, such as a row of a data set."""
+def _parse_question(row: Any) -> tuple[str, str]:
+    """Return question and context from a mapping, such as a row of a SQuAD file."""
     if missing := [name for name in ("question", "context") if name not in row]:
         raise BadEncoding(
             f"The mapping has no {missing[0]!r}: it has {', '.join(map(repr, row))[:80]}. Give "
@@ -168,55 +189,55 @@ def _question(row: Any) -> tuple[str, str]:
 
 
 def _encode(
-    given: Any,
-    loaded: Loaded,
+    value: Any,
+    loaded: LoadedModel,
     truncate: bool,
-    cut: Cut = "longest_first",
+    cut: Truncation = "longest_first",
     encoded: Any = None,
-) -> list[Encoded]:
+) -> list[EncodedInput]:
     if loaded.task == "answer":
-        # A question is never cut: what it asks would be another thing.
+        # The question is never cut: it would become another question.
         cut = "only_second"
-        if is_mapping(given) and "input_ids" not in given:
-            given = _question(given)
-    if is_mapping(given):
+        if is_mapping(value) and "input_ids" not in value:
+            value = _parse_question(value)
+    if is_mapping(value):
         items = from_mapping(
-            given,
+            value,
             loaded.tokenizer,
             pad_ids=loaded.pad_ids,
             max_length=loaded.max_length,
-            vocabulary=loaded.vocabulary,
+            vocabulary=loaded.vocabulary_size,
         )
     else:
-        # A prompt gives way at its beginning, not at the end that the model goes on from.
+        # A prompt is cut at its beginning; the model continues from its end.
         goes_on = loaded.task == "next"
         longest = None if goes_on and truncate else loaded.max_length
         item = encode(
-            given,
+            value,
             loaded.tokenizer,
             max_length=longest,
             truncate=truncate,
             cut=cut,
             encoded=encoded,
             goes_on=goes_on,
-            limit=loaded.limit,
+            limit=loaded.length_limit,
         )
         if goes_on:
-            item = shortened(unended(item), loaded.max_length)
-        size = loaded.vocabulary
+            item = truncate_prompt(strip_closing_tokens(item), loaded.max_length)
+        size = loaded.vocabulary_size
         if size is not None and max(item.ids) >= size:
             raise BadTokenizer(
                 f"The tokenizer gives the id {max(item.ids)}, the model has {size} token embeddings. "
                 "Give the tokenizer that belongs to the model."
             )
         items = [item]
-    return [_accepted(item, loaded) for item in items]
+    return [_drop_unused_features(item, loaded) for item in items]
 
 
-def _accepted(item: Encoded, loaded: Loaded) -> Encoded:
-    """Keep the features that the model's forward takes."""
+def _drop_unused_features(item: EncodedInput, loaded: LoadedModel) -> EncodedInput:
+    """Return the input with the features that the model's forward takes; refuse unknown ones."""
     _check_features(item, loaded)
-    accepts = loaded.accepts
+    accepts = loaded.forward_keywords
     unknown = [name for name in item.features if accepts is not None and name not in accepts]
     if not unknown:
         return item
@@ -227,8 +248,8 @@ def _accepted(item: Encoded, loaded: Loaded) -> Encoded:
     return replace(item, features={k: v for k, v in item.features.items() if k not in unknown})
 
 
-def _check_features(item: Encoded, loaded: Loaded) -> None:
-    """Refuse what would make the model's own code fail deep inside."""
+def _check_features(item: EncodedInput, loaded: LoadedModel) -> None:
+    """Refuse features on which the model's own code would fail, with a clearer error."""
     config, anchors = loaded.model.config, loaded.anchors
     bounds = {
         "token_type_ids": getattr(config, "type_vocab_size", None),
@@ -246,12 +267,12 @@ def _check_features(item: Encoded, loaded: Loaded) -> None:
                 f"{name!r} must lie from 0 to {bound - 1}. Got {min(values)} to {max(values)}."
             )
     _check_boxes(item, loaded)
-    if loaded.pairs and set(item.features.get("token_type_ids", ())) != {0, 1}:
+    if loaded.needs_pair and set(item.features.get("token_type_ids", ())) != {0, 1}:
         raise BadEncoding(
             f"{type(loaded.model).__name__} takes a pair of texts and got a single one. Give a pair (a, b), or an "
             "encoded mapping with token_type_ids: 0 for the text that is attended to, 1 for the query."
         )
-    if loaded.singles and 1 in item.features.get("token_type_ids", ()):
+    if loaded.needs_single_text and 1 in item.features.get("token_type_ids", ()):
         raise BadEncoding(
             f"{type(loaded.model).__name__} takes a single text and got a pair: it has no query to read a second "
             "text by. Give one text, or a model that was trained on pairs."
@@ -263,17 +284,17 @@ def _check_features(item: Encoded, loaded: Loaded) -> None:
         )
 
 
-def _check_boxes(item: Encoded, loaded: Loaded) -> None:
-    """Refuse a text without the places of its words where a model reads them; some would take zeros for them."""
-    if not loaded.boxed:
+def _check_boxes(item: EncodedInput, loaded: LoadedModel) -> None:
+    """Refuse an input without valid word boxes for a layout model; some models would read zeros."""
+    if not loaded.takes_boxes:
         return
-    kind, boxes = type(loaded.model).__name__, item.features.get(BOXES)
+    kind, boxes = type(loaded.model).__name__, item.features.get(BBOX_FEATURE)
     longest = getattr(loaded.model.config, "max_2d_position_embeddings", None)
     size = longest - 1 if isinstance(longest, int) else 1000
     if boxes is None:
         raise BadEncoding(
             f"The boxes are missing: {kind} reads where each word stands on its page. Give encoded input with "
-            f"{BOXES!r} beside 'input_ids': for each token [left, top, right, bottom], numbers from 0 to {size}."
+            f"{BBOX_FEATURE!r} beside 'input_ids': for each token [left, top, right, bottom], numbers from 0 to {size}."
         )
     for box in boxes:
         left, top, right, bottom = box
@@ -283,41 +304,25 @@ def _check_boxes(item: Encoded, loaded: Loaded) -> None:
             )
 
 
-def _is_encoded_text(given: Any) -> bool:
-    return is_mapping(given) and "input_ids" in given.keys()  # noqa: SIM118
+def _is_encoded_text(value: Any) -> bool:
+    return is_mapping(value) and "input_ids" in value.keys()  # noqa: SIM118
 
 
-def _is_pair(given: Any) -> bool:
-    return isinstance(given, tuple) and len(given) == 2 and all(isinstance(x, str) for x in given)
+def _is_pair(value: Any) -> bool:
+    return isinstance(value, tuple) and len(value) == 2 and all(isinstance(x, str) for x in value)
 
 
-"""From whatever was given to pictures that fit the model."""
-
-from collections.abc import Iterable
-from functools import partial
-from pathlib import Path
-from typing import Any
-
-from whence.capture.anatomy.patches import layout
-from whence.core.errors import BadPicture, short
-from whence.data import Encoded, is_mapping
-from whence.data.sets.pictures import Stored
-from whence.data.vision.image import holds_picture, is_picture
-from whence.data.vision.see import see
-from whence.models import Loaded
-
-
-def take_pictures(given: Any, loaded: Loaded) -> tuple[list[Encoded], bool]:
-    """Encode whatever was given; say whether it was a single picture."""
-    if is_mapping(given):
-        rows = _seen(given, loaded)
+def encode_images(value: Any, loaded: LoadedModel) -> tuple[list[EncodedInput], bool]:
+    """Encode one image or several; return them, and whether a single one was given."""
+    if is_mapping(value):
+        rows = _encode_image(value, loaded)
         return rows, len(rows) == 1
-    if isinstance(given, str | Path) or holds_picture(given):
-        return _seen(given, loaded), True
-    if isinstance(given, Iterable) and not isinstance(given, tuple) and not hasattr(given, "dim"):
-        items: list[Encoded] = []
-        for number, one in enumerate(given):
-            rows = _seen(one, loaded)
+    if isinstance(value, str | Path) or can_read_image(value):
+        return _encode_image(value, loaded), True
+    if isinstance(value, Iterable) and not isinstance(value, tuple) and not hasattr(value, "dim"):
+        items: list[EncodedInput] = []
+        for number, image in enumerate(value):
+            rows = _encode_image(image, loaded)
             if len(rows) != 1:
                 raise BadPicture(
                     f"Input {number} of the list has the pixels of {len(rows)} pictures; give one each."
@@ -325,30 +330,35 @@ def take_pictures(given: Any, loaded: Loaded) -> tuple[list[Encoded], bool]:
             items += rows
         return items, False
     raise BadPicture(
-        f"{type(loaded.model).__name__} takes pictures. Cannot explain a {type(given).__name__}: give a PIL image, "
+        f"{type(loaded.model).__name__} takes pictures. Cannot explain a {type(value).__name__}: give a PIL image, "
         "the path of a file, an array, a mapping with 'pixel_values', or a list of these."
     )
 
 
-def refuse_pictures(given: Any, loaded: Loaded) -> None:
-    """Say it where a picture was given to a model of texts."""
-    names = set(given.keys()) if is_mapping(given) else set()
+def check_no_images(value: Any, loaded: LoadedModel) -> None:
+    """Raise BadPicture if an image is given to a text model."""
+    names = set(value.keys()) if is_mapping(value) else set()
     encoded = "pixel_values" in names and "input_ids" not in names
-    if encoded or isinstance(given, Path) or is_picture(given) or isinstance(given, Stored):
-        what = f"the file {given.name!r}" if isinstance(given, Path) else "a picture"
+    if encoded or isinstance(value, Path) or is_image(value) or isinstance(value, StoredImage):
+        what = f"the file {value.name!r}" if isinstance(value, Path) else "a picture"
         raise BadPicture(
             f"{type(loaded.model).__name__} takes texts, and {what} was given. Load a model of pictures, such as "
             "ViTForImageClassification, or give a text."
         )
 
 
-def _seen(given: Any, loaded: Loaded) -> list[Encoded]:
+def _encode_image(image: Any, loaded: LoadedModel) -> list[EncodedInput]:
     try:
-        return see(given, loaded.processor, dtype=loaded.dtype, lay=partial(layout, loaded.model))
+        return encode_image(
+            image,
+            loaded.processor,
+            dtype=loaded.dtype,
+            lay=partial(find_patch_layout, loaded.model),
+        )
     except BadPicture as error:
-        if isinstance(given, str) and not Path(given).is_file():
+        if isinstance(image, str) and not Path(image).is_file():
             raise BadPicture(
-                f"{type(loaded.model).__name__} takes pictures, so {short(given)!r} was taken for the path of a "
+                f"{type(loaded.model).__name__} takes pictures, so {shorten_quote(image)!r} was taken for the path of a "
                 "file, and there is none. Give the path of a picture, a PIL image, an array, or a mapping with "
                 "'pixel_values'."
             ) from error

@@ -1,59 +1,64 @@
-"""All that one offline page carries of some inputs: explanations, flows, heads and maps, as far as there is room."""
+"""Data of the offline HTML page (explanations, flows, heads, maps; size limit), and agreement of methods."""
 
 import json
 from base64 import b64encode
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 
 from whence.core.errors import NotCapturable, TooLong, WhenceError
-from whence.explainer.explanation import Explanation
-from whence.explainer.inside.inside import PATCHES, Inside
-from whence.explainer.inside.statistics import Statistic
-from whence.explainer.kept.told import told
-from whence.flow import NAMES, Name, Query
-from whence.report import page as static_page
-from whence.report.embed import embedded
+from whence.data.readout import REST_LABEL
+from whence.explain.explanation import Explanation
+from whence.explain.inside import PATCHES_NOTE, Inside, Statistic
+from whence.flow.graph import EdgeQuery
+from whence.flow.weights import EDGE_WEIGHT_NAMES, EdgeWeightName
+from whence.render.colour import merge_payloads
+from whence.render.html import embed_app
+from whence.render.html import render_explanations_html as static_page
+from whence.stats.rank import kendall, top_k_overlap
 
 TITLE = "whence: why did the model say that?"
 STATISTICS: tuple[Statistic, ...] = ("entropy", "special", "gradient")
-LARGEST = 25_000_000  # characters of data; a browser gets slow beyond
-_EDGES: dict[Name, int] = {
+MAX_CHARACTERS = 25_000_000  # characters of data; a browser gets slow beyond
+_EDGES: dict[EdgeWeightName, int] = {
     "attention": 2000
-}  # of a trace back from the decision; 1000 for other weights
-# These run layers again for each token, or walk every operation: of a long input that takes a minute.
-_LONGEST: dict[Name, int] = {"value_zeroing": 64, "relevance": 64}
+}  # most edges of a flow; 1000 for other edge weights
+# Most tokens for slow edge weights, which run layers once per token or walk every operation: else a minute.
+_LONGEST: dict[EdgeWeightName, int] = {"value_zeroing": 64, "relevance": 64}
 _WORD_EDGES, _WORD_TOKENS = 150, 48
-_WORDS = Query(specials=False)
-_MAPS = 200_000  # weights of all heads
-_DROPPED = ("maps", "thumbnails", "words")  # what goes first where there is no room
+_WORDS = EdgeQuery(specials=False)
+_MAPS = 200_000  # most attention weights, of all heads together
+_DROP_ORDER = ("maps", "thumbnails", "words")  # dropped in this order if the page is too large
 
 Group = Sequence[Explanation]
 
 
-def offline(groups: Sequence[Group], title: str = TITLE, flows: bool = True) -> str:
-    """Return a page about some inputs, each with its explanations by one method or several."""
-    data = picture(groups, flows)
-    static = static_page([one["explanations"] for one in data["inputs"]], title)
-    return embedded(static, data)
+def render_page(groups: Sequence[Group], title: str = TITLE, flows: bool = True) -> str:
+    """Return an HTML page on some inputs, each with explanations by one method or several."""
+    data = build_page_data(groups, flows)
+    static = static_page([entry["explanations"] for entry in data["inputs"]], title)
+    return embed_app(static, data)
 
 
-def picture(groups: Sequence[Group], flows: bool = True, largest: int = LARGEST) -> dict[str, Any]:
-    """Collect what a page can show; where that is too large, maps go first, then thumbnails, then paths of words."""
-    inputs = [_input(group, flows) for group in groups]
+def build_page_data(
+    groups: Sequence[Group], flows: bool = True, largest: int = MAX_CHARACTERS
+) -> dict[str, Any]:
+    """Collect the data of a page; if too large, drop maps first, then thumbnails, then word paths."""
+    inputs = [_build_input_data(group, flows) for group in groups]
     data: dict[str, Any] = {"version": 1, "kind": "page", "inputs": inputs, "left_out": []}
-    for tier in _DROPPED:
+    for tier in _DROP_ORDER:
         if len(json.dumps(data)) <= largest:
             break
-        for one in inputs:
-            one[tier] = [] if tier == "words" else None
+        for entry in inputs:
+            entry[tier] = [] if tier == "words" else None
         data["left_out"].append(tier)
     return data
 
 
-def _input(group: Group, flows: bool) -> dict[str, Any]:
+def _build_input_data(group: Group, flows: bool) -> dict[str, Any]:
     empty: dict[str, Any] = {
         "flows": [],
         "words": [],
@@ -66,44 +71,46 @@ def _input(group: Group, flows: bool) -> dict[str, Any]:
     if not flows:
         return {
             **empty,
-            "explanations": told(group),
+            "explanations": build_explanations_data(group),
             "without": "Flows were left out of this file.",
         }
     if first.explainer is None:
         why = "The explanation came without its model, and how information flowed can only be seen in the model."
-        return {**empty, "explanations": told(group), "without": why}
+        return {**empty, "explanations": build_explanations_data(group), "without": why}
     try:
-        inside = _inside(first)
+        inside = _open_inside(first)
         inside.attention()
     except WhenceError as error:
-        return {**empty, "explanations": told(group), "without": str(error)}
+        return {**empty, "explanations": build_explanations_data(group), "without": str(error)}
     refused: dict[str, str] = {}
-    flows_of = [_tried(name, refused, partial(_flows, inside, name)) for name in NAMES]
-    heads = [_tried(name, refused, partial(_heads, inside, name)) for name in STATISTICS]
+    flows_of = [
+        _try_view(name, refused, partial(_trace_flows, inside, name)) for name in EDGE_WEIGHT_NAMES
+    ]
+    heads = [_try_view(name, refused, partial(_compute_heads, inside, name)) for name in STATISTICS]
     return {
-        "explanations": told(group, warnings=inside.warnings()),
-        "flows": [flow for some in flows_of for flow in some],
-        "words": _words(inside),
-        "heads": [one for some in heads for one in some],
-        "thumbnails": _packed(inside.tensors(["thumbnails"])["thumbnails"]),
-        "maps": _maps(inside),
+        "explanations": build_explanations_data(group, warnings=inside.warnings()),
+        "flows": [flow for view in flows_of for flow in view],
+        "words": _trace_words(inside),
+        "heads": [head for view in heads for head in view],
+        "thumbnails": _pack_array(inside.tensors(["thumbnails"])["thumbnails"]),
+        "maps": _pack_maps(inside),
         "refused": refused,
         "without": None,
     }
 
 
-def _inside(explanation: Explanation) -> Inside:
-    """Look into the model as it was when it explained: the same tokens, the same target."""
+def _open_inside(explanation: Explanation) -> Inside:
+    """Return the `Inside` of an explanation: the same model, tokens and target."""
     if explanation.picture is not None:
-        raise NotCapturable(PATCHES)
+        raise NotCapturable(PATCHES_NOTE)
     assert explanation.explainer is not None
     return explanation.explainer.inside(explanation)
 
 
-def _tried(
+def _try_view(
     name: str, refused: dict[str, str], make: Callable[[], list[dict[str, Any]]]
 ) -> list[dict[str, Any]]:
-    """Return what a model has, or note why it has not."""
+    """Return a view of the model, or record the reason in `refused` and return none."""
     try:
         return make()
     except WhenceError as error:
@@ -111,12 +118,12 @@ def _tried(
         return []
 
 
-def _heads(inside: Inside, statistic: Statistic) -> list[dict[str, Any]]:
+def _compute_heads(inside: Inside, statistic: Statistic) -> list[dict[str, Any]]:
     return [inside.head_statistic(statistic)]
 
 
-def _flows(inside: Inside, weight: Name) -> list[dict[str, Any]]:
-    """Trace back from the decision: all edges, and where those are not all in it, the words' edges alone."""
+def _trace_flows(inside: Inside, weight: EdgeWeightName) -> list[dict[str, Any]]:
+    """Trace the flow back from the decision; if edges are cut off, also that of the words alone."""
     longest = _LONGEST.get(weight)
     if longest is not None and len(inside.tokens) > longest:
         raise TooLong(
@@ -124,14 +131,14 @@ def _flows(inside: Inside, weight: Name) -> list[dict[str, Any]]:
             f"{len(inside.tokens)}. The app computes it: whence app --model {inside.loaded.name}."
         )
     most = _EDGES.get(weight, 1000)
-    every = inside.flow(weight, most=most)
-    if every["count"] <= most:
-        return [_light(every, specials=True)]
+    whole = inside.flow(weight, most=most)
+    if whole["count"] <= most:
+        return [_compact_flow(whole, specials=True)]
     words = inside.flow(weight, query=_WORDS, most=most)
-    return [_light(words, specials=False), _light(every, specials=True)]
+    return [_compact_flow(words, specials=False), _compact_flow(whole, specials=True)]
 
 
-def _words(inside: Inside) -> list[dict[str, Any]]:
+def _trace_words(inside: Inside) -> list[dict[str, Any]]:
     """Trace the paths from the decision to each word of a short input."""
     if len(inside.tokens) > _WORD_TOKENS:
         return []
@@ -140,37 +147,37 @@ def _words(inside: Inside) -> list[dict[str, Any]]:
         for place, token in enumerate(inside.tokens)
         if not token.special
     )
-    return [_light(flow, specials=False) for flow in flows]
+    return [_compact_flow(flow, specials=False) for flow in flows]
 
 
-def _light(flow: dict[str, Any], *, specials: bool) -> dict[str, Any]:
-    """Leave out the tokens, which the explanation has, and write numbers in seven figures, as float32 holds them."""
-    kept = {name: value for name, value in flow.items() if name != "tokens"}
-    kept["specials"] = specials
-    edges = kept["edges"]
-    kept["edges"] = {
+def _compact_flow(flow: dict[str, Any], *, specials: bool) -> dict[str, Any]:
+    """Return a flow without tokens, which the explanation has, and with seven figures, as in float32."""
+    compact = {name: value for name, value in flow.items() if name != "tokens"}
+    compact["specials"] = specials
+    edges = compact["edges"]
+    compact["edges"] = {
         **edges,
-        "flow": [_short(value) for value in edges["flow"]],
-        "weight": [_short(value) for value in edges["weight"]],
+        "flow": [_round_float32(value) for value in edges["flow"]],
+        "weight": [_round_float32(value) for value in edges["weight"]],
     }
     for name in ("nodes", "residual"):
-        kept[name] = [[_short(value) for value in row] for row in kept[name]]
-    return kept
+        compact[name] = [[_round_float32(value) for value in row] for row in compact[name]]
+    return compact
 
 
-def _short(value: float) -> float:
+def _round_float32(value: float) -> float:
     return float(f"{value:.7g}")
 
 
-def _maps(inside: Inside) -> dict[str, Any] | None:
-    """Pack all attention maps, if they are small; the root is stored, so small weights keep their figures."""
+def _pack_maps(inside: Inside) -> dict[str, Any] | None:
+    """Pack all attention maps, if small; as square roots in 16 bits, so that small weights keep figures."""
     maps = inside.attention()
     if maps.size > _MAPS:
         return None
-    return _packed(np.round(np.sqrt(np.clip(maps, 0, 1)) * 65535).astype("<u2"))
+    return _pack_array(np.round(np.sqrt(np.clip(maps, 0, 1)) * 65535).astype("<u2"))
 
 
-def _packed(array: np.ndarray[Any, Any]) -> dict[str, Any]:
+def _pack_array(array: np.ndarray[Any, Any]) -> dict[str, Any]:
     return {
         "shape": list(array.shape),
         "dtype": array.dtype.name,
@@ -178,74 +185,63 @@ def _packed(array: np.ndarray[Any, Any]) -> dict[str, Any]:
     }
 
 
-"""Explanations of one input as a page tells them: the scores of all methods, and how far they agree."""
-
-from collections.abc import Mapping, Sequence
-from itertools import combinations
-from typing import Any
-
-import numpy as np
-
-from whence.data.reading import REST
-from whence.explainer.explanation import Explanation
-from whence.stats import kendall, top_k_overlap
-from whence.view import merge
-
-# So many of the strongest words are held against each other; of a short text half, as all would always agree.
-_STRONGEST = 5
+# Number of top words compared; half of a short text, as all words would always agree.
+_TOP_WORDS = 5
 
 
-def told(
+def build_explanations_data(
     explanations: Sequence[Explanation],
     failed: Mapping[str, str] | None = None,
     warnings: Sequence[dict[str, Any]] = (),
 ) -> dict[str, Any]:
-    """Join explanations of one input; `failed` says by method why there is none, `warnings` what to know first."""
-    payload = merge([explanation.to_shown() for explanation in explanations])
-    own = [one for one in payload.get("warnings", ()) if one not in warnings]
+    """Merge explanations of one input, with `failed` methods, `warnings` and agreement."""
+    payload = merge_payloads([explanation.to_display_dict() for explanation in explanations])
+    own = [warning for warning in payload.get("warnings", ()) if warning not in warnings]
     return {
         **payload,
-        "agreement": agreement(payload["explanations"]),
+        "agreement": compute_agreement(payload["explanations"]),
         "failed": [{"method": name, "message": why} for name, why in (failed or {}).items()],
         "warnings": [*own, *warnings],
-        "runner_up": _runner_up(explanations[0]),
-        "entities": [],  # what a tagger found besides: who asks for everything says it
-        # The output that stands for all that have no name, if there is one.
-        "rest": REST if REST in payload["prediction"]["probabilities"] else None,
+        "runner_up": _find_runner_up(explanations[0]),
+        "entities": [],  # a tagger's other entities; filled in by the app
+        # The name of the output for everything else, if there is one.
+        "rest": REST_LABEL if REST_LABEL in payload["prediction"]["probabilities"] else None,
     }
 
 
-def agreement(explanations: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Hold every two explanations against each other: the order of all words, and the strongest of them."""
+def compute_agreement(explanations: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Compare each two explanations: Kendall's tau over all words, and the overlap of the top words."""
     words = len(explanations[0]["word_scores"])
     if not words:
         return []
-    k = max(1, min(_STRONGEST, words // 2))
-    return [_pair(a, b, k, k / words) for a, b in combinations(explanations, 2)]
+    k = max(1, min(_TOP_WORDS, words // 2))
+    return [_compare_pair(a, b, k, k / words) for a, b in combinations(explanations, 2)]
 
 
-def _pair(a: dict[str, Any], b: dict[str, Any], k: int, chance: float) -> dict[str, Any]:
-    one, two = np.array(a["word_scores"]), np.array(b["word_scores"])
-    tau = float(kendall(one, two)[0])
-    top = float(top_k_overlap(np.abs(one), np.abs(two), k)[0])
+def _compare_pair(a: dict[str, Any], b: dict[str, Any], k: int, chance: float) -> dict[str, Any]:
+    first, second = np.array(a["word_scores"]), np.array(b["word_scores"])
+    tau = float(kendall(first, second)[0])
+    top = float(top_k_overlap(np.abs(first), np.abs(second), k)[0])
     return {
         "a": a["method"],
         "b": b["method"],
         "tau": None if np.isnan(tau) else tau,
-        # Where all words are level the strongest are drawn by lot, which is what chance gives.
+        # With all scores equal, the top words are arbitrary: the overlap is that of chance.
         "top": chance if np.isnan(top) else top,
         "k": k,
         "chance": chance,
     }
 
 
-def _runner_up(explanation: Explanation) -> str | None:
-    """Return the label that came second, if there are as many."""
+def _find_runner_up(explanation: Explanation) -> str | None:
+    """Return the second most likely label, if there are two."""
     logits, labels = explanation.prediction.logits, list(explanation.model["labels"])
     shares = explanation.prediction.probabilities
     if shares and list(shares) != labels:
-        # Such an input has outputs of its own; what is left over is none that could come second.
-        named = [name for name in sorted(shares, key=lambda name: -shares[name]) if name != REST]
+        # The outputs are those of a readout, and "anything else" is no runner-up.
+        named = [
+            name for name in sorted(shares, key=lambda name: -shares[name]) if name != REST_LABEL
+        ]
         return named[1] if len(named) > 1 else None
     if len(logits) < 2:
         return None

@@ -1,24 +1,42 @@
-"""What is said about a generated answer, the same on every surface: its rows, its columns and their sums."""
+"""A generated answer and the scores of its prompt, as text, in a terminal and on an HTML page.
 
-from collections.abc import Mapping, Sequence
+Rows are pieces of the prompt, columns parts of the answer. `share` is a piece's part of the size of all
+scores; `by length` is the part that an explanation which knows nothing would give it.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import Any
 
-from whence.report.text import cut, visible
-from whence.view.scale import Scale, scale_of
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.table import Table
+from rich.text import Text
 
-Facts = Mapping[str, Any]
+from whence.render.colour import ColourScale, compute_colour_scale, compute_shade_colour
+from whence.render.html import render_notebook_cell, render_page, render_provenance
+from whence.render.terminal import TerminalWriter, choose_tint_style
+from whence.render.text import (
+    format_input_warnings,
+    format_probability,
+    format_unit,
+    sanitise_html,
+    sanitise_text,
+)
 
-BEFORE = "(said before)"
-CHANCE = (
+JsonObject = Mapping[str, Any]
+
+EARLIER_LABEL = "(said before)"
+SHARE_LEGEND = (
     "share: the part of the size of all scores that fell on the piece, of the prompt's text; by length: the "
     "part that an explanation which knows nothing would give it."
 )
 
 
 @dataclass(frozen=True)
-class Row:
-    """One piece of the prompt, several together, or what was said before."""
+class PieceRow:
+    """One row of the score matrix: a piece, several weak pieces together, or the answer so far."""
 
     text: str
     cells: tuple[float, ...]  # one for each part of the answer
@@ -29,9 +47,9 @@ class Row:
     marked: bool = False
 
 
-def one_line(text: str, most: int = 0) -> str:
-    """Return a text on one line, cut in its middle where it is longer than `most` characters."""
-    line = " ".join(visible(text).split()) or repr(text)[1:-1].strip() or "(space)"
+def to_short_line(text: str, most: int = 0) -> str:
+    """Return a text on one line, cut in its middle if it is longer than `most` characters."""
+    line = " ".join(sanitise_text(text).split()) or repr(text)[1:-1].strip() or "(space)"
     if not most or len(line) <= most:
         return line
     head = (most - 1) * 2 // 3
@@ -39,35 +57,35 @@ def one_line(text: str, most: int = 0) -> str:
     return f"{line[:head]}…{line[-tail:]}" if tail else f"{line[:head]}…"
 
 
-def headline(payload: Facts) -> str:
-    """Say what the model went on with."""
-    said = payload["text"]
-    if said is None:
-        said = " ".join(token["text"] for token in payload["output_tokens"])
-    return one_line(said) or "(nothing)"
+def describe_answer(payload: JsonObject) -> str:
+    """Return the generated answer on one line."""
+    answer = payload["text"]
+    if answer is None:
+        answer = " ".join(token["text"] for token in payload["output_tokens"])
+    return to_short_line(answer) or "(nothing)"
 
 
-def setting(payload: Facts) -> str:
-    """Say how it was explained."""
+def describe_generation_setting(payload: JsonObject) -> str:
+    """Return a phrase on method, granularity and number of tokens."""
     count = len(payload["output_tokens"])
     rather = ", each rather than the likeliest other" if payload["contrast"] else ""
     return f"{payload['method']}, by {payload['granularity']}, {count} token{'s' * (count != 1)}{rather}"
 
 
-def legend(payload: Facts) -> str:
-    """Say what the cells mean."""
+def format_matrix_legend(payload: JsonObject) -> str:
+    """Return the legend of the matrix: the meaning of its colours and figures."""
     what = (
         "blue speaks for the part of the answer above it, orange against it"
         if payload["signed"]
         else "the stronger, the larger the score; this method has no sign"
     )
-    scale = scale_in_generation(payload)
-    said = f"{what}; figures are hundredths of full colour, special tokens do not set the scale; {scale['legend']}"
-    return f"{said}. {scale['note']}" if scale["note"] else said
+    scale = get_generation_scale(payload)
+    legend = f"{what}; figures are hundredths of full colour, special tokens do not set the scale; {scale['legend']}"
+    return f"{legend}. {scale['note']}" if scale["note"] else legend
 
 
-def effort(payload: Facts) -> str:
-    """Say what it took."""
+def describe_generation_cost(payload: JsonObject) -> str:
+    """Return a phrase on the cost: steps, passes and seconds."""
     passes = payload["passes"]
     return (
         f"{passes['decode']} steps to generate, {passes['forward']} forward and {passes['backward']} backward passes "
@@ -75,31 +93,31 @@ def effort(payload: Facts) -> str:
     )
 
 
-def scale_in_generation(payload: Facts) -> Scale:
-    """Return the scale of the matrix that an answer carries; one of an older file gets one without a unit."""
-    found: Scale | None = payload.get("scale")
-    if found is not None:
-        return found
+def get_generation_scale(payload: JsonObject) -> ColourScale:
+    """Return the colour scale of the matrix; an older file without one gets a scale without a unit."""
+    scale: ColourScale | None = payload.get("scale")
+    if scale is not None:
+        return scale
     plain = [i for i, piece in enumerate(payload["pieces"]) if not piece["special"]]
     cells = [row[i] for row in payload["matrix"] for i in plain]
-    return scale_of(cells, "relative", part="piece")
+    return compute_colour_scale(cells, "relative", part="piece")
 
 
-def largest(payload: Facts) -> float:
-    """Return the score of full colour, for a division."""
-    return scale_in_generation(payload)["full"] or 1.0
+def get_full_colour_score(payload: JsonObject) -> float:
+    """Return the score of full colour as a divisor, never 0."""
+    return get_generation_scale(payload)["full"] or 1.0
 
 
-def rows(payload: Facts, most: int | None = None) -> list[Row]:
-    """Return the pieces in the order of the prompt, the weakest beyond `most` as one, and what was said before."""
+def build_piece_rows(payload: JsonObject, most: int | None = None) -> list[PieceRow]:
+    """Return a row per piece in prompt order, one for the weakest beyond `most`, one for the answer."""
     pieces, matrix = payload["pieces"], payload["matrix"]
     columns = [tuple(cells[i] for cells in matrix) for i in range(len(pieces))]
     strength = [sum(map(abs, column)) for column in columns]
     order = sorted(range(len(pieces)), key=lambda i: (-strength[i], i))
-    kept = sorted(order if most is None or len(order) <= most + 1 else order[:most])
-    found = [
-        Row(
-            one_line(pieces[i]["text"]),
+    strongest = sorted(order if most is None or len(order) <= most + 1 else order[:most])
+    rows = [
+        PieceRow(
+            to_short_line(pieces[i]["text"]),
             columns[i],
             pieces[i]["total"],
             pieces[i]["share"],
@@ -107,22 +125,24 @@ def rows(payload: Facts, most: int | None = None) -> list[Row]:
             pieces[i]["special"],
             pieces[i]["marked"],
         )
-        for i in kept
+        for i in strongest
     ]
-    if rest := [i for i in range(len(pieces)) if i not in set(kept)]:
-        found.append(_together(payload, rest, columns))
+    if rest := [i for i in range(len(pieces)) if i not in set(strongest)]:
+        rows.append(_merge_rows(payload, rest, columns))
     before = tuple(sum(cells) for cells in payload["earlier"])
     if len(before) > 1:
-        found.append(Row(BEFORE, before, sum(before), special=True))
-    return found
+        rows.append(PieceRow(EARLIER_LABEL, before, sum(before), special=True))
+    return rows
 
 
-def _together(payload: Facts, numbers: Sequence[int], columns: Sequence[tuple[float, ...]]) -> Row:
+def _merge_rows(
+    payload: JsonObject, numbers: Sequence[int], columns: Sequence[tuple[float, ...]]
+) -> PieceRow:
     pieces = [payload["pieces"][i] for i in numbers]
     cells = tuple(sum(values) for values in zip(*(columns[i] for i in numbers), strict=True))
     shares = [piece["share"] for piece in pieces if piece["share"] is not None]
     chances = [piece["chance"] for piece in pieces if piece["chance"] is not None]
-    return Row(
+    return PieceRow(
         f"({len(numbers)} weaker ones)",
         cells,
         sum(piece["total"] for piece in pieces),
@@ -131,73 +151,37 @@ def _together(payload: Facts, numbers: Sequence[int], columns: Sequence[tuple[fl
     )
 
 
-def heads(payload: Facts) -> list[str]:
+def list_output_texts(payload: JsonObject) -> list[str]:
     """Return the parts of the answer, each on one line."""
-    return [one_line(output["text"]) for output in payload["outputs"]]
+    return [to_short_line(output["text"]) for output in payload["outputs"]]
 
 
-def hundredths(value: float, scale: float) -> str:
-    """Write a score in hundredths of the largest; nothing has a sign."""
+def format_hundredths(value: float, scale: float) -> str:
+    """Format a score in hundredths of full colour, with a sign unless it is 0."""
     written = f"{100 * value / scale:+.0f}"
     return "0" if written in ("+0", "-0") else written
 
 
-def percent(value: float | None) -> str:
-    """Write a share."""
+def format_optional_percent(value: float | None) -> str:
+    """Format a share as a percentage; None is ""."""
     return "" if value is None else f"{value:.1%}"
 
 
-def notes(payload: Facts) -> list[str]:
-    """Say what else a reader must know."""
-    said = [cut(payload)]
+def list_generation_notes(payload: JsonObject) -> list[str]:
+    """Return the notes on a generation: input warnings, and a full context."""
+    notes = [format_input_warnings(payload)]
     if payload.get("full"):
-        said.append(
+        notes.append(
             f"The model's context is full after {len(payload['output_tokens'])} tokens: it cannot go on."
         )
-    return [one for one in said if one]
+    return [note for note in notes if note]
 
 
-"""A generated answer and what it came from: as text, in a terminal and on a page."""
-
-from whence.report.generation.html import fragment, page
-from whence.report.generation.text import plain
-
-__all__ = ["fragment", "page", "plain"]
-
-
-"""A generated answer as one HTML page: no script, no network, every piece of text escaped."""
-
-from collections.abc import Mapping, Sequence
-from html import escape
-from typing import Any
-
-from whence.report.generation.wording import (
-    CHANCE,
-    Row,
-    effort,
-    headline,
-    heads,
-    hundredths,
-    largest,
-    legend,
-    notes,
-    one_line,
-    percent,
-    rows,
-    setting,
-)
-from whence.report.sheet import cell, provenance, sheet
-from whence.report.text import tame
-from whence.view.scale import Scale, scale_of
-from whence.view.shade import colour
-
-Facts = Mapping[str, Any]
-
-_PIECES = 300  # rows that a page shows; the weakest beyond are one
-_WIDE = 160  # characters of a piece in the matrix
-_TITLE = "whence: what did the answer come from?"
-_FOOT = "Full colour is the largest |score| of a piece; special tokens are shown and do not set the scale."
-_STYLE = """
+_HTML_MAX_PIECES = 300  # rows of a page; the weakest beyond are merged into one
+_HTML_PIECE_WIDTH = 160  # characters of a piece in the matrix
+_PAGE_TITLE = "whence: what did the answer come from?"
+_PAGE_FOOTER = "Full colour is the largest |score| of a piece; special tokens are shown and do not set the scale."
+_GENERATION_STYLE = """
 .whence .wide { overflow-x: auto; margin: .5rem 0; }
 .whence .wide table { border-collapse: separate; border-spacing: 2px; }
 .whence .wide th, .whence .wide td { padding: .15rem .4rem; border: 0; vertical-align: top; }
@@ -211,77 +195,81 @@ _STYLE = """
 """
 
 
-def page(payload: Facts, heading: str = _TITLE) -> str:
-    """Return a whole page."""
-    return tame(sheet(heading, _section(payload), _FOOT, _STYLE))
+def render_generation_html(payload: JsonObject, heading: str = _PAGE_TITLE) -> str:
+    """Return the HTML page of a generated answer."""
+    return sanitise_html(
+        render_page(heading, _render_generation_section(payload), _PAGE_FOOTER, _GENERATION_STYLE)
+    )
 
 
-def fragment(payload: Facts) -> str:
-    """Return a piece of HTML for a notebook cell."""
-    return tame(cell(_section(payload), _STYLE))
+def render_generation_fragment(payload: JsonObject) -> str:
+    """Return the HTML fragment of a generated answer, for a notebook cell."""
+    return sanitise_html(
+        render_notebook_cell(_render_generation_section(payload), _GENERATION_STYLE)
+    )
 
 
-def _section(payload: Facts) -> str:
-    found = rows(payload, _PIECES)
+def _render_generation_section(payload: JsonObject) -> str:
+    rows = build_piece_rows(payload, _HTML_MAX_PIECES)
     return "\n".join(
         [
             "<section>",
-            f"<h2>{escape(headline(payload))}</h2>",
-            f'<p class="dim">{escape(payload["model"]["name"])}; {escape(setting(payload))}</p>',
-            *(f"<p><strong>{escape(note)}</strong></p>" for note in notes(payload)),
+            f"<h2>{escape(describe_answer(payload))}</h2>",
+            f'<p class="dim">{escape(payload["model"]["name"])}; {escape(describe_generation_setting(payload))}</p>',
+            *(f"<p><strong>{escape(note)}</strong></p>" for note in list_generation_notes(payload)),
             "<h3>The prompt, over the whole answer</h3>",
-            _strip(payload),
+            _render_prompt_strip(payload),
             "<h3>Piece by piece</h3>",
-            f'<p class="dim">{escape(legend(payload))}</p>',
-            _matrix(payload, found),
-            f'<p class="dim">{escape(CHANCE)}</p>',
-            f'<p class="dim">{escape(effort(payload))}</p>',
-            provenance(dict(payload)),
+            f'<p class="dim">{escape(format_matrix_legend(payload))}</p>',
+            _render_score_matrix(payload, rows),
+            f'<p class="dim">{escape(SHARE_LEGEND)}</p>',
+            f'<p class="dim">{escape(describe_generation_cost(payload))}</p>',
+            render_provenance(dict(payload)),
             "</section>",
         ]
     )
 
 
-def _strip(payload: Facts) -> str:
-    """Return the prompt with each piece on the colour of its sum, and the answer behind it."""
+def _render_prompt_strip(payload: JsonObject) -> str:
+    """Return the prompt as HTML, each piece on the colour of its total, and the answer after it."""
     text, pieces = payload["input"]["text"], payload["pieces"]
     plain = [piece for piece in pieces if not piece["special"]]
-    own: Scale = payload.get("total_scale") or scale_of(
+    colours: ColourScale = payload.get("total_scale") or compute_colour_scale(
         [piece["total"] for piece in plain], "relative", part="piece"
     )
-    scale = own["full"] or 1.0
+    scale = colours["full"] or 1.0
     parts, at = [], 0
     for piece in plain:
         known = text is not None and piece["start"] is not None
-        if known and piece["start"] < at:  # a part of a character that is shown already
+        if known and piece["start"] < at:  # part of a character that an earlier piece shows
             continue
         parts.append(escape(text[at : piece["start"]]) if known else " ")
         at = piece["end"] if known else at
         marked = ' class="marked"' if piece["marked"] else ""
         parts.append(
-            f'<mark{marked} style="background: {_css(piece["total"] / scale)}" title="{piece["total"]:+.6g}">'
+            f'<mark{marked} style="background: {_format_css_colour(piece["total"] / scale)}" title="{piece["total"]:+.6g}">'
             f"{escape(piece['text'])}</mark>"
         )
     parts.append(escape(text[at:]) if text is not None else "")
-    said = payload["text"] if payload["text"] is not None else " " + headline(payload)
-    told = own["legend"] if not own["note"] else f"{own['legend']}. {own['note']}"
+    answer = payload["text"] if payload["text"] is not None else " " + describe_answer(payload)
+    legend = colours["legend"] if not colours["note"] else f"{colours['legend']}. {colours['note']}"
     return (
-        f'<div class="strip" dir="auto">{"".join(parts)}<strong>{escape(said)}</strong></div>'
-        f'<p class="dim">{escape(told)}</p>'
+        f'<div class="strip" dir="auto">{"".join(parts)}<strong>{escape(answer)}</strong></div>'
+        f'<p class="dim">{escape(legend)}</p>'
     )
 
 
-def _matrix(payload: Facts, found: Sequence[Row]) -> str:
-    scale = largest(payload)
+def _render_score_matrix(payload: JsonObject, rows: Sequence[PieceRow]) -> str:
+    scale = get_full_colour_score(payload)
     names = "".join(
         f'<th scope="col" title="{output["probability"]:.2%}">{escape(name)}</th>'
-        for name, output in zip(heads(payload), payload["outputs"], strict=True)
+        for name, output in zip(list_output_texts(payload), payload["outputs"], strict=True)
     )
     sums = "".join(
         f'<th scope="col"{kind}>{name}</th>'
         for name, kind in (("sum", ' class="sum"'), ("share", ""), ("by length", ""))
     )
-    body = "".join(_row(row, scale) for row in found)
+    body = "".join(_render_piece_row(row, scale) for row in rows)
     return (
         '<div class="wide" tabindex="0" role="region" aria-label="Pieces of the prompt by parts of the answer">'
         "<table>"
@@ -289,55 +277,32 @@ def _matrix(payload: Facts, found: Sequence[Row]) -> str:
     )
 
 
-def _row(row: Row, scale: float) -> str:
+def _render_piece_row(row: PieceRow, scale: float) -> str:
     kind = ' class="marked"' if row.marked else ' class="dim"' if row.special else ""
     cells = "".join(
-        f'<td style="background: {_css(value / scale)}" title="{value:+.6g}">{hundredths(value, scale)}</td>'
+        f'<td style="background: {_format_css_colour(value / scale)}" title="{value:+.6g}">{format_hundredths(value, scale)}</td>'
         for value in row.cells
     )
-    sums = f'<td class="sum">{row.total:+.3g}</td><td>{percent(row.share)}</td><td>{percent(row.chance)}</td>'
-    return f'<tr><th scope="row"{kind}>{escape(one_line(row.text, _WIDE))}</th>{cells}{sums}</tr>'
+    share, chance = format_optional_percent(row.share), format_optional_percent(row.chance)
+    sums = f'<td class="sum">{row.total:+.3g}</td><td>{share}</td><td>{chance}</td>'
+    return f'<tr><th scope="row"{kind}>{escape(to_short_line(row.text, _HTML_PIECE_WIDTH))}</th>{cells}{sums}</tr>'
 
 
-def _css(tint: float) -> str:
+def _format_css_colour(tint: float) -> str:
     clipped = max(-1.0, min(1.0, tint))
-    return "transparent" if abs(clipped) < 0.005 else "rgb({},{},{})".format(*colour(clipped))
+    return (
+        "transparent"
+        if abs(clipped) < 0.005
+        else "rgb({},{},{})".format(*compute_shade_colour(clipped))
+    )
 
 
-"""A generated answer in a terminal: pieces of the prompt by parts of the answer, and their sums."""
-
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
-
-from rich.cells import cell_len
-from rich.console import Console, ConsoleOptions, RenderableType
-from rich.table import Table
-from rich.text import Text
-
-from whence.report.generation.wording import (
-    CHANCE,
-    Row,
-    effort,
-    headline,
-    heads,
-    hundredths,
-    largest,
-    legend,
-    notes,
-    one_line,
-    percent,
-    rows,
-    setting,
-)
-from whence.report.terminal import Writer, tone
-from whence.report.text import visible
-
-_PIECES = 14
-_NARROWEST, _WIDEST = 5, 9  # of a column
+_TERMINAL_MAX_PIECES = 14
+_MIN_COLUMN_WIDTH, _MAX_COLUMN_WIDTH = 5, 9  # characters of a column
 
 
-class Sheet:
-    """A payload laid out for rich, as wide as the terminal and with the characters it has."""
+class GenerationRenderable:
+    """A generated answer laid out for rich, as wide as the terminal and with its characters."""
 
     def __init__(self, payload: Mapping[str, Any]) -> None:
         self._payload = payload
@@ -345,38 +310,40 @@ class Sheet:
     def __rich_console__(
         self, console: Console, options: ConsoleOptions
     ) -> Iterator[RenderableType]:
-        """Lay the answer out."""
-        payload, write = self._payload, Writer(ascii_only=options.ascii_only)
+        """Yield the parts of the layout for this console."""
+        payload, write = self._payload, TerminalWriter(ascii_only=options.ascii_only)
         width = options.max_width
         yield Text.assemble(
-            write(visible(payload["model"]["name"]), "dim"), "  ", write(headline(payload), "bold")
+            write(sanitise_text(payload["model"]["name"]), "dim"),
+            "  ",
+            write(describe_answer(payload), "bold"),
         )
-        yield write(setting(payload), "dim")
-        for note in notes(payload):
+        yield write(describe_generation_setting(payload), "dim")
+        for note in list_generation_notes(payload):
             yield write(note, "yellow")
-        table = rows(payload, _PIECES)
+        table = build_piece_rows(payload, _TERMINAL_MAX_PIECES)
         label = max(12, min(max(cell_len(row.text) for row in table), width // 3))
-        for some in _bands(heads(payload), width - label - 1):
+        for band in _split_columns(list_output_texts(payload), width - label - 1):
             yield Text()
-            yield _matrix(payload, table, some, label, write)
-        yield write(legend(payload), "dim")
+            yield _build_score_table(payload, table, band, label, write)
+        yield write(format_matrix_legend(payload), "dim")
         yield Text()
-        yield _sums(table, label, write)
-        yield write(CHANCE, "dim")
-        yield write(effort(payload), "dim")
+        yield _build_totals_table(table, label, write)
+        yield write(SHARE_LEGEND, "dim")
+        yield write(describe_generation_cost(payload), "dim")
 
 
-def render(payload: Mapping[str, Any]) -> RenderableType:
-    """Lay a generated answer out for rich."""
-    return Sheet(payload)
+def render_generation_terminal(payload: Mapping[str, Any]) -> RenderableType:
+    """Return a generated answer laid out for rich."""
+    return GenerationRenderable(payload)
 
 
-def _bands(names: Sequence[str], width: int) -> Iterator[list[tuple[int, str, int]]]:
-    """Yield as many columns at a time as there is room for: number, name and width of each."""
+def _split_columns(names: Sequence[str], width: int) -> Iterator[list[tuple[int, str, int]]]:
+    """Yield groups of columns that fit the terminal: number, name and width of each."""
     band: list[tuple[int, str, int]] = []
     used = 0
     for number, name in enumerate(names):
-        wide = max(_NARROWEST, min(_WIDEST, cell_len(name)))
+        wide = max(_MIN_COLUMN_WIDTH, min(_MAX_COLUMN_WIDTH, cell_len(name)))
         if band and used + wide + 1 > width:
             yield band
             band, used = [], 0
@@ -385,33 +352,33 @@ def _bands(names: Sequence[str], width: int) -> Iterator[list[tuple[int, str, in
     yield band
 
 
-def _matrix(
+def _build_score_table(
     payload: Mapping[str, Any],
-    table: Sequence[Row],
+    table: Sequence[PieceRow],
     band: Sequence[tuple[int, str, int]],
     label: int,
-    write: Writer,
+    write: TerminalWriter,
 ) -> Table:
     grid = Table.grid(padding=(0, 1, 0, 0))
     grid.add_column(width=label, no_wrap=True)
     for _, _, wide in band:
         grid.add_column(width=wide, no_wrap=True, justify="right")
-    grid.add_row("", *(write(one_line(name, wide), "bold") for _, name, wide in band))
-    scale = largest(payload)
+    grid.add_row("", *(write(to_short_line(name, wide), "bold") for _, name, wide in band))
+    scale = get_full_colour_score(payload)
     for row in table:
         cells = [
             write(
-                hundredths(row.cells[number], scale).rjust(wide),
-                tone(max(-1.0, min(1.0, row.cells[number] / scale))),
+                format_hundredths(row.cells[number], scale).rjust(wide),
+                choose_tint_style(max(-1.0, min(1.0, row.cells[number] / scale))),
             )
             for number, _, wide in band
         ]
-        grid.add_row(write(one_line(row.text, label), "dim" if row.special else ""), *cells)
+        grid.add_row(write(to_short_line(row.text, label), "dim" if row.special else ""), *cells)
     return grid
 
 
-def _sums(table: Sequence[Row], label: int, write: Writer) -> Table:
-    """Return the sums over the answer, with what a piece would get by its length."""
+def _build_totals_table(table: Sequence[PieceRow], label: int, write: TerminalWriter) -> Table:
+    """Return the table of totals over the answer, with the share that length alone would give."""
     grid = Table.grid(padding=(0, 2, 0, 0))
     grid.add_column(width=label, no_wrap=True)
     for _ in range(3):
@@ -420,53 +387,41 @@ def _sums(table: Sequence[Row], label: int, write: Writer) -> Table:
         write("whole answer", "dim"), *(write(h, "dim") for h in ("score", "share", "by length"))
     )
     for row in table:
-        cells = [write(f"{row.total:+.3g}"), write(percent(row.share)), write(percent(row.chance))]
-        grid.add_row(write(one_line(row.text, label), "dim" if row.special else ""), *cells)
+        cells = [
+            write(f"{row.total:+.3g}"),
+            write(format_optional_percent(row.share)),
+            write(format_optional_percent(row.chance)),
+        ]
+        grid.add_row(write(to_short_line(row.text, label), "dim" if row.special else ""), *cells)
     return grid
 
 
-"""A generated answer as plain text: for a log, a pipe, or print()."""
-
-from collections.abc import Mapping
-from typing import Any
-
-from whence.report.generation.wording import (
-    effort,
-    headline,
-    heads,
-    notes,
-    one_line,
-    percent,
-    rows,
-    scale_in_generation,
-    setting,
-)
-from whence.report.text import share, unit_words, visible
-
-_PIECES, _WIDE, _STRONGEST = 12, 48, 3
+_TEXT_MAX_PIECES, _TEXT_PIECE_WIDTH, _TOP_PIECES = 12, 48, 3
 
 
-def plain(payload: Mapping[str, Any]) -> str:
-    """Write a payload as lines of text."""
-    scale = scale_in_generation(payload)
+def format_generation_text(payload: Mapping[str, Any]) -> str:
+    """Format a generated answer as lines of text."""
+    scale = get_generation_scale(payload)
     lines = [
-        f"{visible(payload['model']['name'])}: {headline(payload)}",
-        setting(payload),
-        *notes(payload),
-        f"the prompt, over the whole answer (score{unit_words(payload)}, share, share by length):",
+        f"{sanitise_text(payload['model']['name'])}: {describe_answer(payload)}",
+        describe_generation_setting(payload),
+        *list_generation_notes(payload),
+        f"the prompt, over the whole answer (score{format_unit(payload)}, share, share by length):",
     ]
-    table = rows(payload, _PIECES)
-    width = max(len(one_line(row.text, _WIDE)) for row in table)
+    table = build_piece_rows(payload, _TEXT_MAX_PIECES)
+    width = max(len(to_short_line(row.text, _TEXT_PIECE_WIDTH)) for row in table)
     lines += [
-        f"  {one_line(row.text, _WIDE):<{width}}  {row.total:+9.3g}  {percent(row.share):>6}  "
-        f"{percent(row.chance):>6}".rstrip()
+        f"  {to_short_line(row.text, _TEXT_PIECE_WIDTH):<{width}}  {row.total:+9.3g}  {format_optional_percent(row.share):>6}  "
+        f"{format_optional_percent(row.chance):>6}".rstrip()
         for row in table
     ]
     lines.append("token by token:" if payload["granularity"] != "word" else "word by word:")
-    every = rows(payload)
-    for number, (head, output) in enumerate(zip(heads(payload), payload["outputs"], strict=True)):
-        best = sorted(every, key=lambda row: -abs(row.cells[number]))[:_STRONGEST]
-        told = ", ".join(f"{one_line(row.text, 24)} {row.cells[number]:+.3g}" for row in best)
-        lines.append(f"  {head} ({share(output['probability'])}): {told}")
+    rows = build_piece_rows(payload)
+    for number, (head, output) in enumerate(
+        zip(list_output_texts(payload), payload["outputs"], strict=True)
+    ):
+        best = sorted(rows, key=lambda row: -abs(row.cells[number]))[:_TOP_PIECES]
+        text = ", ".join(f"{to_short_line(row.text, 24)} {row.cells[number]:+.3g}" for row in best)
+        lines.append(f"  {head} ({format_probability(output['probability'])}): {text}")
     lines += [scale["note"]] if scale["note"] else []
-    return "\n".join([*lines, effort(payload)])
+    return "\n".join([*lines, describe_generation_cost(payload)])

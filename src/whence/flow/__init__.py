@@ -1,81 +1,91 @@
-"""How information flowed: from the decision back to the words, edge by edge, whatever an edge's weight is.
+"""Attention flow: a graph of weighted edges from the decision back to the words.
 
-A trace becomes `Weights` (what every edge weighs, and what the skip connection carries past it), these and a root
-become a `Traced` (what flows), and of that `select` takes the strongest edges within a `Query`.
+A trace becomes `EdgeWeights` (the weight of every edge, and the share of the skip connection), these and a
+root become a `TracedFlow`, and `select_edges` takes the strongest edges of it within an `EdgeQuery`.
 """
 
-from whence.flow.cards import CARDS, Card
-from whence.flow.classic import Classic, Influence, influence
-from whence.flow.crossing import Crossing, crossing
-from whence.flow.graph import DIRECTIONS, Direction, Traced, trace_flow
-from whence.flow.habits import KINDS, Habits, habits
+from whence.flow.classic import ClassicInfluence, ClassicSettings, compute_influence
+from whence.flow.graph import (
+    DIRECTIONS,
+    Direction,
+    EdgeQuery,
+    FlowDifference,
+    SegmentPair,
+    StrongestEdges,
+    TracedFlow,
+    compute_chance_jaccard,
+    compute_flow_difference,
+    count_covering_edges,
+    count_possible_edges,
+    select_edges,
+    trace_flow,
+)
 from whence.flow.heads import (
-    divergence,
-    entropy,
-    gradient_importance,
+    POSITION_KINDS,
+    CrossTextFlow,
+    HeadHabits,
+    build_thumbnails,
+    compute_cross_text_flow,
+    compute_gradient_importance,
+    compute_head_divergence,
+    compute_head_entropy,
+    compute_head_habits,
+    compute_special_mass,
+    find_open_keys,
     jensen_shannon,
-    open_keys,
-    special_mass,
-    thumbnails,
 )
-from whence.flow.payload import flow_payload
-from whence.flow.query import Query, SegmentPair
-from whence.flow.select import Edges, cover, select
-from whence.flow.sets import (
-    Difference,
-    chance_jaccard,
-    difference,
-    possible,
-)
+from whence.flow.payload import build_flow_payload
 from whence.flow.weights import (
-    CLASS_FREE,
-    NAMES,
-    NEEDS,
-    Name,
-    Weights,
-    attention_maps,
-    attention_weights,
-    weights,
+    CLASS_FREE_WEIGHTS,
+    EDGE_WEIGHT_CARDS,
+    EDGE_WEIGHT_NAMES,
+    EDGE_WEIGHT_NEEDS,
+    EdgeWeightCard,
+    EdgeWeightName,
+    EdgeWeights,
+    collect_attention_maps,
+    compute_attention_weights,
+    compute_edge_weights,
 )
 
 __all__ = [
-    "CARDS",
-    "CLASS_FREE",
+    "CLASS_FREE_WEIGHTS",
     "DIRECTIONS",
-    "KINDS",
-    "NAMES",
-    "NEEDS",
-    "Card",
-    "Classic",
-    "Crossing",
-    "Difference",
+    "EDGE_WEIGHT_CARDS",
+    "EDGE_WEIGHT_NAMES",
+    "EDGE_WEIGHT_NEEDS",
+    "POSITION_KINDS",
+    "ClassicInfluence",
+    "ClassicSettings",
+    "CrossTextFlow",
     "Direction",
-    "Edges",
-    "Habits",
-    "Influence",
-    "Name",
-    "Query",
+    "EdgeQuery",
+    "EdgeWeightCard",
+    "EdgeWeightName",
+    "EdgeWeights",
+    "FlowDifference",
+    "HeadHabits",
     "SegmentPair",
-    "Traced",
-    "Weights",
-    "attention_maps",
-    "attention_weights",
-    "chance_jaccard",
-    "cover",
-    "crossing",
-    "difference",
-    "divergence",
-    "entropy",
-    "flow_payload",
-    "gradient_importance",
-    "habits",
-    "influence",
+    "StrongestEdges",
+    "TracedFlow",
+    "build_flow_payload",
+    "build_thumbnails",
+    "collect_attention_maps",
+    "compute_attention_weights",
+    "compute_chance_jaccard",
+    "compute_cross_text_flow",
+    "compute_edge_weights",
+    "compute_flow_difference",
+    "compute_gradient_importance",
+    "compute_head_divergence",
+    "compute_head_entropy",
+    "compute_head_habits",
+    "compute_influence",
+    "compute_special_mass",
+    "count_covering_edges",
+    "count_possible_edges",
+    "find_open_keys",
     "jensen_shannon",
-    "open_keys",
-    "possible",
-    "select",
-    "special_mass",
-    "thumbnails",
+    "select_edges",
     "trace_flow",
-    "weights",
 ]

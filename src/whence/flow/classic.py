@@ -1,8 +1,9 @@
-"""Attention Flows as DeRose, Wang & Berger (2020, arXiv:2009.07053) have it: a threshold, and counts that decay.
+"""Tokens reached along attention above a threshold, with counts of visits that decay (DeRose et al. 2020).
 
-The symbols are theirs. The exact formula of their system is not known to us; this is a definition that fits what they
-say of it. Begin with the token that is read; from what was reached above a layer, go to all that a head attends to
-with the threshold's weight or more; count how often each token is reached, and let what was counted above decay.
+The symbols are theirs. The exact formula of their system is not known to us; this is a definition that fits
+their description. Begin with the token that is read; from the tokens reached above a layer, go to all that
+a head attends to with the threshold's weight or more; count how often each token is reached, and let the
+counts from above decay.
 """
 
 from dataclasses import dataclass
@@ -10,20 +11,20 @@ from dataclasses import dataclass
 import numpy as np
 
 from whence.core.errors import BadParameter
-from whence.flow.query import Bools
+from whence.flow.graph import Bools
 from whence.flow.weights import Floats
 
 
 @dataclass(frozen=True)
-class Classic:
-    """The settings: τ, α, and whether what was reached stays reached, by the skip connection."""
+class ClassicSettings:
+    """The settings: threshold τ, decay α, and whether reached tokens stay reached (skip connection)."""
 
     threshold: float = 0.1
     decay: float = 0.5
     carry: bool = True
 
     def check(self) -> None:
-        """Refuse what is no weight, or no decay."""
+        """Refuse a threshold or a decay outside 0 to 1, and a threshold of 0."""
         for name, value in (("threshold", self.threshold), ("decay", self.decay)):
             if not 0 <= value <= 1:
                 raise BadParameter(f"The {name} is from 0 to 1, not {value!r}.")
@@ -32,26 +33,31 @@ class Classic:
 
 
 @dataclass(frozen=True, eq=False)
-class Influence:
-    """What was reached, and how often."""
+class ClassicInfluence:
+    """The tokens reached at each level, and their decayed counts."""
 
-    setting: Classic
+    setting: ClassicSettings
     maps: Floats  # (layers, heads, tokens, tokens)
     reached: Bools  # (layers + 1, tokens); level 0 is the input
     values: Floats  # (layers + 1, tokens): I, the counts with decay
 
     def edges(self, layer: int) -> Bools:
-        """Return which edges of a layer are there, (heads, tokens, tokens)."""
+        """Return the edges of a layer from reached tokens above the threshold, (heads, tokens, tokens)."""
         strong: Bools = self.maps[layer] >= self.setting.threshold
         strong &= self.reached[layer + 1][:, None]
         return strong
 
 
-def influence(maps: Floats, root: Floats, setting: Classic = Classic()) -> Influence:  # noqa: B008, a frozen one
-    """Follow attention down from the tokens that `root` (tokens,) gives any weight.
+def compute_influence(
+    maps: Floats,
+    root: Floats,
+    setting: ClassicSettings = ClassicSettings(),  # noqa: B008
+) -> ClassicInfluence:
+    """Follow attention down from the tokens with a weight in `root` (tokens,).
 
-    V_L = the root's tokens, I_L = 1 at them; E_l = {(i, j, h): i in V_l, A ≥ τ}; V_{l-1} = {j: (i, j, h) in E_l},
-    and V_l with `carry`; c_{l-1}(j) = |{(i, h): (i, j, h) in E_l}|; I_{l-1}(j) = c_{l-1}(j) + α I_l(j).
+    V_L = the root's tokens, I_L = 1 at them; E_l = {(i, j, h): i in V_l, A ≥ τ};
+    V_{l-1} = {j: (i, j, h) in E_l}, and V_l with `carry`;
+    c_{l-1}(j) = |{(i, h): (i, j, h) in E_l}|; I_{l-1}(j) = c_{l-1}(j) + α I_l(j).
     """
     setting.check()
     layers, tokens = len(maps), maps.shape[-1]
@@ -66,4 +72,4 @@ def influence(maps: Floats, root: Floats, setting: Classic = Classic()) -> Influ
         if setting.carry:
             reached[layer] |= reached[layer + 1]
         values[layer] = counts + setting.decay * values[layer + 1]
-    return Influence(setting, maps, reached, values)
+    return ClassicInfluence(setting, maps, reached, values)

@@ -1,35 +1,38 @@
-"""What flows along the edges: back from the decision or a token, forward from a token, or through a word.
+"""The flow graph: flow along its edges in three directions, the strongest edges, and differences of two flows.
 
-Levels count from 0 at the input; layer l lies between level l and level l + 1. Of what stands at level l + 1 and
-token i, a share goes past the layer by the skip connection, and the rest goes along the edges of row i down to level
-l. All flows are products of three factors, one of them for each token above the layer, one for each token below it
+Flow is traced back from the decision or a token, forward from a token, or through a word. Levels count from
+0 at the input; layer l lies between level l and level l + 1. Of the flow at level l + 1 and token i, a
+share goes past the layer by the skip connection, and the rest goes along the edges of row i down to level
+l. All flows are products of three factors, one for each token above the layer, one for each token below it
 and one for the edge, so that no more than one layer of them is ever written out.
 """
 
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from whence.core.errors import BadParameter
-from whence.flow.weights import Floats, Weights
+from whence.flow.weights import EdgeWeights, Floats
 
 Direction = Literal["back", "forward", "through"]
 DIRECTIONS: tuple[Direction, ...] = get_args(Direction)
 
 
 @dataclass(frozen=True, eq=False)
-class Traced:
-    """One trace through the graph of one input."""
+class TracedFlow:
+    """The flow through the graph of one input, in one direction."""
 
-    weights: Weights
+    weights: EdgeWeights
     direction: Direction
     token: int | None  # None: the decision
-    nodes: Floats  # (layers + 1, tokens): what arrived there
-    residual: Floats  # (layers, tokens): what went past the layer by the skip connection
-    moved: Floats  # (layers, tokens): what the layer's edges carry to or from the token below it
+    nodes: Floats  # (layers + 1, tokens): the flow at each token
+    residual: Floats  # (layers, tokens): the flow past the layer by the skip connection
+    moved: Floats  # (layers, tokens): the flow of the layer's edges at the token below it
     above: Floats  # (layers, tokens): the factor of the token that attends
-    below: Floats  # (layers, tokens): the factor of the token that is attended to
+    below: Floats  # (layers, tokens): the factor of the attended token
 
     @property
     def layers(self) -> int:
@@ -41,51 +44,51 @@ class Traced:
 
     @property
     def shares(self) -> Floats:
-        """What ends at each token: at the input, or where the trace goes forward, above the last layer."""
+        """The flow that ends at each token: at the input, or above the last layer if forward."""
         shares: Floats = self.nodes[-1 if self.direction == "forward" else 0]
         return shares
 
     @property
     def whole(self) -> float:
-        """What all edges carry."""
+        """The total flow of all edges."""
         return float(self.moved.sum())
 
     def flow(self, layer: int) -> Floats:
-        """Write out what the edges of one layer carry, (heads or 1, tokens, tokens), in float64."""
+        """Return the flow of each edge of one layer, (heads or 1, tokens, tokens), in float64."""
         factor = self.above[layer][:, None] * self.below[layer]
         flows: Floats = np.multiply(self.weights.edge[layer], factor, dtype=np.float64)
         return flows
 
 
 def trace_flow(
-    weights: Weights, root: Floats, direction: Direction = "back", token: int | None = None
-) -> Traced:
-    """Trace what flows; `root` (tokens,) are the rows that the decision reads, adding up to 1.
+    weights: EdgeWeights, root: Floats, direction: Direction = "back", token: int | None = None
+) -> TracedFlow:
+    """Trace the flow in one direction; `root` (tokens,) weighs the rows the decision reads, sum 1.
 
-    - "back": from the decision to the words, or from a token's place above the last layer.
-    - "forward": where what a token holds at the input goes. A node's figure is the share of what stands there that
-      comes from the token, and an edge carries what its lower end holds of it, times the edge's share.
-    - "through": the paths from the decision that end at the token, at the input; they add up, at every level, to
-      what the token has in the trace back from the decision.
+    - "back": from the decision to the words, or from a token above the last layer.
+    - "forward": from a token at the input upwards. A node's figure is the share of its content that
+      comes from the token, and an edge carries the figure of its lower end times the edge's share.
+    - "through": the paths from the decision that end at the token, at the input; at every level they
+      add up to the token's share in the flow back from the decision.
     """
-    _check(weights, direction, token)
+    _check_direction_and_token(weights, direction, token)
     layers, tokens = weights.layers, weights.tokens
-    # Everything above layer l at token i, before it is divided by heads and sources.
+    # The share of a token's flow that goes along the layer's edges, times the scale of their measures.
     factor = weights.scale * (1 - weights.residual)
     down: Floats = np.ones((layers + 1, tokens))
     up: Floats = np.ones((layers + 1, tokens))
     if direction != "forward":
-        down = _down(
-            weights, factor, _start(weights, root, None if direction == "through" else token)
+        down = _flow_down(
+            weights, factor, _build_start(weights, root, None if direction == "through" else token)
         )
     if direction != "back":
         assert token is not None
-        up = _up(weights, factor, token)
+        up = _flow_up(weights, factor, token)
     above, below = down[1:] * factor, up[:-1]
     moved = np.stack(
-        [below[layer] * (above[layer] @ weights.together[layer]) for layer in range(layers)]
+        [below[layer] * (above[layer] @ weights.head_sum[layer]) for layer in range(layers)]
     )
-    return Traced(
+    return TracedFlow(
         weights,
         direction,
         token,
@@ -97,39 +100,45 @@ def trace_flow(
     )
 
 
-def _down(weights: Weights, factor: Floats, start: Floats) -> Floats:
-    """Return what arrives at each level on the way from the start to the input."""
+def _flow_down(weights: EdgeWeights, factor: Floats, start: Floats) -> Floats:
+    """Return the flow at each level, from the start down to the input."""
     levels = [start]
     for layer in reversed(range(weights.layers)):
         here = levels[-1]
         levels.append(
-            (here * factor[layer]) @ weights.together[layer] + here * weights.residual[layer]
+            (here * factor[layer]) @ weights.head_sum[layer] + here * weights.residual[layer]
         )
     return np.stack(levels[::-1])
 
 
-def _up(weights: Weights, factor: Floats, token: int) -> Floats:
-    """Return the share of each place that comes from the token, on the way from the input to the output."""
-    levels = [_one(weights.tokens, token)]
+def _flow_up(weights: EdgeWeights, factor: Floats, token: int) -> Floats:
+    """Return the share of each node that comes from the token, from the input up to the output."""
+    levels = [_build_one_hot(weights.tokens, token)]
     for layer in range(weights.layers):
         here = levels[-1]
         levels.append(
-            factor[layer] * (weights.together[layer] @ here) + here * weights.residual[layer]
+            factor[layer] * (weights.head_sum[layer] @ here) + here * weights.residual[layer]
         )
     return np.stack(levels)
 
 
-def _start(weights: Weights, root: Floats, token: int | None) -> Floats:
-    return np.asarray(root, dtype=np.float64) if token is None else _one(weights.tokens, token)
+def _build_start(weights: EdgeWeights, root: Floats, token: int | None) -> Floats:
+    return (
+        np.asarray(root, dtype=np.float64)
+        if token is None
+        else _build_one_hot(weights.tokens, token)
+    )
 
 
-def _one(tokens: int, token: int) -> Floats:
+def _build_one_hot(tokens: int, token: int) -> Floats:
     start = np.zeros(tokens)
     start[token] = 1
     return start
 
 
-def _check(weights: Weights, direction: Direction, token: int | None) -> None:
+def _check_direction_and_token(
+    weights: EdgeWeights, direction: Direction, token: int | None
+) -> None:
     if direction not in DIRECTIONS:
         raise BadParameter(
             f"There is no direction {direction!r}. There are: {', '.join(DIRECTIONS)}."
@@ -144,37 +153,27 @@ def _check(weights: Weights, direction: Direction, token: int | None) -> None:
         )
 
 
-"""Which edges are wanted."""
-
-from dataclasses import dataclass
-from typing import Any, Literal, get_args
-
-import numpy as np
-from numpy.typing import NDArray
-
-from whence.core.errors import BadParameter
-
 Bools = NDArray[np.bool_]
 SegmentPair = Literal["A>A", "A>B", "B>A", "B>B"]
-PAIRS: tuple[SegmentPair, ...] = get_args(SegmentPair)
+SEGMENT_PAIRS: tuple[SegmentPair, ...] = get_args(SegmentPair)
 
 
 @dataclass(frozen=True)
-class Query:
-    """Which edges are wanted; all that is given must hold. Layers and heads count from 0.
+class EdgeQuery:
+    """A filter of edges; all given conditions must hold. Layers and heads count from 0.
 
-    Where a weight sees all heads of a layer together, a head that is asked for stands for its layer.
+    If an edge weight has all heads of a layer together, a requested head stands for its layer.
     """
 
     layers: tuple[int, int] | None = None  # first and last
     heads: tuple[tuple[int, int], ...] = ()  # (layer, head), any of them
     tokens: tuple[int, ...] = ()  # an edge touches any of them
-    segments: tuple[SegmentPair, ...] = ()  # from a token of A to one of B, say
-    least: float = 0.0  # the smallest weight of an edge, as the model has it
-    specials: bool = True  # whether edges that end on special tokens are among them
+    segments: tuple[SegmentPair, ...] = ()  # "A>B": from a token of text A to one of text B
+    least: float = 0.0  # the smallest weight of an edge, before anything flows
+    specials: bool = True  # whether edges to special tokens are included
 
     def check(self, layers: int, heads: int, tokens: int) -> None:
-        """Refuse what this input and model do not have."""
+        """Refuse layers, heads, tokens and segments that this input and model do not have."""
         first, last = self.layers or (0, layers - 1)
         if not 0 <= first <= last < layers:
             raise BadParameter(
@@ -192,92 +191,143 @@ class Query:
                     f"There is no token {token}: the input has {tokens}, counted from 0."
                 )
         for pair in self.segments:
-            if pair not in PAIRS:
+            if pair not in SEGMENT_PAIRS:
                 raise BadParameter(
-                    f"There are no segments {pair!r}. There are: {', '.join(PAIRS)}."
+                    f"There are no segments {pair!r}. There are: {', '.join(SEGMENT_PAIRS)}."
                 )
         if not self.least >= 0:
             raise BadParameter(f"The smallest weight of an edge is 0 or more, not {self.least!r}.")
 
-    def wanted_heads(self, layer: int, heads: int, per_head: bool) -> NDArray[np.int64]:
-        """Return the heads of a layer that are wanted, in order; 0 stands for all where they are together."""
+    def select_heads(self, layer: int, heads: int, per_head: bool) -> NDArray[np.int64]:
+        """Return the selected heads of a layer, in order; 0 stands for all heads together."""
         first, last = self.layers or (layer, layer)
-        everyone = np.arange(heads if per_head else 1)
+        all_heads = np.arange(heads if per_head else 1)
         if not first <= layer <= last:
-            return everyone[:0]
+            return all_heads[:0]
         if not self.heads:
-            return everyone
+            return all_heads
         own = sorted({head for number, head in self.heads if number == layer})
-        return np.asarray(own, dtype=np.int64) if per_head else everyone[: len(own)]
+        return np.asarray(own, dtype=np.int64) if per_head else all_heads[: len(own)]
 
-    def wanted_pairs(self, special: Bools, segments: NDArray[Any]) -> Bools | None:
-        """Return which tokens may attend to which, (tokens, tokens), or None where all may."""
+    def select_token_pairs(self, special: Bools, segments: NDArray[Any]) -> Bools | None:
+        """Return the selected pairs of tokens, (tokens, tokens), or None if all are."""
         if self.specials and not self.tokens and not self.segments:
             return None
-        wanted = np.ones((len(special), len(special)), dtype=bool)
+        selected = np.ones((len(special), len(special)), dtype=bool)
         if not self.specials:
-            wanted &= ~np.asarray(special, dtype=bool)
+            selected &= ~np.asarray(special, dtype=bool)
         if self.tokens:
             touched = np.zeros(len(special), dtype=bool)
             touched[list(self.tokens)] = True
-            wanted &= touched[:, None] | touched
+            selected &= touched[:, None] | touched
         if self.segments:
             names = np.where(np.asarray(segments) == 0, "A", "B")
-            between = np.zeros_like(wanted)
+            between = np.zeros_like(selected)
             for pair in self.segments:
                 between |= (names == pair[0])[:, None] & (names == pair[2])
-            wanted &= between
-        return wanted
+            selected &= between
+        return selected
 
 
-"""The strongest edges of a trace, within a query, and how many of them carry a share of all that flows."""
-
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
-
-from whence.flow.graph import Traced
-from whence.flow.query import Bools, Query
-from whence.flow.strongest import Block, Ints, strongest
-from whence.flow.weights import Floats
-
-# How far rounding may let a sum of flows fall short, in parts of it: more than thousands of roundings of float64 can
-# make, and less than any edge that can be seen.
-ROUNDING = 1e-12
+Ints = NDArray[np.int64]
+EdgeColumns = tuple[Ints, Ints, Ints, Ints, Floats]  # layer, head, source, to, value
 
 
 @dataclass(frozen=True, eq=False)
-class Edges:
-    """Edges by column, the strongest first; equal ones by layer, head, source and to."""
+class EdgeBlock:
+    """Values of some edges of one layer, with the heads, sources and attended tokens of its axes."""
+
+    layer: int
+    heads: Ints
+    sources: Ints
+    to: Ints
+    values: Floats  # (heads, sources, to), nowhere negative
+
+
+def select_strongest(blocks: Iterable[EdgeBlock], most: int) -> tuple[EdgeColumns, int, float]:
+    """Return the `most` largest values as columns, the number of non-zero values, and their sum.
+
+    Equal values are ordered by layer, head, source and to: blocks come in the order of their layers,
+    and their axes ascend. Values up to the `most`-th largest of earlier layers need no sorting.
+    """
+    strongest, count, total, bar = _build_empty_columns(), 0, 0.0, 0.0
+    for block in blocks:
+        flat = block.values.reshape(-1)
+        count += int(np.count_nonzero(flat))
+        total += float(flat.sum())
+        indices = _find_largest(flat, most, bar)
+        head, source, to = np.unravel_index(indices, block.values.shape)
+        layer = np.full(len(indices), block.layer, dtype=np.int64)
+        new = (layer, block.heads[head], block.sources[source], block.to[to], flat[indices])
+        strongest = _merge_strongest(strongest, new, most)
+        if len(strongest[-1]) == most:
+            bar = float(strongest[-1][-1])
+    return strongest, count, total
+
+
+def _find_largest(values: Floats, most: int, bar: float) -> Ints:
+    """Return the indices of the `most` largest values above the bar, ascending; first of equal ones."""
+    places = np.flatnonzero(values > bar)
+    if len(places) <= most:
+        return places
+    own = values[places]
+    least = np.partition(own, -most)[-most]
+    chosen = own > least
+    equal = np.flatnonzero(own == least)
+    chosen[equal[: most - np.count_nonzero(chosen)]] = True
+    indices: Ints = places[chosen]
+    return indices
+
+
+def _merge_strongest(old: EdgeColumns, new: EdgeColumns, most: int) -> EdgeColumns:
+    """Merge two sets of edges, the largest value first, and keep `most`.
+
+    The sort is stable, and in both sets equal values are already in the order of their keys.
+    """
+    layer, head, source, to, value = (np.concatenate(pair) for pair in zip(old, new, strict=True))
+    order = np.argsort(-value, kind="stable")[:most]
+    return layer[order], head[order], source[order], to[order], value[order]
+
+
+def _build_empty_columns() -> EdgeColumns:
+    places = np.zeros(0, dtype=np.int64)
+    return places, places, places, places, np.zeros(0)
+
+
+# Relative shortfall of a sum of flows that counts as rounding: more than thousands of float64
+# roundings, and less than any visible edge.
+ROUNDING_TOLERANCE = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class StrongestEdges:
+    """The strongest edges as columns, strongest first; equal ones by layer, head, source and to."""
 
     layer: Ints
     head: Ints  # -1: all heads together
     source: Ints
     to: Ints
     flow: Floats
-    weight: Floats  # as the model has it, before anything flows
-    count: int  # edges that carry anything, within the query
-    total: float  # what they carry together
+    weight: Floats  # the edge weight, before anything flows
+    count: int  # edges with a flow within the query
+    total: float  # the sum of their flows
 
     def __len__(self) -> int:
         return len(self.layer)
 
     @property
-    def sent(self) -> float:
-        """What these edges carry; they may be fewer than those that carry anything."""
+    def total_flow(self) -> float:
+        """The sum of these edges' flows; at most `total`, which includes the edges left out."""
         return float(self.flow.sum())
 
     def keys(self) -> list[tuple[int, int, int, int]]:
-        """Return (layer, head, source, to) of each."""
+        """Return (layer, head, source, to) of each edge."""
         columns = (self.layer, self.head, self.source, self.to)
         return list(zip(*(column.tolist() for column in columns), strict=True))
 
-    def first(self, count: int) -> "Edges":
-        """Return the strongest `count` of them."""
-        return Edges(
+    def first(self, count: int) -> "StrongestEdges":
+        """Return the strongest `count` of these edges."""
+        return StrongestEdges(
             self.layer[:count],
             self.head[:count],
             self.source[:count],
@@ -289,48 +339,48 @@ class Edges:
         )
 
 
-def select(
-    traced: Traced,
-    query: Query = Query(),  # noqa: B008, a frozen one
+def select_edges(
+    traced: TracedFlow,
+    query: EdgeQuery = EdgeQuery(),  # noqa: B008, a frozen one
     most: int = 5000,
     special: Bools | None = None,
     segments: NDArray[Any] | None = None,
     within: Callable[[int], Bools] | None = None,
-) -> Edges:
-    """Return the edges that carry most, at most `most` of them.
+) -> StrongestEdges:
+    """Return the edges with the largest flow, at most `most` of them.
 
-    `within` says for a layer which edges, (heads, tokens, tokens), are among them at all.
+    `within` returns, for a layer, the allowed edges, (heads, tokens, tokens).
     """
-    blocks = _flows(traced, query, special, segments, within)
-    found, count, total = strongest(blocks, most)
-    layer, head, source, to, flow = found
+    blocks = _iterate_flows(traced, query, special, segments, within)
+    columns, count, total = select_strongest(blocks, most)
+    layer, head, source, to, flow = columns
     weight = traced.weights.edge[layer, head, source, to].astype(np.float64)
-    shown = head if traced.weights.per_head else np.full_like(head, -1)
-    return Edges(layer, shown, source, to, flow, weight, count, total)
+    head_numbers = head if traced.weights.per_head else np.full_like(head, -1)
+    return StrongestEdges(layer, head_numbers, source, to, flow, weight, count, total)
 
 
-def cover(edges: Edges, total: float, p: float) -> int:
-    """Return how many of the strongest edges it takes to carry the share p of the total.
+def count_covering_edges(edges: StrongestEdges, total: float, p: float) -> int:
+    """Return the number of strongest edges that together carry the share p of the total.
 
-    All of them, where even those do not reach it: then more edges carry something than were kept.
+    All of them if even these carry less: then more edges have a flow than `edges` holds.
     """
     if p <= 0 or p >= 1:
         return len(edges) if p >= 1 else 0
-    enough = p * total * (1 - ROUNDING)
+    enough = p * total * (1 - ROUNDING_TOLERANCE)
     return min(len(edges), int(np.searchsorted(np.cumsum(edges.flow), enough)) + 1)
 
 
-def _flows(
-    traced: Traced,
-    query: Query,
+def _iterate_flows(
+    traced: TracedFlow,
+    query: EdgeQuery,
     special: Bools | None,
     segments: NDArray[Any] | None,
     within: Callable[[int], Bools] | None,
-) -> Iterator[Block]:
-    """Yield, layer by layer, what the wanted edges carry, and zero for those that are not wanted."""
-    for layer, heads, pairs in wanted(traced, query, special, segments):
+) -> Iterator[EdgeBlock]:
+    """Yield, layer by layer, the flows of edges, with zero for edges outside the query."""
+    for layer, heads, pairs in iterate_wanted_layers(traced, query, special, segments):
         sources, to = (np.flatnonzero(f[layer]) for f in (traced.above, traced.below))
-        place = np.ix_(heads, sources, to) if _some(traced, heads, sources, to) else ...
+        place = np.ix_(heads, sources, to) if _is_partial(traced, heads, sources, to) else ...
         edge = traced.weights.edge[layer][place]
         factor = traced.above[layer][sources, None] * traced.below[layer][to]
         if pairs is not None:
@@ -343,53 +393,36 @@ def _flows(
             if not traced.weights.per_head:
                 among = np.asarray(among.any(axis=0))[None]
             values *= among[place]
-        yield Block(layer, heads, sources, to, values)
+        yield EdgeBlock(layer, heads, sources, to, values)
 
 
-def wanted(
-    traced: Traced, query: Query, special: Bools | None, segments: NDArray[Any] | None
+def iterate_wanted_layers(
+    traced: TracedFlow, query: EdgeQuery, special: Bools | None, segments: NDArray[Any] | None
 ) -> Iterator[tuple[int, Ints, Bools | None]]:
-    """Yield the layers of which any edge is wanted, with the heads, and with the pairs of tokens unless all are."""
+    """Yield the layers of a query with their heads and token pairs (None: all pairs)."""
     weights = traced.weights
     query.check(weights.layers, weights.heads, weights.tokens)
     nothing = np.zeros(weights.tokens, dtype=np.int64)
-    pairs = query.wanted_pairs(
+    pairs = query.select_token_pairs(
         nothing.astype(bool) if special is None else special,
         nothing if segments is None else segments,
     )
     for layer in range(weights.layers):
-        heads = query.wanted_heads(layer, weights.heads, weights.per_head)
+        heads = query.select_heads(layer, weights.heads, weights.per_head)
         if len(heads):
             yield layer, heads, pairs
 
 
-def _some(traced: Traced, *chosen: Ints) -> bool:
-    """Say whether anything of a layer is left out; if not, it need not be copied."""
-    return tuple(len(one) for one in chosen) != traced.weights.edge.shape[1:]
+def _is_partial(traced: TracedFlow, *axes: Ints) -> bool:
+    """Return whether a part of a layer is left out; a whole layer need not be copied."""
+    return tuple(len(axis) for axis in axes) != traced.weights.edge.shape[1:]
 
 
-"""Two flows held against each other: how many edges chance would share, and what differs."""
+def compute_chance_jaccard(a: int, b: int, possible: int) -> float:
+    """Return the mean Jaccard index of two random sets of a and b out of `possible` edges.
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
-
-from whence.core.errors import BadParameter
-from whence.flow.graph import Traced
-from whence.flow.query import Bools, Query
-from whence.flow.select import wanted
-from whence.flow.strongest import Block, Ints, strongest
-from whence.flow.weights import Floats
-
-
-def chance_jaccard(a: int, b: int, possible: int) -> float:
-    """Return the mean Jaccard index of two random sets of a and b edges out of all that are possible.
-
-    The number K of edges they share is hypergeometric, P(K = k) = C(a, k) C(N - a, b - k) / C(N, b), and the mean is
-    Σ_k P(K = k) k / (a + b - k). Two empty sets are the same: 1.
+    The number K of common edges is hypergeometric, P(K = k) = C(a, k) C(N - a, b - k) / C(N, b), and
+    the mean is Σ_k P(K = k) k / (a + b - k). Two empty sets are equal: 1.
     """
     if not 0 <= a <= possible or not 0 <= b <= possible:
         raise BadParameter(f"Sets of {a} and {b} edges cannot be drawn out of {possible}.")
@@ -397,7 +430,7 @@ def chance_jaccard(a: int, b: int, possible: int) -> float:
         return 1.0
     least, most = max(0, a + b - possible), min(a, b)
     k = np.arange(least, most, dtype=np.float64)
-    # P(k + 1) / P(k): factors of large numbers that would overflow, or lose their digits, cancel out.
+    # P(k + 1) / P(k): the large factorials, which would overflow or lose digits, cancel out.
     steps = np.log(a - k) + np.log(b - k) - np.log(k + 1) - np.log(possible - a - b + k + 1)
     logs = np.concatenate([[0.0], np.cumsum(steps)])
     chances = np.exp(logs - logs.max())
@@ -405,30 +438,30 @@ def chance_jaccard(a: int, b: int, possible: int) -> float:
     return float((chances / chances.sum()) @ (shared / (a + b - shared)))
 
 
-def possible(
-    a: Traced,
-    b: Traced,
-    query: Query = Query(),  # noqa: B008, a frozen one
+def count_possible_edges(
+    a: TracedFlow,
+    b: TracedFlow,
+    query: EdgeQuery = EdgeQuery(),  # noqa: B008, a frozen one
     special: Bools | None = None,
     segments: NDArray[Any] | None = None,
 ) -> list[int]:
-    """Count, layer by layer, the edges of a query that carry anything in either flow: what chance can choose from."""
-    found = [0] * a.layers
-    for layer, heads, pairs in wanted(a, query, special, segments):
-        either = _carries(a, layer, heads, query) | _carries(b, layer, heads, query)
-        found[layer] = int(np.count_nonzero(either if pairs is None else either & pairs))
-    return found
+    """Count, layer by layer, the edges of a query with a flow in either of two: N of the chance."""
+    counts = [0] * a.layers
+    for layer, heads, pairs in iterate_wanted_layers(a, query, special, segments):
+        either = _has_flow(a, layer, heads, query) | _has_flow(b, layer, heads, query)
+        counts[layer] = int(np.count_nonzero(either if pairs is None else either & pairs))
+    return counts
 
 
-def _carries(traced: Traced, layer: int, heads: Ints, query: Query) -> Bools:
+def _has_flow(traced: TracedFlow, layer: int, heads: Ints, query: EdgeQuery) -> Bools:
     edge = traced.weights.edge[layer][heads]
     ends = (traced.above[layer] > 0)[:, None] & (traced.below[layer] > 0)
     return np.asarray((edge > 0) & (edge >= query.least) & ends)
 
 
 @dataclass(frozen=True, eq=False)
-class Difference:
-    """Edges by column with what they carry in two flows, those that differ most first."""
+class FlowDifference:
+    """Edges as columns with their flows in two graphs, the largest difference first."""
 
     layer: Ints
     head: Ints  # -1: all heads together
@@ -442,17 +475,17 @@ class Difference:
         return {name: column.tolist() for name, column in vars(self).items()}
 
 
-def difference(
-    a: Traced,
-    b: Traced,
+def compute_flow_difference(
+    a: TracedFlow,
+    b: TracedFlow,
     most: int = 5000,
-    query: Query = Query(),  # noqa: B008, a frozen one
+    query: EdgeQuery = EdgeQuery(),  # noqa: B008, a frozen one
     special: Bools | None = None,
     segments: NDArray[Any] | None = None,
-) -> Difference:
+) -> FlowDifference:
     """Return the edges whose flow differs most, by |b - a|; equal ones by layer, head, source and to.
 
-    An edge is asked for by its weight in either flow; edges that carry the same in both are left out.
+    `query.least` applies to the larger of an edge's two weights; edges of equal flow are left out.
     """
     if a.weights.edge.shape != b.weights.edge.shape:
         raise BadParameter(
@@ -460,9 +493,9 @@ def difference(
             "edges in common. Compare models of one shape and tokenizer, by the same edge weight."
         )
 
-    def apart() -> Iterator[Block]:
-        everyone = np.arange(a.tokens)
-        for layer, heads, pairs in wanted(a, query, special, segments):
+    def iterate_differences() -> Iterator[EdgeBlock]:
+        all_tokens = np.arange(a.tokens)
+        for layer, heads, pairs in iterate_wanted_layers(a, query, special, segments):
             own = [traced.flow(layer)[heads] for traced in (a, b)]
             values = np.abs(own[1] - own[0])
             if pairs is not None:
@@ -470,89 +503,14 @@ def difference(
             if query.least > 0:
                 weights = [traced.weights.edge[layer][heads] for traced in (a, b)]
                 values *= np.maximum(*weights) >= query.least
-            yield Block(layer, heads, everyone, everyone, values)
+            yield EdgeBlock(layer, heads, all_tokens, all_tokens, values)
 
-    (layer, head, source, to, _), _, _ = strongest(apart(), most)
+    (layer, head, source, to, _), _, _ = select_strongest(iterate_differences(), most)
     flows = [
         traced.weights.edge[layer, head, source, to]
         * traced.above[layer, source]
         * traced.below[layer, to]
         for traced in (a, b)
     ]
-    shown = head if a.weights.per_head else np.full_like(head, -1)
-    return Difference(layer, shown, source, to, *flows)
-
-
-"""The largest of very many numbers that belong to edges, a layer at a time."""
-
-from collections.abc import Iterable
-from dataclasses import dataclass
-
-import numpy as np
-from numpy.typing import NDArray
-
-from whence.flow.weights import Floats
-
-Ints = NDArray[np.int64]
-Found = tuple[Ints, Ints, Ints, Ints, Floats]  # layer, head, source, to, value
-
-
-@dataclass(frozen=True, eq=False)
-class Block:
-    """Numbers of some edges of one layer, and which heads, sources and tokens attended to they belong to."""
-
-    layer: int
-    heads: Ints
-    sources: Ints
-    to: Ints
-    values: Floats  # (heads, sources, to), nowhere negative
-
-
-def strongest(blocks: Iterable[Block], most: int) -> tuple[Found, int, float]:
-    """Return the `most` largest values and where they belong, how many are not zero, and the sum of all.
-
-    Equal values go by layer, head, source and to: blocks come in the order of their layers, and all in them
-    ascends. What does not exceed the `most`-th largest of the layers before needs no sorting.
-    """
-    kept, count, total, bar = _none(), 0, 0.0, 0.0
-    for block in blocks:
-        flat = block.values.reshape(-1)
-        count += int(np.count_nonzero(flat))
-        total += float(flat.sum())
-        chosen = _largest(flat, most, bar)
-        head, source, to = np.unravel_index(chosen, block.values.shape)
-        layer = np.full(len(chosen), block.layer, dtype=np.int64)
-        new = (layer, block.heads[head], block.sources[source], block.to[to], flat[chosen])
-        kept = _first(kept, new, most)
-        if len(kept[-1]) == most:
-            bar = float(kept[-1][-1])
-    return kept, count, total
-
-
-def _largest(values: Floats, most: int, bar: float) -> Ints:
-    """Return the places of the `most` largest values above the bar, the first of equal ones; in their order."""
-    places = np.flatnonzero(values > bar)
-    if len(places) <= most:
-        return places
-    own = values[places]
-    least = np.partition(own, -most)[-most]
-    chosen = own > least
-    equal = np.flatnonzero(own == least)
-    chosen[equal[: most - np.count_nonzero(chosen)]] = True
-    found: Ints = places[chosen]
-    return found
-
-
-def _first(kept: Found, new: Found, most: int) -> Found:
-    """Put what was kept and what is new in order, the largest first, and keep `most`.
-
-    The sort is stable, and both come in the order of their keys where values are equal.
-    """
-    layer, head, source, to, value = (np.concatenate(pair) for pair in zip(kept, new, strict=True))
-    order = np.argsort(-value, kind="stable")[:most]
-    return layer[order], head[order], source[order], to[order], value[order]
-
-
-def _none() -> Found:
-    places = np.zeros(0, dtype=np.int64)
-    return places, places, places, places, np.zeros(0)
+    head_numbers = head if a.weights.per_head else np.full_like(head, -1)
+    return FlowDifference(layer, head_numbers, source, to, *flows)

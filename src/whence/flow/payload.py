@@ -1,32 +1,33 @@
-"""A flow as plain data: what the page draws and what is stored."""
+"""JSON-ready data of a traced flow (edges, nodes, shares, influence), for pages, the app and storage."""
 
 from typing import Any
 
 import numpy as np
 
-from whence.flow.classic import Influence
-from whence.flow.graph import Traced
-from whence.flow.query import Bools
-from whence.flow.select import Edges
-from whence.flow.weights import CLASS_FREE, Floats
+from whence.flow.classic import ClassicInfluence
+from whence.flow.graph import Bools, StrongestEdges, TracedFlow
+from whence.flow.weights import CLASS_FREE_WEIGHTS, Floats
 
-VERSION = 1
+PAYLOAD_VERSION = 1
 
 
-def flow_payload(
-    traced: Traced, edges: Edges, special: Bools, reached: Influence | None = None
+def build_flow_payload(
+    traced: TracedFlow,
+    edges: StrongestEdges,
+    special: Bools,
+    reached: ClassicInfluence | None = None,
 ) -> dict[str, Any]:
-    """Return a flow as plain data: all of it but the model, the target and the tokens.
+    """Return a flow as plain data, without the model, the target and the tokens.
 
-    Shares are those of all edges, whatever the query, and nothing is rescaled for what is left out.
+    Shares refer to all edges, whatever the query; nothing is rescaled for edges that are left out.
     """
     weights, moved = traced.weights, traced.moved
     past, along = traced.residual.sum(axis=1), moved.sum(axis=1)
     return {
-        "version": VERSION,
+        "version": PAYLOAD_VERSION,
         "kind": "flow",
         "weight": weights.name,
-        "class_free": weights.name in CLASS_FREE,
+        "class_free": weights.name in CLASS_FREE_WEIGHTS,
         "direction": traced.direction,
         "token": traced.token,
         "layers": weights.layers,
@@ -38,29 +39,31 @@ def flow_payload(
         },
         "count": edges.count,
         "total": edges.total,
-        "sent": edges.sent,
+        "sent": edges.total_flow,
         "whole": traced.whole,
         "nodes": traced.nodes.tolist(),
         "residual": traced.residual.tolist(),
-        "residual_share": _shares(past, past + along),
-        "special_share": _shares(moved[:, np.asarray(special, dtype=bool)].sum(axis=1), along),
+        "residual_share": _compute_shares(past, past + along),
+        "special_share": _compute_shares(
+            moved[:, np.asarray(special, dtype=bool)].sum(axis=1), along
+        ),
         "shares": traced.shares.tolist(),
-        "influence": None if reached is None else _influence(reached),
+        "influence": None if reached is None else _describe_influence(reached),
         "note": weights.note,
     }
 
 
-def _shares(parts: Floats, wholes: Floats) -> list[float | None]:
-    """Divide layer by layer; where nothing flows there is no share."""
+def _compute_shares(parts: Floats, wholes: Floats) -> list[float | None]:
+    """Return parts over wholes, layer by layer; None where nothing flows."""
     pairs = zip(parts.tolist(), wholes.tolist(), strict=True)
     return [part / whole if whole > 0 else None for part, whole in pairs]
 
 
-def _influence(found: Influence) -> dict[str, Any]:
+def _describe_influence(influence: ClassicInfluence) -> dict[str, Any]:
     return {
-        "threshold": found.setting.threshold,
-        "decay": found.setting.decay,
-        "carry": found.setting.carry,
-        "values": found.values.tolist(),
-        "reached": found.reached.sum(axis=1).tolist(),
+        "threshold": influence.setting.threshold,
+        "decay": influence.setting.decay,
+        "carry": influence.setting.carry,
+        "values": influence.values.tolist(),
+        "reached": influence.reached.sum(axis=1).tolist(),
     }

@@ -1,7 +1,8 @@
-"""What an edge weighs: five measures of how much one token takes from another within a layer.
+"""Edge weights of the flow graph (attention, norm, value zeroing, gradient, relevance), with a help card each.
 
-A measure is kept as the model has it, and beside it one factor for each row: the shares of a row's tokens and heads
-are the measure times that factor. So a stack of maps is in memory once, whatever is asked of it.
+A measure is kept as the model has it, and beside it one factor for each row: the shares of a row's tokens
+and heads are the measure times that factor. So a stack of maps is in memory only once.
+The cards hold the facts of each measure for the help page.
 """
 
 from collections.abc import Callable
@@ -14,204 +15,36 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from whence.capture import Trace
-from whence.capture.attention.layer import AttentionLayer
 from whence.core.errors import BadParameter, NotFinite
-from whence.flow.cards import CARDS
-from whence.flow.norms import norms, skip_norms
-from whence.lrp import block, relevance, turned
-
-Floats = NDArray[np.floating[Any]]
-Name = Literal["attention", "norm", "value_zeroing", "gradient_x_attention", "relevance"]
-
-NEEDS: dict[Name, frozenset[str]] = {
-    "attention": frozenset({"attention"}),
-    "norm": frozenset({"attention", "steps"}),
-    "value_zeroing": frozenset({"attention", "steps"}),
-    "gradient_x_attention": frozenset({"attention", "attention_grad"}),
-    "relevance": frozenset({"attention", "attention_grad", "relevance"}),
-}
-NAMES: tuple[Name, ...] = get_args(Name)
-# These ask nothing about a decision: they are there without a head, and the same whichever class is asked about.
-CLASS_FREE: frozenset[Name] = frozenset({"attention", "norm", "value_zeroing"})
-
-# The share of the skip connection in rollout, and so where attention is the weight.
-ROLLOUT = 0.5
-
-
-@dataclass(frozen=True, eq=False)
-class Weights:
-    """The edges of one input: what they weigh, and what goes past them by the skip connection.
-
-    Of what stands above layer l at token i, `residual[l, i]` goes past the layer, and the rest is divided by
-    `maps[l, :, i]`, whose entries add up to 1 (where the whole row is kept by the skip connection, they may be zero).
-    """
-
-    name: Name
-    edge: Floats  # (layers, heads or 1, tokens, tokens): the measure itself, never negative
-    scale: Floats  # (layers, tokens): what makes shares of a row's measures
-    residual: Floats  # (layers, tokens)
-    heads: int  # of the model, also where the weight sees them all together
-    per_head: bool
-    note: str  # what weight and skip connection are, in a sentence or two
-
-    @property
-    def layers(self) -> int:
-        return len(self.edge)
-
-    @property
-    def tokens(self) -> int:
-        return int(self.edge.shape[-1])
-
-    @property
-    def maps(self) -> Floats:
-        """Write the shares out, (layers, heads or 1, tokens, tokens); this is a second stack of maps."""
-        return self.edge * self.scale[:, None, :, None]
-
-    @cached_property
-    def together(self) -> Floats:
-        """The measures of all heads added up, (layers, tokens, tokens), in float64."""
-        return np.stack([one.sum(axis=0, dtype=np.float64) for one in self.edge])
-
-
-def weights(trace: Trace, name: Name, residual: float | None = None, row: int = 0) -> Weights:
-    """Return what the edges of one input of a trace weigh; NEEDS says what the trace must hold.
-
-    With `residual`, that share goes past every layer, whatever the weight's own would be.
-    """
-    if name not in NAMES:
-        raise BadParameter(f"There is no edge weight {name!r}. There are: {', '.join(NAMES)}.")
-    if name == "attention":
-        return attention_weights(attention_maps(trace, row), residual, _head_counts(trace))
-    _check_share(residual)
-    if name == "norm":
-        edge = _measured(trace, row, lambda layer: norms(trace, layer, row))
-        own = np.stack([skip_norms(trace, layer, row).cpu().numpy() for layer in trace.layers])
-        return _weighed(name, edge, residual, trace, skip=own[:, : edge.shape[-1]])
-    if name == "value_zeroing":
-        edge = _measured(
-            trace, row, lambda layer: turned(block(trace, layer), layer, trace.real)[row][None]
-        )
-        return _weighed(name, edge, residual, trace, skip=None)
-    edge = _measured(trace, row, lambda layer: _positive(trace, layer, name, row))
-    # The skip connection has a 1 in each row of I + mean over heads; added up over heads, as many as there are.
-    ones = np.asarray(_head_counts(trace), dtype=np.float64)[:, None]
-    return _weighed(name, edge, residual, trace, skip=ones)
-
-
-def attention_maps(trace: Trace, row: int = 0) -> Floats:
-    """Return the attention of one input of a trace, (layers, heads, tokens, tokens), padding cut off.
-
-    Where layers differ in their number of heads, the missing ones attend to nothing.
-    """
-    return _measured(trace, row, lambda layer: layer.map()[row])
-
-
-def attention_weights(
-    maps: Floats, residual: float | None = None, heads: list[int] | None = None
-) -> Weights:
-    """Weigh edges by attention alone, (layers, heads, tokens, tokens), each head counting the same.
-
-    A row that does not add up to 1, where a model lets attention go to no token at all, loses what is missing.
-    """
-    _check_share(residual)
-    layers, most, length = maps.shape[:3]
-    counts = np.asarray(heads or [most] * layers, dtype=np.float64)
-    share = np.full((layers, length), ROLLOUT if residual is None else residual)
-    share[_row_sums("attention", maps) <= 0] = 1
-    scale = np.repeat(1 / counts[:, None], length, axis=1)
-    return Weights("attention", maps, scale, share, most, True, _note("attention", residual))
-
-
-def _weighed(
-    name: Name, edge: Floats, residual: float | None, trace: Trace, *, skip: Floats | None
-) -> Weights:
-    """Divide measures by the sum of their row; `skip` is what the skip connection holds against that sum."""
-    total = _row_sums(name, edge)
-    something = total > 0
-    scale = np.divide(1, total, out=np.zeros_like(total), where=something)
-    share = np.zeros_like(total)
-    if residual is not None:
-        share[:] = residual
-    elif skip is not None:
-        np.divide(skip, skip + total, out=share, where=something)
-    share[~something] = 1
-    heads, per_head = max(_head_counts(trace)), name != "value_zeroing"
-    return Weights(name, edge, scale, share, heads, per_head, _note(name, residual))
-
-
-def _row_sums(name: Name, edge: Floats) -> Floats:
-    """Add up the measures of each row over heads and sources, (layers, tokens)."""
-    total: Floats = edge.sum(axis=(1, 3), dtype=np.float64)
-    if not np.isfinite(total).all():
-        raise NotFinite(
-            f"The edge weight {name!r} of this input is not a number somewhere. Load the model with "
-            'dtype="float64", or take another weight.'
-        )
-    return total
-
-
-@torch.no_grad()
-def _positive(trace: Trace, layer: AttentionLayer, name: Name, row: int) -> Tensor:
-    """Return what of attention, or of its relevance, times the gradient speaks for the target."""
-    if name == "relevance":
-        # The same walk as that of transformer_attribution, and shared with it.
-        quotient = relevance(trace, "ours", "paper", unsigned=True).quotient(layer)
-        tile = layer.weights_relevance(quotient)
-    else:
-        tile = layer.map()
-    return tile.mul(layer.map_grad().to(tile.dtype)).clamp_(min=0)[row]
-
-
-def _measured(trace: Trace, row: int, measure: Callable[[AttentionLayer], Tensor]) -> Floats:
-    """Measure layer after layer, (heads, places, places), and keep the results as one array without padding."""
-    length, stack = int(trace.real[row].sum()), np.zeros(0)
-    for index, layer in enumerate(trace.layers):
-        part = measure(layer).detach()[:, :length, :length]
-        wide = part.to(torch.promote_types(part.dtype, torch.float32)).cpu().numpy()
-        if not index:
-            heads = 1 if len(part) < layer.heads else max(_head_counts(trace))
-            stack = np.zeros((len(trace.layers), heads, length, length), dtype=wide.dtype)
-        stack[index, : len(wide)] = wide
-    return stack
-
-
-def _head_counts(trace: Trace) -> list[int]:
-    return [layer.heads for layer in trace.layers]
-
-
-def _check_share(residual: float | None) -> None:
-    if residual is not None and not 0 <= residual <= 1:
-        raise BadParameter(f"The share of the skip connection is from 0 to 1, not {residual!r}.")
-
-
-def _note(name: Name, residual: float | None) -> str:
-    card = CARDS[name]
-    skip = card.skip if residual is None else f"{residual:.0%} of what arrives goes past each layer"
-    return f"{card.summary} Skip connection: {skip}."
-
-
-"""What each edge weight measures, what its skip connection is, and where it misleads: the cards of the help page."""
-
-from dataclasses import dataclass
+from whence.lrp.attention_rules import repeat_for_query_heads
+from whence.lrp.decompose import (
+    TransformerBlock,
+    compute_value_zeroing,
+    decompose,
+    find_transformer_block,
+)
+from whence.lrp.node import find_operation
+from whence.lrp.propagate import compute_relevance
+from whence.tracing.attention_layer import AttentionLayer, widen
+from whence.tracing.trace import Trace
 
 
 @dataclass(frozen=True)
-class Card:
-    """The facts of one edge weight."""
+class EdgeWeightCard:
+    """The facts of one edge weight, for the help page."""
 
     title: str
     summary: str  # one sentence
     formula: str
-    skip: str  # where the share that goes past a layer comes from
-    equals: str  # the method that the tokens' shares equal, or that there is none
+    skip: str  # the origin of the skip connection's share
+    equals: str  # the method whose scores equal the tokens' shares, or "none"
     cost: str
     cite: str
     misleads_when: str
 
 
-CARDS: dict[str, Card] = {
-    "attention": Card(
+EDGE_WEIGHT_CARDS: dict[str, EdgeWeightCard] = {
+    "attention": EdgeWeightCard(
         title="Attention",
         summary="An edge weighs what its head attends, and all heads count the same.",
         formula="C[h,i,j] = A[h,i,j] / heads",
@@ -222,7 +55,7 @@ CARDS: dict[str, Card] = {
         misleads_when="a weight says how much is looked at, not how large what is fetched is, nor whether it is "
         "used; it knows no class",
     ),
-    "norm": Card(
+    "norm": EdgeWeightCard(
         title="Norm",
         summary="An edge weighs the length of the vector that its head adds.",
         formula="C[h,i,j] ∝ ‖A[h,i,j] f_h(x_j)‖₂,  f_h: values through the output matrix",
@@ -232,7 +65,7 @@ CARDS: dict[str, Card] = {
         cite="Kobayashi et al. 2020, arXiv:2004.10102",
         misleads_when="vectors that cancel out count twice instead of not at all; it knows no class",
     ),
-    "value_zeroing": Card(
+    "value_zeroing": EdgeWeightCard(
         title="Value zeroing",
         summary="An edge weighs how far the layer's output turns without the token's values, all heads together.",
         formula="C[i,j] ∝ 1 - cos(h_i, h_i if the values of j were zero)",
@@ -243,7 +76,7 @@ CARDS: dict[str, Card] = {
         misleads_when="a vector turns where nobody looks; what a token keeps without attention is not in it; it "
         "knows no class",
     ),
-    "gradient_x_attention": Card(
+    "gradient_x_attention": EdgeWeightCard(
         title="Gradient x attention",
         summary="An edge weighs attention times the gradient of the target, where that is positive.",
         formula="C[h,i,j] ∝ max(0, A[h,i,j] · dy/dA[h,i,j])",
@@ -254,7 +87,7 @@ CARDS: dict[str, Card] = {
         misleads_when="evidence against the target is cut off at zero, and a gradient says what a small "
         "change would do",
     ),
-    "relevance": Card(
+    "relevance": EdgeWeightCard(
         title="Relevance",
         summary="An edge weighs the relevance of the attention weight times its gradient, where that is positive.",
         formula="C[h,i,j] ∝ max(0, R[h,i,j] · dy/dA[h,i,j])",
@@ -267,79 +100,259 @@ CARDS: dict[str, Card] = {
     ),
 }
 
+# Operations that treat every position alike: the length of a vector does not depend on its target.
+_POSITION_FREE_OPS = frozenset({"linear", "addmm", "move", "dropout"})
 
-"""How long the vectors are that each head moves from token to token, and the one that the skip connection moves."""
-
-import torch
-from torch import Tensor
-
-from whence.capture import Trace
-from whence.capture.attention.layer import AttentionLayer, wide
-from whence.lrp import Block, block, decompose
-from whence.lrp.attention import per_query_head
-from whence.lrp.ops import operation
-
-# Operations that treat every place alike: behind them a vector is as long wherever it is sent to.
-_ALIKE = frozenset({"linear", "addmm", "move", "dropout"})
-
-# Numbers held at a time where vectors are followed to every place.
-_AT_A_TIME = 1 << 24
+# Elements in memory at a time while vectors are followed to every position.
+_MAX_NUMBERS = 1 << 24
 
 
 @torch.no_grad()
-def norms(trace: Trace, layer: AttentionLayer, row: int) -> Tensor:
-    """Return ‖A[h,i,j] f_h(x_j)‖ of one input, (heads, places, sources)."""
-    part = block(trace, layer)
-    if _between(part) <= _ALIKE:
-        return wide(layer.map()[row]) * _lengths(trace, part, layer)[:, row, None, :]
-    return _followed(trace, part, layer, row)
+def compute_edge_norms(trace: Trace, layer: AttentionLayer, row: int) -> Tensor:
+    """Return ‖A[h,i,j] f_h(x_j)‖ of one input, (heads, tokens, sources)."""
+    part = find_transformer_block(trace, layer)
+    if _find_operations_between(part) <= _POSITION_FREE_OPS:
+        return (
+            widen(layer.map()[row]) * _compute_vector_lengths(trace, part, layer)[:, row, None, :]
+        )
+    return _compute_lengths_by_source(trace, part, layer, row)
 
 
-def skip_norms(trace: Trace, layer: AttentionLayer, row: int) -> Tensor:
-    """Return ‖x_i‖ of one input, (places,): the length of what the skip connection moves."""
-    part = block(trace, layer)
-    lengths: Tensor = wide(part.tape.value(part.hidden))[row].norm(dim=-1)
+def compute_skip_norms(trace: Trace, layer: AttentionLayer, row: int) -> Tensor:
+    """Return ‖x_i‖ of one input, (tokens,): the length of the skip connection's vector."""
+    part = find_transformer_block(trace, layer)
+    lengths: Tensor = widen(part.tape.value(part.hidden))[row].norm(dim=-1)
     return lengths
 
 
-def _between(part: Block) -> set[str | None]:
-    """Return the operations that lead from the heads' output to what is added to the skip connection."""
-    made, found = {part.attention}, set[str | None]()
+def _find_operations_between(part: TransformerBlock) -> set[str | None]:
+    """Return the operations between the heads' output and the sum with the skip connection."""
+    derived, operations = {part.attention}, set[str | None]()
     for step in part.tape.steps:
-        if part.sent in made:
+        if part.sent in derived:
             break
-        if made.intersection(step.inputs):
-            found.add(operation(step))
-            made |= {number for number in step.outputs if number is not None}
-    return found
+        if derived.intersection(step.inputs):
+            operations.add(find_operation(step))
+            derived |= {number for number in step.outputs if number is not None}
+    return operations
 
 
-def _lengths(trace: Trace, part: Block, layer: AttentionLayer) -> Tensor:
-    """Return ‖f_h(x_j)‖, (heads, batch, sources): each value is put at its own place and sent on from there."""
-    values = per_query_head(layer.v, layer.heads)
+def _compute_vector_lengths(trace: Trace, part: TransformerBlock, layer: AttentionLayer) -> Tensor:
+    """Return ‖f_h(x_j)‖, (heads, batch, sources): each value is sent on from its own position."""
+    values = repeat_for_query_heads(layer.v, layer.heads)
     alone = torch.diag_embed(values.movedim(1, -1)).movedim(-1, 0).movedim(-1, 2)
     shape = part.tape.value(part.attention).shape
-    parts = {part.attention: wide(alone.reshape(-1, *shape))}
+    parts = {part.attention: widen(alone.reshape(-1, *shape))}
     sent = decompose(part.tape, parts, part.sent, real=trace.real, bias="none")
     lengths: Tensor = sent.reshape(layer.heads, *trace.real.shape, -1).norm(dim=-1)
     return lengths
 
 
-def _followed(trace: Trace, part: Block, layer: AttentionLayer, row: int) -> Tensor:
-    """Follow what each head moves from each source to each place, a few sources at a time."""
-    values, maps = per_query_head(layer.v, layer.heads), layer.map()
+def _compute_lengths_by_source(
+    trace: Trace, part: TransformerBlock, layer: AttentionLayer, row: int
+) -> Tensor:
+    """Return the lengths of each head's vectors from source to token, a few sources at a time."""
+    values, maps = repeat_for_query_heads(layer.v, layer.heads), layer.map()
     shape = part.tape.value(part.attention).shape
-    found = torch.zeros_like(wide(maps[row]))
-    size = max(1, _AT_A_TIME // part.tape.value(part.sent).numel())
+    lengths = torch.zeros_like(widen(maps[row]))
+    size = max(1, _MAX_NUMBERS // part.tape.value(part.sent).numel())
     for head in range(layer.heads):
         for start in range(0, maps.shape[-1], size):
-            chosen = slice(start, start + size)
-            share = maps[:, head, :, chosen].movedim(-1, 0)[..., None]
-            terms = share * values[:, head, chosen].movedim(1, 0)[:, :, None]
+            sources = slice(start, start + size)
+            share = maps[:, head, :, sources].movedim(-1, 0)[..., None]
+            terms = share * values[:, head, sources].movedim(1, 0)[:, :, None]
             alone = terms.new_zeros(len(terms), *values.shape)
             alone[:, :, head] = terms
-            parts = {part.attention: wide(alone.reshape(-1, *shape))}
+            parts = {part.attention: widen(alone.reshape(-1, *shape))}
             sent = decompose(part.tape, parts, part.sent, real=trace.real, bias="none")
             reshaped = sent.reshape(len(sent), *trace.real.shape, -1)
-            found[head, :, chosen] = reshaped[:, row].norm(dim=-1).T
-    return found
+            lengths[head, :, sources] = reshaped[:, row].norm(dim=-1).T
+    return lengths
+
+
+Floats = NDArray[np.floating[Any]]
+EdgeWeightName = Literal["attention", "norm", "value_zeroing", "gradient_x_attention", "relevance"]
+
+EDGE_WEIGHT_NEEDS: dict[EdgeWeightName, frozenset[str]] = {
+    "attention": frozenset({"attention"}),
+    "norm": frozenset({"attention", "steps"}),
+    "value_zeroing": frozenset({"attention", "steps"}),
+    "gradient_x_attention": frozenset({"attention", "attention_grad"}),
+    "relevance": frozenset({"attention", "attention_grad", "relevance"}),
+}
+EDGE_WEIGHT_NAMES: tuple[EdgeWeightName, ...] = get_args(EdgeWeightName)
+# Weights that do not depend on the target: a model without a head has them, too.
+CLASS_FREE_WEIGHTS: frozenset[EdgeWeightName] = frozenset({"attention", "norm", "value_zeroing"})
+
+# The share of the skip connection in rollout, and so for the weight "attention".
+ROLLOUT_RESIDUAL = 0.5
+
+
+@dataclass(frozen=True, eq=False)
+class EdgeWeights:
+    """The edge weights of one input, and the shares of the skip connections.
+
+    Of the flow above layer l at token i, `residual[l, i]` goes past the layer, and the rest is divided
+    by `maps[l, :, i]`, whose entries add up to 1 (or are zero if the skip connection keeps it all).
+    """
+
+    name: EdgeWeightName
+    edge: Floats  # (layers, heads or 1, tokens, tokens): the measure itself, never negative
+    scale: Floats  # (layers, tokens): the factor from a row's measures to shares
+    residual: Floats  # (layers, tokens)
+    heads: int  # of the model, also if the weight has them all together
+    per_head: bool
+    note: str  # weight and skip connection, in a sentence or two
+
+    @property
+    def layers(self) -> int:
+        return len(self.edge)
+
+    @property
+    def tokens(self) -> int:
+        return int(self.edge.shape[-1])
+
+    @property
+    def maps(self) -> Floats:
+        """The shares, (layers, heads or 1, tokens, tokens), as a second stack of maps in memory."""
+        return self.edge * self.scale[:, None, :, None]
+
+    @cached_property
+    def head_sum(self) -> Floats:
+        """The sum of the measures over heads, (layers, tokens, tokens), in float64."""
+        return np.stack([layer.sum(axis=0, dtype=np.float64) for layer in self.edge])
+
+
+def compute_edge_weights(
+    trace: Trace, name: EdgeWeightName, residual: float | None = None, row: int = 0
+) -> EdgeWeights:
+    """Return the edge weights of one input of a trace; EDGE_WEIGHT_NEEDS lists the trace's `needs`.
+
+    `residual` replaces the weight's own share of the skip connection in every layer.
+    """
+    if name not in EDGE_WEIGHT_NAMES:
+        raise BadParameter(
+            f"There is no edge weight {name!r}. There are: {', '.join(EDGE_WEIGHT_NAMES)}."
+        )
+    if name == "attention":
+        return compute_attention_weights(
+            collect_attention_maps(trace, row), residual, _count_heads(trace)
+        )
+    _check_residual(residual)
+    if name == "norm":
+        edge = _measure_layers(trace, row, lambda layer: compute_edge_norms(trace, layer, row))
+        own = np.stack(
+            [compute_skip_norms(trace, layer, row).cpu().numpy() for layer in trace.layers]
+        )
+        return _normalise_measures(name, edge, residual, trace, skip=own[:, : edge.shape[-1]])
+    if name == "value_zeroing":
+        edge = _measure_layers(
+            trace,
+            row,
+            lambda layer: compute_value_zeroing(
+                find_transformer_block(trace, layer), layer, trace.real
+            )[row][None],
+        )
+        return _normalise_measures(name, edge, residual, trace, skip=None)
+    edge = _measure_layers(
+        trace, row, lambda layer: _compute_positive_product(trace, layer, name, row)
+    )
+    # The skip connection is a 1 in each row of I + mean over heads, so `heads` in the sum over heads.
+    ones = np.asarray(_count_heads(trace), dtype=np.float64)[:, None]
+    return _normalise_measures(name, edge, residual, trace, skip=ones)
+
+
+def collect_attention_maps(trace: Trace, row: int = 0) -> Floats:
+    """Return the attention of one input of a trace, (layers, heads, tokens, tokens), padding cut off.
+
+    If layers differ in their number of heads, the missing heads are zero.
+    """
+    return _measure_layers(trace, row, lambda layer: layer.map()[row])
+
+
+def compute_attention_weights(
+    maps: Floats, residual: float | None = None, heads: list[int] | None = None
+) -> EdgeWeights:
+    """Return edge weights from attention alone, (layers, heads, tokens, tokens), with equal heads.
+
+    A row with a sum below 1, as in a model with attention sinks, loses the missing part of its flow.
+    """
+    _check_residual(residual)
+    layers, most, length = maps.shape[:3]
+    counts = np.asarray(heads or [most] * layers, dtype=np.float64)
+    share = np.full((layers, length), ROLLOUT_RESIDUAL if residual is None else residual)
+    share[_sum_rows("attention", maps) <= 0] = 1
+    scale = np.repeat(1 / counts[:, None], length, axis=1)
+    return EdgeWeights(
+        "attention", maps, scale, share, most, True, _describe_weight("attention", residual)
+    )
+
+
+def _normalise_measures(
+    name: EdgeWeightName, edge: Floats, residual: float | None, trace: Trace, *, skip: Floats | None
+) -> EdgeWeights:
+    """Divide measures by the sum of their row; `skip` is the skip connection's measure."""
+    total = _sum_rows(name, edge)
+    something = total > 0
+    scale = np.divide(1, total, out=np.zeros_like(total), where=something)
+    share = np.zeros_like(total)
+    if residual is not None:
+        share[:] = residual
+    elif skip is not None:
+        np.divide(skip, skip + total, out=share, where=something)
+    share[~something] = 1
+    heads, per_head = max(_count_heads(trace)), name != "value_zeroing"
+    return EdgeWeights(name, edge, scale, share, heads, per_head, _describe_weight(name, residual))
+
+
+def _sum_rows(name: EdgeWeightName, edge: Floats) -> Floats:
+    """Return the sum of each row's measures over heads and sources, (layers, tokens)."""
+    total: Floats = edge.sum(axis=(1, 3), dtype=np.float64)
+    if not np.isfinite(total).all():
+        raise NotFinite(
+            f"The edge weight {name!r} of this input is not a number somewhere. Load the model with "
+            'dtype="float64", or take another weight.'
+        )
+    return total
+
+
+@torch.no_grad()
+def _compute_positive_product(
+    trace: Trace, layer: AttentionLayer, name: EdgeWeightName, row: int
+) -> Tensor:
+    """Return the positive part of attention, or of its relevance, times the gradient."""
+    if name == "relevance":
+        # The same propagation as that of transformer_attribution, and shared with it.
+        quotient = compute_relevance(trace, "ours", "paper", unsigned=True).quotient(layer)
+        tile = layer.weights_relevance(quotient)
+    else:
+        tile = layer.map()
+    return tile.mul(layer.map_grad().to(tile.dtype)).clamp_(min=0)[row]
+
+
+def _measure_layers(trace: Trace, row: int, measure: Callable[[AttentionLayer], Tensor]) -> Floats:
+    """Return a measure of each layer, (heads, tokens, tokens), as one array without padding."""
+    length, stack = int(trace.real[row].sum()), np.zeros(0)
+    for index, layer in enumerate(trace.layers):
+        part = measure(layer).detach()[:, :length, :length]
+        wide = part.to(torch.promote_types(part.dtype, torch.float32)).cpu().numpy()
+        if not index:
+            heads = 1 if len(part) < layer.heads else max(_count_heads(trace))
+            stack = np.zeros((len(trace.layers), heads, length, length), dtype=wide.dtype)
+        stack[index, : len(wide)] = wide
+    return stack
+
+
+def _count_heads(trace: Trace) -> list[int]:
+    return [layer.heads for layer in trace.layers]
+
+
+def _check_residual(residual: float | None) -> None:
+    if residual is not None and not 0 <= residual <= 1:
+        raise BadParameter(f"The share of the skip connection is from 0 to 1, not {residual!r}.")
+
+
+def _describe_weight(name: EdgeWeightName, residual: float | None) -> str:
+    card = EDGE_WEIGHT_CARDS[name]
+    skip = card.skip if residual is None else f"{residual:.0%} of what arrives goes past each layer"
+    return f"{card.summary} Skip connection: {skip}."

@@ -1,10 +1,11 @@
-"""Which implementation contracts: fused kernels where they can and were measured to be faster, tiles elsewhere.
+"""Contractions of attention maps with a row or columns, and the choice of PyTorch tiles or Triton kernels.
 
-`auto`, the default, decides call by call: the fused kernels of Triton are for tensors on CUDA, for layers whose map
-is made of parts and whose mask can be said in a few numbers, and from the size on from which they won (`fused.pays`).
-`tiled` is PyTorch and nothing else. `fused` takes Triton wherever it can run, whatever was measured, also in Triton's
-interpreter (TRITON_INTERPRET=1), and tiles for what it cannot do. `using` decides for a block of code, the
-environment variable WHENCE_KERNELS for a process. Without CUDA and without that interpreter Triton is never imported.
+`auto`, the default, decides call by call: the fused kernels of Triton are for tensors on CUDA, for layers
+whose q, k and v are known and whose mask is a band with padding, and from the size on from which they won
+(`is_faster`). `tiled` is PyTorch and nothing else. `fused` takes Triton wherever it can run, also in
+Triton's interpreter (TRITON_INTERPRET=1), and tiles for the rest. `use_implementation` decides for a block
+of code, the environment variable WHENCE_KERNELS for a process. Without CUDA and without that interpreter
+Triton is never imported.
 """
 
 import os
@@ -21,134 +22,134 @@ from torch import Tensor
 
 from whence.core.errors import BadParameter
 from whence.kernels import tiled
-from whence.kernels.maps import Combination, Maps, has_parts, require
+from whence.kernels.maps import AttentionMaps, Combination, check_available, has_factors
+
+
+def can_fuse_pointwise(*tensors: Tensor) -> bool:
+    """Return whether a Triton kernel takes these tensors: equal shapes on CUDA, tiles not requested."""
+    first = tensors[0]
+    return (
+        first.is_cuda
+        and first.numel() > 0
+        and all(tensor.shape == first.shape for tensor in tensors[1:])
+        and has_triton()
+        and get_implementation() != "tiled"
+    )
+
 
 Implementation = Literal["auto", "tiled", "fused"]
-_VARIABLE = "WHENCE_KERNELS"
+_KERNELS_VARIABLE = "WHENCE_KERNELS"
 
-_asked: ContextVar[Implementation | None] = ContextVar("whence_kernels", default=None)
+_requested_implementation: ContextVar[Implementation | None] = ContextVar(
+    "whence_kernels", default=None
+)
 
 
 @contextmanager
-def using(implementation: Implementation) -> Iterator[None]:
-    """Let one implementation contract, whatever was measured; "fused" where it can, tiles for the rest."""
-    token = _asked.set(_known(implementation))
+def use_implementation(implementation: Implementation) -> Iterator[None]:
+    """Use one implementation inside the block; "fused" falls back to tiles where it cannot run."""
+    token = _requested_implementation.set(_check_implementation(implementation))
     try:
         yield
     finally:
-        _asked.reset(token)
+        _requested_implementation.reset(token)
 
 
 @torch.no_grad()
 def contract(
-    layer: Maps,
+    layer: AttentionMaps,
     row: Tensor,
     combination: Combination = "attention",
     *,
     quotient: Tensor | None = None,
 ) -> Tensor:
     """Return row · mean over heads of f(A, dL/dA, R), (batch, keys), for a row of (batch, queries)."""
-    require(layer)
-    if fuses(layer, row, combination):
-        from whence.kernels import fused
+    check_available(layer)
+    if can_fuse(layer, row, combination):
+        from whence.kernels.triton import launch
 
-        return fused.contract(layer, row, combination, quotient)
+        return launch.contract(layer, row, combination, quotient)
     return tiled.contract(layer, row, combination, quotient)
 
 
 @torch.no_grad()
 def contract_normalised(
-    layer: Maps,
+    layer: AttentionMaps,
     row: Tensor,
     combination: Combination,
     *,
     quotient: Tensor | None = None,
 ) -> Tensor:
-    """Return row · M, where M is I + mean over heads of f(A, dL/dA, R), each of its rows divided by its sum."""
-    require(layer)
-    if fuses(layer, row, combination):
-        from whence.kernels import fused
+    """Return row · M with M = I + mean over heads of f(A, dL/dA, R), each row divided by its sum."""
+    check_available(layer)
+    if can_fuse(layer, row, combination):
+        from whence.kernels.triton import launch
 
-        return fused.contract_normalised(layer, row, combination, quotient)
+        return launch.contract_normalised(layer, row, combination, quotient)
     return tiled.contract_normalised(layer, row, combination, quotient)
 
 
 @torch.no_grad()
 def gather(
-    layer: Maps,
+    layer: AttentionMaps,
     columns: Tensor,
     combination: Combination,
     *,
     quotient: Tensor | None = None,
 ) -> Tensor:
-    """Return mean over heads of f(A, dL/dA, R) · columns, (batch, queries, n), for columns of (batch, keys, n)."""
-    require(layer)
-    if fuses(layer, columns, combination):
-        from whence.kernels import fused
+    """Return mean over heads of f(A, dL/dA, R) · columns, (batch, queries, n), for (batch, keys, n)."""
+    check_available(layer)
+    if can_fuse(layer, columns, combination):
+        from whence.kernels.triton import launch
 
-        return fused.gather(layer, columns, combination, quotient)
+        return launch.gather(layer, columns, combination, quotient)
     return tiled.gather(layer, columns, combination, quotient)
 
 
-def fuses(layer: Maps, row: Tensor, combination: Combination) -> bool:
-    """Say whether a fused kernel takes this call: asked for or worth it, and able to."""
-    if not has_parts(layer) or not may_fuse(row):
+def can_fuse(layer: AttentionMaps, row: Tensor, combination: Combination) -> bool:
+    """Return whether to use a fused kernel: it can run, and is requested or measured to be faster."""
+    if not has_factors(layer) or not may_fuse(row):
         return False
-    from whence.kernels import fused
+    from whence.kernels.triton import launch
 
-    return fused.takes(layer, row) and (chosen() == "fused" or fused.pays(layer, row, combination))
+    return launch.can_contract(layer, row) and (
+        get_implementation() == "fused" or launch.is_faster(layer, row, combination)
+    )
 
 
 def may_fuse(like: Tensor) -> bool:
-    """Say whether Triton may be imported to compute with such a tensor."""
-    asked = chosen()
-    if asked == "tiled" or not (like.is_cuda or (asked == "fused" and _interpreted())):
+    """Return whether Triton may be imported to compute with such a tensor."""
+    choice = get_implementation()
+    if choice == "tiled" or not (like.is_cuda or (choice == "fused" and _is_triton_interpreted())):
         return False
     return has_triton()
 
 
-def chosen() -> Implementation:
-    """Return what was asked for: in a `with`, or else in the environment."""
-    return _asked.get() or _known(os.environ.get(_VARIABLE, "auto"))
+def get_implementation() -> Implementation:
+    """Return the requested implementation: of a `with` block, or else of the environment."""
+    return _requested_implementation.get() or _check_implementation(
+        os.environ.get(_KERNELS_VARIABLE, "auto")
+    )
 
 
-def _known(name: str) -> Implementation:
-    for one in get_args(Implementation):
-        if name == one:
-            found: Implementation = one
-            return found
+def _check_implementation(name: str) -> Implementation:
+    for choice in get_args(Implementation):
+        if name == choice:
+            implementation: Implementation = choice
+            return implementation
     raise BadParameter(
         f"There is no implementation of kernels {name!r}. There are: {', '.join(get_args(Implementation))}. It is "
-        f"named in whence.kernels.using(...) or in the environment variable {_VARIABLE}."
+        f"named in whence.kernels.contract.use_implementation(...) or in the environment variable {_KERNELS_VARIABLE}."
     )
 
 
 @cache
 def has_triton() -> bool:
-    """Say whether Triton is there, without importing it; one without its `knobs` (before 3.4) is none."""
-    found = find_spec("triton")
-    places = (found and found.submodule_search_locations) or ()
-    return any(Path(place, "knobs.py").is_file() for place in places)
+    """Return whether Triton 3.4 or later (with `knobs`) is installed, without importing it."""
+    spec = find_spec("triton")
+    folders = (spec and spec.submodule_search_locations) or ()
+    return any(Path(folder, "knobs.py").is_file() for folder in folders)
 
 
-def _interpreted() -> bool:
+def _is_triton_interpreted() -> bool:
     return os.environ.get("TRITON_INTERPRET") == "1"
-
-
-"""Whether small kernels of Triton, number by number, can run on some tensors."""
-
-from torch import Tensor
-
-from whence.kernels.choice import chosen, has_triton
-
-
-def fuses_pointwise(*tensors: Tensor) -> bool:
-    """Say whether a kernel takes tensors of one shape: on CUDA, where Triton is, unless tiles were asked for."""
-    first = tensors[0]
-    return (
-        first.is_cuda
-        and first.numel() > 0
-        and all(one.shape == first.shape for one in tensors[1:])
-        and has_triton()
-        and chosen() != "tiled"
-    )

@@ -1,4 +1,4 @@
-"""How much memory is free, and giving back what is not needed."""
+"""Free memory of a device in bytes, and the return of freed memory to the system."""
 
 import ctypes
 import sys
@@ -9,84 +9,88 @@ from typing import Any
 
 import torch
 
-_SECONDS = 2.0  # how long an answer holds for who asks often
-_LIMITS = Path("/proc/self/limits")
-_STATUS = Path("/proc/self/status")
-_MEMINFO = Path("/proc/meminfo")
-_GROUP = Path("/sys/fs/cgroup")
+_CACHE_SECONDS = 2.0  # age up to which a cached measurement is reused
+_LIMITS_FILE = Path("/proc/self/limits")
+_STATUS_FILE = Path("/proc/self/status")
+_MEMINFO_FILE = Path("/proc/meminfo")
+_CGROUP_FOLDER = Path("/sys/fs/cgroup")
 
 
-_known: dict[torch.device, tuple[float, int | None]] = {}
+_cached_free_bytes: dict[torch.device, tuple[float, int | None]] = {}
 
 
-def lately_free(device: torch.device) -> int | None:
-    """Return what was free a moment ago: the answer is needed far more often than it changes."""
+def get_recent_free_bytes(device: torch.device) -> int | None:
+    """Return the free bytes of a device, at most 2 seconds old: needed more often than they change."""
     now = time.monotonic()
-    asked, answer = _known.get(device, (-_SECONDS, None))
-    if now - asked >= _SECONDS:
-        answer = free_bytes(device)
-        _known[device] = now, answer
-    return answer
+    measured_at, free_bytes = _cached_free_bytes.get(device, (-_CACHE_SECONDS, None))
+    if now - measured_at >= _CACHE_SECONDS:
+        free_bytes = count_free_bytes(device)
+        _cached_free_bytes[device] = now, free_bytes
+    return free_bytes
 
 
-def free_bytes(device: torch.device) -> int | None:
-    """Return the bytes that can still be taken on a device; None where nobody tells."""
+def count_free_bytes(device: torch.device) -> int | None:
+    """Return the bytes that can still be allocated on a device; None if unknown."""
     if device.type == "cuda":
         free, _ = torch.cuda.mem_get_info(device)
-        # What PyTorch holds and does not use is not free to others, but to us.
-        held = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-        return int(free + held)
+        # Memory that PyTorch reserved and does not use is free to this process.
+        unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        return int(free + unused)
     if device.type != "cpu":
         return None
-    known = [one for one in (_available(), _allowed(), _addressable()) if one is not None]
-    return min(known, default=None)
+    limits = [
+        limit
+        for limit in (_count_available_bytes(), _count_cgroup_bytes(), _count_addressable_bytes())
+        if limit is not None
+    ]
+    return min(limits, default=None)
 
 
-def trim() -> None:
-    """Give back to the system what was freed. glibc keeps it, and after batches of many shapes more and more."""
-    if (free := _trimmer()) is not None:
-        free(0)
+def trim_heap() -> None:
+    """Return freed heap memory to the system; glibc keeps it, and more after batches of many shapes."""
+    if (malloc_trim := _find_malloc_trim()) is not None:
+        malloc_trim(0)
 
 
 @cache
-def _trimmer() -> Any | None:
-    """Return glibc's function for it; other systems have none, and need none."""
+def _find_malloc_trim() -> Any | None:
+    """Return glibc's `malloc_trim`; None on other systems, which do not need it."""
     if not sys.platform.startswith("linux"):
         return None
     return getattr(ctypes.CDLL(None), "malloc_trim", None)
 
 
-def _available() -> int | None:
-    """What the whole machine has left."""
+def _count_available_bytes() -> int | None:
+    """Return the available bytes of the whole machine; None if unknown."""
     try:
-        lines = _MEMINFO.read_text(encoding="ascii").splitlines()
+        lines = _MEMINFO_FILE.read_text(encoding="ascii").splitlines()
     except OSError:  # another system than Linux
         return None
-    found = [line.split()[1] for line in lines if line.startswith("MemAvailable:")]
-    return int(found[0]) * 1024 if found else None
+    sizes = [line.split()[1] for line in lines if line.startswith("MemAvailable:")]
+    return int(sizes[0]) * 1024 if sizes else None
 
 
-def _allowed() -> int | None:
-    """What is left of a container's share; what it keeps in caches is given up when it is needed."""
+def _count_cgroup_bytes() -> int | None:
+    """Return the bytes left within a container's limit, file caches included; None without a limit."""
     try:
-        most = (_GROUP / "memory.max").read_text(encoding="ascii").strip()
-        used = int((_GROUP / "memory.current").read_text(encoding="ascii"))
-        held = (_GROUP / "memory.stat").read_text(encoding="ascii").split()
+        limit = (_CGROUP_FOLDER / "memory.max").read_text(encoding="ascii").strip()
+        used = int((_CGROUP_FOLDER / "memory.current").read_text(encoding="ascii"))
+        stats = (_CGROUP_FOLDER / "memory.stat").read_text(encoding="ascii").split()
     except (OSError, ValueError):
         return None
-    if most == "max":
+    if limit == "max":
         return None
-    cached = sum(int(held[held.index(name) + 1]) for name in ("inactive_file",) if name in held)
-    return max(0, int(most) - used + cached)
+    cached = sum(int(stats[stats.index(name) + 1]) for name in ("inactive_file",) if name in stats)
+    return max(0, int(limit) - used + cached)
 
 
-def _addressable() -> int | None:
-    """What is left to this process where its address space is limited (ulimit -v)."""
+def _count_addressable_bytes() -> int | None:
+    """Return the bytes left in a limited address space (ulimit -v); None without a limit."""
     try:
-        limits = _LIMITS.read_text(encoding="ascii").splitlines()
-        status = _STATUS.read_text(encoding="utf-8").splitlines()
-        most = next(line.split()[3] for line in limits if line.startswith("Max address space"))
-        taken = next(line.split()[1] for line in status if line.startswith("VmSize:"))
+        limits = _LIMITS_FILE.read_text(encoding="ascii").splitlines()
+        status = _STATUS_FILE.read_text(encoding="utf-8").splitlines()
+        limit = next(line.split()[3] for line in limits if line.startswith("Max address space"))
+        used = next(line.split()[1] for line in status if line.startswith("VmSize:"))
     except (OSError, StopIteration):
         return None
-    return None if most == "unlimited" else max(0, int(most) - int(taken) * 1024)
+    return None if limit == "unlimited" else max(0, int(limit) - int(used) * 1024)

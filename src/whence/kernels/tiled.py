@@ -1,188 +1,63 @@
-"""Contractions tile by tile, in PyTorch: any device, any dtype, any mask."""
+"""Contractions of attention maps tile by tile in PyTorch (any device, dtype, mask): tile masks, sizes, buffers.
 
-from collections.abc import Iterator
-from dataclasses import replace
+Scores, weights and products with the gradient are computed in place, in the same two buffers, one tile
+after another: on a CPU fresh memory costs as much as the arithmetic. On a CPU a tile should stay in the
+cache (bench/tiles.py).
+"""
 
-import torch
-from torch import Tensor
-
-from whence.kernels.hidden import hidden
-from whence.kernels.maps import Combination, Maps, has_parts
-from whence.kernels.operands import Buffers, Operands, Place, knows_logsumexp, summed_in
-from whence.kernels.tiles import Cut, cut
-from whence.kernels.visible import Rows, Visible
-
-
-def contract(
-    layer: Maps, row: Tensor, combination: Combination, quotient: Tensor | None = None
-) -> Tensor:
-    """Return row · mean over heads of f(A, dL/dA, R), (batch, keys), for a row of (batch, queries).
-
-    Rows whose weight is zero cost nothing, and in the last layer that is all but the one the prediction reads.
-    """
-    work = _Work(layer, row, combination, quotient)
-    # A key that is padding has a column to itself, which is wiped in the end. Only a softmax must not see it before.
-    late = work.visible.keys if has_parts(layer) and knows_logsumexp(layer) else None
-    total = row.new_zeros(row.shape[0], layer.v.shape[2], dtype=work.buffers.dtype)
-    for place, tile in work.tiles(late=late is not None):
-        total[place.inputs, place.keys] += _times(work.weight(place), tile)
-    total *= work.share
-    if late is not None:
-        total.masked_fill_(~late, 0)
-    return total.to(row.dtype)
-
-
-def gather(
-    layer: Maps, columns: Tensor, combination: Combination, quotient: Tensor | None = None
-) -> Tensor:
-    """Return mean over heads of f(A, dL/dA, R) · columns, (batch, queries, n), for columns of (batch, keys, n)."""
-    work = _Work(layer, None, combination, quotient)
-    wide = columns.to(work.buffers.dtype)
-    total = wide.new_zeros(wide.shape[0], layer.length, wide.shape[2])
-    for place, tile in work.tiles():
-        total[place.inputs, place.rows] += tile.sum(1) @ wide[place.inputs, place.keys]
-    return total.mul_(work.share).to(columns.dtype)
-
-
-def contract_normalised(
-    layer: Maps, row: Tensor, combination: Combination, quotient: Tensor | None = None
-) -> Tensor:
-    """Return row · M, where M is I + mean over heads of f(A, dL/dA, R), each of its rows divided by its sum."""
-    work = _Work(layer, row, combination, quotient)
-    total = torch.zeros_like(row, dtype=work.buffers.dtype)
-    for place, tile in work.tiles(whole_heads=True):
-        ones = tile.new_ones(tile.shape[-1])
-        weight = work.weight(place) / (1 + (tile @ ones).sum(1) * work.share)
-        total[place.inputs, place.rows] += weight
-        total[place.inputs, place.keys] += _times(weight * work.share, tile)
-    return total.to(row.dtype)
-
-
-def _times(weight: Tensor, tile: Tensor) -> Tensor:
-    """Multiply a weight for each row with the sum over heads of a tile: one product, all heads below each other."""
-    heads = tile.shape[1]
-    every = weight[:, None].expand(-1, heads, -1).reshape(len(weight), 1, -1)
-    return (every @ tile.flatten(1, 2)).squeeze(1)
-
-
-class _Work:
-    """One contraction: which tiles there are, and what they weigh."""
-
-    def __init__(
-        self, layer: Maps, row: Tensor | None, combination: Combination, quotient: Tensor | None
-    ) -> None:
-        """Take a row of weights; without one, all rows are wanted."""
-        self.layer, self.row = layer, row
-        self.combination, self.quotient = combination, quotient
-        self.buffers = Buffers(summed_in(layer, combination, quotient), layer.v.device)
-        self.visible = layer.visible if has_parts(layer) else Visible()
-        # The mean over heads; of relevance, half of what the output has is its map's.
-        self.share = (0.5 if "relevance" in combination else 1.0) / layer.heads
-
-    def weight(self, place: Place) -> Tensor:
-        """Return the weights of a tile's rows, (inputs, rows)."""
-        assert self.row is not None
-        return self.row[place.inputs, place.rows].to(self.buffers.dtype)
-
-    def tiles(
-        self, *, whole_heads: bool = False, late: bool = False
-    ) -> Iterator[tuple[Place, Tensor]]:
-        """Yield where a tile stands, and f(A, dL/dA, R) there, (inputs, heads, rows, keys).
-
-        Padding that is wiped `late` is not hidden here.
-        """
-        device, every = self.buffers.device, self.layer.v.shape[2]
-        visible = replace(self.visible, keys=None) if late else self.visible
-        size = cut(self.layer, visible, self.buffers.dtype, whole_heads=whole_heads)
-        weighs = self._weighs(size)
-        for inputs in _slices(len(self.layer.v), size.inputs):
-            operands = Operands(self.layer, inputs, self.combination, self.quotient, self.buffers)
-            for rows, idle in self._rows(inputs, size.rows, weighs):
-                keys = visible.reach(_span(rows), every)
-                rows = rows if isinstance(rows, slice) else rows.to(device)
-                veil = hidden(visible, inputs, rows, keys, device)
-                if idle and self.row is not None:
-                    weightless = self.row[inputs, rows].eq(0)[:, None, :, None]
-                    veil = replace(veil, masks=(*veil.masks, weightless))
-                for heads in _slices(self.layer.heads, size.heads):
-                    place = Place(inputs, heads, rows, keys)
-                    yield place, operands.tile(place, veil)
-
-    def _weighs(self, size: Cut) -> Tensor | None:
-        """Return which rows have a weight, (batch, queries); None where asking costs more than it saves.
-
-        An accelerator would have to wait for the answer.
-        """
-        if self.row is None:
-            return None
-        small = size.inputs >= len(self.row) and size.rows >= self.layer.length
-        if self.row.device.type != "cpu" and small:
-            return None
-        return self.row.ne(0).cpu()
-
-    def _rows(self, inputs: slice, size: int, weighs: Tensor | None) -> Iterator[tuple[Rows, bool]]:
-        """Yield the rows that count for some inputs, and whether there may be one among them that has no weight."""
-        if weighs is None:
-            for rows in _slices(self.layer.length, size):
-                yield rows, self.row is not None
-            return
-        numbers = weighs[inputs].any(0).nonzero().squeeze(1)
-        for part in torch.split(numbers, size) if len(numbers) else ():
-            first, last = int(part[0]), int(part[-1])
-            whole = last - first + 1 == len(part)
-            some: Rows = slice(first, last + 1) if whole else part
-            yield some, not bool(weighs[inputs, some].all())
-
-
-def _slices(total: int, size: int) -> Iterator[slice]:
-    for start in range(0, total, size):
-        yield slice(start, min(total, start + size))
-
-
-def _span(rows: Rows) -> slice:
-    """Return the rows from the first to the last."""
-    return rows if isinstance(rows, slice) else slice(int(rows[0]), int(rows[-1]) + 1)
-
-
-"""What of a tile is hidden: the keys that its queries may not see."""
-
-from dataclasses import dataclass
+import math
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from whence.kernels.visible import Rows, Visible
+from whence.core.errors import BadParameter
+from whence.kernels.device_memory import get_recent_free_bytes
+from whence.kernels.maps import (
+    AttentionMaps,
+    Combination,
+    FactoredMaps,
+    RowSelection,
+    VisibleKeys,
+    get_output_grad,
+    has_factors,
+)
 
 
 @dataclass(frozen=True, eq=False)
-class Hidden:
-    """The hidden part of a tile of some inputs, rows and keys, whatever its heads."""
+class TileMask:
+    """The hidden entries of a tile of some inputs, rows and keys, for any of its heads."""
 
-    before: int | None = None  # all that stands before this diagonal
-    after: int | None = None  # all that stands after this one
-    # And where one of these is true, (inputs or 1, heads or 1, rows or 1, keys or 1).
+    before: int | None = None  # entries before this diagonal are hidden
+    after: int | None = None  # entries after this diagonal are hidden
+    # Entries where one of these is true are hidden, (inputs or 1, heads or 1, rows or 1, keys or 1).
     masks: tuple[Tensor, ...] = ()
 
     def zero(self, tile: Tensor, heads: slice) -> None:
-        """Write zero over what is hidden, whatever stood there."""
+        """Overwrite hidden entries with zero, also where they are NaN."""
         if self.after is not None:
             tile.tril_(self.after)
         if self.before is not None:
             tile.triu_(self.before)
         for mask in self.masks:
-            tile.masked_fill_(some(mask, 1, heads), 0)
+            tile.masked_fill_(select_along(mask, 1, heads), 0)
 
     def exclude(self, scores: Tensor, heads: slice) -> None:
-        """Make the scores of what is hidden so low that no softmax sees them."""
+        """Set the scores of hidden entries to -inf, so that the softmax gives them no weight."""
         rows, keys = (torch.arange(size, device=scores.device) for size in scores.shape[-2:])
-        for mask in (*_beyond(keys - rows[:, None], self.before, self.after), *self.masks):
-            scores.masked_fill_(some(mask, 1, heads), -torch.inf)
+        for mask in (*_mask_beyond(keys - rows[:, None], self.before, self.after), *self.masks):
+            scores.masked_fill_(select_along(mask, 1, heads), -torch.inf)
 
 
-def hidden(
-    visible: Visible, inputs: slice, rows: Rows, keys: slice, device: torch.device
-) -> Hidden:
-    """Return what is hidden from some rows."""
+def build_tile_mask(
+    visible: VisibleKeys, inputs: slice, rows: RowSelection, keys: slice, device: torch.device
+) -> TileMask:
+    """Return the hidden entries of a tile."""
     masks: list[Tensor] = []
     left = None if visible.left is None else -visible.left
     before, after = left, visible.right
@@ -192,7 +67,7 @@ def hidden(
         after = None if after is None else first + after
     else:
         ahead = torch.arange(keys.start, keys.stop, device=device) - rows[:, None]
-        masks += _beyond(ahead, before, after)
+        masks += _mask_beyond(ahead, before, after)
         before = after = None
     if visible.keys is not None:
         masks.append(~visible.keys[inputs, None, None, keys])
@@ -200,290 +75,412 @@ def hidden(
         numbers = rows
         if isinstance(numbers, slice):
             numbers = torch.arange(numbers.start, numbers.stop, device=device)
-        masks.append(~some(visible.rule(numbers), 0, inputs)[..., keys])
+        masks.append(~select_along(visible.rule(numbers), 0, inputs)[..., keys])
     if visible.dense is not None:
-        dense = part(visible.dense, inputs, rows, keys)
+        dense = select_tile_part(visible.dense, inputs, rows, keys)
         masks.append(~dense if dense.dtype == torch.bool else dense == -torch.inf)
-    return Hidden(before, after, tuple(masks))
+    return TileMask(before, after, tuple(masks))
 
 
-def some(table: Tensor, dim: int, chosen: Rows) -> Tensor:
-    """Choose along a dimension, unless the table is the same all along it."""
+def select_along(table: Tensor, dim: int, selection: RowSelection) -> Tensor:
+    """Index a table along a dimension, unless it has size 1 there and broadcasts."""
     if table.shape[dim] == 1:
         return table
-    return table[(*[slice(None)] * dim, chosen)]
+    return table[(*[slice(None)] * dim, selection)]
 
 
-def part(table: Tensor, inputs: slice, rows: Rows, keys: slice) -> Tensor:
-    """Return a mask's or a bias's part in a tile of all heads."""
-    return some(some(table, 0, inputs), 2, rows)[..., keys]
+def select_tile_part(table: Tensor, inputs: slice, rows: RowSelection, keys: slice) -> Tensor:
+    """Return the part of a mask or bias for a tile of all heads."""
+    return select_along(select_along(table, 0, inputs), 2, rows)[..., keys]
 
 
-def _beyond(ahead: Tensor, before: int | None, after: int | None) -> list[Tensor]:
-    """Return where keys so far ahead of their queries, (rows, keys), are out of reach."""
-    found = []
+def _mask_beyond(ahead: Tensor, before: int | None, after: int | None) -> list[Tensor]:
+    """Return masks of the keys outside a band, from their distance to the query, (rows, keys)."""
+    masks = []
     if before is not None:
-        found.append((ahead < before)[None, None])
+        masks.append((ahead < before)[None, None])
     if after is not None:
-        found.append((ahead > after)[None, None])
-    return found
+        masks.append((ahead > after)[None, None])
+    return masks
 
 
-"""How a tile of f(A, dL/dA, R) is made.
-
-In place: scores, weights and products with the gradient stand in the same two buffers, one tile after another. On a
-CPU fresh memory costs as much as the arithmetic.
-"""
-
-import math
-from collections.abc import Sequence
-from typing import NamedTuple
-
-import torch
-from torch import Tensor
-
-from whence.kernels.hidden import Hidden, part, some
-from whence.kernels.maps import Combination, Maps, Parts, gradient_of, has_parts
-from whence.kernels.visible import Rows
-
-
-class Place(NamedTuple):
-    """Where a tile stands in a layer's maps."""
+class TilePosition(NamedTuple):
+    """The position of a tile in a layer's maps."""
 
     inputs: slice
     heads: slice
-    rows: Rows
+    rows: RowSelection
     keys: slice
 
 
-class Operands:
-    """What some inputs of a layer bring to their tiles, in the dtype that is summed in; mostly views."""
+class TileOperands:
+    """The operands of some inputs' tiles, in the dtype of the sums; mostly views."""
 
     def __init__(
         self,
-        layer: Maps,
+        layer: AttentionMaps,
         inputs: slice,
         combination: Combination,
         quotient: Tensor | None,
-        buffers: "Buffers",
+        buffers: "TileBuffers",
     ) -> None:
-        """Take what a combination is made of."""
+        """Select the tensors that a combination needs."""
         self._layer, self._inputs, self._buffers = layer, inputs, buffers
         self._positive = combination.startswith("positive")
         self._groups = layer.heads // layer.v.shape[1]
-        self._v = self._taken(layer.v)
-        # What the map is multiplied with, each of them in a product with the values.
+        self._v = self._select_inputs(layer.v)
+        # The map is multiplied by the product of each factor with the values.
         self._factors: list[Tensor] = []
         if "relevance" in combination:
             assert quotient is not None
-            self._factors.append(self._taken(quotient))
+            self._factors.append(self._select_inputs(quotient))
         if "gradient" in combination:
-            self._factors.append(self._taken(gradient_of(layer)))
+            self._factors.append(self._select_inputs(get_output_grad(layer)))
         self._q, self._k, self._logsumexp = self._v, self._v, None
-        if has_parts(layer):
-            self._q, self._k = self._taken(layer.q), self._taken(layer.k)
-            if layer.logsumexp is not None and knows_logsumexp(layer):
-                self._logsumexp = self._taken(layer.logsumexp)[..., None]
+        if has_factors(layer):
+            self._q, self._k = self._select_inputs(layer.q), self._select_inputs(layer.k)
+            if layer.logsumexp is not None and has_logsumexp(layer):
+                self._logsumexp = self._select_inputs(layer.logsumexp)[..., None]
 
-    def tile(self, place: Place, veil: Hidden) -> Tensor:
-        """Return f in some place, (inputs, heads, rows, keys); it stands until the next one is asked for."""
-        tile = self._weights(place, veil)
+    def compute_tile(self, place: TilePosition, mask: TileMask) -> Tensor:
+        """Return f in a tile, (inputs, heads, rows, keys); the next call overwrites it."""
+        tile = self._compute_weights(place, mask)
         for factor in self._factors:
             product = self._buffers.take("product", tile.shape)
-            values = self._shared(self._v, place)
-            torch.bmm(_flat(factor[:, place.heads, place.rows]), values.mT, out=_flat(product))
+            values = self._select_key_heads(self._v, place)
+            torch.bmm(
+                _flatten_heads(factor[:, place.heads, place.rows]),
+                values.mT,
+                out=_flatten_heads(product),
+            )
             tile.mul_(product)
         if self._positive:
             tile.relu_()
-        veil.zero(tile, place.heads)
+        mask.zero(tile, place.heads)
         return tile
 
-    def _weights(self, place: Place, veil: Hidden) -> Tensor:
+    def _compute_weights(self, place: TilePosition, mask: TileMask) -> Tensor:
         layer, (_, heads, rows, keys) = self._layer, place
-        if not has_parts(layer):
-            stored = layer.weights(rows)[self._inputs, heads, :, keys]
-            return self._buffers.take("tile", stored.shape).copy_(stored)
-        scores = self._scores(layer, place)
+        if not has_factors(layer):
+            weights = layer.weights(rows)[self._inputs, heads, :, keys]
+            return self._buffers.take("tile", weights.shape).copy_(weights)
+        scores = self._compute_scores(layer, place)
         for table in (layer.bias, layer.visible.dense):
             if table is not None and table.dtype != torch.bool:
-                scores += some(part(table, self._inputs, rows, keys), 1, heads)
+                scores += select_along(select_tile_part(table, self._inputs, rows, keys), 1, heads)
         if self._logsumexp is not None:
             return scores.exp_()
-        veil.exclude(scores, heads)
+        mask.exclude(scores, heads)
         if layer.sink is None:
             return torch.softmax(scores, -1, out=scores)
         sink = layer.sink.reshape(-1, 1, 1)[heads].to(scores)
         total = torch.logaddexp(scores.logsumexp(-1, keepdim=True), sink)
         return scores.sub_(total).exp_()
 
-    def _scores(self, layer: Parts, place: Place) -> Tensor:
-        """Return scale · q kᵀ, capped, less the logsumexp where it is known."""
-        q, k = self._q[:, place.heads, place.rows], self._shared(self._k, place)
+    def _compute_scores(self, layer: FactoredMaps, place: TilePosition) -> Tensor:
+        """Return scale · q kᵀ, soft-capped, minus the logsumexp where it is known."""
+        q, k = self._q[:, place.heads, place.rows], self._select_key_heads(self._k, place)
         scores = self._buffers.take("tile", (*q.shape[:3], k.shape[1]))
-        flat, scale = _flat(scores), q.shape[-1] ** -0.5 if layer.scale is None else layer.scale
-        less = None if self._logsumexp is None else self._logsumexp[:, place.heads, place.rows]
-        if less is not None and layer.softcap is None:
+        flat, scale = (
+            _flatten_heads(scores),
+            q.shape[-1] ** -0.5 if layer.scale is None else layer.scale,
+        )
+        logsumexp = None if self._logsumexp is None else self._logsumexp[:, place.heads, place.rows]
+        if logsumexp is not None and layer.softcap is None:
             torch.baddbmm(
-                _flat(less).expand_as(flat), _flat(q), k.mT, beta=-1, alpha=scale, out=flat
+                _flatten_heads(logsumexp).expand_as(flat),
+                _flatten_heads(q),
+                k.mT,
+                beta=-1,
+                alpha=scale,
+                out=flat,
             )
             return scores
         cap = 1.0 if layer.softcap is None else layer.softcap
-        torch.baddbmm(flat, _flat(q), k.mT, beta=0, alpha=scale / cap, out=flat)
+        torch.baddbmm(flat, _flatten_heads(q), k.mT, beta=0, alpha=scale / cap, out=flat)
         if layer.softcap is not None:
             scores.tanh_().mul_(cap)
-        return scores if less is None else scores.sub_(less)
+        return scores if logsumexp is None else scores.sub_(logsumexp)
 
-    def _taken(self, tensor: Tensor) -> Tensor:
+    def _select_inputs(self, tensor: Tensor) -> Tensor:
         return tensor[self._inputs].to(self._buffers.dtype)
 
-    def _shared(self, few: Tensor, place: Place) -> Tensor:
+    def _select_key_heads(self, few: Tensor, place: TilePosition) -> Tensor:
         """Return some keys of the key heads of some query heads, (inputs x heads, keys, width)."""
         first, last = place.heads.start // self._groups, -(-place.heads.stop // self._groups)
-        chosen = few[:, first:last, place.keys]
-        each = (place.heads.stop - place.heads.start) // (last - first)
-        if each == 1:
-            return _flat(chosen)
-        return chosen[:, :, None].expand(-1, -1, each, -1, -1).flatten(0, 2)
+        part = few[:, first:last, place.keys]
+        repeats = (place.heads.stop - place.heads.start) // (last - first)
+        if repeats == 1:
+            return _flatten_heads(part)
+        return part[:, :, None].expand(-1, -1, repeats, -1, -1).flatten(0, 2)
 
 
-class Buffers:
-    """Memory for one tile after another."""
+class TileBuffers:
+    """Reusable memory for one tile after another."""
 
     def __init__(self, dtype: torch.dtype, device: torch.device) -> None:
-        """Hold none yet."""
+        """Start without memory; `take` allocates it."""
         self.dtype, self.device = dtype, device
-        self._held: dict[str, Tensor] = {}
+        self._tensors: dict[str, Tensor] = {}
 
     def take(self, name: str, shape: Sequence[int]) -> Tensor:
-        """Return a tensor of this shape, with anything in it: what had this name before is no more."""
-        size, held = math.prod(shape), self._held.get(name)
-        if held is None or len(held) < size:
-            held = self._held[name] = torch.empty(size, dtype=self.dtype, device=self.device)
-        return held[:size].view(*shape)
+        """Return an uninitialised tensor of this shape; it invalidates the last one of this name."""
+        size, buffer = math.prod(shape), self._tensors.get(name)
+        if buffer is None or len(buffer) < size:
+            buffer = self._tensors[name] = torch.empty(size, dtype=self.dtype, device=self.device)
+        return buffer[:size].view(*shape)
 
 
-def summed_in(layer: Maps, combination: Combination, quotient: Tensor | None) -> torch.dtype:
-    """Return the dtype in which a contraction is computed: float32, or float64 if something is."""
+def select_sum_dtype(
+    layer: AttentionMaps, combination: Combination, quotient: Tensor | None
+) -> torch.dtype:
+    """Return the dtype of a contraction: float32, or float64 if an operand is float64."""
     dtype = torch.promote_types(layer.v.dtype, torch.float32)
     if quotient is not None and "relevance" in combination:
         return torch.promote_types(dtype, quotient.dtype)
     return dtype
 
 
-def knows_logsumexp(layer: Parts) -> bool:
-    """Say whether the forward pass left the logsumexp, as exact as it would be computed here."""
+def has_logsumexp(layer: FactoredMaps) -> bool:
+    """Return whether the forward pass saved the logsumexp at least as exactly as computed here."""
     exact = torch.promote_types(layer.q.dtype, torch.float32)
-    left = layer.logsumexp
-    return left is not None and torch.promote_types(left.dtype, exact) == left.dtype
+    logsumexp = layer.logsumexp
+    return logsumexp is not None and torch.promote_types(logsumexp.dtype, exact) == logsumexp.dtype
 
 
-def _flat(tensor: Tensor) -> Tensor:
+def _flatten_heads(tensor: Tensor) -> Tensor:
     return tensor.flatten(0, 1)
 
 
-"""How much of a map is made at a time: inputs x heads x query rows that make a good tile."""
+# Bytes of one tile of a map. On a CPU the tile should stay in the cache: bench/tiles.py measures which
+# sizes do. An accelerator needs larger tiles.
+_TILE_BYTES = {"cpu": 1 << 22}
+_DEFAULT_TILE_BYTES = 1 << 26
+# Several tiles are in memory at once, and other code needs memory, too.
+_FREE_MEMORY_DIVISOR = 16
+_TILE_VARIABLE = "WHENCE_TILE_BYTES"
 
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
-from dataclasses import dataclass
+# On a CPU several inputs share a tile only if each is small, because they are copied for that.
+_SMALL_INPUT_DIVISOR = 16
+# Keys that no query of a tile sees are left out; with enough row tiles that saves half a causal map.
+_MIN_ROW_TILES, _MIN_TILE_ROWS = 8, 64
 
-import torch
-from torch import Tensor
-
-from whence.core.errors import BadParameter
-from whence.kernels.maps import Maps
-from whence.kernels.memory import lately_free
-from whence.kernels.visible import Visible
-
-# Bytes of one tile of a map. On a CPU the tile should stay in its cache: bench/tiles.py shows which sizes do.
-# An accelerator wants more at a time.
-_BYTES = {"cpu": 1 << 22}
-_BYTES_ELSEWHERE = 1 << 26
-# A few tiles stand side by side while they are combined, and others want memory, too.
-_SHARE_OF_FREE = 16
-_VARIABLE = "WHENCE_TILE_BYTES"
-
-# Several inputs share a tile on a CPU only if one of them is small: it has to be copied for that.
-_SMALL = 16
-# Keys that no query of a tile sees are left out, which saves half of a causal map, if it is cut into enough rows.
-_CUTS, _FEWEST_ROWS = 8, 64
-
-_fixed: ContextVar[int | None] = ContextVar("whence_tile_bytes", default=None)
+_requested_tile_bytes: ContextVar[int | None] = ContextVar("whence_tile_bytes", default=None)
 
 
 @contextmanager
-def tile_of(size: int) -> Iterator[None]:
-    """Let tiles have so many bytes, at least one row of one head."""
-    token = _fixed.set(size)
+def use_tile_size(size: int) -> Iterator[None]:
+    """Set the size of tiles in bytes inside the block; a tile has at least one row of one head."""
+    token = _requested_tile_bytes.set(size)
     try:
         yield
     finally:
-        _fixed.reset(token)
+        _requested_tile_bytes.reset(token)
 
 
 @dataclass(frozen=True)
-class Cut:
-    """How many inputs, heads and query rows a tile has."""
+class TileSize:
+    """The number of inputs, heads and query rows of a tile."""
 
     inputs: int
     heads: int
     rows: int
 
 
-def cut(layer: Maps, visible: Visible, dtype: torch.dtype, *, whole_heads: bool = False) -> Cut:
-    """Return the size of a good tile: all rows of some heads, before some rows of all heads.
+def select_tile_size(
+    layer: AttentionMaps, visible: VisibleKeys, dtype: torch.dtype, *, whole_heads: bool = False
+) -> TileSize:
+    """Return a tile size within the byte limit: all rows of some heads before some rows of all heads.
 
-    `whole_heads` wants all heads of a row in one tile. Query heads that share a key head are parted evenly or not at
-    all.
+    `whole_heads` keeps all heads of a row in one tile. Query heads that share a key head are split
+    evenly or not at all.
     """
     batch, key_heads, keys, _ = layer.v.shape
     heads, queries, on_cpu = layer.heads, layer.length, layer.v.device.type == "cpu"
-    room = _bytes(layer.v.device) // dtype.itemsize
+    room = _count_tile_bytes(layer.v.device) // dtype.itemsize
     rows = queries
     if visible.left is not None or visible.right is not None:
-        rows = min(queries, max(_FEWEST_ROWS, -(-queries // _CUTS)))
-    some = heads
+        rows = min(queries, max(_MIN_TILE_ROWS, -(-queries // _MIN_ROW_TILES)))
+    head_count = heads
     if not whole_heads:
-        some = _parted(room // max(1, rows * keys), heads, heads // key_heads)
-    rows = max(1, min(rows, room // max(1, some * keys)))
+        head_count = _select_head_count(room // max(1, rows * keys), heads, heads // key_heads)
+    rows = max(1, min(rows, room // max(1, head_count * keys)))
     inputs = 1
-    if some == heads and rows == queries:
-        room = room // _SMALL if on_cpu else room
+    if head_count == heads and rows == queries:
+        room = room // _SMALL_INPUT_DIVISOR if on_cpu else room
         inputs = min(batch, room // max(1, heads * queries * keys))
-    return Cut(max(1, inputs), some, rows)
+    return TileSize(max(1, inputs), head_count, rows)
 
 
-def _parted(room: int, heads: int, groups: int) -> int:
+def _select_head_count(room: int, heads: int, groups: int) -> int:
     if room >= groups:
         return min(heads, room - room % groups)
-    return max(one for one in range(1, groups + 1) if groups % one == 0 and one <= max(1, room))
+    return max(size for size in range(1, groups + 1) if groups % size == 0 and size <= max(1, room))
 
 
-def row_tiles(layer: Maps, like: Tensor) -> Iterator[slice]:
-    """Yield all query rows, as many at a time as make a good tile of all inputs and heads."""
+def iterate_row_tiles(layer: AttentionMaps, like: Tensor) -> Iterator[slice]:
+    """Yield slices of query rows, each a tile of all inputs and heads within the byte limit."""
     per_row = like.shape[0] * layer.heads * layer.v.shape[2] * like.element_size()
-    size = max(1, _bytes(like.device) // max(1, per_row))
+    size = max(1, _count_tile_bytes(like.device) // max(1, per_row))
     for start in range(0, layer.length, size):
         yield slice(start, start + size)
 
 
-def _bytes(device: torch.device) -> int:
-    fixed = _fixed.get()
+def _count_tile_bytes(device: torch.device) -> int:
+    fixed = _requested_tile_bytes.get()
     if fixed is not None:
         return fixed
-    if _VARIABLE in os.environ:
-        return _wanted(os.environ[_VARIABLE])
-    good = _BYTES.get(device.type, _BYTES_ELSEWHERE)
-    free = lately_free(device)
-    return good if free is None else min(good, free // _SHARE_OF_FREE)
+    if _TILE_VARIABLE in os.environ:
+        return _parse_tile_bytes(os.environ[_TILE_VARIABLE])
+    preferred = _TILE_BYTES.get(device.type, _DEFAULT_TILE_BYTES)
+    free = get_recent_free_bytes(device)
+    return preferred if free is None else min(preferred, free // _FREE_MEMORY_DIVISOR)
 
 
-def _wanted(text: str) -> int:
+def _parse_tile_bytes(text: str) -> int:
     if text.isascii() and text.isdigit() and int(text) > 0:
         return int(text)
     raise BadParameter(
-        f"The environment variable {_VARIABLE} is {text!r}. It is the size of a tile in bytes, a whole number from 1 "
-        f"on, such as {_BYTES['cpu']}; without it, whence chooses one."
+        f"The environment variable {_TILE_VARIABLE} is {text!r}. It is the size of a tile in bytes, a whole number from 1 "
+        f"on, such as {_TILE_BYTES['cpu']}; without it, whence chooses one."
     )
+
+
+def contract(
+    layer: AttentionMaps, row: Tensor, combination: Combination, quotient: Tensor | None = None
+) -> Tensor:
+    """Return row · mean over heads of f(A, dL/dA, R), (batch, keys), for a row of (batch, queries).
+
+    Rows of weight zero cost nothing; in the last layer these are all but the rows the prediction reads.
+    """
+    work = _Contraction(layer, row, combination, quotient)
+    # With a known logsumexp, padding keys only fill their own columns, which are set to zero at the end.
+    # Without one, the softmax must exclude them.
+    late = work.visible.keys if has_factors(layer) and has_logsumexp(layer) else None
+    total = row.new_zeros(row.shape[0], layer.v.shape[2], dtype=work.buffers.dtype)
+    for place, tile in work.iterate_tiles(late=late is not None):
+        total[place.inputs, place.keys] += _multiply_weights(work.weight(place), tile)
+    total *= work.share
+    if late is not None:
+        total.masked_fill_(~late, 0)
+    return total.to(row.dtype)
+
+
+def gather(
+    layer: AttentionMaps, columns: Tensor, combination: Combination, quotient: Tensor | None = None
+) -> Tensor:
+    """Return mean over heads of f(A, dL/dA, R) · columns, (batch, queries, n), for (batch, keys, n)."""
+    work = _Contraction(layer, None, combination, quotient)
+    wide = columns.to(work.buffers.dtype)
+    total = wide.new_zeros(wide.shape[0], layer.length, wide.shape[2])
+    for place, tile in work.iterate_tiles():
+        total[place.inputs, place.rows] += tile.sum(1) @ wide[place.inputs, place.keys]
+    return total.mul_(work.share).to(columns.dtype)
+
+
+def contract_normalised(
+    layer: AttentionMaps, row: Tensor, combination: Combination, quotient: Tensor | None = None
+) -> Tensor:
+    """Return row · M with M = I + mean over heads of f(A, dL/dA, R), each row divided by its sum."""
+    work = _Contraction(layer, row, combination, quotient)
+    total = torch.zeros_like(row, dtype=work.buffers.dtype)
+    for place, tile in work.iterate_tiles(whole_heads=True):
+        ones = tile.new_ones(tile.shape[-1])
+        weight = work.weight(place) / (1 + (tile @ ones).sum(1) * work.share)
+        total[place.inputs, place.rows] += weight
+        total[place.inputs, place.keys] += _multiply_weights(weight * work.share, tile)
+    return total.to(row.dtype)
+
+
+def _multiply_weights(weight: Tensor, tile: Tensor) -> Tensor:
+    """Multiply row weights with the sum over heads of a tile, as one product of stacked heads."""
+    heads = tile.shape[1]
+    stacked_weights = weight[:, None].expand(-1, heads, -1).reshape(len(weight), 1, -1)
+    return (stacked_weights @ tile.flatten(1, 2)).squeeze(1)
+
+
+class _Contraction:
+    """One contraction: its tiles, and the weights of their rows."""
+
+    def __init__(
+        self,
+        layer: AttentionMaps,
+        row: Tensor | None,
+        combination: Combination,
+        quotient: Tensor | None,
+    ) -> None:
+        """Take a row of weights; None: all rows are needed."""
+        self.layer, self.row = layer, row
+        self.combination, self.quotient = combination, quotient
+        self.buffers = TileBuffers(select_sum_dtype(layer, combination, quotient), layer.v.device)
+        self.visible = layer.visible if has_factors(layer) else VisibleKeys()
+        # The mean over heads; the map gets half of the output's relevance.
+        self.share = (0.5 if "relevance" in combination else 1.0) / layer.heads
+
+    def weight(self, place: TilePosition) -> Tensor:
+        """Return the weights of a tile's rows, (inputs, rows)."""
+        assert self.row is not None
+        return self.row[place.inputs, place.rows].to(self.buffers.dtype)
+
+    def iterate_tiles(
+        self, *, whole_heads: bool = False, late: bool = False
+    ) -> Iterator[tuple[TilePosition, Tensor]]:
+        """Yield the position of each tile, and f(A, dL/dA, R) there, (inputs, heads, rows, keys).
+
+        With `late`, padding is not hidden here: the caller sets its columns to zero.
+        """
+        device, key_count = self.buffers.device, self.layer.v.shape[2]
+        visible = replace(self.visible, keys=None) if late else self.visible
+        size = select_tile_size(self.layer, visible, self.buffers.dtype, whole_heads=whole_heads)
+        has_weight = self._find_weighted_rows(size)
+        for inputs in _iterate_slices(len(self.layer.v), size.inputs):
+            operands = TileOperands(
+                self.layer, inputs, self.combination, self.quotient, self.buffers
+            )
+            for rows, idle in self._iterate_rows(inputs, size.rows, has_weight):
+                keys = visible.reach(_compute_span(rows), key_count)
+                rows = rows if isinstance(rows, slice) else rows.to(device)
+                mask = build_tile_mask(visible, inputs, rows, keys, device)
+                if idle and self.row is not None:
+                    weightless = self.row[inputs, rows].eq(0)[:, None, :, None]
+                    mask = replace(mask, masks=(*mask.masks, weightless))
+                for heads in _iterate_slices(self.layer.heads, size.heads):
+                    place = TilePosition(inputs, heads, rows, keys)
+                    yield place, operands.compute_tile(place, mask)
+
+    def _find_weighted_rows(self, size: TileSize) -> Tensor | None:
+        """Return which rows have a weight, (batch, queries); None where the check costs more than it saves.
+
+        The check synchronises an accelerator.
+        """
+        if self.row is None:
+            return None
+        small = size.inputs >= len(self.row) and size.rows >= self.layer.length
+        if self.row.device.type != "cpu" and small:
+            return None
+        return self.row.ne(0).cpu()
+
+    def _iterate_rows(
+        self, inputs: slice, size: int, has_weight: Tensor | None
+    ) -> Iterator[tuple[RowSelection, bool]]:
+        """Yield row selections with a weight in some input, and whether some of their weights may be 0."""
+        if has_weight is None:
+            for rows in _iterate_slices(self.layer.length, size):
+                yield rows, self.row is not None
+            return
+        numbers = has_weight[inputs].any(0).nonzero().squeeze(1)
+        for part in torch.split(numbers, size) if len(numbers) else ():
+            first, last = int(part[0]), int(part[-1])
+            contiguous = last - first + 1 == len(part)
+            selection: RowSelection = slice(first, last + 1) if contiguous else part
+            yield selection, not bool(has_weight[inputs, selection].all())
+
+
+def _iterate_slices(total: int, size: int) -> Iterator[slice]:
+    for start in range(0, total, size):
+        yield slice(start, min(total, start + size))
+
+
+def _compute_span(rows: RowSelection) -> slice:
+    """Return the slice from the first row to the last."""
+    return rows if isinstance(rows, slice) else slice(int(rows[0]), int(rows[-1]) + 1)

@@ -1,25 +1,33 @@
-"""The op-rule calculus: layer-wise relevance propagation as a table of rules, on unmodified models.
+"""Layer-wise relevance propagation (LRP) as tables of rules, on unmodified models.
 
-A tape holds every operation of the forward pass (`whence.capture.tape`). A table says, operation by operation, how
-what the output carries is handed to the inputs. Walking the tape backwards by a table gives relevance, as
-autograd's walk gives the gradient; both stand on the same forward pass.
+A tape holds every operation of the forward pass (`whence.tracing.tape`). A table gives, for each operation,
+the rule by which the relevance of its output is handed to its inputs. Walking the tape backwards by a table
+gives relevance, as autograd's walk gives the gradient; both stand on the same forward pass.
 """
 
 from typing import Any, Literal
 
-from whence.lrp import rules
-from whence.lrp.block import Block, block, inlet
-from whence.lrp.decompose import DECOMPOSE, Bias, by_token, decompose
-from whence.lrp.relevance import Relevance, outlets, relevance
-from whence.lrp.stabiliser import Choice as Stabiliser
-from whence.lrp.tables import ATTN_LRP, CHEFER, CP_LRP, ORIGINAL_LRP, Table
-from whence.lrp.vectors import rolled_out, turned, vectors
+from whence.lrp.decompose import (
+    DECOMPOSE,
+    BiasSharing,
+    TransformerBlock,
+    compute_token_vectors,
+    compute_value_zeroing,
+    decompose,
+    find_first_input,
+    find_transformer_block,
+    roll_out,
+    split_by_token,
+)
+from whence.lrp.node import StabiliserName
+from whence.lrp.propagate import Relevance, compute_relevance, find_output_seeds
+from whence.lrp.tables import ATTN_LRP, CHEFER, CP_LRP, ORIGINAL_LRP, RuleTable
 
-# Stated by every method that is LRP, beside its other facts.
+# Stated on the card of every LRP method.
 NOTICE = "LRP is claimed as a patented technology, free for personal and scientific use: README, last section"
 
-# By the name that an error gives; rows may be added.
-TABLES: dict[str, Table[Any]] = {
+# By the name used in errors; users may add rows to a table.
+TABLES: dict[str, RuleTable[Any]] = {
     table.name: table for table in (CHEFER, ORIGINAL_LRP, ATTN_LRP, CP_LRP, DECOMPOSE)
 }
 Rules = Literal["ours", "original"]  # of Chefer et al.: the tables CHEFER and ORIGINAL_LRP
@@ -32,20 +40,20 @@ __all__ = [
     "NOTICE",
     "ORIGINAL_LRP",
     "TABLES",
-    "Bias",
-    "Block",
+    "BiasSharing",
     "Relevance",
+    "RuleTable",
     "Rules",
-    "Stabiliser",
-    "Table",
-    "block",
-    "by_token",
+    "StabiliserName",
+    "TransformerBlock",
+    "compute_relevance",
+    "compute_token_vectors",
+    "compute_value_zeroing",
     "decompose",
-    "inlet",
-    "outlets",
-    "relevance",
-    "rolled_out",
+    "find_first_input",
+    "find_output_seeds",
+    "find_transformer_block",
+    "roll_out",
     "rules",
-    "turned",
-    "vectors",
+    "split_by_token",
 ]

@@ -1,194 +1,71 @@
-"""One step as a rule sees it: values in, values out, and which of the inputs may take relevance."""
+"""RuleNode, an operation as an LRP rule sees it; operation names, undoing of moves, stabilisers, sparse rows.
 
-from collections.abc import Container, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any
-
-import torch
-from torch import Tensor
-
-from whence.capture.attention.layer import wide, widened
-from whence.capture.tape.tape import Call, Step, Tape
-from whence.kernels.products import Lately
-from whence.lrp.moves import put_back
-from whence.lrp.stabiliser import Stabiliser
-
-Carried = Sequence[Tensor | None]
-
-
-class Sparse:
-    """Which rows of a value carry anything: above the last attention, those that the prediction reads and no more.
-
-    One walk has one of these. Once a value carries something in most rows, so do those below it.
-    """
-
-    def __init__(self) -> None:
-        """Expect few rows at first."""
-        self._few = True
-
-    def rows(self, carried: Tensor) -> Tensor | None:
-        """Return the rows that carry anything, of a tensor flattened to rows; None where they are not few."""
-        if not self._few or carried.dim() < 2:
-            return None
-        # An accelerator is waited for here, in the last layer and once more.
-        rows = carried.flatten(0, -2).abs().amax(-1).nonzero().squeeze(-1)
-        total = carried.numel() // max(1, carried.shape[-1])
-        self._few = 2 * len(rows) <= total or total == len(carried)
-        return rows if 2 * len(rows) <= total else None
-
-
-@dataclass(eq=False)
-class Node:
-    """What a rule may know of the operation it redistributes."""
-
-    step: Step | Call
-    given: list[Tensor]  # inputs that depend on the tokens, as the model made them
-    made: list[Tensor]  # outputs
-    live: list[bool]  # false: a value that counts as a constant, because it was cut off
-    gates: list[bool]  # true: the output of an activation
-    samples: int  # inputs in the batch
-    stabiliser: Stabiliser
-    sparse: Sparse = field(default_factory=Sparse)
-    lately: Lately = field(default_factory=Lately)
-
-    @classmethod
-    def at(
-        cls,
-        tape: Tape,
-        step: Step | Call,
-        *,
-        samples: int,
-        stabiliser: Stabiliser,
-        live: Container[int | None] | None = None,
-        gates: Container[int | None] = (),
-        sparse: Sparse | None = None,
-        lately: Lately | None = None,
-    ) -> "Node":
-        """Look a step's values up on its tape; `live` None takes every input as live."""
-        return cls(
-            step,
-            [tape.value(number) for number in step.inputs],
-            # An output that does not depend on the tokens has no value that a rule would look at.
-            [torch.empty(0) if n is None else tape.value(n) for n in step.outputs],
-            [live is None or number in live for number in step.inputs],
-            [number in gates for number in step.inputs],
-            samples,
-            stabiliser,
-            sparse or Sparse(),
-            lately or Lately(),
-        )
-
-    @cached_property
-    def x(self) -> list[Tensor]:
-        """The inputs in float32 or wider: a copy of what is narrower, made for a rule that looks at it."""
-        return [wide(one) for one in self.given]
-
-    @cached_property
-    def y(self) -> list[Tensor]:
-        """The outputs, likewise."""
-        return [wide(one) for one in self.made]
-
-    def divide(self, numerator: Tensor, denominator: Tensor) -> Tensor:
-        """Divide as the table's stabiliser does."""
-        return self.stabiliser.divide(numerator, denominator)
-
-    def argument(self, index: int, name: str, default: Any = None) -> Any:
-        """Return an argument of the call, by place or by name."""
-        assert isinstance(self.step, Step)
-        if index < len(self.step.args):
-            return self.step.args[index]
-        return self.step.kwargs.get(name, default)
-
-    def constant(self, index: int, name: str) -> Tensor | None:
-        """Return a weight, as wide as the values are."""
-        value = self.argument(index, name)
-        return value.to(widened(self.given[0].dtype)) if isinstance(value, Tensor) else None
-
-    def pull(self, carried: Carried) -> list[Tensor | None]:
-        """Pull what the outputs carry back through the operation's own derivative."""
-        assert isinstance(self.step, Step)
-        moved = put_back(self.step, self.given, carried)
-        if moved is not None:
-            return [one if live else None for one, live in zip(moved, self.live, strict=True)]
-        with torch.enable_grad():
-            leaves = [x.detach().requires_grad_() for x in self.x]
-            result = self.step.run(leaves)
-        outputs = result if isinstance(result, list | tuple) else (result,)
-        pairs = [
-            (out, one.to(out.dtype))
-            for out, one in zip(outputs, carried, strict=True)
-            if one is not None
-        ]
-        pulled = torch.autograd.grad(
-            [out for out, _ in pairs], leaves, [one for _, one in pairs], allow_unused=True
-        )
-        return [one if live else None for one, live in zip(pulled, self.live, strict=True)]
-
-    def per_sample(self, tensor: Tensor) -> Tensor:
-        """Sum over everything but the batch; the result multiplies `tensor` again."""
-        total = tensor.reshape(self.samples, -1).sum(1)
-        each = tensor.shape[0] // self.samples
-        return total.repeat_interleave(each).reshape(-1, *[1] * (tensor.dim() - 1))
-
-
-"""Putting back what was moved: shapes, orders, parts and joints, without running the operation again.
-
-Moving is linear and needs no values, so that what comes back depends on shapes alone. What is not said here is pulled
-back through the operation's own derivative.
+Operations have one name each: `x + y`, `torch.add(x, y)`, `x.add_(y)` and `x += y` are all "add". Moves
+(shapes, orders, slices, concatenations) are linear and need no values, so they are undone by shape alone;
+all others are pulled back through the operation's own derivative.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Container, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
-from whence.capture.tape.arguments import Slot
-from whence.capture.tape.tape import Step
+from whence.kernels import share
+from whence.kernels.share import LastSplitInput
+from whence.tracing.attention_interface import attend
+from whence.tracing.attention_layer import widen, widen_dtype
+from whence.tracing.tape import ModuleCall, Slot, Tape, TapeStep
 
-# Operations that leave numbers in the order in which they are, whatever the shape.
-_IN_ORDER = frozenset(
+# Operations that keep the order of elements and change only the shape or dtype.
+_RESHAPING_OPS = frozenset(
     {
         "view", "view_as", "reshape", "reshape_as", "flatten", "unflatten", "squeeze", "unsqueeze", "contiguous",
         "clone", "to", "float", "double", "half", "bfloat16", "type", "type_as",
     }
 )  # fmt: skip
-_SWAPS = frozenset({"transpose", "swapaxes", "swapdims"})
-_JOINTS = frozenset({"cat", "concat", "concatenate"})
+_TRANSPOSING_OPS = frozenset({"transpose", "swapaxes", "swapdims"})
+_CONCATENATING_OPS = frozenset({"cat", "concat", "concatenate"})
 
 
-def put_back(
-    step: Step, given: Sequence[Tensor], carried: Sequence[Tensor | None]
+def undo_move(
+    step: TapeStep, inputs: Sequence[Tensor], carried: Sequence[Tensor | None]
 ) -> list[Tensor | None] | None:
-    """Return what each of the inputs gets of what the output carries; None where it is another operation."""
+    """Return the carried values of a move's inputs from those of its output; None if it is no move."""
     if len(carried) != 1 or carried[0] is None:
         return None
     name = getattr(step.func, "__name__", "")
-    if name in _JOINTS:
-        return _taken_apart(step, given, carried[0])
-    if len(given) != 1 or not step.args or not isinstance(step.args[0], Slot):
+    if name in _CONCATENATING_OPS:
+        return _undo_concatenation(step, inputs, carried[0])
+    if len(inputs) != 1 or not step.args or not isinstance(step.args[0], Slot):
         return None
-    back: Callable[[Step, Tensor, Tensor], Tensor | None] | None = (
-        _reshaped if name in _IN_ORDER else _swapped if name in _SWAPS else _OTHERS.get(name)
+    back: Callable[[TapeStep, Tensor, Tensor], Tensor | None] | None = (
+        _undo_reshape
+        if name in _RESHAPING_OPS
+        else _undo_transpose
+        if name in _TRANSPOSING_OPS
+        else _UNDO_BY_NAME.get(name)
     )
-    found = None if back is None else back(step, given[0], carried[0])
-    return None if found is None else [found]
+    result = None if back is None else back(step, inputs[0], carried[0])
+    return None if result is None else [result]
 
 
-def _reshaped(step: Step, x: Tensor, carried: Tensor) -> Tensor | None:
-    seen_as = any(isinstance(one, torch.dtype) for one in step.args[1:])  # a view of other numbers
-    if carried.numel() != x.numel() or (seen_as and step.func is Tensor.view):
+def _undo_reshape(step: TapeStep, x: Tensor, carried: Tensor) -> Tensor | None:
+    retyped = any(isinstance(arg, torch.dtype) for arg in step.args[1:])  # a view as another dtype
+    if carried.numel() != x.numel() or (retyped and step.func is Tensor.view):
         return None
     return carried.reshape(x.shape)
 
 
-def _swapped(step: Step, x: Tensor, carried: Tensor) -> Tensor | None:
+def _undo_transpose(step: TapeStep, x: Tensor, carried: Tensor) -> Tensor | None:
     dims = step.args[1:]
     return carried.transpose(*dims) if len(dims) == 2 else None
 
 
-def _permuted(step: Step, x: Tensor, carried: Tensor) -> Tensor | None:
+def _undo_permute(step: TapeStep, x: Tensor, carried: Tensor) -> Tensor | None:
     dims = step.args[1:]
     dims = dims[0] if len(dims) == 1 and isinstance(dims[0], list | tuple) else dims
     if len(dims) != x.dim():
@@ -197,67 +74,206 @@ def _permuted(step: Step, x: Tensor, carried: Tensor) -> Tensor | None:
     return carried.permute([order.index(dim) for dim in range(x.dim())])
 
 
-def _turned(step: Step, x: Tensor, carried: Tensor) -> Tensor | None:
+def _undo_t(step: TapeStep, x: Tensor, carried: Tensor) -> Tensor | None:
     return carried.t()
 
 
-def is_part(step: Step) -> bool:
-    """Say whether a step takes a part of a value out of it, each number once at most."""
+def is_slicing(step: TapeStep) -> bool:
+    """Return whether a step takes a slice of a value, each element at most once."""
     if getattr(step.func, "__name__", "") != "__getitem__":
         return False
     index = step.args[1]
     parts = index if isinstance(index, tuple) else (index,)
-    return all(one is None or one is ... or type(one) in (int, slice) for one in parts)
+    return all(part is None or part is ... or type(part) in (int, slice) for part in parts)
 
 
-def _filled_in(step: Step, x: Tensor, carried: Tensor) -> Tensor | None:
-    if not is_part(step):
+def _undo_slicing(step: TapeStep, x: Tensor, carried: Tensor) -> Tensor | None:
+    if not is_slicing(step):
         return None
-    whole = torch.zeros_like(x, dtype=carried.dtype)  # laid out like what it is added to
+    whole = torch.zeros_like(x, dtype=carried.dtype)  # in the memory layout of the value
     whole[step.args[1]] = carried
     return whole
 
 
-_OTHERS: dict[str, Callable[[Step, Tensor, Tensor], Tensor | None]] = {
-    "permute": _permuted,
-    "t": _turned,
-    "__getitem__": _filled_in,
+_UNDO_BY_NAME: dict[str, Callable[[TapeStep, Tensor, Tensor], Tensor | None]] = {
+    "permute": _undo_permute,
+    "t": _undo_t,
+    "__getitem__": _undo_slicing,
 }
 
 
-def _taken_apart(
-    step: Step, given: Sequence[Tensor], carried: Tensor
+def _undo_concatenation(
+    step: TapeStep, inputs: Sequence[Tensor], carried: Tensor
 ) -> list[Tensor | None] | None:
-    joined: Any = step.args[0] if step.args else None
-    if not isinstance(joined, list | tuple) or step.kwargs.keys() - {"dim"}:
+    sequence: Any = step.args[0] if step.args else None
+    if not isinstance(sequence, list | tuple) or step.kwargs.keys() - {"dim"}:
         return None
     dim = step.args[1] if len(step.args) > 1 else step.kwargs.get("dim", 0)
-    parts = [given[one.index] if isinstance(one, Slot) else one for one in joined]
-    if not all(isinstance(one, Tensor) and one.dim() == carried.dim() for one in parts):
+    parts = [inputs[part.index] if isinstance(part, Slot) else part for part in sequence]
+    if not all(isinstance(part, Tensor) and part.dim() == carried.dim() for part in parts):
         return None
-    pieces = torch.split(carried, [one.shape[dim] for one in parts], dim)
-    found: list[Tensor | None] = [None for _ in given]
-    for place, piece in zip(joined, pieces, strict=True):
+    pieces = torch.split(carried, [part.shape[dim] for part in parts], dim)
+    result: list[Tensor | None] = [None for _ in inputs]
+    for place, piece in zip(sequence, pieces, strict=True):
         if isinstance(place, Slot):
-            found[place.index] = piece
-    return found
+            result[place.index] = piece
+    return result
 
 
-"""Operations by one name each: `x + y`, `torch.add(x, y)`, `x.add_(y)` and `x += y` are all "add"."""
+StabiliserName = Literal["signed", "paper"]
 
-from collections.abc import Callable
-from typing import Any
 
-import torch
-from torch import Tensor
-from torch.nn import functional as F
+@dataclass(frozen=True)
+class Stabiliser:
+    """A stabilised division, and its effect on relevance that passes through copies of a value."""
 
-from whence.capture.attention.seam import attend
-from whence.capture.tape.arguments import Slot
-from whence.capture.tape.tape import Step
+    divide: Callable[[Tensor, Tensor], Tensor]  # numerator, denominator
+    restored: Callable[[Tensor, Tensor], Tensor]  # divide, then multiply by the denominator again
+    copied: Callable[[Tensor, Tensor], Tensor]  # relevance of a copy, value
+    joined: Callable[[Sequence[Tensor], Tensor], Tensor]  # relevance of several copies, value
+    exact: bool  # copies return relevance unchanged
 
-# Every spelling of an operation; each is looked up in every one of the homes below.
-SPELLINGS = {
+
+STABILISERS: dict[StabiliserName, Stabiliser] = {
+    # Moves the denominator away from zero, to its own side, by the resolution of its dtype.
+    "signed": Stabiliser(
+        share.divide_signed,
+        share.divide_signed_and_multiply_back,
+        lambda relevance, value: relevance,
+        share.add_parts,
+        exact=True,
+    ),
+    # As Chefer et al.: adds 1e-9 whatever the sign (a denominator of -1e-9 blows up), also for copies.
+    "paper": Stabiliser(
+        share.divide_unsigned,
+        share.divide_unsigned_and_multiply_back,
+        share.divide_unsigned_and_multiply_back,
+        share.divide_sum_and_multiply_back,
+        exact=False,
+    ),
+}
+
+CarriedValues = Sequence[Tensor | None]
+
+
+class SparseRows:
+    """Finder of the rows that carry relevance: above the last attention only those the prediction reads.
+
+    One propagation has one finder. Once most rows of a value carry relevance, so do those below it,
+    and the search stops.
+    """
+
+    def __init__(self) -> None:
+        """Start with the search switched on."""
+        self._few = True
+
+    def rows(self, carried: Tensor) -> Tensor | None:
+        """Return the rows with a non-zero entry, of a tensor flattened to rows; None if most have one."""
+        if not self._few or carried.dim() < 2:
+            return None
+        # This synchronises an accelerator, in the last layer and once more.
+        rows = carried.flatten(0, -2).abs().amax(-1).nonzero().squeeze(-1)
+        total = carried.numel() // max(1, carried.shape[-1])
+        self._few = 2 * len(rows) <= total or total == len(carried)
+        return rows if 2 * len(rows) <= total else None
+
+
+@dataclass(eq=False)
+class RuleNode:
+    """One operation with its values, as a rule sees it."""
+
+    step: TapeStep | ModuleCall
+    given: list[Tensor]  # inputs that depend on the tokens, in the model's dtype
+    made: list[Tensor]  # outputs
+    live: list[bool]  # false: the input counts as a constant, because a rule cut it off
+    gates: list[bool]  # true: the output of an activation
+    samples: int  # inputs in the batch
+    stabiliser: Stabiliser
+    sparse: SparseRows = field(default_factory=SparseRows)
+    lately: LastSplitInput = field(default_factory=LastSplitInput)
+
+    @classmethod
+    def at(
+        cls,
+        tape: Tape,
+        step: TapeStep | ModuleCall,
+        *,
+        samples: int,
+        stabiliser: Stabiliser,
+        live: Container[int | None] | None = None,
+        gates: Container[int | None] = (),
+        sparse: SparseRows | None = None,
+        lately: LastSplitInput | None = None,
+    ) -> "RuleNode":
+        """Build the node of a step from its tape; with `live` None every input is live."""
+        return cls(
+            step,
+            [tape.value(number) for number in step.inputs],
+            # No rule reads an output that does not depend on the tokens.
+            [torch.empty(0) if n is None else tape.value(n) for n in step.outputs],
+            [live is None or number in live for number in step.inputs],
+            [number in gates for number in step.inputs],
+            samples,
+            stabiliser,
+            sparse or SparseRows(),
+            lately or LastSplitInput(),
+        )
+
+    @cached_property
+    def x(self) -> list[Tensor]:
+        """The inputs in float32 at least; narrower ones are copied on first use."""
+        return [widen(value) for value in self.given]
+
+    @cached_property
+    def y(self) -> list[Tensor]:
+        """The outputs in float32 at least; narrower ones are copied on first use."""
+        return [widen(value) for value in self.made]
+
+    def divide(self, numerator: Tensor, denominator: Tensor) -> Tensor:
+        """Divide by the stabiliser of this propagation."""
+        return self.stabiliser.divide(numerator, denominator)
+
+    def argument(self, index: int, name: str, default: Any = None) -> Any:
+        """Return an argument of the call, by position or by name."""
+        assert isinstance(self.step, TapeStep)
+        if index < len(self.step.args):
+            return self.step.args[index]
+        return self.step.kwargs.get(name, default)
+
+    def constant(self, index: int, name: str) -> Tensor | None:
+        """Return a constant tensor argument, such as a weight, in float32 at least."""
+        value = self.argument(index, name)
+        return value.to(widen_dtype(self.given[0].dtype)) if isinstance(value, Tensor) else None
+
+    def pull(self, carried: CarriedValues) -> list[Tensor | None]:
+        """Pull the outputs' carried values back through the operation's own derivative."""
+        assert isinstance(self.step, TapeStep)
+        moved = undo_move(self.step, self.given, carried)
+        if moved is not None:
+            return [value if live else None for value, live in zip(moved, self.live, strict=True)]
+        with torch.enable_grad():
+            leaves = [x.detach().requires_grad_() for x in self.x]
+            result = self.step.run(leaves)
+        outputs = result if isinstance(result, list | tuple) else (result,)
+        pairs = [
+            (out, value.to(out.dtype))
+            for out, value in zip(outputs, carried, strict=True)
+            if value is not None
+        ]
+        pulled = torch.autograd.grad(
+            [out for out, _ in pairs], leaves, [value for _, value in pairs], allow_unused=True
+        )
+        return [value if live else None for value, live in zip(pulled, self.live, strict=True)]
+
+    def sum_per_sample(self, tensor: Tensor) -> Tensor:
+        """Return the sum of each sample, in a shape that broadcasts with `tensor`."""
+        total = tensor.reshape(self.samples, -1).sum(1)
+        rows_per_sample = tensor.shape[0] // self.samples
+        return total.repeat_interleave(rows_per_sample).reshape(-1, *[1] * (tensor.dim() - 1))
+
+
+# All spellings of each operation; each is looked up in all OPERATION_NAMESPACES.
+OPERATION_SPELLINGS = {
     "add": "add add_ __add__ __radd__ __iadd__",
     "sub": "sub sub_ subtract subtract_ __sub__ __isub__",
     "rsub": "rsub __rsub__",
@@ -286,22 +302,27 @@ SPELLINGS = {
     "split split_with_sizes tensor_split unbind repeat repeat_interleave tile roll flip pad to float double half "
     "bfloat16 type type_as masked_fill masked_fill_ where",
 }  # fmt: skip
-_PROPERTIES = {"move": ("T", "mT", "H", "mH")}
+_PROPERTY_SPELLINGS = {"move": ("T", "mT", "H", "mH")}
 
-HOMES: tuple[Any, ...] = (torch, Tensor, F, torch.special, torch.linalg)
-
-
-def spellings(op: str) -> frozenset[Callable[..., Any]]:
-    """Return every function that is this operation."""
-    names = SPELLINGS[op].split()
-    found = {getattr(home, name) for home in HOMES for name in names if hasattr(home, name)}
-    found |= {getattr(Tensor, name).__get__ for name in _PROPERTIES.get(op, ())}
-    return frozenset(found)
+OPERATION_NAMESPACES: tuple[Any, ...] = (torch, Tensor, F, torch.special, torch.linalg)
 
 
-def operation(step: Step) -> str | None:
-    """Return the operation of a step. A power below one scales, and so does a constant over a value."""
-    op = OF.get(step.func) if step.func is not None else None
+def list_spellings(op: str) -> frozenset[Callable[..., Any]]:
+    """Return every function of PyTorch for this operation."""
+    names = OPERATION_SPELLINGS[op].split()
+    functions = {
+        getattr(home, name)
+        for home in OPERATION_NAMESPACES
+        for name in names
+        if hasattr(home, name)
+    }
+    functions |= {getattr(Tensor, name).__get__ for name in _PROPERTY_SPELLINGS.get(op, ())}
+    return frozenset(functions)
+
+
+def find_operation(step: TapeStep) -> str | None:
+    """Return a step's operation; a power below 1 and a constant over a value are both "scale"."""
+    op = OPERATION_BY_FUNCTION.get(step.func) if step.func is not None else None
     if op == "div" and step.args and not isinstance(step.args[0], Slot):
         return "scale"
     if op != "square":
@@ -310,52 +331,6 @@ def operation(step: Step) -> str | None:
     return "scale" if isinstance(exponent, int | float) and exponent < 1 else "square"
 
 
-OF: dict[Callable[..., Any], str] = {
-    function: op for op in SPELLINGS for function in spellings(op)
+OPERATION_BY_FUNCTION: dict[Callable[..., Any], str] = {
+    function: op for op in OPERATION_SPELLINGS for function in list_spellings(op)
 } | {attend: "attention"}
-
-
-"""Division that does not blow up: relevance divides by sums that may be close to zero."""
-
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Literal
-
-from torch import Tensor
-
-from whence.kernels import pointwise
-
-Choice = Literal["signed", "paper"]
-
-
-@dataclass(frozen=True)
-class Stabiliser:
-    """A way to divide, and what it makes of relevance that goes through a copy of a value and back."""
-
-    divide: Callable[[Tensor, Tensor], Tensor]  # numerator, denominator
-    restored: Callable[
-        [Tensor, Tensor], Tensor
-    ]  # the same, and multiplied with the denominator again
-    copied: Callable[[Tensor, Tensor], Tensor]  # relevance of a copy, value
-    joined: Callable[[Sequence[Tensor], Tensor], Tensor]  # relevance of several copies, value
-    exact: bool  # copies hand back just what they were given
-
-
-STABILISERS: dict[Choice, Stabiliser] = {
-    # Away from zero on the side where the denominator is, by as much as its dtype resolves; copies are exact.
-    "signed": Stabiliser(
-        pointwise.signed,
-        pointwise.signed_restored,
-        lambda relevance, value: relevance,
-        pointwise.plain_sum,
-        exact=True,
-    ),
-    # What Chefer et al. compute: 1e-9 whatever the sign (a denominator of -1e-9 blows up), also for copies.
-    "paper": Stabiliser(
-        pointwise.unsigned,
-        pointwise.restored,
-        pointwise.restored,
-        pointwise.restored_sum,
-        exact=False,
-    ),
-}

@@ -1,6 +1,7 @@
-"""The tables: operation -> rule. A row is all that a new operation costs.
+"""`RuleTable` (operation or module -> LRP rule), and four tables: Chefer's, original LRP, AttnLRP, CP-LRP.
 
-Names of operations are those of `ops`; names of modules are full class names with wildcards, and beat operations.
+Names of operations are those of `node`; names of modules are full class names with wildcards, and beat
+operations.
 """
 
 from collections.abc import Callable
@@ -8,18 +9,18 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any, Generic, Literal, TypeVar
 
-from whence.capture.tape.tape import Call, Step, Tape
 from whence.core.errors import NoRule
-from whence.lrp import attention, linear, rules
-from whence.lrp.ops import operation
+from whence.lrp import attention_rules, linear, rules
+from whence.lrp.node import find_operation
 from whence.lrp.rules import Rule
+from whence.tracing.tape import ModuleCall, Tape, TapeStep
 
 R = TypeVar("R")
 
 
 @dataclass(frozen=True, eq=False)
-class Table(Generic[R]):
-    """Rules for operations and modules, and what they carry along the tape."""
+class RuleTable(Generic[R]):
+    """Rules for operations and modules, and the kind of values that they carry along the tape."""
 
     name: str
     carries: Literal["relevance", "quotient", "parts"]
@@ -34,44 +35,44 @@ class Table(Generic[R]):
         else:
             self.ops[op] = rule
 
-    def op(self, step: Step) -> R | None:
-        """Return the rule of a step, whichever way its operation is spelled."""
+    def op(self, step: TapeStep) -> R | None:
+        """Return the rule of a step, for any spelling of its operation; None if there is none."""
         if step.func is None:
             return None
-        return self.ops.get(step.func) or self.ops.get(operation(step) or "")
+        return self.ops.get(step.func) or self.ops.get(find_operation(step) or "")
 
-    def module(self, call: Call) -> R | None:
-        """Return the rule of a module's class; a name that starts with * is for modules without parts."""
+    def module(self, call: ModuleCall) -> R | None:
+        """Return the rule of a module's class; a name with a leading * is for leaf modules only."""
         for name, rule in self.modules.items():
             if fnmatchcase(call.kind, name) and (call.leaf or not name.startswith("*")):
                 return rule
         return None
 
-    def rows(self, tape: Tape) -> list[tuple[Step | Call, R | None]]:
-        """Lay a tape out with its rules: a module with a rule of its own stands for all steps inside it."""
-        whole: dict[int, tuple[Call, R]] = {}
-        known: dict[tuple[str, bool], R | None] = {}
+    def rows(self, tape: Tape) -> list[tuple[TapeStep | ModuleCall, R | None]]:
+        """Return the steps of a tape with their rules; a module with a rule replaces its inner steps."""
+        whole: dict[int, tuple[ModuleCall, R]] = {}
+        rule_by_kind: dict[tuple[str, bool], R | None] = {}
         for call in tape.calls:
             kind = (call.kind, call.leaf)
-            if kind not in known:
-                known[kind] = self.module(call)
-            rule = known[kind]
+            if kind not in rule_by_kind:
+                rule_by_kind[kind] = self.module(call)
+            rule = rule_by_kind[kind]
             if rule is not None and call.last >= call.first and call.inputs:
                 whole[call.first] = (call, rule)  # an outer call ends later, and wins
-        laid: list[tuple[Step | Call, R | None]] = []
+        rows: list[tuple[TapeStep | ModuleCall, R | None]] = []
         index = 0
         while index < len(tape.steps):
             if index in whole:
-                laid.append(whole[index])
+                rows.append(whole[index])
                 index = whole[index][0].last
             else:
                 step = tape.steps[index]
-                laid.append((step, self.op(step)))
+                rows.append((step, self.op(step)))
             index += 1
-        return laid
+        return rows
 
-    def no_rule(self, one: Step | Call) -> NoRule:
-        """Say which operation has no rule, where it was called, and how to add one."""
+    def build_no_rule_error(self, one: TapeStep | ModuleCall) -> NoRule:
+        """Return the error that names the operation without a rule, its module, and the remedy."""
         where = ".".join(one.module) or "the model itself"
         return NoRule(
             f"The table {self.name!r} has no rule for {one.name}, called in {where}. Add a row: "
@@ -80,100 +81,104 @@ class Table(Generic[R]):
         )
 
 
-# Activations that are written out (GPT-2's, ALBERT's) are one operation all the same, and so are norms.
-ACTIVATIONS = "transformers.activations.*"
-NORMS = ("*LayerNorm", "*RMSNorm")
+# Activations and norms in several steps (GPT-2's, ALBERT's activations) are treated as one operation.
+ACTIVATION_MODULES = "transformers.activations.*"
+NORM_MODULES = ("*LayerNorm", "*RMSNorm")
 
-CHEFER: Table[Rule] = Table(
+CHEFER: RuleTable[Rule] = RuleTable(
     "ours",
     "relevance",
     {
-        "linear": linear.agreeing,
-        "addmm": linear.agreeing,
-        "conv2d": rules.box,
-        "attention": attention.shared_normalised,
-        "matmul": linear.halves_or_agreeing,
-        "einsum": rules.halves,
-        "mul": rules.halves,
-        "add": rules.sum_normalised,
-        "sub": rules.sum_normalised,
-        "rsub": rules.sum_normalised,
-        "div": rules.unchanged,
-        "neg": rules.unchanged,
-        "softmax": rules.unchanged,
-        "activation": rules.unchanged,
-        "gate": rules.unchanged,
-        "square": rules.unchanged,
-        "layer_norm": rules.unchanged,
-        "rms_norm": rules.unchanged,
-        "dropout": rules.unchanged,
-        "scale": rules.cut,
-        "sum": rules.in_proportion,
-        "pick": rules.copied,
-        "join": rules.copied,
-        "move": rules.pulled,
+        "linear": linear.z_plus_rule,
+        "addmm": linear.z_plus_rule,
+        "conv2d": rules.z_box_rule,
+        "attention": attention_rules.attention_normalised_rule,
+        "matmul": linear.matmul_z_plus_rule,
+        "einsum": rules.product_rule,
+        "mul": rules.product_rule,
+        "add": rules.sum_normalised_rule,
+        "sub": rules.sum_normalised_rule,
+        "rsub": rules.sum_normalised_rule,
+        "div": rules.identity_rule,
+        "neg": rules.identity_rule,
+        "softmax": rules.identity_rule,
+        "activation": rules.identity_rule,
+        "gate": rules.identity_rule,
+        "square": rules.identity_rule,
+        "layer_norm": rules.identity_rule,
+        "rms_norm": rules.identity_rule,
+        "dropout": rules.identity_rule,
+        "scale": rules.stop_rule,
+        "sum": rules.epsilon_rule,
+        "pick": rules.copy_rule,
+        "join": rules.copy_rule,
+        "move": rules.gradient_rule,
     },
-    dict.fromkeys((ACTIVATIONS, *NORMS), rules.unchanged),
-    rules.cut,
+    dict.fromkeys((ACTIVATION_MODULES, *NORM_MODULES), rules.identity_rule),
+    rules.stop_rule,
 )
 
-ORIGINAL_LRP: Table[Rule] = Table(
+ORIGINAL_LRP: RuleTable[Rule] = RuleTable(
     "original",
     "relevance",
     CHEFER.ops
     | {
-        "linear": linear.agreeing_apart,
-        "addmm": linear.agreeing_apart,
-        "attention": attention.shared,
-        "matmul": linear.halves_or_agreeing_apart,
-        "add": rules.sum_in_proportion,
-        "sub": rules.sum_in_proportion,
-        "rsub": rules.sum_in_proportion,
+        "linear": linear.z_plus_by_sign_rule,
+        "addmm": linear.z_plus_by_sign_rule,
+        "attention": attention_rules.attention_rule,
+        "matmul": linear.matmul_z_plus_by_sign_rule,
+        "add": rules.sum_epsilon_rule,
+        "sub": rules.sum_epsilon_rule,
+        "rsub": rules.sum_epsilon_rule,
     },
     dict(CHEFER.modules),
-    rules.cut,
+    rules.stop_rule,
 )
 
-ATTN_LRP: Table[Rule] = Table(
+ATTN_LRP: RuleTable[Rule] = RuleTable(
     "attn_lrp",
     "quotient",
     {
-        "linear": linear.weighted,
-        "addmm": linear.weighted,
-        "conv2d": rules.pulled,
-        "attention": attention.differentiated,
-        "matmul": rules.pulled_halves,
-        "einsum": rules.pulled_halves,
-        "mul": rules.pulled_halves,
-        "add": rules.pulled,
-        "sub": rules.pulled,
-        "rsub": rules.pulled,
-        "div": rules.numerator,
-        "neg": rules.pulled,
-        "softmax": rules.pulled,
-        "activation": rules.slope,
-        "gate": rules.pulled,
-        "square": rules.slope,
-        "layer_norm": rules.centred,
-        "rms_norm": rules.rescaled,
-        "dropout": rules.pulled,
-        "scale": rules.cut,
-        "sum": rules.pulled,
-        "pick": rules.pulled,
-        "join": rules.pulled,
-        "move": rules.pulled,
+        "linear": linear.linear_gradient_rule,
+        "addmm": linear.linear_gradient_rule,
+        "conv2d": rules.gradient_rule,
+        "attention": attention_rules.attention_gradient_rule,
+        "matmul": rules.product_gradient_rule,
+        "einsum": rules.product_gradient_rule,
+        "mul": rules.product_gradient_rule,
+        "add": rules.gradient_rule,
+        "sub": rules.gradient_rule,
+        "rsub": rules.gradient_rule,
+        "div": rules.division_gradient_rule,
+        "neg": rules.gradient_rule,
+        "softmax": rules.gradient_rule,
+        "activation": rules.activation_gradient_rule,
+        "gate": rules.gradient_rule,
+        "square": rules.activation_gradient_rule,
+        "layer_norm": rules.layer_norm_gradient_rule,
+        "rms_norm": rules.rms_norm_gradient_rule,
+        "dropout": rules.gradient_rule,
+        "scale": rules.stop_rule,
+        "sum": rules.gradient_rule,
+        "pick": rules.gradient_rule,
+        "join": rules.gradient_rule,
+        "move": rules.gradient_rule,
     },
-    {ACTIVATIONS: rules.slope},
-    rules.cut,
+    {ACTIVATION_MODULES: rules.activation_gradient_rule},
+    rules.stop_rule,
 )
 
-CP_LRP: Table[Rule] = Table(
+CP_LRP: RuleTable[Rule] = RuleTable(
     "cp_lrp",
     "quotient",
     ATTN_LRP.ops
-    | {"attention": attention.only_values, "softmax": rules.cut, "mul": rules.past_the_gate},
+    | {
+        "attention": attention_rules.attention_values_rule,
+        "softmax": rules.stop_rule,
+        "mul": rules.gate_gradient_rule,
+    },
     dict(ATTN_LRP.modules),
-    rules.cut,
+    rules.stop_rule,
 )
 
-RELEVANCE = {table.name: table for table in (CHEFER, ORIGINAL_LRP, ATTN_LRP, CP_LRP)}
+RELEVANCE_TABLES = {table.name: table for table in (CHEFER, ORIGINAL_LRP, ATTN_LRP, CP_LRP)}

@@ -1,10 +1,10 @@
 """The methods. Each is one file, registers itself, and knows no other.
 
-A *reader* is `fn(trace, *, ...)` and reads one trace that all readers share. An *asker* is
+A *trace method* is `fn(trace, *, ...)` and reads one trace that all trace methods share. A *query method* is
 `fn(ask, batch, *, ...)` and calls the model again through a counted, batched `ask`. Both return scores of
 (batch, tokens), or those and a mapping of axiom residuals, each (batch,).
 
-The conventions, the same in all of them: what is explained is the target's logit unless asked otherwise;
+The conventions, the same in all of them: the target's logit is explained unless another scale is requested;
 gradients are taken at the output of `get_input_embeddings()`; attention methods read the row that the
 prediction reads; layers count from 0 at the input; every token has a score, special ones included.
 """
@@ -16,22 +16,22 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from whence.capture import NEEDS, Trace
 from whence.core.errors import BadMethod
 from whence.core.registry import Entry, Registry
-from whence.view.scale import UNITS, Unit
+from whence.render.colour import SCORE_UNITS, ScoreUnit
+from whence.tracing.trace import NEEDS, Trace
 
 Scores = Tensor | tuple[Tensor, Mapping[str, Tensor]]
 
-# Which rows of a map speak for the prediction: those it reads, the last token's, the mean of all, or for each
-# token the largest of all.
+# The rows of an attention map that stand for the prediction: those it reads, the last token's, the mean of all, or
+# for each token the largest of all.
 Query = Literal["read", "last", "mean", "max"]
-# What becomes of the score that the row which is read gives to its own token.
-Own = Literal["keep", "zero", "min"]
+# The score that the read row gives to its own token: kept, set to 0, or to the smallest score.
+OwnScore = Literal["keep", "zero", "min"]
 
 
-def is_reader(entry: Entry) -> bool:
-    """Tell a reader, whose first argument is `trace`, from an asker."""
+def is_trace_method(entry: Entry) -> bool:
+    """Return whether a method is a trace method: its first argument is `trace`."""
     return next(iter(signature(entry.fn).parameters), "") == "trace"
 
 
@@ -53,8 +53,8 @@ def query_rows(trace: Trace, query: Query) -> list[Tensor]:
     return [torch.nn.functional.one_hot(last, real.shape[1]).to(real)]
 
 
-def with_own(scores: Tensor, rows: Tensor, real: Tensor, own: Own) -> Tensor:
-    """Return the scores with the entry of the one row that was read kept, set to 0, or to the smallest of all.
+def with_own_score(scores: Tensor, rows: Tensor, real: Tensor, own: OwnScore) -> Tensor:
+    """Return the scores with the read row's entry for its own token kept, zeroed or set to the minimum.
 
     `rows` (batch, tokens) is not zero at the rows that were read. Where there are several of them (mean pooling),
     none of the entries is the row's own, and nothing changes. Axioms are to be measured before this.
@@ -68,7 +68,7 @@ def with_own(scores: Tensor, rows: Tensor, real: Tensor, own: Own) -> Tensor:
 
 
 def _check(entry: Entry) -> None:
-    """Refuse a method that could only fail later, and less clearly."""
+    """Refuse a method with a wrong signature, unknown needs or an unknown unit, at registration."""
     where = f"The method {entry.name!r} ({entry.fn.__module__}.{entry.fn.__qualname__})"
     positional = [
         p.name for p in signature(entry.fn).parameters.values() if p.kind is not p.KEYWORD_ONLY
@@ -80,35 +80,39 @@ def _check(entry: Entry) -> None:
     needs = entry.facts["needs"]
     if not isinstance(needs, set | frozenset) or not needs <= NEEDS:
         raise BadMethod(f"{where} must need a set out of {sorted(NEEDS)}. It needs {needs!r}.")
-    if entry.facts.get("unit", "relative") not in UNITS:
+    if entry.facts.get("unit", "relative") not in SCORE_UNITS:
         raise BadMethod(
-            f"{where} must state a unit out of {', '.join(UNITS)}. It states {entry.facts['unit']!r}."
+            f"{where} must state a unit out of {', '.join(SCORE_UNITS)}. It states {entry.facts['unit']!r}."
         )
 
 
-def unit_of(name: str, parameters: Mapping[str, Any]) -> Unit:
-    """Return the unit that a method states of its scores; of one that is not installed here nothing is known."""
+def resolve_score_unit(name: str, parameters: Mapping[str, Any]) -> ScoreUnit:
+    """Return the unit that a method states for its scores; "relative" if it is not installed here."""
     facts = method.get(name).facts if name in method.names() else {}
     try:
-        found: Unit = facts["unit_when"](parameters) if "unit_when" in facts else facts["unit"]
-    except KeyError:  # a method that states none, or parameters of an older file
+        unit: ScoreUnit = facts["unit_when"](parameters) if "unit_when" in facts else facts["unit"]
+    except KeyError:  # the method states no unit, or the parameters are those of an older file
         return "relative"
-    return found
+    return unit
 
 
-# needs: what a reader wants traced (whence.capture.NEEDS); signed: can a score be negative; cite: where it comes
-# from; formula: what it computes; cost: in passes; misleads_when: how it goes wrong. Optional: presets maps the name
-# of a paper's or its code's setting to parameters and their values; settle(parameters, fillers) fills in what depends
-# on the model; calls(n, parameters) is the number of extra forward passes an asker makes for an input of n tokens, or
-# a little more than that; unsure_in_half says that the scores of a model in half precision are mostly rounding
-# (docs/reference/precision.md); signed_when(parameters) says whether scores are signed where that depends on them;
-# notice is something that users must know before they use it; words is how the scores of a word's tokens make its
-# score: "sum" (default), or "mean" where each is an effect of its own and they do not add up; measure_words(ask,
-# batch, scores, parameters) returns, for each input, the scores of its words as measured on whole words, from an
-# asker that can be asked about them; of is what a method explains whatever was asked for: "probability" of one that
-# measures it; unit is that of the scores, by which colours are scaled (whence.view.scale): "output", that of the
-# explained output; "weighted", the same times attention; "share", parts of a whole; or "relative", none (the
-# default); unit_when(parameters) says it where it depends on them.
+# The facts that a method states:
+# needs: parts of the trace that it reads (whence.tracing.trace.NEEDS).
+# signed: whether a score can be negative.
+# cite, formula, cost (in passes), misleads_when (how it goes wrong): texts for its card.
+# Optional facts:
+# presets: name of a setting (of a paper or its code) -> parameters and their values.
+# settle(parameters, fillers): fills in parameters that depend on the model.
+# calls(n, parameters): extra forward passes for an input of n tokens, or a slight overestimate.
+# unsure_in_half: the scores in half precision are mostly rounding (docs/reference/precision.md).
+# signed_when(parameters): whether scores are signed, if that depends on the parameters.
+# notice: a text that users must see before they use it.
+# words: how token scores make a word's score: "sum" (default), or "mean" if effects of tokens do not add up.
+# measure_words(ask, batch, scores, parameters): word scores of each input, measured on whole words (query methods).
+# of: the output scale that the method always explains, such as "probability".
+# unit: the unit of the scores, which scales colours (whence.render.colour): "output", that of the explained output;
+#   "weighted", the same times attention; "share", parts of a whole; "relative", none (default).
+# unit_when(parameters): the unit, if it depends on the parameters.
 method = Registry(
     kind="method",
     package="whence.methods",
@@ -116,4 +120,13 @@ method = Registry(
     required=frozenset({"family", "needs", "signed", "cite", "formula", "cost", "misleads_when"}),
 )
 
-__all__ = ["Own", "Query", "Scores", "is_reader", "method", "query_rows", "unit_of", "with_own"]
+__all__ = [
+    "OwnScore",
+    "Query",
+    "Scores",
+    "is_trace_method",
+    "method",
+    "query_rows",
+    "resolve_score_unit",
+    "with_own_score",
+]

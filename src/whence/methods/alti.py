@@ -1,8 +1,8 @@
-"""ALTI: aggregation of layer-wise token-to-token interactions (Ferrando, Gállego & Costa-jussà 2022)."""
+"""ALTI (Ferrando et al. 2022): maps of how near each token's vector comes to a layer's result, rolled out."""
 
-from whence.capture import Trace
-from whence.lrp import block, rolled_out, vectors
+from whence.lrp.decompose import compute_token_vectors, find_transformer_block, roll_out
 from whence.methods import Scores, method
+from whence.tracing.trace import Trace
 
 
 @method(
@@ -20,12 +20,12 @@ from whence.methods import Scores, method
 def alti(trace: Trace, *, layer: int | None = None) -> Scores:
     """Multiply the layers' maps of how close each sent vector comes to the result (or read one layer's)."""
     maps = []
-    for one in trace.layers if layer is None else [trace.layer(layer)]:
-        part = block(trace, one)
-        sent = vectors(part, one, trace.real, "mixed")
-        whole = part.tape.value(part.mixed_normed).to(sent.dtype)
+    for attn in trace.layers if layer is None else [trace.layer(layer)]:
+        part = find_transformer_block(trace, attn)
+        sent = compute_token_vectors(part, attn, trace.real, "mixed")
+        whole = part.tape.value(part.first_sum_output).to(sent.dtype)
         near = whole.abs().sum(-1) - (whole - sent).abs().sum(-1)
-        # Padding sends nothing: it is exactly as far away as the result is long.
+        # Padding sends a zero vector, so its distance is exactly the norm of the result.
         maps.append(near.clamp(min=0).permute(1, 2, 0))
-    scores = rolled_out(trace.rows, maps, row_normalise=True)
+    scores = roll_out(trace.rows, maps, row_normalise=True)
     return scores, {"sums_to_one": scores.sum(1) - 1}

@@ -1,9 +1,11 @@
-"""Attentive class activation tokens, AttCAT (Qiang et al. 2022)."""
+"""AttCAT (Qiang et al. 2022): hidden state x gradient of each layer, weighted by the attention received."""
 
 from torch import Tensor
 
-from whence.capture import AttentionLayer, Trace, contract
+from whence.kernels.contract import contract
 from whence.methods import Scores, method
+from whence.tracing.attention_layer import AttentionLayer
+from whence.tracing.trace import Trace
 
 
 @method(
@@ -34,9 +36,9 @@ def attcat(trace: Trace, *, layer: int | None = None, absolute: bool = False) ->
     at is the encoder's output, which is the input of none of these layers.
     """
 
-    def part(one: AttentionLayer, places: slice) -> Tensor:
+    def part(attn: AttentionLayer, places: slice) -> Tensor:
         real = trace.real[:, places].to(trace.rows.dtype)
-        return one.cat() * contract(one, real / real.sum(1, keepdim=True))
+        return attn.compute_cat() * contract(attn, real / real.sum(1, keepdim=True))
 
-    scores = trace.summed(layer, part)
+    scores = trace.sum_layers(layer, part)
     return scores.abs() if absolute else scores

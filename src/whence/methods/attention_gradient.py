@@ -1,9 +1,9 @@
-"""Attention times its gradient, AttGrads (as drawn in the AttCAT paper, Qiang et al. 2022)."""
+"""AttGrads: attention times its gradient in the read row, summed over layers (as drawn by Qiang et al. 2022)."""
 
 import torch
 
-from whence.capture import Trace
 from whence.methods import Scores, method
+from whence.tracing.trace import Trace
 
 
 @method(

@@ -1,8 +1,9 @@
-"""AttnLRP (Achtibat et al. 2024)."""
+"""AttnLRP (Achtibat et al. 2024): the target's value propagated back to the embeddings by the table `attn_lrp`."""
 
-from whence.capture import Trace
-from whence.lrp import NOTICE, relevance
+from whence.lrp import NOTICE
+from whence.lrp.propagate import compute_relevance
 from whence.methods import Scores, method
+from whence.tracing.trace import Trace
 
 
 @method(
@@ -20,6 +21,6 @@ from whence.methods import Scores, method
 )
 def attn_lrp(trace: Trace) -> Scores:
     """Propagate the target's value to the embeddings, through the attention's softmax as well."""
-    found = relevance(trace, "attn_lrp", "signed")
-    scores = found.of_tokens()
-    return scores, {"conservation": scores.sum(1) - found.seeded, **found.conservation()}
+    relevance = compute_relevance(trace, "attn_lrp", "signed")
+    scores = relevance.of_tokens()
+    return scores, {"conservation": scores.sum(1) - relevance.seeded, **relevance.conservation()}

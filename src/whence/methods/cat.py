@@ -1,7 +1,7 @@
-"""Class activation tokens, CAT (Qiang et al. 2022)."""
+"""CAT, class activation tokens (Qiang et al. 2022): hidden state x gradient, summed over the layers."""
 
-from whence.capture import Trace
 from whence.methods import Scores, method
+from whence.tracing.trace import Trace
 
 
 @method(
@@ -20,4 +20,4 @@ def cat(trace: Trace, *, layer: int | None = None) -> Scores:
 
     In an encoder-decoder a token goes by the layers of its own side.
     """
-    return trace.summed(layer, lambda one, _: one.cat())
+    return trace.sum_layers(layer, lambda attn, _: attn.compute_cat())

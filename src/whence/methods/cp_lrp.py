@@ -1,8 +1,9 @@
-"""CP-LRP, conservative propagation (Ali et al. 2022)."""
+"""CP-LRP (Ali et al. 2022): relevance propagated to embeddings, attention weights and gates held constant."""
 
-from whence.capture import Trace
-from whence.lrp import NOTICE, relevance
+from whence.lrp import NOTICE
+from whence.lrp.propagate import compute_relevance
 from whence.methods import Scores, method
+from whence.tracing.trace import Trace
 
 
 @method(
@@ -19,6 +20,6 @@ from whence.methods import Scores, method
 )
 def cp_lrp(trace: Trace) -> Scores:
     """Propagate the target's value to the embeddings through values only."""
-    found = relevance(trace, "cp_lrp", "signed")
-    scores = found.of_tokens()
-    return scores, {"conservation": scores.sum(1) - found.seeded, **found.conservation()}
+    relevance = compute_relevance(trace, "cp_lrp", "signed")
+    scores = relevance.of_tokens()
+    return scores, {"conservation": scores.sum(1) - relevance.seeded, **relevance.conservation()}

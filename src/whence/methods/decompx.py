@@ -2,9 +2,10 @@
 
 import torch
 
-from whence.capture import Trace
-from whence.lrp import Bias, by_token, decompose, inlet, outlets
+from whence.lrp.decompose import BiasSharing, decompose, find_first_input, split_by_token
+from whence.lrp.propagate import find_output_seeds
 from whence.methods import Scores, method
+from whence.tracing.trace import Trace
 
 
 @method(
@@ -20,18 +21,18 @@ from whence.methods import Scores, method
     cost="1 forward, 1 decomposition: about n times the forward's work and memory for n tokens",
     misleads_when="attention weights and deviations count as given: what a token does by steering them is not seen",
 )
-def decompx(trace: Trace, *, bias: Bias = "absdot") -> Scores:
+def decompx(trace: Trace, *, bias: BiasSharing = "absdot") -> Scores:
     """Split the target into one part per token, adding up to it.
 
     `bias`: how what biases add is shared between the tokens; "none" leaves it out. A probability, or that
     of a whole answer, is split by its slope at the logits: those parts do not add up to it, and completeness says
     by how much.
     """
-    tape, start = inlet(trace)
-    given = {start: by_token(tape.value(start))}
+    tape, start = find_first_input(trace)
+    starts = {start: split_by_token(tape.value(start))}
     scores = torch.zeros_like(trace.rows)
-    for number, slope in outlets(trace).items():
-        parts = decompose(tape, given, number, real=trace.real, bias=bias)
+    for number, slope in find_output_seeds(trace).items():
+        parts = decompose(tape, starts, number, real=trace.real, bias=bias)
         parts, slope = parts.flatten(2), slope.flatten(1).to(parts.dtype)
         scores = scores + torch.einsum("kbc,bc->bk", parts, slope)
     return scores, {"completeness": scores.sum(1) - trace.targets.value(trace.logits)}

@@ -1,10 +1,12 @@
-"""Full LRP: relevance propagated through every operation down to the first layer's input."""
+"""Full LRP: relevance propagated through every operation to the first layer's input, or an image's pixels."""
 
 import torch
 
-from whence.capture import Trace
-from whence.lrp import NOTICE, Rules, Stabiliser, relevance
-from whence.methods import Own, Scores, method, with_own
+from whence.lrp import NOTICE, Rules
+from whence.lrp.node import StabiliserName
+from whence.lrp.propagate import compute_relevance
+from whence.methods import OwnScore, Scores, method, with_own_score
+from whence.tracing.trace import Trace
 
 
 @method(
@@ -26,8 +28,8 @@ def full_lrp(
     trace: Trace,
     *,
     rules: Rules = "original",
-    own: Own = "keep",
-    stabiliser: Stabiliser = "paper",
+    own: OwnScore = "keep",
+    stabiliser: StabiliserName = "paper",
     positions: bool = False,
 ) -> Scores:
     """Propagate relevance from the target to the input of the first layer.
@@ -36,11 +38,11 @@ def full_lrp(
     An encoder-decoder has two first layers. In a picture it goes on to the pixels: a patch gets what arrives at its
     own. The authors' ViT lets `positions` take a share on the way, which no patch gets then.
     """
-    found = relevance(trace, rules, stabiliser, positions=positions)
-    if trace.batch.pictures:
-        trace.fine["full_lrp"] = found.of_pixels()
-        return found.of_tokens(), found.conservation()
-    scores = torch.cat([found.of_layer_input(stack.layers[0]) for stack in trace.stacks], dim=1)
-    # Between two sides there is no layer at which all of it passes; but all of it arrives.
-    axioms = found.conservation() or {"conservation": scores.sum(1) - found.seeded}
-    return with_own(scores, trace.rows, trace.real, own), axioms
+    relevance = compute_relevance(trace, rules, stabiliser, positions=positions)
+    if trace.batch.has_images:
+        trace.fine["full_lrp"] = relevance.of_pixels()
+        return relevance.of_tokens(), relevance.conservation()
+    scores = torch.cat([relevance.of_layer_input(stack.layers[0]) for stack in trace.stacks], dim=1)
+    # With an encoder and a decoder no single layer carries all relevance; but all of it arrives at the inputs.
+    axioms = relevance.conservation() or {"conservation": scores.sum(1) - relevance.seeded}
+    return with_own_score(scores, trace.rows, trace.real, own), axioms

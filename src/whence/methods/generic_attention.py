@@ -1,12 +1,15 @@
-"""Generic attention explainability (Chefer, Gur & Wolf 2021, ICCV): self-attention, and an encoder with a decoder."""
+"""Generic attention (Chefer et al. 2021, ICCV): gradient-weighted attention rolled out; also encoder-decoders."""
 
 from typing import Literal
 
 import torch
 from torch import Tensor
 
-from whence.capture import AttentionLayer, Sides, Trace, contract, gather
+from whence.kernels.contract import contract, gather
 from whence.methods import Scores, method
+from whence.tracing.attention_layer import AttentionLayer
+from whence.tracing.structure import EncoderDecoder
+from whence.tracing.trace import Trace
 
 _KIND: Literal["positive_gradient_x_attention"] = "positive_gradient_x_attention"
 
@@ -31,43 +34,43 @@ def generic_attention(trace: Trace, *, start_layer: int = 0) -> Scores:
     that gathered nothing stays as it is. There `start_layer` counts on both sides.
     """
     if trace.sides is not None:
-        return _across(trace.sides.from_layer(start_layer), trace.rows)
+        return _relate_decoder_to_source(trace.sides.from_layer(start_layer), trace.rows)
     return trace.descend(
         start_layer, trace.rows, lambda layer, row: row + contract(layer, row, _KIND)
     )
 
 
-def _across(sides: Sides, rows: Tensor) -> Tensor:
-    """Return the row of R_qs and of R_qq.
+def _relate_decoder_to_source(sides: EncoderDecoder, rows: Tensor) -> Tensor:
+    """Return the read row of the relevancies R_qs and R_qq.
 
-    A decoder's tokens are few, and R_qq is made in full. The source's may be many, and R_ss is not: of what it is
-    multiplied with, only a row is wanted.
+    A decoder has few tokens, and R_qq is computed in full. The source may have many, and R_ss is not computed: only
+    its product with one row is needed.
     """
     source, row = sides.split(rows)
-    one = torch.eye(row.shape[1]).to(row).expand(len(row), -1, -1)
-    beyond = [torch.zeros_like(one)]  # R_qq - I, below the first layer and above each
+    identity = torch.eye(row.shape[1]).to(row).expand(len(row), -1, -1)
+    beyond = [torch.zeros_like(identity)]  # R_qq - I, below the first layer and above each
     for layer in sides.decoder:
-        beyond.append(beyond[-1] + gather(layer.own, one + beyond[-1], _KIND))
+        beyond.append(beyond[-1] + gather(layer.own, identity + beyond[-1], _KIND))
     for layer, gathered in zip(reversed(sides.decoder), reversed(beyond[1:]), strict=True):
-        normed = one + _divided(gathered, gathered.sum(-1, keepdim=True))
+        normed = identity + _divide_or_zero(gathered, gathered.sum(-1, keepdim=True))
         mixed = (normed @ row[:, :, None]).squeeze(2)  # row · N(R_qq)ᵀ
         source = source + contract(layer.cross, mixed, _KIND)
         row = row + contract(layer.own, row, _KIND)
-    return torch.cat([_contextualised(source, sides.encoder), row], dim=1)
+    return torch.cat([_contextualise(source, sides.encoder), row], dim=1)
 
 
-def _contextualised(row: Tensor, layers: list[AttentionLayer]) -> Tensor:
-    """Return row · N(R_ss)."""
-    sums = torch.zeros_like(row)  # of the rows of R_ss - I
+def _contextualise(row: Tensor, layers: list[AttentionLayer]) -> Tensor:
+    """Return row · N(R_ss), the row in terms of the source's input tokens."""
+    sums = torch.zeros_like(row)  # the sums of the rows of R_ss - I
     for layer in layers:
         sums = sums + gather(layer, (1 + sums)[:, :, None], _KIND).squeeze(2)
-    shares = _divided(row, sums)
+    shares = _divide_or_zero(row, sums)
     beyond = torch.zeros_like(row)  # shares · (R_ss - I)
     for layer in reversed(layers):
         beyond = beyond + contract(layer, shares + beyond, _KIND)
     return row + beyond
 
 
-def _divided(values: Tensor, sums: Tensor) -> Tensor:
-    """Divide by sums of what is never negative: where one is zero, there was nothing to share."""
+def _divide_or_zero(values: Tensor, sums: Tensor) -> Tensor:
+    """Divide by non-negative sums; a quotient by zero is zero, as there was nothing to share."""
     return torch.where(sums > 0, values / sums, torch.zeros_like(values))

@@ -1,8 +1,8 @@
 """GlobEnc (Modarressi et al. 2022): norms through both halves of the encoder layer, rolled out."""
 
-from whence.capture import Trace
-from whence.lrp import block, rolled_out, vectors
+from whence.lrp.decompose import compute_token_vectors, find_transformer_block, roll_out
 from whence.methods import Scores, method
+from whence.tracing.trace import Trace
 
 
 @method(
@@ -24,7 +24,9 @@ def globenc(trace: Trace, *, layer: int | None = None, row_normalise: bool = Tru
     Without `row_normalise`, as the authors do it, scores grow with every layer.
     """
     maps = []
-    for one in trace.layers if layer is None else [trace.layer(layer)]:
-        size = vectors(block(trace, one), one, trace.real, "block").norm(dim=-1)
+    for attn in trace.layers if layer is None else [trace.layer(layer)]:
+        size = compute_token_vectors(
+            find_transformer_block(trace, attn), attn, trace.real, "block"
+        ).norm(dim=-1)
         maps.append(size.permute(1, 2, 0))
-    return rolled_out(trace.rows, maps, row_normalise=row_normalise)
+    return roll_out(trace.rows, maps, row_normalise=row_normalise)

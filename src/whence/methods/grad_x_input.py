@@ -1,7 +1,7 @@
-"""Gradient times input."""
+"""Gradient x input: each token's embedding times the target's gradient, summed over features."""
 
-from whence.capture import Trace
 from whence.methods import Scores, method
+from whence.tracing.trace import Trace
 
 
 @method(

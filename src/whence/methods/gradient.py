@@ -1,10 +1,10 @@
-"""Gradient norm, also called saliency or sensitivity."""
+"""Gradient norm (saliency): length of the target's gradient at each token's embedding."""
 
 import torch
 from torch import Tensor
 
-from whence.capture import Trace
 from whence.methods import Scores, method
+from whence.tracing.trace import Trace
 
 
 @method(

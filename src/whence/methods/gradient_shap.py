@@ -1,4 +1,4 @@
-"""Expected gradients, known as GradientSHAP (Erion et al. 2021; Lundberg & Lee 2017)."""
+"""Expected gradients (GradientSHAP): mean of (input - baseline) x gradient at random points between the two."""
 
 from collections import deque
 from collections.abc import Iterator, Mapping
@@ -7,15 +7,14 @@ from typing import Annotated, Any
 import torch
 from torch import Tensor
 
-from whence.capture import Ask
-from whence.capture.asking.baseline import Baseline, resolve_baseline
 from whence.core.params import Range
-from whence.core.seed import generator
-from whence.data import Batch
+from whence.core.seed import build_generator
+from whence.data.batches import Batch
 from whence.methods import Scores, method
+from whence.tracing.ask import Baseline, ModelQuery, resolve_baseline
 
 
-def _settle(parameters: dict[str, Any], fillers: Mapping[str, int]) -> dict[str, Any]:
+def _resolve_parameters(parameters: dict[str, Any], fillers: Mapping[str, int]) -> dict[str, Any]:
     return {**parameters, "baseline": resolve_baseline(parameters["baseline"], fillers)}
 
 
@@ -25,7 +24,7 @@ def _settle(parameters: dict[str, Any], fillers: Mapping[str, int]) -> dict[str,
     needs=set(),
     signed=True,
     unit="output",
-    settle=_settle,
+    settle=_resolve_parameters,
     calls=lambda _, parameters: parameters["samples"] + 1,
     presets={"captum": {"samples": 5}, "shap": {"samples": 200}},
     cite="Erion et al. 2021, arXiv:1906.10670; Lundberg & Lee 2017, arXiv:1705.07874",
@@ -36,7 +35,7 @@ def _settle(parameters: dict[str, Any], fillers: Mapping[str, int]) -> dict[str,
     "gradients, to which it comes near without noise",
 )
 def gradient_shap(
-    ask: Ask,
+    ask: ModelQuery,
     batch: Batch,
     *,
     baseline: Baseline | None = None,
@@ -53,11 +52,11 @@ def gradient_shap(
     inputs = ask.embeddings
     starts = ask.baselines(resolve_baseline(baseline, ask.fillers), keep_special=keep_special)
     parts = [own.new_zeros(len(own)) for own in inputs]
-    ways: deque[Tensor] = deque()  # from the baseline to the noisy input, until the slope is known
+    ways: deque[Tensor] = deque()  # differences input - baseline that wait for their gradient
 
-    def places() -> Iterator[tuple[int, Tensor]]:
+    def draw_points() -> Iterator[tuple[int, Tensor]]:
         for row, (item, own) in enumerate(zip(batch.items, inputs, strict=True)):
-            draw = generator("gradient_shap", seed, item.key)
+            draw = build_generator("gradient_shap", seed, item.key)
             width = noise * (own.max() - own.min())
             for place in draw.random(samples).tolist():
                 way = own - starts[row]
@@ -67,8 +66,8 @@ def gradient_shap(
                 ways.append(way)
                 yield row, starts[row] + place * way
 
-    for number, slope in enumerate(ask.slopes(places())):
+    for number, slope in enumerate(ask.slopes(draw_points())):
         parts[number // samples] += (ways.popleft() * slope).sum(-1) / samples
-    scores = batch.spread(parts)
+    scores = batch.pad_values(parts)
     rise = ask.base() - ask.at(enumerate(starts))
     return scores, {"completeness": scores.sum(1) - rise}

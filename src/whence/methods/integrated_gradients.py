@@ -1,4 +1,4 @@
-"""Integrated gradients (Sundararajan, Taly & Yan 2017)."""
+"""Integrated gradients (Sundararajan et al. 2017): gradients summed by quadrature from a baseline to the input."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
@@ -6,23 +6,22 @@ from typing import Annotated, Any, Literal
 import numpy as np
 import torch
 
-from whence.capture import Ask
-from whence.capture.asking.baseline import Baseline, resolve_baseline
 from whence.core.errors import BadParameter
 from whence.core.params import Range
-from whence.data import Batch
+from whence.data.batches import Batch
 from whence.methods import Scores, method
+from whence.tracing.ask import Baseline, ModelQuery, resolve_baseline
 
 Rule = Literal["gauss_legendre", "midpoint", "right", "trapezoid"]
 
 
-def _settle(parameters: dict[str, Any], fillers: Mapping[str, int]) -> dict[str, Any]:
-    _nodes(parameters["rule"], parameters["steps"])
+def _resolve_parameters(parameters: dict[str, Any], fillers: Mapping[str, int]) -> dict[str, Any]:
+    _compute_nodes(parameters["rule"], parameters["steps"])
     return {**parameters, "baseline": resolve_baseline(parameters["baseline"], fillers)}
 
 
-def _nodes(rule: Rule, steps: int) -> tuple[list[float], list[float]]:
-    """Return places from 0 to 1 and their weights, which add up to 1."""
+def _compute_nodes(rule: Rule, steps: int) -> tuple[list[float], list[float]]:
+    """Return the quadrature nodes from 0 to 1 and their weights, which add up to 1."""
     if rule == "gauss_legendre":
         places, weights = np.polynomial.legendre.leggauss(steps)
         return ((places + 1) / 2).tolist(), (weights / 2).tolist()
@@ -42,7 +41,7 @@ def _nodes(rule: Rule, steps: int) -> tuple[list[float], list[float]]:
     needs=set(),
     signed=True,
     unit="output",
-    settle=_settle,
+    settle=_resolve_parameters,
     calls=lambda _, parameters: parameters["steps"] + 1,
     cite="Sundararajan, Taly & Yan 2017, arXiv:1703.01365",
     formula="s_j = Σ_d (e - b)_{j,d} · ∫₀¹ dy/de_{j,d} at b + α (e - b) dα,  b the baseline",
@@ -51,7 +50,7 @@ def _nodes(rule: Rule, steps: int) -> tuple[list[float], list[float]]:
     "baseline; where completeness is not near 0, take more steps",
 )
 def integrated_gradients(
-    ask: Ask,
+    ask: ModelQuery,
     batch: Batch,
     *,
     baseline: Baseline | None = None,
@@ -67,7 +66,7 @@ def integrated_gradients(
     """
     inputs = ask.embeddings
     starts = ask.baselines(resolve_baseline(baseline, ask.fillers), keep_special=keep_special)
-    places, weights = _nodes(rule, steps)
+    places, weights = _compute_nodes(rule, steps)
     way = (
         (row, torch.lerp(start, end, place))
         for row, (start, end) in enumerate(zip(starts, inputs, strict=True))
@@ -78,6 +77,6 @@ def integrated_gradients(
         row, step = divmod(number, steps)
         sums[row].add_(slope, alpha=weights[step])
     ways = zip(starts, inputs, sums, strict=True)
-    scores = batch.spread([((end - start) * slope).sum(-1) for start, end, slope in ways])
+    scores = batch.pad_values([((end - start) * slope).sum(-1) for start, end, slope in ways])
     rise = ask.base() - ask.at(enumerate(starts))
     return scores, {"completeness": scores.sum(1) - rise}

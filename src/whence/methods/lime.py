@@ -1,4 +1,4 @@
-"""LIME for text (Ribeiro, Singh & Guestrin 2016)."""
+"""LIME (Ribeiro et al. 2016): weighted ridge regression on the probabilities of inputs with tokens removed."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -6,17 +6,24 @@ from typing import Annotated, Any
 import numpy as np
 import torch
 
-from whence.capture import Ask
 from whence.core.params import Range
-from whence.core.seed import generator
-from whence.data import Batch
-from whence.data.coalitions import Stratum, presence, spread
-from whence.data.removal import MANY, Removal, players, resolve
+from whence.core.seed import build_generator
+from whence.data.batches import Batch
+from whence.data.removal import (
+    BULK_REMOVALS,
+    CoalitionStratum,
+    Removal,
+    build_presence_matrix,
+    list_players,
+    resolve_removal,
+    sample_coalitions,
+)
 from whence.methods import Scores, method
+from whence.tracing.ask import ModelQuery
 
 
-def _settle(parameters: dict[str, Any], fillers: Mapping[str, int]) -> dict[str, Any]:
-    return {**parameters, "remove": resolve(parameters["remove"], fillers, MANY)}
+def _resolve_parameters(parameters: dict[str, Any], fillers: Mapping[str, int]) -> dict[str, Any]:
+    return {**parameters, "remove": resolve_removal(parameters["remove"], fillers, BULK_REMOVALS)}
 
 
 @method(
@@ -25,9 +32,9 @@ def _settle(parameters: dict[str, Any], fillers: Mapping[str, int]) -> dict[str,
     needs=set(),
     signed=True,
     unit="output",
-    settle=_settle,
+    settle=_resolve_parameters,
     of="probability",
-    words="sum",  # coefficients of one sum: what tokens count for together is theirs added up
+    words="sum",  # coefficients of a linear model: those of a word's tokens add up
     calls=lambda tokens, parameters: min(parameters["samples"], 2**tokens) - 1,
     presets={"lime_text": {"samples": 5000}},
     cite="Ribeiro, Singh & Guestrin 2016, arXiv:1602.04938; kernel and ridge as in the authors' lime-text",
@@ -38,7 +45,7 @@ def _settle(parameters: dict[str, Any], fillers: Mapping[str, int]) -> dict[str,
     "another seed gives another answer",
 )
 def lime(
-    ask: Ask,
+    ask: ModelQuery,
     batch: Batch,
     *,
     samples: Annotated[int, Range(min=2)] = 1000,
@@ -53,42 +60,42 @@ def lime(
     repeat themselves, each set of tokens comes once and weighs for all of them. Special tokens, and those without
     which the model is undefined, always stay and score 0.
     """
-    how = resolve(remove, ask.fillers, MANY)
-    places = [players(item, ask.anchors) for item in batch.items]
+    how = resolve_removal(remove, ask.fillers, BULK_REMOVALS)
+    places = [list_players(item, ask.anchors) for item in batch.items]
     drawn = [
-        spread(
-            [Stratum(len(own), size, 1 / len(own)) for size in range(1, len(own) + 1)],
+        sample_coalitions(
+            [CoalitionStratum(len(own), size, 1 / len(own)) for size in range(1, len(own) + 1)],
             samples - 1,
-            generator("lime", seed, item.key),
+            build_generator("lime", seed, item.key),
         )
         for item, own in zip(batch.items, places, strict=True)
     ]
-    holes = [
+    masked = [
         [[own[player] for player in gone] for gone, _ in sets]
         for own, sets in zip(places, drawn, strict=True)
     ]
-    after = ask.without(holes, how)
+    after = ask.without(masked, how)
     base = ask.base("probability")
     exact = torch.promote_types(base.dtype, torch.float32)
     parts = [base.new_zeros(len(item), dtype=exact) for item in batch.items]
     for row, (own, sets) in enumerate(zip(places, drawn, strict=True)):
         if not own:
             continue
-        present = presence(len(own), [(), *(gone for gone, _ in sets)])
+        present = build_presence_matrix(len(own), [(), *(gone for gone, _ in sets)])
         often = np.array([1, *((samples - 1) * share for _, share in sets)])
         distance = 100 * (1 - np.sqrt(present.mean(1)))
         weights = often * np.sqrt(np.exp(-((distance / kernel_width) ** 2)))
         values = np.array([base[row].item(), *after[row].tolist()])
         parts[row][own] = torch.as_tensor(_fit(present, values, weights, ridge)).to(parts[row])
-    return batch.spread(parts)
+    return batch.pad_values(parts)
 
 
 def _fit(present: Any, values: Any, weights: Any, ridge: float) -> Any:
-    """Return the slopes of a weighted ridge regression; the intercept is not held back."""
+    """Return the slopes of a weighted ridge regression; the intercept is not penalised."""
     share = weights / weights.sum()
     rows = present - share @ present
     rest = values - share @ values
     weighted = rows * weights[:, None]
     squares = weighted.T @ rows + ridge * np.eye(rows.shape[1])
-    # Least squares once more: without a ridge there may be directions in which the samples say nothing.
+    # Least squares instead of a plain solve: without a ridge the samples may leave some directions undetermined.
     return np.linalg.lstsq(squares, weighted.T @ rest, rcond=1e-10)[0]

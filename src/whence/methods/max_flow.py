@@ -1,4 +1,4 @@
-"""Attention flow (Abnar & Zuidema 2020): how much can run from the prediction to each token."""
+"""Attention flow (Abnar & Zuidema 2020): maximum flow from prediction to each token, attention as capacities."""
 
 from typing import Annotated
 
@@ -6,13 +6,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from whence.capture import Trace
 from whence.core.params import Range
 from whence.methods import Query, Scores, method, query_rows
+from whence.tracing.trace import Trace
 
-# The solver takes 32-bit integers. What leaves a node adds up to 1, so no sum it makes passes 2^30 by more than the
+# The solver takes 32-bit integers. The flow out of a node adds up to 1, so no sum exceeds 2^30 by more than the
 # rounding: half of the range is left. Rounding a capacity errs by at most 2^-31; a flow at 60 tokens and 12 layers
-# errs by 5e-9, and that is mended below.
+# errs by 5e-9, and that is corrected below.
 _SCALE = 2**30
 
 _ABNAR = {"start_layer": 0, "residual": 0.5, "query": "read", "normalise": True}
@@ -52,7 +52,7 @@ def max_flow(
     maps = torch.stack(means, dim=1).cpu().double().numpy()  # (batch, layers, queries, keys)
     for item, length in enumerate(trace.real.sum(1).tolist()):
         pipes = (1 - residual) * maps[item, :, :length, :length] + residual * np.eye(length)
-        flows = np.stack([_flows(pipes, row[item, :length]) for row in queries])
+        flows = np.stack([_compute_flows(pipes, row[item, :length]) for row in queries])
         if normalise:
             totals = flows.sum(1, keepdims=True)
             flows = np.divide(flows, totals, out=np.zeros_like(flows), where=totals > 0)
@@ -60,8 +60,8 @@ def max_flow(
     return scores
 
 
-def _flows(pipes: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the largest flow from a source, which feeds the rows by their weights, to each token.
+def _compute_flows(pipes: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the largest flow to each token from a source that feeds the rows by their weights.
 
     Node l·n + i is token i above l layers, and pipes[l] leads from there down: (layers, queries, keys).
     """

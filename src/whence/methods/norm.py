@@ -1,12 +1,12 @@
-"""Norms of what attention moves, not of how much it looks (Kobayashi et al. 2020, 2021)."""
+"""Norms of the vectors that attention moves in one layer, instead of weights (Kobayashi et al. 2020, 2021)."""
 
 from typing import Literal
 
 import torch
 
-from whence.capture import Trace
-from whence.lrp import block, vectors
+from whence.lrp.decompose import compute_token_vectors, find_transformer_block
 from whence.methods import Scores, method
+from whence.tracing.trace import Trace
 
 
 @method(
@@ -27,6 +27,11 @@ def norm(trace: Trace, *, layer: int = -1, variant: Literal["2020", "2021"] = "2
 
     "2020": what attention sends; "2021": with the skip connection and the layer norm after it, if there is one.
     """
-    one = trace.layer(layer)
-    sent = vectors(block(trace, one), one, trace.real, "sent" if variant == "2020" else "mixed")
+    attn = trace.layer(layer)
+    sent = compute_token_vectors(
+        find_transformer_block(trace, attn),
+        attn,
+        trace.real,
+        "sent" if variant == "2020" else "mixed",
+    )
     return torch.einsum("kbi,bi->bk", sent.norm(dim=-1), trace.rows.to(sent.dtype))

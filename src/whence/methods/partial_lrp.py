@@ -1,8 +1,11 @@
-"""Partial LRP: the relevance of the last layer's attention (Voita et al. 2019)."""
+"""Partial LRP (Voita et al. 2019): positive relevance of one layer's attention, by default the last."""
 
-from whence.capture import Trace, contract
-from whence.lrp import NOTICE, Rules, Stabiliser, relevance
-from whence.methods import Own, Scores, method, with_own
+from whence.kernels.contract import contract
+from whence.lrp import NOTICE, Rules
+from whence.lrp.node import StabiliserName
+from whence.lrp.propagate import compute_relevance
+from whence.methods import OwnScore, Scores, method, with_own_score
+from whence.tracing.trace import Trace
 
 
 @method(
@@ -26,13 +29,13 @@ def partial_lrp(
     *,
     layer: int = -1,
     rules: Rules = "original",
-    own: Own = "keep",
-    stabiliser: Stabiliser = "paper",
+    own: OwnScore = "keep",
+    stabiliser: StabiliserName = "paper",
 ) -> Scores:
     """Read the positive relevance of one layer's attention, averaged over its heads."""
-    found = relevance(trace, rules, stabiliser)
-    one = trace.read_layer(layer)
-    scores = contract(one, trace.rows, "positive_relevance", quotient=found.quotient(one))
-    # A row that pools the tokens is no token's, and has no entry of its own.
+    relevance = compute_relevance(trace, rules, stabiliser)
+    attn = trace.read_layer(layer)
+    scores = contract(attn, trace.rows, "positive_relevance", quotient=relevance.quotient(attn))
+    # A row that pools the tokens belongs to no token, so it has no entry for its own token.
     own = "keep" if trace.pooled else own
-    return with_own(scores, trace.rows, trace.real, own), found.conservation()
+    return with_own_score(scores, trace.rows, trace.real, own), relevance.conservation()

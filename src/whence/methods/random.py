@@ -1,11 +1,11 @@
-"""Random scores: the bar that every explanation must clear."""
+"""Random scores from a seeded generator: the null that every real method must beat."""
 
 import torch
 
-from whence.capture import Ask
-from whence.core.seed import generator
-from whence.data import Batch
+from whence.core.seed import build_generator
+from whence.data.batches import Batch
 from whence.methods import Scores, method
+from whence.tracing.ask import ModelQuery
 
 
 @method(
@@ -19,8 +19,10 @@ from whence.methods import Scores, method
     cost="none beyond the prediction's 1 forward",
     misleads_when="it always does: anything that does not beat it explains nothing",
 )
-def random(ask: Ask, batch: Batch, *, seed: int = 0) -> Scores:
+def random(ask: ModelQuery, batch: Batch, *, seed: int = 0) -> Scores:
     """Draw scores that know nothing of the model; the same input and seed give the same scores."""
     base = ask.base()
-    drawn = [generator("random", seed, item.key).standard_normal(len(item)) for item in batch.items]
-    return batch.spread([torch.as_tensor(own).to(base) for own in drawn])
+    drawn = [
+        build_generator("random", seed, item.key).standard_normal(len(item)) for item in batch.items
+    ]
+    return batch.pad_values([torch.as_tensor(own).to(base) for own in drawn])

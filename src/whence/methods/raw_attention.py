@@ -1,9 +1,9 @@
-"""Raw attention: the weights themselves, of one layer."""
+"""Raw attention: one layer's weights in the row that the prediction reads, averaged over heads."""
 
 import torch
 
-from whence.capture import Trace
-from whence.methods import Own, Query, Scores, method, query_rows, with_own
+from whence.methods import OwnScore, Query, Scores, method, query_rows, with_own_score
+from whence.tracing.trace import Trace
 
 
 @method(
@@ -26,7 +26,7 @@ from whence.methods import Own, Query, Scores, method, query_rows, with_own
     misleads_when="weights fall on tokens whose value vectors say nothing, or lower layers have mixed the tokens",
 )
 def raw_attention(
-    trace: Trace, *, layer: int | None = -1, query: Query = "read", own: Own = "keep"
+    trace: Trace, *, layer: int | None = -1, query: Query = "read", own: OwnScore = "keep"
 ) -> Scores:
     """Read the attention weights of one layer, averaged over its heads.
 
@@ -36,9 +36,9 @@ def raw_attention(
     """
     rows = query_rows(trace, query)
     scores = torch.stack(trace.read(rows, layer)).mean(0).amax(0)
-    # The largest of several rows adds up to nothing in particular. In a decoder each of two maps adds up to one.
+    # The maximum over several rows has no fixed sum. In a decoder each of two maps adds up to one.
     maps = 1 if trace.sides is None else 2
     axioms = {} if query == "max" else {"sums_to_one": scores.sum(1) - maps}
-    # A row that pools the tokens is no token's, and has no entry of its own.
+    # A row that pools the tokens belongs to no token, so it has no entry for its own token.
     own = "keep" if trace.pooled else own
-    return with_own(scores, torch.stack(rows).sum(0), trace.real, own), axioms
+    return with_own_score(scores, torch.stack(rows).sum(0), trace.real, own), axioms

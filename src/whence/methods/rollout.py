@@ -1,13 +1,16 @@
-"""Attention rollout (Abnar & Zuidema 2020)."""
+"""Attention rollout (Abnar & Zuidema 2020): product of the layers' attention maps, skip connections mixed in."""
 
 from typing import Annotated
 
 import torch
 from torch import Tensor
 
-from whence.capture import AttentionLayer, Sides, Trace, contract
 from whence.core.params import Range
-from whence.methods import Own, Query, Scores, method, query_rows, with_own
+from whence.kernels.contract import contract
+from whence.methods import OwnScore, Query, Scores, method, query_rows, with_own_score
+from whence.tracing.attention_layer import AttentionLayer
+from whence.tracing.structure import EncoderDecoder
+from whence.tracing.trace import Trace
 
 _ABNAR = {"start_layer": 0, "residual": 0.5, "query": "read", "every_layer": False, "own": "keep"}
 
@@ -38,7 +41,7 @@ def rollout(
     residual: Annotated[float, Range(0, 1)] = 0.5,
     query: Query = "read",
     every_layer: bool = False,
-    own: Own = "keep",
+    own: OwnScore = "keep",
 ) -> Scores:
     """Multiply the layers' attention maps, each mixed with the skip connection.
 
@@ -48,17 +51,17 @@ def rollout(
     """
     rows = query_rows(trace, query)
     if trace.sides is None:
-        rolled = _rolled(trace, start_layer, rows, residual, every_layer)
+        rolled = _roll_out(trace, start_layer, rows, residual, every_layer)
     else:
         sides = trace.sides.from_layer(start_layer)
-        rolled = [_across(sides, row, residual, every_layer) for row in rows]
+        rolled = [_roll_out_encoder_decoder(sides, row, residual, every_layer) for row in rows]
     scores = torch.stack(rolled).amax(0)
-    # The largest of several rows adds up to nothing in particular.
+    # The maximum over several rows has no fixed sum.
     axioms = {} if query == "max" else {"sums_to_one": scores.sum(1) - 1}
-    return with_own(scores, torch.stack(rows).sum(0), trace.real, own), axioms
+    return with_own_score(scores, torch.stack(rows).sum(0), trace.real, own), axioms
 
 
-def _rolled(
+def _roll_out(
     trace: Trace, start_layer: int, rows: list[Tensor], residual: float, every_layer: bool
 ) -> list[Tensor]:
     def step(layer: AttentionLayer, above: tuple[int, list[Tensor]]) -> tuple[int, list[Tensor]]:
@@ -72,8 +75,10 @@ def _rolled(
     return [row / count for row in rolled] if every_layer else rolled
 
 
-def _across(sides: Sides, start: Tensor, residual: float, every_layer: bool) -> Tensor:
-    """Roll out through the decoder, where every layer sends a share to the source, and that through the encoder."""
+def _roll_out_encoder_decoder(
+    sides: EncoderDecoder, start: Tensor, residual: float, every_layer: bool
+) -> Tensor:
+    """Roll out attention through the decoder, and each layer's share for the source through the encoder."""
     source, row = sides.split(start)
     above = row
     for layer in reversed(sides.decoder):

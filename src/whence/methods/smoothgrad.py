@@ -1,4 +1,4 @@
-"""SmoothGrad (Smilkov et al. 2017)."""
+"""SmoothGrad (Smilkov et al. 2017): norm of the mean gradient over noisy copies of the embeddings."""
 
 from collections.abc import Iterator
 from typing import Annotated
@@ -6,11 +6,11 @@ from typing import Annotated
 import torch
 from torch import Tensor
 
-from whence.capture import Ask
 from whence.core.params import Range
-from whence.core.seed import generator
-from whence.data import Batch
+from whence.core.seed import build_generator
+from whence.data.batches import Batch
 from whence.methods import Scores, method
+from whence.tracing.ask import ModelQuery
 
 
 @method(
@@ -29,7 +29,7 @@ from whence.methods import Scores, method
     misleads_when="the noise is so large that it is another text that is explained; and slope is not contribution",
 )
 def smoothgrad(
-    ask: Ask,
+    ask: ModelQuery,
     batch: Batch,
     *,
     samples: Annotated[int, Range(min=1)] = 25,
@@ -44,17 +44,19 @@ def smoothgrad(
     """
     inputs = ask.embeddings
 
-    def noisy() -> Iterator[tuple[int, Tensor]]:
+    def draw_copies() -> Iterator[tuple[int, Tensor]]:
         for row, (item, own) in enumerate(zip(batch.items, inputs, strict=True)):
-            draw = generator("smoothgrad", seed, item.key)
+            draw = build_generator("smoothgrad", seed, item.key)
             width = noise * (own.max() - own.min())
             for _ in range(samples):
                 drawn = torch.as_tensor(draw.standard_normal(tuple(own.shape))).to(own)
                 yield row, own + width * drawn
 
     means = [torch.zeros_like(own) for own in inputs]
-    for number, slope in enumerate(ask.slopes(noisy())):
+    for number, slope in enumerate(ask.slopes(draw_copies())):
         means[number // samples].add_(slope, alpha=1 / samples)
     if times_input:
-        return batch.spread([(own * mean).sum(-1) for own, mean in zip(inputs, means, strict=True)])
-    return batch.spread([torch.linalg.vector_norm(mean, dim=-1) for mean in means])
+        return batch.pad_values(
+            [(own * mean).sum(-1) for own, mean in zip(inputs, means, strict=True)]
+        )
+    return batch.pad_values([torch.linalg.vector_norm(mean, dim=-1) for mean in means])

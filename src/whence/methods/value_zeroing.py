@@ -1,8 +1,8 @@
-"""Value zeroing (Mohebbi et al. 2023)."""
+"""Value zeroing (Mohebbi et al. 2023): change of layer outputs without a token's values, rolled out."""
 
-from whence.capture import Trace
-from whence.lrp import block, rolled_out, turned
+from whence.lrp.decompose import compute_value_zeroing, find_transformer_block, roll_out
 from whence.methods import Scores, method
+from whence.tracing.trace import Trace
 
 
 @method(
@@ -23,6 +23,8 @@ def value_zeroing(trace: Trace, *, layer: int | None = None) -> Scores:
     `layer` reads the map of one layer alone.
     """
     layers = trace.layers if layer is None else [trace.layer(layer)]
-    maps = [turned(block(trace, one), one, trace.real) for one in layers]
-    scores = rolled_out(trace.rows, maps, row_normalise=True)
+    maps = [
+        compute_value_zeroing(find_transformer_block(trace, one), one, trace.real) for one in layers
+    ]
+    scores = roll_out(trace.rows, maps, row_normalise=True)
     return scores, {"sums_to_one": scores.sum(1) - 1}

@@ -1,8 +1,8 @@
 """Metrics: one file each, registered by one decorator.
 
 A metric is `fn(trial, *, ...)`. It returns an `Outcome`: one value for each explanation of the trial, or a sentence
-that says why that one cannot be tested. What its null is, the value that explanations which know nothing get, follows
-from how it is registered; nothing about it is written into the metric.
+that says why that one cannot be tested. Its null, the value of random explanations, follows from its registration;
+the metric itself does not compute it.
 """
 
 from collections.abc import Mapping
@@ -14,71 +14,70 @@ import numpy as np
 
 from whence.core.errors import BadMethod, UnknownMetric
 from whence.core.registry import Entry, Registry
-from whence.trial import Trial
-from whence.trial.removed import Numbers
+from whence.metrics._trial import Numbers, Trial
 
 KINDS = ("faithfulness", "plausibility", "robustness", "sanity", "agreement")
-# rankings: random rankings of the same input; reversed: the same upside down, for metrics of what is kept;
-# shuffles: the explanation's own scores, dealt out anew, where their sizes count and not their order alone.
+# rankings: random rankings of the same input; reversed: the same upside down, for metrics that keep tokens;
+# shuffles: the explanation's own scores in random order, where their sizes count and not their ranks alone.
 NULLS = ("rankings", "reversed", "shuffles")
 
-TIED = "All scores are equal: there is no ranking to test."
-NOTHING = "The input has no token that can be removed."
+ALL_EQUAL = "All scores are equal: there is no ranking to test."
+NOTHING_REMOVABLE = "The input has no token that can be removed."
 NO_PROMISE = "It makes no such promise."
 NOTHING_PROMISED = "There is nothing to miss a part of: what the scores should add up to is 0."
-ALONE = "The input has only one token that can be removed: there is nothing to rank."
+ONE_TOKEN = "The input has only one token that can be removed: there is nothing to rank."
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a metric found: a value per explanation, NaN exactly where `why_not` says why."""
+    """The result of a metric: a value per explanation, NaN exactly where `why_not` has a reason."""
 
     values: Numbers
     why_not: Mapping[int, str] = field(default_factory=dict)
     at: Numbers | None = None  # of a curve: the shares
     curves: Numbers | None = None  # of a curve: (explanations, shares)
-    parts: Mapping[str, Numbers] = field(default_factory=dict)  # what the value is made of
+    parts: Mapping[str, Numbers] = field(default_factory=dict)  # components of the value
     pairs: Numbers | None = None  # of agreement: (explanations, explanations)
-    error: str | None = None  # the code of the error, where one is why nothing could be tested
+    error: str | None = None  # the code of the error that prevented the test
 
 
-def untestable(trial: Trial, why: str) -> Outcome:
+def build_untestable_outcome(trial: Trial, why: str) -> Outcome:
     """Return the outcome of a trial in which no explanation can be tested."""
     rows = len(trial.names)
     return Outcome(np.full(rows, np.nan), dict.fromkeys(range(rows), why))
 
 
-def ranked(trial: Trial, values: Numbers, **more: Any) -> Outcome:
-    """Return the outcome of a metric of rankings: an explanation that ranks nothing has no value."""
-    flat = {int(row): TIED for row in np.flatnonzero(trial.flat)}
+def build_ranking_outcome(trial: Trial, values: Numbers, **more: Any) -> Outcome:
+    """Return the outcome of a ranking metric; an explanation with all scores equal has no value."""
+    flat = {int(row): ALL_EQUAL for row in np.flatnonzero(trial.flat)}
     return Outcome(np.where(trial.flat, np.nan, values), flat, **more)
 
 
-def reasoned(
-    values: Numbers, why_not: Mapping[int, str], otherwise: str = TIED, **more: Any
+def build_outcome(
+    values: Numbers, why_not: Mapping[int, str], otherwise: str = ALL_EQUAL, **more: Any
 ) -> Outcome:
-    """Return the outcome of values of which some are NaN: each of these has a reason, or is there `otherwise`."""
+    """Return an outcome with a reason for each NaN: that of `why_not`, or `otherwise`."""
     unknown = np.flatnonzero(np.isnan(values)).tolist()
     return Outcome(values, {row: why_not.get(row, otherwise) for row in unknown}, **more)
 
 
-def unrankable(trial: Trial) -> str | None:
-    """Say why no ranking of this input can be tested, if so."""
+def find_ranking_obstacle(trial: Trial) -> str | None:
+    """Return the reason why no ranking of this input can be tested; None if one can."""
     if not trial.units:
-        return NOTHING
-    return ALONE if len(trial.units) == 1 else None
+        return NOTHING_REMOVABLE
+    return ONE_TOKEN if len(trial.units) == 1 else None
 
 
-def null_of(entry: Entry, trial: Trial, row: int, draws: int) -> Trial:
-    """Return the trial of explanations that know nothing, which gives a metric's null for the one in `row`."""
+def build_null_trial(entry: Entry, trial: Trial, row: int, draws: int) -> Trial:
+    """Return a trial of random explanations, which gives the metric's null for the one in `row`."""
     kind = entry.facts["null"]
     if kind == "shuffles":
-        return trial.shuffled(row, draws)
+        return trial.with_shuffled_scores(row, draws)
     return trial.null(draws, reverse=kind == "reversed")
 
 
 def _check(entry: Entry) -> None:
-    """Refuse a metric that could only fail later, and less clearly."""
+    """Refuse a metric with a wrong signature, kind, direction or null, at registration."""
     where = f"The metric {entry.name!r} ({entry.fn.__module__}.{entry.fn.__qualname__})"
     positional = [
         p.name for p in signature(entry.fn).parameters.values() if p.kind is not p.KEYWORD_ONLY
@@ -95,14 +94,19 @@ def _check(entry: Entry) -> None:
         raise BadMethod(f"{where} must state a null out of {NULLS} or a number. Got {null!r}.")
 
 
-# kind: what it tests; direction: whether more or less is better; range: between which values it lies; null: what
-# explanations that know nothing get (see NULLS; a number where no explanation need be drawn to know it); cite: where
-# it comes from; formula: what it computes; cost: in forwards; misleads_when: how it goes wrong.
-# Optional: aggregate(parts) makes one number for a data set of what the parts of all examples are, each (examples,),
-# where that is not the mean of the values; again: the number of explanations to be made anew, by stages and
-# parameters; rationales: True if it needs those of people; takes: "text" or "picture" if it makes sense for one of
-# them only; group: a name by which several are asked for together; aim: "reach" if the null is what a good
-# explanation gets, where it is otherwise to be beaten.
+# The facts that a metric states:
+# kind: one of KINDS.
+# direction: "higher" or "lower" is better.
+# range: the smallest and the largest value.
+# null: the value of random explanations: one of NULLS, or a number if it is known without draws.
+# cite, formula, cost (in forward passes), misleads_when (how it goes wrong): texts for its card.
+# Optional facts:
+# aggregate(parts): one number for a data set from the parts of all examples, each (examples,); default: the mean value.
+# again: the number of repeated explanations, by stages and parameters.
+# rationales: True if it needs human rationales.
+# takes: "text" or "picture" if it applies to one of them only.
+# group: a name that selects several metrics together.
+# aim: "reach" if a good explanation reaches the null; by default it must beat the null.
 metric = Registry(
     kind="metric",
     package="whence.metrics",
@@ -117,10 +121,10 @@ __all__ = [
     "KINDS",
     "NULLS",
     "Outcome",
+    "build_null_trial",
+    "build_outcome",
+    "build_ranking_outcome",
+    "build_untestable_outcome",
+    "find_ranking_obstacle",
     "metric",
-    "null_of",
-    "ranked",
-    "reasoned",
-    "unrankable",
-    "untestable",
 ]

@@ -1,16 +1,22 @@
-"""Agreement: do several explanations of one prediction say the same?"""
+"""Four agreement metrics between explanations of one input: Kendall's tau_b, top-k overlap, Pearson, Spearman."""
 
 from collections.abc import Callable
 from typing import Annotated
 
 import numpy as np
 
-from whence import stats
 from whence.core.params import Range
-from whence.metrics import TIED, Outcome, metric, reasoned, unrankable, untestable
-from whence.stats.known import mean_of_known
-from whence.trial import Trial
-from whence.trial.removed import Numbers
+from whence.metrics import (
+    ALL_EQUAL,
+    Outcome,
+    build_outcome,
+    build_untestable_outcome,
+    find_ranking_obstacle,
+    metric,
+)
+from whence.metrics._trial import Numbers, Trial
+from whence.stats import rank
+from whence.stats.intervals import mean_of_known
 
 _NO_OTHER = "It is the only explanation: there is none to agree with."
 _NONE_RANKS = "No other explanation ranks the tokens: there is none to agree with."
@@ -31,7 +37,7 @@ _MISLEADS = "agreement is not truth: methods that err alike agree, and those tha
 )
 def tau_b(trial: Trial) -> Outcome:
     """Count the pairs of tokens that two explanations put in the same order, less those in opposite order."""
-    return _agreement(trial, stats.kendall)
+    return _compute_agreement(trial, rank.kendall)
 
 
 @metric(
@@ -49,10 +55,10 @@ def top_k_overlap(trial: Trial, *, k: Annotated[int, Range(min=1)] = 5) -> Outco
     """Take the share of the k highest tokens that two explanations have in common; ties are shared out."""
     units = len(trial.units)
     if 1 < units <= k:
-        return untestable(
+        return build_untestable_outcome(
             trial, f"The input has {units} tokens: all of them are among the {k} highest."
         )
-    return _agreement(trial, lambda rows, one: stats.top_k_overlap(rows, one, k))
+    return _compute_agreement(trial, lambda rows, other: rank.top_k_overlap(rows, other, k))
 
 
 @metric(
@@ -68,7 +74,7 @@ def top_k_overlap(trial: Trial, *, k: Annotated[int, Range(min=1)] = 5) -> Outco
 )
 def pearson(trial: Trial) -> Outcome:
     """Correlate the scores of two explanations as they are; neither unit nor zero point counts."""
-    return _agreement(trial, stats.pearson)
+    return _compute_agreement(trial, rank.pearson)
 
 
 @metric(
@@ -84,19 +90,19 @@ def pearson(trial: Trial) -> Outcome:
 )
 def spearman(trial: Trial) -> Outcome:
     """Correlate the ranks of the tokens in two explanations."""
-    return _agreement(trial, stats.spearman)
+    return _compute_agreement(trial, rank.spearman)
 
 
-def _agreement(trial: Trial, measure: Callable[[Numbers, Numbers], Numbers]) -> Outcome:
-    """Compare each two explanations; one that ranks nothing agrees with none."""
+def _compute_agreement(trial: Trial, measure: Callable[[Numbers, Numbers], Numbers]) -> Outcome:
+    """Compare each pair of explanations; one with all scores equal agrees with none."""
     rows = len(trial.names)
-    if why := unrankable(trial) or (_NO_OTHER if rows == 1 else None):
-        return untestable(trial, why)
+    if why := find_ranking_obstacle(trial) or (_NO_OTHER if rows == 1 else None):
+        return build_untestable_outcome(trial, why)
     pairs = np.full((rows, rows), np.nan)
     for row in range(rows - 1):
         later = slice(row + 1, None)
         pairs[row, later] = pairs[later, row] = measure(trial.values[later], trial.values[row])
     means = mean_of_known(pairs, axis=1)
     np.fill_diagonal(pairs, 1.0)
-    tied = {int(row): TIED for row in np.flatnonzero(trial.flat)}
-    return reasoned(means, tied, _NONE_RANKS, pairs=pairs)
+    tied = {int(row): ALL_EQUAL for row in np.flatnonzero(trial.flat)}
+    return build_outcome(means, tied, _NONE_RANKS, pairs=pairs)

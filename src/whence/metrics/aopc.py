@@ -1,14 +1,19 @@
-"""The area over the perturbation curve, as Qiang et al. 2022 (AttCAT) take it."""
+"""AOPC, area over the perturbation curve: mean fall of the probability as the highest tokens are removed."""
 
 from typing import Annotated
 
 import numpy as np
 
 from whence.core.params import Range
-from whence.metrics import Outcome, metric, ranked, unrankable, untestable
-from whence.trial import Trial
-from whence.trial.protocol import ATTCAT_STEPS, Counting, counted
-from whence.trial.steps import without_highest
+from whence.metrics import (
+    Outcome,
+    build_ranking_outcome,
+    build_untestable_outcome,
+    find_ranking_obstacle,
+    metric,
+)
+from whence.metrics._steps import ATTCAT_STEPS, Counting, build_step_schedule, without_highest
+from whence.metrics._trial import Trial
 
 
 @metric(
@@ -34,15 +39,15 @@ def aopc(
 ) -> Outcome:
     """Remove the highest tokens in steps, to the last, and take the mean fall of the target's probability.
 
-    `counting="attcat"` counts as the authors of AttCAT do (whence.trial.protocol), and `absolute` takes the
+    `counting="attcat"` counts as the authors of AttCAT do (whence.metrics._steps), and `absolute` takes the
     magnitude of each fall, as they do.
     """
-    if why := unrankable(trial):
-        return untestable(trial, why)
-    plan = counted(trial, steps, counting)
+    if why := find_ranking_obstacle(trial):
+        return build_untestable_outcome(trial, why)
+    plan = build_step_schedule(trial, steps, counting)
     if isinstance(plan, str):
-        return untestable(trial, plan)
+        return build_untestable_outcome(trial, plan)
     curves = without_highest(trial, plan.gone)
     falls = trial.removed.base - curves[:, 1:]
     values = (np.abs(falls) if absolute else falls).mean(1)
-    return ranked(trial, values, at=plan.at, curves=curves)
+    return build_ranking_outcome(trial, values, at=plan.at, curves=curves)

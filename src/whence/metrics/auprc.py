@@ -1,11 +1,11 @@
-"""AUPRC: does the explanation rank what people marked above the rest (DeYoung et al. 2020)?"""
+"""AUPRC: area under the precision-recall curve of a ranking against the human rationale (DeYoung et al. 2020)."""
 
 import numpy as np
 
-from whence import stats
-from whence.metrics import Outcome, metric, ranked, untestable
-from whence.trial import Trial
-from whence.trial.rationale import unmarked
+from whence.metrics import Outcome, build_ranking_outcome, build_untestable_outcome, metric
+from whence.metrics._steps import find_rationale_obstacle
+from whence.metrics._trial import Trial
+from whence.stats import rationale
 
 
 @metric(
@@ -26,6 +26,6 @@ def auprc(trial: Trial) -> Outcome:
 
     Tokens with the same score are taken together. The area is cut in trapezoids, as the authors cut it.
     """
-    if why := unmarked(trial):
-        return untestable(trial, why)
-    return ranked(trial, stats.auprc(np.array(trial.marked), trial.values))
+    if why := find_rationale_obstacle(trial):
+        return build_untestable_outcome(trial, why)
+    return build_ranking_outcome(trial, rationale.auprc(np.array(trial.marked), trial.values))

@@ -1,8 +1,13 @@
-"""Class sensitivity: is the explanation of another class a different one?"""
+"""Class sensitivity: rank correlation of the explanations of two classes; lower is better."""
 
-from whence.metrics import Outcome, metric, reasoned, unrankable, untestable
-from whence.trial import OtherClass, Trial
-from whence.trial.anew import alike
+from whence.metrics import (
+    Outcome,
+    build_outcome,
+    build_untestable_outcome,
+    find_ranking_obstacle,
+    metric,
+)
+from whence.metrics._trial import OtherClass, Trial, compute_repeat_correlation
 
 
 @metric(
@@ -20,6 +25,6 @@ from whence.trial.anew import alike
 )
 def class_sensitivity(trial: Trial) -> Outcome:
     """Compare the rankings for two classes: an explanation of a decision should tell them apart."""
-    if why := unrankable(trial):
-        return untestable(trial, why)
-    return reasoned(*alike(trial, OtherClass()))
+    if why := find_ranking_obstacle(trial):
+        return build_untestable_outcome(trial, why)
+    return build_outcome(*compute_repeat_correlation(trial, OtherClass()))

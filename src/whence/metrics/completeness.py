@@ -1,10 +1,9 @@
-"""Completeness: do the scores add up to what they explain, as the method promises?"""
+"""Completeness: relative error of the scores' sum against the total that the method promises."""
 
 import numpy as np
 
-from whence.metrics import NO_PROMISE, NOTHING_PROMISED, Outcome, metric, reasoned
-from whence.trial import Trial
-from whence.trial.promises import promised
+from whence.metrics import NO_PROMISE, NOTHING_PROMISED, Outcome, build_outcome, metric
+from whence.metrics._trial import Trial, compute_promised_total
 
 
 @metric(
@@ -31,8 +30,8 @@ def completeness(trial: Trial) -> Outcome:
         if "completeness" not in axioms:
             continue
         residual = axioms["completeness"]
-        if total := promised(trial, row, residual):
+        if total := compute_promised_total(trial, row, residual):
             values[row] = abs(residual / total)
         else:
             why_not[row] = NOTHING_PROMISED
-    return reasoned(values, why_not, NO_PROMISE)
+    return build_outcome(values, why_not, NO_PROMISE)

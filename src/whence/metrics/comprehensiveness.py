@@ -1,13 +1,19 @@
-"""Comprehensiveness: take away what the explanation points at (DeYoung et al. 2020)."""
+"""Comprehensiveness: the fall of the probability without the highest tokens (DeYoung et al. 2020)."""
 
 from typing import Literal
 
 import numpy as np
 
-from whence.metrics import Outcome, metric, ranked, unrankable, untestable
-from whence.stats import over_bins
-from whence.trial import Trial
-from whence.trial.steps import count_of, shares_in, without_highest
+from whence.metrics import (
+    Outcome,
+    build_ranking_outcome,
+    build_untestable_outcome,
+    find_ranking_obstacle,
+    metric,
+)
+from whence.metrics._steps import count_units, parse_shares, without_highest
+from whence.metrics._trial import Trial
+from whence.stats.rationale import mean_over_bins
 
 
 @metric(
@@ -34,11 +40,11 @@ def comprehensiveness(
     A share of the tokens is rounded up. `averaging="paper"` also counts the share 0, where nothing falls, as the
     paper's formula does and the authors' code does not.
     """
-    shares = shares_in("comprehensiveness", bins)
-    if why := unrankable(trial):
-        return untestable(trial, why)
+    shares = parse_shares("comprehensiveness", bins)
+    if why := find_ranking_obstacle(trial):
+        return build_untestable_outcome(trial, why)
     units = len(trial.units)
-    curves = without_highest(trial, [0, *(count_of(share, units) for share in shares)])
+    curves = without_highest(trial, [0, *(count_units(share, units) for share in shares)])
     falls = trial.removed.base - curves[:, 1:]
     at = np.array([0, *map(float, shares)])
-    return ranked(trial, over_bins(falls, averaging), at=at, curves=curves)
+    return build_ranking_outcome(trial, mean_over_bins(falls, averaging), at=at, curves=curves)

@@ -1,12 +1,11 @@
-"""Conservation: is relevance lost or made up on its way through the layers, against the method's promise?"""
+"""Conservation: relevance gained or lost at the worst layer, as a share, for methods that promise to keep it."""
 
 import numpy as np
 
-from whence.metrics import NO_PROMISE, NOTHING_PROMISED, Outcome, metric, reasoned
-from whence.trial import Trial
-from whence.trial.promises import promised
+from whence.metrics import NO_PROMISE, NOTHING_PROMISED, Outcome, build_outcome, metric
+from whence.metrics._trial import Trial, compute_promised_total
 
-_NAME = "conservation"  # of the tokens; those of layers go on with a full stop
+_NAME = "conservation"  # the axiom of the tokens; those of layers are "conservation.LAYER"
 
 
 @metric(
@@ -33,9 +32,11 @@ def conservation(trial: Trial) -> Outcome:
         missed = [value for name, value in axioms.items() if name.partition(".")[0] == _NAME]
         if not missed:
             continue
-        given = promised(trial, row, axioms[_NAME]) if _NAME in axioms else trial.slope
-        if given:
-            values[row] = max(abs(residual / given) for residual in missed)
+        total = (
+            compute_promised_total(trial, row, axioms[_NAME]) if _NAME in axioms else trial.slope
+        )
+        if total:
+            values[row] = max(abs(residual / total) for residual in missed)
         else:
             why_not[row] = NOTHING_PROMISED
-    return reasoned(values, why_not, NO_PROMISE)
+    return build_outcome(values, why_not, NO_PROMISE)

@@ -1,14 +1,19 @@
-"""Consistency: the same input, and what should not matter."""
+"""Consistency: lowest rank correlation with repeats under dropout, padding and other inputs in the batch."""
 
 from typing import Annotated
 
 import numpy as np
 
 from whence.core.params import Range
-from whence.metrics import Outcome, metric, reasoned, unrankable, untestable
-from whence.stats.known import mean_of_known
-from whence.trial import Beside, Dropout, Padded, Trial
-from whence.trial.anew import alike
+from whence.metrics import (
+    Outcome,
+    build_outcome,
+    build_untestable_outcome,
+    find_ranking_obstacle,
+    metric,
+)
+from whence.metrics._trial import Beside, Dropout, Padded, Trial, compute_repeat_correlation
+from whence.stats.intervals import mean_of_known
 
 
 @metric(
@@ -36,15 +41,18 @@ def consistency(
     Padding and batch are not: whence's own methods do not see them, and anything but 1, to rounding, is a fault of
     the model or of the method. What cannot be tried on a model is left out.
     """
-    if why := unrankable(trial):
-        return untestable(trial, why)
-    dropped = [alike(trial, Dropout(seed)) for seed in trial.seeds(seeds)]
-    padded, beside = alike(trial, Padded(padding)), alike(trial, Beside())
+    if why := find_ranking_obstacle(trial):
+        return build_untestable_outcome(trial, why)
+    dropped = [compute_repeat_correlation(trial, Dropout(seed)) for seed in trial.seeds(seeds)]
+    padded, beside = (
+        compute_repeat_correlation(trial, Padded(padding)),
+        compute_repeat_correlation(trial, Beside()),
+    )
     parts = {
-        "dropout": mean_of_known(np.stack([found for found, _ in dropped])),
+        "dropout": mean_of_known(np.stack([values for values, _ in dropped])),
         "padding": padded[0],
         "batch": beside[0],
     }
     lowest = np.fmin.reduce(list(parts.values()))
     why_not = {**padded[1], **beside[1], **dropped[0][1]}
-    return reasoned(lowest, why_not, parts=parts)
+    return build_outcome(lowest, why_not, parts=parts)

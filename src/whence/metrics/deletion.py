@@ -1,13 +1,19 @@
-"""Deletion: the area under the curve as the highest tokens go first (Petsiuk et al. 2018)."""
+"""Deletion: area under the target's probability as the highest tokens are removed first (Petsiuk et al. 2018)."""
 
 from typing import Annotated
 
 import numpy as np
 
 from whence.core.params import Range
-from whence.metrics import Outcome, metric, ranked, unrankable, untestable
-from whence.trial import Trial
-from whence.trial.steps import area, evenly, without_highest
+from whence.metrics import (
+    Outcome,
+    build_ranking_outcome,
+    build_untestable_outcome,
+    find_ranking_obstacle,
+    metric,
+)
+from whence.metrics._steps import build_even_counts, compute_area, without_highest
+from whence.metrics._trial import Trial
 
 
 @metric(
@@ -28,9 +34,9 @@ def deletion(trial: Trial, *, steps: Annotated[int, Range(min=1)] = 10) -> Outco
 
     The tokens go in so many steps of like size, or one by one if there are no more of them.
     """
-    if why := unrankable(trial):
-        return untestable(trial, why)
-    gone = [0, *evenly(len(trial.units), steps)]
+    if why := find_ranking_obstacle(trial):
+        return build_untestable_outcome(trial, why)
+    gone = [0, *build_even_counts(len(trial.units), steps)]
     at = np.array(gone) / len(trial.units)
     curves = without_highest(trial, gone)
-    return ranked(trial, area(curves, at), at=at, curves=curves)
+    return build_ranking_outcome(trial, compute_area(curves, at), at=at, curves=curves)

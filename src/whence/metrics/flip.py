@@ -1,12 +1,18 @@
-"""Flip: how much must go before the prediction changes (ERASER's code counts the same, as tokens to flip)."""
+"""Flip: share of tokens, highest first, whose removal changes the predicted label (ERASER: tokens to flip)."""
 
 import numpy as np
 
-from whence.metrics import Outcome, metric, ranked, unrankable, untestable
-from whence.trial import Trial
-from whence.trial.steps import most
+from whence.metrics import (
+    Outcome,
+    build_ranking_outcome,
+    build_untestable_outcome,
+    find_ranking_obstacle,
+    metric,
+)
+from whence.metrics._steps import count_removable_units
+from whence.metrics._trial import Trial
 
-# What is asked beyond the flip is at most this part of what was needed.
+# Queries beyond the flip are at most this share of the queries needed.
 _OVERSHOOT = 0.1
 
 
@@ -28,19 +34,19 @@ def flip(trial: Trial) -> Outcome:
     A prediction that stays when all are gone counts as 1, like one that changes with the last of them.
     """
     if trial.task == "regression":
-        return untestable(trial, "A regression predicts no label that could change.")
-    if why := unrankable(trial):
-        return untestable(trial, why)
-    units, last, orders = len(trial.units), most(trial), trial.orders.tolist()
-    (label,) = trial.removed.predicted([()])
+        return build_untestable_outcome(trial, "A regression predicts no label that could change.")
+    if why := find_ranking_obstacle(trial):
+        return build_untestable_outcome(trial, why)
+    units, last, orders = len(trial.units), count_removable_units(trial), trial.orders.tolist()
+    (label,) = trial.removed.predict_labels([()])
     gone = np.full(len(orders), units)
     waiting = np.flatnonzero(~trial.flat)
-    done = 0
-    while len(waiting) and done < last:
-        counts = range(done + 1, min(last, done + max(1, int(_OVERSHOOT * done))) + 1)
-        holes = [orders[row][:count] for row in waiting for count in counts]
-        flipped = (trial.removed.predicted(holes) != label).reshape(len(waiting), -1)
-        found = flipped.any(1)
-        gone[waiting[found]] = counts.start + flipped[found].argmax(1)
-        waiting, done = waiting[~found], counts.stop - 1
-    return ranked(trial, gone / units)
+    tested = 0
+    while len(waiting) and tested < last:
+        counts = range(tested + 1, min(last, tested + max(1, int(_OVERSHOOT * tested))) + 1)
+        masked = [orders[row][:count] for row in waiting for count in counts]
+        flipped = (trial.removed.predict_labels(masked) != label).reshape(len(waiting), -1)
+        changed = flipped.any(1)
+        gone[waiting[changed]] = counts.start + flipped[changed].argmax(1)
+        waiting, tested = waiting[~changed], counts.stop - 1
+    return build_ranking_outcome(trial, gone / units)

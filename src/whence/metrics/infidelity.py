@@ -1,15 +1,21 @@
-"""Infidelity: do the scores of removed tokens add up to what their removal does? (Yeh et al. 2019)."""
+"""Infidelity: squared error of removed tokens' summed scores against the probability's fall (Yeh et al. 2019)."""
 
 from typing import Annotated
 
 import numpy as np
 
 from whence.core.params import Range
-from whence.core.seed import generator
-from whence.data.coalitions import Stratum, presence, spread
-from whence.metrics import Outcome, metric, reasoned, unrankable, untestable
-from whence.trial import Trial
-from whence.trial.steps import most
+from whence.core.seed import build_generator
+from whence.data.removal import CoalitionStratum, build_presence_matrix, sample_coalitions
+from whence.metrics import (
+    Outcome,
+    build_outcome,
+    build_untestable_outcome,
+    find_ranking_obstacle,
+    metric,
+)
+from whence.metrics._steps import count_removable_units
+from whence.metrics._trial import Trial
 
 _TIED = "All scores are equal: dealt out anew they are the same, so there is nothing to hold them against."
 
@@ -35,17 +41,22 @@ def infidelity(
     `samples`, else so many are drawn, the same for every explanation. Scores come in any unit: `normalise`
     first multiplies them by the β that fits best. It is not negative, as that would turn the claim round.
     """
-    if why := unrankable(trial):
-        return untestable(trial, why)
+    if why := find_ranking_obstacle(trial):
+        return build_untestable_outcome(trial, why)
     units = len(trial.units)
-    sizes = [Stratum(units, size, mass=1.0) for size in range(1, most(trial) + 1)]
-    drawn = spread(sizes, samples, generator("infidelity", trial.seed, trial.item.key))
-    sets = [one for one, _ in drawn]
+    sizes = [
+        CoalitionStratum(units, size, mass=1.0)
+        for size in range(1, count_removable_units(trial) + 1)
+    ]
+    drawn = sample_coalitions(
+        sizes, samples, build_generator("infidelity", trial.seed, trial.item.key)
+    )
+    sets = [coalition for coalition, _ in drawn]
     weights = np.array([weight for _, weight in drawn])
     weights /= weights.sum()
     falls = trial.removed.base - trial.removed.probability(sets)
-    sums = trial.values @ (1 - presence(units, sets)).T
+    sums = trial.values @ (1 - build_presence_matrix(units, sets)).T
     if normalise:
         fit, size = (sums * falls) @ weights, (sums * sums) @ weights
         sums *= np.divide(fit, size, out=np.zeros_like(fit), where=size > 0).clip(min=0)[:, None]
-    return reasoned(np.where(trial.flat, np.nan, (sums - falls) ** 2 @ weights), {}, _TIED)
+    return build_outcome(np.where(trial.flat, np.nan, (sums - falls) ** 2 @ weights), {}, _TIED)

@@ -1,13 +1,19 @@
-"""Insertion: the area under the curve as the highest tokens come first (Petsiuk et al. 2018)."""
+"""Insertion: area under the target's probability as the highest tokens are added first (Petsiuk et al. 2018)."""
 
 from typing import Annotated
 
 import numpy as np
 
 from whence.core.params import Range
-from whence.metrics import Outcome, metric, ranked, unrankable, untestable
-from whence.trial import Trial
-from whence.trial.steps import area, evenly, without_lowest
+from whence.metrics import (
+    Outcome,
+    build_ranking_outcome,
+    build_untestable_outcome,
+    find_ranking_obstacle,
+    metric,
+)
+from whence.metrics._steps import build_even_counts, compute_area, without_lowest
+from whence.metrics._trial import Trial
 
 
 @metric(
@@ -27,10 +33,10 @@ def insertion(trial: Trial, *, steps: Annotated[int, Range(min=1)] = 10) -> Outc
 
     The steps are those of deletion, backwards: what is still missing is counted as deletion counts what is gone.
     """
-    if why := unrankable(trial):
-        return untestable(trial, why)
+    if why := find_ranking_obstacle(trial):
+        return build_untestable_outcome(trial, why)
     units = len(trial.units)
-    missing = [*reversed(evenly(units, steps)), 0]
+    missing = [*reversed(build_even_counts(units, steps)), 0]
     at = 1 - np.array(missing) / units
     curves = without_lowest(trial, missing)
-    return ranked(trial, area(curves, at), at=at, curves=curves)
+    return build_ranking_outcome(trial, compute_area(curves, at), at=at, curves=curves)

@@ -1,4 +1,4 @@
-"""IOU F1: does the explanation point at the passages that people point at (DeYoung et al. 2020)?"""
+"""IOU F1: F1 of an explanation's spans against the human rationale's, by overlap (DeYoung et al. 2020)."""
 
 from collections.abc import Iterable, Mapping
 from typing import Annotated
@@ -6,28 +6,27 @@ from typing import Annotated
 import numpy as np
 
 from whence.core.params import Range
-from whence.metrics import Outcome, metric, ranked, untestable
-from whence.stats import Span, f1, overlapping, runs
-from whence.trial import Trial
-from whence.trial.rationale import chosen, unmarked
-from whence.trial.removed import Numbers
+from whence.metrics import Outcome, build_ranking_outcome, build_untestable_outcome, metric
+from whence.metrics._steps import find_rationale_obstacle, select_highest_units
+from whence.metrics._trial import Numbers, Trial
+from whence.stats.rationale import TokenSpan, count_overlapping_spans, f1, find_spans
 
 
 def _aggregate(parts: Mapping[str, Numbers]) -> float:
-    """ERASER's macro F1 is that of the mean precision and the mean recall, not the mean of the F1s."""
+    """Return ERASER's macro F1: that of the mean precision and mean recall, not the mean F1."""
     return f1(float(parts["precision"].mean()), float(parts["recall"].mean()))
 
 
-def _spans(trial: Trial, units: Iterable[bool]) -> list[Span]:
-    """Return the longest runs of neighbouring units; they do not run on from one text of a pair to the other."""
-    found: list[bool] = []
+def _find_spans(trial: Trial, units: Iterable[bool]) -> list[TokenSpan]:
+    """Return the longest runs of neighbouring units; no run crosses from one text of a pair to the other."""
+    marks: list[bool] = []
     segment = 0
     for places, yes in zip(trial.units, units, strict=True):
         if trial.item.tokens[places[0]].segment != segment:
             segment = trial.item.tokens[places[0]].segment
-            found.append(False)
-        found.append(yes)
-    return runs(found)
+            marks.append(False)
+        marks.append(yes)
+    return find_spans(marks)
 
 
 @metric(
@@ -56,15 +55,18 @@ def iou_f1(
     `top` is the share of tokens that are chosen, rounded up; without it as many as people marked. Marked neighbours
     are one span, too. Under a threshold of a half, several spans could hit the same one, and F1 pass 1.
     """
-    if why := unmarked(trial):
-        return untestable(trial, why)
-    gold = _spans(trial, trial.marked or ())
-    counts = [overlapping(_spans(trial, row), gold, threshold) for row in chosen(trial, top)]
-    return ranked(
+    if why := find_rationale_obstacle(trial):
+        return build_untestable_outcome(trial, why)
+    gold = _find_spans(trial, trial.marked or ())
+    counts = [
+        count_overlapping_spans(_find_spans(trial, row), gold, threshold)
+        for row in select_highest_units(trial, top)
+    ]
+    return build_ranking_outcome(
         trial,
-        np.array([one.f1 for one in counts]),
+        np.array([count.f1 for count in counts]),
         parts={
-            "precision": np.array([one.precision for one in counts]),
-            "recall": np.array([one.recall for one in counts]),
+            "precision": np.array([count.precision for count in counts]),
+            "recall": np.array([count.recall for count in counts]),
         },
     )

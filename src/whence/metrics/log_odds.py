@@ -1,16 +1,21 @@
-"""The log-odds score, as Qiang et al. 2022 (AttCAT) take it."""
+"""Log-odds: mean log-ratio of the target's probability as the highest tokens are removed (Qiang et al. 2022)."""
 
 from typing import Annotated
 
 import numpy as np
 
 from whence.core.params import Range
-from whence.metrics import Outcome, metric, ranked, unrankable, untestable
-from whence.trial import Trial
-from whence.trial.protocol import ATTCAT_STEPS, Counting, counted
-from whence.trial.steps import without_highest
+from whence.metrics import (
+    Outcome,
+    build_ranking_outcome,
+    build_untestable_outcome,
+    find_ranking_obstacle,
+    metric,
+)
+from whence.metrics._steps import ATTCAT_STEPS, Counting, build_step_schedule, without_highest
+from whence.metrics._trial import Trial
 
-# A probability can be 0, rounded, and the logarithm not: nothing counts as smaller than what float32 still holds.
+# A rounded probability can be 0, which has no logarithm: the floor is the smallest normal float32.
 _LEAST = float(np.finfo(np.float32).tiny)
 
 
@@ -36,19 +41,23 @@ def log_odds(
 ) -> Outcome:
     """Remove the highest tokens in steps, to the last: the mean logarithm of what is left of the probability.
 
-    `counting="attcat"` counts as the authors of AttCAT do (whence.trial.protocol).
+    `counting="attcat"` counts as the authors of AttCAT do (whence.metrics._steps).
     """
     if trial.task == "regression":
-        return untestable(trial, "A regression has no probability to take the logarithm of.")
+        return build_untestable_outcome(
+            trial, "A regression has no probability to take the logarithm of."
+        )
     if trial.removed.contrast:
-        return untestable(
+        return build_untestable_outcome(
             trial, "A difference of two labels is no probability to take the logarithm of."
         )
-    if why := unrankable(trial):
-        return untestable(trial, why)
-    plan = counted(trial, steps, counting)
+    if why := find_ranking_obstacle(trial):
+        return build_untestable_outcome(trial, why)
+    plan = build_step_schedule(trial, steps, counting)
     if isinstance(plan, str):
-        return untestable(trial, plan)
+        return build_untestable_outcome(trial, plan)
     curves = without_highest(trial, plan.gone)
     logs = np.log(np.maximum(curves, _LEAST))
-    return ranked(trial, (logs[:, 1:] - logs[:, :1]).mean(1), at=plan.at, curves=curves)
+    return build_ranking_outcome(
+        trial, (logs[:, 1:] - logs[:, :1]).mean(1), at=plan.at, curves=curves
+    )

@@ -1,10 +1,17 @@
-"""Agreement with leave-one-out (Jain & Wallace 2019)."""
+"""Kendall's tau_b of the scores with the leave-one-out falls of the probability (Jain & Wallace 2019)."""
 
 import numpy as np
 
-from whence.metrics import TIED, Outcome, metric, reasoned, unrankable, untestable
-from whence.stats import kendall
-from whence.trial import Trial
+from whence.metrics import (
+    ALL_EQUAL,
+    Outcome,
+    build_outcome,
+    build_untestable_outcome,
+    find_ranking_obstacle,
+    metric,
+)
+from whence.metrics._trial import Trial
+from whence.stats.rank import kendall
 
 _NOTHING_FALLS = (
     "Removing any one token changes the model's answer by as much: there is nothing to agree with."
@@ -29,11 +36,11 @@ def loo_correlation(trial: Trial) -> Outcome:
     Like with like: signed scores are held against signed falls, scores that cannot be negative against how much the
     target's probability moves, up or down.
     """
-    if why := unrankable(trial):
-        return untestable(trial, why)
+    if why := find_ranking_obstacle(trial):
+        return build_untestable_outcome(trial, why)
     if trial.flat.all():
-        return untestable(trial, TIED)
+        return build_untestable_outcome(trial, ALL_EQUAL)
     falls = trial.removed.loo
     likes = np.where(np.array(trial.signed)[:, None], falls, np.abs(falls))
-    flat = {int(row): TIED for row in np.flatnonzero(trial.flat)}
-    return reasoned(kendall(trial.values, likes), flat, _NOTHING_FALLS)
+    flat = {int(row): ALL_EQUAL for row in np.flatnonzero(trial.flat)}
+    return build_outcome(kendall(trial.values, likes), flat, _NOTHING_FALLS)

@@ -1,12 +1,12 @@
-"""Pointing game: does the highest pixel of the map lie on what people outlined?"""
+"""Pointing game: whether the highest pixel of the map lies on the outlined object, within a tolerance."""
 
 from typing import Annotated
 
 from whence.core.params import Range
-from whence.metrics import Outcome, metric, ranked, untestable
-from whence.stats.segmentation import pointed
-from whence.trial import Trial
-from whence.trial.pixels import maps, unoutlined
+from whence.metrics import Outcome, build_ranking_outcome, build_untestable_outcome, metric
+from whence.metrics._steps import compute_pixel_maps, find_mask_obstacle
+from whence.metrics._trial import Trial
+from whence.stats.segmentation import compute_pointing_hits
 
 
 @metric(
@@ -28,7 +28,9 @@ def pointing_game(trial: Trial, *, tolerance: Annotated[float, Range(0, 100)] = 
 
     Where several are highest, it is the share of them that do.
     """
-    if why := unoutlined(trial):
-        return untestable(trial, why)
+    if why := find_mask_obstacle(trial):
+        return build_untestable_outcome(trial, why)
     assert trial.mask is not None
-    return ranked(trial, pointed(maps(trial), trial.mask, tolerance))
+    return build_ranking_outcome(
+        trial, compute_pointing_hits(compute_pixel_maps(trial), trial.mask, tolerance)
+    )

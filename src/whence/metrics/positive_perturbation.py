@@ -1,10 +1,15 @@
-"""Positive perturbation: the highest pixels go first, and a good explanation makes the model fail soon."""
+"""Positive perturbation: area under the accuracy as an image's highest pixels go first; lower is better."""
 
-from whence.data.vision.picture import Fill
-from whence.metrics import Outcome, metric, ranked, untestable
-from whence.trial import Trial
-from whence.trial.perturbation import AT, Of, curves, unperturbable
-from whence.trial.steps import area
+from whence.data.images import ImageFill
+from whence.metrics import Outcome, build_ranking_outcome, build_untestable_outcome, metric
+from whence.metrics._steps import (
+    PERTURBED_SHARES,
+    PerturbationMeasure,
+    compute_area,
+    compute_perturbation_curves,
+    find_perturbation_obstacle,
+)
+from whence.metrics._trial import Trial
 
 
 @metric(
@@ -21,14 +26,18 @@ from whence.trial.steps import area
     misleads_when="a picture with black holes is like none that the model was trained on: it may fail for the holes, "
     "whatever was under them; or it gives the label to a black picture as well",
 )
-def positive_perturbation(trial: Trial, *, of: Of = "accuracy", fill: Fill = "black") -> Outcome:
+def positive_perturbation(
+    trial: Trial, *, of: PerturbationMeasure = "accuracy", fill: ImageFill = "black"
+) -> Outcome:
     """Take the highest pixels away first, tenth by tenth, and take the area under the model's accuracy.
 
     Pixels are ranked in the map over the picture, not by patches. The label is the one that people gave, whichever
     class is explained; over a data set the mean is the area under its accuracy. `of` measures the target's
     probability instead. The authors print a hundred times the area.
     """
-    if why := unperturbable(trial, of):
-        return untestable(trial, why)
-    found = curves(trial, of, fill, lowest=False)
-    return ranked(trial, area(found, AT), at=AT, curves=found)
+    if why := find_perturbation_obstacle(trial, of):
+        return build_untestable_outcome(trial, why)
+    curves = compute_perturbation_curves(trial, of, fill, lowest=False)
+    return build_ranking_outcome(
+        trial, compute_area(curves, PERTURBED_SHARES), at=PERTURBED_SHARES, curves=curves
+    )

@@ -1,13 +1,19 @@
-"""Precision at k: are the highest tokens in the answer?"""
+"""Precision at k (or count, or recall) of the k highest tokens against the marked answer or rationale."""
 
 from typing import Annotated, Literal
 
 import numpy as np
 
 from whence.core.params import Range
-from whence.metrics import Outcome, metric, ranked, unrankable, untestable
-from whence.trial import Trial
-from whence.trial.rationale import unmarked
+from whence.metrics import (
+    Outcome,
+    build_ranking_outcome,
+    build_untestable_outcome,
+    find_ranking_obstacle,
+    metric,
+)
+from whence.metrics._steps import find_rationale_obstacle
+from whence.metrics._trial import Trial
 
 
 @metric(
@@ -36,11 +42,11 @@ def precision_at_k(
     `of` makes of the number its share of the k ("precision"; of all tokens, if there are fewer), leaves it as it is
     ("count", as the authors of AttCAT report it), or makes it the share of the marked ones ("recall").
     """
-    if why := unrankable(trial):
-        return untestable(trial, why)
-    if why := unmarked(trial):
-        return untestable(trial, why)
+    if why := find_ranking_obstacle(trial):
+        return build_untestable_outcome(trial, why)
+    if why := find_rationale_obstacle(trial):
+        return build_untestable_outcome(trial, why)
     marked = np.array(trial.marked)
     top = trial.orders[:, :k]
     parts = {"precision": top.shape[1], "count": 1, "recall": int(marked.sum())}
-    return ranked(trial, marked[top].sum(1) / parts[of])
+    return build_ranking_outcome(trial, marked[top].sum(1) / parts[of])

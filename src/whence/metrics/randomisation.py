@@ -1,14 +1,19 @@
-"""Randomisation: an explanation of a model must change with the model (Adebayo et al. 2018)."""
+"""Randomisation: rank correlation with repeats as weights become random, stage by stage (Adebayo et al. 2018)."""
 
 from typing import Annotated
 
 import numpy as np
 
 from whence.core.params import Range
-from whence.metrics import Outcome, metric, reasoned, unrankable, untestable
-from whence.stats.known import mean_of_known
-from whence.trial import Randomised, Trial
-from whence.trial.anew import alike
+from whence.metrics import (
+    Outcome,
+    build_outcome,
+    build_untestable_outcome,
+    find_ranking_obstacle,
+    metric,
+)
+from whence.metrics._trial import Randomised, Trial, compute_repeat_correlation
+from whence.stats.intervals import mean_of_known
 
 _NO_STAGE = "The model has no weights that could be replaced."
 _SAME_SIZE = "All scores are of the same size: there is no ranking to test."
@@ -20,7 +25,7 @@ _SAME_SIZE = "All scores are of the same size: there is no ranking to test."
     direction="lower",
     range=(-1, 1),
     null="shuffles",
-    aim="reach",  # as unlike as an unrelated explanation is as unlike as can be
+    aim="reach",  # an unrelated explanation is the best that can be reached
     again=lambda stages, params: stages * params["seeds"],
     cite="Adebayo et al. 2018, arXiv:1810.03292 (cascading randomisation)",
     formula="mean over the stages k, from the output, of ρ(|s|, |s with random weights in the stages 1 to k|)",
@@ -35,16 +40,19 @@ def randomisation(trial: Trial, *, seeds: Annotated[int, Range(min=1)] = 1) -> O
     explanation cannot be made, or ranks nothing, is left out.
     """
     stages = len(trial.again.stages)
-    if why := unrankable(trial) or (None if stages else _NO_STAGE):
-        return untestable(trial, why)
+    if why := find_ranking_obstacle(trial) or (None if stages else _NO_STAGE):
+        return build_untestable_outcome(trial, why)
     curves = np.empty((len(trial.names), stages))
     why_not: dict[int, str] = {}
     for stage in range(stages):
-        # Sizes, because a random head is as likely as not to turn all signs round: a ranking that is merely upside
-        # down would pass for a new one, and on average over draws one that has not changed at all for unrelated.
-        found = [alike(trial, Randomised(stage, seed), sizes=True) for seed in trial.seeds(seeds)]
-        curves[:, stage] = mean_of_known(np.stack([values for values, _ in found]))
-        for _, reasons in found:
+        # Sizes, because a random head flips all signs half of the time: a ranking that is merely upside
+        # down would pass for a new one, and on average over draws an unchanged one for an unrelated one.
+        repeats = [
+            compute_repeat_correlation(trial, Randomised(stage, seed), sizes=True)
+            for seed in trial.seeds(seeds)
+        ]
+        curves[:, stage] = mean_of_known(np.stack([values for values, _ in repeats]))
+        for _, reasons in repeats:
             why_not = {**reasons, **why_not}
     at = np.arange(1, stages + 1) / stages
-    return reasoned(mean_of_known(curves, axis=1), why_not, _SAME_SIZE, at=at, curves=curves)
+    return build_outcome(mean_of_known(curves, axis=1), why_not, _SAME_SIZE, at=at, curves=curves)

@@ -1,16 +1,15 @@
-"""Pixel accuracy: does the map, cut in two, separate what people outlined from the ground?"""
+"""Pixel accuracy of the map, cut at its mean, against the object's mask; pixels pooled over a data set."""
 
 from collections.abc import Mapping
 
-from whence.metrics import Outcome, metric, ranked, untestable
-from whence.stats.segmentation import overlap
-from whence.trial import Trial
-from whence.trial.pixels import maps, unoutlined
-from whence.trial.removed import Numbers
+from whence.metrics import Outcome, build_ranking_outcome, build_untestable_outcome, metric
+from whence.metrics._steps import compute_pixel_maps, find_mask_obstacle
+from whence.metrics._trial import Numbers, Trial
+from whence.stats.segmentation import count_overlap
 
 
 def _aggregate(parts: Mapping[str, Numbers]) -> float:
-    """Over a data set all pixels are thrown together."""
+    """Return the accuracy over a data set, with the pixels of all images pooled."""
     return float(parts["correct"].sum() / parts["labelled"].sum())
 
 
@@ -31,10 +30,10 @@ def _aggregate(parts: Mapping[str, Numbers]) -> float:
 )
 def segmentation_accuracy(trial: Trial) -> Outcome:
     """Cut the map in two at its mean and count the pixels that are on the side where people put them."""
-    if why := unoutlined(trial):
-        return untestable(trial, why)
+    if why := find_mask_obstacle(trial):
+        return build_untestable_outcome(trial, why)
     assert trial.mask is not None
-    found = overlap(maps(trial), trial.mask)
-    return ranked(
-        trial, found.accuracy, parts={"correct": found.correct, "labelled": found.labelled}
+    overlap = count_overlap(compute_pixel_maps(trial), trial.mask)
+    return build_ranking_outcome(
+        trial, overlap.accuracy, parts={"correct": overlap.correct, "labelled": overlap.labelled}
     )

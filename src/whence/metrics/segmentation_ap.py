@@ -1,9 +1,9 @@
-"""Average precision: does the map rank the pixels of what people outlined above the ground?"""
+"""Average precision of the map against the mask, over pixels of object and background alike."""
 
-from whence.metrics import Outcome, metric, ranked, untestable
+from whence.metrics import Outcome, build_ranking_outcome, build_untestable_outcome, metric
+from whence.metrics._steps import compute_pixel_maps, find_mask_obstacle
+from whence.metrics._trial import Trial
 from whence.stats.segmentation import two_sided_precision
-from whence.trial import Trial
-from whence.trial.pixels import maps, unoutlined
 
 
 @metric(
@@ -23,7 +23,7 @@ from whence.trial.pixels import maps, unoutlined
 )
 def segmentation_ap(trial: Trial) -> Outcome:
     """Go down from the surest pixels, of object and ground alike: the mean precision over the steps of recall."""
-    if why := unoutlined(trial):
-        return untestable(trial, why)
+    if why := find_mask_obstacle(trial):
+        return build_untestable_outcome(trial, why)
     assert trial.mask is not None
-    return ranked(trial, two_sided_precision(maps(trial), trial.mask))
+    return build_ranking_outcome(trial, two_sided_precision(compute_pixel_maps(trial), trial.mask))

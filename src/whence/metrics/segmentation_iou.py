@@ -1,20 +1,19 @@
-"""Mean IoU: how well does the map, cut in two, cover what people outlined, and the ground?"""
+"""Mean IoU of object and background, between the map cut at its mean and the mask; pooled over a data set."""
 
 from collections.abc import Mapping
 
 import numpy as np
 
-from whence.metrics import Outcome, metric, ranked, untestable
-from whence.stats.segmentation import mean_iou, overlap
-from whence.trial import Trial
-from whence.trial.pixels import maps, unoutlined
-from whence.trial.removed import Numbers
+from whence.metrics import Outcome, build_ranking_outcome, build_untestable_outcome, metric
+from whence.metrics._steps import compute_pixel_maps, find_mask_obstacle
+from whence.metrics._trial import Numbers, Trial
+from whence.stats.segmentation import count_overlap, mean_iou
 
 _SIDES = ("ground", "object")
 
 
 def _aggregate(parts: Mapping[str, Numbers]) -> float:
-    """Over a data set the pixels of each side are thrown together before they are divided."""
+    """Return the mean IoU over a data set, with the pixels of each side pooled before the division."""
     shared, joined = (
         np.array([parts[f"{side} {what}"].sum() for side in _SIDES])
         for what in ("shared", "joined")
@@ -39,13 +38,13 @@ def _aggregate(parts: Mapping[str, Numbers]) -> float:
 )
 def segmentation_iou(trial: Trial) -> Outcome:
     """Cut the map in two at its mean and divide what it shares with the mask by what either covers."""
-    if why := unoutlined(trial):
-        return untestable(trial, why)
+    if why := find_mask_obstacle(trial):
+        return build_untestable_outcome(trial, why)
     assert trial.mask is not None
-    found = overlap(maps(trial), trial.mask)
+    overlap = count_overlap(compute_pixel_maps(trial), trial.mask)
     parts = {
         f"{side} {what}": counts[:, place]
         for place, side in enumerate(_SIDES)
-        for what, counts in (("shared", found.shared), ("joined", found.joined))
+        for what, counts in (("shared", overlap.shared), ("joined", overlap.joined))
     }
-    return ranked(trial, found.iou, parts=parts)
+    return build_ranking_outcome(trial, overlap.iou, parts=parts)

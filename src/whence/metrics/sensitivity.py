@@ -1,12 +1,18 @@
-"""Sensitivity: how far noise moves an explanation that leaves the prediction alone (Yeh et al. 2019)."""
+"""Sensitivity: largest change of the scores under embedding noise that keeps the prediction (Yeh et al. 2019)."""
 
 from typing import Annotated
 
 import numpy as np
 
 from whence.core.params import Range
-from whence.metrics import NOTHING, Outcome, metric, reasoned, untestable
-from whence.trial import Noise, Trial
+from whence.metrics import (
+    NOTHING_REMOVABLE,
+    Outcome,
+    build_outcome,
+    build_untestable_outcome,
+    metric,
+)
+from whence.metrics._trial import Noise, Trial
 
 _NOTHING_TO_MOVE = "All scores are 0: there is no length to compare a change with."
 
@@ -36,29 +42,27 @@ def sensitivity(
     something else to explain then, and the explanation should change.
     """
     if not trial.units:
-        return untestable(trial, NOTHING)
-    # In parts of the largest score, because squares of very small ones vanish.
+        return build_untestable_outcome(trial, NOTHING_REMOVABLE)
+    # Divided by the largest score, because the squares of very small scores underflow.
     largest = np.abs(trial.values).max(1, keepdims=True)
     rows = np.flatnonzero(largest)
     scale = np.where(largest > 0, largest, 1.0)
     own = trial.values / scale
     length = np.where(largest[:, 0] > 0, np.linalg.norm(own, axis=1), np.nan)
-    predicted = int(trial.removed.predicted([()])[0])
+    predicted = int(trial.removed.predict_labels([()])[0])
     most = np.full(len(own), np.nan)
     why_not: dict[int, str] = {}
     for seed in trial.seeds(draws):
-        anew = trial.again(Noise(radius, seed), rows.tolist())
-        if anew.predicted == predicted:
-            with np.errstate(
-                over="ignore"
-            ):  # infinitely more than scores of nearly nothing: see below
-                moved = trial.by_unit(anew.scores) / scale - own
+        repeat = trial.again(Noise(radius, seed), rows.tolist())
+        if repeat.predicted == predicted:
+            with np.errstate(over="ignore"):  # tiny scores make infinite changes: see below
+                moved = trial.by_unit(repeat.scores) / scale - own
                 most = np.fmax(most, np.linalg.norm(moved, axis=1) / length)
-            why_not = {**anew.why_not, **why_not}
+            why_not = {**repeat.why_not, **why_not}
     for row in np.flatnonzero(np.isinf(most)).tolist():
         most[row], why_not[row] = np.nan, _NOTHING_TO_MOVE
     for row in rows[np.isnan(most[rows])].tolist():
         why_not.setdefault(
             row, f"Noise of this size ({radius:g}) changes the prediction every time."
         )
-    return reasoned(most, why_not, _NOTHING_TO_MOVE)
+    return build_outcome(most, why_not, _NOTHING_TO_MOVE)

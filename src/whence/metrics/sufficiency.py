@@ -1,13 +1,19 @@
-"""Sufficiency: keep only what the explanation points at (DeYoung et al. 2020)."""
+"""Sufficiency: the fall of the probability with only the highest tokens left (DeYoung et al. 2020)."""
 
 from typing import Literal
 
 import numpy as np
 
-from whence.metrics import Outcome, metric, ranked, unrankable, untestable
-from whence.stats import over_bins
-from whence.trial import Trial
-from whence.trial.steps import count_of, shares_in, without_lowest
+from whence.metrics import (
+    Outcome,
+    build_ranking_outcome,
+    build_untestable_outcome,
+    find_ranking_obstacle,
+    metric,
+)
+from whence.metrics._steps import count_units, parse_shares, without_lowest
+from whence.metrics._trial import Trial
+from whence.stats.rationale import mean_over_bins
 
 
 @metric(
@@ -35,15 +41,15 @@ def sufficiency(
     as the paper's formula does and the authors' code does not. Rounded down, what is missing is rounded up as
     deletion does it, and both ask the model the same questions.
     """
-    shares = shares_in("sufficiency", bins)
-    if why := unrankable(trial):
-        return untestable(trial, why)
+    shares = parse_shares("sufficiency", bins)
+    if why := find_ranking_obstacle(trial):
+        return build_untestable_outcome(trial, why)
     units = len(trial.units)
     if rounding == "up":
-        missing = [units - count_of(share, units) for share in shares]
+        missing = [units - count_units(share, units) for share in shares]
     else:
-        missing = [count_of(1 - share, units) for share in shares]
+        missing = [count_units(1 - share, units) for share in shares]
     curves = without_lowest(trial, [*missing, 0])
     falls = trial.removed.base - curves[:, :-1]
     at = np.array([*map(float, shares), 1])
-    return ranked(trial, over_bins(falls, averaging), at=at, curves=curves)
+    return build_ranking_outcome(trial, mean_over_bins(falls, averaging), at=at, curves=curves)

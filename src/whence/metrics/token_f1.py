@@ -1,14 +1,14 @@
-"""Token F1: does the explanation point at what people point at (DeYoung et al. 2020)?"""
+"""Token F1: F1 of the highest tokens against the human rationale (DeYoung et al. 2020)."""
 
 from typing import Annotated
 
 import numpy as np
 
 from whence.core.params import Range
-from whence.metrics import Outcome, metric, ranked, untestable
-from whence.stats import runs, tokens
-from whence.trial import Trial
-from whence.trial.rationale import chosen, unmarked
+from whence.metrics import Outcome, build_ranking_outcome, build_untestable_outcome, metric
+from whence.metrics._steps import find_rationale_obstacle, select_highest_units
+from whence.metrics._trial import Trial
+from whence.stats.rationale import count_tokens, find_spans
 
 
 @metric(
@@ -30,15 +30,15 @@ def token_f1(trial: Trial, *, top: Annotated[float | None, Range(0, 1)] = None) 
     `top` is the share of tokens that are chosen, rounded up; without it as many as people marked, and then precision,
     recall and F1 are one number. Over a data set it is the mean, ERASER's macro F1.
     """
-    if why := unmarked(trial):
-        return untestable(trial, why)
-    gold = runs(trial.marked or ())
-    counts = [tokens(runs(row), gold) for row in chosen(trial, top)]
-    return ranked(
+    if why := find_rationale_obstacle(trial):
+        return build_untestable_outcome(trial, why)
+    gold = find_spans(trial.marked or ())
+    counts = [count_tokens(find_spans(row), gold) for row in select_highest_units(trial, top)]
+    return build_ranking_outcome(
         trial,
-        np.array([one.f1 for one in counts]),
+        np.array([count.f1 for count in counts]),
         parts={
-            "precision": np.array([one.precision for one in counts]),
-            "recall": np.array([one.recall for one in counts]),
+            "precision": np.array([count.precision for count in counts]),
+            "recall": np.array([count.recall for count in counts]),
         },
     )

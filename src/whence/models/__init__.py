@@ -1,19 +1,18 @@
-"""Loading: a built-in name, a folder, a Hub id or a model object becomes a `Loaded`."""
+"""Loading, saving and identifying models: a built-in name, a folder, a Hub id or a model object."""
 
-from whence.models.catalogue import BUILTIN, builtin_folder
-from whence.models.fingerprint import fingerprint
-from whence.models.infill import with_infiller
-from whence.models.load import load
-from whence.models.loaded import Infiller, Loaded
-from whence.models.save import save
+from whence.models.fingerprint import compute_fingerprint
+from whence.models.infill_model import with_infill_model
+from whence.models.load import load_model, save_model
+from whence.models.model import InfillModel, LoadedModel
+from whence.models.model_files import BUILTIN, find_builtin_folder
 
 __all__ = [
     "BUILTIN",
-    "Infiller",
-    "Loaded",
-    "builtin_folder",
-    "fingerprint",
-    "load",
-    "save",
-    "with_infiller",
+    "InfillModel",
+    "LoadedModel",
+    "compute_fingerprint",
+    "find_builtin_folder",
+    "load_model",
+    "save_model",
+    "with_infill_model",
 ]

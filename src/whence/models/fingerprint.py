@@ -1,4 +1,8 @@
-"""A model's identity: the hash of its configuration and weights, whatever file or device they came from."""
+"""Model fingerprints: cached hash of configuration and weights, and its override while a model is altered.
+
+Models with more than 2^28 weights are hashed by an evenly spaced sample, and the fingerprint says so. A
+fingerprint is cached until the version, the address or a sample of a weight changes.
+"""
 
 import json
 from collections.abc import Iterator
@@ -10,116 +14,119 @@ from weakref import WeakKeyDictionary
 
 import torch
 
-from whence.models.offload import resident
-from whence.models.parts import parts
+from whence.models.model import list_modules, load_resident_state
 
 # Above this many numbers only an evenly spaced sample is hashed, and the fingerprint says so.
-_WHOLE_UP_TO = 1 << 28
+_MAX_HASHED = 1 << 28
 
-# Of each model, what a glance at it and a look at it showed when its fingerprint was taken.
-_known: WeakKeyDictionary[torch.nn.Module, tuple[Any, Any, str]] = WeakKeyDictionary()
-# While a model is altered: the thread that does it, the fingerprint there, and the one everywhere else. What other
-# threads explain waits until the model is itself again.
-_altered: WeakKeyDictionary[torch.nn.Module, tuple[int, str, str]] = WeakKeyDictionary()
+# Model -> quick state, full state and fingerprint, at the time of the fingerprint.
+_fingerprints: WeakKeyDictionary[torch.nn.Module, tuple[Any, Any, str]] = WeakKeyDictionary()
+# Altered model -> the altering thread, the fingerprint there, and the one in all other threads. Explanations of
+# other threads wait until the model is restored.
+_overrides: WeakKeyDictionary[torch.nn.Module, tuple[int, str, str]] = WeakKeyDictionary()
 
 
 @contextmanager
-def altered_by(model: torch.nn.Module, what: str) -> Iterator[None]:
-    """Give the model another fingerprint for as long as something is done to it, and its own one back.
+def override_fingerprint(model: torch.nn.Module, what: str) -> Iterator[None]:
+    """Give the model another fingerprint while it is altered, and restore its own afterwards.
 
-    It is made of the model's own and of what is done, which says as much as hashing all weights again.
+    It is the hash of the model's own fingerprint and `what`, which identifies the change without hashing all weights.
     """
-    own, before = fingerprint(model), _altered.get(model)
-    changed = f"{own.partition(':')[0]}:{_digest(f'{own} {what}'.encode()).hexdigest()}"
-    _altered[model] = (get_ident(), changed, before[2] if before else own)
+    own, before = compute_fingerprint(model), _overrides.get(model)
+    changed = f"{own.partition(':')[0]}:{_start_digest(f'{own} {what}'.encode()).hexdigest()}"
+    _overrides[model] = (get_ident(), changed, before[2] if before else own)
     try:
         yield
     finally:
         if before:
-            _altered[model] = before
+            _overrides[model] = before
         else:
-            del _altered[model]
+            del _overrides[model]
 
 
 def is_altered(model: torch.nn.Module) -> bool:
-    """Say whether something is done to the model now."""
-    return model in _altered
+    """Return whether the model is being altered now."""
+    return model in _overrides
 
 
-def _digest(start: bytes) -> blake2b:
+def _start_digest(start: bytes) -> blake2b:
     return blake2b(start, digest_size=16)
 
 
-def fingerprint(model: torch.nn.Module) -> str:
+def compute_fingerprint(model: torch.nn.Module) -> str:
     """Return "blake2b:..." of all weights, or "blake2b-sampled:..." for very large models."""
-    if model in _altered:
-        thread, here, elsewhere = _altered[model]
+    if model in _overrides:
+        thread, here, elsewhere = _overrides[model]
         return here if thread == get_ident() else elsewhere
-    seen = _glance(model)
-    known = _known.get(model)
-    if known is not None and seen is not None and known[0] == seen:
+    quick_state = _compute_quick_state(model)
+    known = _fingerprints.get(model)
+    if known is not None and quick_state is not None and known[0] == quick_state:
         return known[2]
-    # A quantised layer keeps its weights packed: what is not a tensor is told by how it prints.
-    state_dict = sorted(resident(model).items())
+    # A quantised layer keeps packed weights, which are no tensors: they are identified by their repr.
+    state_dict = sorted(load_resident_state(model).items())
     weights = [(name, value) for name, value in state_dict if isinstance(value, torch.Tensor)]
     packed = [
         f"{name} {value!r}" for name, value in state_dict if not isinstance(value, torch.Tensor)
     ]
-    configuration = _configuration(model) + "".join(packed)
+    configuration = _format_configuration(model) + "".join(packed)
     # A weight that was trained, moved or replaced since has another version or address; one that was changed
     # behind autograd's back (`.data`) shows in a sample of its numbers.
-    state = (configuration, [(n, v.data_ptr(), _version(v)) for n, v in weights], _samples(weights))
-    seen = None if packed else seen
+    state = (
+        configuration,
+        [(n, v.data_ptr(), _read_version(v)) for n, v in weights],
+        _sample_weights(weights),
+    )
+    quick_state = None if packed else quick_state
     if known is not None and known[1] == state:
-        _known[model] = (seen, state, known[2])
+        _fingerprints[model] = (quick_state, state, known[2])
         return known[2]
     total = sum(value.numel() for _, value in weights)
-    step = max(1, -(-total // _WHOLE_UP_TO))
-    digest = _digest(configuration.encode())
+    step = max(1, -(-total // _MAX_HASHED))
+    digest = _start_digest(configuration.encode())
     for name, value in weights:
         digest.update(f"{name} {tuple(value.shape)} {value.dtype}".encode())
         flat = value.detach().reshape(-1)[::step].contiguous().cpu()
         digest.update(flat.view(torch.uint8).numpy().data if flat.numel() else b"")
     result = f"blake2b{'-sampled' if step > 1 else ''}:{digest.hexdigest()}"
-    _known[model] = (seen, state, result)
+    _fingerprints[model] = (quick_state, state, result)
     return result
 
 
-def _glance(model: torch.nn.Module) -> Any:
-    """Return what shows in a fraction of the time of a forward pass that nothing has changed.
+def _compute_quick_state(model: torch.nn.Module) -> Any:
+    """Return a cheap state of the model: equal states mean that nothing has changed.
 
-    It may show something else though nothing has changed that matters, and does not see what a layer has packed.
+    It takes a fraction of a forward pass. It may differ though nothing relevant changed, and misses packed weights.
     """
     named = [
         (key, value)
-        for part in parts(model)
-        for held in (part._parameters, part._buffers)
-        for key, value in held.items()
+        for part in list_modules(model)
+        for tensors in (part._parameters, part._buffers)
+        for key, value in tensors.items()
         if value is not None
     ]
     config = getattr(model, "config", None)
     facts = repr(vars(config)) if hasattr(config, "__dict__") else repr(config)
-    return facts, [(n, v.data_ptr(), _version(v)) for n, v in named], _samples(named)
+    return facts, [(n, v.data_ptr(), _read_version(v)) for n, v in named], _sample_weights(named)
 
 
-def _version(value: torch.Tensor) -> int:
-    """Return how often a weight was written to; what was made under inference_mode counts nothing."""
+def _read_version(value: torch.Tensor) -> int:
+    """Return the write count of a weight; 0 for tensors made under inference_mode, which have none."""
     return 0 if value.is_inference() else value._version
 
 
 @torch.no_grad()
-def _samples(weights: list[tuple[str, torch.Tensor]]) -> list[bytes]:
-    """Return some numbers of every weight, brought over from the device all at once."""
-    chosen: dict[Any, list[torch.Tensor]] = {}
+def _sample_weights(weights: list[tuple[str, torch.Tensor]]) -> list[bytes]:
+    """Return a sample of every weight, copied from the device in one transfer per dtype."""
+    groups: dict[Any, list[torch.Tensor]] = {}
     for _, value in weights:
-        if value.is_meta:  # it lies elsewhere
+        if value.is_meta:  # offloaded
             continue
-        chosen.setdefault((value.device, value.dtype), []).append(_some(value))
-    found = [torch.cat(some) for some in chosen.values()]
-    return [one.cpu().view(torch.uint8).numpy().tobytes() for one in found]
+        groups.setdefault((value.device, value.dtype), []).append(_sample_values(value))
+    samples = [torch.cat(parts) for parts in groups.values()]
+    return [sample.cpu().view(torch.uint8).numpy().tobytes() for sample in samples]
 
 
-def _some(value: torch.Tensor) -> torch.Tensor:
+def _sample_values(value: torch.Tensor) -> torch.Tensor:
     total = value.numel()
     step = max(1, total // 64)
     if not value.is_contiguous():
@@ -127,7 +134,7 @@ def _some(value: torch.Tensor) -> torch.Tensor:
     return value.as_strided((-(-total // step),), (step,))  # in one call of PyTorch
 
 
-def _configuration(model: torch.nn.Module) -> str:
+def _format_configuration(model: torch.nn.Module) -> str:
     config = getattr(model, "config", None)
     if config is None or not hasattr(config, "to_diff_dict"):
         return type(model).__name__

@@ -1,21 +1,34 @@
-"""Loading: a built-in name, a folder, a Hub id or a model object becomes a `Loaded`."""
+"""Loading of a built-in name, a folder, a Hub id or a model object as a `LoadedModel`; saving to a folder.
+
+A saved folder is complete or absent: its config.json is moved in last.
+"""
 
 import copy
+import shutil
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from whence.core.errors import BadParameter, BadTokenizer, UnknownModel
-from whence.core.places import public_name
-from whence.models import fetch
-from whence.models.catalogue import BUILTIN, builtin_folder
-from whence.models.fetch import Origin
-from whence.models.loaded import Loaded, described, modality
-from whence.models.offload import device_of, is_offloaded
+from whence.core.errors import BadParameter, BadTokenizer, CannotWrite, UnknownModel
+from whence.core.files import format_public_name
+from whence.models import model_files
+from whence.models.model import (
+    LoadedModel,
+    build_loaded_model,
+    detect_modality,
+    find_device,
+    is_offloaded,
+)
+from whence.models.model_files import (
+    BUILTIN,
+    ModelOrigin,
+    find_builtin_folder,
+    silence_transformers,
+)
 
 
-def load(
+def load_model(
     what: Any,
     *,
     tokenizer: Any = None,
@@ -23,19 +36,25 @@ def load(
     device: str | torch.device | None = None,
     dtype: str | torch.dtype | None = None,
     revision: str | None = None,
-) -> Loaded:
+) -> LoadedModel:
     """Load a built-in name, a folder or a Hub id; or take a model object as it is."""
-    dtype = _dtype(dtype)
+    dtype = _parse_dtype(dtype)
     if isinstance(tokenizer, str | Path):
-        tokenizer = fetch.tokenizer(Origin(str(tokenizer), str(tokenizer)), asked=True)
+        tokenizer = model_files.load_tokenizer(
+            ModelOrigin(str(tokenizer), str(tokenizer)), required=True
+        )
     if isinstance(processor, str | Path):
-        processor = fetch.processor(Origin(str(processor), str(processor)), asked=True)
-    what = getattr(what, "_orig_mod", what)  # what torch.compile was given
+        processor = model_files.load_processor(
+            ModelOrigin(str(processor), str(processor)), required=True
+        )
+    what = getattr(what, "_orig_mod", what)  # the module inside of torch.compile's wrapper
     if isinstance(what, torch.nn.Module):
-        _check_object(what)
+        _check_model_object(what)
         name = str(getattr(what.config, "_name_or_path", "") or type(what).__name__)
-        return _with_words(
-            described(_own_copy(what, device, dtype), tokenizer, _public(name), None, processor)
+        return _check_vocabulary_size(
+            build_loaded_model(
+                _copy_if_needed(what, device, dtype), tokenizer, _format_name(name), None, processor
+            )
         )
     if not isinstance(what, str | Path):
         raise UnknownModel(
@@ -43,32 +62,42 @@ def load(
             "a Hub id, or a transformers model."
         )
     name = str(what)
-    origin = Origin(str(builtin_folder(name)) if name in BUILTIN else name, name, revision)
-    device = _device(device)
-    config = fetch.config(origin)
-    model = fetch.weights(origin, config, _loading_dtype(config, dtype, device)).to(device)
-    takes = modality(model)
+    origin = ModelOrigin(
+        str(find_builtin_folder(name)) if name in BUILTIN else name, name, revision
+    )
+    device = _resolve_device(device)
+    config = model_files.load_config(origin)
+    model = model_files.load_weights(
+        origin, config, _resolve_loading_dtype(config, dtype, device)
+    ).to(device)
+    takes = detect_modality(model)
     if tokenizer is None and takes != "picture":
-        tokenizer = fetch.tokenizer(origin)
+        tokenizer = model_files.load_tokenizer(origin)
     if processor is None and takes != "text":
-        processor = fetch.processor(origin)
-    return _with_words(described(model, tokenizer, _public(name), revision, processor))
+        processor = model_files.load_processor(origin)
+    return _check_vocabulary_size(
+        build_loaded_model(model, tokenizer, _format_name(name), revision, processor)
+    )
 
 
-def _public(name: str) -> str:
-    """Return what a model is called in results: a folder does not go by where it lies, nor by a built-in name."""
-    return name if name in BUILTIN else public_name(name, tuple(BUILTIN))
+def _format_name(name: str) -> str:
+    """Return the name of a model in results: no local path, and never a built-in name for another model."""
+    return name if name in BUILTIN else format_public_name(name, tuple(BUILTIN))
 
 
-# A tokenizer whose vocabulary file is missing knows its special tokens, and nothing else. Tables are often padded,
+# A tokenizer without its vocabulary file knows its special tokens only. Embedding tables are often padded,
 # most of all that of ByT5, which has 384 rows for 259 tokens.
-_FEWEST = 0.25
+_MIN_VOCABULARY_SHARE = 0.25
 
 
-def _with_words(loaded: Loaded) -> Loaded:
-    """Refuse a tokenizer that knows far fewer words than the model: the others would be explained as unknown."""
-    rows = loaded.vocabulary
-    if loaded.tokenizer is None or rows is None or len(loaded.tokenizer) >= _FEWEST * rows:
+def _check_vocabulary_size(loaded: LoadedModel) -> LoadedModel:
+    """Refuse a tokenizer with less than a quarter of the model's tokens: its vocabulary is missing."""
+    rows = loaded.vocabulary_size
+    if (
+        loaded.tokenizer is None
+        or rows is None
+        or len(loaded.tokenizer) >= _MIN_VOCABULARY_SHARE * rows
+    ):
         return loaded
     raise BadTokenizer(
         f"The tokenizer of {loaded.name!r} knows {len(loaded.tokenizer):,} tokens, and the model has embeddings of "
@@ -78,8 +107,8 @@ def _with_words(loaded: Loaded) -> Loaded:
     )
 
 
-def _check_object(model: torch.nn.Module) -> None:
-    """Refuse a module that is no transformers model, or has nothing to compute with."""
+def _check_model_object(model: torch.nn.Module) -> None:
+    """Refuse a module that is no transformers model, or has no floating-point weights."""
     from transformers import PretrainedConfig
 
     kind, config = type(model).__name__, getattr(model, "config", None)
@@ -89,15 +118,20 @@ def _check_object(model: torch.nn.Module) -> None:
             f"Cannot explain a {kind}: it has {has}, and no transformers configuration. Give a transformers model, "
             "or a subclass of PreTrainedModel."
         )
-    if not any(one.is_floating_point() for one in model.parameters()):
+    if not any(weight.is_floating_point() for weight in model.parameters()):
         raise UnknownModel(
             f"Cannot explain a {kind}: it has no floating-point weights. Give a model with its weights."
         )
-    _refuse_meta(model)
+    _check_has_weights(model)
 
 
-def _loading_dtype(config: Any, dtype: torch.dtype | None, device: torch.device) -> torch.dtype:
-    """Half precision is a storage format on the CPU: compute in float32 there unless told otherwise."""
+def _resolve_loading_dtype(
+    config: Any, dtype: torch.dtype | None, device: torch.device
+) -> torch.dtype:
+    """Return the dtype to load in: the requested or stored one, but float32 for half precision on a CPU.
+
+    Half precision is a storage format on the CPU.
+    """
     if dtype is not None:
         return dtype
     stored: torch.dtype = getattr(config, "dtype", None) or torch.float32
@@ -105,35 +139,35 @@ def _loading_dtype(config: Any, dtype: torch.dtype | None, device: torch.device)
     return torch.float32 if half and device.type == "cpu" else stored
 
 
-def _dtype(dtype: str | torch.dtype | None) -> torch.dtype | None:
-    found = getattr(torch, dtype, None) if isinstance(dtype, str) else dtype
-    if found is None and dtype is None:
+def _parse_dtype(dtype: str | torch.dtype | None) -> torch.dtype | None:
+    torch_dtype = getattr(torch, dtype, None) if isinstance(dtype, str) else dtype
+    if torch_dtype is None and dtype is None:
         return None
-    if not (isinstance(found, torch.dtype) and found.is_floating_point):
+    if not (isinstance(torch_dtype, torch.dtype) and torch_dtype.is_floating_point):
         raise BadParameter(f"dtype must be float64, float32, bfloat16 or float16. Got {dtype!r}.")
-    return found
+    return torch_dtype
 
 
-def _device(device: str | torch.device | None) -> torch.device:
+def _resolve_device(device: str | torch.device | None) -> torch.device:
     if device is None:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
-        found = torch.device(device)
-        if found.type == "meta":
+        torch_device = torch.device(device)
+        if torch_device.type == "meta":
             raise NotImplementedError("it holds sizes and no numbers")
-        torch.empty(0, device=found)
+        torch.empty(0, device=torch_device)
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         have = ["cpu"] + [f"cuda:{i}" for i in range(torch.cuda.device_count())]
         have += ["mps"] if torch.backends.mps.is_available() else []
         raise BadParameter(
             f"The device {str(device)!r} cannot be used ({str(error).splitlines()[0]}). Here are: {', '.join(have)}."
         ) from None
-    return found
+    return torch_device
 
 
-def _refuse_meta(model: torch.nn.Module) -> None:
-    """Refuse a model without numbers, unless accelerate is to bring them from elsewhere when it is run."""
-    empty = next((name for name, one in model.named_parameters() if one.is_meta), None)
+def _check_has_weights(model: torch.nn.Module) -> None:
+    """Refuse a model on the meta device, unless accelerate loads its weights when it is run."""
+    empty = next((name for name, weight in model.named_parameters() if weight.is_meta), None)
     if empty is not None and not is_offloaded(model):
         raise UnknownModel(
             f"The {type(model).__name__} has no weights: {empty!r} is on the meta device, which holds sizes and no "
@@ -141,48 +175,41 @@ def _refuse_meta(model: torch.nn.Module) -> None:
         )
 
 
-def _own_copy(model: Any, device: str | torch.device | None, dtype: torch.dtype | None) -> Any:
-    """Leave the caller's model where it is: another device or dtype means a copy."""
-    here = next(one for one in model.parameters() if one.is_floating_point())
-    there = device_of(model) if device is None else _device(device)
-    same = (dtype is None or dtype == here.dtype) and there == device_of(model)
+def _copy_if_needed(
+    model: Any, device: str | torch.device | None, dtype: torch.dtype | None
+) -> Any:
+    """Return the caller's model, or a copy if another device or dtype is requested."""
+    first_weight = next(weight for weight in model.parameters() if weight.is_floating_point())
+    target_device = find_device(model) if device is None else _resolve_device(device)
+    same = (dtype is None or dtype == first_weight.dtype) and target_device == find_device(model)
     if not same and is_offloaded(model):
         raise BadParameter(
             f"The weights of this {type(model).__name__} are offloaded, and stay where accelerate put them: leave "
             "device and dtype out, or load it without device_map."
         )
-    if same and not any(one.is_inference() for one in model.parameters()):
+    if same and not any(weight.is_inference() for weight in model.parameters()):
         return model
-    # What was made under inference_mode cannot be differentiated; a copy that is made outside of it can.
+    # Weights made under inference_mode cannot be differentiated; a copy made outside of it can.
     with torch.inference_mode(False):
-        return copy.deepcopy(model).to(device=there, dtype=dtype)
+        return copy.deepcopy(model).to(device=target_device, dtype=dtype)
 
 
-"""Saving a model as a folder that `load` takes: there whole, or not yet there."""
-
-import shutil
-from pathlib import Path
-from typing import Any
-
-from whence.core.errors import CannotWrite
-from whence.models.fetch import quiet
-
-_LAST = "config.json"  # a folder without it is no model
+_LAST_FILE = "config.json"  # moved last: a folder without it is no model
 
 
-def save(model: Any, tokenizer: Any, folder: Path) -> None:
-    """Write safetensors, configuration and tokenizer into `folder`; whoever looks finds a whole model or none."""
+def save_model(model: Any, tokenizer: Any, folder: Path) -> None:
+    """Write safetensors, configuration and tokenizer into `folder`; never a partial model."""
     staging = folder / ".saving"
     try:
         shutil.rmtree(staging, ignore_errors=True)
         staging.mkdir(parents=True)
-        with quiet():
+        with silence_transformers():
             tokenizer.save_pretrained(staging)
             model.save_pretrained(staging)
-        # Weights are written for their owner alone; they get the mode of all other files.
-        mode = (staging / _LAST).stat().st_mode
-        (folder / _LAST).unlink(missing_ok=True)
-        for path in sorted(staging.iterdir(), key=lambda path: path.name == _LAST):
+        # Weight files are written for their owner alone (0600); they get the mode of the other files.
+        mode = (staging / _LAST_FILE).stat().st_mode
+        (folder / _LAST_FILE).unlink(missing_ok=True)
+        for path in sorted(staging.iterdir(), key=lambda path: path.name == _LAST_FILE):
             path.chmod(mode)
             path.replace(folder / path.name)
         staging.rmdir()

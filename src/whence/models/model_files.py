@@ -1,10 +1,24 @@
-"""Getting a model from a folder or the Hub: safetensors only, no code of its author, nothing made up."""
+"""Safe loading of model files: config, weights, tokenizer, image processor; links, headers and sizes checked.
 
-from collections.abc import Iterator
+Weights are read from safetensors only, no code of a model's author is run, and no missing weight is drawn at
+random.
+
+Safetensors are data: reading them runs nothing. A folder could still point at other files of this machine, so
+a file must lie in the model's folder or directly in a folder beside it (a fine-tuned model may share shards
+with its base model), wherever links lead. The Hub's cache links from `snapshots/REVISION` to `blobs`, two
+folders up, which is allowed.
+
+Sizes are checked against the headers of the weights before memory is allocated.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import cached_property
 from logging import CRITICAL
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -17,337 +31,11 @@ from whence.core.errors import (
     UnknownModel,
     UnsafeWeights,
     WhenceError,
-    did_you_mean,
+    is_failure,
+    shorten_quote,
+    suggest_name,
 )
-from whence.core.failure import is_failure
-from whence.core.network import hub_unreachable
-from whence.models.catalogue import BUILTIN
-from whence.models.files import (
-    check_counts,
-    check_file,
-    check_files,
-    check_fit,
-    headers,
-    large_counts,
-    misfit,
-    shards,
-)
-from whence.models.remote_code import forget_code, model_class, refuse_code, refuse_kernels
-
-_INDEX = "model.safetensors.index.json"
-_ADAPTER = "adapter_config.json"
-
-
-@dataclass(frozen=True)
-class Origin:
-    """Where a model comes from: `name` is what the user said, `where` a folder or a Hub id."""
-
-    where: str
-    name: str
-    revision: str | None = None
-
-    @property
-    def folder(self) -> Path:
-        """The folder, if it is one."""
-        return Path(self.where)
-
-    @cached_property
-    def options(self) -> dict[str, Any]:
-        """What every from_pretrained is told."""
-        return {
-            "revision": self.revision,
-            "local_files_only": self.folder.exists() or hub_unreachable(),
-        }
-
-
-def config(origin: Origin) -> Any:
-    """Read the configuration: the first thing that tells whether there is a model at all."""
-    from transformers import AutoConfig, PretrainedConfig
-
-    import whence.models.attentive  # noqa: F401 (makes the kind of model known to AutoConfig)
-
-    name, folder = origin.name, origin.folder
-    _refuse_adapter(origin)
-    if folder.is_dir() and not (folder / "config.json").is_file():
-        raise UnknownModel(
-            f"The folder {name!r} has no config.json: it is not a Hugging Face model."
-        )
-    if not folder.exists() and _looks_like_a_path(origin.where):
-        raise UnknownModel(
-            f"There is no folder {name!r}. Give the path of a model folder, a Hub id (owner/name), or a built-in "
-            f"name: {', '.join(BUILTIN)}."
-        )
-    _check_folder(origin)
-    try:
-        with quiet():
-            values, _ = PretrainedConfig.get_config_dict(origin.where, **origin.options)
-            # A configuration writes out its labels and layers when it is made, however many it says there are.
-            if counts := large_counts(values):
-                stored = headers(weight_files(origin, values.get("transformers_weights")), name)
-                check_counts(counts, stored, name)
-            refuse_kernels(values, name)
-            found = AutoConfig.from_pretrained(
-                origin.where, trust_remote_code=False, **origin.options
-            )
-        forget_code(found)
-        return found
-    except WhenceError as error:
-        if isinstance(error, BadParameter):  # of the configuration's own class, which is ours
-            raise UnknownModel(f"The folder {name!r} cannot be read as a model: {error}") from None
-        raise
-    except BaseException as error:
-        # transformers and the Hub client raise a dozen classes here; the user has one question: what now?
-        if not is_failure(error):
-            raise
-        refuse_code(error, name)
-        if folder.exists():
-            raise UnknownModel(
-                f"The folder {name!r} cannot be read as a model: {_reason(error)}"
-            ) from None
-        raise UnknownModel(
-            f"There is no model {name!r}: neither built in ({', '.join(BUILTIN)}), nor a folder, nor found on "
-            f"the Hub.{did_you_mean(name, list(BUILTIN))} Check the spelling, the path or the network."
-        ) from None
-
-
-def _check_folder(origin: Origin) -> None:
-    if origin.folder.is_dir():
-        check_files(origin.folder, origin.name)
-
-
-def _reason(error: BaseException) -> str:
-    """Return the first line of somebody else's error, with the next where that says what it is about."""
-    lines = [line.strip() for line in str(error).strip().splitlines()]
-    if len(lines) > 1 and lines[0].endswith(":"):
-        return f"{lines[0]} {lines[1]}"
-    return lines[0] if lines else type(error).__name__
-
-
-def _looks_like_a_path(where: str) -> bool:
-    return where.startswith((".", "/", "~")) or "\\" in where or where.count("/") > 1
-
-
-def weights(origin: Origin, config: Any, dtype: torch.dtype) -> Any:
-    """Load the weights into the class that the checkpoint names."""
-    from transformers import PreTrainedModel
-
-    name, folder = origin.name, origin.folder
-    if folder.is_dir() and not list(folder.glob("*.safetensors*")):
-        pickles = sorted(
-            p.name for kind in ("*.bin", "*.pt", "*.pth", "*.ckpt") for p in folder.glob(kind)
-        )
-        if pickles:
-            raise UnsafeWeights(
-                f"The weights of {name!r} are a pickle ({pickles[0]}), which can run any code when opened; "
-                "whence reads safetensors only. Convert them where you trust them: "
-                "AutoModel.from_pretrained(...).save_pretrained(folder)."
-            )
-        raise UnknownModel(
-            f"The folder {name!r} has no weights: there is no *.safetensors file in it."
-        )
-    # transformers takes these first, whatever else there is.
-    if parts := sorted(path.name for path in folder.glob("shard-*-model-*-of-*.safetensors")):
-        raise UnknownModel(
-            f"The weights of {name!r} are those of several processes ({parts[0]}). Put them together where you "
-            "trained the model, with save_pretrained."
-        )
-    stored = headers(weight_files(origin, getattr(config, "transformers_weights", None)), name)
-    own: dict[str, tuple[int, ...]] = {}
-    try:
-        with quiet():
-            kind = model_class(config, name)
-            own = check_fit(kind, config, stored, name)
-            # The one of all models: a few classes open a pickle beside their weights (Qwen2.5-Omni, for its voices).
-            model, report = PreTrainedModel.from_pretrained.__func__(
-                kind,
-                origin.where,
-                config=config,
-                use_safetensors=True,
-                weights_only=True,
-                trust_remote_code=False,
-                dtype=dtype,
-                output_loading_info=True,
-                **origin.options,
-            )
-    except WhenceError:
-        raise
-    except BaseException as error:  # as above: a dozen classes, one question
-        if not is_failure(error):
-            raise
-        refuse_code(error, name)
-        # It refers to a report on the screen, which is kept off it.
-        mismatched = "ignore_mismatched_sizes" in str(error)
-        reason = misfit(own, stored) if mismatched else _reason(error)
-        if "safetensors" in reason and not folder.is_dir():
-            raise UnsafeWeights(
-                f"The model {name!r} offers no safetensors weights, and whence opens no pickles. "
-                "Use a revision that has them, or convert them."
-            ) from None
-        raise UnknownModel(f"The weights of {name!r} cannot be loaded: {reason}") from None
-    if missing := sorted(report["missing_keys"]):
-        raise NoHead(
-            f"The weights of {name!r} lack {len(missing)} tensors that {type(model).__name__} needs, {missing[0]!r} "
-            "among them; they would be made up at random. Load a model whose weights are complete."
-        )
-    return model.eval()
-
-
-def weight_files(origin: Origin, named: Any) -> list[Path]:
-    """Return the files that transformers will take the weights from, each of them safetensors and near the model.
-
-    `named` is what the configuration says (`transformers_weights`), which transformers follows. None are found where
-    the Hub has yet to convert a model.
-    """
-    index = _find_file(origin, _INDEX)
-    others = shards(index, origin.name) if index else []
-    if named is None:
-        whole = _find_file(origin, "model.safetensors")
-        wanted = ["model.safetensors"] if whole else others
-    elif not str(named).endswith((".safetensors", ".safetensors.index.json")):
-        raise UnsafeWeights(
-            f"The configuration of {origin.name!r} names {str(named)!r} for its weights (transformers_weights). "
-            "whence reads safetensors only, and does not trust such a model."
-        )
-    elif str(named).endswith(".json"):
-        if origin.folder.is_dir():
-            check_file(origin.folder / str(named), origin.folder, origin.name)
-        other = _find_file(origin, str(named))
-        wanted = shards(other, origin.name) if other else []
-    else:
-        wanted = [str(named)]
-    found = []
-    for one in wanted:
-        path = origin.folder / one
-        if origin.folder.is_dir():
-            check_file(path, origin.folder, origin.name)
-        elif ".." in Path(one).parts or Path(one).is_absolute():
-            raise UnsafeWeights(
-                f"The weights of {origin.name!r} name {one!r}, which is no file of that model. whence does not "
-                "trust it."
-            )
-        else:
-            path = _find_file(origin, one) or path
-        found.append(path)
-    return found
-
-
-def _find_file(origin: Origin, file: str) -> Path | None:
-    """Return where a file of a model lies, fetched from the Hub if need be; None where there is none."""
-    from transformers.utils import cached_file
-
-    try:
-        with quiet():
-            path = cached_file(
-                origin.where,
-                file,
-                **origin.options,
-                _raise_exceptions_for_missing_entries=False,
-                _raise_exceptions_for_connection_errors=False,
-            )
-    except (OSError, ValueError) as error:
-        raise UnknownModel(
-            f"The file {file!r} of {origin.name!r} cannot be had: {_reason(error)}"
-        ) from None
-    return Path(path) if path else None
-
-
-def _refuse_adapter(origin: Origin) -> None:
-    """Refuse an adapter (PEFT, LoRA): the model that it adapts would be explained without it."""
-    if origin.folder.is_dir():
-        found = (origin.folder / _ADAPTER).is_file()
-    else:
-        try:
-            found = _find_file(origin, _ADAPTER) is not None
-        except UnknownModel:  # whether there is such a model at all is asked next
-            found = False
-    if found:
-        raise UnknownModel(
-            f"The model {origin.name!r} is an adapter ({_ADAPTER}): its base model would be explained without it. "
-            f"Merge them and save the result, with peft: PeftModel.from_pretrained(base, {origin.where!r})"
-            ".merge_and_unload().save_pretrained('merged'), where base is the model that it was trained on. If its "
-            f"weights are merged already, remove {_ADAPTER}."
-        )
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Keep progress bars and remarks of transformers and the Hub off the screen: our errors say it better."""
-    from huggingface_hub.utils import logging as hub_logging
-    from transformers.utils import logging
-
-    bars, verbosity = logging.is_progress_bar_enabled(), logging.get_verbosity()
-    hub_verbosity = hub_logging.get_verbosity()
-    logging.disable_progress_bar()
-    logging.set_verbosity_error()
-    hub_logging.set_verbosity(CRITICAL)
-    try:
-        yield
-    finally:
-        hub_logging.set_verbosity(hub_verbosity)
-        logging.set_verbosity(verbosity)
-        if bars:
-            logging.enable_progress_bar()
-
-
-def tokenizer(origin: Origin, *, asked: bool = False) -> Any | None:
-    """Load a tokenizer; a model that comes without one explains encoded inputs, and refuses text clearly.
-
-    `asked`: the user named it, so its absence is an error.
-    """
-    from transformers import AutoTokenizer
-
-    folder = origin.folder
-    _check_folder(origin)
-    has_files = any(any(folder.glob(pattern)) for pattern in ("*token*", "*vocab*", "*.model"))
-    if folder.is_dir() and not has_files and not asked:
-        return None
-    try:
-        with quiet():
-            return AutoTokenizer.from_pretrained(
-                origin.where, trust_remote_code=False, **origin.options
-            )
-    except BaseException as error:  # as above
-        if not is_failure(error):
-            raise
-        refuse_code(error, origin.name)
-        if not (has_files or asked):
-            return None
-        raise BadTokenizer(
-            f"The tokenizer of {origin.name!r} cannot be loaded: {_reason(error)} Give another with "
-            "tokenizer=..., or remove its files to explain encoded inputs."
-        ) from None
-
-
-def processor(origin: Origin, *, asked: bool = False) -> Any | None:
-    """Load what makes pixel values of pictures; a model that comes without it takes pixel values alone.
-
-    `asked`: the user named it, so its absence is an error.
-    """
-    from transformers import AutoImageProcessor
-
-    _check_folder(origin)
-    try:
-        with quiet():
-            # One backend everywhere: the other needs torchvision, and blends pixels a little differently.
-            return AutoImageProcessor.from_pretrained(
-                origin.where, trust_remote_code=False, backend="pil", **origin.options
-            )
-    except BaseException as error:  # as above
-        if not is_failure(error):
-            raise
-        refuse_code(error, origin.name)
-        if not asked and not (origin.folder / "preprocessor_config.json").is_file():
-            return None
-        raise UnknownModel(
-            f"The image processor of {origin.name!r} cannot be loaded: {_reason(error)} Give another with "
-            "processor=..., or remove preprocessor_config.json to explain encoded pixel_values."
-        ) from None
-
-
-"""The models that are shipped inside the package, so that whence works offline from the first second."""
-
-from dataclasses import dataclass
-from pathlib import Path
+from whence.core.network import is_hub_unreachable
 
 BUILTIN = {
     "reviews": "sentiment of short English film reviews: negative or positive",
@@ -365,170 +53,470 @@ BUILTIN = {
 
 
 @dataclass(frozen=True)
-class Sample:
-    """A text to begin with, and the method to begin with where the usual one says nothing of it."""
+class BuiltinExample:
+    """A sample text of a built-in model, and a method where the default is uninformative."""
 
     text: str
     method: str | None = None
 
 
-# Texts of the models that were set by hand: other words say nothing to them. Each shows what its model is about.
-SAMPLES = {
-    "decoy": Sample("the decoy has a superb story but its ending is dull", "leave_one_out"),
-    "conjunction": Sample("a warm and funny story with a tense ending"),
-    "negation": Sample("the acting is not bad"),
-    "copy": Sample("overall it is a great film with a bad ending"),
-    "redundancy": Sample("a superb story with a moving ending"),
-    # Where the slope is zero by construction, so are all scores that are made of gradients.
-    "saturation": Sample("a gripping story with a wooden actor", "leave_one_out"),
-    "damper": Sample("the story is hardly great and the ending is bad"),
-    "spotlight": Sample("a superb film with a slow and stale plot"),
+# Sample texts of the models with hand-set weights, which know no other words. Each shows its model's mechanism.
+BUILTIN_EXAMPLES = {
+    "decoy": BuiltinExample("the decoy has a superb story but its ending is dull", "leave_one_out"),
+    "conjunction": BuiltinExample("a warm and funny story with a tense ending"),
+    "negation": BuiltinExample("the acting is not bad"),
+    "copy": BuiltinExample("overall it is a great film with a bad ending"),
+    "redundancy": BuiltinExample("a superb story with a moving ending"),
+    # The gradient is zero by construction, and so are all gradient-based scores.
+    "saturation": BuiltinExample("a gripping story with a wooden actor", "leave_one_out"),
+    "damper": BuiltinExample("the story is hardly great and the ending is bad"),
+    "spotlight": BuiltinExample("a superb film with a slow and stale plot"),
 }
 
 
-def builtin_folder(name: str) -> Path:
+def find_builtin_folder(name: str) -> Path:
     """Return the folder of a built-in model."""
     return Path(__file__).parent / "builtin" / name
 
 
-"""The files of a model: which of them may be read, which hold the weights, and what the weights' headers say.
+_WEIGHTS_INDEX = "model.safetensors.index.json"
+_ADAPTER_CONFIG = "adapter_config.json"
 
-Safetensors are data: reading them runs nothing. What is left to fear is that a folder of somebody else's points at
-other files of this machine, so that a file must lie in the model's folder or directly in a folder beside it (a
-fine-tuned model may share shards with the one that it was made from), wherever links lead. The Hub's cache links from
-`snapshots/REVISION` to `blobs`, two folders up; that is the model's own, too.
-"""
 
-import json
-from collections.abc import Iterable, Mapping
-from copy import deepcopy
-from dataclasses import dataclass
-from math import prod
-from pathlib import Path
-from typing import Any
+@dataclass(frozen=True)
+class ModelOrigin:
+    """The origin of a model: `name` as the user gave it, `where` a folder or a Hub id."""
 
-import torch
+    where: str
+    name: str
+    revision: str | None = None
 
-from whence.core.errors import UnknownModel, UnsafeWeights
+    @property
+    def folder(self) -> Path:
+        """The path of the folder, if the origin is one."""
+        return Path(self.where)
 
-# What transformers may open in a folder: configuration, weights, vocabularies and templates.
-_READ = {
+    @cached_property
+    def options(self) -> dict[str, Any]:
+        """The keywords of every `from_pretrained`."""
+        return {
+            "revision": self.revision,
+            "local_files_only": self.folder.exists() or is_hub_unreachable(),
+        }
+
+
+def load_config(origin: ModelOrigin) -> Any:
+    """Load the configuration; raise UnknownModel if there is no such model."""
+    from transformers import AutoConfig, PretrainedConfig
+
+    import whence.models.rnn  # noqa: F401 (makes the kind of model known to AutoConfig)
+
+    name, folder = origin.name, origin.folder
+    _check_no_adapter(origin)
+    if folder.is_dir() and not (folder / "config.json").is_file():
+        raise UnknownModel(
+            f"The folder {name!r} has no config.json: it is not a Hugging Face model."
+        )
+    if not folder.exists() and _is_path_like(origin.where):
+        raise UnknownModel(
+            f"There is no folder {name!r}. Give the path of a model folder, a Hub id (owner/name), or a built-in "
+            f"name: {', '.join(BUILTIN)}."
+        )
+    _check_folder(origin)
+    try:
+        with silence_transformers():
+            values, _ = PretrainedConfig.get_config_dict(origin.where, **origin.options)
+            # A configuration object lists all its labels and layers, so a huge count would fill the memory.
+            if counts := find_large_counts(values):
+                stored = read_headers(
+                    find_weight_files(origin, values.get("transformers_weights")), name
+                )
+                check_counts(counts, stored, name)
+            refuse_hub_kernels(values, name)
+            config = AutoConfig.from_pretrained(
+                origin.where, trust_remote_code=False, **origin.options
+            )
+        strip_remote_code(config)
+        return config
+    except WhenceError as error:
+        if isinstance(error, BadParameter):  # raised by our own AttentiveConfig
+            raise UnknownModel(f"The folder {name!r} cannot be read as a model: {error}") from None
+        raise
+    except BaseException as error:
+        # transformers and the Hub client raise a dozen classes here; the user needs one error with a remedy.
+        if not is_failure(error):
+            raise
+        refuse_remote_code(error, name)
+        if folder.exists():
+            raise UnknownModel(
+                f"The folder {name!r} cannot be read as a model: {_format_reason(error)}"
+            ) from None
+        raise UnknownModel(
+            f"There is no model {name!r}: neither built in ({', '.join(BUILTIN)}), nor a folder, nor found on "
+            f"the Hub.{suggest_name(name, list(BUILTIN))} Check the spelling, the path or the network."
+        ) from None
+
+
+def _check_folder(origin: ModelOrigin) -> None:
+    if origin.folder.is_dir():
+        check_files(origin.folder, origin.name)
+
+
+def _format_reason(error: BaseException) -> str:
+    """Return the first line of a foreign error, and the next one if the first ends in a colon."""
+    lines = [line.strip() for line in str(error).strip().splitlines()]
+    if len(lines) > 1 and lines[0].endswith(":"):
+        return f"{lines[0]} {lines[1]}"
+    return lines[0] if lines else type(error).__name__
+
+
+def _is_path_like(where: str) -> bool:
+    return where.startswith((".", "/", "~")) or "\\" in where or where.count("/") > 1
+
+
+def load_weights(origin: ModelOrigin, config: Any, dtype: torch.dtype) -> Any:
+    """Load the weights into the class that the checkpoint names."""
+    from transformers import PreTrainedModel
+
+    name, folder = origin.name, origin.folder
+    if folder.is_dir() and not list(folder.glob("*.safetensors*")):
+        pickles = sorted(
+            p.name for kind in ("*.bin", "*.pt", "*.pth", "*.ckpt") for p in folder.glob(kind)
+        )
+        if pickles:
+            raise UnsafeWeights(
+                f"The weights of {name!r} are a pickle ({pickles[0]}), which can run any code when opened; "
+                "whence reads safetensors only. Convert them where you trust them: "
+                "AutoModel.from_pretrained(...).save_pretrained(folder)."
+            )
+        raise UnknownModel(
+            f"The folder {name!r} has no weights: there is no *.safetensors file in it."
+        )
+    # transformers prefers these files to all others.
+    if parts := sorted(path.name for path in folder.glob("shard-*-model-*-of-*.safetensors")):
+        raise UnknownModel(
+            f"The weights of {name!r} are those of several processes ({parts[0]}). Put them together where you "
+            "trained the model, with save_pretrained."
+        )
+    stored = read_headers(
+        find_weight_files(origin, getattr(config, "transformers_weights", None)), name
+    )
+    own: dict[str, tuple[int, ...]] = {}
+    try:
+        with silence_transformers():
+            kind = find_model_class(config, name)
+            own = check_fit(kind, config, stored, name)
+            # The base class's method: a few classes override it and open a pickle (Qwen2.5-Omni, for its voices).
+            model, report = PreTrainedModel.from_pretrained.__func__(
+                kind,
+                origin.where,
+                config=config,
+                use_safetensors=True,
+                weights_only=True,
+                trust_remote_code=False,
+                dtype=dtype,
+                output_loading_info=True,
+                **origin.options,
+            )
+    except WhenceError:
+        raise
+    except BaseException as error:  # as above: a dozen classes
+        if not is_failure(error):
+            raise
+        refuse_remote_code(error, name)
+        # The error refers to a report on the screen, which is silenced here.
+        mismatched = "ignore_mismatched_sizes" in str(error)
+        reason = describe_misfit(own, stored) if mismatched else _format_reason(error)
+        if "safetensors" in reason and not folder.is_dir():
+            raise UnsafeWeights(
+                f"The model {name!r} offers no safetensors weights, and whence opens no pickles. "
+                "Use a revision that has them, or convert them."
+            ) from None
+        raise UnknownModel(f"The weights of {name!r} cannot be loaded: {reason}") from None
+    if missing := sorted(report["missing_keys"]):
+        raise NoHead(
+            f"The weights of {name!r} lack {len(missing)} tensors that {type(model).__name__} needs, {missing[0]!r} "
+            "among them; they would be made up at random. Load a model whose weights are complete."
+        )
+    return model.eval()
+
+
+def find_weight_files(origin: ModelOrigin, weights_name: Any) -> list[Path]:
+    """Return the weight files that transformers will read; all must be safetensors, near the model.
+
+    `weights_name` is the configuration's `transformers_weights`, which transformers follows. The list is empty if
+    the Hub has not converted the model yet.
+    """
+    index = _find_file(origin, _WEIGHTS_INDEX)
+    others = list_shards(index, origin.name) if index else []
+    if weights_name is None:
+        whole = _find_file(origin, "model.safetensors")
+        files = ["model.safetensors"] if whole else others
+    elif not str(weights_name).endswith((".safetensors", ".safetensors.index.json")):
+        raise UnsafeWeights(
+            f"The configuration of {origin.name!r} names {str(weights_name)!r} for its weights (transformers_weights). "
+            "whence reads safetensors only, and does not trust such a model."
+        )
+    elif str(weights_name).endswith(".json"):
+        if origin.folder.is_dir():
+            check_file(origin.folder / str(weights_name), origin.folder, origin.name)
+        other = _find_file(origin, str(weights_name))
+        files = list_shards(other, origin.name) if other else []
+    else:
+        files = [str(weights_name)]
+    paths = []
+    for file in files:
+        path = origin.folder / file
+        if origin.folder.is_dir():
+            check_file(path, origin.folder, origin.name)
+        elif ".." in Path(file).parts or Path(file).is_absolute():
+            raise UnsafeWeights(
+                f"The weights of {origin.name!r} name {file!r}, which is no file of that model. whence does not "
+                "trust it."
+            )
+        else:
+            path = _find_file(origin, file) or path
+        paths.append(path)
+    return paths
+
+
+def _find_file(origin: ModelOrigin, file: str) -> Path | None:
+    """Return the path of a model file, fetched from the Hub if needed; None if there is none."""
+    from transformers.utils import cached_file
+
+    try:
+        with silence_transformers():
+            path = cached_file(
+                origin.where,
+                file,
+                **origin.options,
+                _raise_exceptions_for_missing_entries=False,
+                _raise_exceptions_for_connection_errors=False,
+            )
+    except (OSError, ValueError) as error:
+        raise UnknownModel(
+            f"The file {file!r} of {origin.name!r} cannot be had: {_format_reason(error)}"
+        ) from None
+    return Path(path) if path else None
+
+
+def _check_no_adapter(origin: ModelOrigin) -> None:
+    """Refuse an adapter (PEFT, LoRA): its base model would be explained without it."""
+    if origin.folder.is_dir():
+        is_adapter = (origin.folder / _ADAPTER_CONFIG).is_file()
+    else:
+        try:
+            is_adapter = _find_file(origin, _ADAPTER_CONFIG) is not None
+        except UnknownModel:  # load_config reports a missing model next
+            is_adapter = False
+    if is_adapter:
+        raise UnknownModel(
+            f"The model {origin.name!r} is an adapter ({_ADAPTER_CONFIG}): its base model would be explained without it. "
+            f"Merge them and save the result, with peft: PeftModel.from_pretrained(base, {origin.where!r})"
+            ".merge_and_unload().save_pretrained('merged'), where base is the model that it was trained on. If its "
+            f"weights are merged already, remove {_ADAPTER_CONFIG}."
+        )
+
+
+@contextmanager
+def silence_transformers() -> Iterator[None]:
+    """Silence progress bars and logs of transformers and the Hub: our errors are clearer."""
+    from huggingface_hub.utils import logging as hub_logging
+    from transformers.utils import logging
+
+    bars, verbosity = logging.is_progress_bar_enabled(), logging.get_verbosity()
+    hub_verbosity = hub_logging.get_verbosity()
+    logging.disable_progress_bar()
+    logging.set_verbosity_error()
+    hub_logging.set_verbosity(CRITICAL)
+    try:
+        yield
+    finally:
+        hub_logging.set_verbosity(hub_verbosity)
+        logging.set_verbosity(verbosity)
+        if bars:
+            logging.enable_progress_bar()
+
+
+def load_tokenizer(origin: ModelOrigin, *, required: bool = False) -> Any | None:
+    """Load a tokenizer; None if the model has none, and explains encoded inputs only.
+
+    `required`: the user named it, so its absence is an error.
+    """
+    from transformers import AutoTokenizer
+
+    folder = origin.folder
+    _check_folder(origin)
+    has_files = any(any(folder.glob(pattern)) for pattern in ("*token*", "*vocab*", "*.model"))
+    if folder.is_dir() and not has_files and not required:
+        return None
+    try:
+        with silence_transformers():
+            return AutoTokenizer.from_pretrained(
+                origin.where, trust_remote_code=False, **origin.options
+            )
+    except BaseException as error:  # as above
+        if not is_failure(error):
+            raise
+        refuse_remote_code(error, origin.name)
+        if not (has_files or required):
+            return None
+        raise BadTokenizer(
+            f"The tokenizer of {origin.name!r} cannot be loaded: {_format_reason(error)} Give another with "
+            "tokenizer=..., or remove its files to explain encoded inputs."
+        ) from None
+
+
+def load_processor(origin: ModelOrigin, *, required: bool = False) -> Any | None:
+    """Load the image processor; None if the model has none, and takes pixel values only.
+
+    `required`: the user named it, so its absence is an error.
+    """
+    from transformers import AutoImageProcessor
+
+    _check_folder(origin)
+    try:
+        with silence_transformers():
+            # The same backend everywhere: the other needs torchvision, and resizes a little differently.
+            return AutoImageProcessor.from_pretrained(
+                origin.where, trust_remote_code=False, backend="pil", **origin.options
+            )
+    except BaseException as error:  # as above
+        if not is_failure(error):
+            raise
+        refuse_remote_code(error, origin.name)
+        if not required and not (origin.folder / "preprocessor_config.json").is_file():
+            return None
+        raise UnknownModel(
+            f"The image processor of {origin.name!r} cannot be loaded: {_format_reason(error)} Give another with "
+            "processor=..., or remove preprocessor_config.json to explain encoded pixel_values."
+        ) from None
+
+
+# Files that transformers may open in a folder: configuration, weights, vocabularies and templates.
+_READABLE_ENDINGS = {
     ".json", ".safetensors", ".txt", ".model", ".jinja", ".bpe", ".vocab", ".spm", ".tiktoken",
 }  # fmt: skip
-_TEMPLATES = "additional_chat_templates/*"  # the one folder within that a tokenizer looks into
-_WHAT_ELSE = (
+_TEMPLATES = "additional_chat_templates/*"  # the one subfolder that a tokenizer reads
+_ALTERNATIVE_HINT = (
     "Put the file itself there, or load the model yourself and pass the object: "
     "whence.load(model, tokenizer=...)."
 )
 
 
 @dataclass(frozen=True)
-class Tensor:
-    """A tensor as the header of its file describes it."""
+class TensorHeader:
+    """The type and shape of a tensor, from the header of its file."""
 
     dtype: str  # as safetensors writes it: F32, BF16, I8, ...
     shape: tuple[int, ...]
 
     @property
     def numbers(self) -> int:
-        """How many numbers it holds."""
+        """The number of elements."""
         return prod(self.shape)
 
     @property
     def bits(self) -> int:
-        """How many bits its numbers take."""
+        """The bits of all elements together."""
         width = "".join(sign for sign in self.dtype.partition("_")[0] if sign.isdigit())
         return self.numbers * int(width or 8)  # BOOL takes a byte
 
     @property
     def is_quantised(self) -> bool:
-        """Whether its numbers are whole, or real ones of less than 16 bits: they need a scale to mean anything."""
-        kind = self.dtype.partition("_")[0]  # F8_E4M3 is one of several of 8 bits
+        """Whether the elements are integers or floats of less than 16 bits, which need a scale."""
+        kind = self.dtype.partition("_")[0]  # F8_E4M3 is one of several 8-bit floats
         return kind.startswith(("I", "U")) or kind in {"F8", "F6", "F4"}
 
 
 def check_files(folder: Path, name: str) -> None:
-    """Refuse a folder in which a file that would be read is a pipe or a device, or a link to somewhere else."""
+    """Refuse a folder with a readable file that is a pipe, a device or a link to elsewhere."""
     for path in sorted([*folder.iterdir(), *folder.glob(_TEMPLATES)]):
-        if path.suffix in _READ and path.exists() and not path.is_dir():
+        if path.suffix in _READABLE_ENDINGS and path.exists() and not path.is_dir():
             check_file(path, folder, name)
 
 
 def check_file(path: Path, folder: Path, name: str) -> None:
-    """Refuse a file of a model that is a pipe or a device, or that lies elsewhere on this machine."""
-    shown = str(path.relative_to(folder)) if path.is_relative_to(folder) else str(path)
+    """Refuse a model file that is a pipe, a device or outside of the model's folder."""
+    file_name = str(path.relative_to(folder)) if path.is_relative_to(folder) else str(path)
     if not path.exists():
-        raise UnknownModel(f"The model {name!r} names {shown!r}, and there is no such file.")
+        raise UnknownModel(f"The model {name!r} names {file_name!r}, and there is no such file.")
     if not path.is_file():
         raise UnsafeWeights(
-            f"The model {name!r} names {shown!r}, which is no regular file: reading it might never end. {_WHAT_ELSE}"
+            f"The model {name!r} names {file_name!r}, which is no regular file: reading it might never end. {_ALTERNATIVE_HINT}"
         )
     home, own = folder.resolve(), path.resolve()
     beside = own.parent.parent == home.parent
     cached = home.parent.name == "snapshots" and own.parent == home.parent.parent / "blobs"
     if not (own.is_relative_to(home) or beside or cached):
         raise UnsafeWeights(
-            f"The model {name!r} names {shown!r}, which lies neither in its folder nor in one beside it. whence "
-            f"reads no other files of this machine because a model says so. {_WHAT_ELSE}"
+            f"The model {name!r} names {file_name!r}, which lies neither in its folder nor in one beside it. whence "
+            f"reads no other files of this machine because a model says so. {_ALTERNATIVE_HINT}"
         )
 
 
-def shards(index: Path, name: str) -> list[str]:
-    """Return the files that an index of weights names; all of them must be safetensors."""
+def list_shards(index: Path, name: str) -> list[str]:
+    """Return the files named in an index of weights; all must be safetensors."""
     try:
-        # A number stands for no file, but a pickle may have any name.
-        named = sorted({str(one) for one in json.loads(index.read_text())["weight_map"].values()})
+        # All values become text: a pickle may have any name.
+        files = sorted({str(file) for file in json.loads(index.read_text())["weight_map"].values()})
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise UnknownModel(
             f"The index of the weights of {name!r} cannot be read: {error}"
         ) from None
-    if wrong := [one for one in named if not one.endswith(".safetensors")]:
+    if wrong := [file for file in files if not file.endswith(".safetensors")]:
         raise UnsafeWeights(
             f"The weights of {name!r} are said to be safetensors, but their index names {wrong[0]!r}. "
             "whence reads safetensors only, and does not trust such a model."
         )
-    return named
+    return files
 
 
-def headers(files: Iterable[Path], name: str) -> dict[str, Tensor]:
-    """Return what safetensors files say that they hold, without reading any of it."""
+def read_headers(files: Iterable[Path], name: str) -> dict[str, TensorHeader]:
+    """Return the tensor headers of safetensors files, without reading the tensors."""
     from safetensors import SafetensorError, safe_open
 
-    found: dict[str, Tensor] = {}
+    headers: dict[str, TensorHeader] = {}
     for path in files:
         try:
             with safe_open(path, framework="pt") as opened:
                 for key in opened.keys():  # noqa: SIM118 (it is no mapping)
-                    one = opened.get_slice(key)
-                    found[key] = Tensor(str(one.get_dtype()), tuple(one.get_shape()))
+                    tensor = opened.get_slice(key)
+                    headers[key] = TensorHeader(str(tensor.get_dtype()), tuple(tensor.get_shape()))
         except (SafetensorError, OSError, ValueError) as error:
             raise UnknownModel(
                 f"The weights of {name!r} cannot be loaded: {path.name} is no safetensors file ({error})."
             ) from None
-    return found
+    return headers
 
 
-# Configurations write out one entry for each of these when they are made, and models one module.
-_COUNTED = ("labels", "layer", "layers", "blocks", "experts")
-_FEW = 1000  # entries that cost nothing
+# Settings that make a configuration create one entry each, and a model one module each.
+_COUNT_SETTINGS = ("labels", "layer", "layers", "blocks", "experts")
+_FREE_COUNT = 1000  # entries that need no check
 
 
-def large_counts(values: Any, path: str = "") -> dict[str, float]:
-    """Return the settings of a configuration, by name, that ask for more than a thousand labels or layers."""
+def find_large_counts(values: Any, path: str = "") -> dict[str, float]:
+    """Return the settings, by name, that ask for more than a thousand labels, layers or experts."""
     if not isinstance(values, Mapping):
         return {}
-    found: dict[str, float] = {}
+    counts: dict[str, float] = {}
     for key, value in values.items():
         where = f"{path}.{key}" if path else str(key)
-        if isinstance(value, int | float) and str(key).endswith(_COUNTED) and value > _FEW:
-            found[where] = value
-        found |= large_counts(value, where)
-    return found
+        if (
+            isinstance(value, int | float)
+            and str(key).endswith(_COUNT_SETTINGS)
+            and value > _FREE_COUNT
+        ):
+            counts[where] = value
+        counts |= find_large_counts(value, where)
+    return counts
 
 
-def check_counts(counts: Mapping[str, float], tensors: Mapping[str, Tensor], name: str) -> None:
-    """Refuse more labels or layers than the weights can have: each takes a tensor, or a row of one."""
-    rows = max((max(one.shape, default=0) for one in tensors.values()), default=0)
+def check_counts(
+    counts: Mapping[str, float], tensors: Mapping[str, TensorHeader], name: str
+) -> None:
+    """Refuse more labels or layers than the weights can hold: each takes a tensor, or a row of one."""
+    rows = max((max(header.shape, default=0) for header in tensors.values()), default=0)
     for setting, count in counts.items():
         if count > max(rows, len(tensors)):
             raise UnknownModel(
@@ -537,69 +525,61 @@ def check_counts(counts: Mapping[str, float], tensors: Mapping[str, Tensor], nam
             )
 
 
-_SLACK = 1 << 26  # numbers; 256 MB in float32, which no file has to answer for
+_SIZE_SLACK = 1 << 26  # elements that may be missing in the file; 256 MB in float32
 
 
 def check_fit(
-    kind: Any, config: Any, stored: Mapping[str, Tensor], name: str
+    kind: Any, config: Any, stored: Mapping[str, TensorHeader], name: str
 ) -> dict[str, tuple[int, ...]]:
-    """Refuse weights that cannot be those of the model, before there is memory for it; return the sizes it has.
+    """Refuse weights that do not fit the model, before memory is allocated; return the model's shapes.
 
-    A model that is much larger than its file, by a number of labels, words or units that somebody wrote into its
-    configuration, would be allocated first and found incomplete later. Quantised weights would be read as if they
-    were the numbers themselves, where the configuration does not say how they are to be read.
+    A configuration with far more labels, words or units than the file holds would allocate them before the missing
+    weights are noticed. Quantised weights without a quantisation config would be read as plain numbers.
     """
     if not stored:
         return {}
     try:
         with torch.device("meta"):  # sizes without memory
             model = kind(deepcopy(config))
-    except Exception:  # whatever is wrong, transformers will meet it again and say so
+    except Exception:  # transformers will raise the same error when it loads the model
         return {}
-    own = {key: tuple(one.shape) for key, one in model.named_parameters()}
-    wanted = sum(one.numel() for one in (*model.parameters(), *model.buffers()))
+    own = {key: tuple(parameter.shape) for key, parameter in model.named_parameters()}
+    expected = sum(tensor.numel() for tensor in (*model.parameters(), *model.buffers()))
     packed = getattr(config, "quantization_config", None) is not None
-    # What is tied is counted twice; what is packed takes a bit at least.
-    have = sum(one.bits if packed else 2 * one.numbers for one in stored.values())
-    if wanted > have + _SLACK:
+    # Each stored element counts twice, for tied weights; a packed one takes at least a bit.
+    have = sum(header.bits if packed else 2 * header.numbers for header in stored.values())
+    if expected > have + _SIZE_SLACK:
         key, largest = max(own.items(), key=lambda item: prod(item[1]))
         beside = f" and is {stored[key].shape} there" if key in stored else ""
-        there = sum(one.numbers for one in stored.values())
+        there = sum(header.numbers for header in stored.values())
         raise UnknownModel(
-            f"The configuration of {name!r} asks for {wanted:,} numbers, and its weights hold {there:,}: {key!r} "
+            f"The configuration of {name!r} asks for {expected:,} numbers, and its weights hold {there:,}: {key!r} "
             f"would be {largest}{beside}. They do not belong together. Correct config.json."
         )
-    whole = [
+    quantised = [
         key
-        for key, one in stored.items()
-        if one.is_quantised and (key in own or key.endswith("weight"))
+        for key, header in stored.items()
+        if header.is_quantised and (key in own or key.endswith("weight"))
     ]
-    if whole and not packed:
+    if quantised and not packed:
         raise UnknownModel(
-            f"The weights of {name!r} are quantised ({whole[0]!r} is {stored[whole[0]].dtype}), and its "
+            f"The weights of {name!r} are quantised ({quantised[0]!r} is {stored[quantised[0]].dtype}), and its "
             "configuration does not say how to read them. Load the model that they were made from, in float32, "
             "bfloat16 or float16."
         )
     return own
 
 
-def misfit(own: Mapping[str, tuple[int, ...]], stored: Mapping[str, Tensor]) -> str:
-    """Name the first tensor that has another size in the file than in the model."""
+def describe_misfit(own: Mapping[str, tuple[int, ...]], stored: Mapping[str, TensorHeader]) -> str:
+    """Return a sentence on the first tensor with another shape in the file than in the model."""
     for key, shape in own.items():
         if key in stored and stored[key].shape != shape:
             return f"{key!r} is {stored[key].shape} there, and {shape} by the configuration. Correct config.json."
     return "they have other sizes than the configuration says. Correct config.json."
 
 
-"""Remote code: what a model's author wrote to be run with it. whence runs none, and asks nobody whether it may."""
-
-from typing import Any
-
-from whence.core.errors import UnknownModel, UnsafeWeights, short
-
-
-def refuse_code(error: BaseException, name: str) -> None:
-    """Say so where transformers fails for want of consent to run an author's code."""
+def refuse_remote_code(error: BaseException, name: str) -> None:
+    """Raise UnsafeWeights if transformers failed because it may not run an author's code."""
     if "trust_remote_code" in str(error):
         raise UnsafeWeights(
             f"The model {name!r} wants to run code of its own, which whence never does. "
@@ -607,66 +587,66 @@ def refuse_code(error: BaseException, name: str) -> None:
         ) from None
 
 
-def refuse_kernels(values: Any, name: str) -> None:
-    """Refuse a configuration that names a repository of the Hub for its attention: compiled code would be run."""
+def refuse_hub_kernels(values: Any, name: str) -> None:
+    """Refuse a configuration with an attention kernel from the Hub: it would run compiled code."""
     if not isinstance(values, dict):
         return
     for key, value in values.items():
         if str(key).endswith("_implementation") and "/" in str(value):
             raise UnsafeWeights(
-                f"The configuration of {name!r} says {key}={short(str(value))!r}: code from the Hub, which whence "
+                f"The configuration of {name!r} says {key}={shorten_quote(str(value))!r}: code from the Hub, which whence "
                 f"never runs. Remove {key} from config.json."
             )
-        refuse_kernels(value, name)
+        refuse_hub_kernels(value, name)
 
 
-def forget_code(config: Any) -> None:
-    """Remove what the parts of a configuration say about code of their author.
+def strip_remote_code(config: Any) -> None:
+    """Remove references to authors' code from the parts of a configuration.
 
-    The parts of a composed model are made without asking us: where transformers has no class for one of them, it
-    would ask on standard input whether to run the author's, and take a line of the data for an answer.
+    transformers creates the parts of a composed model itself: if it has no class for one of them, it
+    would ask on standard input whether to run the author's, and take a line of piped data for the answer.
     """
     for part in vars(config).values():
-        _forget(part)
+        _strip_auto_map(part)
 
 
-def _forget(part: Any) -> None:
+def _strip_auto_map(part: Any) -> None:
     is_config = hasattr(part, "model_type") and hasattr(part, "__dict__")
     inner = vars(part) if is_config else part
     if isinstance(inner, dict):
         inner.pop("auto_map", None)
         for value in inner.values():
-            _forget(value)
+            _strip_auto_map(value)
 
 
-def model_class(config: Any, name: str) -> Any:
-    """Return the class that a configuration names: a model of transformers or of ours, and nothing else.
+def find_model_class(config: Any, name: str) -> Any:
+    """Return the class that a configuration names: one of transformers or of whence, nothing else.
 
-    Only what the checkpoint says it is: a head made up on the spot would be explained as if it were trained.
+    Only the named class is loaded: a newly created head would be explained as if it were trained.
     """
     import transformers
 
-    from whence.models import attentive
+    from whence.models import rnn
 
-    named = getattr(config, "architectures", None)
-    if named is None or named == []:
-        # Nothing was said about a head, so there is none.
+    architectures = getattr(config, "architectures", None)
+    if architectures is None or architectures == []:
+        # No class is named, so the model has no head.
         kind = transformers.MODEL_MAPPING.get(type(config), None)
-        said = "no class"
-    elif isinstance(named, list) and isinstance(named[0], str):
-        kind = getattr(transformers, named[0], None) or getattr(attentive, named[0], None)
-        said = f"the class {short(named[0])!r}"
+        description = "no class"
+    elif isinstance(architectures, list) and isinstance(architectures[0], str):
+        kind = getattr(transformers, architectures[0], None) or getattr(rnn, architectures[0], None)
+        description = f"the class {shorten_quote(architectures[0])!r}"
     else:
         raise UnknownModel(
-            f"The configuration of {name!r} has architectures={short(repr(named))}. It is a list with the name of a "
+            f"The configuration of {name!r} has architectures={shorten_quote(repr(architectures))}. It is a list with the name of a "
             "class, such as ['BertForSequenceClassification']. Correct config.json."
         )
     kind = kind[0] if isinstance(kind, tuple) else kind
-    # Auto... are no models: they choose one, if need be among the author's. ...PreTrainedModel have no layers.
+    # Auto... classes are no models: they choose one, even an author's. ...PreTrainedModel classes have no layers.
     is_model = isinstance(kind, type) and issubclass(kind, transformers.PreTrainedModel)
     if not is_model or kind.__name__.lower().endswith("pretrainedmodel"):
         raise UnknownModel(
-            f"The configuration of {name!r} names {said} (architectures, of a {config.model_type!r}), and "
+            f"The configuration of {name!r} names {description} (architectures, of a {config.model_type!r}), and "
             "transformers has no such model. Correct config.json; or, if the class is your own, load the model "
             "yourself and pass the object: whence.load(model, tokenizer=...)."
         )

@@ -1,6 +1,6 @@
-"""Surfaces without a server: the terminal, and one HTML file that opens from disk."""
+"""Documents and their writers: text, terminal, HTML, Markdown, LaTeX, charts and image maps."""
 
-from whence.report.html import fragment, page
-from whence.report.text import plain
+from whence.render.html import render_explanation_fragment, render_explanations_html
+from whence.render.text import format_explanation_text
 
-__all__ = ["fragment", "page", "plain"]
+__all__ = ["format_explanation_text", "render_explanation_fragment", "render_explanations_html"]

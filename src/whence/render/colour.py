@@ -1,272 +1,100 @@
-"""The scale of the colours: at which score they are full, in which unit, and which scores are next to nothing.
+"""Colour scales, word shades and image-map colours of scores; scores summed by text; merged JSON of methods.
 
-The one place that decides it: explanations carry the result (`scale`), and every surface, the page of the app among
-them, shows these numbers and sentences. A method states the unit of its scores: that of the output that is explained,
-the same weighted by attention, parts of a whole, or none that means anything beyond one input. Full colour is the
-largest |score| of a word, a patch or a piece, but never less than the floor, so that scores which change next to
-nothing are next to white. No colour is 0; of methods without sign it is the smallest score, because from 0 those that
-give every word its part would paint all of them alike, and full colour is at least the floor away from it.
+Scale: an explanation carries the score of full colour, its unit and its legend (`scale`); every surface,
+the page of the app among them, shows these numbers. A method states the unit of its scores: the unit of
+the explained output, the same weighted by attention, shares of a whole, or none. Full colour is the
+largest |score| of a word, a patch or a piece, but never less than the floor: 0.02 of a probability, 0.08
+logits (the steepest slope of softmax and sigmoid is 1/4), 2% of a whole. So scores that change next to
+nothing are next to white. No colour is 0; for methods without sign it is the smallest score, because
+otherwise methods that give every word a share would paint all words alike.
+
+Shades: special tokens are shown but do not set the scale; they often carry scores that would make every
+word pale. A signed method gets two colours, blue for the target and orange against it; an unsigned one
+gets a single colour. Which it is follows from the method, never from the data. Image maps use brighter
+colours, as they stand on a dark image; the unsigned ramp goes from blue over green to yellow and can be
+read in grey, too.
+
+Also here: word scores from token scores (sum, mean or measured), scores by segment of a text pair, and
+the check that scores which should add up to the output do so.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, TypedDict
-
-# What a method states of its scores.
-Unit = Literal["output", "weighted", "share", "relative"]
-UNITS: tuple[Unit, ...] = ("output", "weighted", "share", "relative")
-
-_POINTS = 0.02  # of a probability: two points
-# The steepest slope of softmax and of sigmoid is 1/4: a logit that changes by less moves no probability so far.
-_LOGITS = 4 * _POINTS
-_SHARE = 0.02
-_TIMES_EQUAL = (
-    2  # of more than a hundred parts, twice what each would get by equal division is enough
-)
-# A contribution that is weighted by attention in each layer and summed over the layers is smaller than it was by the
-# number of parts over that of layers, where attention is even; models have about so many layers.
-_LAYERS = 12
-
-NO_UNIT = "no unit, colours only compare the {parts} of this input with each other"
-
-
-class Scale(TypedDict):
-    """What the colours of one explanation mean, as its JSON object has it."""
-
-    unit: Literal["logit", "probability", "value", "share", "relative"]
-    floor: float | None  # the least score of full colour; null: none is known
-    start: float  # the score of no colour
-    full: float  # the score of full colour
-    legend: str  # the same in words, with the unit
-    note: str | None  # says that no score reaches the floor, where that is so
-
-
-def scale_of(
-    scores: Sequence[float],
-    unit: Unit,
-    *,
-    signed: bool = True,
-    of: str = "logit",
-    is_value: bool = False,
-    part: str = "word",
-    count: int | None = None,
-) -> Scale:
-    """Return the scale of scores; special tokens are to be left out. Those without a sign are `signed=False`.
-
-    `of`: whether they are scores of a "logit" or a "probability"; with `is_value` of a regression's value, of which
-    nobody knows how much is much. `part`: what has a score, in words: "word", "patch", "piece"; `count`: how many of
-    them there are, where they have several scores each.
-    """
-    largest = max(map(abs, scores), default=0.0)
-    kind: Any = unit
-    if unit in ("output", "weighted"):
-        kind = "value" if is_value else "probability" if of == "probability" else "logit"
-    count = max(1, len(scores) if count is None else count)
-    floor = {
-        "logit": _LOGITS,
-        "probability": _POINTS,
-        "share": min(_SHARE, _TIMES_EQUAL / count),
-    }.get(kind)
-    if floor is not None and unit == "weighted":
-        floor *= min(1.0, _LAYERS / count)
-    start = 0.0 if signed else max(0.0, min(scores, default=0.0))
-    full = max(largest, start + (floor or 0.0))
-    weighted = ", weighted by attention" if unit == "weighted" else ""
-    return {
-        "unit": kind,
-        "floor": floor,
-        "start": start,
-        "full": full,
-        "legend": _legend(start, full, kind, part, weighted),
-        "note": None
-        if floor is None or largest >= floor
-        else _note(floor, kind, part, weighted or _MEANING.get(kind, "")),
-    }
-
-
-def scale_in(explanation: Mapping[str, Any], part: str = "word") -> Scale:
-    """Return the scale that an explanation carries; one of an older file gets one without a unit."""
-    found = explanation.get("scale")
-    if found is not None:
-        scale: Scale = found
-        return scale
-    scores = explanation["word_scores"] or explanation["scores"]
-    scale = scale_of(scores, "relative", signed=explanation["signed"], part=part)
-    return {**scale, "legend": f"full colour: {scale['full']:.2g}"}
-
-
-def amount(score: float, unit: str, *, short: bool = False) -> str:
-    """Write a score's size with its unit, or of a share `short` without saying of what."""
-    size = f"{score:.2g}"
-    if unit == "share" and short:
-        return f"{100 * score:.2g}%"
-    return (
-        size
-        if short
-        else {
-            "logit": f"{size} logits",
-            "probability": f"{size} of probability",
-            "value": f"{size} in units of the output",
-            "share": f"{100 * score:.2g}% of the whole",
-        }.get(unit, size)
-    )
-
-
-def _legend(start: float, full: float, kind: str, part: str, weighted: str) -> str:
-    if full == start:
-        return f"no colour: every score is {start:.2g}"
-    said = f"full colour: {amount(full, kind)}{weighted}"
-    said += f", no colour: {amount(start, kind, short=True)}" if start else ""
-    return said if kind != "relative" else f"{said}; {NO_UNIT.format(parts=several(part))}"
-
-
-# What a floor comes to, where scores are the effects themselves.
-_MEANING = {"logit": ", less than two points of probability", "probability": ", two points"}
-
-
-def _note(floor: float, kind: str, part: str, means: str) -> str:
-    return (
-        f"No {part} reaches {amount(floor, kind)}{means}: no single {part} matters by this method."
-    )
-
-
-def several(part: str) -> str:
-    """Name more than one part."""
-    return f"{part}es" if part.endswith("ch") else f"{part}s"
-
-
-"""The colours of a map over a picture.
-
-A signed method gets two colours around nothing: blue speaks for the target, orange against it, as in texts, but
-brighter, for they stand on a dark picture. An unsigned one gets a single ramp that brightens from blue over green to
-yellow. Both can be read with every common form of colour blindness, the ramp also in grey.
-"""
-
-from typing import Any
 
 import numpy as np
 
-from whence.view.shade import target_name
+ValueArray = np.ndarray[Any, np.dtype[np.float64]]
 
-Values = np.ndarray[Any, np.dtype[np.float64]]
-
-FOR = (60, 160, 255)
-AGAINST = (255, 130, 40)
-_RAMP = np.array(
+IMAGE_POSITIVE = (60, 160, 255)
+IMAGE_NEGATIVE = (255, 130, 40)
+_UNSIGNED_RAMP = np.array(
     [(52, 60, 140), (30, 130, 150), (60, 190, 120), (170, 225, 70), (255, 236, 80)],
     dtype=np.float64,
 )
-_SIGNED = "blue speaks for {target}, orange against it"
-_UNSIGNED = "the brighter, the larger the score; this method has no sign: it may count for {target} or against"
-SCALE = (
+_IMAGE_LEGEND_SIGNED = "blue speaks for {target}, orange against it"
+_IMAGE_LEGEND_UNSIGNED = "the brighter, the larger the score; this method has no sign: it may count for {target} or against"
+IMAGE_SCALE_NOTE = (
     "Full colour is the largest |score| of a patch in its own map, or where that is next to nothing the least that "
     "is not; of a method without sign no colour is the smallest score. Between the centres of patches the map is "
     "interpolated."
 )
-LEVEL = "all patches have the same score: nothing stands out"
+FLAT_MAP_NOTE = "all patches have the same score: nothing stands out"
 
 
-def scaled(scores: Any, *, signed: bool, floor: float | None = None) -> Values:
-    """Bring scores into [-1, 1] around zero, or, without sign, into [0, 1] from the smallest to the largest.
+def scale_scores(scores: Any, *, signed: bool, floor: float | None = None) -> ValueArray:
+    """Scale signed scores to [-1, 1] around zero, or unsigned ones to [0, 1] from their minimum.
 
-    What lies apart by less than the floor (whence.view.scale) does not get the whole range of colours.
+    Scores that differ by less than the floor (module docstring) do not get the whole range of colours.
     """
     values = np.asarray(scores, dtype=np.float64)
     low = 0.0 if signed else values.min(initial=np.inf)
     spread = np.abs(values - low).max(initial=0.0)
-    # Where all scores are the same to rounding, what is left of them is noise.
+    # Scores that are equal up to rounding differ by noise only.
     if spread <= 1e-9 * np.abs(values).max(initial=0.0):
         return np.zeros_like(values)
     return np.asarray((values - low) / max(spread, floor or 0.0))
 
 
-def hues(values: Values, *, signed: bool) -> Values:
-    """Return the colour of each scaled value, (..., 3), at full strength."""
+def compute_hues(values: ValueArray, *, signed: bool) -> ValueArray:
+    """Return the RGB colour of each scaled value, (..., 3), at full strength."""
     if signed:
-        return np.where(values[..., None] >= 0, np.array(FOR), np.array(AGAINST)).astype(float)
-    stops = np.linspace(0, 1, len(_RAMP))
-    return np.stack([np.interp(values, stops, _RAMP[:, channel]) for channel in range(3)], -1)
-
-
-def colour_of(value: float, *, signed: bool) -> tuple[int, int, int]:
-    """Return the colour of one scaled value, at full strength."""
-    red, green, blue = hues(np.array(value), signed=signed).round().astype(int).tolist()
-    return red, green, blue
-
-
-def strengths(values: Values) -> Values:
-    """Return how opaque each scaled value is; the root keeps small scores visible, the cap the picture beneath."""
-    return np.asarray(0.9 * np.abs(values) ** 0.75)
-
-
-def legend(target: dict[str, Any], *, signed: bool) -> str:
-    """Say what the colours of a map mean."""
-    return (_SIGNED if signed else _UNSIGNED).format(target=target_name(target))
-
-
-"""What any surface may know: one payload, and how scores become shades."""
-
-from whence.view.payload import VERSION, listed, merge
-from whence.view.shade import Shades, shades
-
-__all__ = ["VERSION", "Shades", "listed", "merge", "shades"]
-
-
-"""Whether scores that should add up to what is explained are off by more than that: then they explain nothing."""
-
-from collections.abc import Mapping, Sequence
-
-CODE = "not-conserved"
-# Sums in float32 are good to about 1e-7 of the sizes of what is added: what is less than some of that is rounding.
-_ROUNDING = 1e-6
-
-
-def unconserved(
-    method: str,
-    scores: Sequence[float],
-    axioms: Mapping[str, float],
-    output: float | None,
-    of: str,
-) -> str | None:
-    """Say that an explanation is none, where its method promises sums and they are off by more than the output.
-
-    Whether the promise is kept, the residuals say that the explanation came with. Where there is one of the tokens,
-    the sum of their scores less that is what they were given. Where there are those of layers alone, relevance began
-    with 1 at the logit: it is off where a layer's is, and the scores are, too. `output`: what is explained, if known.
-    """
-    total, size = float(sum(scores)), float(sum(abs(score) for score in scores))
-    own = [value for name, value in axioms.items() if "." not in name]
-    layers = [abs(value) for name, value in axioms.items() if "." in name]
-    if own:
-        promised = max(abs(total - value) for value in own)
-        off = max(map(abs, own))
-    elif layers:
-        promised = 1.0
-        off = min(max(layers), abs(total - (promised if output is None else output)))
-    else:
-        return None
-    if off <= max(promised, abs(output or 0.0), _ROUNDING * size):
-        return None
-    given = f"the {of} {output:.3g}" if output is not None else f"a {of}"
-    return (
-        f"{method}: this is no explanation of {given}: its scores add up to {total:.3g}, off by more than all that "
-        "they should explain. Take another method, or test its ranking first: trust."
+        return np.where(
+            values[..., None] >= 0, np.array(IMAGE_POSITIVE), np.array(IMAGE_NEGATIVE)
+        ).astype(float)
+    stops = np.linspace(0, 1, len(_UNSIGNED_RAMP))
+    return np.stack(
+        [np.interp(values, stops, _UNSIGNED_RAMP[:, channel]) for channel in range(3)], -1
     )
 
 
-"""The scores of a picture's patches: the strongest of them, and a map over the picture."""
+def compute_map_colour(value: float, *, signed: bool) -> tuple[int, int, int]:
+    """Return the RGB colour of one scaled value, at full strength."""
+    red, green, blue = compute_hues(np.array(value), signed=signed).round().astype(int).tolist()
+    return red, green, blue
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
+def compute_opacity(values: ValueArray) -> ValueArray:
+    """Return the opacity of each scaled value.
 
-Map = np.ndarray[Any, np.dtype[np.float64]]
+    The root keeps small scores visible; the cap of 0.9 keeps the image visible.
+    """
+    return np.asarray(0.9 * np.abs(values) ** 0.75)
+
+
+def format_image_legend(target: dict[str, Any], *, signed: bool) -> str:
+    """Return the legend of the colours of an image map."""
+    return (_IMAGE_LEGEND_SIGNED if signed else _IMAGE_LEGEND_UNSIGNED).format(
+        target=format_target(target)
+    )
+
+
+Heatmap = np.ndarray[Any, np.dtype[np.float64]]
 
 
 @dataclass(frozen=True, slots=True)
-class Patch:
-    """One patch with its score; rows and columns count from 1, from the top left."""
+class PatchScore:
+    """A patch and its score; rows and columns count from 1, from the top left."""
 
     row: int
     column: int
@@ -276,27 +104,29 @@ class Patch:
         return f"row {self.row}, column {self.column}"
 
 
-def strongest(scores: Sequence[float], grid: Sequence[int], top: int) -> list[Patch]:
-    """Return the patches that count most, by the size of their scores; of equals the first."""
+def select_strongest_patches(
+    scores: Sequence[float], grid: Sequence[int], top: int
+) -> list[PatchScore]:
+    """Return the patches with the largest absolute scores; ties go to the first."""
     order = sorted(range(len(scores)), key=lambda place: -abs(scores[place]))[:top]
     width = grid[1]
-    return [Patch(place // width + 1, place % width + 1, scores[place]) for place in order]
+    return [PatchScore(place // width + 1, place % width + 1, scores[place]) for place in order]
 
 
-def heatmap(scores: Any, grid: Sequence[int], size: Sequence[int]) -> Map:
-    """Spread the scores of patches, row by row, over a picture of `size` (height, width).
+def compute_heatmap(scores: Any, grid: Sequence[int], size: Sequence[int]) -> Heatmap:
+    """Interpolate patch scores, given row by row, over an image of `size` (height, width).
 
-    Between the centres of patches it is bilinear, beyond the outermost flat: what torch's
-    `interpolate(mode="bilinear", align_corners=False)` does.
+    Bilinear between the centres of patches and flat beyond the outermost, as torch's
+    `interpolate(mode="bilinear", align_corners=False)`.
     """
     rows, columns = grid
     patches = np.asarray(scores, dtype=np.float64).reshape(rows, columns)
     height, width = size
-    return _between(rows, height) @ patches @ _between(columns, width).T
+    return _compute_interpolation(rows, height) @ patches @ _compute_interpolation(columns, width).T
 
 
-def _between(patches: int, pixels: int) -> Map:
-    """Return how much each pixel along one side takes from each patch."""
+def _compute_interpolation(patches: int, pixels: int) -> Heatmap:
+    """Return the interpolation weights of each pixel along one side, by patch."""
     places = (np.arange(pixels) + 0.5) * patches / pixels - 0.5
     places = np.clip(places, 0, patches - 1)
     before = np.minimum(places.astype(int), patches - 1)
@@ -308,55 +138,43 @@ def _between(patches: int, pixels: int) -> Map:
     return weights
 
 
-"""The payload: one JSON object per input, the same on the command line, on a page and in a file."""
-
-from collections.abc import Sequence
-from typing import Any
-
-VERSION = 1
+PAYLOAD_VERSION = 1
 
 
-def merge(payloads: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def merge_payloads(payloads: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Join the explanations of one input by several methods into one payload."""
     first = payloads[0]
-    # What must be known of the input is said with each of them, and what of a method with that one alone.
-    said: list[Any] = []
+    # Warnings about the input are in every payload, warnings about a method in one: keep each once.
+    warnings: list[Any] = []
     for payload in payloads:
-        said += [one for one in payload.get("warnings", ()) if one not in said]
+        warnings += [warning for warning in payload.get("warnings", ()) if warning not in warnings]
     return {
         **first,
         "explanations": [e for payload in payloads for e in payload["explanations"]],
-        **({"warnings": said} if said else {}),
+        **({"warnings": warnings} if warnings else {}),
     }
 
 
-def listed(payloads: Sequence[dict[str, Any]], kind: str = "entities") -> dict[str, Any]:
-    """Join what was explained about several "entities", or for several "targets", of one input into one object."""
-    return {"version": VERSION, "kind": kind, kind: list(payloads)}
-
-
-"""The two texts of a pair side by side: how much of an explanation falls on each."""
-
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+def wrap_payloads(payloads: Sequence[dict[str, Any]], kind: str = "entities") -> dict[str, Any]:
+    """Wrap payloads about several "entities" or "targets" of one input in one object."""
+    return {"version": PAYLOAD_VERSION, "kind": kind, kind: list(payloads)}
 
 
 @dataclass(frozen=True)
 class SegmentScore:
-    """What one text of an input has of the scores; special tokens, which belong to none, do not count."""
+    """The scores of one text of an input, summed; special tokens belong to no text and do not count."""
 
     segment: int
     tokens: int
     total: float  # the sum of its tokens' scores
-    positive: float | None  # its part of all that speaks for the target; None: nothing does
-    share: float | None  # its part of all scores by their size; None: all are zero
+    positive: float | None  # share of the sum of positive scores; None: no score is positive
+    share: float | None  # share of the sum of |scores|; None: all are zero
 
 
-def by_segment(
+def sum_by_segment(
     segments: Sequence[int], special: Sequence[bool], scores: Sequence[float]
 ) -> list[SegmentScore]:
-    """Add up scores by segment, in the order of the segments."""
+    """Sum scores by segment, in the order of the segments."""
     own: dict[int, list[float]] = {}
     for segment, hidden, score in zip(segments, special, scores, strict=True):
         if not hidden:
@@ -375,37 +193,26 @@ def by_segment(
     ]
 
 
-def of_payload(payload: dict[str, Any], explanation: dict[str, Any]) -> list[SegmentScore]:
-    """Add up the scores of one explanation of a payload; of a single text, nothing."""
+def sum_payload_segments(
+    payload: dict[str, Any], explanation: dict[str, Any]
+) -> list[SegmentScore]:
+    """Sum the scores of an explanation by text of a pair; return an empty list for a single text."""
     tokens = payload["tokens"]
-    found = by_segment(
+    segments = sum_by_segment(
         [token["segment"] for token in tokens],
         [token["special"] for token in tokens],
         explanation["scores"],
     )
-    return found if len(found) > 1 else []
+    return segments if len(segments) > 1 else []
 
 
-"""From scores to shades: the one place that decides what is scaled, hidden and coloured, and says so.
-
-Special tokens are shown but do not set the scale: they often carry scores that would make every word pale.
-At which score colours are full is in the explanation's scale (whence.view.scale). A signed method gets two
-colours, an unsigned one a single colour; which it is follows from the method, never from the data.
-"""
-
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
-
-from whence.view.scale import scale_in
-
-# Blue and orange can be told apart with every common form of colour blindness.
+# Blue and orange differ in every common form of colour blindness.
 POSITIVE = (33, 102, 172)
 NEGATIVE = (214, 96, 20)
 
 LEGEND_SIGNED = "blue speaks for {target}, orange against it"
 LEGEND_UNSIGNED = "the stronger, the larger the score; this method has no sign: it may count for {target} or against"
-SCALE = (
+TEXT_SCALE_NOTE = (
     "Full colour is the largest |score| of a word, or where that is next to nothing the least that is not: two "
     "points of probability, 0.08 logits, 2% of a whole. Special tokens are shown and do not set the scale."
 )
@@ -413,41 +220,47 @@ SCALE = (
 
 @dataclass(frozen=True)
 class Shades:
-    """Values in [-1, 1] for words and tokens, and what they mean."""
+    """The values in [-1, 1] by which words and tokens are tinted, with their legend."""
 
     words: tuple[float, ...]
     tokens: tuple[float, ...]
     legend: str
 
 
-def shades(payload: dict[str, Any], explanation: dict[str, Any]) -> Shades:
+def compute_shades(payload: dict[str, Any], explanation: dict[str, Any]) -> Shades:
     """Scale one explanation for display."""
-    scale = scale_in(explanation)
+    scale = get_colour_scale(explanation)
     template = LEGEND_SIGNED if explanation["signed"] else LEGEND_UNSIGNED
-    said = f"{template.format(target=target_name(payload['target']))}; {scale['legend']}"
+    legend = f"{template.format(target=format_target(payload['target']))}; {scale['legend']}"
     return Shades(
-        _scaled(explanation["word_scores"], scale["start"], scale["full"], explanation["signed"]),
-        _scaled(explanation["scores"], scale["start"], scale["full"], explanation["signed"]),
-        f"{said}. {scale['note']}" if scale["note"] else said,
+        _scale_to_shades(
+            explanation["word_scores"], scale["start"], scale["full"], explanation["signed"]
+        ),
+        _scale_to_shades(
+            explanation["scores"], scale["start"], scale["full"], explanation["signed"]
+        ),
+        f"{legend}. {scale['note']}" if scale["note"] else legend,
     )
 
 
-def _scaled(scores: Sequence[float], start: float, full: float, signed: bool) -> tuple[float, ...]:
-    # Where all scores are the same to rounding, what is left of them is noise.
+def _scale_to_shades(
+    scores: Sequence[float], start: float, full: float, signed: bool
+) -> tuple[float, ...]:
+    # Scores that are equal up to rounding differ by noise only.
     if full - start <= 1e-9 * full:
         return (0.0,) * len(scores)
     least = -1.0 if signed else 0.0
     return tuple(max(least, min(1.0, (score - start) / (full - start))) for score in scores)
 
 
-def target_name(target: dict[str, Any]) -> str:
-    """Name a target in words."""
+def format_target(target: dict[str, Any]) -> str:
+    """Return the name of a target."""
     if target.get("against"):
         return f"{target['label']} rather than {target['against']['label']}"
     return str(target["label"])
 
 
-def colour(value: float) -> tuple[int, int, int]:
+def compute_shade_colour(value: float) -> tuple[int, int, int]:
     """Return the background colour of a shade, mixed with white."""
     red, green, blue = POSITIVE if value > 0 else NEGATIVE
     # The root keeps small scores visible; the cap keeps black text readable on full colour.
@@ -459,29 +272,188 @@ def colour(value: float) -> tuple[int, int, int]:
     )
 
 
-"""The score of a word: the sum of its tokens' scores, their mean, or a number that was measured on the whole word."""
+NOT_CONSERVED_CODE = "not-conserved"
+# float32 sums are exact to about 1e-7 of the sum of |terms|; smaller differences are rounding.
+_ROUNDING_SHARE = 1e-6
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal
 
-# "sum": scores are shares of something, and add up. "mean": each is an effect of its own, such as the fall of a
-# probability without a token, and such effects do not add up. "measured": the method was asked about whole words.
-WordsBy = Literal["sum", "mean", "measured"]
+def describe_conservation_failure(
+    method: str,
+    scores: Sequence[float],
+    axioms: Mapping[str, float],
+    output: float | None,
+    of: str,
+) -> str | None:
+    """Return a warning if scores that should add up to the output are off by more than the output.
 
-_SAID: dict[WordsBy, str] = {
+    The error is read from the axiom residuals of the explanation. With a residual of the tokens, the promised sum is
+    the sum of the scores less the residual. With residuals of layers only, relevance started with 1 at the logit, and
+    the error is the smaller of the worst layer's residual and the error of the scores. `output`: the explained value,
+    if known.
+    """
+    total, size = float(sum(scores)), float(sum(abs(score) for score in scores))
+    own = [value for name, value in axioms.items() if "." not in name]
+    layers = [abs(value) for name, value in axioms.items() if "." in name]
+    if own:
+        promised = max(abs(total - value) for value in own)
+        off = max(map(abs, own))
+    elif layers:
+        promised = 1.0
+        off = min(max(layers), abs(total - (promised if output is None else output)))
+    else:
+        return None
+    if off <= max(promised, abs(output or 0.0), _ROUNDING_SHARE * size):
+        return None
+    output_text = f"the {of} {output:.3g}" if output is not None else f"a {of}"
+    return (
+        f"{method}: this is no explanation of {output_text}: its scores add up to {total:.3g}, off by more than all that "
+        "they should explain. Take another method, or test its ranking first: trust."
+    )
+
+
+# "sum": scores are shares of a total, and add up. "mean": each score is an effect of its own, such as the fall of a
+# probability without a token, and effects do not add up. "measured": the method scored whole words.
+WordAggregation = Literal["sum", "mean", "measured"]
+
+_WORD_NOTES: dict[WordAggregation, str] = {
     "sum": "",
     "mean": "the score of a word in several pieces is the mean of theirs, not what happens without the word",
     "measured": "the score of a word in several pieces was measured without the whole word; it is not their sum",
 }
 
 
-def word_score(scores: Sequence[float], places: Sequence[int], by: WordsBy) -> float:
-    """Return a word's score from those of its tokens; what was not measured on whole words is a mean of effects."""
+def compute_word_score(
+    scores: Sequence[float], places: Sequence[int], by: WordAggregation
+) -> float:
+    """Return a word's score: the sum of its tokens' scores, or their mean if `by` is not "sum"."""
     total = sum(scores[place] for place in places)
     return total if by == "sum" else total / len(places)
 
 
-def words_note(payload: Mapping[str, Any], explanation: Mapping[str, Any]) -> str:
-    """Say what the score of a word is where it is no sum, and there are words in several pieces."""
-    by: WordsBy = explanation.get("words_by", "sum")
-    return _SAID[by] if any(len(word["tokens"]) > 1 for word in payload["words"]) else ""
+def format_word_note(payload: Mapping[str, Any], explanation: Mapping[str, Any]) -> str:
+    """Return a note on how word scores are computed, if some word has several tokens."""
+    by: WordAggregation = explanation.get("words_by", "sum")
+    return _WORD_NOTES[by] if any(len(word["tokens"]) > 1 for word in payload["words"]) else ""
+
+
+# The units of scores that a method can declare.
+ScoreUnit = Literal["output", "weighted", "share", "relative"]
+SCORE_UNITS: tuple[ScoreUnit, ...] = ("output", "weighted", "share", "relative")
+
+_MIN_PROBABILITY = 0.02  # two percentage points
+# The steepest slope of softmax and sigmoid is 1/4: a smaller change of a logit moves a probability by less.
+_MIN_LOGIT = 4 * _MIN_PROBABILITY
+_MIN_SHARE = 0.02
+_MIN_TIMES_EQUAL = (
+    2  # with more than a hundred features, the floor is twice the share of an equal division
+)
+# Contributions weighted by even attention in each layer, then summed over layers, shrink by features / layers;
+# models have about this many layers.
+_TYPICAL_LAYERS = 12
+
+NO_UNIT_NOTE = "no unit, colours only compare the {parts} of this input with each other"
+
+
+class ColourScale(TypedDict):
+    """The colour scale of one explanation, as in its JSON object."""
+
+    unit: Literal["logit", "probability", "value", "share", "relative"]
+    floor: float | None  # the smallest score of full colour; null: unknown
+    start: float  # the score of no colour
+    full: float  # the score of full colour
+    legend: str  # the scale as a sentence, with the unit
+    note: str | None  # states that no score reaches the floor, if so
+
+
+def compute_colour_scale(
+    scores: Sequence[float],
+    unit: ScoreUnit,
+    *,
+    signed: bool = True,
+    of: str = "logit",
+    is_value: bool = False,
+    part: str = "word",
+    count: int | None = None,
+) -> ColourScale:
+    """Return the colour scale of scores; leave out those of special tokens.
+
+    `signed`: whether the method's scores have a sign. `of`: scores of a "logit" or a "probability"; with `is_value`, of
+    the value of a regression, for which no floor is known. `part`: the feature that has a score: "word", "patch",
+    "piece"; `count`: the number of features, if they have several scores each.
+    """
+    largest = max(map(abs, scores), default=0.0)
+    kind: Any = unit
+    if unit in ("output", "weighted"):
+        kind = "value" if is_value else "probability" if of == "probability" else "logit"
+    count = max(1, len(scores) if count is None else count)
+    floor = {
+        "logit": _MIN_LOGIT,
+        "probability": _MIN_PROBABILITY,
+        "share": min(_MIN_SHARE, _MIN_TIMES_EQUAL / count),
+    }.get(kind)
+    if floor is not None and unit == "weighted":
+        floor *= min(1.0, _TYPICAL_LAYERS / count)
+    start = 0.0 if signed else max(0.0, min(scores, default=0.0))
+    full = max(largest, start + (floor or 0.0))
+    weighted = ", weighted by attention" if unit == "weighted" else ""
+    return {
+        "unit": kind,
+        "floor": floor,
+        "start": start,
+        "full": full,
+        "legend": _format_scale_legend(start, full, kind, part, weighted),
+        "note": None
+        if floor is None or largest >= floor
+        else _format_floor_note(floor, kind, part, weighted or _FLOOR_MEANINGS.get(kind, "")),
+    }
+
+
+def get_colour_scale(explanation: Mapping[str, Any], part: str = "word") -> ColourScale:
+    """Return the colour scale of an explanation; files of older versions get a scale without unit."""
+    value = explanation.get("scale")
+    if value is not None:
+        scale: ColourScale = value
+        return scale
+    scores = explanation["word_scores"] or explanation["scores"]
+    scale = compute_colour_scale(scores, "relative", signed=explanation["signed"], part=part)
+    return {**scale, "legend": f"full colour: {scale['full']:.2g}"}
+
+
+def format_amount(score: float, unit: str, *, short: bool = False) -> str:
+    """Format a score with its unit; with `short`, without the unit's name."""
+    size = f"{score:.2g}"
+    if unit == "share" and short:
+        return f"{100 * score:.2g}%"
+    return (
+        size
+        if short
+        else {
+            "logit": f"{size} logits",
+            "probability": f"{size} of probability",
+            "value": f"{size} in units of the output",
+            "share": f"{100 * score:.2g}% of the whole",
+        }.get(unit, size)
+    )
+
+
+def _format_scale_legend(start: float, full: float, kind: str, part: str, weighted: str) -> str:
+    if full == start:
+        return f"no colour: every score is {start:.2g}"
+    text = f"full colour: {format_amount(full, kind)}{weighted}"
+    text += f", no colour: {format_amount(start, kind, short=True)}" if start else ""
+    return (
+        text if kind != "relative" else f"{text}; {NO_UNIT_NOTE.format(parts=format_plural(part))}"
+    )
+
+
+# The floor in words, for scores that are effects themselves.
+_FLOOR_MEANINGS = {"logit": ", less than two points of probability", "probability": ", two points"}
+
+
+def _format_floor_note(floor: float, kind: str, part: str, means: str) -> str:
+    return f"No {part} reaches {format_amount(floor, kind)}{means}: no single {part} matters by this method."
+
+
+def format_plural(part: str) -> str:
+    """Return the plural of the name of a feature: words, patches."""
+    return f"{part}es" if part.endswith("ch") else f"{part}s"

@@ -1,67 +1,197 @@
-"""Results as users hold them: documented JSON objects that show themselves, and can be saved and read back."""
+"""Documents made of blocks, the `Result` base classes that write them, and the format of numbers.
+
+A document is sections of paragraphs, fact lists, tables, plots, explanations and code; writers know
+blocks, never results. `Result` is a documented JSON object that shows itself as text, in a terminal, in a
+notebook and as a page; `SavedResult` can also be saved and read back. A mean is written with its
+interval, to as many decimals as show the width of most intervals in two digits.
+"""
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
-from importlib import import_module
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import floor, log10
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from whence.core.errors import BadParameter, CannotRead
-from whence.core.io import read_json, write_text, written
+from whence.core.files import read_json, write_if_path, write_text
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-VERSION = 1
+TOO_FEW = "too few for an interval"
+
+
+def choose_decimals(intervals: Sequence[Mapping[str, Any]]) -> int | None:
+    """Return the decimals that show the median interval width in two digits; None if more than 5."""
+    widths = sorted(one["high"] - one["low"] for one in intervals if one["low"] is not None)
+    widths = [width for width in widths if width > 0]
+    if not widths:
+        return 3
+    decimals = 1 - floor(log10(widths[len(widths) // 2]))
+    return None if decimals > 5 else max(0, min(decimals, 4))
+
+
+def format_number(value: float, digits: int | None) -> str:
+    """Format one number."""
+    text = f"{value:.3g}" if digits is None else f"{value:.{digits}f}"
+    return text.removeprefix("-") if not float(text) else text
+
+
+def format_interval(interval: Mapping[str, Any], digits: int | None, usual_n: int = 0) -> str:
+    """Format a mean with its interval, and n unless n equals `usual_n`; a constant gets "(always)"."""
+    mean = format_number(interval["mean"], digits)
+    if interval["low"] is None:
+        return mean if interval["n"] == usual_n else f"{mean} (n={interval['n']}: {TOO_FEW})"
+    n = "" if interval["n"] == usual_n else f" n={interval['n']}"
+    if interval["low"] == interval["high"]:
+        return f"{mean} (always){n}"
+    return f"{mean} [{format_number(interval['low'], digits)}, {format_number(interval['high'], digits)}]{n}"
+
+
+Tone = Literal["", "strong", "dim", "warning"]
+JsonObject = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Paragraph:
+    """A paragraph of one or more sentences."""
+
+    text: str
+    tone: Tone = ""
+
+
+@dataclass(frozen=True)
+class FactList:
+    """A list of names and values."""
+
+    pairs: Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class TableBlock:
+    """A table with a header row; if `folded`, it is folded away under its `name`."""
+
+    heads: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    name: str = ""
+    folded: bool = False
+
+
+@dataclass(frozen=True)
+class EvaluationBlock:
+    """The tables of an evaluation, written by the evaluation's own report."""
+
+    payload: JsonObject
+
+
+@dataclass(frozen=True)
+class AuditBlock:
+    """An audit, written by the audit's own report."""
+
+    payload: JsonObject
+
+
+@dataclass(frozen=True)
+class PlotBlock:
+    """A plot, see whence.render.charts."""
+
+    plot: JsonObject
+
+
+@dataclass(frozen=True)
+class ExplanationBlock:
+    """The explanation of one example, its words tinted by their scores."""
+
+    title: str
+    says: Sequence[str]
+    payload: JsonObject  # the payload of an explanation by one method (docs/reference/json.md)
+
+
+@dataclass(frozen=True)
+class CodeBlock:
+    """A code block to copy verbatim."""
+
+    text: str
+    language: str = ""
+
+
+Block = (
+    Paragraph
+    | FactList
+    | TableBlock
+    | EvaluationBlock
+    | AuditBlock
+    | PlotBlock
+    | ExplanationBlock
+    | CodeBlock
+)
+
+
+@dataclass(frozen=True)
+class Section:
+    """A heading and its blocks."""
+
+    title: str
+    blocks: Sequence[Block] = field(default=())
+
+
+@dataclass(frozen=True)
+class Document:
+    """A title and its sections."""
+
+    title: str
+    sections: Sequence[Section]
+
+
+RESULT_VERSION = 1
 
 
 @dataclass(frozen=True, eq=False)
-class Shown:
+class Result:
     """A JSON object that shows itself as text, in a terminal, in a notebook and as a page."""
 
     payload: Mapping[str, Any]
 
-    _report: ClassVar[
-        str
-    ]  # the part of whence.report that shows it; imported when it is first needed
+    # Writer functions by surface, as "module:function"; imported on first use.
+    _writers: ClassVar[Mapping[str, str]]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the documented JSON object."""
         return dict(self.payload)
 
     def to_json(self) -> str:
-        """Return the same as text; numbers come back bit for bit."""
+        """Return the documented JSON object as text; numbers come back bit for bit."""
         return json.dumps(self.payload, ensure_ascii=False, indent=1) + "\n"
 
     def to_html(self, path: str | Path | None = None) -> str:
         """Return one page that opens from disk with no network, and write it if a path is given."""
-        return written(self._shown("page"), path)
+        return write_if_path(self._write("page"), path)
 
     def __str__(self) -> str:
-        return str(self._shown("plain"))
+        return str(self._write("text"))
 
     def __rich__(self) -> "RenderableType":
-        shown: RenderableType = self._shown("render", ".terminal")
-        return shown
+        renderable: RenderableType = self._write("terminal")
+        return renderable
 
     def _repr_html_(self) -> str:
-        return str(self._shown("fragment"))
+        return str(self._write("fragment"))
 
-    def _shown(self, how: str, where: str = "") -> Any:
-        report = import_module(f"whence.report.{self._report}{where}")
-        return getattr(report, how)(self.to_dict())
+    def _write(self, surface: str) -> Any:
+        return resolve_name(self._writers[surface])(self.to_dict())
 
 
 @dataclass(frozen=True, eq=False)
-class Stored(Shown):
-    """The same, with a kind and a version, to be saved as JSON or as a page."""
+class SavedResult(Result):
+    """A result with a kind and a version, which can be saved as JSON or as an HTML page."""
 
     _kind: ClassVar[str]
     _article: ClassVar[str] = "a"
 
     def save(self, path: str | Path) -> Path:
-        """Write it: as a page if the name ends in .html, as JSON if it ends in .json."""
+        """Write the result: as a page if the name ends in .html, as JSON if it ends in .json."""
         ending = Path(path).suffix.lower()
         if ending in (".html", ".htm"):
             self.to_html(path)
@@ -75,152 +205,24 @@ class Stored(Shown):
 
     @classmethod
     def from_dict(cls, payload: Any) -> Self:
-        """Build it from what `to_dict` returned."""
+        """Build a result from the object that `to_dict` returned."""
         what = f"a saved {cls._kind}"
         if not isinstance(payload, dict) or payload.get("kind") != cls._kind:
             raise CannotRead(f"This is not {what}. Give a .json file that save() wrote.")
-        if payload.get("version") != VERSION:
+        if payload.get("version") != RESULT_VERSION:
             raise CannotRead(
-                f"This is version {payload.get('version')!r} of the format; this whence reads {VERSION}."
+                f"This is version {payload.get('version')!r} of the format; this whence reads {RESULT_VERSION}."
             )
-        found = cls(payload)
+        result = cls(payload)
         try:
-            str(found)
+            str(result)
         except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
             raise CannotRead(
                 f"This is not {what}: {type(error).__name__} {error}. Give a .json file that save() wrote."
             ) from None
-        return found
+        return result
 
     @classmethod
     def read(cls, path: str | Path) -> Self:
-        """Read what `save` wrote as JSON."""
+        """Read a result that `save` wrote as JSON."""
         return cls.from_dict(read_json(path, cls._kind))
-
-
-"""How a figure is written, on every surface the same: a mean with its interval, as many places as it is sure of."""
-
-from collections.abc import Mapping, Sequence
-from math import floor, log10
-from typing import Any
-
-TOO_FEW = "too few for an interval"
-
-
-def digits_of(intervals: Sequence[Mapping[str, Any]]) -> int | None:
-    """Return how many decimals show the width of most intervals in two figures; None where that would be too many."""
-    widths = sorted(one["high"] - one["low"] for one in intervals if one["low"] is not None)
-    widths = [width for width in widths if width > 0]
-    if not widths:
-        return 3
-    wanted = 1 - floor(log10(widths[len(widths) // 2]))
-    return None if wanted > 5 else max(0, min(wanted, 4))
-
-
-def number(value: float, digits: int | None) -> str:
-    """Write one figure."""
-    text = f"{value:.3g}" if digits is None else f"{value:.{digits}f}"
-    return text.removeprefix("-") if not float(text) else text
-
-
-def interval(one: Mapping[str, Any], digits: int | None, said: int = 0) -> str:
-    """Write a mean with its interval, and n unless it is said elsewhere; of a constant no interval is needed."""
-    mean = number(one["mean"], digits)
-    if one["low"] is None:
-        return mean if one["n"] == said else f"{mean} (n={one['n']}: {TOO_FEW})"
-    n = "" if one["n"] == said else f" n={one['n']}"
-    if one["low"] == one["high"]:
-        return f"{mean} (always){n}"
-    return f"{mean} [{number(one['low'], digits)}, {number(one['high'], digits)}]{n}"
-
-
-"""What a report is made of, whichever surface writes it: sections of lines, facts, tables, drawings and examples."""
-
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal
-
-Tone = Literal["", "strong", "dim", "warning"]
-Payload = Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class Line:
-    """One sentence or several."""
-
-    text: str
-    tone: Tone = ""
-
-
-@dataclass(frozen=True)
-class Facts:
-    """Names with what there is to say about each."""
-
-    pairs: Sequence[tuple[str, str]]
-
-
-@dataclass(frozen=True)
-class Table:
-    """Rows below heads; `folded` under its name where a surface can fold."""
-
-    heads: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    name: str = ""
-    folded: bool = False
-
-
-@dataclass(frozen=True)
-class Evaluated:
-    """The tables of an evaluation, written as evaluations are everywhere."""
-
-    payload: Payload
-
-
-@dataclass(frozen=True)
-class Audited:
-    """An audit, written as audits are everywhere."""
-
-    payload: Payload
-
-
-@dataclass(frozen=True)
-class Drawing:
-    """A plot, see whence.report.plot."""
-
-    plot: Payload
-
-
-@dataclass(frozen=True)
-class Told:
-    """One explanation of one example, its words on the colours of their scores."""
-
-    title: str
-    says: Sequence[str]
-    payload: Payload  # as of an explanation (docs/reference/json.md), of one method
-
-
-@dataclass(frozen=True)
-class Code:
-    """Something to copy, letter for letter."""
-
-    text: str
-    language: str = ""
-
-
-Block = Line | Facts | Table | Evaluated | Audited | Drawing | Told | Code
-
-
-@dataclass(frozen=True)
-class Section:
-    """Blocks under a heading."""
-
-    title: str
-    blocks: Sequence[Block] = field(default=())
-
-
-@dataclass(frozen=True)
-class Document:
-    """A title, and sections under it."""
-
-    title: str
-    sections: Sequence[Section]

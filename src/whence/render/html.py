@@ -1,9 +1,194 @@
-"""The sheet that every page is set on: its style and its frame, offline, without a script."""
+"""HTML pages and notebook cells: the page template, tinted text, score tables, the embedded app.
 
+Pages have no network access, and every piece of text is escaped. A static page has no script; a page with
+the embedded app runs exactly one script, admitted by its SHA-256 hash in the content security policy.
+"""
+
+import json
+from base64 import b64encode
+from collections.abc import Sequence
+from hashlib import sha256
 from html import escape
+from importlib.resources import files
 from typing import Any
 
-_STYLE = """
+from whence.core.errors import CannotServe
+from whence.render.colour import IMAGE_SCALE_NOTE as PICTURE_SCALE
+from whence.render.colour import (
+    TEXT_SCALE_NOTE,
+    Shades,
+    compute_shade_colour,
+    compute_shades,
+    format_target,
+)
+from whence.render.image_maps import (
+    IMAGE_STYLE,
+    describe_group_prediction,
+    group_by_image,
+    render_colour_key,
+    render_image_maps,
+    render_patch_grid,
+    render_patch_table,
+)
+from whence.render.text import format_input_warnings, list_explanation_notes
+from whence.render.text import format_probability as percent
+
+_HEAD_END = "</style>\n</head>"
+_STATIC_CSP = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+# Characters that could end a script element, open a comment or break a line in JavaScript.
+_SCRIPT_ESCAPES = {"<": "\\u003c", "\u2028": "\\u2028", "\u2029": "\\u2029"}
+
+
+def embed_app(static: str, data: dict[str, Any]) -> str:
+    """Embed the app's script and data into a static page, which remains readable without scripts."""
+    script, style = read_front_end_file("embed.js"), read_front_end_file("embed.css")
+    digest = b64encode(sha256(script.encode()).digest()).decode("ascii")
+    policy = f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; img-src data: blob:"
+    tail = (
+        f'<script type="application/json" id="whence-payload">{encode_script_json(data)}</script>\n'
+        f'<script type="module">{script}</script>\n</body>'
+    )
+    page = _replace_once(static, _STATIC_CSP, policy)
+    page = _replace_once(page, _HEAD_END, f"</style>\n<style>{style}</style>\n</head>")
+    return _replace_once(page, "</body>", tail)
+
+
+def encode_script_json(data: dict[str, Any]) -> str:
+    """Return data as JSON that cannot close the script element around it."""
+    text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    for sign, code in _SCRIPT_ESCAPES.items():
+        text = text.replace(sign, code)
+    return text
+
+
+def read_front_end_file(name: str) -> str:
+    """Return the text of a file of the built front end (app/static), read as package data."""
+    path = files("whence").joinpath("app", "static", name)
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError:
+        raise CannotServe(
+            f"{name} is missing from this installation. Install whence again; in a checkout: make bundle."
+        ) from None
+
+
+def _replace_once(text: str, old: str, new: str) -> str:
+    """Replace the first occurrence of `old`, which must be present."""
+    before, separator, after = text.partition(old)
+    if not separator:
+        raise ValueError(f"the static page has no {old!r}")
+    return before + new + after
+
+
+def render_explanations_html(
+    payloads: Sequence[dict[str, Any]], title: str = "whence: why did the model say that?"
+) -> str:
+    """Return an HTML page with the explanations of one or more inputs."""
+    groups = group_by_image(payloads)
+    scales = dict.fromkeys(
+        PICTURE_SCALE if own[0].get("picture") else TEXT_SCALE_NOTE for own in groups
+    )
+    return render_page(
+        title, "\n".join(map(_render_explanation_section, groups)), " ".join(scales), IMAGE_STYLE
+    )
+
+
+def render_explanation_fragment(payload: dict[str, Any]) -> str:
+    """Return the explanations of one input as HTML for a notebook cell."""
+    return render_notebook_cell(_render_explanation_section([payload]), IMAGE_STYLE)
+
+
+def _render_explanation_section(payloads: Sequence[dict[str, Any]]) -> str:
+    """Return the section of one input; several payloads are several classes of one image."""
+    payload = payloads[0]
+    note = format_input_warnings(payload)
+    return "\n".join(
+        [
+            "<section>",
+            f"<h2>{escape(describe_group_prediction(payloads))}</h2>",
+            f'<p class="dim">{escape(payload["model"]["name"])}</p>',
+            f"<p><strong>{escape(note)}</strong></p>" if note else "",
+            _render_probabilities(payload["prediction"]),
+            render_image_maps(payloads) if payload.get("picture") else "",
+            *(_render_method_block(one, e) for one in payloads for e in one["explanations"]),
+            render_provenance(payload),
+            "</section>",
+        ]
+    )
+
+
+def _render_probabilities(prediction: dict[str, Any]) -> str:
+    shares = sorted(prediction["probabilities"].items(), key=lambda pair: -pair[1])[:8]
+    rows = "".join(
+        f'<span>{escape(label)}</span><i style="width: {share * 100:.2f}%"></i><span>{percent(share)}</span>'
+        for label, share in shares
+    )
+    return f'<div class="share">{rows}</div>' if rows else ""
+
+
+def _render_method_block(payload: dict[str, Any], explanation: dict[str, Any]) -> str:
+    parameters = ", ".join(f"{name} = {value}" for name, value in explanation["params"].items())
+    passes, seconds = explanation["passes"], _format_seconds(explanation)
+    render_parts = _render_patch_parts if payload.get("picture") else _render_word_parts
+    body, summary, tables = render_parts(payload, explanation)
+    return "\n".join(
+        [
+            *body,
+            *(
+                f'<p class="dim">{escape(note)}</p>'
+                for note in list_explanation_notes(payload, explanation)
+            ),
+            f"<details><summary>{summary}</summary>",
+            *tables,
+            f'<p class="dim">{_format_explained_output(payload, explanation)}; {escape(parameters) or "no parameters"}; '
+            f"forward passes {passes['forward']:d}, backward passes {passes['backward']:d}{seconds}</p>",
+            "</details>",
+        ]
+    )
+
+
+def _format_explained_output(payload: dict[str, Any], explanation: dict[str, Any]) -> str:
+    """Return the explained output: the logit or the probability of the target."""
+    of = explanation.get("of", payload["target"]["of"])
+    return f"of the {of} of {escape(format_target(payload['target']))}"
+
+
+def _format_seconds(explanation: dict[str, Any]) -> str:
+    """Return the computing time, if known; runs keep no times with their results."""
+    return "" if explanation["seconds"] is None else f", {explanation['seconds']:.3f} s"
+
+
+_MethodParts = tuple[list[str], str, list[str]]  # visible HTML; title and HTML of the fold
+
+
+def _render_word_parts(payload: dict[str, Any], explanation: dict[str, Any]) -> _MethodParts:
+    tints = compute_shades(payload, explanation)
+    body = [
+        f"<h3>{escape(explanation['method'])}</h3>",
+        f'<p class="dim">{escape(tints.legend)}</p>',
+        render_text_strips(payload, explanation, tints),
+    ]
+    tables = [
+        render_word_table(payload, explanation, tints.words),
+        render_token_table(payload, explanation),
+    ]
+    return body, "All words and tokens", tables
+
+
+def _render_patch_parts(payload: dict[str, Any], explanation: dict[str, Any]) -> _MethodParts:
+    body = [
+        f"<h3>{escape(explanation['method'])} for {escape(format_target(payload['target']))}</h3>",
+        render_colour_key(payload, explanation),
+        render_patch_table(payload, explanation),
+    ]
+    return (
+        body,
+        "All patches, as they lie in the picture",
+        [render_patch_grid(payload, explanation)],
+    )
+
+
+_BASE_STYLE = """
 .whence { --ink: #1b1f24; --dim: #5c6670; --rule: #d9dee3; color: var(--ink); background: #fff;
   font: 16px/1.6 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; text-align: left; }
 .whence * { box-sizing: border-box; }
@@ -29,7 +214,7 @@ _STYLE = """
 .whence code { font-size: .88em; overflow-wrap: anywhere; }
 """
 
-_PAGE = """<!doctype html>
+_PAGE_TEMPLATE = """<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
@@ -49,18 +234,20 @@ _PAGE = """<!doctype html>
 """
 
 
-def sheet(title: str, body: str, foot: str, style: str = "") -> str:
-    """Return a whole page; `body` is HTML, the rest is text."""
-    return _PAGE.format(title=escape(title), style=_STYLE + style, body=body, foot=escape(foot))
+def render_page(title: str, body: str, foot: str, style: str = "") -> str:
+    """Return an HTML page; `body` is HTML, all else is text."""
+    return _PAGE_TEMPLATE.format(
+        title=escape(title), style=_BASE_STYLE + style, body=body, foot=escape(foot)
+    )
 
 
-def cell(body: str, style: str = "") -> str:
-    """Return a piece of HTML for a notebook cell."""
-    return f'<div class="whence"><style>{_STYLE}{style}</style>{body}</div>'
+def render_notebook_cell(body: str, style: str = "") -> str:
+    """Wrap HTML for a notebook cell."""
+    return f'<div class="whence"><style>{_BASE_STYLE}{style}</style>{body}</div>'
 
 
-def provenance(payload: dict[str, Any]) -> str:
-    """Return which model this is and what computed it, folded away."""
+def render_provenance(payload: dict[str, Any]) -> str:
+    """Return the model and the provenance of an explanation, folded away."""
     facts = {**payload["model"], **payload["provenance"]}
     rows = "".join(
         f"<tr><td>{escape(str(name))}</td><td><code>{escape(str(value))}</code></td></tr>"
@@ -69,205 +256,23 @@ def provenance(payload: dict[str, Any]) -> str:
     return f"<details><summary>Where this comes from</summary><table>{rows}</table></details>"
 
 
-"""One file that draws: a static page, the data, and the page's own program, which nothing but its hash lets run."""
-
-import json
-from base64 import b64encode
-from hashlib import sha256
-from importlib.resources import files
-from typing import Any
-
-from whence.core.errors import CannotServe
-
-_HEAD_END = "</style>\n</head>"
-_STATIC_CSP = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
-# What a script element must not hold: the end of an element, a comment, and what JavaScript takes for line ends.
-_ESCAPED = {"<": "\\u003c", "\u2028": "\\u2028", "\u2029": "\\u2029"}
-
-
-def embedded(static: str, data: dict[str, Any]) -> str:
-    """Put data and program into a static page, which stays for readers without scripts."""
-    script, style = built("embed.js"), built("embed.css")
-    digest = b64encode(sha256(script.encode()).digest()).decode("ascii")
-    policy = f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; img-src data: blob:"
-    tail = (
-        f'<script type="application/json" id="whence-payload">{in_script(data)}</script>\n'
-        f'<script type="module">{script}</script>\n</body>'
-    )
-    page = _once(static, _STATIC_CSP, policy)
-    page = _once(page, _HEAD_END, f"</style>\n<style>{style}</style>\n</head>")
-    return _once(page, "</body>", tail)
-
-
-def in_script(data: dict[str, Any]) -> str:
-    """Write data so that no text in it can end the element it stands in."""
-    text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    for sign, code in _ESCAPED.items():
-        text = text.replace(sign, code)
-    return text
-
-
-def built(name: str) -> str:
-    """Return a file of the built front end; it lies in the room above, and is read, not imported."""
-    path = files("whence").joinpath("web", "static", name)
-    try:
-        return path.read_text(encoding="utf-8")
-    except OSError:
-        raise CannotServe(
-            f"{name} is missing from this installation. Install whence again; in a checkout: make bundle."
-        ) from None
-
-
-def _once(text: str, old: str, new: str) -> str:
-    """Replace the first of what must be there."""
-    before, found, after = text.partition(old)
-    if not found:
-        raise ValueError(f"the static page has no {old!r}")
-    return before + new + after
-
-
-"""One HTML file: no script, no network, every piece of text escaped."""
-
-from collections.abc import Sequence
-from html import escape
-from typing import Any
-
-from whence.report.picture.colour import SCALE as PICTURE_SCALE
-from whence.report.picture.html import STYLE, every_patch, figures, key, patch_table
-from whence.report.picture.maps import alike, predicted
-from whence.report.sheet import cell, provenance, sheet
-from whence.report.strip import strips, token_table, word_table
-from whence.report.text import cut, notes
-from whence.report.text import share as percent
-from whence.view.shade import SCALE, shades, target_name
-
-
-def page(
-    payloads: Sequence[dict[str, Any]], title: str = "whence: why did the model say that?"
-) -> str:
-    """Return a whole page about one input or several."""
-    groups = alike(payloads)
-    scales = dict.fromkeys(PICTURE_SCALE if own[0].get("picture") else SCALE for own in groups)
-    return sheet(title, "\n".join(map(_section, groups)), " ".join(scales), STYLE)
-
-
-def fragment(payload: dict[str, Any]) -> str:
-    """Return a piece of HTML for a notebook cell."""
-    return cell(_section([payload]), STYLE)
-
-
-def _section(payloads: Sequence[dict[str, Any]]) -> str:
-    """Return what is said about one input; several payloads are of several classes of one picture."""
-    payload = payloads[0]
-    note = cut(payload)
-    return "\n".join(
-        [
-            "<section>",
-            f"<h2>{escape(predicted(payloads))}</h2>",
-            f'<p class="dim">{escape(payload["model"]["name"])}</p>',
-            f"<p><strong>{escape(note)}</strong></p>" if note else "",
-            _probabilities(payload["prediction"]),
-            figures(payloads) if payload.get("picture") else "",
-            *(_explanation(one, told) for one in payloads for told in one["explanations"]),
-            provenance(payload),
-            "</section>",
-        ]
-    )
-
-
-def _probabilities(prediction: dict[str, Any]) -> str:
-    shares = sorted(prediction["probabilities"].items(), key=lambda pair: -pair[1])[:8]
-    rows = "".join(
-        f'<span>{escape(label)}</span><i style="width: {share * 100:.2f}%"></i><span>{percent(share)}</span>'
-        for label, share in shares
-    )
-    return f'<div class="share">{rows}</div>' if rows else ""
-
-
-def _explanation(payload: dict[str, Any], explanation: dict[str, Any]) -> str:
-    chosen = ", ".join(f"{name} = {value}" for name, value in explanation["params"].items())
-    passes, seconds = explanation["passes"], _seconds(explanation)
-    told = _of_patches if payload.get("picture") else _of_words
-    shown, summary, tables = told(payload, explanation)
-    return "\n".join(
-        [
-            *shown,
-            *(f'<p class="dim">{escape(note)}</p>' for note in notes(payload, explanation)),
-            f"<details><summary>{summary}</summary>",
-            *tables,
-            f'<p class="dim">{_explained(payload, explanation)}; {escape(chosen) or "no parameters"}; '
-            f"forward passes {passes['forward']:d}, backward passes {passes['backward']:d}{seconds}</p>",
-            "</details>",
-        ]
-    )
-
-
-def _explained(payload: dict[str, Any], explanation: dict[str, Any]) -> str:
-    """Say what is explained: the logit or the probability of the target."""
-    of = explanation.get("of", payload["target"]["of"])
-    return f"of the {of} of {escape(target_name(payload['target']))}"
-
-
-def _seconds(explanation: dict[str, Any]) -> str:
-    """Say what it took, unless nobody knows: a run keeps no times with its results."""
-    return "" if explanation["seconds"] is None else f", {explanation['seconds']:.3f} s"
-
-
-_Told = tuple[list[str], str, list[str]]  # what is shown, and what is folded away under which name
-
-
-def _of_words(payload: dict[str, Any], explanation: dict[str, Any]) -> _Told:
-    tints = shades(payload, explanation)
-    shown = [
-        f"<h3>{escape(explanation['method'])}</h3>",
-        f'<p class="dim">{escape(tints.legend)}</p>',
-        strips(payload, explanation, tints),
+def render_text_strips(payload: dict[str, Any], explanation: dict[str, Any], tints: Shades) -> str:
+    """Return the text, or both texts of a pair, tinted by scores."""
+    strips = [
+        _render_segment_strip(payload, explanation, tints.words, tints.tokens, segment)
+        for segment in (0, 1)
     ]
-    tables = [word_table(payload, explanation, tints.words), token_table(payload, explanation)]
-    return shown, "All words and tokens", tables
+    return "\n".join(["<figure style='margin: 0'>", *strips, "</figure>"])
 
 
-def _of_patches(payload: dict[str, Any], explanation: dict[str, Any]) -> _Told:
-    shown = [
-        f"<h3>{escape(explanation['method'])} for {escape(target_name(payload['target']))}</h3>",
-        key(payload, explanation),
-        patch_table(payload, explanation),
-    ]
-    return shown, "All patches, as they lie in the picture", [every_patch(payload, explanation)]
-
-
-"""Cells that a spreadsheet reads."""
-
-from typing import Any
-
-
-def harmless(value: Any) -> Any:
-    """Keep a spreadsheet from running a text as a formula; numbers stay as they are."""
-    return f"'{value}" if isinstance(value, str) and value[:1] in "=+-@\t\r\n" and value else value
-
-
-"""The explained text on a page: each word on the colour of its score, and the scores as tables."""
-
-from html import escape
-from typing import Any
-
-from whence.view.shade import Shades, colour, target_name
-
-
-def strips(payload: dict[str, Any], explanation: dict[str, Any], tints: Shades) -> str:
-    """Return the text, or both texts of a pair, tinted."""
-    shown = [_strip(payload, explanation, tints.words, tints.tokens, segment) for segment in (0, 1)]
-    return "\n".join(["<figure style='margin: 0'>", *shown, "</figure>"])
-
-
-def _strip(
+def _render_segment_strip(
     payload: dict[str, Any],
     explanation: dict[str, Any],
     words: tuple[float, ...],
     tokens: tuple[float, ...],
     segment: int,
 ) -> str:
-    """Return one segment's text, each word on its colour, the special tokens around it as chips."""
+    """Return the text of one segment, words tinted by score and special tokens as chips."""
     source = payload["input"]["pair" if segment else "text"]
     pieces: list[tuple[int, str]] = []
     at = 0
@@ -276,15 +281,15 @@ def _strip(
             continue
         gap = " " if source is None else source[at : word["start"]]
         at = at if source is None else word["end"]
-        mark = f'<mark style="background: {_css(tint)}" title="{score:+.6g}">{escape(word["text"])}</mark>'
+        mark = f'<mark style="background: {_format_css_colour(tint)}" title="{score:+.6g}">{escape(word["text"])}</mark>'
         pieces.append((word["tokens"][0], escape(gap) + mark))
     if source is not None and pieces:
         pieces.append((len(payload["tokens"]), escape(source[at:])))
     for index, token in enumerate(payload["tokens"]):
-        # A mask stands in the text itself, and is shown there.
+        # A mask token is part of the text, and is shown inside it.
         if token["special"] and token["segment"] == segment and token["start"] is None:
             title = f"{explanation['scores'][index]:+.6g}"
-            style = f"background: {_css(tokens[index])}"
+            style = f"background: {_format_css_colour(tokens[index])}"
             chip = f'<span class="special" style="{style}" title="{title}">{escape(token["text"])}</span>'
             pieces.append((index, chip))
     if not pieces:
@@ -293,35 +298,37 @@ def _strip(
     return f'<div class="strip{" pair" if segment else ""}" dir="auto">{body}</div>'
 
 
-def _css(tint: float) -> str:
-    return "transparent" if abs(tint) < 0.005 else "rgb({},{},{})".format(*colour(tint))
+def _format_css_colour(tint: float) -> str:
+    return (
+        "transparent" if abs(tint) < 0.005 else "rgb({},{},{})".format(*compute_shade_colour(tint))
+    )
 
 
-def word_table(
+def render_word_table(
     payload: dict[str, Any], explanation: dict[str, Any], tints: tuple[float, ...]
 ) -> str:
-    """Return the words and their scores, the largest first."""
+    """Return a table of words and scores, the strongest first."""
     order = sorted(range(len(tints)), key=lambda i: -abs(tints[i]))
     rows = "".join(
         f"<tr><td>{escape(payload['words'][i]['text'])}</td>"
         f'<td class="n">{explanation["word_scores"][i]:+.6g}</td>'
         f'<td><span class="bar" style="width: {abs(tints[i]) * 9:.2f}rem; '
-        f'background: {_css(1.0 if tints[i] > 0 else -1.0)}"></span></td></tr>'
+        f'background: {_format_css_colour(1.0 if tints[i] > 0 else -1.0)}"></span></td></tr>'
         for i in order
     )
-    target = escape(target_name(payload["target"]))
+    target = escape(format_target(payload["target"]))
     return f"<table><thead><tr><th>word</th><th>score</th><th>for {target}</th></tr></thead>{rows}</table>"
 
 
-def _place(token: dict[str, Any]) -> str:
+def _format_character_span(token: dict[str, Any]) -> str:
     return "" if token["start"] is None else f"{token['start']:d}:{token['end']:d}"
 
 
-def token_table(payload: dict[str, Any], explanation: dict[str, Any]) -> str:
-    """Return the tokens and their scores, in order."""
+def render_token_table(payload: dict[str, Any], explanation: dict[str, Any]) -> str:
+    """Return a table of tokens and scores, in the order of the text."""
     rows = "".join(
         f'<tr><td class="n">{index}</td><td>{escape(token["text"])}</td>'
-        f'<td class="n">{_place(token)}</td>'
+        f'<td class="n">{_format_character_span(token)}</td>'
         f'<td class="n">{score:+.6g}</td></tr>'
         for index, (token, score) in enumerate(
             zip(payload["tokens"], explanation["scores"], strict=True)

@@ -1,8 +1,8 @@
-"""LaTeX that says what it should, whatever signs a text has; tables have the rules of booktabs."""
+"""LaTeX for reports: escaping of special characters, and booktabs tables."""
 
 from collections.abc import Collection, Sequence
 
-_SIGNS = {
+_LATEX_SIGNS = {
     "\\": "\\textbackslash{}",
     "~": "\\textasciitilde{}",
     "^": "\\textasciicircum{}",
@@ -13,26 +13,29 @@ _SIGNS = {
 }
 
 
-def escaped(text: str) -> str:
-    """Escape what LaTeX would read as something else; a minus becomes a real one."""
+def escape_latex(text: str) -> str:
+    """Escape characters that are special in LaTeX; a minus sign becomes a mathematical one."""
     return "".join(
-        "$-$" if sign == "-" and text[i + 1 : i + 2].isdigit() else _SIGNS.get(sign, sign)
+        "$-$" if sign == "-" and text[i + 1 : i + 2].isdigit() else _LATEX_SIGNS.get(sign, sign)
         for i, sign in enumerate(text)
     )
 
 
-def table(
+def format_latex_table(
     heads: Sequence[str], rows: Sequence[Sequence[str]], below: Collection[str] = ()
 ) -> list[str]:
-    """Return the lines of a table: heads are text, cells LaTeX; a row named in `below` stands below a rule."""
+    """Return the lines of a booktabs table; rows named in `below` start below a rule.
+
+    Heads are plain text and are escaped; cells are LaTeX.
+    """
     lines = []
     for row in rows:
         lines += ["\\midrule"] if row[0] in below else []
-        lines.append(_row(row))
+        lines.append(_format_latex_row(row))
     return [
         f"\\begin{{tabular}}{{{'l' * len(heads)}}}",
         "\\toprule",
-        _row([escaped(head) for head in heads]),
+        _format_latex_row([escape_latex(head) for head in heads]),
         "\\midrule",
         *lines,
         "\\bottomrule",
@@ -41,5 +44,5 @@ def table(
     ]
 
 
-def _row(cells: Sequence[str]) -> str:
+def _format_latex_row(cells: Sequence[str]) -> str:
     return " & ".join(cells) + " \\\\"

@@ -1,23 +1,25 @@
-"""Markdown that says what it should, whatever signs a text has."""
+"""Markdown for reports: tables, and escaping of special characters."""
 
 from collections.abc import Sequence
 
 
-def table(rows: Sequence[Sequence[str]]) -> str:
-    """Return a table, its head first."""
+def format_markdown_table(rows: Sequence[Sequence[str]]) -> str:
+    """Return the lines of a Markdown table."""
     head, *body = [[cell.replace("|", "\\|") for cell in row] for row in rows]
     lines = [head, ["---"] * len(head), *body]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def escaped(text: str) -> str:
-    """Return a text in which no sign means anything but itself."""
+def escape_markdown(text: str) -> str:
+    """Escape all characters that are special in Markdown."""
     for sign in "\\`*_[]<>|$":
         text = text.replace(sign, "\\" + sign)
     return text
 
 
-def plain_table(rows: Sequence[Sequence[str]]) -> str:
-    """Return a table of texts in which no sign means anything but itself."""
-    # The table escapes the sign between its cells itself.
-    return table([[escaped(cell).replace("\\|", "|") for cell in cells] for cells in rows])
+def format_escaped_table(rows: Sequence[Sequence[str]]) -> str:
+    """Return a Markdown table of plain texts, escaped."""
+    # format_markdown_table escapes the cell separator itself.
+    return format_markdown_table(
+        [[escape_markdown(cell).replace("\\|", "|") for cell in cells] for cells in rows]
+    )

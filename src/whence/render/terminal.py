@@ -1,4 +1,4 @@
-"""An explanation in a terminal: the text tinted by its scores, and the words that count most as bars."""
+"""Explanations in a terminal: the text tinted by its scores, bars of the strongest words, rich tables."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,119 +8,137 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from whence.report.picture.maps import alike
-from whence.report.picture.terminal import Pictures
-from whence.report.text import cut, headline, notes, ranked, visible
-from whence.view.scale import scale_in
-from whence.view.shade import colour, shades
+from whence.render.colour import compute_shade_colour, compute_shades, get_colour_scale
+from whence.render.image_maps import ImageMapsRenderable, group_by_image
+from whence.render.text import (
+    describe_prediction,
+    format_input_warnings,
+    list_explanation_notes,
+    sanitise_text,
+    select_top_features,
+)
 
-_BAR = 16
-_NARROW = 50  # columns; in fewer, nothing stands side by side
-# What an encoding without these signs would show as numbers.
-_ASCII = str.maketrans(
+_BAR_WIDTH = 16
+_MIN_SIDE_BY_SIDE = 50  # columns; a narrower terminal shows everything in one column
+# Substitutes for characters that an ASCII terminal would show as escape codes.
+_ASCII_SIGNS = str.maketrans(
     {"↑": "^", "↓": "v", "°": "~", "✓": "+", "✗": "x", "–": "-", "�": "?", "…": "~"}
 )
 
 
-class Writer:
-    """Makes text for rich, of signs that the terminal's encoding has."""
+class TerminalWriter:
+    """Makes rich texts, with ASCII substitutes if the terminal's encoding needs them."""
 
     def __init__(self, *, ascii_only: bool) -> None:
-        self._signs = _ASCII if ascii_only else {}
+        self._signs = _ASCII_SIGNS if ascii_only else {}
 
     def __call__(self, text: str, style: str = "") -> Text:
-        """Return the text in a style."""
+        """Return a text in a style."""
         return Text(text.translate(self._signs), style)
 
 
-def render_all(payloads: Sequence[dict[str, Any]], top: int = 8) -> RenderableType:
-    """Lay several payloads out for rich, with those of one picture side by side."""
+def render_explanations(payloads: Sequence[dict[str, Any]], top: int = 8) -> RenderableType:
+    """Return several payloads as a rich renderable, maps of one image side by side."""
     blocks: list[RenderableType] = []
-    for group in alike(payloads):
-        shown = Pictures(group, top) if group[0].get("picture") else render(group[0], top)
-        blocks += [Text(), shown] if blocks else [shown]
+    for group in group_by_image(payloads):
+        renderable = (
+            ImageMapsRenderable(group, top)
+            if group[0].get("picture")
+            else render_explanation(group[0], top)
+        )
+        blocks += [Text(), renderable] if blocks else [renderable]
     return Group(*blocks)
 
 
-def render(payload: dict[str, Any], top: int = 8) -> RenderableType:
-    """Lay a payload out for rich."""
+def render_explanation(payload: dict[str, Any], top: int = 8) -> RenderableType:
+    """Return a payload as a rich renderable."""
     if payload.get("picture"):
-        return Pictures([payload], top)
+        return ImageMapsRenderable([payload], top)
     parts: list[RenderableType] = [
-        Text.assemble((visible(payload["model"]["name"]), "dim"), "  ", (headline(payload), "bold"))
+        Text.assemble(
+            (sanitise_text(payload["model"]["name"]), "dim"),
+            "  ",
+            (describe_prediction(payload), "bold"),
+        )
     ]
-    if note := cut(payload):
+    if note := format_input_warnings(payload):
         parts.append(Text(note, "yellow"))
     for explanation in payload["explanations"]:
-        tints = shades(payload, explanation)
+        tints = compute_shades(payload, explanation)
         parts += [
             Text(),
             Text.assemble(
-                (visible(explanation["method"]), "bold"), "  ", (visible(tints.legend), "dim")
+                (sanitise_text(explanation["method"]), "bold"),
+                "  ",
+                (sanitise_text(tints.legend), "dim"),
             ),
-            tinted(payload, tints.words),
-            bars(payload, explanation, top),
+            tint_words(payload, tints.words),
+            render_word_bars(payload, explanation, top),
         ]
-        parts += [Text(note, "dim") for note in notes(payload, explanation)]
+        parts += [Text(note, "dim") for note in list_explanation_notes(payload, explanation)]
     return Group(*parts)
 
 
-def summary(payloads: Sequence[dict[str, Any]]) -> Table:
-    """List several things that were explained about one text, each with what the model said of it."""
+def render_headline_list(payloads: Sequence[dict[str, Any]]) -> Table:
+    """Return a numbered list of the predictions of several payloads about one text."""
     table = Table.grid(padding=(0, 2))
     for number, payload in enumerate(payloads, 1):
-        table.add_row(Text(f"{number}", "dim"), Text(headline(payload), "bold"))
+        table.add_row(Text(f"{number}", "dim"), Text(describe_prediction(payload), "bold"))
     return table
 
 
-def tinted(payload: dict[str, Any], tints: tuple[float, ...]) -> Text:
-    """Return the text with each word on the colour of its score."""
+def tint_words(payload: dict[str, Any], tints: tuple[float, ...]) -> Text:
+    """Return the text with each word tinted by its score."""
     line = Text()
     for segment, source in enumerate((payload["input"]["text"], payload["input"]["pair"])):
-        chosen = [
+        pairs = [
             (w, t) for w, t in zip(payload["words"], tints, strict=True) if w["segment"] == segment
         ]
-        if not chosen:
+        if not pairs:
             continue
         if segment:
             line.append("  |  ", "dim")
         at = 0
-        for word, tint in chosen:
+        for word, tint in pairs:
             if source is None:
                 line.append(" " if len(line) else "")
-                line.append(visible(word["text"]), tone(tint))
+                line.append(sanitise_text(word["text"]), choose_tint_style(tint))
                 continue
-            line.append(visible(source[at : word["start"]]))
-            line.append(visible(source[word["start"] : word["end"]]), tone(tint))
+            line.append(sanitise_text(source[at : word["start"]]))
+            line.append(sanitise_text(source[word["start"] : word["end"]]), choose_tint_style(tint))
             at = word["end"]
         if source is not None:
-            line.append(visible(source[at:]), "dim")
+            line.append(sanitise_text(source[at:]), "dim")
     return line
 
 
-def bars(payload: dict[str, Any], explanation: dict[str, Any], top: int) -> Table:
-    """Return the strongest words as horizontal bars."""
+def render_word_bars(payload: dict[str, Any], explanation: dict[str, Any], top: int) -> Table:
+    """Return the words with the largest scores as horizontal bars."""
     table = Table.grid(padding=(0, 2))
-    words = ranked(payload, explanation, top)
-    most = scale_in(explanation)["full"] or 1.0
+    words = select_top_features(payload, explanation, top)
+    most = get_colour_scale(explanation)["full"] or 1.0
     for word, score in words:
-        blocks = "█" * round(_BAR * min(1.0, abs(score) / most))
-        full = "rgb({},{},{})".format(*colour(1.0 if score > 0 else -1.0))
+        blocks = "█" * round(_BAR_WIDTH * min(1.0, abs(score) / most))
+        full = "rgb({},{},{})".format(*compute_shade_colour(1.0 if score > 0 else -1.0))
         table.add_row(Text("  " + word), Text(f"{score:+.3g}", justify="right"), Text(blocks, full))
     return table
 
 
-def tone(tint: float) -> str:
-    """Return the style of a shade: black on its colour."""
-    # Nearly white would be the loudest thing on a dark terminal, so faint scores get no colour at all.
+def choose_tint_style(tint: float) -> str:
+    """Return the terminal style of a shade: black text on its colour."""
+    # Nearly white would be the brightest spot on a dark terminal, so faint scores get no colour.
     if abs(tint) < 0.1:
         return ""
-    return "rgb(0,0,0) on rgb({},{},{})".format(*colour(tint * 0.7 + (0.3 if tint > 0 else -0.3)))
+    return "rgb(0,0,0) on rgb({},{},{})".format(
+        *compute_shade_colour(tint * 0.7 + (0.3 if tint > 0 else -0.3))
+    )
 
 
-def named(pairs: Sequence[tuple[str, str]], write: Writer, width: int) -> RenderableType:
-    """Lay facts out beside their names, or where there is no room for that, after them."""
-    if width < _NARROW:
+def render_fact_list(
+    pairs: Sequence[tuple[str, str]], write: TerminalWriter, width: int
+) -> RenderableType:
+    """Return facts as two columns, or as "name: value" lines in a narrow terminal."""
+    if width < _MIN_SIDE_BY_SIDE:
         return Group(*(Text.assemble(write(f"{n}: ", "dim"), write(t)) for n, t in pairs))
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(no_wrap=True)
@@ -130,13 +148,13 @@ def named(pairs: Sequence[tuple[str, str]], write: Writer, width: int) -> Render
     return table
 
 
-def rowed(
-    heads: Sequence[str], rows: Sequence[Sequence[str]], write: Writer, width: int
+def render_rows(
+    heads: Sequence[str], rows: Sequence[Sequence[str]], write: TerminalWriter, width: int
 ) -> RenderableType:
-    """Lay rows out one a line, or where there is no room for that, one below the other."""
+    """Return rows as a table, or stacked one below the other in a narrow terminal."""
     needed = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
     if sum(needed) + 2 * (len(needed) - 1) > width:
-        return Group(*(_stacked(heads, cells, write) for cells in rows))
+        return Group(*(_stack_row(heads, cells, write) for cells in rows))
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     for head in heads:
         table.add_column(head, overflow="fold")
@@ -145,14 +163,14 @@ def rowed(
     return table
 
 
-def _stacked(heads: Sequence[str], cells: Sequence[str], write: Writer) -> RenderableType:
-    name, *found = cells
-    told = write("; ".join(f"{head} {text}" for head, text in zip(heads[1:], found, strict=True)))
+def _stack_row(heads: Sequence[str], cells: Sequence[str], write: TerminalWriter) -> RenderableType:
+    name, *values = cells
+    line = write("; ".join(f"{head} {text}" for head, text in zip(heads[1:], values, strict=True)))
     head = Text.assemble(write(f"{heads[0]} ", "dim"), write(name, "bold"))
-    return Group(head, indented(told))
+    return Group(head, indent_line(line))
 
 
-def indented(line: Text) -> RenderableType:
-    """Put a line a little to the right, broken wherever it must be."""
+def indent_line(line: Text) -> RenderableType:
+    """Indent a line by two columns and let it wrap anywhere."""
     line.overflow = "fold"
     return Padding.indent(line, 2)

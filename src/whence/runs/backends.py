@@ -1,598 +1,18 @@
-"""Workers that may die: who gets which task, and what becomes of a task whose worker is gone.
-
-All of it happens in one thread, that of whoever takes the results. A worker has one task at hand and one more behind
-it, so that it need not wait while results are written, and no more tasks are taken from the data than that. Workers
-are started as there is work for them: the first when somebody asks what the model is, the others when tasks wait.
-"""
-
-import warnings
-from collections import deque
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
-from typing import Generic
-
-from whence.core.errors import WhenceError, WorkersFailed
-from whence.run.backends.hands import Crew, Gone, Hand
-from whence.run.backends.jobs import DEATHS, Job
-from whence.run.task import Done, Identity, Task
-
-DEPTH = 2  # tasks that a worker has at most
-STARTS = 3  # that may fail one after the other
-# Workers may die one after the other, with nothing done in between, as often as this and twice their number: often
-# enough for a chunk with many examples that kill, not so often that a broken machine is kept busy for a day.
-MOST_DEATHS = 64
-COMPARED = ("code", "model", "explained", "tested", "settings")
-
-
-@dataclass(eq=False)
-class _Seat(Generic[Hand]):
-    hand: Hand
-    ready: bool = False
-    jobs: deque[Job] = field(default_factory=deque)  # the first is the one it is at
-
-
-class Pool(Generic[Hand]):
-    """A crew, and the work that it is given."""
-
-    def __init__(self, crew: Crew[Hand]) -> None:
-        self._crew = crew
-        self._most = 0
-        self._seats: list[_Seat[Hand]] = []
-        self._waiting: deque[Job] = deque()
-        self._identity: Identity | None = None
-        self._failed_starts = 0  # since one succeeded
-        self._deaths = 0  # since something was done
-
-    def __enter__(self) -> "Pool[Hand]":
-        self._crew.open()
-        self._most = self._crew.size
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        try:
-            for seat in self._seats:
-                self._crew.drop(seat.hand)
-            self._seats.clear()
-        finally:
-            self._crew.close()
-
-    @property
-    def identity(self) -> Identity:
-        """What the workers' model and code are; the first of them is started for it."""
-        while self._identity is None:
-            if not self._seats:
-                self._start()
-            for _ in self._heard():
-                pass
-        return self._identity
-
-    @property
-    def size(self) -> int:
-        """How many workers there may be."""
-        return self._most
-
-    def map(self, tasks: Iterable[Task]) -> Iterator[Done]:
-        """Do the tasks, in the order in which workers are done with them."""
-        _ = self.identity
-        fresh = iter(tasks)
-        try:
-            while self._take(fresh):
-                self._deal()
-                yield from self._heard()
-        finally:
-            self._forget()
-
-    def _take(self, fresh: Iterator[Task]) -> bool:
-        """Take as many new tasks as there is room for, and say whether there is anything left to do."""
-        room = sum(DEPTH - len(seat.jobs) for seat in self._ready)
-        room += self._starting + self._most - len(self._seats)
-        while len(self._waiting) < room and (task := next(fresh, None)) is not None:
-            self._waiting.append(Job(task))
-        return bool(self._waiting) or any(seat.jobs for seat in self._seats)
-
-    def _deal(self) -> None:
-        """Give out what waits: first to those who have nothing, then what those who are starting will not need."""
-        idle = sum(not seat.jobs for seat in self._ready)
-        while len(self._waiting) > idle + self._starting and len(self._seats) < self._most:
-            self._start()
-        while self._waiting and self._ready:
-            seat = min(self._ready, key=lambda one: len(one.jobs))
-            spare = len(self._waiting) > self._starting
-            if len(seat.jobs) == DEPTH or (seat.jobs and not spare):
-                return
-            job = self._waiting.popleft()
-            seat.jobs.append(job)
-            self._crew.give(seat.hand, job.task)
-
-    def _heard(self) -> Iterator[Done]:
-        """Wait for news, act on all of them, and yield what was done.
-
-        Whoever takes it may leave at the first: what the others said, above all who they are, is not said again.
-        """
-        seats = {id(seat.hand): seat for seat in self._seats}
-        done: list[Done] = []
-        failed: WhenceError | None = None
-        for hand, said in self._crew.hear([seat.hand for seat in self._seats]):
-            seat = seats[id(hand)]
-            if isinstance(said, Done):
-                self._deaths = 0
-                done += seat.jobs.popleft().finished(said)
-            elif isinstance(said, Identity):
-                self._welcome(seat, said)
-            elif isinstance(said, Gone):
-                done += self._buried(seat, said.why)
-            elif seat.ready or self._identity is None:
-                failed = failed or said
-            else:
-                self._without(seat, said)
-        yield from done
-        if failed is not None:
-            raise failed
-
-    def _start(self) -> None:
-        self._seats.append(_Seat(self._crew.start()))
-
-    def _welcome(self, seat: _Seat[Hand], identity: Identity) -> None:
-        seat.ready = True
-        self._failed_starts = 0
-        if self._identity is None:
-            self._identity = identity
-        elif differing := different(self._identity, identity):
-            raise WorkersFailed(
-                f"Two workers of this run are not the same: {differing}. Install one version of whence, and put one "
-                "version of the model, wherever there is a worker; then give the same command again."
-            )
-
-    def _buried(self, seat: _Seat[Hand], why: str) -> Iterator[Done]:
-        """Give the tasks of a dead worker to others; the one it was at counts as what it may have died of."""
-        if not seat.ready:
-            self._without(seat, WorkersFailed(f"A worker could not be started: {why}."))
-            return
-        self._leave(seat)
-        if not seat.jobs:
-            return
-        self._deaths += 1
-        if self._deaths > MOST_DEATHS + 2 * self._most:
-            raise WorkersFailed(
-                f"{self._deaths} workers died one after the other, and nothing was done in between. The last: {why}. "
-                "Is there enough memory for so many of them? Try fewer (--workers, --actors) or one, in this process "
-                "(--backend in-process). What was done so far is kept."
-            )
-        first, *rest = seat.jobs
-        self._waiting.extendleft(reversed(rest))
-        first.deaths += 1
-        if not first.doubtful:
-            self._waiting.appendleft(first)
-        elif len(first.task.items) > 1:
-            self._waiting.extend(first.cut())
-        else:
-            yield from first.finished(self._failed(first.task))
-
-    def _failed(self, task: Task) -> Done:
-        from whence.run.records import failures
-
-        records = failures(
-            self.identity,
-            task,
-            "worker-died",
-            # How they ended is told in words of the moment, with names of processes and machines.
-            f"{DEATHS} workers died while they were at this example alone. Often it is memory that ran out.",
-        )
-        return Done(task.window, task.chunk, records, 0.0)
-
-    def _without(self, seat: _Seat[Hand], error: WhenceError) -> None:
-        """Try another start, go on with those that there are, or give up."""
-        self._leave(seat)
-        self._failed_starts += 1
-        if self._failed_starts < STARTS:
-            return
-        if not self._seats:
-            raise error
-        if self._most > len(self._seats):
-            self._most = len(self._seats)
-            warnings.warn(
-                f"No more than {self._most} workers can be started; the run goes on with these. {error}",
-                stacklevel=2,
-            )
-
-    def _leave(self, seat: _Seat[Hand]) -> None:
-        self._seats.remove(seat)
-        self._crew.drop(seat.hand)
-
-    def _forget(self) -> None:
-        """Whoever took the results went away before the end: end the workers that are still at something."""
-        self._waiting.clear()
-        for seat in [one for one in self._seats if one.jobs]:
-            self._leave(seat)
-
-    @property
-    def _ready(self) -> list[_Seat[Hand]]:
-        return [seat for seat in self._seats if seat.ready]
-
-    @property
-    def _starting(self) -> int:
-        return sum(not seat.ready for seat in self._seats)
-
-
-def different(one: Identity, other: Identity) -> str:
-    """Say what two workers differ in, as far as results depend on it; nothing if they are the same."""
-    found = []
-    for name in COMPARED:
-        here, there = getattr(one, name), getattr(other, name)
-        if here == there:
-            continue
-        if isinstance(here, str):
-            found.append(f"{name} is {here[:16]} here and {there[:16]} there")
-            continue
-        keys = [key for key in {**here, **there} if here.get(key) != there.get(key)]
-        values = [
-            f"{key} is {str(here.get(key))[:60]!r} here and {str(there.get(key))[:60]!r} there"
-            for key in keys[:3]
-        ]
-        found.append(f"of {name}, {', '.join(values)}")
-    return "; ".join(found)
-
-
-"""Who does the work of a run: this process, several, or the actors of a Ray cluster."""
-
-from whence.core.errors import BadPlan, WorkersFailed
-from whence.run.backends.backend import Backend
-from whence.run.plan import Manner, Plan
-
-__all__ = ["Backend", "backend"]
-
-
-def backend(plan: Plan, manner: Manner) -> Backend:
-    """Return the workers that the manner names. None is started, and no model loaded, before it is asked for."""
-    if manner.backend == "in-process":
-        from whence.run.backends.in_process import InProcess
-
-        return InProcess(plan, manner)
-    if manner.backend == "processes":
-        from whence.run.backends.pool import Pool
-        from whence.run.backends.processes import Processes
-
-        return Pool(Processes(plan, manner))
-    if manner.backend == "ray":
-        try:
-            import whence.run.backends.ray as on_ray
-        except ModuleNotFoundError as error:
-            if error.name != "ray":
-                raise
-            raise WorkersFailed(
-                "The backend 'ray' needs another package: pip install 'whence[ray]'."
-            ) from None
-        from whence.run.backends.pool import Pool
-
-        return Pool(on_ray.Actors(plan, manner))
-    raise BadPlan(
-        f"There is no backend {manner.backend!r}; there are 'in-process', 'processes' and 'ray'."
-    )
-
-
-"""What a worker in another process says: what it did, or what went wrong, as plain data that can be sent."""
-
-import os
-import socket
-import traceback
-from collections.abc import Callable
-from dataclasses import replace
-from typing import Protocol
-
-from whence.core.errors import WhenceError, WorkersFailed
-from whence.core.failure import is_failure
-from whence.run.plan import Manner, Plan
-from whence.run.task import Done, Identity, Tally, Task
-
-# A task that is done, or the error that ends the run: what concerns single examples is in the rows of the task.
-Answer = Done | WhenceError
-
-
-class Working(Protocol):
-    """Who has the model loaded."""
-
-    @property
-    def identity(self) -> Identity:
-        """What its model and code are."""
-        ...
-
-    def do(self, task: Task) -> Done:
-        """Do a task."""
-        ...
-
-
-Factory = Callable[[Plan, Manner], Working]
-
-
-def the_worker(plan: Plan, manner: Manner) -> Working:
-    """Load the model of the plan. Imported late: whoever only gives work out needs no torch."""
-    from whence.run.worker import Worker
-
-    return Worker(plan, manner)
-
-
-class Packing:
-    """A worker elsewhere, who sends records as the store keeps them: writing them down is shared work that way."""
-
-    def __init__(self, worker: Working) -> None:
-        self._worker = worker
-
-    @property
-    def identity(self) -> Identity:
-        """What its model and code are."""
-        return self._worker.identity
-
-    def do(self, task: Task) -> Done:
-        """Do a task, and pack what it gave."""
-        from whence.run.store import (
-            pending,
-        )  # the process of the run needs it at once, this one only here
-
-        done = self._worker.do(task)
-        packed = pending.packed(done.records)
-        return replace(done, records=[], packed=(packed,), tally=Tally.of(done.records))
-
-
-def the_packing_worker(plan: Plan, manner: Manner) -> Working:
-    """Load the model of the plan for a worker elsewhere."""
-    return Packing(the_worker(plan, manner))
-
-
-def loaded(factory: Factory, plan: Plan, manner: Manner) -> Working | WhenceError:
-    """Return a worker, or why there is none."""
-    try:
-        return factory(plan, manner)
-    except BaseException as error:  # whatever it is, it is told where the run is
-        if not is_failure(error):
-            raise
-        return told(error)
-
-
-def attempt(worker: Working, task: Task) -> Answer:
-    """Do a task, or return what was raised. Where the accelerator is lost, this process ends: another can go on."""
-    try:
-        return signed(worker.do(task))
-    except BaseException as error:  # whatever it is, it is told where the run is
-        if not is_failure(error):
-            raise
-        from whence.run.worker import device_lost
-
-        if device_lost(error):
-            traceback.print_exception(error)
-            os._exit(WorkersFailed.exit_status)
-        return told(error)
-
-
-def signed(done: Done) -> Done:
-    """Say who did it, for the journal."""
-    return done if done.worker else replace(done, worker=f"{socket.gethostname()}:{os.getpid()}")
-
-
-def told(error: BaseException) -> WhenceError:
-    """Return an error of whence as it is; of any other what it says, with the way it took as a note."""
-    if isinstance(error, WhenceError):
-        return error
-    found = WorkersFailed(
-        f"A worker raised {type(error).__name__}: {str(error)[:500] or 'it says nothing more'}. This is a fault of "
-        "whence, of the model's code or of a method's; what was done so far is kept, and the same command goes on."
-    )
-    found.add_note("".join(traceback.format_exception(error)))
-    if os.environ.get("WHENCE_DEBUG"):
-        traceback.print_exception(error)
-    return found
-
-
-"""Who does the work: in this process, in several, or on a cluster. One method each, and the same rows from all."""
-
-from collections.abc import Iterable, Iterator
-from typing import Protocol
-
-from whence.run.task import Done, Identity, Task
-
-
-class Backend(Protocol):
-    """Workers that have the model loaded. To be used in a `with` block, which starts and ends them."""
-
-    def __enter__(self) -> "Backend": ...
-
-    def __exit__(self, *error: object) -> None: ...
-
-    @property
-    def identity(self) -> Identity:
-        """What the workers' model and code are; they are started for it, if they are not."""
-        ...
-
-    @property
-    def size(self) -> int:
-        """How many workers there are."""
-        ...
-
-    def map(self, tasks: Iterable[Task]) -> Iterator[Done]:
-        """Do the tasks, in any order. No more are taken from the iterator than the workers are about to need.
-
-        A worker that dies is replaced, and what it was at is given to another; a task that workers die of again and
-        again is cut into single examples, and an example that they die of becomes rows with an error.
-        """
-        ...
-
-
-"""Workers elsewhere, as the pool that gives them work sees them."""
-
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Protocol, TypeVar
-
-from whence.core.errors import WhenceError
-from whence.run.task import Done, Identity, Task
-
-
-@dataclass(frozen=True)
-class Gone:
-    """A worker that is no more, and how it ended."""
-
-    why: str
-
-
-# The first thing that a worker says is who it is, or why it cannot start; then, task by task, what it did.
-Said = Identity | Done | WhenceError | Gone
-Hand = TypeVar("Hand")
-
-
-class Crew(Protocol[Hand]):
-    """A place where workers can be started. It knows nothing of what they are given, and forgives nothing."""
-
-    def open(self) -> None:
-        """Get hold of the place."""
-        ...
-
-    def close(self) -> None:
-        """Leave it; the workers are gone by then."""
-        ...
-
-    @property
-    def size(self) -> int:
-        """How many workers there may be."""
-        ...
-
-    def start(self) -> Hand:
-        """Start a worker, and do not wait until it has loaded its model."""
-        ...
-
-    def give(self, hand: Hand, task: Task) -> None:
-        """Give a worker a task, after those it has. If it is gone, `hear` will tell."""
-        ...
-
-    def hear(self, hands: Sequence[Hand]) -> list[tuple[Hand, Said]]:
-        """Wait until one of them, or several, said something; at most one thing each."""
-        ...
-
-    def drop(self, hand: Hand) -> None:
-        """End a worker at once, whatever it is at."""
-        ...
-
-
-"""The work is done here, in the process that asks for it, one task after the other."""
-
-from collections.abc import Iterable, Iterator
-
-from whence.run.backends.answer import Factory, Working, signed, the_worker
-from whence.run.plan import Manner, Plan
-from whence.run.task import Done, Identity, Task
-
-
-class InProcess:
-    """One worker, whose model is loaded when it is first needed."""
-
-    def __init__(self, plan: Plan, manner: Manner, factory: Factory = the_worker) -> None:
-        self._plan, self._manner, self._factory = plan, manner, factory
-        self._worker: Working | None = None
-
-    def __enter__(self) -> "InProcess":
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._worker = None  # and the model with it
-
-    @property
-    def identity(self) -> Identity:
-        """What the model and the code are."""
-        return self._loaded().identity
-
-    @property
-    def size(self) -> int:
-        """There is one."""
-        return 1
-
-    def map(self, tasks: Iterable[Task]) -> Iterator[Done]:
-        """Do one task after the other."""
-        worker = self._loaded()
-        for task in tasks:
-            yield signed(worker.do(task))
-
-    def _loaded(self) -> Working:
-        if self._worker is None:
-            self._worker = self._factory(self._plan, self._manner)
-        return self._worker
-
-
-"""A task on its way: how many workers died of it, and the parts that it was cut into."""
-
-from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
-
-from whence.run.task import Done, Tally, Task
-
-DEATHS = 2  # of workers, before a task is cut into single examples, and before a single example counts as failed
-
-
-@dataclass(eq=False)
-class Job:
-    """A task, and what happened to it so far."""
-
-    task: Task
-    whole: "Whole | None" = None  # that it is a part of
-    deaths: int = 0
-
-    @property
-    def doubtful(self) -> bool:
-        """Whether so many workers died of it that it is not given out as it is any more."""
-        return self.deaths >= DEATHS
-
-    def cut(self) -> "list[Job]":
-        """Return a job for each example; what they give is put together again."""
-        whole = Whole(self.task)
-        return [Job(replace(self.task, items=(item,)), whole) for item in self.task.items]
-
-    def finished(self, done: Done) -> Iterator[Done]:
-        """Yield what was done, and of a part nothing before the last one is there."""
-        if self.whole is None:
-            yield done
-            return
-        self.whole.parts[self.task.items[0].row] = done
-        if len(self.whole.parts) == len(self.whole.task.items):
-            yield self.whole.joined()
-
-
-@dataclass(eq=False)
-class Whole:
-    """A task that was cut into single examples."""
-
-    task: Task
-    parts: dict[int, Done] = field(default_factory=dict)  # by row
-
-    def joined(self) -> Done:
-        """Put the parts together, in the order that the examples had."""
-        parts = [self.parts[item.row] for item in self.task.items]
-        costs: dict[str, Counter[str]] = {}
-        memory: dict[str, int] = {}
-        for part in parts:
-            for name, own in part.costs.items():
-                costs.setdefault(name, Counter()).update(own)
-            memory |= {name: max(taken, memory.get(name, 0)) for name, taken in part.memory.items()}
-        return Done(
-            self.task.window,
-            self.task.chunk,
-            [record for part in parts for record in part.records],
-            sum(part.seconds for part in parts),
-            {name: dict(own) for name, own in costs.items()},
-            ", ".join(sorted({part.worker for part in parts if part.worker})),
-            memory,
-            tuple(one for part in parts for one in part.packed),
-            sum((part.tally for part in parts), Tally()),
-        )
-
-
-"""Several processes on this machine, each with a model of its own.
-
-They are new interpreters, neither forked (a fork of a process in which torch has threads may hang) nor by way of
-`concurrent.futures` (one dead worker breaks the whole of it) or `multiprocessing` (which runs the caller's script
-again). A worker and this process hold the two ends of a socket. If the worker dies, whatever of, its end is closed by
-the system, and `hear` knows at once; if this process dies, the workers know and end themselves.
-
-Cores are divided among the workers: with one for each core, the default, a worker computes in one thread. Numbers may
-depend on how many threads there are, in the last bits. `OMP_NUM_THREADS`, where it is set, is what each of them gets.
-With GPUs there is one worker for each, which sees no other.
+"""Backends that run tasks: in this process, or WorkerPool (processes; Ray: ray.py), which replaces dead workers.
+
+Worker processes are new interpreters: a fork of a process in which torch has threads may hang, one dead
+worker breaks all of `concurrent.futures`, and `multiprocessing` runs the caller's script again. A worker
+and the pool hold the two ends of a nameless socket pair; if either dies, the other notices at once.
+Messages are pickled and come only from the process at the other end.
+
+The pool runs in one thread, that of the consumer of its results. A worker has one task at hand and one
+queued, and no more tasks are taken from the data than that. The tasks of a dead worker go to others; a task
+that kills repeatedly is split into single examples, and an example that kills becomes records with an
+error.
+
+Cores are divided among the workers: with one worker per core, the default, each computes in one thread.
+Numbers may depend on the number of threads in the last bits. `OMP_NUM_THREADS`, where set, is what each
+worker gets. With GPUs there is one worker for each, which sees no other.
 """
 
 import os
@@ -600,125 +20,648 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Sequence
+import traceback
+import warnings
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import count
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
+from typing import Generic, Protocol, TypeVar
 
-from whence.run.backends.answer import Factory, the_packing_worker
-from whence.run.backends.hands import Gone, Said
-from whence.run.plan import Manner, Plan
-from whence.run.task import Task
+from whence.core.errors import BadPlan, WhenceError, WorkersFailed, is_failure
+from whence.runs.plan import Execution, Plan
+from whence.runs.task import Identity, RecordCounts, Task, TaskResult
 
-CHILD = "whence.run.backends.servant"
+
+class Backend(Protocol):
+    """The interface of a backend: a context manager whose workers do tasks."""
+
+    def __enter__(self) -> "Backend": ...
+
+    def __exit__(self, *error: object) -> None: ...
+
+    @property
+    def identity(self) -> Identity:
+        """The identity of the workers' model and code; starts a worker if none is loaded."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """The number of workers."""
+        ...
+
+    def map(self, tasks: Iterable[Task]) -> Iterator[TaskResult]:
+        """Yield the results of tasks in any order; tasks are taken as workers need them.
+
+        A dead worker is replaced, and its tasks go to others. A task that kills repeatedly is split into single
+        examples; an example that kills becomes records with an error.
+        """
+        ...
+
+
+def create_backend(plan: Plan, execution: Execution) -> Backend:
+    """Return the backend of an execution; workers start and load the model only when needed."""
+    if execution.backend == "in-process":
+        return InProcessBackend(plan, execution)
+    if execution.backend == "processes":
+        return WorkerPool(ProcessGroup(plan, execution))
+    if execution.backend == "ray":
+        try:
+            import whence.runs.ray as on_ray
+        except ModuleNotFoundError as error:
+            if error.name != "ray":
+                raise
+            raise WorkersFailed(
+                "The backend 'ray' needs another package: pip install 'whence[ray]'."
+            ) from None
+
+        return WorkerPool(on_ray.ActorGroup(plan, execution))
+    raise BadPlan(
+        f"There is no backend {execution.backend!r}; there are 'in-process', 'processes' and 'ray'."
+    )
+
+
+# The result of a task, or an error that ends the run; errors of single examples are records of the result.
+TaskAnswer = TaskResult | WhenceError
+
+
+class LoadedWorker(Protocol):
+    """The interface of a worker with a loaded model."""
+
+    @property
+    def identity(self) -> Identity:
+        """The identity of the model and code."""
+        ...
+
+    def do(self, task: Task) -> TaskResult:
+        """Return the result of a task."""
+        ...
+
+
+WorkerFactory = Callable[[Plan, Execution], LoadedWorker]
+
+
+def load_worker(plan: Plan, execution: Execution) -> LoadedWorker:
+    """Return a worker with the plan's model. The import is local: the pool's process needs no torch."""
+    from whence.runs.worker import Worker
+
+    return Worker(plan, execution)
+
+
+class PackingWorker:
+    """A worker that encodes its records for the store, which spares the pool's process that work."""
+
+    def __init__(self, worker: LoadedWorker) -> None:
+        self._worker = worker
+
+    @property
+    def identity(self) -> Identity:
+        """The identity of the model and code."""
+        return self._worker.identity
+
+    def do(self, task: Task) -> TaskResult:
+        """Return the result of a task with encoded records and their counts."""
+        from whence.runs import store
+
+        result = self._worker.do(task)
+        packed = store.encode_records(result.records)
+        return replace(
+            result, records=[], packed=(packed,), tally=RecordCounts.from_records(result.records)
+        )
+
+
+def load_packing_worker(plan: Plan, execution: Execution) -> LoadedWorker:
+    """Return a worker with the plan's model that encodes its records, for another process."""
+    return PackingWorker(load_worker(plan, execution))
+
+
+def try_load_worker(
+    factory: WorkerFactory, plan: Plan, execution: Execution
+) -> LoadedWorker | WhenceError:
+    """Return a loaded worker, or the error of loading it."""
+    try:
+        return factory(plan, execution)
+    except BaseException as error:  # any error is sent to the pool
+        if not is_failure(error):
+            raise
+        return to_whence_error(error)
+
+
+def try_task(worker: LoadedWorker, task: Task) -> TaskAnswer:
+    """Return the result of a task or its error; exit if the GPU is lost, so that the pool restarts."""
+    try:
+        return with_worker_name(worker.do(task))
+    except BaseException as error:  # any error is sent to the pool
+        if not is_failure(error):
+            raise
+        from whence.tracing.out_of_memory import is_device_lost
+
+        if is_device_lost(error):
+            traceback.print_exception(error)
+            os._exit(WorkersFailed.exit_status)
+        return to_whence_error(error)
+
+
+def with_worker_name(result: TaskResult) -> TaskResult:
+    """Return the result with the host and process id of its worker, for the journal."""
+    return (
+        result if result.worker else replace(result, worker=f"{socket.gethostname()}:{os.getpid()}")
+    )
+
+
+def to_whence_error(error: BaseException) -> WhenceError:
+    """Return a WhenceError as it is; wrap another in WorkersFailed with its traceback as a note."""
+    if isinstance(error, WhenceError):
+        return error
+    wrapped = WorkersFailed(
+        f"A worker raised {type(error).__name__}: {str(error)[:500] or 'it says nothing more'}. This is a fault of "
+        "whence, of the model's code or of a method's; what was done so far is kept, and the same command goes on."
+    )
+    wrapped.add_note("".join(traceback.format_exception(error)))
+    if os.environ.get("WHENCE_DEBUG"):
+        traceback.print_exception(error)
+    return wrapped
+
+
+@dataclass(frozen=True)
+class WorkerDeath:
+    """The message that a worker died, with the reason."""
+
+    why: str
+
+
+# A worker's first message is its identity, or the error of its start; then one result per task.
+WorkerMessage = Identity | TaskResult | WhenceError | WorkerDeath
+WorkerHandle = TypeVar("WorkerHandle")
+
+
+class WorkerGroup(Protocol[WorkerHandle]):
+    """The interface that starts, feeds and kills workers; retries are the pool's work."""
+
+    def open(self) -> None:
+        """Prepare for workers, such as by joining a cluster."""
+        ...
+
+    def close(self) -> None:
+        """Release all resources; the workers are dead by then."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """The maximal number of workers."""
+        ...
+
+    def start(self) -> WorkerHandle:
+        """Start a worker without waiting for its model to load."""
+        ...
+
+    def send(self, worker: WorkerHandle, task: Task) -> None:
+        """Queue a task for a worker; `receive` reports a dead one."""
+        ...
+
+    def receive(self, workers: Sequence[WorkerHandle]) -> list[tuple[WorkerHandle, WorkerMessage]]:
+        """Wait for messages of the workers; return at most one of each."""
+        ...
+
+    def kill(self, worker: WorkerHandle) -> None:
+        """Kill a worker at once."""
+        ...
+
+
+class InProcessBackend:
+    """The backend with one worker in this process; loads the model at first use."""
+
+    def __init__(
+        self, plan: Plan, execution: Execution, factory: WorkerFactory = load_worker
+    ) -> None:
+        self._plan, self._execution, self._factory = plan, execution, factory
+        self._worker: LoadedWorker | None = None
+
+    def __enter__(self) -> "InProcessBackend":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._worker = None  # releases the model too
+
+    @property
+    def identity(self) -> Identity:
+        """The identity of the model and code."""
+        return self._load().identity
+
+    @property
+    def size(self) -> int:
+        """The number of workers, always 1."""
+        return 1
+
+    def map(self, tasks: Iterable[Task]) -> Iterator[TaskResult]:
+        """Yield the results of tasks, in order."""
+        worker = self._load()
+        for task in tasks:
+            yield with_worker_name(worker.do(task))
+
+    def _load(self) -> LoadedWorker:
+        if self._worker is None:
+            self._worker = self._factory(self._plan, self._execution)
+        return self._worker
+
+
+MAX_TASK_DEATHS = 2  # worker deaths until a task is split, or an example counts as failed
 
 
 @dataclass(eq=False)
-class Process:
-    """A worker, and this end of its line."""
+class PoolJob:
+    """A task in the pool, with the number of workers that died of it."""
+
+    task: Task
+    whole: "SplitTask | None" = None  # the split task it is a part of
+    deaths: int = 0
+
+    @property
+    def has_killed_too_often(self) -> bool:
+        """Whether too many workers died of this task to assign it again."""
+        return self.deaths >= MAX_TASK_DEATHS
+
+    def split(self) -> "list[PoolJob]":
+        """Return one job per example; their results are merged again."""
+        whole = SplitTask(self.task)
+        return [PoolJob(replace(self.task, items=(item,)), whole) for item in self.task.items]
+
+    def finish(self, result: TaskResult) -> Iterator[TaskResult]:
+        """Yield the result; of a split task, one merged result after its last part."""
+        if self.whole is None:
+            yield result
+            return
+        self.whole.parts[self.task.items[0].row] = result
+        if len(self.whole.parts) == len(self.whole.task.items):
+            yield self.whole.merge_results()
+
+
+@dataclass(eq=False)
+class SplitTask:
+    """A task split into single examples, with their results so far."""
+
+    task: Task
+    parts: dict[int, TaskResult] = field(default_factory=dict)  # by row
+
+    def merge_results(self) -> TaskResult:
+        """Return the merged result of all parts, in the order of the examples."""
+        parts = [self.parts[item.row] for item in self.task.items]
+        costs: dict[str, Counter[str]] = {}
+        memory: dict[str, int] = {}
+        for part in parts:
+            for name, own in part.costs.items():
+                costs.setdefault(name, Counter()).update(own)
+            memory |= {name: max(peak, memory.get(name, 0)) for name, peak in part.memory.items()}
+        return TaskResult(
+            self.task.window,
+            self.task.chunk,
+            [record for part in parts for record in part.records],
+            sum(part.seconds for part in parts),
+            {name: dict(own) for name, own in costs.items()},
+            ", ".join(sorted({part.worker for part in parts if part.worker})),
+            memory,
+            tuple(raw for part in parts for raw in part.packed),
+            sum((part.tally for part in parts), RecordCounts()),
+        )
+
+
+QUEUE_DEPTH = 2  # tasks of a worker: one at hand, one queued
+MAX_FAILED_STARTS = 3  # consecutive failed starts until the pool stops trying
+# The run ends after this many deaths plus twice the number of workers without a result in between: enough for a
+# chunk with many examples that kill, and few enough that a broken machine is not busy for a day.
+MAX_CONSECUTIVE_DEATHS = 64
+IDENTITY_FIELDS = ("code", "model", "explained", "tested", "settings")
+
+
+@dataclass(eq=False)
+class _PoolWorker(Generic[WorkerHandle]):
+    """A worker of the pool: its handle, whether its model is loaded, and its jobs."""
+
+    handle: WorkerHandle
+    ready: bool = False
+    jobs: deque[PoolJob] = field(
+        default_factory=deque
+    )  # the first is at hand, the others are queued
+
+
+class WorkerPool(Generic[WorkerHandle]):
+    """The backend that distributes tasks over a group of workers and replaces dead ones."""
+
+    def __init__(self, group: WorkerGroup[WorkerHandle]) -> None:
+        self._group = group
+        self._most = 0
+        self._workers: list[_PoolWorker[WorkerHandle]] = []
+        self._waiting: deque[PoolJob] = deque()
+        self._identity: Identity | None = None
+        self._failed_starts = 0  # since the last successful start
+        self._deaths = 0  # since the last result
+
+    def __enter__(self) -> "WorkerPool[WorkerHandle]":
+        self._group.open()
+        self._most = self._group.size
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        try:
+            for worker in self._workers:
+                self._group.kill(worker.handle)
+            self._workers.clear()
+        finally:
+            self._group.close()
+
+    @property
+    def identity(self) -> Identity:
+        """The identity of the workers' model and code; starts the first worker if needed."""
+        while self._identity is None:
+            if not self._workers:
+                self._start_worker()
+            for _ in self._handle_messages():
+                pass
+        return self._identity
+
+    @property
+    def size(self) -> int:
+        """The maximal number of workers."""
+        return self._most
+
+    def map(self, tasks: Iterable[Task]) -> Iterator[TaskResult]:
+        """Yield the results of tasks in the order of completion."""
+        _ = self.identity
+        fresh = iter(tasks)
+        try:
+            while self._queue_tasks(fresh):
+                self._assign_jobs()
+                yield from self._handle_messages()
+        finally:
+            self._cancel()
+
+    def _queue_tasks(self, fresh: Iterator[Task]) -> bool:
+        """Take new tasks as far as there is room; return whether any work is left."""
+        room = sum(QUEUE_DEPTH - len(worker.jobs) for worker in self._ready_workers)
+        room += self._n_starting + self._most - len(self._workers)
+        while len(self._waiting) < room and (task := next(fresh, None)) is not None:
+            self._waiting.append(PoolJob(task))
+        return bool(self._waiting) or any(worker.jobs for worker in self._workers)
+
+    def _assign_jobs(self) -> None:
+        """Send waiting jobs to idle workers first, and keep one for each worker that is starting."""
+        idle = sum(not worker.jobs for worker in self._ready_workers)
+        while len(self._waiting) > idle + self._n_starting and len(self._workers) < self._most:
+            self._start_worker()
+        while self._waiting and self._ready_workers:
+            worker = min(self._ready_workers, key=lambda one: len(one.jobs))
+            spare = len(self._waiting) > self._n_starting
+            if len(worker.jobs) == QUEUE_DEPTH or (worker.jobs and not spare):
+                return
+            job = self._waiting.popleft()
+            worker.jobs.append(job)
+            self._group.send(worker.handle, job.task)
+
+    def _handle_messages(self) -> Iterator[TaskResult]:
+        """Wait for messages, handle all of them, and then yield the results.
+
+        The consumer may stop at the first result, and messages are not repeated: none may stay unhandled.
+        """
+        workers = {id(worker.handle): worker for worker in self._workers}
+        results: list[TaskResult] = []
+        failed: WhenceError | None = None
+        for handle, message in self._group.receive([worker.handle for worker in self._workers]):
+            worker = workers[id(handle)]
+            if isinstance(message, TaskResult):
+                self._deaths = 0
+                results += worker.jobs.popleft().finish(message)
+            elif isinstance(message, Identity):
+                self._accept_worker(worker, message)
+            elif isinstance(message, WorkerDeath):
+                results += self._handle_death(worker, message.why)
+            elif worker.ready or self._identity is None:
+                failed = failed or message
+            else:
+                self._handle_failed_start(worker, message)
+        yield from results
+        if failed is not None:
+            raise failed
+
+    def _start_worker(self) -> None:
+        self._workers.append(_PoolWorker(self._group.start()))
+
+    def _accept_worker(self, worker: _PoolWorker[WorkerHandle], identity: Identity) -> None:
+        worker.ready = True
+        self._failed_starts = 0
+        if self._identity is None:
+            self._identity = identity
+        elif differing := describe_differences(self._identity, identity):
+            raise WorkersFailed(
+                f"Two workers of this run are not the same: {differing}. Install one version of whence, and put one "
+                "version of the model, wherever there is a worker; then give the same command again."
+            )
+
+    def _handle_death(self, worker: _PoolWorker[WorkerHandle], why: str) -> Iterator[TaskResult]:
+        """Queue the tasks of a dead worker again; the task at hand counts as the cause of death."""
+        if not worker.ready:
+            self._handle_failed_start(
+                worker, WorkersFailed(f"A worker could not be started: {why}.")
+            )
+            return
+        self._remove_worker(worker)
+        if not worker.jobs:
+            return
+        self._deaths += 1
+        if self._deaths > MAX_CONSECUTIVE_DEATHS + 2 * self._most:
+            raise WorkersFailed(
+                f"{self._deaths} workers died one after the other, and nothing was done in between. The last: {why}. "
+                "Is there enough memory for so many of them? Try fewer (--workers, --actors) or one, in this process "
+                "(--backend in-process). What was done so far is kept."
+            )
+        first, *rest = worker.jobs
+        self._waiting.extendleft(reversed(rest))
+        first.deaths += 1
+        if not first.has_killed_too_often:
+            self._waiting.appendleft(first)
+        elif len(first.task.items) > 1:
+            self._waiting.extend(first.split())
+        else:
+            yield from first.finish(self._build_failed_result(first.task))
+
+    def _build_failed_result(self, task: Task) -> TaskResult:
+        from whence.runs.worker import build_failure_records
+
+        records = build_failure_records(
+            self.identity,
+            task,
+            "worker-died",
+            # Without the exit reason, which names processes and machines: records must be reproducible.
+            f"{MAX_TASK_DEATHS} workers died while they were at this example alone. Often it is memory that ran out.",
+        )
+        return TaskResult(task.window, task.chunk, records, 0.0)
+
+    def _handle_failed_start(self, worker: _PoolWorker[WorkerHandle], error: WhenceError) -> None:
+        """Allow another start; after 3 failures go on with the workers there are, or raise."""
+        self._remove_worker(worker)
+        self._failed_starts += 1
+        if self._failed_starts < MAX_FAILED_STARTS:
+            return
+        if not self._workers:
+            raise error
+        if self._most > len(self._workers):
+            self._most = len(self._workers)
+            warnings.warn(
+                f"No more than {self._most} workers can be started; the run goes on with these. {error}",
+                stacklevel=2,
+            )
+
+    def _remove_worker(self, worker: _PoolWorker[WorkerHandle]) -> None:
+        self._workers.remove(worker)
+        self._group.kill(worker.handle)
+
+    def _cancel(self) -> None:
+        """Drop waiting jobs and kill busy workers: the consumer stopped before the end."""
+        self._waiting.clear()
+        for worker in [worker for worker in self._workers if worker.jobs]:
+            self._remove_worker(worker)
+
+    @property
+    def _ready_workers(self) -> list[_PoolWorker[WorkerHandle]]:
+        return [worker for worker in self._workers if worker.ready]
+
+    @property
+    def _n_starting(self) -> int:
+        return sum(not worker.ready for worker in self._workers)
+
+
+def describe_differences(identity: Identity, other: Identity) -> str:
+    """Return the differences of two workers' identities as text; empty if they are equal."""
+    differences = []
+    for name in IDENTITY_FIELDS:
+        here, there = getattr(identity, name), getattr(other, name)
+        if here == there:
+            continue
+        if isinstance(here, str):
+            differences.append(f"{name} is {here[:16]} here and {there[:16]} there")
+            continue
+        keys = [key for key in {**here, **there} if here.get(key) != there.get(key)]
+        values = [
+            f"{key} is {str(here.get(key))[:60]!r} here and {str(there.get(key))[:60]!r} there"
+            for key in keys[:3]
+        ]
+        differences.append(f"of {name}, {', '.join(values)}")
+    return "; ".join(differences)
+
+
+CHILD_MODULE = "whence.runs.worker_process"
+
+
+@dataclass(eq=False)
+class WorkerProcess:
+    """A worker process and the pool's end of its connection."""
 
     process: subprocess.Popen[bytes]
     line: Connection
 
 
-class Processes:
-    """Workers on this machine."""
+class ProcessGroup:
+    """The group of worker processes on this machine."""
 
-    def __init__(self, plan: Plan, manner: Manner, factory: Factory = the_packing_worker) -> None:
-        self._first_words = (factory, plan, manner)
-        self._cores = cores()
-        self._gpus = gpus(manner)
-        self._size = manner.workers or len(self._gpus) or self._cores
+    def __init__(
+        self, plan: Plan, execution: Execution, factory: WorkerFactory = load_packing_worker
+    ) -> None:
+        self._worker_args = (factory, plan, execution)
+        self._cores = count_cores()
+        self._gpus = list_gpus(execution)
+        self._size = execution.workers or len(self._gpus) or self._cores
         self._numbers = count()
 
     def open(self) -> None:
-        """There is nothing to get hold of."""
+        """Do nothing: processes need no preparation."""
 
     def close(self) -> None:
-        """There is nothing to leave."""
+        """Do nothing: the pool has killed the processes."""
 
     @property
     def size(self) -> int:
-        """As many as asked for; else one for each GPU, or where there is none, for each core."""
+        """The number of workers: as requested, else one per GPU, else one per core."""
         return self._size
 
-    def start(self) -> Process:
-        """Start a new interpreter, in a group of its own: Ctrl-C is for this process, and it ends the workers."""
+    def start(self) -> WorkerProcess:
+        """Start a new interpreter in its own process group: Ctrl-C must reach this process only."""
         ours, theirs = socket.socketpair()
         with ours, theirs:
             process = subprocess.Popen(
-                [sys.executable, "-P", "-m", CHILD, str(theirs.fileno())],
+                [sys.executable, "-P", "-m", CHILD_MODULE, str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
-                env=self._environment(next(self._numbers)),
+                env=self._build_environment(next(self._numbers)),
                 stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,  # results go over the line; standard error stays where it is
+                stdout=subprocess.DEVNULL,  # results go over the socket; standard error is inherited
                 process_group=0,
             )
             line = Connection(ours.detach())
-        hand = Process(process, line)
-        _send(hand, self._first_words)
-        return hand
+        worker = WorkerProcess(process, line)
+        _send_if_alive(worker, self._worker_args)
+        return worker
 
-    def give(self, hand: Process, task: Task) -> None:
-        """Send a task."""
-        _send(hand, task)
+    def send(self, worker: WorkerProcess, task: Task) -> None:
+        """Send a task to a worker."""
+        _send_if_alive(worker, task)
 
-    def hear(self, hands: Sequence[Process]) -> list[tuple[Process, Said]]:
-        """Wait until a worker sent something, or is gone."""
-        ready = wait([hand.line for hand in hands])
-        return [(hand, _said(hand)) for hand in hands if hand.line in ready]
+    def receive(
+        self, workers: Sequence[WorkerProcess]
+    ) -> list[tuple[WorkerProcess, WorkerMessage]]:
+        """Wait for messages of the workers or their deaths."""
+        ready = wait([worker.line for worker in workers])
+        return [(worker, _receive_message(worker)) for worker in workers if worker.line in ready]
 
-    def drop(self, hand: Process) -> None:
-        """End a process, if it has not ended, and leave nothing of it."""
-        hand.line.close()
-        hand.process.kill()
-        hand.process.wait()
+    def kill(self, worker: WorkerProcess) -> None:
+        """Close the connection, kill the process and reap it."""
+        worker.line.close()
+        worker.process.kill()
+        worker.process.wait()
 
-    def _environment(self, number: int) -> dict[str, str]:
+    def _build_environment(self, number: int) -> dict[str, str]:
         threads = str(max(1, self._cores // self._size))
-        own = {"OMP_NUM_THREADS": threads, **os.environ}
-        # What can be imported here can be imported there, also where somebody changed the path.
-        own["PYTHONPATH"] = os.pathsep.join(path or str(Path.cwd()) for path in sys.path)
+        environment = {"OMP_NUM_THREADS": threads, **os.environ}
+        # The child gets this process's sys.path, which a script may have changed.
+        environment["PYTHONPATH"] = os.pathsep.join(path or str(Path.cwd()) for path in sys.path)
         if self._gpus:
-            own["CUDA_VISIBLE_DEVICES"] = self._gpus[number % len(self._gpus)]
-        return own
+            environment["CUDA_VISIBLE_DEVICES"] = self._gpus[number % len(self._gpus)]
+        return environment
 
 
-def cores() -> int:
-    """Return how many cores this process may use."""
+def count_cores() -> int:
+    """Return the number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
-def gpus(manner: Manner) -> list[str]:
-    """Return the GPUs that workers may have, by the names that CUDA_VISIBLE_DEVICES knows; none on another device."""
-    if manner.device not in (None, "cuda"):
+def list_gpus(execution: Execution) -> list[str]:
+    """Return the GPUs for workers, as CUDA_VISIBLE_DEVICES names them; empty on another device."""
+    if execution.device not in (None, "cuda"):
         return []
     import torch
 
-    found = torch.cuda.device_count()
+    n_gpus = torch.cuda.device_count()
     named = os.environ.get("CUDA_VISIBLE_DEVICES")
-    return named.split(",")[:found] if named else [str(number) for number in range(found)]
+    return named.split(",")[:n_gpus] if named else [str(number) for number in range(n_gpus)]
 
 
-def _send(hand: Process, what: object) -> None:
-    with suppress(OSError):  # it is gone, and `hear` will say so
-        hand.line.send(what)
+def _send_if_alive(worker: WorkerProcess, message: object) -> None:
+    with suppress(OSError):  # a dead worker; `receive` reports it
+        worker.line.send(message)
 
 
-def _said(hand: Process) -> Said:
+def _receive_message(worker: WorkerProcess) -> WorkerMessage:
     try:
-        said: Said = hand.line.recv()
+        message: WorkerMessage = worker.line.recv()
     except (EOFError, OSError):
-        hand.process.kill()  # it closed its end: it is dead, or as good as
-        return Gone(_ended(hand.process.wait()))
-    return said
+        worker.process.kill()  # it closed its end: dead, or about to die
+        return WorkerDeath(_describe_exit(worker.process.wait()))
+    return message
 
 
-def _ended(status: int) -> str:
+def _describe_exit(status: int) -> str:
     if status >= 0:
         return f"its process ended with status {status}"
     name = signal.Signals(-status).name

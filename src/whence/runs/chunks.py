@@ -1,138 +1,59 @@
-"""A stream of examples in windows, and a window in chunks: the same ones for everybody who runs the plan.
+"""Rows that a plan selects (sample, limit, shard), in windows (one file each) and chunks (one task each).
 
-A window is so many examples that follow each other in what was chosen of the data; it becomes one file of each table.
-A chunk is a task: examples of a window that are about equally long, by their characters, so that no tokenizer is
-needed to deal them out. Which examples share a chunk depends on the data and the plan alone. So a run that was
-interrupted, or that others do a part of, computes every example among the same ones, and gets the same bits.
+A window is a number of consecutive selected examples; it becomes one file of each table. A chunk is a task:
+examples of a window of similar length in characters, so that no tokenizer is needed. Chunks depend on the
+data and the plan alone, so an interrupted or sharded run computes every example among the same ones and
+gets the same bits.
 """
 
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-
-from whence.data.sets.pictures import Stored
-from whence.data.sets.source import Bad, Entry
-from whence.run.keys import example_digest, given_digest
-from whence.run.task import Item
-
-WINDOW = 1024  # examples, and of huge ones fewer:
-BYTES = 64 << 20
-CHUNK = 128  # examples at most, and of long ones fewer:
-CHARACTERS = 64 * 512
-# Where explanations are tested, an example takes hundreds of passes: these fill batches by themselves, and what is
-# lost at a kill, and not yet seen, is a chunk.
-TESTED = 16  # examples
-TESTED_CHARACTERS = 8 * 512
-PICTURE = 2048  # characters that a picture counts as
-
-
-@dataclass(frozen=True)
-class Window:
-    """Some consecutive examples, in chunks, and the rows between them that cannot be read."""
-
-    number: int
-    chunks: tuple[tuple[Item, ...], ...]
-    bad: tuple[Bad, ...] = field(default=())
-
-    @property
-    def items(self) -> list[Item]:
-        """All of its examples, in the order of the data."""
-        return sorted((item for chunk in self.chunks for item in chunk), key=lambda item: item.row)
-
-
-def windows(
-    chosen: Iterable[Entry | Bad], size: int = WINDOW, *, tested: bool = False
-) -> Iterator[Window]:
-    """Cut what was chosen of the data into windows of `size` examples; rows that cannot be read come in addition.
-
-    A window has no more than `size` of these, either. `tested`: its explanations will be.
-    """
-    number, items, bad, weight = 0, list[Item](), list[Bad](), 0
-    for one in chosen:
-        if isinstance(one, Bad):
-            bad.append(one)
-            if len(bad) == size:  # a file of nothing else must not fill the memory
-                yield Window(number, chunks(items, tested=tested), tuple(bad))
-                number, items, bad, weight = number + 1, [], [], 0
-            continue
-        given = given_digest(one.example)
-        whole = example_digest(one.example, given)
-        items.append(Item(one.row, one.id, one.example, whole, given))
-        weight += _bytes(one)
-        if len(items) == size or weight > BYTES:
-            yield Window(number, chunks(items, tested=tested), tuple(bad))
-            number, items, bad, weight = number + 1, [], [], 0
-    if items or bad:
-        yield Window(number, chunks(items, tested=tested), tuple(bad))
-
-
-def chunks(items: Sequence[Item], *, tested: bool = False) -> tuple[tuple[Item, ...], ...]:
-    """Put items of about one length together, no more than so many, and of so many characters but for one alone."""
-    most = min(CHUNK, TESTED) if tested else CHUNK
-    characters = TESTED_CHARACTERS if tested else CHARACTERS
-    found: list[tuple[Item, ...]] = []
-    own: list[Item] = []
-    for item in sorted(items, key=lambda one: (length(one), one.row)):
-        # The longest comes last, and a batch is as long as its longest: it counts for all of them.
-        if own and (len(own) == most or (len(own) + 1) * length(item) > characters):
-            found.append(tuple(own))
-            own = []
-        own.append(item)
-    return (*found, *([tuple(own)] if own else []))
-
-
-def length(item: Item) -> int:
-    """Return how long an example is, in characters."""
-    example = item.example
-    return PICTURE if example.seen else sum(map(len, example.texts))
-
-
-def _bytes(entry: Entry) -> int:
-    """Return about how much memory an example takes: a picture that was packed into the data is held whole."""
-    given = entry.example.given
-    if isinstance(given, Stored):
-        return len(given.source) if isinstance(given.source, bytes) else 0
-    return sum(map(len, entry.example.texts))
-
-
-"""Which rows of a data set a plan asks for."""
-
-import sys
-from collections.abc import Iterator
 from itertools import islice
 
 from whence.core.errors import BadExamples
-from whence.core.seed import generator
-from whence.data.sets.source import Bad, Entry, Source
-from whence.run.plan import Plan
+from whence.core.seed import build_generator
+from whence.data.dataset import (
+    DatasetRow,
+    DatasetStream,
+    SkippedRow,
+    compute_example_id,
+    compute_input_id,
+)
+from whence.data.example import StoredImage
+from whence.runs.plan import Plan
+from whence.runs.task import Item
 
 
-def chosen(data: Source, plan: Plan) -> Iterator[Entry | Bad]:
-    """Take the rows that the plan asks for: a sample, drawn by its seed, or all; of these the first so many."""
-    entries: Iterator[Entry | Bad] = iter(data)
+def iterate_selected_rows(data: DatasetStream, plan: Plan) -> Iterator[DatasetRow | SkippedRow]:
+    """Yield the rows of the plan: a sample drawn by its seed, or all, up to its limit."""
+    entries: Iterator[DatasetRow | SkippedRow] = iter(data)
     if plan.sample is not None:
-        # As whence.data.sets.examples.sample draws them.
-        order = generator("sample of examples", plan.seed).permutation(_counted(data))
+        # The same draw as whence.data.dataset.sample_examples.
+        order = build_generator("sample of examples", plan.seed).permutation(
+            _require_row_count(data)
+        )
         drawn = set(order[: plan.sample].tolist())
-        entries = (one for one in entries if one.row in drawn)
+        entries = (entry for entry in entries if entry.row in drawn)
     return islice(entries, None if plan.limit is None else min(plan.limit, sys.maxsize))
 
 
-def rows_chosen(data: Source, plan: Plan) -> int | None:
-    """Return how many rows these are, good and bad; None where only going through the data would tell."""
-    count = _counted(data) if plan.sample is not None else data.count()
+def count_selected_rows(data: DatasetStream, plan: Plan) -> int | None:
+    """Return the number of selected rows, unreadable ones included; None if unknown before reading."""
+    count = _require_row_count(data) if plan.sample is not None else data.count()
     bounds = [most for most in (plan.sample, plan.limit) if most is not None]
     return None if count is None else min([count, *bounds])
 
 
-def elsewhere(plan: Plan, window: int, chunk: int) -> bool:
-    """Say whether another part of the run does this chunk."""
+def is_in_other_shard(plan: Plan, window: int, chunk: int) -> bool:
+    """Return whether a chunk belongs to another shard of the run."""
     if plan.shard is None:
         return False
     part, parts = plan.shard
     return (window + chunk) % parts != part - 1
 
 
-def _counted(data: Source) -> int:
+def _require_row_count(data: DatasetStream) -> int:
     count = data.count()
     if count is None:
         raise BadExamples(
@@ -140,3 +61,85 @@ def _counted(data: Source) -> int:
             "or download it first."
         )
     return count
+
+
+WINDOW_EXAMPLES = 1024  # examples in a window at most, or fewer by bytes:
+WINDOW_BYTES = 64 << 20
+CHUNK_EXAMPLES = 128  # examples in a chunk at most, or fewer by characters:
+CHUNK_CHARACTERS = 64 * 512
+# With metrics, an example takes hundreds of passes, which fill batches by themselves. Small chunks are better then:
+# a kill loses the chunks at hand, and progress is shown per chunk.
+TESTED_CHUNK_EXAMPLES = 16
+TESTED_CHUNK_CHARACTERS = 8 * 512
+IMAGE_CHARACTERS = 2048  # characters that count for a picture
+
+
+@dataclass(frozen=True)
+class Window:
+    """Consecutive examples in chunks, and the unreadable rows between them."""
+
+    number: int
+    chunks: tuple[tuple[Item, ...], ...]
+    bad: tuple[SkippedRow, ...] = field(default=())
+
+    @property
+    def items(self) -> list[Item]:
+        """All examples of the window, in the order of the data."""
+        return sorted((item for chunk in self.chunks for item in chunk), key=lambda item: item.row)
+
+
+def iterate_windows(
+    rows: Iterable[DatasetRow | SkippedRow], size: int = WINDOW_EXAMPLES, *, tested: bool = False
+) -> Iterator[Window]:
+    """Yield windows of `size` examples; unreadable rows do not count as examples.
+
+    A window has at most `size` unreadable rows, too. `tested`: metrics are computed, so chunks are smaller.
+    """
+    number, items, bad, weight = 0, list[Item](), list[SkippedRow](), 0
+    for entry in rows:
+        if isinstance(entry, SkippedRow):
+            bad.append(entry)
+            if len(bad) == size:  # a file of unreadable rows must not fill the memory
+                yield Window(number, split_into_chunks(items, tested=tested), tuple(bad))
+                number, items, bad, weight = number + 1, [], [], 0
+            continue
+        input_id = compute_input_id(entry.example)
+        example_id = compute_example_id(entry.example, input_id)
+        items.append(Item(entry.row, entry.id, entry.example, example_id, input_id))
+        weight += _estimate_bytes(entry)
+        if len(items) == size or weight > WINDOW_BYTES:
+            yield Window(number, split_into_chunks(items, tested=tested), tuple(bad))
+            number, items, bad, weight = number + 1, [], [], 0
+    if items or bad:
+        yield Window(number, split_into_chunks(items, tested=tested), tuple(bad))
+
+
+def split_into_chunks(
+    items: Sequence[Item], *, tested: bool = False
+) -> tuple[tuple[Item, ...], ...]:
+    """Return chunks of similar length, within limits of examples and characters (one always fits)."""
+    most = min(CHUNK_EXAMPLES, TESTED_CHUNK_EXAMPLES) if tested else CHUNK_EXAMPLES
+    characters = TESTED_CHUNK_CHARACTERS if tested else CHUNK_CHARACTERS
+    chunks: list[tuple[Item, ...]] = []
+    chunk: list[Item] = []
+    for item in sorted(items, key=lambda one: (count_characters(one), one.row)):
+        # Items are sorted by length, and a batch is padded to its longest: the last counts for all.
+        if chunk and (len(chunk) == most or (len(chunk) + 1) * count_characters(item) > characters):
+            chunks.append(tuple(chunk))
+            chunk = []
+        chunk.append(item)
+    return (*chunks, *([tuple(chunk)] if chunk else []))
+
+
+def count_characters(item: Item) -> int:
+    """Return the length of an example in characters."""
+    example = item.example
+    return IMAGE_CHARACTERS if example.is_image else sum(map(len, example.texts))
+
+
+def _estimate_bytes(entry: DatasetRow) -> int:
+    """Return an estimate of an example's bytes; a picture embedded in the data is held whole."""
+    content = entry.example.given
+    if isinstance(content, StoredImage):
+        return len(content.source) if isinstance(content.source, bytes) else 0
+    return sum(map(len, entry.example.texts))

@@ -1,16 +1,108 @@
-"""What decides how a text becomes ids, or a picture pixels, as a digest: wherever it was loaded from."""
+"""Keys of results: hashes of everything that determines a result, and digests of code and tokenizers.
 
+A result is determined by a setting (the method and its parameters, the code, the model with its tokenizer
+and dtype, the target; of a metric also its parameters, the removal and the seed) and by an example: an
+explanation by the model's input, and by the label where that is the target; a metric by the whole example.
+Device, backend, batch and order do not count: they change numbers by rounding at most.
+"""
+
+import inspect
 import json
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from whence.data.sets.digest import digest
-from whence.models import Loaded
+from whence.core.registry import Entry
+from whence.data.dataset import hash_json
+from whence.models.model import LoadedModel
 
-# What a tokenizer was told when it was called last, or where it lies: no two calls agree on it.
-_PASSING = {"truncation", "padding", "version"}
-_KINDS = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
-_ELSEWHERE = {
+if TYPE_CHECKING:
+    from whence.runs.task import Item
+
+# Source of the numbers in a record: packages, and the files elsewhere that build records.
+_ROW_SOURCES = (
+    *("core", "stats", "kernels", "models", "data", "tracing", "lrp", "flow"),
+    *("methods", "metrics", "explain"),
+    *("studies/evaluation/measure.py", "studies/evaluation/evaluate.py"),
+    "runs/worker.py",
+)
+_AUDIT_SOURCES = (*_ROW_SOURCES, "studies/training", "studies/audit")
+_PACKAGE = Path(__file__).resolve().parents[1]
+
+
+@cache
+def compute_code_digest() -> str:
+    """Return the digest of all code that computes explanations and metrics."""
+    return _digest_source_files(_PACKAGE, _ROW_SOURCES)
+
+
+@cache
+def compute_audit_code_digest() -> str:
+    """Return the digest of all code that computes an audit."""
+    return _digest_source_files(_PACKAGE, _AUDIT_SOURCES)
+
+
+def _digest_source_files(package: Path, places: Iterable[str]) -> str:
+    digest = sha256()
+    for place in places:
+        at = package / place
+        for path in [at] if at.is_file() else sorted(at.rglob("*.py")):
+            raw = path.read_bytes()
+            digest.update(f"{path.relative_to(package).as_posix()} {len(raw)}\n".encode())
+            digest.update(raw)
+    return digest.hexdigest()
+
+
+def compute_source_digest(entry: Entry) -> str | None:
+    """Return the digest of a third-party method's or metric's module; None for one of whence."""
+    module = inspect.getmodule(entry.fn)
+    name = entry.fn.__module__
+    if name.partition(".")[0] == __name__.partition(".")[0]:
+        return None
+    try:
+        text = inspect.getsource(entry.fn if module is None else module)
+    except (OSError, TypeError):  # defined in an interpreter session or generated
+        text = _describe_bytecode(inspect.unwrap(entry.fn))
+    return sha256(text.encode()).hexdigest()
+
+
+def _describe_bytecode(fn: Callable[..., Any]) -> str:
+    """Return a function's bytecode, names and constants as text, if it has no source file."""
+    code = fn.__code__
+    plain = [repr(constant) for constant in code.co_consts if not inspect.iscode(constant)]
+    return f"{code.co_code.hex()} {code.co_names} {plain}"
+
+
+# The part of an example that a result depends on; in a setting under "example".
+ExampleScope = Literal["given", "given and label", "all"]
+
+
+def compute_setting_digest(facts: Mapping[str, Any]) -> str:
+    """Return the short hash that names a setting in records; the manifest has its content."""
+    return hash_json(facts)[:16]
+
+
+def compute_result_key(setting: str, example: str) -> str:
+    """Return the key of a result from the digests of its setting and example."""
+    return sha256(f"{setting} {example}".encode()).hexdigest()
+
+
+def compute_example_key(setting: str, facts: Mapping[str, Any], item: "Item") -> str:
+    """Return the key of an example's result from a setting's digest and content."""
+    part: ExampleScope = facts.get("example", "all")
+    if part == "given":
+        return compute_result_key(setting, item.given)
+    if part == "given and label":
+        return compute_result_key(setting, hash_json([item.given, item.example.label]))
+    return compute_result_key(setting, item.digest)
+
+
+# State of a tokenizer's last call, and its location below: they differ between equal tokenizers.
+_CALL_STATE_FIELDS = {"truncation", "padding", "version"}
+_SPECIAL_TOKENS = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
+_LOCATION_FIELDS = {
     "name_or_path",
     "is_local",
     "local_files_only",
@@ -19,154 +111,50 @@ _ELSEWHERE = {
 }
 
 
-def tokenizer_digest(loaded: Loaded) -> str | None:
-    """Return the digest of a model's tokenizer; None where it has none."""
+def compute_tokenizer_digest(loaded: LoadedModel) -> str | None:
+    """Return the digest of a model's tokenizer; None without one."""
     tokenizer = loaded.tokenizer
     if tokenizer is None:
         return None
     backend = getattr(tokenizer, "backend_tokenizer", None)
-    return digest(
+    return hash_json(
         {
             "class": type(tokenizer).__name__,
-            "special": {kind: getattr(tokenizer, f"{kind}_token_id", None) for kind in _KINDS},
+            "special": {
+                kind: getattr(tokenizer, f"{kind}_token_id", None) for kind in _SPECIAL_TOKENS
+            },
             "inputs": list(tokenizer.model_input_names),
             "cut": getattr(tokenizer, "truncation_side", None),
             "longest": loaded.max_length,
-            "rules": _slow(tokenizer) if backend is None else _fast(backend),
+            "rules": _describe_slow_tokenizer(tokenizer)
+            if backend is None
+            else _describe_fast_tokenizer(backend),
         }
     )
 
 
-def processor_digest(loaded: Loaded) -> str | None:
-    """Return the digest of a model's image processor; None where it has none."""
+def compute_processor_digest(loaded: LoadedModel) -> str | None:
+    """Return the digest of a model's image processor; None without one."""
     if loaded.processor is None:
         return None
-    facts = {k: v for k, v in loaded.processor.to_dict().items() if k not in _ELSEWHERE}
+    facts = {k: v for k, v in loaded.processor.to_dict().items() if k not in _LOCATION_FIELDS}
     plain = json.loads(json.dumps(facts, default=str))
-    return digest({"class": type(loaded.processor).__name__, "facts": plain})
+    return hash_json({"class": type(loaded.processor).__name__, "facts": plain})
 
 
-def _fast(backend: Any) -> dict[str, Any]:
+def _describe_fast_tokenizer(backend: Any) -> dict[str, Any]:
     rules: dict[str, Any] = json.loads(backend.to_str())
-    return {name: rule for name, rule in rules.items() if name not in _PASSING}
+    return {name: rule for name, rule in rules.items() if name not in _CALL_STATE_FIELDS}
 
 
-def _slow(tokenizer: Any) -> dict[str, Any]:
-    told = {k: v for k, v in tokenizer.init_kwargs.items() if k not in _ELSEWHERE}
+def _describe_slow_tokenizer(tokenizer: Any) -> dict[str, Any]:
+    options = {k: v for k, v in tokenizer.init_kwargs.items() if k not in _LOCATION_FIELDS}
     return {
         "vocabulary": tokenizer.get_vocab(),
-        "told": {k: _contents(v) if k.endswith("_file") else str(v) for k, v in told.items()},
+        "told": {k: _digest_file(v) if k.endswith("_file") else str(v) for k, v in options.items()},
     }
 
 
-def _contents(path: Any) -> str:
-    """Return the digest of a file of the tokenizer: its rules may be in it."""
-    return digest(Path(path).read_bytes().hex()) if path and Path(path).is_file() else str(path)
-
-
-"""The digest of the code that computes: results of other code have other keys."""
-
-import inspect
-from collections.abc import Callable, Iterable
-from functools import cache
-from hashlib import sha256
-from pathlib import Path
-from typing import Any
-
-from whence.core.registry import Entry
-
-# Where the numbers of a row come from: rooms, and the files of other rooms that make rows of them.
-_ROWS = (
-    *("core", "stats", "kernels", "models", "data", "capture", "lrp", "flow", "trial"),
-    *("methods", "metrics", "explainer"),
-    *("evaluation/measures.py", "evaluation/portions.py", "evaluation/tested.py"),
-    *("run/work.py", "run/worker.py", "run/records.py"),
-)
-_AUDITS = (*_ROWS, "training", "audit")
-_PACKAGE = Path(__file__).resolve().parents[1]
-
-
-@cache
-def code_of_rows() -> str:
-    """Return the digest of all code that explains and tests."""
-    return _digest(_PACKAGE, _ROWS)
-
-
-@cache
-def code_of_audits() -> str:
-    """Return the digest of all code that audits."""
-    return _digest(_PACKAGE, _AUDITS)
-
-
-def _digest(package: Path, places: Iterable[str]) -> str:
-    found = sha256()
-    for place in places:
-        at = package / place
-        for path in [at] if at.is_file() else sorted(at.rglob("*.py")):
-            raw = path.read_bytes()
-            found.update(f"{path.relative_to(package).as_posix()} {len(raw)}\n".encode())
-            found.update(raw)
-    return found.hexdigest()
-
-
-def source_of(entry: Entry) -> str | None:
-    """Return the digest of the module that a method or metric of somebody else stands in; None if it is our own."""
-    module = inspect.getmodule(entry.fn)
-    name = entry.fn.__module__
-    if name.partition(".")[0] == __name__.partition(".")[0]:
-        return None
-    try:
-        text = inspect.getsource(entry.fn if module is None else module)
-    except (OSError, TypeError):  # typed in by hand, or made on the spot
-        text = _compiled(inspect.unwrap(entry.fn))
-    return sha256(text.encode()).hexdigest()
-
-
-def _compiled(fn: Callable[..., Any]) -> str:
-    """Return what a function was compiled to, where there is no file to read."""
-    code = fn.__code__
-    plain = [repr(one) for one in code.co_consts if not inspect.iscode(one)]
-    return f"{code.co_code.hex()} {code.co_names} {plain}"
-
-
-"""The key of a result: a hash of everything that determines it, and of nothing else.
-
-A result is determined by a *setting* (the method and its parameters, the code, the model with its tokenizer and its
-dtype, the target; of a test also the metric, its parameters, the removal, the seed) and by an example: an explanation
-by what is given to the model, and by the label where that is what is explained; a test by all that an example says.
-Which device, backend, batch or order it was computed in does not count: it changes numbers by rounding at most.
-"""
-
-from collections.abc import Mapping
-from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Literal
-
-from whence.data.sets.digest import digest, example_digest, given_digest
-
-if TYPE_CHECKING:
-    from whence.run.task import Item
-
-__all__ = ["Part", "digest", "example_digest", "given_digest", "key", "key_for", "setting_digest"]
-
-# What of an example a result depends on; a setting says it under "example".
-Part = Literal["given", "given and label", "all"]
-
-
-def setting_digest(facts: Mapping[str, Any]) -> str:
-    """Return the short hash that names a setting in every row; the manifest says what it stands for."""
-    return digest(facts)[:16]
-
-
-def key(setting: str, example: str) -> str:
-    """Return the key of a result."""
-    return sha256(f"{setting} {example}".encode()).hexdigest()
-
-
-def key_for(setting: str, facts: Mapping[str, Any], item: "Item") -> str:
-    """Return the key of an example's result, by the digest of the setting and what that stands for."""
-    part: Part = facts.get("example", "all")
-    if part == "given":
-        return key(setting, item.given)
-    if part == "given and label":
-        return key(setting, digest([item.given, item.example.label]))
-    return key(setting, item.digest)
+def _digest_file(path: Any) -> str:
+    """Return the digest of a tokenizer's file, which may contain its rules."""
+    return hash_json(Path(path).read_bytes().hex()) if path and Path(path).is_file() else str(path)

@@ -1,213 +1,563 @@
-"""What the report of one run says, in the order in which it is read."""
+"""Report of a run, or of two runs compared: as text, in a terminal, in Markdown, LaTeX and HTML.
 
-from collections.abc import Collection, Iterator, Mapping
+The report is laid out once, as a document of blocks (`build_run_document`), and every surface writes the
+same blocks. Two runs are compared over the examples that both tested: 95% bootstrap intervals of the
+gain, paired sign-flip tests corrected by Holm's procedure, and Kendall's tau-b between the scores. LaTeX
+needs booktabs and xcolor.
+"""
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from html import escape
 from typing import Any
 
-from whence.report.audit.wording import answer, one_line
-from whence.report.data import rows_told
-from whence.report.run.blocks import (
-    Audited,
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.text import Text
+
+from whence.render.charts import render_plot
+from whence.render.colour import TEXT_SCALE_NOTE, compute_shade_colour, compute_shades
+from whence.render.document import (
+    AuditBlock,
     Block,
-    Code,
+    CodeBlock,
     Document,
-    Drawing,
-    Evaluated,
-    Facts,
-    Line,
+    EvaluationBlock,
+    ExplanationBlock,
+    FactList,
+    Paragraph,
+    PlotBlock,
     Section,
-    Table,
+    TableBlock,
+    choose_decimals,
+    format_interval,
+    format_number,
 )
-from whence.report.run.wording import (
-    REASONS,
-    classes,
-    counted,
-    example,
-    figure,
-    labels,
-    listed,
-    model,
-    percent,
-    progress,
-    reasons,
-    short_name,
+from whence.render.html import (
+    render_notebook_cell,
+    render_page,
+    render_text_strips,
+    render_token_table,
+    render_word_table,
 )
-from whence.report.table.grid import COSTS, COSTS_LEGEND, costs
+from whence.render.image_maps import IMAGE_STYLE as PICTURES
+from whence.render.image_maps import render_patch_grid, render_patch_table
+from whence.render.latex import escape_latex, format_latex_table
+from whence.render.markdown import escape_markdown, format_escaped_table
+from whence.render.terminal import (
+    TerminalWriter,
+    indent_line,
+    render_fact_list,
+    render_rows,
+    tint_words,
+)
+from whence.render.text import (
+    format_probability,
+    format_row_sample,
+    sanitise_html,
+    sanitise_text,
+    select_top_features,
+)
+from whence.studies.audit.report import AUDIT_PAGE_STYLE as AUDIT_PAGE
+from whence.studies.audit.report import AUDIT_STYLE as AUDIT
+from whence.studies.audit.report import (
+    EXPERIMENT_HEADS,
+    SKETCH_ASCII,
+    SKETCH_LINES,
+    build_experiment_row,
+    format_answer,
+    format_plot_sketch,
+    render_wide_table,
+    to_one_line,
+)
+from whence.studies.audit.report import format_audit_markdown as audit_markdown
+from whence.studies.audit.report import format_audit_text as audit_text
+from whence.studies.audit.report import render_audit_sections as audit_sections
+from whence.studies.audit.report import render_audit_terminal as audit
+from whence.studies.evaluation.report import (
+    ARROWS,
+    COST_HEADS,
+    COST_LEGEND,
+    build_cost_rows,
+    describe_evaluation,
+)
+from whence.studies.evaluation.report import EVALUATION_STYLE as TABLES
+from whence.studies.evaluation.report import format_evaluation_latex as table_latex
+from whence.studies.evaluation.report import format_evaluation_markdown as table_markdown
+from whence.studies.evaluation.report import format_evaluation_text as table_text
+from whence.studies.evaluation.report import render_evaluation_body as evaluation_body
+from whence.studies.evaluation.report import render_evaluation_terminal as evaluation_terminal
+
+
+def build_run_document(payload: Mapping[str, Any]) -> Document:
+    """Return the document of a run's report, or of a comparison of two runs."""
+    return (
+        build_run_comparison_document(payload)
+        if payload["kind"] == "runs"
+        else build_single_run_document(payload)
+    )
+
+
+_BRIEF_CELL = 32  # characters of a table cell that are not wrapped
+
+
+def render_run_html(payload: Mapping[str, Any]) -> str:
+    """Return the report as an HTML page."""
+    document = build_run_document(payload)
+    return sanitise_html(
+        render_page(
+            document.title,
+            _render_document(document, linked=True),
+            TEXT_SCALE_NOTE,
+            RUN_STYLE + RUN_PAGE_STYLE,
+        )
+    )
+
+
+def render_run_fragment(payload: Mapping[str, Any]) -> str:
+    """Return the report as an HTML fragment for a notebook cell."""
+    return sanitise_html(
+        render_notebook_cell(_render_document(build_run_document(payload), linked=False), RUN_STYLE)
+    )
+
+
+def _render_document(document: Document, *, linked: bool) -> str:
+    first, *rest = document.sections
+    contents = _render_contents(rest) if linked else ""
+    return "\n".join(
+        [
+            '<div class="audit">',  # sections, tables and fact lists use the audit's style
+            _render_section(first, "", contents, linked=linked),
+            *(
+                _render_section(section, _format_anchor(number) if linked else "", linked=linked)
+                for number, section in enumerate(rest)
+            ),
+            "</div>",
+        ]
+    )
+
+
+def _format_anchor(number: int) -> str:
+    return f"section-{number + 1}"
+
+
+def _render_contents(sections: Sequence[Section]) -> str:
+    links = "".join(
+        f'<li><a href="#{_format_anchor(number)}">{escape(section.title)}</a></li>'
+        for number, section in enumerate(sections)
+    )
+    return f'<nav aria-label="contents"><ul class="contents">{links}</ul></nav>'
+
+
+def _render_section(section: Section, place: str, more: str = "", *, linked: bool) -> str:
+    own = [block for block in section.blocks if not isinstance(block, AuditBlock)]
+    audits = [block for block in section.blocks if isinstance(block, AuditBlock)]
+    return "\n".join(
+        [
+            f'<section id="{place}">' if place else "<section>",
+            f"<h2>{escape(section.title)}</h2>",
+            *(html for block in own for html in _render_block_html(block)),
+            more,
+            "</section>",
+            # An audit brings its own <section> elements, which must not be nested.
+            *(audit_sections(block.payload, linked=linked) for block in audits),
+        ]
+    )
+
+
+def _render_block_html(block: Block) -> Iterator[str]:
+    match block:
+        case Paragraph(text, tone):
+            yield _render_paragraph(text, tone)
+        case FactList(pairs):
+            items = "".join(f"<dt>{escape(n)}</dt><dd>{escape(text)}</dd>" for n, text in pairs)
+            yield f'<dl class="facts">{items}</dl>'
+        case TableBlock(heads, rows, name, folded):
+            table = _render_table(heads, rows, name)
+            title = f"<h3>{escape(name)}</h3>" if name else ""
+            summary = f"{escape(name)} ({len(rows):,})"
+            yield (
+                f"<details><summary>{summary}</summary>{table}</details>"
+                if folded
+                else title + table
+            )
+        case EvaluationBlock(payload):
+            yield f'<p class="dim">{escape(describe_evaluation(payload))}.</p>'
+            yield evaluation_body(payload)
+        case PlotBlock(plot):
+            yield render_plot(plot)
+        case ExplanationBlock():
+            yield _render_explanation_block(block)
+        case CodeBlock(text):
+            yield f"<pre><code>{escape(text)}</code></pre>"
+        case AuditBlock():
+            return
+
+
+def _render_paragraph(text: str, tone: str) -> str:
+    if tone == "strong":
+        return f'<p class="conclusion">{escape(text)}</p>'
+    return f'<p class="{tone}">{escape(text)}</p>' if tone else f"<p>{escape(text)}</p>"
+
+
+def _render_table(heads: Sequence[str], rows: Sequence[Sequence[str]], name: str) -> str:
+    top = "".join(f'<th scope="col">{escape(head)}</th>' for head in heads)
+    body = "".join(
+        f'<tr><th scope="row" class="{_choose_cell_class(first)}">{escape(first)}</th>'
+        + "".join(f'<td class="{_choose_cell_class(text)}">{escape(text)}</td>' for text in cells)
+        + "</tr>"
+        for first, *cells in rows
+    )
+    return render_wide_table(f"<thead><tr>{top}</tr></thead><tbody>{body}</tbody>", name or "table")
+
+
+def _choose_cell_class(text: str) -> str:
+    return "brief" if len(text) <= _BRIEF_CELL else "many"
+
+
+def _render_explanation_block(block: ExplanationBlock) -> str:
+    payload: dict[str, Any] = dict(block.payload)
+    (explanation,) = payload["explanations"]
+    tints = compute_shades(payload, explanation)
+    if payload.get("picture"):
+        body = [render_patch_table(payload, explanation)]
+        summary, tables = "All patches", [render_patch_grid(payload, explanation)]
+    else:
+        body = [
+            f'<p class="dim">{escape(tints.legend)}</p>',
+            render_text_strips(payload, explanation, tints),
+        ]
+        words = render_word_table(payload, explanation, tints.words)
+        summary, tables = "All words and tokens", [words, render_token_table(payload, explanation)]
+    return "\n".join(
+        [
+            f'<div class="told"><h3>{escape(block.title)}</h3>',
+            *(f'<p class="dim">{escape(line)}</p>' for line in block.says),
+            *body,
+            f"<details><summary>{summary}</summary>",
+            *(f'<div class="wide">{table}</div>' for table in tables),
+            "</details></div>",
+        ]
+    )
+
+
+_MIN_TINT = 0.02  # share of the full colour below which a word is not tinted
+
+
+def format_run_latex(payload: Mapping[str, Any]) -> str:
+    """Return the report in LaTeX, for inclusion in a document."""
+    document = build_run_document(payload)
+    parts = [f"% {document.title}", "% \\usepackage{booktabs}", "% \\usepackage{xcolor}"]
+    for section in document.sections:
+        if all(isinstance(block, PlotBlock) for block in section.blocks):
+            continue
+        parts += ["", f"\\section*{{{escape_latex(section.title)}}}"]
+        parts += [text for block in section.blocks for text in ("", *_format_block_latex(block))]
+    return "\n".join(parts) + "\n"
+
+
+def _format_block_latex(block: Block) -> Iterator[str]:
+    match block:
+        case Paragraph(text, tone):
+            yield f"\\textbf{{{escape_latex(text)}}}" if tone == "strong" else escape_latex(text)
+        case FactList(pairs):
+            yield "\\begin{description}"
+            yield from (
+                f"\\item[{{{escape_latex(name)}}}] {escape_latex(text)}" for name, text in pairs
+            )
+            yield "\\end{description}"
+        case TableBlock(_, rows, name, True):
+            yield escape_latex(describe_folded_table(name, len(rows)))
+        case TableBlock(heads, rows):
+            yield from format_latex_table(
+                heads, [[_format_latex_cell(cell) for cell in cells] for cells in rows]
+            )
+        case EvaluationBlock(payload):
+            yield table_latex(payload)
+        case AuditBlock(payload):
+            yield f"\\textbf{{{escape_latex(format_answer(payload))}.}} {escape_latex(to_one_line(payload['conclusion']))}"
+            yield ""
+            table = [
+                [*build_experiment_row(one)[:-1], one["verdict"]] for one in payload["experiments"]
+            ]
+            yield from format_latex_table(
+                EXPERIMENT_HEADS, [[_format_latex_cell(cell) for cell in cells] for cells in table]
+            )
+        case ExplanationBlock(title, says, payload):
+            yield f"\\paragraph{{{escape_latex(title)}}} {escape_latex(' '.join(says))}"
+            yield ""
+            yield _format_tinted_latex(payload)
+        case CodeBlock(text):
+            # Only \end{verbatim} can end the block, so it is altered within the text.
+            safe = sanitise_text(text).replace("\\end{verbatim}", "\\ end{verbatim}")
+            yield f"\\begin{{verbatim}}\n{safe.rstrip()}\n\\end{{verbatim}}"
+        case PlotBlock():
+            return
+
+
+def _format_latex_cell(text: str) -> str:
+    # LaTeX takes a bracket after \\ for its optional argument; braces prevent it.
+    return f"{{{escape_latex(text)}}}"
+
+
+def _format_tinted_latex(payload: Mapping[str, Any]) -> str:
+    if payload.get("picture"):
+        return escape_latex(format_top_features(payload))
+    (explanation,) = payload["explanations"]
+    tints = compute_shades(dict(payload), explanation)
+    words = [
+        _format_latex_word(" ".join(sanitise_text(word["text"]).split()), tint)
+        for word, tint in zip(payload["words"], tints.words, strict=True)
+    ]
+    paragraph = f"{{\\setlength{{\\fboxsep}}{{1pt}}\\raggedright {' '.join(words)}\\par}}"
+    return f"{paragraph}\n{{\\footnotesize {escape_latex(sanitise_text(tints.legend))}\\par}}"
+
+
+def _format_latex_word(text: str, tint: float) -> str:
+    if abs(tint) < _MIN_TINT:
+        return escape_latex(text)
+    return (
+        "\\colorbox[RGB]{{{},{},{}}}".format(*compute_shade_colour(tint))
+        + f"{{\\strut {escape_latex(text)}}}"
+    )
+
+
+def format_run_markdown(payload: Mapping[str, Any]) -> str:
+    """Return the report in Markdown, without the plots, which only the HTML page has."""
+    document = build_run_document(payload)
+    parts = [f"# {escape_markdown(document.title)}"]
+    for section in document.sections:
+        if all(isinstance(block, PlotBlock) for block in section.blocks):
+            continue
+        parts.append(f"## {escape_markdown(section.title)}")
+        parts += [text for block in section.blocks for text in _format_block_markdown(block)]
+    return "\n\n".join(part.rstrip("\n") for part in parts) + "\n"
+
+
+def _format_block_markdown(block: Block) -> Iterator[str]:
+    match block:
+        case Paragraph(text, tone):
+            yield f"**{escape_markdown(text)}**" if tone == "strong" else escape_markdown(text)
+        case FactList(pairs):
+            yield "\n".join(
+                f"- {escape_markdown(name)}: {escape_markdown(text)}" for name, text in pairs
+            )
+        case TableBlock(_, rows, name, True):
+            yield escape_markdown(describe_folded_table(name, len(rows)))
+        case TableBlock(heads, rows, name):
+            yield from [f"**{escape_markdown(name)}**"] if name else []
+            yield format_escaped_table([heads, *rows])
+        case EvaluationBlock(payload):
+            yield table_markdown(payload)
+        case AuditBlock(payload):
+            yield audit_markdown(payload)
+        case ExplanationBlock(title, says, payload):
+            yield f"**{escape_markdown(title)}**"
+            yield "\n".join(
+                f"- {escape_markdown(line)}" for line in [*says, format_top_features(payload)]
+            )
+            yield f"> {escape_markdown(format_explained_input(payload))}"
+        case CodeBlock(text, language):
+            yield format_code_fence(text, language)
+        case PlotBlock():
+            pass
+
+
+def format_code_fence(text: str, language: str = "") -> str:
+    """Return a text in a Markdown code fence longer than any fence within it."""
+    fence = "```"
+    while fence in text:
+        fence += "`"
+    return f"{fence}{language}\n{sanitise_text(text).rstrip()}\n{fence}"
+
 
 Payload = Mapping[str, Any]
 
-_TITLES = {
+_EXAMPLE_TITLES = {
     "best": "Fared best",
     "worst": "Fared worst",
     "disagreed": "Methods disagree most",
     "example": "An example",
 }
-_EXAMPLES = (
+_EXTREMES_NOTE = (
     "Of each method, the explanations that did best and worst by the first metric it was tested by, against random "
     "explanations of the same example. They are the extremes of many: the tables say how it does as a rule."
 )
 
-_UNTESTED = (
+_UNTESTED_NOTE = (
     "Nothing was tested, so these are no extremes: a wrong prediction, where there is one, and the first example of "
     "each class that was predicted."
 )
 
 
-def of_run(payload: Payload) -> Document:
-    """Lay out a run."""
-    name = f"{short_name(payload['model']['name'])} on {one_line(payload['data']['name'])}"
-    made = [
-        Section(name, list(_overall(payload))),
-        Section("Methods held against each other", list(_evaluated(payload))),
-        Section("Drawings", [Drawing(plot) for plot in payload["plots"]]),
-        Section(_heading(payload), list(_examples(payload))),
-        Section("Is attention an explanation here?", list(_audited(payload))),
-        Section("What is left out", list(_left_out(payload))),
-        Section("Where this comes from", list(_origin(payload))),
-        Section("How to reproduce it", list(_again(payload))),
+def build_single_run_document(payload: Payload) -> Document:
+    """Return the document of a single run's report."""
+    name = (
+        f"{shorten_model_name(payload['model']['name'])} on {to_one_line(payload['data']['name'])}"
+    )
+    sections = [
+        Section(name, list(_build_run_overview(payload))),
+        Section("Methods held against each other", list(_build_evaluation_section(payload))),
+        Section("Drawings", [PlotBlock(plot) for plot in payload["plots"]]),
+        Section(_choose_examples_heading(payload), list(_build_extreme_examples(payload))),
+        Section("Is attention an explanation here?", list(_build_audit_section(payload))),
+        Section("What is left out", list(_build_omissions(payload))),
+        Section("Where this comes from", list(_build_provenance(payload))),
+        Section("How to reproduce it", list(_build_reproduction(payload))),
     ]
-    return Document("whence: a run", [one for one in made if one.blocks])
+    return Document("whence: a run", [one for one in sections if one.blocks])
 
 
-def _overall(payload: Payload) -> Iterator[Block]:
+def _build_run_overview(payload: Payload) -> Iterator[Block]:
     if payload["advice"]:
-        yield Line(one_line(payload["advice"]), "strong")
-    yield Line(progress(payload), "" if payload["state"] == "complete" else "warning")
-    yield from (Line(one_line(line), "warning") for line in payload["damage"])
+        yield Paragraph(to_one_line(payload["advice"]), "strong")
+    yield Paragraph(describe_progress(payload), "" if payload["state"] == "complete" else "warning")
+    yield from (Paragraph(to_one_line(line), "warning") for line in payload["damage"])
     if payload["data"].get("warning"):
-        yield Line(one_line(payload["data"]["warning"]), "warning")
-    yield Facts([(name, text) for name, text in _facts(payload) if text])
+        yield Paragraph(to_one_line(payload["data"]["warning"]), "warning")
+    yield FactList([(name, text) for name, text in _list_run_facts(payload) if text])
 
 
-def _facts(payload: Payload) -> Iterator[tuple[str, str]]:
+def _list_run_facts(payload: Payload) -> Iterator[tuple[str, str]]:
     data, setting = payload["data"], payload["setting"]
-    yield "model", model(payload["model"])
-    yield "data", _data(payload)
-    yield "methods", listed(payload["methods"], 40)
-    yield "metrics", listed(payload["metrics"], 40)
+    yield "model", describe_model(payload["model"])
+    yield "data", _format_run_data(payload)
+    yield "methods", format_list(payload["methods"], 40)
+    yield "metrics", format_list(payload["metrics"], 40)
     if payload["metrics"]:
-        how = f"removed by {one_line(setting['remove'])}, " if setting.get("remove") else ""
-        unit = one_line(setting["unit"])
-        rankings = counted(setting["rankings"], "random explanation")
+        how = f"removed by {to_one_line(setting['remove'])}, " if setting.get("remove") else ""
+        unit = to_one_line(setting["unit"])
+        rankings = format_count(setting["rankings"], "random explanation")
         yield "tested", f"{how}{unit} by {unit}, {rankings} of each example"
     yield "seed", str(setting["seed"])
-    found = payload["predictions"]
-    yield "predicted", classes(found["classes"])
-    yield "labels of the data", labels(found.get("labels"))
-    if found["accuracy"]:
-        share = f"; always the most frequent label: {found['majority']:.1%}"
-        yield "accuracy", percent(found["accuracy"]) + share
+    predictions = payload["predictions"]
+    yield "predicted", format_classes(predictions["classes"])
+    yield "labels of the data", describe_labels(predictions.get("labels"))
+    if predictions["accuracy"]:
+        share = f"; always the most frequent label: {predictions['majority']:.1%}"
+        yield "accuracy", format_percent(predictions["accuracy"]) + share
     yield "bad rows", f"{data['bad']['count']:,}" if data["bad"]["count"] else ""
     failed = sum(row["count"] for row in payload["failures"])
-    yield "failures", counted(failed, "explanation") if failed else ""
+    yield "failures", format_count(failed, "explanation") if failed else ""
     if payload["audit"]:
-        yield "attention is an explanation here", answer(payload["audit"])
+        yield "attention is an explanation here", format_answer(payload["audit"])
 
 
-def _data(payload: Payload) -> str:
+def _format_run_data(payload: Payload) -> str:
     data = payload["data"]
     columns = ", ".join(
-        f"{role} from {one_line(name)!r}" for role, name in data.get("columns", {}).items()
+        f"{role} from {to_one_line(name)!r}" for role, name in data.get("columns", {}).items()
     )
-    guessed = f" ({listed(data['guessed'])} guessed)" if data.get("guessed") else ""
-    said = f"{one_line(data['name'])}, {counted(payload['examples'], 'example')}"
-    taken = (payload["evaluation"] or {}).get("data")
-    if taken and taken["drawn"] is not None:
-        said += f", {rows_told(taken)}"
-    return said + (f"; {columns}{guessed}" if columns else "")
+    guessed = f" ({format_list(data['guessed'])} guessed)" if data.get("guessed") else ""
+    text = f"{to_one_line(data['name'])}, {format_count(payload['examples'], 'example')}"
+    sample = (payload["evaluation"] or {}).get("data")
+    if sample and sample["drawn"] is not None:
+        text += f", {format_row_sample(sample)}"
+    return text + (f"; {columns}{guessed}" if columns else "")
 
 
-def _evaluated(payload: Payload) -> Iterator[Block]:
+def _build_evaluation_section(payload: Payload) -> Iterator[Block]:
     table = payload["evaluation"]
     if table is None:
         return
     if table["metrics"] and table["examples"]["explained"]:
-        yield Evaluated(table)
-        yield from _agreement(table)
+        yield EvaluationBlock(table)
+        yield from _build_agreement_table(table)
         return
     if not table["examples"]["explained"]:
-        yield Line("No example is explained, so there is nothing to hold against each other.")
+        yield Paragraph("No example is explained, so there is nothing to hold against each other.")
         return
-    yield Line("Explanations were made and not tested: the plan has no metrics.")
-    yield Table(COSTS, costs(table))
-    yield Line(COSTS_LEGEND, "dim")
+    yield Paragraph("Explanations were made and not tested: the plan has no metrics.")
+    yield TableBlock(COST_HEADS, build_cost_rows(table))
+    yield Paragraph(COST_LEGEND, "dim")
 
 
-def _agreement(table: Payload) -> Iterator[Block]:
-    """Return how much each two methods agree, with the intervals that a drawing has no room for."""
+def _build_agreement_table(table: Payload) -> Iterator[Block]:
+    """Yield the table of pairwise agreement with intervals, which the chart does not show."""
     rows = [
         (
-            one_line(one["a"]),
-            one_line(one["b"]),
-            one_line(one["measure"]).replace("_", " "),
-            figure(one),
-            figure(one["null"]),
+            to_one_line(pair["a"]),
+            to_one_line(pair["b"]),
+            to_one_line(pair["measure"]).replace("_", " "),
+            format_mean(pair),
+            format_mean(pair["null"]),
         )
-        for one in table["agreement"]
-        if one["n"]
+        for pair in table["agreement"]
+        if pair["n"]
     ]
     if len(rows) > 1:
         heads = ("method", "and method", "measure", "agreement", "chance")
-        yield Table(heads, rows, "Agreement of each two methods", folded=True)
+        yield TableBlock(heads, rows, "Agreement of each two methods", folded=True)
 
 
-def _heading(payload: Payload) -> str:
-    tested = any(one["which"] in ("best", "worst") for one in payload["extremes"])
+def _choose_examples_heading(payload: Payload) -> str:
+    tested = any(example["which"] in ("best", "worst") for example in payload["extremes"])
     return "Best and worst explanations" if tested else "Explanations"
 
 
-def _examples(payload: Payload) -> Iterator[Block]:
-    if any(one["which"] in ("best", "worst") for one in payload["extremes"]):
-        yield Line(_EXAMPLES, "dim")
+def _build_extreme_examples(payload: Payload) -> Iterator[Block]:
+    if any(example["which"] in ("best", "worst") for example in payload["extremes"]):
+        yield Paragraph(_EXTREMES_NOTE, "dim")
     elif payload["extremes"]:
-        yield Line(_UNTESTED, "dim")
-    for one in payload["extremes"]:
-        yield example(one, _TITLES[one["which"]])
+        yield Paragraph(_UNTESTED_NOTE, "dim")
+    for example in payload["extremes"]:
+        yield build_explanation_block(example, _EXAMPLE_TITLES[example["which"]])
 
 
-def _audited(payload: Payload) -> Iterator[Block]:
+def _build_audit_section(payload: Payload) -> Iterator[Block]:
     if payload["audit"]:
-        yield Audited(payload["audit"])
+        yield AuditBlock(payload["audit"])
 
 
-def _left_out(payload: Payload) -> Iterator[Block]:
+def _build_omissions(payload: Payload) -> Iterator[Block]:
     if payload["not_audited"]:
-        yield Line("Experiments on attention that were asked for and found nothing:")
-        rows = [(one_line(one["name"]), one_line(one["why"])) for one in payload["not_audited"]]
-        yield Table(("experiment", "why"), rows)
+        yield Paragraph("Experiments on attention that were asked for and found nothing:")
+        rows = [
+            (to_one_line(one["name"]), to_one_line(one["why"])) for one in payload["not_audited"]
+        ]
+        yield TableBlock(("experiment", "why"), rows)
     bad = payload["data"]["bad"]
     if bad["count"]:
-        shown = len(bad["first"])
-        first = "" if shown == bad["count"] else f" The first {shown}:"
-        yield Line(
-            f"{counted(bad['count'], 'row')} could not be read and had to be skipped.{first}"
+        n_shown = len(bad["first"])
+        first = "" if n_shown == bad["count"] else f" The first {n_shown}:"
+        yield Paragraph(
+            f"{format_count(bad['count'], 'row')} could not be read and had to be skipped.{first}"
         )
-        rows = [(one_line(one["where"]), one_line(one["why"])) for one in bad["first"]]
-        yield Table(("where", "why"), rows)
+        rows = [(to_one_line(row["where"]), to_one_line(row["why"])) for row in bad["first"]]
+        yield TableBlock(("where", "why"), rows)
     if payload["failures"]:
-        yield Line("What could not be explained; --retry-failed tries again.")
-        yield Table(REASONS, reasons(payload["failures"]))
+        yield Paragraph("What could not be explained; --retry-failed tries again.")
+        yield TableBlock(FAILURE_HEADS, build_failure_rows(payload["failures"]))
 
 
-def _origin(payload: Payload) -> Iterator[Block]:
-    told = {**payload["model"], **payload["provenance"]}
-    yield Facts([(one_line(name), _plain(value)) for name, value in told.items() if value])
-    yield from _settings(payload["settings"])
+def _build_provenance(payload: Payload) -> Iterator[Block]:
+    facts = {**payload["model"], **payload["provenance"]}
+    yield FactList(
+        [(to_one_line(name), _format_value(value)) for name, value in facts.items() if value]
+    )
+    yield from _build_setting_tables(payload["settings"])
     if payload["sessions"]:
         heads = ("began", "took", "workers", "tasks", "with")
-        yield Table(heads, [_session(one) for one in payload["sessions"]], "Sessions", folded=True)
-        yield Line("Times are of the machine that did the work; no result depends on them.", "dim")
+        yield TableBlock(
+            heads,
+            [_format_session_row(session) for session in payload["sessions"]],
+            "Sessions",
+            folded=True,
+        )
+        yield Paragraph(
+            "Times are of the machine that did the work; no result depends on them.", "dim"
+        )
 
 
-def _plain(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if isinstance(value, Mapping):
-        return listed((f"{name} = {own}" for name, own in value.items()), 40) or "none"
+        return format_list((f"{name} = {own}" for name, own in value.items()), 40) or "none"
     if value is None:
         return "none"
-    return listed(value) if isinstance(value, list | tuple) else one_line(value)
+    return format_list(value) if isinstance(value, list | tuple) else to_one_line(value)
 
 
-def _settings(settings: Mapping[str, Mapping[str, Any]]) -> Iterator[Block]:
-    """Say what determines a result: what all have in common, and what each digest in the tables stands for."""
+def _build_setting_tables(settings: Mapping[str, Mapping[str, Any]]) -> Iterator[Block]:
+    """Yield the settings of results: those common to all, and a table of digests."""
     for kind, name in (("explanation", "method"), ("test", "metric")):
         own = {digest: facts for digest, facts in settings.items() if facts.get("kind") == kind}
         if not own:
@@ -218,409 +568,53 @@ def _settings(settings: Mapping[str, Mapping[str, Any]]) -> Iterator[Block]:
             for key in first
             if key != name and all(facts.get(key) == first[key] for facts in own.values())
         ]
-        shared = "; ".join(f"{one_line(key)} {_plain(first[key])}" for key in sorted(common))
+        shared = "; ".join(
+            f"{to_one_line(key)} {_format_value(first[key])}" for key in sorted(common)
+        )
         rows = [
-            (digest, one_line(facts.get(name)), _rest(facts, {*common, name}))
+            (digest, to_one_line(facts.get(name)), _format_other_settings(facts, {*common, name}))
             for digest, facts in own.items()
         ]
-        yield Line(f"Every {kind} here: {shared}.", "dim")
-        yield Table(
+        yield Paragraph(f"Every {kind} here: {shared}.", "dim")
+        yield TableBlock(
             (kind, name, "what else determines it"), rows, f"Digests of {kind}s", folded=True
         )
 
 
-def _rest(facts: Mapping[str, Any], known: Collection[str]) -> str:
-    told = {name: value for name, value in facts.items() if name not in known and value is not None}
-    return "; ".join(f"{one_line(name)} {_plain(value)}" for name, value in told.items()) or "-"
-
-
-def _time(at: Any) -> str:
-    """Write a time of the journal, which is in UTC, to the second."""
-    return f"{one_line(at)[:19].replace('T', ' ')} UTC" if at else "-"
-
-
-def _session(one: Mapping[str, Any]) -> tuple[str, ...]:
-    took = "-" if one["seconds"] is None else f"{one['seconds']:,.1f} s"
-    known = {**one["with"]}
+def _format_other_settings(facts: Mapping[str, Any], known: Collection[str]) -> str:
+    rest = {name: value for name, value in facts.items() if name not in known and value is not None}
     return (
-        _time(one["began"]),
+        "; ".join(f"{to_one_line(name)} {_format_value(value)}" for name, value in rest.items())
+        or "-"
+    )
+
+
+def _format_utc_time(at: Any) -> str:
+    """Return a time of the journal, which is in UTC, to the second."""
+    return f"{to_one_line(at)[:19].replace('T', ' ')} UTC" if at else "-"
+
+
+def _format_session_row(session: Mapping[str, Any]) -> tuple[str, ...]:
+    took = "-" if session["seconds"] is None else f"{session['seconds']:,.1f} s"
+    known = {**session["with"]}
+    return (
+        _format_utc_time(session["began"]),
         took,
-        one_line(one["workers"] or "-"),
-        f"{one['tasks']:,}",
-        "; ".join(f"{one_line(name)} {one_line(value)}" for name, value in known.items()),
+        to_one_line(session["workers"] or "-"),
+        f"{session['tasks']:,}",
+        "; ".join(f"{to_one_line(name)} {to_one_line(value)}" for name, value in known.items()),
     )
 
 
-def _again(payload: Payload) -> Iterator[Block]:
-    again = payload["reproduce"]
-    yield Line("The plan:")
-    yield Code(again["plan"], "toml")
-    yield Line("The same from the command line:")
-    yield Code(again["command"], "sh")
-
-
-"""A run, or two runs compared: as text, in a terminal, in Markdown, in LaTeX and on a page.
-
-What is said is laid out once, as a document of blocks (`document`), and every surface writes the same blocks.
-"""
-
-from whence.report.run.html import fragment, page
-from whence.report.run.latex import latex
-from whence.report.run.markdown import markdown
-from whence.report.run.text import plain
-
-__all__ = ["fragment", "latex", "markdown", "page", "plain"]
-
-
-"""What a report says, laid out once for all surfaces."""
-
-from collections.abc import Mapping
-from typing import Any
-
-from whence.report.run.blocks import Document
-from whence.report.run.one import of_run
-from whence.report.run.two import of_runs
-
-
-def document(payload: Mapping[str, Any]) -> Document:
-    """Lay out a run, or two runs that were compared."""
-    return of_runs(payload) if payload["kind"] == "runs" else of_run(payload)
-
-
-"""A report as one HTML page: no script, no network, every piece of text escaped."""
-
-from collections.abc import Iterator, Mapping, Sequence
-from html import escape
-from typing import Any
-
-from whence.report.audit.html import sections as audit_sections
-from whence.report.audit.tables import wide
-from whence.report.picture.html import every_patch, patch_table
-from whence.report.plot import draw
-from whence.report.run.blocks import (
-    Audited,
-    Block,
-    Code,
-    Document,
-    Drawing,
-    Evaluated,
-    Facts,
-    Line,
-    Section,
-    Table,
-    Told,
-)
-from whence.report.run.document import document
-from whence.report.run.style import PAGE, STYLE
-from whence.report.sheet import cell, sheet
-from whence.report.strip import strips, token_table, word_table
-from whence.report.table.grid import headline
-from whence.report.table.html import body as evaluation
-from whence.report.text import tame
-from whence.view.shade import SCALE, shades
-
-_BRIEF = 32  # letters of a cell that stay on one line
-
-
-def page(payload: Mapping[str, Any]) -> str:
-    """Return a whole page."""
-    made = document(payload)
-    return tame(sheet(made.title, _body(made, linked=True), SCALE, STYLE + PAGE))
-
-
-def fragment(payload: Mapping[str, Any]) -> str:
-    """Return a piece of HTML for a notebook cell."""
-    return tame(cell(_body(document(payload), linked=False), STYLE))
-
-
-def _body(made: Document, *, linked: bool) -> str:
-    first, *rest = made.sections
-    contents = _contents(rest) if linked else ""
-    return "\n".join(
-        [
-            '<div class="audit">',  # the style of sections, tables and facts is the audit's
-            _section(first, "", contents, linked=linked),
-            *(
-                _section(one, _place(number) if linked else "", linked=linked)
-                for number, one in enumerate(rest)
-            ),
-            "</div>",
-        ]
-    )
-
-
-def _place(number: int) -> str:
-    return f"section-{number + 1}"
-
-
-def _contents(sections: Sequence[Section]) -> str:
-    links = "".join(
-        f'<li><a href="#{_place(number)}">{escape(one.title)}</a></li>'
-        for number, one in enumerate(sections)
-    )
-    return f'<nav aria-label="contents"><ul class="contents">{links}</ul></nav>'
-
-
-def _section(section: Section, place: str, more: str = "", *, linked: bool) -> str:
-    own = [block for block in section.blocks if not isinstance(block, Audited)]
-    audits = [block for block in section.blocks if isinstance(block, Audited)]
-    return "\n".join(
-        [
-            f'<section id="{place}">' if place else "<section>",
-            f"<h2>{escape(section.title)}</h2>",
-            *(html for block in own for html in _block(block)),
-            more,
-            "</section>",
-            # An audit has sections of its own.
-            *(audit_sections(block.payload, linked=linked) for block in audits),
-        ]
-    )
-
-
-def _block(block: Block) -> Iterator[str]:
-    match block:
-        case Line(text, tone):
-            yield _line(text, tone)
-        case Facts(pairs):
-            told = "".join(f"<dt>{escape(n)}</dt><dd>{escape(text)}</dd>" for n, text in pairs)
-            yield f'<dl class="facts">{told}</dl>'
-        case Table(heads, rows, name, folded):
-            found = _table(heads, rows, name)
-            title = f"<h3>{escape(name)}</h3>" if name else ""
-            summary = f"{escape(name)} ({len(rows):,})"
-            yield (
-                f"<details><summary>{summary}</summary>{found}</details>"
-                if folded
-                else title + found
-            )
-        case Evaluated(payload):
-            yield f'<p class="dim">{escape(headline(payload))}.</p>'
-            yield evaluation(payload)
-        case Drawing(plot):
-            yield draw(plot)
-        case Told():
-            yield _told(block)
-        case Code(text):
-            yield f"<pre><code>{escape(text)}</code></pre>"
-        case Audited():
-            return
-
-
-def _line(text: str, tone: str) -> str:
-    if tone == "strong":
-        return f'<p class="conclusion">{escape(text)}</p>'
-    return f'<p class="{tone}">{escape(text)}</p>' if tone else f"<p>{escape(text)}</p>"
-
-
-def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], name: str) -> str:
-    top = "".join(f'<th scope="col">{escape(head)}</th>' for head in heads)
-    body = "".join(
-        f'<tr><th scope="row" class="{_kind(first)}">{escape(first)}</th>'
-        + "".join(f'<td class="{_kind(text)}">{escape(text)}</td>' for text in cells)
-        + "</tr>"
-        for first, *cells in rows
-    )
-    return wide(f"<thead><tr>{top}</tr></thead><tbody>{body}</tbody>", name or "table")
-
-
-def _kind(text: str) -> str:
-    return "brief" if len(text) <= _BRIEF else "many"
-
-
-def _told(block: Told) -> str:
-    payload: dict[str, Any] = dict(block.payload)
-    (explanation,) = payload["explanations"]
-    tints = shades(payload, explanation)
-    if payload.get("picture"):
-        shown = [patch_table(payload, explanation)]
-        summary, tables = "All patches", [every_patch(payload, explanation)]
-    else:
-        shown = [f'<p class="dim">{escape(tints.legend)}</p>', strips(payload, explanation, tints)]
-        words = word_table(payload, explanation, tints.words)
-        summary, tables = "All words and tokens", [words, token_table(payload, explanation)]
-    return "\n".join(
-        [
-            f'<div class="told"><h3>{escape(block.title)}</h3>',
-            *(f'<p class="dim">{escape(line)}</p>' for line in block.says),
-            *shown,
-            f"<details><summary>{summary}</summary>",
-            *(f'<div class="wide">{table}</div>' for table in tables),
-            "</details></div>",
-        ]
-    )
-
-
-"""A report in LaTeX, for a paper: the tables, the verdicts and the examples. Needs booktabs and xcolor."""
-
-from collections.abc import Iterator, Mapping
-from typing import Any
-
-from whence.report.audit.wording import HEADS, answer, one_line, row
-from whence.report.latex import escaped, table
-from whence.report.run.blocks import (
-    Audited,
-    Block,
-    Code,
-    Drawing,
-    Evaluated,
-    Facts,
-    Line,
-    Table,
-    Told,
-)
-from whence.report.run.document import document
-from whence.report.run.text import folded, strongest
-from whence.report.table.export import latex as table_latex
-from whence.report.text import visible
-from whence.view.shade import colour, shades
-
-_PALE = 0.02  # of full colour
-
-
-def latex(payload: Mapping[str, Any]) -> str:
-    """Write a report in LaTeX, to be put into a document."""
-    made = document(payload)
-    parts = [f"% {made.title}", "% \\usepackage{booktabs}", "% \\usepackage{xcolor}"]
-    for section in made.sections:
-        if all(isinstance(block, Drawing) for block in section.blocks):
-            continue
-        parts += ["", f"\\section*{{{escaped(section.title)}}}"]
-        parts += [text for block in section.blocks for text in ("", *_block(block))]
-    return "\n".join(parts) + "\n"
-
-
-def _block(block: Block) -> Iterator[str]:
-    match block:
-        case Line(text, tone):
-            yield f"\\textbf{{{escaped(text)}}}" if tone == "strong" else escaped(text)
-        case Facts(pairs):
-            yield "\\begin{description}"
-            yield from (f"\\item[{{{escaped(name)}}}] {escaped(text)}" for name, text in pairs)
-            yield "\\end{description}"
-        case Table(_, rows, name, True):
-            yield escaped(folded(name, len(rows)))
-        case Table(heads, rows):
-            yield from table(heads, [[_cell(cell) for cell in cells] for cells in rows])
-        case Evaluated(payload):
-            yield table_latex(payload)
-        case Audited(payload):
-            yield f"\\textbf{{{escaped(answer(payload))}.}} {escaped(one_line(payload['conclusion']))}"
-            yield ""
-            found = [[*row(one)[:-1], one["verdict"]] for one in payload["experiments"]]
-            yield from table(HEADS, [[_cell(cell) for cell in cells] for cells in found])
-        case Told(title, says, payload):
-            yield f"\\paragraph{{{escaped(title)}}} {escaped(' '.join(says))}"
-            yield ""
-            yield _tinted(payload)
-        case Code(text):
-            # No text can end this but its own last line, which is looked for.
-            safe = visible(text).replace("\\end{verbatim}", "\\ end{verbatim}")
-            yield f"\\begin{{verbatim}}\n{safe.rstrip()}\n\\end{{verbatim}}"
-        case Drawing():
-            return
-
-
-def _cell(text: str) -> str:
-    # A bracket that follows a line break would be taken for its argument.
-    return f"{{{escaped(text)}}}"
-
-
-def _tinted(payload: Mapping[str, Any]) -> str:
-    if payload.get("picture"):
-        return escaped(strongest(payload))
-    (explanation,) = payload["explanations"]
-    tints = shades(dict(payload), explanation)
-    words = [
-        _word(" ".join(visible(word["text"]).split()), tint)
-        for word, tint in zip(payload["words"], tints.words, strict=True)
-    ]
-    shown = f"{{\\setlength{{\\fboxsep}}{{1pt}}\\raggedright {' '.join(words)}\\par}}"
-    return f"{shown}\n{{\\footnotesize {escaped(visible(tints.legend))}\\par}}"
-
-
-def _word(text: str, tint: float) -> str:
-    if abs(tint) < _PALE:
-        return escaped(text)
-    return "\\colorbox[RGB]{{{},{},{}}}".format(*colour(tint)) + f"{{\\strut {escaped(text)}}}"
-
-
-"""A report in Markdown: for a repository, or a page of documentation."""
-
-from collections.abc import Iterator, Mapping
-from typing import Any
-
-from whence.report.audit.export import markdown as audit_markdown
-from whence.report.markdown import escaped, plain_table
-from whence.report.run.blocks import (
-    Audited,
-    Block,
-    Code,
-    Drawing,
-    Evaluated,
-    Facts,
-    Line,
-    Table,
-    Told,
-)
-from whence.report.run.document import document
-from whence.report.run.text import folded, sentence, strongest
-from whence.report.table.export import markdown as table_markdown
-from whence.report.text import visible
-
-
-def markdown(payload: Mapping[str, Any]) -> str:
-    """Write a report in Markdown; what can only be drawn is on the page alone."""
-    made = document(payload)
-    parts = [f"# {escaped(made.title)}"]
-    for section in made.sections:
-        if all(isinstance(block, Drawing) for block in section.blocks):
-            continue
-        parts.append(f"## {escaped(section.title)}")
-        parts += [text for block in section.blocks for text in _block(block)]
-    return "\n\n".join(part.rstrip("\n") for part in parts) + "\n"
-
-
-def _block(block: Block) -> Iterator[str]:
-    match block:
-        case Line(text, tone):
-            yield f"**{escaped(text)}**" if tone == "strong" else escaped(text)
-        case Facts(pairs):
-            yield "\n".join(f"- {escaped(name)}: {escaped(text)}" for name, text in pairs)
-        case Table(_, rows, name, True):
-            yield escaped(folded(name, len(rows)))
-        case Table(heads, rows, name):
-            yield from [f"**{escaped(name)}**"] if name else []
-            yield plain_table([heads, *rows])
-        case Evaluated(payload):
-            yield table_markdown(payload)
-        case Audited(payload):
-            yield audit_markdown(payload)
-        case Told(title, says, payload):
-            yield f"**{escaped(title)}**"
-            yield "\n".join(f"- {escaped(line)}" for line in [*says, strongest(payload)])
-            yield f"> {escaped(sentence(payload))}"
-        case Code(text, language):
-            yield fenced(text, language)
-        case Drawing():
-            pass
-
-
-def fenced(text: str, language: str = "") -> str:
-    """Return a text between fences that are longer than any in it."""
-    fence = "```"
-    while fence in text:
-        fence += "`"
-    return f"{fence}{language}\n{visible(text).rstrip()}\n{fence}"
-
-
-"""The style of a report, beside that of every page, of audits and of evaluations."""
-
-from whence.report.audit.style import PAGE as AUDIT_PAGE
-from whence.report.audit.style import STYLE as AUDIT
-from whence.report.picture.html import STYLE as PICTURES
-from whence.report.table.html import STYLE as TABLES
-
-STYLE = (
+def _build_reproduction(payload: Payload) -> Iterator[Block]:
+    reproduction = payload["reproduce"]
+    yield Paragraph("The plan:")
+    yield CodeBlock(reproduction["plan"], "toml")
+    yield Paragraph("The same from the command line:")
+    yield CodeBlock(reproduction["command"], "sh")
+
+
+RUN_STYLE = (
     TABLES
     + AUDIT
     + PICTURES
@@ -639,9 +633,9 @@ STYLE = (
 """
 )
 
-# The drawing of an evaluation brings its own colours, as it is a file by itself, too; here it has the page's.
-# Words keep their light ground: the colours of scores are made for black letters.
-PAGE = (
+# An evaluation's SVG has its own light colours, since it is also a file; on a dark page they are replaced.
+# Words keep a light background: the colours of scores are chosen for black text.
+RUN_PAGE_STYLE = (
     AUDIT_PAGE
     + """
 @media screen and (prefers-color-scheme: dark) {
@@ -661,40 +655,11 @@ PAGE = (
 """
 )
 
-
-"""A report in a terminal: the same blocks as everywhere, as wide as the terminal and with the characters it has."""
-
-from collections.abc import Iterator, Mapping
-from typing import Any
-
-from rich.console import Console, ConsoleOptions, RenderableType
-from rich.text import Text
-
-from whence.report.audit.sketch import ASCII, LINES, sketch
-from whence.report.audit.terminal import render as audit
-from whence.report.run.blocks import (
-    Audited,
-    Block,
-    Code,
-    Drawing,
-    Evaluated,
-    Facts,
-    Line,
-    Table,
-    Told,
-)
-from whence.report.run.document import document
-from whence.report.run.text import folded, sentence, strongest
-from whence.report.table.terminal import render as evaluation
-from whence.report.terminal import Writer, indented, named, rowed, tinted
-from whence.report.text import visible
-from whence.view.shade import shades
-
-_TONES = {"": "", "strong": "bold", "dim": "dim", "warning": "yellow"}
+_TONE_STYLES = {"": "", "strong": "bold", "dim": "dim", "warning": "yellow"}
 
 
-class Sheet:
-    """A payload laid out for rich."""
+class RunRenderable:
+    """A run's report as a rich renderable."""
 
     def __init__(self, payload: Mapping[str, Any]) -> None:
         self._payload = payload
@@ -702,140 +667,126 @@ class Sheet:
     def __rich_console__(
         self, console: Console, options: ConsoleOptions
     ) -> Iterator[RenderableType]:
-        """Lay the report out."""
-        made, write = document(self._payload), Writer(ascii_only=options.ascii_only)
-        yield write(made.title, "bold")
-        for section in made.sections:
+        """Yield the sections and blocks of the report."""
+        document, write = (
+            build_run_document(self._payload),
+            TerminalWriter(ascii_only=options.ascii_only),
+        )
+        yield write(document.title, "bold")
+        for section in document.sections:
             yield Text()
             yield write(section.title, "bold underline")
             for block in section.blocks:
-                if not isinstance(block, Line):
+                if not isinstance(block, Paragraph):
                     yield Text()
-                yield from _block(block, write, options)
+                yield from _render_block_terminal(block, write, options)
 
 
-def render(payload: Mapping[str, Any]) -> RenderableType:
-    """Lay a report out for rich."""
-    return Sheet(payload)
+def render_run_terminal(payload: Mapping[str, Any]) -> RenderableType:
+    """Return the report as a rich renderable."""
+    return RunRenderable(payload)
 
 
-def _block(block: Block, write: Writer, options: ConsoleOptions) -> Iterator[RenderableType]:
+def _render_block_terminal(
+    block: Block, write: TerminalWriter, options: ConsoleOptions
+) -> Iterator[RenderableType]:
     match block:
-        case Line(text, tone):
-            yield write(text, _TONES[tone])
-        case Facts(pairs):
-            yield named(pairs, write, options.max_width)
-        case Table(_, rows, name, True):
-            yield write(folded(name, len(rows)), "dim")
-        case Table(heads, rows, name):
+        case Paragraph(text, tone):
+            yield write(text, _TONE_STYLES[tone])
+        case FactList(pairs):
+            yield render_fact_list(pairs, write, options.max_width)
+        case TableBlock(_, rows, name, True):
+            yield write(describe_folded_table(name, len(rows)), "dim")
+        case TableBlock(heads, rows, name):
             yield from [write(name, "bold")] if name else []
-            yield rowed(heads, rows, write, options.max_width)
-        case Evaluated(payload):
-            yield evaluation(payload)
-        case Audited(payload):
+            yield render_rows(heads, rows, write, options.max_width)
+        case EvaluationBlock(payload):
+            yield evaluation_terminal(payload)
+        case AuditBlock(payload):
             yield audit(payload)
-        case Drawing(plot):
-            pen = ASCII if options.ascii_only else LINES
-            yield from (write(line) for line in sketch(plot, options.max_width, pen))
-        case Told(title, says, payload):
+        case PlotBlock(plot):
+            pen = SKETCH_ASCII if options.ascii_only else SKETCH_LINES
+            yield from (write(line) for line in format_plot_sketch(plot, options.max_width, pen))
+        case ExplanationBlock(title, says, payload):
             yield write(title, "bold")
-            yield from (indented(write(line, "dim")) for line in says)
-            yield indented(_words(payload, write))
-            yield from (indented(write(line, "dim")) for line in _legend(payload))
-            yield indented(write(strongest(payload)))
-        case Code(text):
-            yield from (indented(write(visible(line))) for line in text.splitlines())
+            yield from (indent_line(write(line, "dim")) for line in says)
+            yield indent_line(_render_input_text(payload, write))
+            yield from (indent_line(write(line, "dim")) for line in _list_legend_lines(payload))
+            yield indent_line(write(format_top_features(payload)))
+        case CodeBlock(text):
+            yield from (indent_line(write(sanitise_text(line))) for line in text.splitlines())
 
 
-def _legend(payload: Mapping[str, Any]) -> list[str]:
-    """Say what the colours of the words mean; patches of a picture are named and not coloured."""
+def _list_legend_lines(payload: Mapping[str, Any]) -> list[str]:
+    """Return the legend of the word colours; empty for a picture, whose patches have none."""
     (explanation,) = payload["explanations"]
-    return [] if payload.get("picture") else [visible(shades(dict(payload), explanation).legend)]
+    return (
+        []
+        if payload.get("picture")
+        else [sanitise_text(compute_shades(dict(payload), explanation).legend)]
+    )
 
 
-def _words(payload: Mapping[str, Any], write: Writer) -> Text:
+def _render_input_text(payload: Mapping[str, Any], write: TerminalWriter) -> Text:
     if payload.get("picture"):
-        return write(sentence(payload))
+        return write(format_explained_input(payload))
     (explanation,) = payload["explanations"]
-    line = tinted(dict(payload), shades(dict(payload), explanation).words)
-    return Text(" ").join(line.split())  # a text of many lines takes up one
+    line = tint_words(dict(payload), compute_shades(dict(payload), explanation).words)
+    return Text(" ").join(line.split())  # all lines of the text joined into one
 
 
-"""A report as plain text: for a log, a pipe, or print()."""
-
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
-
-from whence.report.audit.sketch import LINES, sketch
-from whence.report.audit.text import plain as audit_text
-from whence.report.run.blocks import (
-    Audited,
-    Block,
-    Code,
-    Drawing,
-    Evaluated,
-    Facts,
-    Line,
-    Section,
-    Table,
-    Told,
-)
-from whence.report.run.document import document
-from whence.report.table.text import plain as table_text
-from whence.report.text import ranked, visible
-
-_WIDTH = 80
-_TOP = 6  # words of an example
+_TEXT_WIDTH = 80
+_TOP_WORDS = 6  # words listed per example
 
 
-def plain(payload: Mapping[str, Any]) -> str:
-    """Write a report as lines of text."""
-    made = document(payload)
-    parts = [made.title, *("\n".join(_section(one)) for one in made.sections)]
+def format_run_text(payload: Mapping[str, Any]) -> str:
+    """Return the report as plain text."""
+    document = build_run_document(payload)
+    parts = [document.title, *("\n".join(_format_section_text(one)) for one in document.sections)]
     return "\n\n".join(parts)
 
 
-def _section(section: Section) -> list[str]:
+def _format_section_text(section: Section) -> list[str]:
     lines = [section.title, "-" * len(section.title)]
     for block in section.blocks:
-        if lines[-1] and not isinstance(block, Line):
+        if lines[-1] and not isinstance(block, Paragraph):
             lines.append("")
-        lines += _block(block)
+        lines += _format_block_text(block)
     return lines
 
 
-def _block(block: Block) -> Iterator[str]:
+def _format_block_text(block: Block) -> Iterator[str]:
     match block:
-        case Line(text):
+        case Paragraph(text):
             yield text
-        case Facts(pairs):
+        case FactList(pairs):
             yield from (f"{name}: {text}" for name, text in pairs)
-        case Table(_, rows, name, True):
-            yield folded(name, len(rows))
-        case Table(heads, rows, name):
+        case TableBlock(_, rows, name, True):
+            yield describe_folded_table(name, len(rows))
+        case TableBlock(heads, rows, name):
             yield from [name] if name else []
-            yield from aligned([heads, *rows])
-        case Evaluated(payload):
+            yield from align_columns([heads, *rows])
+        case EvaluationBlock(payload):
             yield table_text(payload)
-        case Audited(payload):
+        case AuditBlock(payload):
             yield audit_text(payload)
-        case Drawing(plot):
-            yield from sketch(plot, _WIDTH, LINES)
-        case Told(title, says, payload):
+        case PlotBlock(plot):
+            yield from format_plot_sketch(plot, _TEXT_WIDTH, SKETCH_LINES)
+        case ExplanationBlock(title, says, payload):
             yield title
-            yield from (f"  {line}" for line in [*says, sentence(payload)])
-            yield f"  {strongest(payload)}"
-        case Code(text):
-            yield from (f"    {visible(line)}" for line in text.splitlines())
+            yield from (f"  {line}" for line in [*says, format_explained_input(payload)])
+            yield f"  {format_top_features(payload)}"
+        case CodeBlock(text):
+            yield from (f"    {sanitise_text(line)}" for line in text.splitlines())
 
 
-def folded(name: str, rows: int) -> str:
-    """Say where a table is to be found that is too long for here."""
+def describe_folded_table(name: str, rows: int) -> str:
+    """Return the line that stands for a folded table: its size, and where to find it."""
     return f"{name}: {rows:,}, on the page (--html) and in the JSON object (--json)."
 
 
-def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return rows as lines whose columns stand below each other."""
+def align_columns(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return rows as lines of text with aligned columns."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join(f"{text:<{width}}" for text, width in zip(row, widths, strict=True)).rstrip()
@@ -843,100 +794,80 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     ]
 
 
-def sentence(payload: Mapping[str, Any]) -> str:
-    """Return what was explained, on one line; of a picture its name."""
+def format_explained_input(payload: Mapping[str, Any]) -> str:
+    """Return the explained text on one line, or the name of the explained picture."""
     if payload.get("picture"):
-        return f"the picture {' '.join(visible(str(payload['picture']['name'])).split())}"
+        return f"the picture {' '.join(sanitise_text(str(payload['picture']['name'])).split())}"
     texts = [payload["input"]["text"], payload["input"]["pair"]]
-    return " | ".join(" ".join(visible(text).split()) for text in texts if text)
+    return " | ".join(" ".join(sanitise_text(text).split()) for text in texts if text)
 
 
-def strongest(payload: Mapping[str, Any], top: int = _TOP) -> str:
-    """Return the words, or patches, that count most, with their scores."""
+def format_top_features(payload: Mapping[str, Any], top: int = _TOP_WORDS) -> str:
+    """Return the words or patches with the largest scores, as text."""
     (explanation,) = payload["explanations"]
-    words = ranked(dict(payload), explanation, top)
+    words = select_top_features(dict(payload), explanation, top)
     return ", ".join(f"{' '.join(word.split())} {score:+.3g}" for word, score in words)
 
 
-"""What the comparison of two runs says, in the order in which it is read."""
-
-from collections.abc import Iterator, Mapping
-from typing import Any
-
-from whence.report.audit.wording import one_line
-from whence.report.data import rows_told
-from whence.report.figures import digits_of, interval
-from whence.report.run.blocks import Block, Document, Facts, Line, Section, Table
-from whence.report.run.wording import (
-    counted,
-    example,
-    figure,
-    listed,
-    model,
-    p_value,
-    percent,
-    progress,
-)
-from whence.report.table.grid import ARROWS
-
-Payload = Mapping[str, Any]
-
 _SIDES = (("a", "first"), ("b", "second"))
-_GAINS = ("method", "metric", "n", "gain of the second", "p", "verdict")
-_GAINS_LEGEND = (
+_GAIN_HEADS = ("method", "metric", "n", "gain of the second", "p", "verdict")
+_GAIN_LEGEND = (
     "By how much the second run is better than the first, example by example, over the examples that both tested "
     "[95% bootstrap interval]; what differs by rounding alone does not differ. Paired "
     "sign-flip tests, corrected by Holm's procedure for all rows of this table, at 5%."
 )
-_MEANS = ("method", "metric", "n", "first run", "its chance", "second run", "its chance")
-_MEANS_LEGEND = (
+_MEAN_HEADS = ("method", "metric", "n", "first run", "its chance", "second run", "its chance")
+_MEAN_LEGEND = (
     "Means over the same examples. ↑ more is better, ↓ less is better. Chance: what random explanations of these "
     "examples get."
 )
-_ALIKE = ("method", "agreement of the ranks", "chance")
-_ALIKE_LEGEND = (
+_AGREEMENT_HEADS = ("method", "agreement of the ranks", "chance")
+_AGREEMENT_LEGEND = (
     "Kendall's τ-b between the scores of the first run and the second, over the examples that both cut into the same "
     "tokens and explained for the same target; 1 is the same order. Chance: the second run's scores dealt out at "
     "random."
 )
 
 
-def of_runs(payload: Payload) -> Document:
-    """Lay out a comparison."""
-    names = " and ".join(one_line(payload[side]["name"]) for side, _ in _SIDES)
-    made = [
-        Section(names, list(_overall(payload))),
-        Section("What differs between the settings", list(_settings(payload))),
-        Section("Are the explanations better?", list(_gains(payload))),
-        Section("Are they the same?", list(_alike(payload))),
-        Section("Predictions", list(_predictions(payload))),
-        Section("Where they differ most", list(_examples(payload))),
+def build_run_comparison_document(payload: Payload) -> Document:
+    """Return the document of a comparison of two runs."""
+    names = " and ".join(to_one_line(payload[side]["name"]) for side, _ in _SIDES)
+    sections = [
+        Section(names, list(_build_comparison_overview(payload))),
+        Section("What differs between the settings", list(_build_setting_differences(payload))),
+        Section("Are the explanations better?", list(_build_gain_tables(payload))),
+        Section("Are they the same?", list(_build_rank_agreement(payload))),
+        Section("Predictions", list(_build_prediction_changes(payload))),
+        Section("Where they differ most", list(_build_divergent_examples(payload))),
     ]
-    return Document("whence: two runs compared", [one for one in made if one.blocks])
+    return Document("whence: two runs compared", [one for one in sections if one.blocks])
 
 
-def _overall(payload: Payload) -> Iterator[Block]:
-    yield Line(one_line(payload["sentence"]), "strong")
+def _build_comparison_overview(payload: Payload) -> Iterator[Block]:
+    yield Paragraph(to_one_line(payload["sentence"]), "strong")
     for side, which in _SIDES:
         if payload[side]["state"] != "complete":
-            yield Line(f"The {which} run: {progress(payload[side])}", "warning")
+            yield Paragraph(f"The {which} run: {describe_progress(payload[side])}", "warning")
         for line in payload[side]["damage"]:
-            yield Line(f"The {which} run: {one_line(line)}", "warning")
-    told = []
+            yield Paragraph(f"The {which} run: {to_one_line(line)}", "warning")
+    facts = []
     for side, which in _SIDES:
-        one = payload[side]
-        told.append((f"{which} run", one_line(one["name"])))
-        told.append(("model", model(one["model"])))
-        taken = one.get("taken") or {"drawn": None}
-        rows = "" if taken["drawn"] is None else f", {rows_told(taken)}"
-        told.append(
-            ("data", f"{one_line(one['data'])}, {counted(one['examples'], 'example')}{rows}")
+        run = payload[side]
+        facts.append((f"{which} run", to_one_line(run["name"])))
+        facts.append(("model", describe_model(run["model"])))
+        sample = run.get("taken") or {"drawn": None}
+        rows = "" if sample["drawn"] is None else f", {format_row_sample(sample)}"
+        facts.append(
+            (
+                "data",
+                f"{to_one_line(run['data'])}, {format_count(run['examples'], 'example')}{rows}",
+            )
         )
-    told.append(("examples of both", _shared(payload["data"])))
-    yield Facts(told)
+    facts.append(("examples of both", _format_shared_examples(payload["data"])))
+    yield FactList(facts)
 
 
-def _shared(data: Mapping[str, Any]) -> str:
+def _format_shared_examples(data: Mapping[str, Any]) -> str:
     alone = [
         f"{data[f'only_{side}']:,} only in the {which}"
         for side, which in _SIDES
@@ -945,248 +876,241 @@ def _shared(data: Mapping[str, Any]) -> str:
     return f"{data['shared']:,}" + (f"; {', '.join(alone)}" if alone else "")
 
 
-def _settings(payload: Payload) -> Iterator[Block]:
+def _build_setting_differences(payload: Payload) -> Iterator[Block]:
     for side, which in _SIDES:
         if payload["only"][side]:
-            yield Line(f"Only in the {which} run: {listed(payload['only'][side], 40)}.")
+            yield Paragraph(f"Only in the {which} run: {format_list(payload['only'][side], 40)}.")
     if not payload["differences"]:
-        yield Line("Nothing that determines a result differs.")
+        yield Paragraph("Nothing that determines a result differs.")
         return
     rows = [
-        (one_line(one["what"]), one_line(one["a"]), one_line(one["b"]))
-        for one in payload["differences"]
+        (to_one_line(row["what"]), to_one_line(row["a"]), to_one_line(row["b"]))
+        for row in payload["differences"]
     ]
-    yield Table(("setting", "first run", "second run"), rows)
+    yield TableBlock(("setting", "first run", "second run"), rows)
 
 
-def _gains(payload: Payload) -> Iterator[Block]:
+def _build_gain_tables(payload: Payload) -> Iterator[Block]:
     rows = payload["gains"]
     if not rows:
-        yield Line("No metric was tested in both runs by the same method.")
+        yield Paragraph("No metric was tested in both runs by the same method.")
         return
-    yield Table(_GAINS, [_gain(one) for one in rows])
-    yield Line(_GAINS_LEGEND, "dim")
-    if not any(one["enough"] for one in rows):
-        yield Line(
-            f"The examples are too few: with {counted(payload['comparisons'], 'comparison')}, differences can only "
+    yield TableBlock(_GAIN_HEADS, [_format_gain_row(row) for row in rows])
+    yield Paragraph(_GAIN_LEGEND, "dim")
+    if not any(row["enough"] for row in rows):
+        yield Paragraph(
+            f"The examples are too few: with {format_count(payload['comparisons'], 'comparison')}, differences can only "
             f"show from n={payload['needed']} on.",
             "warning",
         )
-    yield Table(_MEANS, [_means(one) for one in rows if one["gain"]])
-    yield Line(_MEANS_LEGEND, "dim")
+    yield TableBlock(_MEAN_HEADS, [_format_mean_row(row) for row in rows if row["gain"]])
+    yield Paragraph(_MEAN_LEGEND, "dim")
 
 
-def _gain(one: Mapping[str, Any]) -> tuple[str, ...]:
-    gain, name = one["gain"], (one_line(one["method"]), one_line(one["metric"]))
+def _format_gain_row(row: Mapping[str, Any]) -> tuple[str, ...]:
+    gain, name = row["gain"], (to_one_line(row["method"]), to_one_line(row["metric"]))
     if not gain:
-        return (*name, "0", "-", "-", one_line(one["verdict"]))
-    said = interval(gain, digits_of([gain]), gain["n"])
-    return (*name, f"{gain['n']:,}", said, p_value(one["p"]), one_line(one["verdict"]))
+        return (*name, "0", "-", "-", to_one_line(row["verdict"]))
+    text = format_interval(gain, choose_decimals([gain]), gain["n"])
+    return (*name, f"{gain['n']:,}", text, format_p_value(row["p"]), to_one_line(row["verdict"]))
 
 
-def _means(one: Mapping[str, Any]) -> tuple[str, ...]:
-    n, four = one["gain"]["n"], [one[name] for name in ("a", "null_a", "b", "null_b")]
-    digits = digits_of([figure for figure in four if figure])
-    told = [interval(figure, digits, n) if figure else "-" for figure in four]
+def _format_mean_row(row: Mapping[str, Any]) -> tuple[str, ...]:
+    n, four = row["gain"]["n"], [row[name] for name in ("a", "null_a", "b", "null_b")]
+    digits = choose_decimals([figure for figure in four if figure])
+    cells = [format_interval(figure, digits, n) if figure else "-" for figure in four]
     return (
-        one_line(one["method"]),
-        f"{one_line(one['metric'])} {ARROWS[one['direction']]}",
+        to_one_line(row["method"]),
+        f"{to_one_line(row['metric'])} {ARROWS[row['direction']]}",
         f"{n:,}",
-        *told,
+        *cells,
     )
 
 
-def _alike(payload: Payload) -> Iterator[Block]:
+def _build_rank_agreement(payload: Payload) -> Iterator[Block]:
     rows = [
-        (one_line(one["method"]), figure(one["tau"]), figure(one["null"]))
-        for one in payload["agreement"]
-        if one["tau"]
+        (to_one_line(row["method"]), format_mean(row["tau"]), format_mean(row["null"]))
+        for row in payload["agreement"]
+        if row["tau"]
     ]
     if rows:
-        yield Table(_ALIKE, rows)
-        yield Line(_ALIKE_LEGEND, "dim")
-    for one in payload["agreement"]:
-        if not one["tau"]:
-            yield Line(f"{one_line(one['method'])}: {one_line(one['why'])}")
-    equal = [one for one in payload["agreement"] if one["equal"]]
+        yield TableBlock(_AGREEMENT_HEADS, rows)
+        yield Paragraph(_AGREEMENT_LEGEND, "dim")
+    for row in payload["agreement"]:
+        if not row["tau"]:
+            yield Paragraph(f"{to_one_line(row['method'])}: {to_one_line(row['why'])}")
+    equal = [row for row in payload["agreement"] if row["equal"]]
     if equal:
-        told = [
-            f"{one_line(one['method'])} {one['equal']:,} of {one['tau']['n']:,}" for one in equal
+        counts = [
+            f"{to_one_line(row['method'])} {row['equal']:,} of {row['tau']['n']:,}" for row in equal
         ]
-        yield Line(f"Equal to the last bit: {listed(told, 40)}.")
+        yield Paragraph(f"Equal to the last bit: {format_list(counts, 40)}.")
 
 
-def _predictions(payload: Payload) -> Iterator[Block]:
-    found = payload["predictions"]
-    if not found["same"]:
+def _build_prediction_changes(payload: Payload) -> Iterator[Block]:
+    facts = payload["predictions"]
+    if not facts["same"]:
         return
-    yield Line(f"Both runs predict the same: {percent(found['same'])}.")
+    yield Paragraph(f"Both runs predict the same: {format_percent(facts['same'])}.")
     for side, which in _SIDES:
-        if found[f"accuracy_{side}"]:
-            yield Line(f"Accuracy of the {which}: {percent(found[f'accuracy_{side}'])}.")
-    if found["changed"]:
-        shown = (
-            f" The first {len(found['first'])}:" if found["changed"] > len(found["first"]) else ""
+        if facts[f"accuracy_{side}"]:
+            yield Paragraph(
+                f"Accuracy of the {which}: {format_percent(facts[f'accuracy_{side}'])}."
+            )
+    if facts["changed"]:
+        note = (
+            f" The first {len(facts['first'])}:" if facts["changed"] > len(facts["first"]) else ""
         )
-        yield Line(f"{counted(found['changed'], 'prediction')} changed.{shown}")
+        yield Paragraph(f"{format_count(facts['changed'], 'prediction')} changed.{note}")
         rows = [
             tuple(
-                one_line(part or "-")
+                to_one_line(part or "-")
                 for part in (
-                    *(one["id"], one["a"], one["b"]),
-                    one.get("gold") or one["label"],
-                    one["text"],
+                    *(change["id"], change["a"], change["b"]),
+                    change.get("gold") or change["label"],
+                    change["text"],
                 )
             )
-            for one in found["first"]
+            for change in facts["first"]
         ]
-        yield Table(("example", "first run", "second run", "label", "text"), rows)
+        yield TableBlock(("example", "first run", "second run", "label", "text"), rows)
 
 
-def _examples(payload: Payload) -> Iterator[Block]:
+def _build_divergent_examples(payload: Payload) -> Iterator[Block]:
     if payload["apart"]:
-        yield Line("Of each method, the example on which the two runs agree least.", "dim")
-    for one in payload["apart"]:
-        yield example(one["a"], "First run")
-        yield example(one["b"], "Second run")
+        yield Paragraph("Of each method, the example on which the two runs agree least.", "dim")
+    for example in payload["apart"]:
+        yield build_explanation_block(example["a"], "First run")
+        yield build_explanation_block(example["b"], "Second run")
 
 
-"""How a report says things, of one run and of two."""
+_MAX_LISTED = 8  # names shown of a long list
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
-
-from whence.report.audit.wording import one_line
-from whence.report.figures import digits_of, interval, number
-from whence.report.run.blocks import Told
-from whence.report.text import share
-
-_NAMED = 8  # of a list that may be long
-
-Facts = Mapping[str, Any]
+JsonObject = Mapping[str, Any]
 
 
-def counted(count: int, what: str) -> str:
-    """Write a number with what it counts."""
+def format_count(count: int, what: str) -> str:
+    """Return a number with its noun, in the plural if needed."""
     return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
-def listed(names: Iterable[Any], most: int = _NAMED) -> str:
-    """Write names one after the other; of very many the first."""
-    told = [one_line(name) for name in names]
-    more = [f"{len(told) - most:,} more"] if len(told) > most else []
-    return ", ".join([*told[:most], *more])
+def format_list(names: Iterable[Any], most: int = _MAX_LISTED) -> str:
+    """Return names joined by commas, the first `most` and a count of the rest."""
+    texts = [to_one_line(name) for name in names]
+    more = [f"{len(texts) - most:,} more"] if len(texts) > most else []
+    return ", ".join([*texts[:most], *more])
 
 
-def figure(one: Facts | None, digits: int | None = None) -> str:
-    """Write a mean with its interval and its n."""
-    if one is None or not one["n"]:
+def format_mean(interval: JsonObject | None, digits: int | None = None) -> str:
+    """Return a mean with its interval and n, as text."""
+    if interval is None or not interval["n"]:
         return "not known"
-    return interval(one, digits_of([one]) if digits is None else digits)
+    return format_interval(interval, choose_decimals([interval]) if digits is None else digits)
 
 
-def percent(one: Facts | None) -> str:
-    """Write a share with its interval and its n, in percent."""
-    if one is None or not one["n"]:
+def format_percent(share: JsonObject | None) -> str:
+    """Return a share in percent with its interval and n, as text."""
+    if share is None or not share["n"]:
         return "not known"
-    return interval(one, 3) if one["low"] is None else _percent(one)
+    return format_interval(share, 3) if share["low"] is None else _format_percent_interval(share)
 
 
-def _percent(one: Facts) -> str:
-    ends = "" if one["low"] == one["high"] else f" [{one['low']:.1%}, {one['high']:.1%}]"
-    return f"{one['mean']:.1%}{ends} n={one['n']}"
+def _format_percent_interval(share: JsonObject) -> str:
+    ends = "" if share["low"] == share["high"] else f" [{share['low']:.1%}, {share['high']:.1%}]"
+    return f"{share['mean']:.1%}{ends} n={share['n']}"
 
 
-def p_value(p: float | None) -> str:
-    """Write a p value."""
+def format_p_value(p: float | None) -> str:
+    """Return a p-value as text: three decimals, or one significant digit below 0.001."""
     if p is None:
         return "-"
     return f"{p:.3f}" if p >= 0.001 else f"{p:.1g}"
 
 
-def short_name(name: Any) -> str:
-    """Return what a model is called: of a folder the last part of its path."""
-    told = one_line(name)
-    looks_like_path = told.startswith(("/", "./", "../", "~")) or told[1:3] == ":\\"
-    return re.split(r"[/\\]", told.rstrip("/\\"))[-1] if looks_like_path else told
+def shorten_model_name(name: Any) -> str:
+    """Return a model's name; for a folder, the last part of its path."""
+    text = to_one_line(name)
+    looks_like_path = text.startswith(("/", "./", "../", "~")) or text[1:3] == ":\\"
+    return re.split(r"[/\\]", text.rstrip("/\\"))[-1] if looks_like_path else text
 
 
-def model(facts: Facts) -> str:
-    """Name a model with its class, revision and dtype."""
-    told = [str(facts[name]) for name in ("class", "revision", "dtype") if facts.get(name)]
-    return one_line(facts["name"]) + (f" ({one_line(', '.join(told))})" if told else "")
+def describe_model(facts: JsonObject) -> str:
+    """Return a model's name with class, revision and dtype."""
+    details = [str(facts[name]) for name in ("class", "revision", "dtype") if facts.get(name)]
+    return to_one_line(facts["name"]) + (f" ({to_one_line(', '.join(details))})" if details else "")
 
 
-def progress(facts: Facts) -> str:
-    """Say how far a run is."""
-    done, total = facts["examples"], facts.get("total")
+def describe_progress(facts: JsonObject) -> str:
+    """Return a sentence on the progress of a run."""
+    examples, total = facts["examples"], facts.get("total")
     if facts["state"] == "complete" and facts.get("parts"):
-        parts = listed(f"{part} of {of}" for part, of in facts["parts"])
-        told = f"{counted(done, 'example')} of part {parts} of the run"
-        return f"All there is to do here is done: {told}. `whence store merge` brings the parts together."
+        parts = format_list(f"{part} of {of}" for part, of in facts["parts"])
+        extent = f"{format_count(examples, 'example')} of part {parts} of the run"
+        return f"All there is to do here is done: {extent}. `whence store merge` brings the parts together."
     if facts["state"] == "complete":
-        return f"The run is complete: {counted(done, 'example')}."
+        return f"The run is complete: {format_count(examples, 'example')}."
     of = "" if total is None else f" of {total:,}"
-    return f"The run is not finished: {done:,}{of} examples are there. The same command goes on with it."
+    return f"The run is not finished: {examples:,}{of} examples are there. The same command goes on with it."
 
 
-def classes(found: Mapping[str, int]) -> str:
-    """Write how often each class was predicted, the most frequent first."""
-    most = sorted(found.items(), key=lambda pair: (-pair[1], pair[0]))
-    return listed(f"{name} {count:,}" for name, count in most)
+def format_classes(counts: Mapping[str, int]) -> str:
+    """Return the counts of predicted classes as text, most frequent first."""
+    most = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
+    return format_list(f"{name} {count:,}" for name, count in most)
 
 
-_BY = {
+_LABEL_READINGS = {
     "number": "numbers, taken for the model's labels counted from 0",
     "own number": "numbers, taken for those in the names of the model's labels",
     "truth": "false and true, taken for the first and the second of the model's labels",
 }
 
 
-def labels(found: Facts | None) -> str:
-    """Say how the labels of the data were taken, where they are not the model's own names."""
-    if not found or found["by"] not in _BY:
+def describe_labels(match: JsonObject | None) -> str:
+    """Return how the data's labels were matched to the model's; empty if the names are equal."""
+    if not match or match["by"] not in _LABEL_READINGS:
         return ""
-    return f"{_BY[found['by']]}: {listed(f'{one} {name}' for one, name in found['names'].items())}"
+    return f"{_LABEL_READINGS[match['by']]}: {format_list(f'{label} {name}' for label, name in match['names'].items())}"
 
 
-def example(one: Facts, title: str) -> Told:
-    """Lay out one explanation of one example, with what it got and what random explanations get."""
-    told = one["explained"]
-    (explanation,) = told["explanations"]
-    said = told["prediction"]
-    predicted = one_line(said["label"] or "nothing")
-    if said["probability"] is not None:
-        predicted += f" ({share(said['probability'])})"
-    true = one.get("gold") or one.get("label")  # as the model calls it, where that is known
-    label = f", labelled {one_line(true)}" if true is not None else ""
-    says = [f"{one_line(one['id'])}: predicted {predicted}{label}."]
-    if one.get("value") is not None:
-        values = [value for value in (one["value"], one["null"]) if value is not None]
+def build_explanation_block(example: JsonObject, title: str) -> ExplanationBlock:
+    """Return the block of one explanation, with its metric value and that of random ones."""
+    payload = example["explained"]
+    (explanation,) = payload["explanations"]
+    prediction = payload["prediction"]
+    predicted = to_one_line(prediction["label"] or "nothing")
+    if prediction["probability"] is not None:
+        predicted += f" ({format_probability(prediction['probability'])})"
+    true = example.get("gold") or example.get("label")  # in the model's words, if matched
+    label = f", labelled {to_one_line(true)}" if true is not None else ""
+    says = [f"{to_one_line(example['id'])}: predicted {predicted}{label}."]
+    if example.get("value") is not None:
+        values = [value for value in (example["value"], example["null"]) if value is not None]
         digits = 3 if all(abs(value) < 1000 for value in values) else None
         random = (
-            "" if one["null"] is None else f", random explanations {number(one['null'], digits)}"
+            ""
+            if example["null"] is None
+            else f", random explanations {format_number(example['null'], digits)}"
         )
         says.append(
-            f"{one_line(one['metric'])} {number(one['value'], digits)}{random} (this example alone)."
+            f"{to_one_line(example['metric'])} {format_number(example['value'], digits)}{random} (this example alone)."
         )
-    says += [one_line(line) for line in one.get("says") or ()]
-    return Told(f"{title}: {one_line(explanation['method'])}", says, told)
+    says += [to_one_line(line) for line in example.get("says") or ()]
+    return ExplanationBlock(f"{title}: {to_one_line(explanation['method'])}", says, payload)
 
 
-def reasons(rows: Sequence[Facts]) -> list[tuple[str, ...]]:
-    """Return failures as the cells below `REASONS`."""
+def build_failure_rows(rows: Sequence[JsonObject]) -> list[tuple[str, ...]]:
+    """Return the table rows of failures, with the columns of `FAILURE_HEADS`."""
     return [
         (
-            one_line(row["method"] or "any method"),
-            one_line(row["error"]),
+            to_one_line(row["method"] or "any method"),
+            to_one_line(row["error"]),
             f"{row['count']:,}",
-            listed(row["first"], 3),
-            one_line(row["why"]),
+            format_list(row["first"], 3),
+            to_one_line(row["why"]),
         )
         for row in rows
     ]
 
 
-REASONS = ("method", "error", "examples", "such as", "why")
+FAILURE_HEADS = ("method", "error", "examples", "such as", "why")

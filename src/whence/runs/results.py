@@ -1,178 +1,777 @@
-"""Two runs held against each other, example by example, over the examples that both have.
+"""`Run`, the reader of a run's folder: failures, evaluation, report data, examples, charts, comparison of runs.
 
-Runs over different data have no example in common, and a difference of their means would say as much about the data
-as about the runs; so they are refused.
+The evaluation is built by the code of `whence.evaluate`, so that both agree. Records are read one window at
+a time, in bounded memory. Two runs are compared only over the examples that both have: without any, a
+difference of means would say as much about the data as about the runs, and is refused.
 """
 
+import re
+import shlex
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
+from datetime import datetime
+from functools import cached_property
+from itertools import groupby, islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from whence.core.errors import BadExamples
-from whence.evaluation.judge import LEVEL, corrected, plain
-from whence.evaluation.measures import Measure
-from whence.report.shown import VERSION
-from whence.run.results.alike import agreements
-from whence.run.results.differences import differences
-from whence.run.results.evaluated import data_of
-from whence.run.results.figures import correct, share_of
-from whence.run.results.gathered import Reader
-from whence.run.results.noted import Noted, noted
-from whence.run.results.summary import Written, about
-from whence.stats import Interval, least_p, needed
-from whence.stats.interval import Array
-from whence.stats.together import bootstraps, sign_flips
+from whence.core.errors import (
+    BadExamples,
+    BadStore,
+    UnknownMethod,
+    UnknownMetric,
+    WhenceError,
+    suggest_name,
+)
+from whence.core.files import quote_path, write_if_path
+from whence.core.seed import build_generator
+from whence.data.dataset import match_label_names
+from whence.explain.explanation import compute_method_scale
+from whence.explain.request import resolve_methods
+from whence.methods import method as method_registry
+from whence.metrics import metric as metric_registry
+from whence.render.colour import (
+    NOT_CONSERVED_CODE,
+    PAYLOAD_VERSION,
+    WordAggregation,
+    compute_word_score,
+    describe_conservation_failure,
+)
+from whence.render.document import RESULT_VERSION, SavedResult
+from whence.runs.plan import Plan, to_plain_fields
+from whence.runs.store import (
+    TABLES,
+    Layout,
+    Store,
+    WindowFiles,
+    list_current_settings,
+    merge_rows,
+    read_parquet,
+    read_window_files,
+)
+from whence.stats.intervals import (
+    Array,
+    Interval,
+    bootstrap_columns,
+    clopper_pearson_interval,
+    count_needed_examples,
+    sign_flip_columns,
+    smallest_p_value,
+)
+from whence.stats.rank import kendall
+from whence.studies.evaluation.evaluation import (
+    Evaluation,
+    StoredSetting,
+    build_evaluation_data,
+    find_stored_units,
+    record_stored_rows,
+)
+from whence.studies.evaluation.measure import MetricRequest, resolve_metrics
+from whence.studies.evaluation.recommend import DECIDING_METRICS, apply_rule
+from whence.studies.evaluation.scores import ScoreTables
+from whence.studies.evaluation.statistics import (
+    LEVEL,
+    AgreementScores,
+    bootstrap_seconds_per_example,
+    correct_p_values,
+    interval_to_dict,
+)
 
 if TYPE_CHECKING:
-    from whence.run.results import Run
+    from whence.studies.audit.audit import Audit
 
-_KEY = ("whence report", "two runs")
-# Probabilities of a float32 model are good to about so much, and another batch or machine may round them otherwise.
-_ROUNDING = 1e-6
-_CHANGED = 10  # predictions that are listed
-_LETTERS = 120  # of a text in a list
+
+@dataclass(frozen=True)
+class FailureGroup:
+    """Results that failed for the same reason, and the first of them."""
+
+    count: int
+    row: int
+    method: str
+    why: str
+
+
+@dataclass(frozen=True)
+class RunFailures:
+    """The failures of a run by error code, most frequent first, and its unreadable rows."""
+
+    failures: Mapping[str, FailureGroup]  # explanations
+    tests: Mapping[str, FailureGroup]  # metrics of explanations that succeeded
+    bad: list[dict[str, Any]]  # rows of the data that could not be read: row, where, why
+
+
+def find_failures(folder: str | Path) -> RunFailures:
+    """Return the failed explanations, failed metrics and unreadable rows of a run."""
+    store = Store.open_existing(folder)
+    explanations = list(_iterate_failed_rows(store, "explanations"))
+    without = {(row["row"], row["method"]) for row in explanations}
+    tests = [
+        row
+        for row in _iterate_failed_rows(store, "metrics")
+        if (row["row"], row["method"]) not in without
+    ]
+    return RunFailures(
+        _group_by_error(explanations), _group_by_error(tests), list(store.iterate_bad_rows())
+    )
+
+
+def _iterate_failed_rows(store: Store, table: str) -> Iterator[dict[str, Any]]:
+    """Yield the rows with an error; no file is read if the indices count none."""
+    if any(index["tables"].get(table, {}).get("failed") for index in store.indices()):
+        columns = ["error", "row", "method", "why"]
+        for batch in store.table(table).to_batches(columns=columns):
+            yield from batch.filter(batch.column("error").is_valid()).to_pylist()
+
+
+def _group_by_error(failed: list[dict[str, Any]]) -> dict[str, FailureGroup]:
+    groups: dict[str, FailureGroup] = {}
+    for row in failed:
+        known = groups.get(row["error"])
+        own = (row["row"], row["method"], row["why"])
+        first = own if known is None else min((known.row, known.method, known.why), own)
+        groups[row["error"]] = FailureGroup(1 if known is None else known.count + 1, *first)
+    return dict(sorted(groups.items(), key=lambda named: (-named[1].count, named[0])))
+
+
+Record = dict[str, Any]
+
+
+@dataclass
+class RecordReader:
+    """Reader of a run's rows with current settings; notes files that cannot be read."""
+
+    store: Store
+    damage: dict[str, str] = field(default_factory=dict)  # file -> reason it is skipped
+
+    def __post_init__(self) -> None:
+        self._settings = set(list_current_settings(self.store.manifest))
+
+    def list_windows(self) -> list[int]:
+        """Return the numbers of all windows, committed or pending."""
+        layout = self.store.layout
+        waiting = {layout.parse_numbers(path)[0] for path in layout.chunks()}
+        return sorted({*self.store.windows(), *waiting})
+
+    def iterate_records(self, name: str, columns: Sequence[str]) -> Iterator[list[Record]]:
+        """Yield the rows of a table window by window, sorted as in the files."""
+        for window in self.list_windows():
+            if own := self.read_window(window, name, columns):
+                yield own
+
+    def read_window(self, window: int, name: str, columns: Sequence[str]) -> list[Record]:
+        """Return the rows of one window's table, pending chunks included."""
+        files = read_window_files(self.store.layout, window)
+        for path, why in files.damage:
+            self.damage[f"{path.parent.name}/{path.name}"] = why
+        rows: list[Record] = _read_window_table(files, name, [*columns, "setting"]).to_pylist()
+        return [row for row in rows if row["setting"] in self._settings]
+
+    def find(self, row: int, method: str, columns: Sequence[str]) -> Record | None:
+        """Return the explanation of an example by a method, or None."""
+        spans = {index["window"]: (index["first"], index["last"]) for index in self.store.indices()}
+        for window in self.list_windows():
+            first, last = spans.get(window, (None, None))
+            if first is not None and last is not None and not first <= row <= last:
+                continue
+            for record in self.read_window(window, "explanations", columns):
+                if record["row"] == row and record["method"] == method:
+                    return record
+        return None
+
+
+def _read_window_table(files: WindowFiles, name: str, columns: Sequence[str]) -> Any:
+    unique_columns = list(dict.fromkeys(columns))
+    if files.chunks:
+        return merge_rows(name, list(files.tables(name))).select(unique_columns)
+    if name in files.parts:
+        return read_parquet(files.parts[name], unique_columns)
+    return merge_rows(name, []).select(unique_columns)
+
+
+# Examples on which methods are compared: their scores must be read, and more change little.
+MAX_COMPARED_EXAMPLES = 2000
+
+_EXAMPLE_COLUMNS = (
+    *("row", "example", "id", "label", "method", "target", "predicted"),
+    *("forward", "backward", "dropped", "refused", "error", "why"),
+)
+_SCORED_COLUMNS = ("ids", "words", "scores", "axioms")
+_METRIC_COLUMNS = (
+    "row",
+    "method",
+    "metric",
+    "value",
+    "null",
+    "part_names",
+    "parts",
+    "null_parts",
+    "error",
+    "why",
+)
+_MAX_NAMED_EXAMPLES = 5
+
+
+@dataclass
+class CollectedResults:
+    """The results of a run in memory. Lists are indexed by the number of the stored example."""
+
+    notes: ScoreTables
+    alike: AgreementScores
+    rows: list[int]
+    digests: list[str]
+    ids: list[str]
+    labels: list[str | None]
+    predicted: list[str | None]
+    gold: Mapping[str, str] = field(default_factory=dict)  # label of the data -> label of the model
+    failures: list[dict[str, Any]] = field(default_factory=list)
+    damage: dict[str, str] = field(default_factory=dict)
+
+    def gold_of(self, number: int) -> str | None:
+        """Return an example's true label in the model's words; None if absent or not matched."""
+        label = self.labels[number]
+        return None if label is None else self.gold.get(label)
+
+    def find_number(self, row: int) -> int:
+        """Return the number of the example in a row of the data."""
+        return self.rows.index(row)
+
+
+def collect_results(run: "Run", agreement: Sequence[str] = ()) -> CollectedResults:
+    """Return the results of a run in memory; `agreement` names the metrics between methods."""
+    manifest, reader = run.manifest, RecordReader(run.store)
+    places = _read_example_digests(reader)
+    rows, count = sorted(places), len(places)
+    draws, methods = int(manifest["plan"]["rankings"]), run.methods
+    compared = resolve_metrics(list(agreement)) if agreement and len(methods) > 1 else []
+    if strange := [metric.name for metric in compared if metric.kind != "agreement"]:
+        raise UnknownMetric(f"{', '.join(strange)} measures no agreement between methods.")
+    results = CollectedResults(
+        ScoreTables(methods, list_run_measures(manifest), count, draws),
+        AgreementScores(compared, methods, count, draws),
+        rows,
+        digests=[places[row] for row in rows],
+        ids=[""] * count,
+        labels=[None] * count,
+        predicted=[None] * count,
+    )
+    numbers = {row: number for number, row in enumerate(rows)}
+    setting, reasons = _build_setting(manifest), _FailureCounts()
+    left = MAX_COMPARED_EXAMPLES if compared else 0
+    for window in reader.list_windows():
+        columns = (*_EXAMPLE_COLUMNS, *_SCORED_COLUMNS) if left else _EXAMPLE_COLUMNS
+        tests = dict(_group_by_row(reader.read_window(window, "metrics", _METRIC_COLUMNS)))
+        for row, own in _group_by_row(reader.read_window(window, "explanations", columns)):
+            if (number := numbers.get(row)) is None:
+                continue  # written while this was read
+            _add_example(results, number, own, reasons)
+            record_stored_rows(
+                results.notes,
+                results.alike if left else None,
+                number,
+                own,
+                tests.get(row, []),
+                setting,
+            )
+            left = max(0, left - 1)
+    results.failures, results.damage = reasons.to_list(), reader.damage
+    results.gold = (find_label_names(run.manifest, results.labels) or {}).get("names", {})
+    return results
+
+
+def find_label_names(
+    manifest: Mapping[str, Any], labels: Sequence[str | None]
+) -> dict[str, Any] | None:
+    """Return the match of the data's labels to the model's labels, or None if there is none.
+
+    The manifest has it; for runs of earlier versions it is computed from the stored labels.
+    """
+    if "labels" in manifest["data"]:
+        stored: dict[str, Any] | None = manifest["data"]["labels"]
+        return stored
+    model = manifest["model"]
+    known = [label for label in labels if label is not None]
+    match = match_label_names(known, tuple(model.get("labels") or ()))
+    return None if match is None else match.to_dict()
+
+
+def list_run_measures(manifest: Mapping[str, Any]) -> list[MetricRequest]:
+    """Return the metrics of a run that are installed here, with their parameters."""
+    own = {
+        name: digest for tested in manifest["tested"].values() for name, digest in tested.items()
+    }
+    known = [
+        name
+        for name in manifest["plan"]["metrics"]
+        if name in own and name in metric_registry.names()
+    ]
+    params = {name: manifest["settings"][own[name]].get("params", {}) for name in known}
+    return resolve_metrics(known, params) if known else []
+
+
+def find_method_params(manifest: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the methods of a run with their parameters."""
+    settings, digests = manifest["settings"], manifest["explained"]
+    return {
+        name: dict(settings[digests[name]].get("params", {}))
+        for name in manifest["plan"]["methods"]
+    }
+
+
+def _build_setting(manifest: Mapping[str, Any]) -> StoredSetting:
+    plan = manifest["plan"]
+    task = manifest["model"].get("task", "single_label")
+    return StoredSetting(find_method_params(manifest), plan["unit"], plan["seed"], task)
+
+
+def _read_example_digests(reader: RecordReader) -> dict[int, str]:
+    """Return the digest of every stored example, by row."""
+    return {
+        record["row"]: record["example"]
+        for records in reader.iterate_records("explanations", ("row", "example"))
+        for record in records
+    }
+
+
+def _group_by_row(records: Sequence[Record]) -> Iterator[tuple[int, list[Record]]]:
+    """Yield the records of each example; they are adjacent in the table."""
+    for row, own in groupby(records, key=lambda record: int(record["row"])):
+        yield row, list(own)
+
+
+def _add_example(
+    results: CollectedResults, number: int, own: Sequence[Record], reasons: "_FailureCounts"
+) -> None:
+    results.ids[number], results.labels[number] = own[0]["id"], own[0]["label"]
+    for record in own:
+        if record["error"] is None:
+            results.predicted[number] = record["predicted"]
+        else:
+            reasons.add(record)
+
+
+class _FailureCounts:
+    """Failure counts by method and error code, with the first few examples."""
+
+    def __init__(self) -> None:
+        self._groups: dict[tuple[str, str], dict[str, Any]] = {}
+
+    def add(self, record: Record) -> None:
+        facts = {"method": record["method"], "error": record["error"], "why": record["why"]}
+        own = self._groups.setdefault(
+            (record["method"], record["error"]), {**facts, "count": 0, "first": []}
+        )
+        own["count"] += 1
+        if len(own["first"]) < _MAX_NAMED_EXAMPLES:
+            own["first"].append(record["id"])
+
+    def to_list(self) -> list[dict[str, Any]]:
+        return sorted(
+            self._groups.values(), key=lambda one: (-one["count"], one["method"], one["error"])
+        )
+
+
+_MAX_AGREEMENT_EXAMPLES = 1000  # examples whose scores are held in memory, for both runs
+_MAX_SHOWN_METHODS = 3  # methods with an example in the report
+_AGREEMENT_COLUMNS = ("row", "method", "target", "tokens", "words", "scores", "error")
+_AGREEMENT_SEED_KEY = ("whence report", "agreement of two runs")
+
+
+def compute_run_agreement(
+    runs: tuple["Run", "Run"],
+    results: tuple[CollectedResults, CollectedResults],
+    shared: Sequence[tuple[int, int]],
+    methods: Sequence[str],
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return each method's agreement between two runs, and the examples with the least."""
+    chosen = shared[:_MAX_AGREEMENT_EXAMPLES]
+    rows = [(results[0].rows[a], results[1].rows[b]) for a, b in chosen]
+    scores = [_read_scores(run, {two[side] for two in rows}) for side, run in enumerate(runs)]
+    agreement: list[dict[str, Any]] = []
+    apart: list[dict[str, Any]] = []
+    for method in methods:
+        own = [(scores[0].get((a, method)), scores[1].get((b, method))) for a, b in rows]
+        taus, nulls, equal = _compute_taus(own, [results[0].digests[a] for a, _ in chosen])
+        tau, null = bootstrap_columns(np.column_stack([taus, nulls]), _AGREEMENT_SEED_KEY)
+        agreement.append(
+            {
+                "method": method,
+                "tau": interval_to_dict(tau),
+                "null": interval_to_dict(null),
+                "equal": equal,
+                "why": None
+                if tau
+                else "No example has the same tokens and the same target in both runs.",
+            }
+        )
+        if tau is not None and np.nanmin(taus) < 1 and len(apart) < _MAX_SHOWN_METHODS:
+            place = int(np.nanargmin(taus))
+            sides = [
+                _build_disagreement_side(run, collected, number, method)
+                for run, collected, number in zip(runs, results, chosen[place], strict=True)
+            ]
+            apart.append(
+                {"method": method, "tau": float(taus[place]), "a": sides[0], "b": sides[1]}
+            )
+    return agreement, apart
+
+
+def _read_scores(run: "Run", rows: set[int]) -> dict[tuple[int, str], Record]:
+    return {
+        (row["row"], row["method"]): {**row, "scores": np.array(row["scores"], dtype=np.float64)}
+        for records in RecordReader(run.store).iterate_records("explanations", _AGREEMENT_COLUMNS)
+        for row in records
+        if row["row"] in rows and row["error"] is None
+    }
+
+
+def _compute_taus(
+    own: Sequence[tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]], digests: Sequence[str]
+) -> tuple[Any, Any, int]:
+    """Return Kendall's tau-b per example, its null by permuted scores, and the count of equal scores."""
+    taus, nulls, equal = np.full(len(own), np.nan), np.full(len(own), np.nan), 0
+    for place, (a, b) in enumerate(own):
+        if a is None or b is None or a["tokens"] != b["tokens"] or a["target"] != b["target"]:
+            continue
+        places = [unit for (unit,) in find_stored_units(a["words"], "token")]
+        if len(places) < 2:
+            continue
+        first, second = a["scores"][places], b["scores"][places]
+        dealt = build_generator(*_AGREEMENT_SEED_KEY, digests[place]).permutation(second)
+        taus[place], nulls[place] = kendall(np.stack([second, dealt]), first)
+        equal += bool(np.array_equal(a["scores"], b["scores"]))
+    return taus, np.where(np.isnan(taus), np.nan, nulls), equal
+
+
+def _build_disagreement_side(
+    run: "Run", results: CollectedResults, number: int, method: str
+) -> dict[str, Any]:
+    return {
+        "method": method,
+        "metric": None,
+        "value": None,
+        "null": None,
+        "row": results.rows[number],
+        "id": results.ids[number],
+        "label": results.labels[number],
+        "says": [],
+        "explained": run.explanation(results.rows[number], method),
+    }
+
+
+_MAX_BAD_ROWS = 5  # unreadable rows that are listed
+_AGREEMENT_METRICS = ("tau_b",)
 
 
 @dataclass(frozen=True, eq=False)
-class RunComparison(Written):
-    """What changed from one run to another."""
+class ExportableReport(SavedResult):
+    """A saved result that also exports to Markdown and LaTeX."""
+
+    _writers: ClassVar[Mapping[str, str]] = {
+        "page": "whence.runs.report:render_run_html",
+        "fragment": "whence.runs.report:render_run_fragment",
+        "text": "whence.runs.report:format_run_text",
+        "terminal": "whence.runs.report:render_run_terminal",
+    }
+
+    def to_markdown(self, path: str | Path | None = None) -> str:
+        """Return the report in Markdown, and write it if a path is given."""
+        from whence.runs.report import format_run_markdown
+
+        return write_if_path(format_run_markdown(self.to_dict()), path)
+
+    def to_latex(self, path: str | Path | None = None) -> str:
+        """Return the report in LaTeX (needs booktabs and xcolor), and write it if a path is given."""
+        from whence.runs.report import format_run_latex
+
+        return write_if_path(format_run_latex(self.to_dict()), path)
+
+
+@dataclass(frozen=True, eq=False)
+class RunReport(ExportableReport):
+    """The report of a run: tables, charts, examples, failures, provenance, how to reproduce it."""
+
+    _kind: ClassVar[str] = "run"
+
+    @property
+    def evaluation(self) -> Evaluation:
+        """The evaluation of the run's methods by its metrics."""
+        return Evaluation(self.payload["evaluation"])
+
+    def __repr__(self) -> str:
+        facts = self.payload
+        return f"<RunReport of {facts['name']}: {facts['state']}, {facts['examples']} examples>"
+
+
+def build_report(run: "Run") -> RunReport:
+    """Return the report of a run, finished or not, from the results in its folder."""
+    manifest, results = run.manifest, collect_results(run, _AGREEMENT_METRICS)
+    table = build_evaluation(run, _AGREEMENT_METRICS, results)
+    audit = run.audits
+    return RunReport(
+        {
+            "version": RESULT_VERSION,
+            "kind": "run",
+            **describe_run_state(run, results),
+            "model": dict(manifest["model"]),
+            "data": {**manifest["data"], "bad": _summarise_bad_rows(run)},
+            "setting": {**describe_run_setting(manifest), "seed": manifest["plan"]["seed"]},
+            "methods": run.methods,
+            "metrics": run.metrics,
+            "predictions": {
+                **summarise_predictions(results),
+                "labels": find_label_names(manifest, results.labels),
+            },
+            "advice": _format_advice(table),
+            "evaluation": table.to_dict(),
+            "plots": build_charts(results, table.payload),
+            "extremes": select_examples(run, results),
+            "failures": results.failures,
+            "audit": None if audit is None else audit.to_dict(),
+            "not_audited": _list_missing_experiments(run),
+            "provenance": {
+                **find_software_versions(run),
+                "code": manifest["code"],
+                "format": manifest["version"],
+            },
+            "settings": manifest["settings"],
+            "sessions": list_sessions(run),
+            "reproduce": describe_reproduction(manifest, run.name),
+        }
+    )
+
+
+def describe_run_state(run: "Run", results: CollectedResults) -> dict[str, Any]:
+    """Return the name, state, progress and damage of a run."""
+    aside = {str(event.get("file")): str(event.get("why")) for event in run.store.list_damage()}
+    facts = run.facts()
+    return {
+        "name": run.name,
+        "state": facts["state"],
+        "examples": len(results.rows),
+        "total": facts["total"],
+        "parts": run.manifest["parts"],
+        "damage": [
+            *(f"{file} is damaged and left out: {why}. The same command, run again, computes it anew."
+              for file, why in results.damage.items()),
+            *(f"{file} was damaged and set aside: {why}." for file, why in aside.items() if not run.complete),
+        ],
+    }  # fmt: skip
+
+
+def _summarise_bad_rows(run: "Run") -> dict[str, Any]:
+    rows = run.store.iterate_bad_rows()
+    first = list(islice(rows, _MAX_BAD_ROWS))
+    return {"count": len(first) + sum(1 for _ in rows), "first": first}
+
+
+def _list_missing_experiments(run: "Run") -> list[dict[str, str]]:
+    """Return the experiments of the plan without a result, with the reason."""
+    names, stored = run.manifest["plan"]["audit"], run.store.audits()
+    waiting = "It was not made yet."
+    return [
+        {"name": name, "why": str(stored[name]["why"]) if name in stored else waiting}
+        for name in names
+        if name not in stored or stored[name]["experiment"] is None
+    ]
+
+
+def _format_advice(table: Evaluation) -> str | None:
+    """Return the recommendation of a method; None if a deciding metric was not measured."""
+    if (
+        not set(DECIDING_METRICS) <= set(table.metrics)
+        or not table.payload["examples"]["explained"]
+    ):
+        return None
+    return str(apply_rule(table)["sentence"])
+
+
+def describe_reproduction(manifest: Mapping[str, Any], name: str) -> dict[str, str]:
+    """Return the plan as TOML and as a command line."""
+    known = {option.name for option in fields(Plan)}
+    values: dict[str, Any] = {
+        key: tuple(value) if isinstance(value, list) and key != "target" else value
+        for key, value in manifest["plan"].items()
+        if key in known
+    }
+    plan = Plan(**values)
+    return {"plan": plan.to_toml(), "command": _format_command(plan, name)}
+
+
+def _format_command(plan: Plan, name: str) -> str:
+    parts = ["whence", "run"]
+    for key, value in to_plain_fields(plan).items():
+        option = f"--{key.replace('_', '-')}"
+        if key in ("params", "metric_params", "audit_params"):
+            parts += [
+                part for one, own in sorted(value.items()) for part in ("--param", f"{one}={own}")
+            ]
+        elif key == "target" and isinstance(value, list | tuple):
+            parts += [option, ":".join(map(str, value))]
+        elif isinstance(value, bool):
+            parts.append(option if value else f"--no-{key.replace('_', '-')}")
+        else:
+            parts += [option, ",".join(map(str, value)) if isinstance(value, tuple) else str(value)]
+    return f"{shlex.join(parts)} --out {quote_path(name)}"
+
+
+_COMPARISON_SEED_KEY = ("whence report", "two runs")
+# Accuracy of a float32 model's probabilities: another batch or machine may round differently.
+_ROUNDING = 1e-6
+_MAX_LISTED_CHANGES = 10  # changed predictions in the report
+_MAX_TEXT_LENGTH = 120  # characters of a listed text
+
+
+@dataclass(frozen=True, eq=False)
+class RunComparison(ExportableReport):
+    """The comparison of two runs: settings, gains, agreement and predictions."""
 
     _kind: ClassVar[str] = "runs"
 
     def __repr__(self) -> str:
-        told = self.payload
-        return f"<RunComparison of {told['a']['name']} and {told['b']['name']}: {told['sentence']}>"
+        payload = self.payload
+        return f"<RunComparison of {payload['a']['name']} and {payload['b']['name']}: {payload['sentence']}>"
 
 
 @dataclass(frozen=True)
-class Pairs:
-    """Two runs, and the numbers of the examples that both have, in an order that no run decides."""
+class PairedRuns:
+    """Two runs and the numbers of their shared examples, ordered by digest (the same for both)."""
 
     runs: tuple["Run", "Run"]
-    noted: tuple[Noted, Noted]
+    results: tuple[CollectedResults, CollectedResults]
     numbers: tuple[list[int], list[int]]
 
     def __len__(self) -> int:
         return len(self.numbers[0])
 
 
-def compare(a: "Run", b: "Run") -> RunComparison:
-    """Compare two runs; `b` is the one that gains or loses."""
-    found = noted(a), noted(b)
-    pairs = Pairs((a, b), found, _shared(*found))
+def compare_runs(a: "Run", b: "Run") -> RunComparison:
+    """Return the comparison of two runs; gains are those of `b` over `a`."""
+    results = collect_results(a), collect_results(b)
+    pairs = PairedRuns((a, b), results, _match_examples(*results))
     if not len(pairs):
-        names = " and ".join(repr(one.manifest["data"]["name"]) for one in (a, b))
+        names = " and ".join(repr(run.manifest["data"]["name"]) for run in (a, b))
         raise BadExamples(
             f"The runs {a.name!r} and {b.name!r} have no example in common (data: {names}), so nothing can be "
             "compared example by example. Give two runs over the same data; `whence report DIR` reports on each."
         )
     methods = [name for name in a.methods if name in b.methods]
-    gains, tests = _gains(pairs, methods)
-    alike, apart = agreements(pairs.runs, found, list(zip(*pairs.numbers, strict=True)), methods)
-    said = _predictions(pairs)
-    told = {
-        "a": _side(a, found[0]),
-        "b": _side(b, found[1]),
+    gains, tests = _compute_gains(pairs, methods)
+    alike, apart = compute_run_agreement(
+        pairs.runs, results, list(zip(*pairs.numbers, strict=True)), methods
+    )
+    predictions = _compare_predictions(pairs)
+    facts = {
+        "a": _describe_run(a, results[0]),
+        "b": _describe_run(b, results[1]),
         "data": {
             "shared": len(pairs),
-            "only_a": len(found[0].rows) - len(pairs),
-            "only_b": len(found[1].rows) - len(pairs),
+            "only_a": len(results[0].rows) - len(pairs),
+            "only_b": len(results[1].rows) - len(pairs),
         },
         "only": {
             "a": [one for one in [*a.methods, *a.metrics] if one not in {*b.methods, *b.metrics}],
             "b": [one for one in [*b.methods, *b.metrics] if one not in {*a.methods, *a.metrics}],
         },
-        "differences": differences(a, b, methods, [one for one in a.metrics if one in b.metrics]),
+        "differences": find_setting_differences(
+            a, b, methods, [one for one in a.metrics if one in b.metrics]
+        ),
         "gains": gains,
         "comparisons": tests,
-        "needed": needed(max(tests, 1), LEVEL),
+        "needed": count_needed_examples(max(tests, 1), LEVEL),
         "agreement": alike,
-        "predictions": said,
+        "predictions": predictions,
         "apart": apart,
     }
-    return RunComparison({"version": VERSION, "kind": "runs", "sentence": _sentence(told), **told})
+    return RunComparison(
+        {"version": RESULT_VERSION, "kind": "runs", "sentence": _format_comparison(facts), **facts}
+    )
 
 
-def _shared(a: Noted, b: Noted) -> tuple[list[int], list[int]]:
-    """Return the numbers of the examples of both, by their digests; of copies the first goes with the first."""
+def _match_examples(a: CollectedResults, b: CollectedResults) -> tuple[list[int], list[int]]:
+    """Return the numbers of the shared examples, matched by digest; copies are paired in order."""
     there: dict[str, list[int]] = defaultdict(list)
     for number in reversed(range(len(b.digests))):
         there[b.digests[number]].append(number)
-    found = [
+    pairs = [
         (number, there[digest].pop())
         for digest, number in sorted(zip(a.digests, range(len(a.digests)), strict=True))
         if there[digest]
     ]
-    return [one for one, _ in found], [other for _, other in found]
+    return [first for first, _ in pairs], [second for _, second in pairs]
 
 
-def _side(run: "Run", found: Noted) -> dict[str, Any]:
+def _describe_run(run: "Run", results: CollectedResults) -> dict[str, Any]:
     return {
-        **about(run, found),
+        **describe_run_state(run, results),
         "model": dict(run.manifest["model"]),
         "data": run.manifest["data"]["name"],
-        "taken": data_of(run),
+        "taken": describe_run_data(run),
     }
 
 
-def _gains(pairs: Pairs, methods: Sequence[str]) -> tuple[list[dict[str, Any]], int]:
-    """Return how much better the second run is by each method and metric, and how many tests that took."""
-    a, b = (one.notes for one in pairs.noted)
-    there = {one.name for one in b.measures}
-    rows = [(name, one) for one in a.measures if one.name in there for name in methods]
+def _compute_gains(pairs: PairedRuns, methods: Sequence[str]) -> tuple[list[dict[str, Any]], int]:
+    """Return the second run's gain by method and metric, and the number of significance tests."""
+    a, b = (side.notes for side in pairs.results)
+    there = {measure.name for measure in b.measures}
+    rows = [(name, measure) for measure in a.measures if measure.name in there for name in methods]
     if not rows:
         return [], 0
-    columns = [_columns(pairs, name, measure) for name, measure in rows]
+    columns = [_select_paired_values(pairs, name, measure) for name, measure in rows]
     apart = np.column_stack(
         [
-            measure.sign * _difference(own[0], own[1])
+            measure.sign * _subtract_beyond_rounding(own[0], own[1])
             for (_, measure), own in zip(rows, columns, strict=True)
         ]
     )
-    p_values = corrected(sign_flips(apart, _KEY, max(10_000, 100 * len(rows))))
+    p_values = correct_p_values(
+        sign_flip_columns(apart, _COMPARISON_SEED_KEY, max(10_000, 100 * len(rows)))
+    )
     counts = (~np.isnan(apart)).sum(0)
-    least = corrected([least_p(int(n)) if n else None for n in counts])
-    gains = bootstraps(apart, _KEY)
-    found = []
+    least = correct_p_values([smallest_p_value(int(n)) if n else None for n in counts])
+    gains = bootstrap_columns(apart, _COMPARISON_SEED_KEY)
+    entries = []
     for place, ((name, measure), own) in enumerate(zip(rows, columns, strict=True)):
-        enough = (one := least[place]) is not None and one < LEVEL
-        values = [plain(one) for one in bootstraps(np.column_stack(own), _KEY)]
-        found.append(
+        enough = (least_p := least[place]) is not None and least_p < LEVEL
+        values = [
+            interval_to_dict(interval)
+            for interval in bootstrap_columns(np.column_stack(own), _COMPARISON_SEED_KEY)
+        ]
+        entries.append(
             {
                 "method": name,
                 "metric": measure.name,
                 "direction": measure.entry.facts["direction"],
                 **dict(zip(("a", "b", "null_a", "null_b"), values, strict=True)),
-                "gain": plain(gains[place]),
+                "gain": interval_to_dict(gains[place]),
                 "p": p_values[place],
                 "enough": enough,
-                "verdict": _verdict(gains[place], p_values[place], enough),
+                "verdict": _decide_verdict(gains[place], p_values[place], enough),
             }
         )
-    return found, sum(p is not None for p in p_values)
+    return entries, sum(p is not None for p in p_values)
 
 
-def _columns(pairs: Pairs, method: str, measure: Measure) -> list[Array]:
-    """Return the values of both runs and of random explanations, over the examples that both tested."""
+def _select_paired_values(pairs: PairedRuns, method: str, measure: MetricRequest) -> list[Array]:
+    """Return the metric values and nulls of both runs, NaN for examples not measured in both."""
     values, nulls = [], []
-    for found, numbers in zip(pairs.noted, pairs.numbers, strict=True):
-        place = found.notes.methods.index(method)
-        values.append(found.notes.values[measure.name][numbers, place])
-        nulls.append(found.notes.nulls[measure.name][numbers, place])
+    for results, numbers in zip(pairs.results, pairs.numbers, strict=True):
+        place = results.notes.methods.index(method)
+        values.append(results.notes.values[measure.name][numbers, place])
+        nulls.append(results.notes.nulls[measure.name][numbers, place])
     both = ~np.isnan(values[0]) & ~np.isnan(values[1])
-    return [np.where(both, one, np.nan) for one in (*values, *nulls)]
+    return [np.where(both, column, np.nan) for column in (*values, *nulls)]
 
 
-def _difference(one: Array, other: Array) -> Array:
-    """Return by how much values differ; rounding, which may lean to one side in every example, is no difference."""
-    apart = other - one
-    return np.where(np.abs(apart) <= _ROUNDING * np.maximum(1, np.abs(one)), 0 * apart, apart)
+def _subtract_beyond_rounding(first: Array, second: Array) -> Array:
+    """Return differences of values, 0 within rounding, which may have the same sign everywhere."""
+    apart = second - first
+    return np.where(np.abs(apart) <= _ROUNDING * np.maximum(1, np.abs(first)), 0 * apart, apart)
 
 
-def _verdict(gain: Interval | None, p: float | None, enough: bool) -> str:
+def _decide_verdict(gain: Interval | None, p: float | None, enough: bool) -> str:
     if gain is None or p is None:
         return "not tested in both"
     if not enough:
@@ -182,27 +781,27 @@ def _verdict(gain: Interval | None, p: float | None, enough: bool) -> str:
     return "better" if gain.mean > 0 else "worse"
 
 
-def _predictions(pairs: Pairs) -> dict[str, Any]:
+def _compare_predictions(pairs: PairedRuns) -> dict[str, Any]:
     a, b = (
-        [found.predicted[number] for number in numbers]
-        for found, numbers in zip(pairs.noted, pairs.numbers, strict=True)
+        [results.predicted[number] for number in numbers]
+        for results, numbers in zip(pairs.results, pairs.numbers, strict=True)
     )
     same = np.array(
         [np.nan if None in two else float(two[0] == two[1]) for two in zip(a, b, strict=True)]
     )
     changed = sorted(
-        (pairs.noted[0].rows[number], place)
+        (pairs.results[0].rows[number], place)
         for place, number in enumerate(pairs.numbers[0])
         if same[place] == 0
     )
-    first = changed[:_CHANGED]
-    texts = _texts(pairs.runs[0], [row for row, _ in first])
-    names = pairs.noted[0]
+    first = changed[:_MAX_LISTED_CHANGES]
+    texts = _read_texts(pairs.runs[0], [row for row, _ in first])
+    names = pairs.results[0]
     return {
-        "same": share_of(same),
+        "same": compute_share(same),
         "changed": len(changed),
-        "accuracy_a": _accuracy(pairs, 0),
-        "accuracy_b": _accuracy(pairs, 1),
+        "accuracy_a": _compute_accuracy(pairs, 0),
+        "accuracy_b": _compute_accuracy(pairs, 1),
         "first": [
             {
                 "id": names.ids[pairs.numbers[0][place]],
@@ -217,35 +816,37 @@ def _predictions(pairs: Pairs) -> dict[str, Any]:
     }
 
 
-def _accuracy(pairs: Pairs, side: int) -> dict[str, Any] | None:
-    right = correct(pairs.noted[side])
-    return None if right is None else share_of(right[pairs.numbers[side]])
+def _compute_accuracy(pairs: PairedRuns, side: int) -> dict[str, Any] | None:
+    right = mark_correct(pairs.results[side])
+    return None if right is None else compute_share(right[pairs.numbers[side]])
 
 
-def _texts(run: "Run", rows: Sequence[int]) -> dict[int, str]:
-    """Return the texts of some rows, cut where they are long."""
-    wanted, found = set(rows), dict[int, str]()
-    if not wanted:
-        return found
-    for records in Reader(run.store).records("explanations", ("row", "text", "pair")):
-        for one in records:
-            if one["row"] in wanted:
-                text = " | ".join(part for part in (one["text"], one["pair"]) if part)
-                found[one["row"]] = text if len(text) <= _LETTERS else f"{text[:_LETTERS]}…"
-    return found
+def _read_texts(run: "Run", rows: Sequence[int]) -> dict[int, str]:
+    """Return the texts of some rows, cut at 120 characters."""
+    requested, texts = set(rows), dict[int, str]()
+    if not requested:
+        return texts
+    for records in RecordReader(run.store).iterate_records("explanations", ("row", "text", "pair")):
+        for record in records:
+            if record["row"] in requested:
+                text = " | ".join(part for part in (record["text"], record["pair"]) if part)
+                texts[record["row"]] = (
+                    text if len(text) <= _MAX_TEXT_LENGTH else f"{text[:_MAX_TEXT_LENGTH]}…"
+                )
+    return texts
 
 
-def _sentence(told: Mapping[str, Any]) -> str:
-    return " ".join(_sentences(told))
+def _format_comparison(payload: Mapping[str, Any]) -> str:
+    return " ".join(_iterate_sentences(payload))
 
 
-def _sentences(told: Mapping[str, Any]) -> Iterator[str]:
-    shared, tests = told["data"]["shared"], told["comparisons"]
+def _iterate_sentences(payload: Mapping[str, Any]) -> Iterator[str]:
+    shared, tests = payload["data"]["shared"], payload["comparisons"]
     examples = "1 example" if shared == 1 else f"{shared:,} examples"
-    verdicts = Counter(one["verdict"] for one in told["gains"])
+    verdicts = Counter(gain["verdict"] for gain in payload["gains"])
     if not tests:
         yield f"The runs have {examples} in common, and no test of them."
-    elif not any(one["enough"] for one in told["gains"]):
+    elif not any(gain["enough"] for gain in payload["gains"]):
         yield f"The runs have {examples} in common: too few for a difference to show."
     else:
         count = (
@@ -256,11 +857,11 @@ def _sentences(told: Mapping[str, Any]) -> Iterator[str]:
         )
         worse = f"worse in {verdicts['worse']}" if verdicts["worse"] else "worse in none"
         yield f"On {examples} of both, the second run is {better} {count} and {worse}."
-    if (same := told["predictions"]["same"]) and same["n"]:
+    if (same := payload["predictions"]["same"]) and same["n"]:
         yield f"It predicts the same in {same['mean']:.1%} of them (n={same['n']:,})."
-    known = [one for one in told["agreement"] if one["tau"]]
+    known = [entry for entry in payload["agreement"] if entry["tau"]]
     if known:
-        least = min(known, key=lambda one: float(one["tau"]["mean"]))
+        least = min(known, key=lambda entry: float(entry["tau"]["mean"]))
         whose = f"of {least['method']}" if len(known) == 1 else f"change most by {least['method']}"
         if least["tau"]["mean"] == 1:
             yield "The explanations rank the tokens alike."
@@ -269,291 +870,113 @@ def _sentences(told: Mapping[str, Any]) -> Iterator[str]:
             yield f"The explanations {whose}: {tau}."
 
 
-"""What came of a run: what failed and why, and which rows of the data could not be read."""
-
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
-
-from whence.run.store import Store
-
-
-@dataclass(frozen=True)
-class Failure:
-    """Results that failed for the same reason, and the first of them."""
-
-    count: int
-    row: int
-    method: str
-    why: str
+_COMPARED_MODEL_FIELDS = (
+    "name",
+    "revision",
+    "class",
+    "fingerprint",
+    "dtype",
+    "tokenizer",
+    "processor",
+)
+_COMPARED_PLAN_FIELDS = ("seed", "limit", "sample", "mlm")
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """What did not work out; failures by the error's code, the most frequent first."""
-
-    failures: Mapping[str, Failure]  # explanations
-    tests: Mapping[str, Failure]  # tests of explanations that did not fail
-    bad: list[dict[str, Any]]  # rows of the data that could not be read: row, where, why
-
-
-def outcome(folder: str | Path) -> Outcome:
-    """Look through a run's results for what did not work out."""
-    store = Store.read(folder)
-    explanations = list(_failed(store, "explanations"))
-    without = {(one["row"], one["method"]) for one in explanations}
-    tests = [one for one in _failed(store, "metrics") if (one["row"], one["method"]) not in without]
-    return Outcome(_by_reason(explanations), _by_reason(tests), list(store.bad()))
-
-
-def _failed(store: Store, table: str) -> Iterator[dict[str, Any]]:
-    """Go through the rows with an error; where there is none, nothing is read."""
-    if any(index["tables"].get(table, {}).get("failed") for index in store.indices()):
-        columns = ["error", "row", "method", "why"]
-        for batch in store.table(table).to_batches(columns=columns):
-            yield from batch.filter(batch.column("error").is_valid()).to_pylist()
-
-
-def _by_reason(failed: list[dict[str, Any]]) -> dict[str, Failure]:
-    found: dict[str, Failure] = {}
-    for one in failed:
-        known = found.get(one["error"])
-        own = (one["row"], one["method"], one["why"])
-        first = own if known is None else min((known.row, known.method, known.why), own)
-        found[one["error"]] = Failure(1 if known is None else known.count + 1, *first)
-    return dict(sorted(found.items(), key=lambda named: (-named[1].count, named[0])))
-
-
-"""What is in the folder of a run, for people: tables, an evaluation, an audit, reports."""
-
-from whence.run.results.folder import Run, is_run
-
-__all__ = ["Run", "is_run"]
-
-
-"""Whether two runs explain the same examples alike, method by method."""
-
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
-
-from whence.core.seed import generator
-from whence.evaluation.judge import plain
-from whence.evaluation.stored import units
-from whence.run.results.gathered import Reader, Record
-from whence.run.results.noted import Noted
-from whence.stats import kendall
-from whence.stats.together import bootstraps
-
-if TYPE_CHECKING:
-    from whence.run.results import Run
-
-_COMPARED = 1000  # examples: their scores are held in memory, of both runs
-_SHOWN = 3  # methods of which examples are shown
-_COLUMNS = ("row", "method", "target", "tokens", "words", "scores", "error")
-_KEY = ("whence report", "agreement of two runs")
-
-
-def agreements(
-    runs: tuple["Run", "Run"],
-    noted: tuple[Noted, Noted],
-    shared: Sequence[tuple[int, int]],
-    methods: Sequence[str],
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Return how much each method's explanations agree between the runs, and where they agree least."""
-    chosen = shared[:_COMPARED]
-    rows = [(noted[0].rows[a], noted[1].rows[b]) for a, b in chosen]
-    found = [_scores(run, {two[side] for two in rows}) for side, run in enumerate(runs)]
-    told: list[dict[str, Any]] = []
-    apart: list[dict[str, Any]] = []
-    for method in methods:
-        own = [(found[0].get((a, method)), found[1].get((b, method))) for a, b in rows]
-        taus, nulls, equal = _compared(own, [noted[0].digests[a] for a, _ in chosen])
-        one, null = bootstraps(np.column_stack([taus, nulls]), _KEY)
-        told.append(
-            {
-                "method": method,
-                "tau": plain(one),
-                "null": plain(null),
-                "equal": equal,
-                "why": None
-                if one
-                else "No example has the same tokens and the same target in both runs.",
-            }
-        )
-        if one is not None and np.nanmin(taus) < 1 and len(apart) < _SHOWN:
-            place = int(np.nanargmin(taus))
-            sides = [
-                _shown(run, each, number, method)
-                for run, each, number in zip(runs, noted, chosen[place], strict=True)
-            ]
-            apart.append(
-                {"method": method, "tau": float(taus[place]), "a": sides[0], "b": sides[1]}
-            )
-    return told, apart
-
-
-def _scores(run: "Run", rows: set[int]) -> dict[tuple[int, str], Record]:
-    return {
-        (one["row"], one["method"]): {**one, "scores": np.array(one["scores"], dtype=np.float64)}
-        for records in Reader(run.store).records("explanations", _COLUMNS)
-        for one in records
-        if one["row"] in rows and one["error"] is None
-    }
-
-
-def _compared(
-    own: Sequence[tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]], digests: Sequence[str]
-) -> tuple[Any, Any, int]:
-    """Return the agreement of each example, the same with scores that are dealt out anew, and how many are equal."""
-    taus, nulls, equal = np.full(len(own), np.nan), np.full(len(own), np.nan), 0
-    for place, (a, b) in enumerate(own):
-        if a is None or b is None or a["tokens"] != b["tokens"] or a["target"] != b["target"]:
-            continue
-        places = [one for (one,) in units(a["words"], "token")]
-        if len(places) < 2:
-            continue
-        one, other = a["scores"][places], b["scores"][places]
-        dealt = generator(*_KEY, digests[place]).permutation(other)
-        taus[place], nulls[place] = kendall(np.stack([other, dealt]), one)
-        equal += bool(np.array_equal(a["scores"], b["scores"]))
-    return taus, np.where(np.isnan(taus), np.nan, nulls), equal
-
-
-def _shown(run: "Run", found: Noted, number: int, method: str) -> dict[str, Any]:
-    return {
-        "method": method,
-        "metric": None,
-        "value": None,
-        "null": None,
-        "row": found.rows[number],
-        "id": found.ids[number],
-        "label": found.labels[number],
-        "says": [],
-        "explained": run.explanation(found.rows[number], method),
-    }
-
-
-"""What determines results and is not the same in two runs."""
-
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
-
-from whence.run.results.evaluated import setting_of, software
-
-if TYPE_CHECKING:
-    from whence.run.results import Run
-
-_MODEL = ("name", "revision", "class", "fingerprint", "dtype", "tokenizer", "processor")
-_PLAN = ("seed", "limit", "sample", "mlm")
-
-
-def differences(
+def find_setting_differences(
     a: "Run", b: "Run", methods: Sequence[str], metrics: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """Return every setting that differs, by name, with what it is in either run.
+    """Return every setting that differs between two runs, with both values.
 
-    Of the parameters, those of the methods and metrics that both runs have.
+    Parameters are compared for the methods and metrics of both runs.
     """
-    sides = [dict(_told(run, methods, metrics)) for run in (a, b)]
+    sides = [dict(_iterate_settings(run, methods, metrics)) for run in (a, b)]
     names = dict.fromkeys([*sides[0], *sides[1]])
     return [
-        {"what": name, "a": _plain(sides[0].get(name)), "b": _plain(sides[1].get(name))}
+        {
+            "what": name,
+            "a": _format_setting(sides[0].get(name)),
+            "b": _format_setting(sides[1].get(name)),
+        }
         for name in names
         if sides[0].get(name) != sides[1].get(name)
     ]
 
 
-def _told(run: "Run", methods: Sequence[str], metrics: Sequence[str]) -> Iterator[tuple[str, Any]]:
+def _iterate_settings(
+    run: "Run", methods: Sequence[str], metrics: Sequence[str]
+) -> Iterator[tuple[str, Any]]:
     manifest = run.manifest
-    for name in _MODEL:
+    for name in _COMPARED_MODEL_FIELDS:
         yield f"model: {name}", manifest["model"].get(name)
     yield "data", manifest["data"]["name"]
     yield "code", manifest["code"]
     for name, value in {
-        **{one: manifest["plan"].get(one) for one in _PLAN},
-        **setting_of(manifest),
+        **{one: manifest["plan"].get(one) for one in _COMPARED_PLAN_FIELDS},
+        **describe_run_setting(manifest),
     }.items():
         yield name, value
     settings = manifest["settings"]
     for method in methods:
-        yield from _params(method, settings.get(manifest["explained"].get(method), {}))
+        yield from _iterate_params(method, settings.get(manifest["explained"].get(method), {}))
     tested: dict[str, str] = {}
     for own in manifest["tested"].values():
         tested |= own
     for metric in metrics:
-        yield from _params(metric, settings.get(tested[metric], {}))
-    for name, value in software(run).items():
+        yield from _iterate_params(metric, settings.get(tested[metric], {}))
+    for name, value in find_software_versions(run).items():
         yield f"with: {name}", value
 
 
-def _params(owner: str, setting: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def _iterate_params(owner: str, setting: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     for name, value in (setting.get("params") or {}).items():
         yield f"{owner}.{name}", value
     if setting.get("source"):
         yield f"{owner}: source", setting["source"]
 
 
-def _plain(value: Any) -> str:
+def _format_setting(value: Any) -> str:
     return "-" if value is None else str(value)
 
 
-"""The evaluation of a run: made of its rows by what `whence.evaluate` is made by, so that both say the same."""
-
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
-
-from whence.evaluation import Evaluation
-from whence.evaluation.cost import timed
-from whence.evaluation.judge import plain
-from whence.evaluation.payload import payload
-from whence.run.results.noted import Noted, noted, params_of
-from whence.run.store.manifest import settings_of
-
-if TYPE_CHECKING:
-    from whence.run.results import Run
-
-_MODEL = ("name", "revision", "class", "fingerprint", "labels")
+_EVALUATION_MODEL_FIELDS = ("name", "revision", "class", "fingerprint", "labels")
 
 
-def evaluated(run: "Run", agreement: Sequence[str], found: Noted | None = None) -> Evaluation:
-    """Return how the methods of a run do by its metrics; `found` is what was gone through already."""
-    found = noted(run, agreement) if found is None else found
+def build_evaluation(
+    run: "Run", agreement: Sequence[str], results: CollectedResults | None = None
+) -> Evaluation:
+    """Return the evaluation of a run's methods; `results` are its results if already read."""
+    results = collect_results(run, agreement) if results is None else results
     manifest = run.manifest
     seed = manifest["plan"]["seed"]
-    told = payload(
-        found.notes,
-        found.alike,
-        methods=params_of(manifest),
+    payload = build_evaluation_data(
+        results.notes,
+        results.alike,
+        methods=find_method_params(manifest),
         origin={
-            "model": {name: manifest["model"].get(name) for name in _MODEL},
-            "provenance": software(run),
+            "model": {name: manifest["model"].get(name) for name in _EVALUATION_MODEL_FIELDS},
+            "provenance": find_software_versions(run),
         },
-        setting=setting_of(manifest),
-        digests=found.digests,
-        data=data_of(run),
+        setting=describe_run_setting(manifest),
+        digests=results.digests,
+        data=describe_run_data(run),
         seed=seed,
-        calls=None,  # a run counts passes by explanation; those of tests are not kept
+        calls=None,  # a run stores the passes of explanations, not those of metrics
         seconds=None,
     )
-    times = _times(run)
-    for one in told["methods"]:
-        one["seconds"] = _seconds(times.get(one["method"], []), seed)
-    return Evaluation(told)
+    times = _collect_task_times(run)
+    for entry in payload["methods"]:
+        entry["seconds"] = _estimate_seconds_per_example(times.get(entry["method"], []), seed)
+    return Evaluation(payload)
 
 
-def data_of(run: "Run") -> dict[str, Any]:
-    """Return what the data set of a run is called, and what was drawn from how many rows, as evaluations say it."""
+def describe_run_data(run: "Run") -> dict[str, Any]:
+    """Return the data set of a run as an evaluation has it: name, rows, sample, columns."""
     plan, data = run.manifest["plan"], run.manifest["data"]
     columns, counted = data.get("columns") or {}, None
     for event in run.store.events("start"):
         counted = event.get("of", counted)
-    some = [one for one in (plan["sample"], plan["limit"]) if one is not None]
-    drawn = min(some, default=None)
+    limits = [limit for limit in (plan["sample"], plan["limit"]) if limit is not None]
+    drawn = min(limits, default=None)
     if counted is not None and drawn is not None and drawn >= counted:
         drawn = None
     return {
@@ -568,11 +991,11 @@ def data_of(run: "Run") -> dict[str, Any]:
     }
 
 
-def setting_of(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """Return how explanations were made and tested, as an evaluation says it."""
+def describe_run_setting(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the setting of a run as an evaluation has it: removal, unit, target, rankings."""
     plan = manifest["plan"]
-    asked = (manifest["settings"].get(one, {}) for one in settings_of(manifest))
-    tests = [one for one in asked if one.get("kind") == "test"]
+    settings = (manifest["settings"].get(digest, {}) for digest in list_current_settings(manifest))
+    tests = [setting for setting in settings if setting.get("kind") == "test"]
     test = tests[0] if tests else {}
     return {
         "remove": test.get("remove", plan["remove"]),
@@ -583,52 +1006,42 @@ def setting_of(manifest: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def software(run: "Run") -> dict[str, Any]:
-    """Return the versions and the device that the journal names last; nothing where it is lost."""
-    found: dict[str, Any] = {}
+def find_software_versions(run: "Run") -> dict[str, Any]:
+    """Return the software versions and device last logged in the journal; empty without any."""
+    versions: dict[str, Any] = {}
     for event in run.store.events("begin"):
-        found = event.get("software") or found
-    return dict(found)
+        versions = event.get("software") or versions
+    return dict(versions)
 
 
-def _times(run: "Run") -> dict[str, list[tuple[float, int]]]:
-    """Return the seconds and the examples of every task, by method, as far as the journal has them."""
-    found: dict[str, list[tuple[float, int]]] = {}
+def _collect_task_times(run: "Run") -> dict[str, list[tuple[float, int]]]:
+    """Return seconds and examples of every task in the journal, by method."""
+    times: dict[str, list[tuple[float, int]]] = {}
     for event in run.store.events("task"):
         for name, cost in (event.get("costs") or {}).items():
             examples = cost.get("examples", event.get("examples"))
             if name and examples and cost.get("seconds") is not None:
-                found.setdefault(name, []).append((float(cost["seconds"]), int(examples)))
-    return found
+                times.setdefault(name, []).append((float(cost["seconds"]), int(examples)))
+    return times
 
 
-def _seconds(tasks: Sequence[tuple[float, int]], seed: int) -> dict[str, Any] | None:
-    """Return the seconds per example of a method: tasks are the observations."""
+def _estimate_seconds_per_example(
+    tasks: Sequence[tuple[float, int]], seed: int
+) -> dict[str, Any] | None:
+    """Return a method's seconds per example with an interval; tasks are the observations."""
     if not tasks:
         return None
     seconds, counts = np.array(tasks, dtype=np.float64).T
-    each = seconds / counts
-    found = plain(timed(seconds, counts, ("evaluate", "cost", seed)))
-    return found and {**found, "least": float(each.min()), "most": float(each.max())}
+    times = seconds / counts
+    interval = interval_to_dict(
+        bootstrap_seconds_per_example(seconds, counts, ("evaluate", "cost", seed))
+    )
+    return interval and {**interval, "least": float(times.min()), "most": float(times.max())}
 
 
-"""A stored explanation as the JSON object of one (docs/reference/json.md), so that everything that shows one can."""
+StoredRow = Mapping[str, Any]
 
-import re
-from collections.abc import Mapping, Sequence
-from typing import Any
-
-from whence.core.errors import WhenceError
-from whence.explainer.kept.scaling import scale_for
-from whence.explainer.request import requests
-from whence.methods import method
-from whence.view import VERSION
-from whence.view.conserved import CODE, unconserved
-from whence.view.words import WordsBy, word_score
-
-Record = Mapping[str, Any]
-
-COLUMNS = (
+EXPLANATION_COLUMNS = (
     *(
         "row",
         "id",
@@ -644,16 +1057,16 @@ COLUMNS = (
     *("tokens", "special", "starts", "ends", "segments", "ids", "words", "scores", "axioms"),
     *("forward", "backward", "dropped", "error", "why"),
 )
-_PATCH = re.compile(r"row (\d+), column (\d+)")
+_PATCH_NAME = re.compile(r"row (\d+), column (\d+)")
 
 
-def explained(
-    record: Record, model: Mapping[str, Any], setting: Mapping[str, Any]
+def build_explanation_data(
+    record: StoredRow, model: Mapping[str, Any], setting: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return one row of the table of explanations, which is no failure, as a payload.
+    """Return a successful row of the explanations table as a payload.
 
-    What a run does not keep is left out: logits, and probabilities of other classes. Of a picture there are the
-    patches by name, and not its pixels.
+    Logits and the probabilities of other classes are not stored, so they are absent. A picture has its patches by
+    name, without pixels.
     """
     tokens = [
         {
@@ -669,20 +1082,20 @@ def explained(
             strict=True,
         )
     ]
-    grid = _grid(tokens) if record["text"] is None else None
-    words = [] if grid else _words(record, tokens)
+    grid = _find_patch_grid(tokens) if record["text"] is None else None
+    words = [] if grid else _group_words(record, tokens)
     scores, params = list(record["scores"]), dict(setting.get("params", {}))
-    said = record["probability"]
-    signed = _signed(record["method"], params, scores)
-    facts = _facts(record["method"])
-    by: WordsBy = facts.get("words", "sum")
-    # A value has no probability: what measures one measures the value.
-    of = (facts.get("of") if said is not None else None) or setting.get("of", "logit")
-    axioms = {one["axiom"]: one["residual"] for one in record["axioms"] or ()}
-    unkept = unconserved(record["method"], scores, axioms, None, of)
-    word_scores = [word_score(scores, word["tokens"], by) for word in words]
+    probability = record["probability"]
+    signed = _is_signed(record["method"], params, scores)
+    facts = _find_method_metadata(record["method"])
+    by: WordAggregation = facts.get("words", "sum")
+    # A regression value has no probability: methods of the probability explain the value.
+    of = (facts.get("of") if probability is not None else None) or setting.get("of", "logit")
+    axioms = {axiom["axiom"]: axiom["residual"] for axiom in record["axioms"] or ()}
+    unkept = describe_conservation_failure(record["method"], scores, axioms, None, of)
+    word_scores = [compute_word_score(scores, word["tokens"], by) for word in words]
     return {
-        "version": VERSION,
+        "version": PAYLOAD_VERSION,
         "model": dict(model),
         "input": {
             "text": record["text"],
@@ -693,14 +1106,14 @@ def explained(
         "words": words,
         "prediction": {
             "label": record["predicted"],
-            "index": _place(record["predicted"], model),
-            "probability": said,
-            "probabilities": {} if said is None else {record["predicted"]: said},
+            "index": _find_label_index(record["predicted"], model),
+            "probability": probability,
+            "probabilities": {} if probability is None else {record["predicted"]: probability},
             "logits": [],
         },
         "target": {
             "label": record["target"],
-            "index": _place(record["target"], model),
+            "index": _find_label_index(record["target"], model),
             "against": None,
             "of": of,
         },
@@ -714,13 +1127,13 @@ def explained(
                 "scores": scores,
                 "word_scores": word_scores,
                 "words_by": by,
-                "scale": scale_for(
+                "scale": compute_method_scale(
                     record["method"],
                     params,
                     word_scores or scores,
                     signed=signed,
                     of=of,
-                    is_value=said is None,
+                    is_value=probability is None,
                     part="patch" if grid else "word",
                 ),
                 "axioms": axioms,
@@ -730,32 +1143,33 @@ def explained(
             }
         ],
         "provenance": {},
-        **({"warnings": [{"code": CODE, "message": unkept}]} if unkept else {}),
+        **({"warnings": [{"code": NOT_CONSERVED_CODE, "message": unkept}]} if unkept else {}),
         **({"picture": {"name": record["id"], "grid": grid}} if grid else {}),
     }
 
 
-def _facts(name: str) -> Mapping[str, Any]:
-    """Return what a method says about itself; nothing of one from a package that is not installed here.
+def _find_method_metadata(name: str) -> Mapping[str, Any]:
+    """Return a method's registered facts; empty if its package is not installed here.
 
-    How words get their scores is among it: a run keeps those of tokens, and nothing that was measured on words.
+    They say how word scores are aggregated: a run stores token scores only.
     """
-    return method.get(name).facts if name in method.names() else {}
+    return method_registry.get(name).facts if name in method_registry.names() else {}
 
 
-def _words(record: Record, tokens: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Put the tokens of a word together; one that is in none, and is no special one, is a word by itself."""
+def _group_words(record: StoredRow, tokens: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the words of an input; a non-special token outside any word is a word by itself."""
     members: dict[tuple[str, int], list[int]] = {}
     for place, (token, number) in enumerate(zip(tokens, record["words"], strict=True)):
         if not token["special"]:
             own = ("alone", place) if number is None or number < 0 else ("word", number)
             members.setdefault(own, []).append(place)
     return [
-        _word(record, [(place, tokens[place]) for place in places]) for places in members.values()
+        _build_word(record, [(place, tokens[place]) for place in places])
+        for places in members.values()
     ]
 
 
-def _word(record: Record, own: Sequence[tuple[int, Mapping[str, Any]]]) -> dict[str, Any]:
+def _build_word(record: StoredRow, own: Sequence[tuple[int, Mapping[str, Any]]]) -> dict[str, Any]:
     segment = own[0][1]["segment"]
     source = record["pair" if segment else "text"]
     starts = [token["start"] for _, token in own if token["start"] is not None]
@@ -772,162 +1186,157 @@ def _word(record: Record, own: Sequence[tuple[int, Mapping[str, Any]]]) -> dict[
     }
 
 
-def _grid(tokens: Sequence[Mapping[str, Any]]) -> list[int] | None:
-    """Return how many patches a picture has down and across, if tokens are patches."""
-    places = [_PATCH.fullmatch(token["text"]) for token in tokens]
-    found = [(int(one[1]), int(one[2])) for one in places if one]
-    if not found or len(found) != len(tokens):
+def _find_patch_grid(tokens: Sequence[Mapping[str, Any]]) -> list[int] | None:
+    """Return the rows and columns of a picture's patches; None if tokens are not patches."""
+    matches = [_PATCH_NAME.fullmatch(token["text"]) for token in tokens]
+    positions = [(int(match[1]), int(match[2])) for match in matches if match]
+    if not positions or len(positions) != len(tokens):
         return None
-    rows, columns = (max(side) for side in zip(*found, strict=True))
+    rows, columns = (max(side) for side in zip(*positions, strict=True))
     return [rows, columns] if rows * columns == len(tokens) else None
 
 
-def _place(label: Any, model: Mapping[str, Any]) -> int:
+def _find_label_index(label: Any, model: Mapping[str, Any]) -> int:
     labels = list(model.get("labels") or ())
     return labels.index(label) if label in labels else 0
 
 
-def _signed(method: str, params: Mapping[str, Any], scores: Sequence[float]) -> bool:
-    """Say whether a method's scores have a sign; one that is not known here has it if its scores do."""
+def _is_signed(method: str, params: Mapping[str, Any], scores: Sequence[float]) -> bool:
+    """Return whether a method's scores are signed; for a method not installed, whether any is negative."""
     try:
-        (request,) = requests(method, dict(params), {"mask": 0, "pad": 0, "unk": 0})
+        (request,) = resolve_methods(method, dict(params), {"mask": 0, "pad": 0, "unk": 0})
     except WhenceError:
         return any(score < 0 for score in scores)
-    return request.signed
+    return request.is_signed
 
 
-"""The examples worth looking at: where a method did best and worst, and where methods say different things."""
+MAX_METHODS = 6  # methods with examples in the report; more would not be read
+_MAX_UNTESTED_METHODS, _MAX_UNTESTED_EXAMPLES = (
+    2,
+    3,
+)  # methods, and examples of each, shown in a run without metrics
+_MAX_DISAGREEMENT_EXAMPLES = 500  # examples searched for the largest disagreement
+_MIN_FEATURES = 4  # fewer features agree or not by chance
 
-from collections.abc import Iterator, Sequence
-from itertools import islice
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
-
-from whence.evaluation.measures import Measure
-from whence.evaluation.plan import DECIDING
-from whence.evaluation.stored import units
-from whence.run.results.gathered import Reader, Record
-from whence.run.results.noted import Noted
-from whence.stats import kendall
-from whence.stats.interval import Array
-
-if TYPE_CHECKING:
-    from whence.run.results import Run
-
-METHODS = 6  # that examples are shown of; more nobody reads
-_UNTESTED, _CLASSES = 2, 3  # methods, and examples of each, that are shown where nothing was tested
-_LOOKED_AT = 500  # examples, for where methods disagree
-_FEWEST = 4  # units; fewer agree or not by chance
-
-_SCORES = ("row", "method", "words", "scores", "error")
+_SCORE_COLUMNS = ("row", "method", "words", "scores", "error")
 
 
-def deciding(noted: Noted) -> Measure | None:
-    """Return the metric that examples are chosen by: one that decides about methods, or the first to be beaten."""
-    known = {one.name: one for one in noted.notes.measures if one.aim == "beat"}
-    return next((known[name] for name in (*DECIDING, *known) if name in known), None)
+def select_deciding_metric(results: CollectedResults) -> MetricRequest | None:
+    """Return the metric that selects examples: a deciding one, or the first that should beat random."""
+    known = {measure.name: measure for measure in results.notes.measures if measure.aim == "beat"}
+    return next((known[name] for name in (*DECIDING_METRICS, *known) if name in known), None)
 
 
-def gains_of(noted: Noted, measure: Measure) -> Array:
-    """Return by how much each explanation is better than random ones, (examples, methods)."""
-    values, nulls = noted.notes.values[measure.name], noted.notes.nulls[measure.name]
+def compute_gains_over_random(results: CollectedResults, measure: MetricRequest) -> Array:
+    """Return each explanation's gain over random ones, (examples, methods)."""
+    values, nulls = results.notes.values[measure.name], results.notes.nulls[measure.name]
     return np.asarray(measure.sign * (values - nulls))
 
 
-def extremes(run: "Run", noted: Noted) -> list[dict[str, Any]]:
-    """Return examples with their explanations, as the report shows them."""
-    found = []
-    measure = deciding(noted)
+def select_examples(run: "Run", results: CollectedResults) -> list[dict[str, Any]]:
+    """Return the examples of the report with their explanations."""
+    examples = []
+    measure = select_deciding_metric(results)
     if measure is not None:
-        gains = gains_of(noted, measure)
-        for place in _best(gains):
+        gains = compute_gains_over_random(results, measure)
+        for place in _rank_methods(gains):
             own = gains[:, place]
             for which, pick in (("best", np.nanargmax), ("worst", np.nanargmin)):
-                found.append(_shown(run, noted, int(pick(own)), place, measure, which))
+                examples.append(_build_example(run, results, int(pick(own)), place, measure, which))
     else:
-        found = [
-            _shown(run, noted, number, place, None, "example")
-            for place in range(min(_UNTESTED, len(noted.notes.methods)))
-            for number in _some(noted, place)
+        examples = [
+            _build_example(run, results, number, place, None, "example")
+            for place in range(min(_MAX_UNTESTED_METHODS, len(results.notes.methods)))
+            for number in _select_untested_examples(results, place)
         ]
-    return [*found, *_disagreed(run, noted, measure)]
+    return [*examples, *_find_disagreement(run, results, measure)]
 
 
-def _some(noted: Noted, place: int) -> list[int]:
-    """Choose examples where nothing was tested: the first that is predicted wrongly, and the first of each class."""
+def _select_untested_examples(results: CollectedResults, place: int) -> list[int]:
+    """Return examples of a run without metrics: the first wrong prediction, the first of each class."""
     explained = [
         number
-        for number, said in enumerate(noted.predicted)
-        if said is not None and not np.isnan(noted.notes.forward[number, place])
+        for number, label in enumerate(results.predicted)
+        if label is not None and not np.isnan(results.notes.forward[number, place])
     ]
     wrong = [
         number
         for number in explained
-        if (gold := noted.gold_of(number)) is not None and gold != noted.predicted[number]
+        if (gold := results.gold_of(number)) is not None and gold != results.predicted[number]
     ]
-    firsts = {noted.predicted[number]: number for number in reversed(explained)}
-    return sorted(list(dict.fromkeys([*wrong[:1], *sorted(firsts.values())]))[:_CLASSES])
+    firsts = {results.predicted[number]: number for number in reversed(explained)}
+    return sorted(
+        list(dict.fromkeys([*wrong[:1], *sorted(firsts.values())]))[:_MAX_UNTESTED_EXAMPLES]
+    )
 
 
-def _best(gains: Array) -> list[int]:
-    """Return the methods that were tested on several examples, the best first."""
+def _rank_methods(gains: Array) -> list[int]:
+    """Return the columns of the methods measured on several examples, by mean gain, best first."""
     tested = np.flatnonzero((~np.isnan(gains)).sum(0) > 1)
-    return sorted(tested.tolist(), key=lambda place: -float(np.nanmean(gains[:, place])))[:METHODS]
+    return sorted(tested.tolist(), key=lambda place: -float(np.nanmean(gains[:, place])))[
+        :MAX_METHODS
+    ]
 
 
-def _shown(
-    run: "Run", noted: Noted, number: int, place: int, measure: Measure | None, which: str
+def _build_example(
+    run: "Run",
+    results: CollectedResults,
+    number: int,
+    place: int,
+    measure: MetricRequest | None,
+    which: str,
 ) -> dict[str, Any]:
-    notes, method = noted.notes, noted.notes.methods[place]
-    told = None if measure is None else (notes.values[measure.name], notes.nulls[measure.name])
+    notes, method = results.notes, results.notes.methods[place]
+    tables = None if measure is None else (notes.values[measure.name], notes.nulls[measure.name])
     return {
         "which": which,
         "method": method,
         "metric": None if measure is None else measure.name,
-        "value": None if told is None else _known(told[0][number, place]),
-        "null": None if told is None else _known(told[1][number, place]),
+        "value": None if tables is None else _nan_to_none(tables[0][number, place]),
+        "null": None if tables is None else _nan_to_none(tables[1][number, place]),
         "direction": None if measure is None else measure.entry.facts["direction"],
-        "row": noted.rows[number],
-        "id": noted.ids[number],
-        "label": noted.labels[number],
-        "gold": noted.gold_of(number),
+        "row": results.rows[number],
+        "id": results.ids[number],
+        "label": results.labels[number],
+        "gold": results.gold_of(number),
         "says": [],
-        "explained": run.explanation(noted.rows[number], method),
+        "explained": run.explanation(results.rows[number], method),
     }
 
 
-def _known(value: float) -> float | None:
+def _nan_to_none(value: float) -> float | None:
     return None if np.isnan(value) else float(value)
 
 
-def _disagreed(run: "Run", noted: Noted, measure: Measure | None) -> Iterator[dict[str, Any]]:
-    """Find the example whose explanations agree least; of very many, the first are looked at."""
-    if len(noted.notes.methods) < 2:
+def _find_disagreement(
+    run: "Run", results: CollectedResults, measure: MetricRequest | None
+) -> Iterator[dict[str, Any]]:
+    """Yield the explanations of the example whose methods agree least, among the first 500."""
+    if len(results.notes.methods) < 2:
         return
-    looked, least = 0, (2.0, -1)
-    for row, own in islice(_scores(run), _LOOKED_AT):
-        looked += 1
-        if (mean := agreement(own)) is not None:
+    n_read, least = 0, (2.0, -1)
+    for row, own in islice(_iterate_scores(run), _MAX_DISAGREEMENT_EXAMPLES):
+        n_read += 1
+        if (mean := mean_kendall_tau(own)) is not None:
             least = min(least, (mean, row))
     mean, row = least
     if row < 0:
         return
-    number = noted.number(row)
-    of = "" if looked == len(noted.rows) else f" of the first {looked:,} examples"
-    for place, method in enumerate(noted.notes.methods[:METHODS]):
-        if not np.isnan(noted.notes.forward[number, place]):
-            said = f"Mean Kendall's τ-b of each two methods here: {mean:.2f}, the lowest{of}."
+    number = results.find_number(row)
+    of = "" if n_read == len(results.rows) else f" of the first {n_read:,} examples"
+    for place, method in enumerate(results.notes.methods[:MAX_METHODS]):
+        if not np.isnan(results.notes.forward[number, place]):
+            note = f"Mean Kendall's τ-b of each two methods here: {mean:.2f}, the lowest{of}."
             yield {
-                **_shown(run, noted, number, place, measure, "disagreed"),
-                "says": [said],
+                **_build_example(run, results, number, place, measure, "disagreed"),
+                "says": [note],
                 "method": method,
             }
 
 
-def _scores(run: "Run") -> Iterator[tuple[int, list[Record]]]:
-    """Go through the scores of every example that several methods explained."""
-    for records in Reader(run.store).records("explanations", _SCORES):
+def _iterate_scores(run: "Run") -> Iterator[tuple[int, list[Record]]]:
+    """Yield the scores of every example explained by at least two methods."""
+    for records in RecordReader(run.store).iterate_records("explanations", _SCORE_COLUMNS):
         rows: dict[int, list[Record]] = {}
         for record in records:
             if record["error"] is None:
@@ -935,85 +1344,71 @@ def _scores(run: "Run") -> Iterator[tuple[int, list[Record]]]:
         yield from ((row, own) for row, own in rows.items() if len(own) > 1)
 
 
-def agreement(own: Sequence[Record]) -> float | None:
-    """Return the mean agreement of each two explanations of an example; None where there is none to be had."""
-    places = [place for (place,) in units(own[0]["words"], "token")]
-    scores = [np.array(one["scores"], dtype=np.float64) for one in own]
-    if len(places) < _FEWEST or any(len(one) != len(scores[0]) for one in scores):
+def mean_kendall_tau(own: Sequence[Record]) -> float | None:
+    """Return the mean tau-b over pairs of an example's explanations; None with too few features."""
+    places = [place for (place,) in find_stored_units(own[0]["words"], "token")]
+    scores = [np.array(record["scores"], dtype=np.float64) for record in own]
+    if len(places) < _MIN_FEATURES or any(len(row) != len(scores[0]) for row in scores):
         return None
     values = np.stack(scores)[:, places]
-    found = [kendall(values[row + 1 :], values[row]) for row in range(len(values) - 1)]
-    known = np.concatenate(found)
+    taus = [kendall(values[row + 1 :], values[row]) for row in range(len(values) - 1)]
+    known = np.concatenate(taus)
     known = known[~np.isnan(known)]
     return float(known.mean()) if len(known) else None
 
 
-"""What the report says of a run beside its evaluation: predictions, drawings, sessions."""
-
-from collections import Counter
-from collections.abc import Mapping
-from datetime import datetime
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
-
-from whence.run.results.extremes import deciding, gains_of
-from whence.run.results.noted import Noted
-from whence.stats import proportion
-
-if TYPE_CHECKING:
-    from whence.run.results import Run
-
-_BINS = 24
+_HISTOGRAM_BINS = 24
 
 
-def predictions(noted: Noted) -> dict[str, Any]:
-    """Return how often each class was predicted, and how often rightly, where the data has the model's labels."""
-    known = [one for one in noted.predicted if one is not None]
-    found = {"classes": dict(Counter(known)), "accuracy": None, "majority": None}
-    right = correct(noted)
+def summarise_predictions(results: CollectedResults) -> dict[str, Any]:
+    """Return counts of predicted classes; with true labels also accuracy and majority share."""
+    known = [label for label in results.predicted if label is not None]
+    summary = {"classes": dict(Counter(known)), "accuracy": None, "majority": None}
+    right = mark_correct(results)
     if right is None:
-        return found
-    both = zip(noted.labels, noted.predicted, strict=True)
-    truths = [label for label, said in both if label is not None and said is not None]
+        return summary
+    both = zip(results.labels, results.predicted, strict=True)
+    truths = [label for label, predicted in both if label is not None and predicted is not None]
     most = Counter(truths).most_common(1)[0][1]
-    return {**found, "accuracy": share_of(right), "majority": most / len(truths)}
+    return {**summary, "accuracy": compute_share(right), "majority": most / len(truths)}
 
 
-def share_of(flags: Any) -> dict[str, Any] | None:
-    """Return the share of ones among zeros and ones, with its exact interval; what is NaN does not count."""
+def compute_share(flags: Any) -> dict[str, Any] | None:
+    """Return the share of ones with its exact Clopper-Pearson interval; NaN is not counted."""
     known = flags[~np.isnan(flags)]
     if not len(known):
         return None
-    low, high = proportion(int(known.sum()), len(known))
+    low, high = clopper_pearson_interval(int(known.sum()), len(known))
     return {"mean": float(known.mean()), "low": low, "high": high, "n": len(known)}
 
 
-def correct(noted: Noted) -> Any | None:
-    """Return 1 for each example that was predicted rightly, 0 for others, NaN without a label; None without any."""
+def mark_correct(results: CollectedResults) -> Any | None:
+    """Return 1 per correct prediction, 0 per wrong one, NaN without a label; None if all are NaN."""
     right = [
-        np.nan if said is None or (gold := noted.gold_of(number)) is None else float(said == gold)
-        for number, said in enumerate(noted.predicted)
+        np.nan
+        if label is None or (gold := results.gold_of(number)) is None
+        else float(label == gold)
+        for number, label in enumerate(results.predicted)
     ]
-    found = np.array(right, dtype=np.float64)
-    return found if len(found) and not np.isnan(found).all() else None
+    flags = np.array(right, dtype=np.float64)
+    return flags if len(flags) and not np.isnan(flags).all() else None
 
 
-def plots(noted: Noted, evaluation: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return drawings: how gains over random explanations are spread, and how much methods agree."""
-    found = []
-    measure = deciding(noted)
+def build_charts(results: CollectedResults, evaluation: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return chart data: histograms of gains over random, and matrices of agreement."""
+    charts = []
+    measure = select_deciding_metric(results)
     if measure is not None:
-        gains = gains_of(noted, measure)
+        gains = compute_gains_over_random(results, measure)
         known = gains[~np.isnan(gains)]
         if len(known) and known.min() < known.max():
-            edges = np.histogram_bin_edges(known, _BINS)
+            edges = np.histogram_bin_edges(known, _HISTOGRAM_BINS)
             series = [
                 {"name": name, "counts": np.histogram(own, edges)[0].tolist(), "n": len(own)}
-                for place, name in enumerate(noted.notes.methods)
+                for place, name in enumerate(results.notes.methods)
                 if len(own := gains[~np.isnan(gains[:, place]), place])
             ]
-            found.append(
+            charts.append(
                 {
                     "kind": "histogram",
                     "title": f"Gain over random explanations by {measure.name}, example by example",
@@ -1023,11 +1418,13 @@ def plots(noted: Noted, evaluation: Mapping[str, Any]) -> list[dict[str, Any]]:
                     "series": series,
                 }
             )
-    return [*found, *_matrices(noted.notes.methods, evaluation["agreement"])]
+    return [*charts, *_build_agreement_matrices(results.notes.methods, evaluation["agreement"])]
 
 
-def _matrices(methods: list[str], rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    found = []
+def _build_agreement_matrices(
+    methods: list[str], rows: list[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    matrices = []
     for measure in dict.fromkeys(row["measure"] for row in rows):
         own = {(row["a"], row["b"]): row for row in rows if row["measure"] == measure}
         counts = {row["n"] for row in own.values() if row["n"]}
@@ -1035,7 +1432,7 @@ def _matrices(methods: list[str], rows: list[dict[str, Any]]) -> list[dict[str, 
             continue
         either = {**own, **{(b, a): row for (a, b), row in own.items()}}
         n = f"n={min(counts)}" if len(counts) == 1 else f"n={min(counts)} to {max(counts)}"
-        found.append(
+        matrices.append(
             {
                 "kind": "matrix",
                 "title": f"Agreement of each two methods by {measure.replace('_', ' ')}, {n}",
@@ -1047,30 +1444,30 @@ def _matrices(methods: list[str], rows: list[dict[str, Any]]) -> list[dict[str, 
                 "range": [-1, 1],
             }
         )
-    return found
+    return matrices
 
 
-def sessions(run: "Run") -> list[dict[str, Any]]:
-    """Return every time that somebody worked on the run, as the journal tells it."""
-    found: list[dict[str, Any]] = []
+def list_sessions(run: "Run") -> list[dict[str, Any]]:
+    """Return the sessions of a run from its journal: begin, end, workers, tasks, software."""
+    sessions: list[dict[str, Any]] = []
     for event in run.store.events():
         kind, at = event.get("kind"), event.get("at")
-        if kind == "begin" or not found:
-            found.append({"began": at, "ended": at, "workers": None, "tasks": 0, "with": {}})
-        own = found[-1]
-        own["ended"] = at or own["ended"]
-        own["tasks"] += kind == "task"
+        if kind == "begin" or not sessions:
+            sessions.append({"began": at, "ended": at, "workers": None, "tasks": 0, "with": {}})
+        session = sessions[-1]
+        session["ended"] = at or session["ended"]
+        session["tasks"] += kind == "task"
         if kind == "begin":
-            own["with"] |= event.get("software") or {}
+            session["with"] |= event.get("software") or {}
         if kind == "start":
             facts = {name: event.get(name) for name in ("backend", "device", "batch_size")}
-            own["with"] |= {name: value for name, value in facts.items() if value is not None}
-            own["workers"] = event.get("workers")
-    return [{**one, "seconds": _between(one["began"], one["ended"])} for one in found]
+            session["with"] |= {name: value for name, value in facts.items() if value is not None}
+            session["workers"] = event.get("workers")
+    return [{**one, "seconds": _seconds_between(one["began"], one["ended"])} for one in sessions]
 
 
-def _between(began: Any, ended: Any) -> float | None:
-    """Return the seconds between two times; None where they are none, or the clock was set back."""
+def _seconds_between(began: Any, ended: Any) -> float | None:
+    """Return the seconds between two ISO times; None if invalid or negative (clock set back)."""
     try:
         spent = (datetime.fromisoformat(ended) - datetime.fromisoformat(began)).total_seconds()
     except (TypeError, ValueError):
@@ -1078,28 +1475,9 @@ def _between(began: Any, ended: Any) -> float | None:
     return spent if spent >= 0 else None
 
 
-"""What a run found, for people: the facts, the tables, the evaluation, the audit, and a report of all of it."""
-
-from collections.abc import Sequence
-from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from whence.core.errors import BadStore, UnknownMethod, did_you_mean
-from whence.run.store import Store
-from whence.run.store.layout import Layout
-from whence.run.store.schema import TABLES
-
-if TYPE_CHECKING:
-    from whence.audit import Audit
-    from whence.evaluation import Evaluation
-    from whence.run.results.compare import RunComparison
-    from whence.run.results.summary import RunReport
-
-
 def is_run(folder: str | Path) -> bool:
-    """Say whether a folder holds a run, whole or damaged."""
-    return Layout(folder).used
+    """Return whether a folder holds a run, whole or damaged."""
+    return Layout(folder).is_used
 
 
 class Run:
@@ -1117,64 +1495,69 @@ class Run:
     @cached_property
     def store(self) -> Store:
         """The store; BadStore where its manifest is lost or damaged."""
-        return Store.read(self.folder)
+        return Store.open_existing(self.folder)
 
     @property
     def manifest(self) -> dict[str, Any]:
-        """What the results are results of: plan, data, model, settings by digest, and how far the run is."""
+        """The manifest: plan, data, model, settings by digest, and the state of the run."""
         return self.store.manifest
 
     @property
     def complete(self) -> bool:
-        """Whether all is there that was asked for."""
+        """Whether all results of the plan are stored."""
         return bool(self.manifest["state"] == "complete")
 
     @property
     def name(self) -> str:
-        """What it is called: its folder's name."""
+        """The name of the folder."""
         return self.folder.resolve().name or str(self.folder)
 
     @property
     def methods(self) -> list[str]:
-        """The methods, in the order they were asked for."""
+        """The methods, in the order of the plan."""
         return list(self.manifest["plan"]["methods"])
 
     @property
     def metrics(self) -> list[str]:
-        """The metrics, in the order they were asked for."""
+        """The metrics, in the order of the plan."""
         return list(self.manifest["plan"]["metrics"])
 
     @property
-    def written(self) -> str | None:
-        """When something was last written, as the journal has it: ISO 8601, or None where it is lost."""
+    def last_write_time(self) -> str | None:
+        """The time of the last write in the journal, in ISO 8601; None if the journal is lost."""
         last = None
         for event in self.store.events():
             last = event.get("at", last)
         return None if last is None else str(last)
 
     def table(self, name: str) -> Any:
-        """Return a table, "explanations" or "metrics", as a `pyarrow.dataset.Dataset`: nothing is read until asked.
+        """Return the table "explanations" or "metrics" as a lazy `pyarrow.dataset.Dataset`.
 
-        `.to_table()` reads it, `.to_table().to_pandas()` makes a data frame. What windows hold that are not complete
-        is in it, too. docs/reference/store.md describes the columns.
+        `.to_table()` reads it, `.to_table().to_pandas()` makes a data frame. Rows of incomplete windows are
+        included. docs/reference/store.md describes the columns.
         """
         if name not in TABLES:
             raise BadStore(f"A run has the tables {' and '.join(TABLES)}. Got {name!r}.")
         return self.store.table(name, pending=True)
 
     def facts(self) -> dict[str, Any]:
-        """Return what a list of runs shows, as plain data, without reading any results."""
+        """Return the summary for a list of runs, as plain data, without reading any results."""
         try:
-            manifest, counts = self.manifest, self.store.counts()
+            manifest, counts = self.manifest, self.store.count_results()
         except BadStore as error:
-            return {**_NOTHING, "folder": str(self.folder), "name": self.name, "why": str(error)}
+            return {
+                **_DAMAGED_RUN,
+                "folder": str(self.folder),
+                "name": self.name,
+                "why": str(error),
+            }
         plan, indices = manifest["plan"], list(self.store.indices())
-        failed = sum(one["tables"].get("explanations", {}).get("failed", 0) for one in indices)
+        failed = sum(index["tables"].get("explanations", {}).get("failed", 0) for index in indices)
         totals = manifest["totals"] or {}
-        limits = [one for one in (plan["limit"], plan["sample"]) if one is not None]
+        limits = [limit for limit in (plan["limit"], plan["sample"]) if limit is not None]
         for event in self.store.events(
             "start"
-        ):  # what the last one counted, while nobody knows better
+        ):  # the count of the last session, until totals exist
             limits = limits if event.get("examples") is None else [event["examples"]]
         return {
             "folder": str(self.folder),
@@ -1188,42 +1571,41 @@ class Run:
             "done": min((counts.get(one, 0) for one in manifest["explained"].values()), default=0),
             "total": totals.get("examples", min(limits, default=None)),
             "failed": failed,
-            "bad": sum(len(one["bad"]) for one in indices),
+            "bad": sum(len(index["bad"]) for index in indices),
             "why": None,
         }
 
     def evaluation(self, agreement: str | Sequence[str] = "tau_b") -> "Evaluation":
-        """Return how the methods do by the metrics: what `whence.evaluate` returns of the same model and examples.
+        """Return the evaluation of methods by metrics, as `whence.evaluate` has it for the same model and examples.
 
-        Agreement between methods is no result of its own in a run; it is computed here from the scores.
+        Agreement between methods is not stored in a run; it is computed here from the scores.
         """
-        from whence.run.results.evaluated import evaluated
 
-        return evaluated(self, [agreement] if isinstance(agreement, str) else list(agreement))
+        return build_evaluation(
+            self, [agreement] if isinstance(agreement, str) else list(agreement)
+        )
 
     @property
     def audits(self) -> "Audit | None":
-        """The audit of attention, of the experiments that are done; None where none was asked for."""
+        """The audit of attention by the finished experiments; None if the plan has none."""
         if not self.manifest["plan"]["audit"]:
             return None
-        from whence.run.audits import audit_of
+        from whence.runs.run import load_audit
 
-        return audit_of(self.store)
+        return load_audit(self.store)
 
     def explanation(self, row: int, method: str) -> dict[str, Any]:
-        """Return one explanation as the documented JSON object (docs/reference/json.md), as far as a run keeps it.
+        """Return one explanation as a payload (docs/reference/json.md), as far as a run stores it.
 
         `row` is the example's place in the data, counted from 0.
         """
-        from whence.run.results.explained import COLUMNS, explained
-        from whence.run.results.gathered import Reader
 
         if method not in self.methods:
             raise UnknownMethod(
-                f"The run has no explanations by {method!r}.{did_you_mean(method, self.methods)} There are "
+                f"The run has no explanations by {method!r}.{suggest_name(method, self.methods)} There are "
                 f"{', '.join(self.methods)}."
             )
-        record = Reader(self.store).find(row, method, COLUMNS)
+        record = RecordReader(self.store).find(row, method, EXPLANATION_COLUMNS)
         if record is None:
             raise BadStore(
                 f"The run has no explanation of row {row} by {method!r}. Rows count from 0 in the data; those that "
@@ -1231,26 +1613,23 @@ class Run:
             )
         if record["error"] is not None:
             raise BadStore(f"{method} failed for row {row}: {record['why']}")
-        return explained(
+        return build_explanation_data(
             record, self.manifest["model"], self.manifest["settings"][record["setting"]]
         )
 
     def report(self, other: "Run | None" = None) -> "RunReport | RunComparison":
-        """Return the report of this run, or of this run and another that comes after it, compared."""
+        """Return the report of this run, or its comparison with a later run."""
         if other is not None:
-            from whence.run.results.compare import compare
+            return compare_runs(self, other)
 
-            return compare(self, other)
-        from whence.run.results.summary import report
-
-        return report(self)
+        return build_report(self)
 
     def __repr__(self) -> str:
-        told = self.facts()
-        return f"<Run {told['name']}: {told['state']}, {told['done']} examples>"
+        facts = self.facts()
+        return f"<Run {facts['name']}: {facts['state']}, {facts['done']} examples>"
 
 
-_NOTHING: dict[str, Any] = {
+_DAMAGED_RUN: dict[str, Any] = {
     "model": None,
     "data": None,
     "methods": [],
@@ -1262,429 +1641,3 @@ _NOTHING: dict[str, Any] = {
     "failed": 0,
     "bad": 0,
 }
-
-
-"""The results of a run as they lie in its folder, a window at a time: in bounded memory, whatever its size."""
-
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any
-
-from whence.run.store import Store
-from whence.run.store.manifest import settings_of
-from whence.run.store.opened import Opened, opened
-from whence.run.store.rows import gathered, read
-
-Record = dict[str, Any]
-
-
-@dataclass
-class Reader:
-    """Goes through the rows of a run that are of the settings it asks for now, and notes what could not be read."""
-
-    store: Store
-    damage: dict[str, str] = field(default_factory=dict)  # by file: why it is left out
-
-    def __post_init__(self) -> None:
-        self._settings = set(settings_of(self.store.manifest))
-
-    def windows(self) -> list[int]:
-        """Return the numbers of all windows of which anything is there."""
-        layout = self.store.layout
-        waiting = {layout.numbers(path)[0] for path in layout.chunks()}
-        return sorted({*self.store.windows(), *waiting})
-
-    def records(self, name: str, columns: Sequence[str]) -> Iterator[list[Record]]:
-        """Go through a table, the rows of one window at a time, sorted as in the files."""
-        for window in self.windows():
-            if own := self.of(window, name, columns):
-                yield own
-
-    def of(self, window: int, name: str, columns: Sequence[str]) -> list[Record]:
-        """Return the rows of one window."""
-        found = opened(self.store.layout, window)
-        for path, why in found.damage:
-            self.damage[f"{path.parent.name}/{path.name}"] = why
-        rows: list[Record] = _table(found, name, [*columns, "setting"]).to_pylist()
-        return [row for row in rows if row["setting"] in self._settings]
-
-    def find(self, row: int, method: str, columns: Sequence[str]) -> Record | None:
-        """Return the explanation of one row of the data by a method, if it is there."""
-        spans = {one["window"]: (one["first"], one["last"]) for one in self.store.indices()}
-        for window in self.windows():
-            first, last = spans.get(window, (None, None))
-            if first is not None and last is not None and not first <= row <= last:
-                continue
-            for record in self.of(window, "explanations", columns):
-                if record["row"] == row and record["method"] == method:
-                    return record
-        return None
-
-
-def _table(found: Opened, name: str, columns: Sequence[str]) -> Any:
-    wanted = list(dict.fromkeys(columns))
-    if found.chunks:
-        return gathered(name, list(found.tables(name))).select(wanted)
-    if name in found.parts:
-        return read(found.parts[name], wanted)
-    return gathered(name, []).select(wanted)
-
-
-"""All results of a run, gone through once: numbers by example and method, and what each example is."""
-
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import groupby
-from typing import TYPE_CHECKING, Any
-
-from whence.core.errors import UnknownMetric
-from whence.data.sets.labels import label_names
-from whence.evaluation.agreement import Alike
-from whence.evaluation.measures import Measure, measures
-from whence.evaluation.notes import Notes
-from whence.evaluation.stored import Setting, take
-from whence.metrics import metric
-from whence.run.results.gathered import Reader, Record
-
-if TYPE_CHECKING:
-    from whence.run.results import Run
-
-# Examples on which explanations are compared with each other: scores must be read for it, and more tell little more.
-COMPARED = 2000
-
-_LIGHT = (
-    *("row", "example", "id", "label", "method", "target", "predicted"),
-    *("forward", "backward", "dropped", "refused", "error", "why"),
-)
-_SCORED = ("ids", "words", "scores", "axioms")
-_TESTS = (
-    "row",
-    "method",
-    "metric",
-    "value",
-    "null",
-    "part_names",
-    "parts",
-    "null_parts",
-    "error",
-    "why",
-)
-_NAMED = 5
-
-
-@dataclass
-class Noted:
-    """What a run found. Lists go by an example's number: its place among those that are there."""
-
-    notes: Notes
-    alike: Alike
-    rows: list[int]
-    digests: list[str]
-    ids: list[str]
-    labels: list[str | None]
-    predicted: list[str | None]
-    gold: Mapping[str, str] = field(default_factory=dict)  # what the model calls the data's labels
-    failures: list[dict[str, Any]] = field(default_factory=list)
-    damage: dict[str, str] = field(default_factory=dict)
-
-    def gold_of(self, number: int) -> str | None:
-        """Return an example's true label as the model calls it; None where there is none, or nobody can tell."""
-        label = self.labels[number]
-        return None if label is None else self.gold.get(label)
-
-    def number(self, row: int) -> int:
-        """Return an example's number."""
-        return self.rows.index(row)
-
-
-def noted(run: "Run", agreement: Sequence[str] = ()) -> Noted:
-    """Go through the results of a run."""
-    manifest, reader = run.manifest, Reader(run.store)
-    places = _places(reader)
-    rows, count = sorted(places), len(places)
-    draws, methods = int(manifest["plan"]["rankings"]), run.methods
-    compared = measures(list(agreement)) if agreement and len(methods) > 1 else []
-    if strange := [one.name for one in compared if one.kind != "agreement"]:
-        raise UnknownMetric(f"{', '.join(strange)} measures no agreement between methods.")
-    found = Noted(
-        Notes(methods, tests_of(manifest), count, draws),
-        Alike(compared, methods, count, draws),
-        rows,
-        digests=[places[row] for row in rows],
-        ids=[""] * count,
-        labels=[None] * count,
-        predicted=[None] * count,
-    )
-    numbers = {row: number for number, row in enumerate(rows)}
-    setting, reasons = _setting(manifest), _Reasons()
-    left = COMPARED if compared else 0
-    for window in reader.windows():
-        columns = (*_LIGHT, *_SCORED) if left else _LIGHT
-        tests = dict(_by_row(reader.of(window, "metrics", _TESTS)))
-        for row, own in _by_row(reader.of(window, "explanations", columns)):
-            if (number := numbers.get(row)) is None:
-                continue  # it came while this was read
-            _describe(found, number, own, reasons)
-            take(
-                found.notes, found.alike if left else None, number, own, tests.get(row, []), setting
-            )
-            left = max(0, left - 1)
-    found.failures, found.damage = reasons.listed(), reader.damage
-    found.gold = (labels_of(run.manifest, found.labels) or {}).get("names", {})
-    return found
-
-
-def labels_of(manifest: Mapping[str, Any], said: Sequence[str | None]) -> dict[str, Any] | None:
-    """Return what the model calls the labels of the data, and how that is known; None where nobody can tell.
-
-    A run notes it when it begins; of one that an earlier whence began, it is found by the labels that are there.
-    """
-    if "labels" in manifest["data"]:
-        noted: dict[str, Any] | None = manifest["data"]["labels"]
-        return noted
-    model = manifest["model"]
-    known = [one for one in said if one is not None]
-    found = label_names(known, tuple(model.get("labels") or ()))
-    return None if found is None else found.to_dict()
-
-
-def tests_of(manifest: Mapping[str, Any]) -> list[Measure]:
-    """Return the metrics of a run with their parameters, those that are known here."""
-    own = {
-        name: digest for tested in manifest["tested"].values() for name, digest in tested.items()
-    }
-    known = [name for name in manifest["plan"]["metrics"] if name in own and name in metric.names()]
-    params = {name: manifest["settings"][own[name]].get("params", {}) for name in known}
-    return measures(known, params) if known else []
-
-
-def params_of(manifest: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return the methods of a run with their parameters."""
-    settings, digests = manifest["settings"], manifest["explained"]
-    return {
-        name: dict(settings[digests[name]].get("params", {}))
-        for name in manifest["plan"]["methods"]
-    }
-
-
-def _setting(manifest: Mapping[str, Any]) -> Setting:
-    plan = manifest["plan"]
-    task = manifest["model"].get("task", "single_label")
-    return Setting(params_of(manifest), plan["unit"], plan["seed"], task)
-
-
-def _places(reader: Reader) -> dict[int, str]:
-    """Return the digest of every example that is there, by its row."""
-    return {
-        record["row"]: record["example"]
-        for records in reader.records("explanations", ("row", "example"))
-        for record in records
-    }
-
-
-def _by_row(records: Sequence[Record]) -> Iterator[tuple[int, list[Record]]]:
-    """Put the rows of an example together: they stand side by side."""
-    for row, own in groupby(records, key=lambda record: int(record["row"])):
-        yield row, list(own)
-
-
-def _describe(found: Noted, number: int, own: Sequence[Record], reasons: "_Reasons") -> None:
-    found.ids[number], found.labels[number] = own[0]["id"], own[0]["label"]
-    for record in own:
-        if record["error"] is None:
-            found.predicted[number] = record["predicted"]
-        else:
-            reasons.add(record)
-
-
-class _Reasons:
-    """Failures, counted by method and kind of error."""
-
-    def __init__(self) -> None:
-        self._found: dict[tuple[str, str], dict[str, Any]] = {}
-
-    def add(self, record: Record) -> None:
-        facts = {"method": record["method"], "error": record["error"], "why": record["why"]}
-        own = self._found.setdefault(
-            (record["method"], record["error"]), {**facts, "count": 0, "first": []}
-        )
-        own["count"] += 1
-        if len(own["first"]) < _NAMED:
-            own["first"].append(record["id"])
-
-    def listed(self) -> list[dict[str, Any]]:
-        return sorted(
-            self._found.values(), key=lambda one: (-one["count"], one["method"], one["error"])
-        )
-
-
-"""The report of a run: everything that was found, as one documented JSON object (docs/reference/json.md)."""
-
-import shlex
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from itertools import islice
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
-
-from whence.core.io import written
-from whence.core.typed import typed
-from whence.evaluation.advice import decided
-from whence.evaluation.evaluation import Evaluation
-from whence.evaluation.plan import DECIDING
-from whence.report.shown import VERSION, Stored
-from whence.run.plan import Plan, told
-from whence.run.results.evaluated import evaluated, setting_of, software
-from whence.run.results.extremes import extremes
-from whence.run.results.figures import plots, predictions, sessions
-from whence.run.results.noted import Noted, labels_of, noted
-
-if TYPE_CHECKING:
-    from whence.run.results import Run
-
-_BAD = 5  # rows that cannot be read, named
-_AGREEMENT = ("tau_b",)
-
-
-@dataclass(frozen=True, eq=False)
-class Written(Stored):
-    """A report that can also be written for a paper or a repository."""
-
-    _report: ClassVar[str] = "run"
-
-    def to_markdown(self, path: str | Path | None = None) -> str:
-        """Return the report in Markdown, and write it if a path is given."""
-        from whence.report.run import markdown
-
-        return written(markdown(self.to_dict()), path)
-
-    def to_latex(self, path: str | Path | None = None) -> str:
-        """Return the report in LaTeX (needs booktabs and xcolor), and write it if a path is given."""
-        from whence.report.run import latex
-
-        return written(latex(self.to_dict()), path)
-
-
-@dataclass(frozen=True, eq=False)
-class RunReport(Written):
-    """What a run found, and what it takes to do it again."""
-
-    _kind: ClassVar[str] = "run"
-
-    @property
-    def evaluation(self) -> Evaluation:
-        """The tables."""
-        return Evaluation(self.payload["evaluation"])
-
-    def __repr__(self) -> str:
-        said = self.payload
-        return f"<RunReport of {said['name']}: {said['state']}, {said['examples']} examples>"
-
-
-def report(run: "Run") -> RunReport:
-    """Make the report of a run, finished or not, from what is in its folder."""
-    manifest, found = run.manifest, noted(run, _AGREEMENT)
-    table = evaluated(run, _AGREEMENT, found)
-    audit = run.audits
-    return RunReport(
-        {
-            "version": VERSION,
-            "kind": "run",
-            **about(run, found),
-            "model": dict(manifest["model"]),
-            "data": {**manifest["data"], "bad": _bad(run)},
-            "setting": {**setting_of(manifest), "seed": manifest["plan"]["seed"]},
-            "methods": run.methods,
-            "metrics": run.metrics,
-            "predictions": {
-                **predictions(found),
-                "labels": labels_of(manifest, found.labels),
-            },
-            "advice": _advice(table),
-            "evaluation": table.to_dict(),
-            "plots": plots(found, table.payload),
-            "extremes": extremes(run, found),
-            "failures": found.failures,
-            "audit": None if audit is None else audit.to_dict(),
-            "not_audited": _not_audited(run),
-            "provenance": {
-                **software(run),
-                "code": manifest["code"],
-                "format": manifest["version"],
-            },
-            "settings": manifest["settings"],
-            "sessions": sessions(run),
-            "reproduce": reproduce(manifest, run.name),
-        }
-    )
-
-
-def about(run: "Run", found: Noted) -> dict[str, Any]:
-    """Return what a run is called, how far it is, and what of it could not be read."""
-    aside = {str(one.get("file")): str(one.get("why")) for one in run.store.damage()}
-    facts = run.facts()
-    return {
-        "name": run.name,
-        "state": facts["state"],
-        "examples": len(found.rows),
-        "total": facts["total"],
-        "parts": run.manifest["parts"],
-        "damage": [
-            *(f"{file} is damaged and left out: {why}. The same command, run again, computes it anew."
-              for file, why in found.damage.items()),
-            *(f"{file} was damaged and set aside: {why}." for file, why in aside.items() if not run.complete),
-        ],
-    }  # fmt: skip
-
-
-def _bad(run: "Run") -> dict[str, Any]:
-    rows = run.store.bad()
-    first = list(islice(rows, _BAD))
-    return {"count": len(first) + sum(1 for _ in rows), "first": first}
-
-
-def _not_audited(run: "Run") -> list[dict[str, str]]:
-    """Return the experiments that were asked for and have found nothing, with the reason."""
-    asked, there = run.manifest["plan"]["audit"], run.store.audits()
-    waiting = "It was not made yet."
-    return [
-        {"name": name, "why": str(there[name]["why"]) if name in there else waiting}
-        for name in asked
-        if name not in there or there[name]["experiment"] is None
-    ]
-
-
-def _advice(table: Evaluation) -> str | None:
-    """Say which method to use, where what decides about it was measured."""
-    if not set(DECIDING) <= set(table.metrics) or not table.payload["examples"]["explained"]:
-        return None
-    return str(decided(table)["sentence"])
-
-
-def reproduce(manifest: Mapping[str, Any], name: str) -> dict[str, str]:
-    """Return the plan as a file, and as a command line."""
-    known = {one.name for one in fields(Plan)}
-    asked: dict[str, Any] = {
-        key: tuple(value) if isinstance(value, list) and key != "target" else value
-        for key, value in manifest["plan"].items()
-        if key in known
-    }
-    plan = Plan(**asked)
-    return {"plan": plan.to_toml(), "command": _command(plan, name)}
-
-
-def _command(plan: Plan, name: str) -> str:
-    parts = ["whence", "run"]
-    for key, value in told(plan).items():
-        option = f"--{key.replace('_', '-')}"
-        if key in ("params", "metric_params", "audit_params"):
-            parts += [
-                part for one, own in sorted(value.items()) for part in ("--param", f"{one}={own}")
-            ]
-        elif key == "target" and isinstance(value, list | tuple):
-            parts += [option, ":".join(map(str, value))]
-        elif isinstance(value, bool):
-            parts.append(option if value else f"--no-{key.replace('_', '-')}")
-        else:
-            parts += [option, ",".join(map(str, value)) if isinstance(value, tuple) else str(value)]
-    return f"{shlex.join(parts)} --out {typed(name)}"

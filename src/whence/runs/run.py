@@ -1,264 +1,501 @@
-"""Explain, test and audit a data set, so that nothing is lost whatever happens.
+"""`whence.run`: checks of plan, data and folder, the loop that gives missing work to workers, the final audit.
 
-The order of events: the plan is checked without loading anything; the folder is locked; the workers load the model;
-the folder is asked whether it belongs to this plan; the cost is estimated; then windows are opened one by one, what
-is missing of them goes to the workers as tasks, and what comes back is written at once; at last attention is audited.
+Order of events: the plan is checked without loading anything; the folder is locked; the workers load the
+model; the folder is checked against the plan; the cost is estimated; windows are opened one by one, their
+missing chunks go to the workers as tasks, and results are written at once; at last attention is audited,
+experiment by experiment.
 """
 
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from whence.core.errors import BadPlan, CannotWrite, NoHead
-from whence.data.sets.labels import label_names, label_places
-from whence.data.sets.source import Bad, Source, source
-from whence.evaluation.portions import GOLD
-from whence.explainer.intake import InputWarning
-from whence.run.backends import Backend
-from whence.run.backends import backend as chosen_backend
-from whence.run.choice import chosen, elsewhere
-from whence.run.chunks import Window, windows
-from whence.run.cost import Estimate, estimated
-from whence.run.plan import Manner, Plan
-from whence.run.plan.settle import settled, unreadable
-from whence.run.results import Run
-from whence.run.store import Held, Store
-from whence.run.task import Done, Identity, Item, Task
-from whence.run.watch import Opened, Silent, Watch
+from whence.core.errors import BadPlan, CannotWrite, NoHead, WhenceError
+from whence.data.dataset import (
+    DatasetStream,
+    LoadedDataset,
+    SkippedRow,
+    compute_example_id,
+    find_label_indices,
+    hash_json,
+    match_label_names,
+    open_dataset,
+)
+from whence.data.example import Example
+from whence.data.readers import is_data_frame
+from whence.explain.explainer import load
+from whence.explain.inputs import InputWarning
+from whence.runs.backends import Backend
+from whence.runs.backends import create_backend as chosen_backend
+from whence.runs.chunks import Window, is_in_other_shard, iterate_selected_rows, iterate_windows
+from whence.runs.chunks import iterate_selected_rows as rows_of
+from whence.runs.keys import compute_audit_code_digest, compute_source_digest
+from whence.runs.plan import (
+    EXECUTION_FIELDS,
+    OUT_KEY,
+    Execution,
+    Plan,
+    build_plan,
+    merge_options,
+    read_plan,
+)
+from whence.runs.plan_expansion import resolve_plan, unreadable_row_error
+from whence.runs.progress import (
+    RunEstimate,
+    RunObserver,
+    SilentObserver,
+    WindowStatus,
+    estimate_cost,
+)
+from whence.runs.results import Run
+from whence.runs.store import Store, WindowResults
+from whence.runs.task import Identity, Item, Task, TaskResult
+from whence.studies.audit.audit import (
+    Audit,
+    AuditCheckpoint,
+    SelectedExperiment,
+    audit,
+    compose_audit,
+    select_experiments,
+)
+from whence.studies.audit.subject import Special
+from whence.studies.evaluation.evaluate import GOLD
 
-_SEEN, _SEEN_FAR = (
-    50_000,
-    1_000,
-)  # rows whose labels are looked at; fewer of data that come from afar
+ATTENTION_LOCATION = "last"
+SPECIAL_TOKENS: Special = "keep"
+
+
+def run_audit(
+    plan: Plan,
+    execution: Execution,
+    data: DatasetStream,
+    store: "Store",
+    watch: RunObserver,
+    retry_failed: bool = False,
+) -> None:
+    """Run the audit experiments of a plan that its folder lacks.
+
+    A failed experiment is stored with its reason. The model is loaded only if an experiment is missing.
+    """
+    examples = [row.example for row in rows_of(data, plan) if not isinstance(row, SkippedRow)]
+    experiments = select_experiments(list(plan.audit), plan.audit_params, can_train=False)
+    keys = _compute_experiment_keys(plan, experiments, examples, store.manifest["model"])
+    stored = {
+        name: record
+        for name, record in store.audits().items()
+        if record["key"] == keys.get(name) and not (retry_failed and record["error"])
+    }
+    missing = [experiment.name for experiment in experiments if experiment.name not in stored]
+    if not missing:
+        return
+    explainer = load(
+        plan.model,
+        device=execution.device,
+        dtype=plan.dtype,
+        revision=plan.revision,
+        checkpoint=execution.checkpoint,
+    )
+    parts = _StoredExperiments(store, watch, keys, stored)
+    columns: Mapping[str, str] = data.facts().get("columns") or {}
+    dataset = LoadedDataset(
+        examples, data.name, columns.get("text"), columns.get("pair"), columns.get("label")
+    )
+    try:
+        audit(
+            explainer,
+            dataset,
+            experiments=[experiment.name for experiment in experiments],
+            params={experiment.name: dict(experiment.params) for experiment in experiments},
+            site=ATTENTION_LOCATION,
+            special=SPECIAL_TOKENS,
+            truncate=plan.truncate,
+            seed=plan.seed,
+            parts=parts,
+        )
+    except WhenceError as error:
+        # An error of the model or the data as a whole: all experiments fail, the run's results stay.
+        for name in missing:
+            parts.add_failure(name, error)
+
+
+def load_audit(store: "Store") -> Audit | None:
+    """Return the audit from the experiments stored in a folder; None without any."""
+    manifest = store.manifest
+    audits = {
+        name: one for name, one in store.audits().items() if name in manifest["plan"]["audit"]
+    }
+    results = {name: one for name, one in audits.items() if one["experiment"] is not None}
+    if not results:
+        return None
+    # The limit may have been raised between experiments: only those on the most data are combined.
+    last = max((one["about"] for one in results.values()), key=lambda about: about["data"]["given"])
+    same = [one["experiment"] for one in results.values() if one["about"] == last]
+    return Audit(
+        compose_audit(
+            same,
+            last,
+            origin={
+                "model": manifest["model"],
+                "provenance": {"dtype": manifest["model"]["dtype"]},
+            },
+            why_not={name: one["why"] for name, one in audits.items() if one["experiment"] is None},
+            calls=None,
+            seconds=None,
+        )
+    )
+
+
+class _StoredExperiments(AuditCheckpoint):
+    """A checkpoint that stores each experiment's result in the folder, its cost in the journal."""
+
+    def __init__(
+        self,
+        store: "Store",
+        watch: RunObserver,
+        keys: Mapping[str, str],
+        stored: Mapping[str, Mapping[str, Any]],
+    ) -> None:
+        super().__init__({name: record["experiment"] for name, record in stored.items()})
+        self._store, self._watch, self._keys = store, watch, keys
+
+    def begin(self, name: str) -> None:
+        """Notify the observer of an experiment's start."""
+        self._watch.on_audit(name)
+
+    def keep(self, result: Mapping[str, Any], about: Mapping[str, Any]) -> None:
+        """Store the result of an experiment, and log its cost."""
+        name = result["name"]
+        took = {what: result[what] for what in ("seconds", "calls")}
+        bare = {what: value for what, value in result.items() if what not in took}
+        self._write(name, {"about": dict(about), "experiment": bare, "error": None, "why": None})
+        self._store.log_event("audit", {"experiment": name, **took})
+
+    def add_failure(self, name: str, error: WhenceError) -> None:
+        """Store the failure of an experiment."""
+        self._write(
+            name, {"about": None, "experiment": None, "error": error.code, "why": str(error)}
+        )
+
+    def _write(self, name: str, record: Mapping[str, Any]) -> None:
+        self._store.add_audit(name, {"key": self._keys[name], **record})
+
+
+def _compute_experiment_keys(
+    plan: Plan,
+    experiments: Sequence[SelectedExperiment],
+    examples: Sequence[Example],
+    model: Mapping[str, Any],
+) -> dict[str, str]:
+    """Return each experiment's key: the hash of all that its result depends on."""
+    shared = {
+        "code": compute_audit_code_digest(),
+        "model": {name: model[name] for name in ("fingerprint", "tokenizer", "processor", "dtype")},
+        "data": hash_json([compute_example_id(example) for example in examples]),
+        # If one experiment needs labels, unlabelled examples are left out of all.
+        "labels": any(experiment.entry.facts["labels"] for experiment in experiments),
+        "site": ATTENTION_LOCATION,
+        "special": SPECIAL_TOKENS,
+        "truncate": plan.truncate,
+        "seed": plan.seed,
+    }
+    return {
+        experiment.name: hash_json(
+            {
+                **shared,
+                "experiment": experiment.name,
+                "params": dict(experiment.params),
+                "source": compute_source_digest(experiment.entry),
+            }
+        )
+        for experiment in experiments
+    }
 
 
 def run(
+    plan: Plan | str | Path | None = None,
+    out: str | Path | None = None,
+    *,
+    manner: Execution | None = None,
+    retry_failed: bool = False,
+    watch: RunObserver | None = None,
+    **given: Any,
+) -> Run:
+    """Explain, test and audit a data set into a folder; results that are there are not computed again.
+
+    `plan`: a `Plan`, the path of a TOML file, or None: then `model=`, `data=`, `methods=` and the other fields of a plan
+    are given by name, and so are `backend=`, `workers=`, `device=` and the other fields of an `Execution`. Options given
+    by name override the plan. `out`: the folder, unless a file names it. `retry_failed`: compute failed results again.
+    `watch`: an observer of the run's progress. After an interrupt or a kill, the same call resumes the run.
+    """
+    where, options = "The plan", dict[str, Any]()
+    if isinstance(plan, str | Path):
+        where, options = str(plan), read_plan(plan)
+    elif isinstance(plan, Plan):
+        options = {option.name: getattr(plan, option.name) for option in fields(plan)}
+    elif plan is not None:
+        raise BadPlan(
+            f"A plan is a whence.Plan or the path of a .toml file. Got {type(plan).__name__}."
+        )
+    for own in (options if isinstance(plan, Plan) else {}, given):
+        if isinstance(own.get("target"), list):
+            raise BadPlan(
+                f"target={own['target']!r} is a list, one target each, and a run explains one for all examples. Give "
+                "one target, 'gold' for each example's own label, or a contrast, which is a tuple: ('a', 'b')."
+            )
+    if is_data_frame(given.get("data")):
+        raise BadPlan(
+            f"data is a table in memory ({type(given['data']).__name__}), and a run that goes on has to read its "
+            "data again. Save it as a .parquet or .csv file, and give the path of that: data=..., with text=... and "
+            "label=... as here. whence.evaluate takes a table as it is."
+        )
+    if manner is not None:
+        options = {**options, **{name: getattr(manner, name) for name in EXECUTION_FIELDS}}
+    folder = options.pop(OUT_KEY, None) if out is None else out
+    options.pop(OUT_KEY, None)
+    if folder is None:
+        raise BadPlan(
+            "There is no folder for the results. Name it: out=..., or out = ... in the plan."
+        )
+    final_plan, execution = build_plan(merge_options(options, given), where)
+    return execute_plan(final_plan, folder, execution, retry_failed=retry_failed, watch=watch)
+
+
+_MAX_LABEL_ROWS, _MAX_REMOTE_LABEL_ROWS = (
+    50_000,
+    1_000,
+)  # rows whose labels are read, of local and of Hub data
+
+
+def execute_plan(
     plan: Plan,
     out: str | Path,
-    manner: Manner = Manner(),  # noqa: B008 - it cannot be changed
+    execution: Execution = Execution(),  # noqa: B008 - it cannot be changed
     *,
     retry_failed: bool = False,
-    watch: Watch | None = None,
+    watch: RunObserver | None = None,
 ) -> Run:
-    """Do what a plan says and is not yet done in the folder `out`, and return what is there in the end."""
-    watch = Silent() if watch is None else watch
-    data, plan = checked(plan)
+    """Compute the results of a plan that the folder `out` lacks, and return the run."""
+    watch = SilentObserver() if watch is None else watch
+    data, plan = open_and_resolve(plan)
     check_folder(out)
-    with Store.locked(out) as store:
+    with Store.open_locked(out) as store:
         try:
-            with chosen_backend(plan, manner) as workers:
-                _worked(plan, data, manner, store, workers, retry_failed, watch)
+            with chosen_backend(plan, execution) as workers:
+                _process_missing(plan, data, execution, store, workers, retry_failed, watch)
             if plan.audit and (plan.shard is None or plan.shard[0] == 1):
-                from whence.run.audits import audited  # few runs have one, and it brings a lot
-
-                audited(plan, manner, data, store, watch, retry_failed)
+                run_audit(plan, execution, data, store, watch, retry_failed)
             store.finish()
         except KeyboardInterrupt:
-            watch.interrupted()
+            watch.on_interrupt()
             raise
     return Run(out)
 
 
-def _worked(
+def _process_missing(
     plan: Plan,
-    data: Source,
-    manner: Manner,
+    data: DatasetStream,
+    execution: Execution,
     store: Store,
     workers: Backend,
     retry_failed: bool,
-    watch: Watch,
+    watch: RunObserver,
 ) -> None:
-    """Explain and test everything that is missing."""
+    """Compute all missing explanations and metrics, and store them."""
     identity = workers.identity
-    check_fits(identity, data)
-    warning = _warning(data, identity)
+    check_data_fits_model(identity, data)
+    warning = _find_pairing_warning(data, identity)
     if warning is not None:
         warnings.warn(warning, InputWarning, stacklevel=2)
-    known = {"labels": _labels(plan, data, identity), "warning": warning}
+    known = {"labels": _match_labels(plan, data, identity), "warning": warning}
     store.begin(plan, identity, {**data.facts(), **known})
-    watch.start(plan, told(data), identity, workers.size)
-    cost = estimated(plan, data, workers, store)
+    watch.on_start(plan, describe_data(data), identity, workers.size)
+    cost = estimate_cost(plan, data, workers, store)
     counts = {"rows": cost.rows, "examples": cost.own, "of": data.count()}
-    store.journal("start", {**_session(manner, workers), **counts})
-    watch.estimate(cost)
-    work = _Work(plan, data, store, identity, retry_failed, watch)
+    store.log_event("start", {**_describe_session(execution, workers), **counts})
+    watch.on_estimate(cost)
+    work = _RemainingWork(plan, data, store, identity, retry_failed, watch)
     try:
-        for done in workers.map(work.tasks()):
-            store.add(done)
-            watch.done(done)
-            work.finished(done)
+        for result in workers.map(work.iterate_tasks()):
+            store.add_result(result)
+            watch.on_task_done(result)
+            work.finish_chunk(result)
     except KeyboardInterrupt:
-        watch.interrupted()  # before the workers are ended, which another one must not disturb
+        watch.on_interrupt()  # before the workers are killed, which a second interrupt must not disturb
         raise
 
 
-def estimate(
+def estimate_plan(
     plan: Plan,
     out: str | Path | None = None,
-    manner: Manner = Manner(),  # noqa: B008 - it cannot be changed
-    watch: Watch | None = None,
-) -> Estimate:
-    """Say what a run would take, and write nothing at all."""
-    watch = Silent() if watch is None else watch
-    data, plan = checked(plan)
+    execution: Execution = Execution(),  # noqa: B008 - it cannot be changed
+    watch: RunObserver | None = None,
+) -> RunEstimate:
+    """Return the estimated cost of a plan, without writing anything."""
+    watch = SilentObserver() if watch is None else watch
+    data, plan = open_and_resolve(plan)
     if out is not None:
         check_folder(out)
-    store = None if out is None else Store.reading(out)
-    with chosen_backend(plan, manner) as workers:
-        check_fits(workers.identity, data)
-        watch.start(plan, told(data), workers.identity, workers.size)
-        found = estimated(plan, data, workers, store)
-    watch.estimate(found)
-    return found
+    store = None if out is None else Store.open_if_present(out)
+    with chosen_backend(plan, execution) as workers:
+        check_data_fits_model(workers.identity, data)
+        watch.on_start(plan, describe_data(data), workers.identity, workers.size)
+        estimate = estimate_cost(plan, data, workers, store)
+    watch.on_estimate(estimate)
+    return estimate
 
 
-def checked(plan: Plan) -> tuple[Source, Plan]:
-    """Open the data and settle the plan: whatever is wrong with them is said before a model is loaded."""
-    data = source(plan.data, text=plan.text, pair=plan.pair, label=plan.label)
-    return data, settled(plan, data)
+def open_and_resolve(plan: Plan) -> tuple[DatasetStream, Plan]:
+    """Open the data and resolve the plan; errors are raised before a model is loaded."""
+    data = open_dataset(plan.data, text=plan.text, pair=plan.pair, label=plan.label)
+    return data, resolve_plan(plan, data)
 
 
-def told(data: Source) -> str:
-    """Say in one line what is read, and what of it was guessed."""
+def describe_data(data: DatasetStream) -> str:
+    """Return a line with the data's name and columns, and which were guessed."""
     facts = data.facts()
-    seen = {"text": "picture"} if facts["pictures"] else {}
-    taken = [f"{seen.get(role, role)} from {name!r}" for role, name in facts["columns"].items()]
+    names = {"text": "picture"} if facts["pictures"] else {}
+    columns = [f"{names.get(role, role)} from {name!r}" for role, name in facts["columns"].items()]
     guessed = ", ".join(map(str, facts["guessed"]))
-    return ", ".join([data.name, *taken]) + (f" (guessed: {guessed})" if guessed else "")
+    return ", ".join([data.name, *columns]) + (f" (guessed: {guessed})" if guessed else "")
 
 
 def check_folder(out: str | Path) -> None:
-    """Find out before the work that results cannot be written there."""
+    """Raise CannotWrite if results cannot be written to a folder, before any work."""
     out = Path(out)
     if out.exists() and not out.is_dir():
         raise CannotWrite(f"Cannot write to {str(out)!r}: it is a file. Give a folder: --out DIR.")
-    there = next(one for one in (out.absolute(), *out.absolute().parents) if one.exists())
-    if not os.access(there, os.W_OK | os.X_OK):
+    existing = next(path for path in (out.absolute(), *out.absolute().parents) if path.exists())
+    if not os.access(existing, os.W_OK | os.X_OK):
         raise CannotWrite(
             f"Cannot write to {str(out)!r}: no permission. Give a folder that you may write to: --out DIR."
         )
 
 
-def _warning(data: Source, identity: Identity) -> str | None:
-    """Return what must be known of all inputs: single texts for a model of pairs, or pairs for one of texts."""
+def _find_pairing_warning(data: DatasetStream, identity: Identity) -> str | None:
+    """Return the warning on single texts for a model of pairs, or the reverse; None if they fit."""
     facts = data.facts()
     if facts["pictures"]:
         return None
     return identity.warnings.get("two-texts" if "pair" in facts["columns"] else "one-text")
 
 
-def _labels(plan: Plan, data: Source, identity: Identity) -> dict[str, Any] | None:
-    """Return what the model calls the labels of the data, and how that was found out; None where nobody can tell.
+def _match_labels(plan: Plan, data: DatasetStream, identity: Identity) -> dict[str, Any] | None:
+    """Return the match of the data's labels to the model's, and its rule; None without a match.
 
-    All rows are looked at, also those that the plan leaves out: of numbers it depends on which of them occur. Where
-    each example's own label is explained, numbers that may mean something else are refused: those counted from 1
-    would be taken for the class after theirs.
+    Rows outside the plan are read too: the meaning of numbers depends on which occur. With the target "gold",
+    ambiguous numbers are refused: labels counted from 1 would be taken for the next class.
     """
     facts = data.facts()
     if identity.model.get("task", "single_label") != "single_label" or not (
         facts["pictures"] or "label" in facts["columns"]
     ):
         return None
-    most = _SEEN_FAR if facts["kind"] == "hub" else _SEEN
-    seen = (one for one in islice(data, most) if not isinstance(one, Bad))
-    said = [one.example.label for one in seen if one.example.label is not None]
+    most = _MAX_REMOTE_LABEL_ROWS if facts["kind"] == "hub" else _MAX_LABEL_ROWS
+    rows = (row for row in islice(data, most) if not isinstance(row, SkippedRow))
+    data_labels = [row.example.label for row in rows if row.example.label is not None]
     labels = tuple(identity.model.get("labels") or ())
-    found = label_names(said, labels)
-    if found is not None:
-        return found.to_dict()
-    alone = [label_names([one], labels) for one in set(said)]
+    match = match_label_names(data_labels, labels)
+    if match is not None:
+        return match.to_dict()
+    alone = [match_label_names([label], labels) for label in set(data_labels)]
     if (
         plan.target == GOLD
         and GOLD not in labels
-        and any(one and one.by != "name" for one in alone)
+        and any(match and match.by != "name" for match in alone)
     ):
-        label_places(said, labels)  # which says what is wrong
+        find_label_indices(data_labels, labels)  # raises the error with the reason
     return None
 
 
-def check_fits(identity: Identity, data: Source) -> None:
-    """Refuse data that the model cannot take: every row would fail, and texts be taken for names of pictures."""
+def check_data_fits_model(identity: Identity, data: DatasetStream) -> None:
+    """Raise if the model has no head or takes another kind of input: every row would fail."""
     name, takes = identity.model.get("name"), identity.model.get("modality", "both")
     if identity.model.get("task") == "none":
         raise NoHead(
             f"{name!r} is a {identity.model.get('class')}: it has no head that whence knows, so there is no "
             "prediction to explain. Give a model for a task, such as one that classifies."
         )
-    given = "picture" if data.facts()["pictures"] else "text"
-    if takes not in ("both", given):
+    modality = "picture" if data.facts()["pictures"] else "text"
+    if takes not in ("both", modality):
         raise BadPlan(
-            f"{data.name} has {given}s, and {name!r} takes {takes}s. Give another model, or other data."
+            f"{data.name} has {modality}s, and {name!r} takes {takes}s. Give another model, or other data."
         )
 
 
-def _session(manner: Manner, workers: Backend) -> dict[str, Any]:
+def _describe_session(execution: Execution, workers: Backend) -> dict[str, Any]:
     return {
-        "backend": manner.backend,
-        "device": manner.device,
+        "backend": execution.backend,
+        "device": execution.device,
         "workers": workers.size,
-        "batch_size": manner.batch_size,
+        "batch_size": execution.batch_size,
     }
 
 
-class _Work:
-    """What is left to do: windows are opened as workers need them, and closed when their last chunk is in."""
+class _RemainingWork:
+    """The remaining tasks: windows are opened as needed, and committed after their last chunk."""
 
     def __init__(
         self,
         plan: Plan,
-        data: Source,
+        data: DatasetStream,
         store: Store,
         identity: Identity,
         retry_failed: bool,
-        watch: Watch,
+        watch: RunObserver,
     ) -> None:
         self._plan, self._data, self._store = plan, data, store
         self._identity, self._retry, self._watch = identity, retry_failed, watch
-        self._open: dict[int, tuple[Window, set[int]]] = {}  # by number, with the chunks to come
+        self._open: dict[
+            int, tuple[Window, set[int]]
+        ] = {}  # by number, with the chunks not yet done
 
-    def tasks(self) -> Iterator[Task]:
-        """Yield what is missing; a window of which nothing is missing is closed at once."""
-        for window in windows(chosen(self._data, self._plan), tested=bool(self._plan.metrics)):
+    def iterate_tasks(self) -> Iterator[Task]:
+        """Yield the missing tasks window by window; a complete window is committed at once."""
+        for window in iterate_windows(
+            iterate_selected_rows(self._data, self._plan), tested=bool(self._plan.metrics)
+        ):
             if window.bad and self._plan.bad_rows == "fail":
-                raise unreadable(window.bad[0])
-            held = self._store.held(window)
-            opened = self._opened(window, held)
-            self._watch.window(opened)
-            self._open[window.number] = (window, {task.chunk for task in opened.missing})
-            if not opened.missing:
-                self._close(window)
-            yield from opened.missing
+                raise unreadable_row_error(window.bad[0])
+            held = self._store.find_results(window)
+            status = self._find_missing(window, held)
+            self._watch.on_window(status)
+            self._open[window.number] = (window, {task.chunk for task in status.missing})
+            if not status.missing:
+                self._close_window(window)
+            yield from status.missing
 
-    def finished(self, done: Done) -> None:
-        """Count a chunk of a window, and close the window after the last."""
-        window, left = self._open[done.window]
-        left.remove(done.chunk)
+    def finish_chunk(self, result: TaskResult) -> None:
+        """Mark a chunk as done, and commit its window after the last."""
+        window, left = self._open[result.window]
+        left.remove(result.chunk)
         if not left:
-            self._close(window)
+            self._close_window(window)
 
-    def _close(self, window: Window) -> None:
-        self._store.commit(window)
+    def _close_window(self, window: Window) -> None:
+        self._store.commit_window(window)
         del self._open[window.number]
 
-    def _opened(self, window: Window, held: Held) -> Opened:
-        """Find out what is missing of a window: a task for each chunk of it that lacks something."""
+    def _find_missing(self, window: Window, held: WindowResults) -> WindowStatus:
+        """Return the state of a window, with a task for each incomplete chunk of this shard."""
         own = [
             (n, items)
             for n, items in enumerate(window.chunks)
-            if not elsewhere(self._plan, window.number, n)
+            if not is_in_other_shard(self._plan, window.number, n)
         ]
         here, failed = (
             dict.fromkeys(self._identity.explained, 0),
             dict.fromkeys(self._identity.explained, 0),
         )
         missing: list[Task] = []
-        empty = not held  # as of most windows of a new run, and then no key need be computed
+        empty = not held  # true for most windows of a new run: saves computing keys
         for number, items in own:
             lacks = {
-                name: [i for i in items if empty or self._lacks(i, name, held)] for name in here
+                name: [i for i in items if empty or self._needs_result(i, name, held)]
+                for name in here
             }
             methods = tuple(name for name, some in lacks.items() if some)
             rows = {item.row: item for some in lacks.values() for item in some}
@@ -268,251 +505,22 @@ class _Work:
                 )
                 missing.append(task)
             for name in here:
-                kept = [item for item in items if name not in methods or item.row not in rows]
-                here[name] += len(kept)
-                failed[name] += sum(self._failed(item, name, held) for item in kept)
+                stored = [item for item in items if name not in methods or item.row not in rows]
+                here[name] += len(stored)
+                failed[name] += sum(self._has_failure(item, name, held) for item in stored)
         examples = sum(len(items) for _, items in own)
-        return Opened(window.number, examples, len(window.bad), here, failed, missing)
+        return WindowStatus(window.number, examples, len(window.bad), here, failed, missing)
 
-    def _lacks(self, item: Item, method: str, held: Held) -> bool:
+    def _needs_result(self, item: Item, method: str, held: WindowResults) -> bool:
         settings = (self._identity.explained[method], *self._identity.tested[method].values())
         return any(
-            held.lacks(item.row, self._identity.key(one, item), self._retry) for one in settings
+            held.needs_result(item.row, self._identity.compute_key(setting, item), self._retry)
+            for setting in settings
         )
 
-    def _failed(self, item: Item, method: str, held: Held) -> bool:
-        """Say whether there is an explanation, and it is a failure: one to be had again, if that were asked for."""
-        key = self._identity.key(self._identity.explained[method], item)
-        return held.lacks(item.row, key, True) and not held.lacks(item.row, key, False)
-
-
-"""The audit of a run: experiments on attention over its data, each of them kept as soon as it is there."""
-
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
-
-from whence.audit.chosen import Chosen, choose
-from whence.audit.composed import Parts, composed
-from whence.audit.result import Audit
-from whence.audit.run import audit
-from whence.audit.subject import Special
-from whence.core.errors import WhenceError
-from whence.data.sets.digest import example_digest
-from whence.data.sets.examples import Example, Read
-from whence.data.sets.source import Bad, Source
-from whence.explainer import load
-from whence.run.choice import chosen as rows_of
-from whence.run.code import code_of_audits, source_of
-from whence.run.keys import digest
-from whence.run.plan import Manner, Plan
-from whence.run.watch import Watch
-
-if TYPE_CHECKING:
-    from whence.run.store import Store
-
-SITE = "last"
-SPECIAL: Special = "keep"
-
-
-def audited(
-    plan: Plan,
-    manner: Manner,
-    data: Source,
-    store: "Store",
-    watch: Watch,
-    retry_failed: bool = False,
-) -> None:
-    """Make the experiments of a plan that are not in its folder yet.
-
-    One that cannot be made is kept, too, with the reason. The model is loaded if there is anything to do.
-    """
-    examples = [one.example for one in rows_of(data, plan) if not isinstance(one, Bad)]
-    wanted = choose(list(plan.audit), plan.audit_params, can_train=False)
-    keys = _keys(plan, wanted, examples, store.manifest["model"])
-    there = {
-        name: one
-        for name, one in store.audits().items()
-        if one["key"] == keys.get(name) and not (retry_failed and one["error"])
-    }
-    missing = [one.name for one in wanted if one.name not in there]
-    if not missing:
-        return
-    explainer = load(
-        plan.model,
-        device=manner.device,
-        dtype=plan.dtype,
-        revision=plan.revision,
-        checkpoint=manner.checkpoint,
-    )
-    parts = _Kept(store, watch, keys, there)
-    columns: Mapping[str, str] = data.facts().get("columns") or {}
-    given = Read(
-        examples, data.name, columns.get("text"), columns.get("pair"), columns.get("label")
-    )
-    try:
-        audit(
-            explainer,
-            given,
-            experiments=[one.name for one in wanted],
-            params={one.name: dict(one.params) for one in wanted},
-            site=SITE,
-            special=SPECIAL,
-            truncate=plan.truncate,
-            seed=plan.seed,
-            parts=parts,
+    def _has_failure(self, item: Item, method: str, held: WindowResults) -> bool:
+        """Return whether the stored explanation of an example by a method is a failure."""
+        key = self._identity.compute_key(self._identity.explained[method], item)
+        return held.needs_result(item.row, key, True) and not held.needs_result(
+            item.row, key, False
         )
-    except WhenceError as error:
-        # Of the model or the data as a whole: no experiment can be made, and the rest of the run stands.
-        for name in missing:
-            parts.failed(name, error)
-
-
-def audit_of(store: "Store") -> Audit | None:
-    """Return the audit of the experiments that are in a folder; None where there are none."""
-    manifest = store.manifest
-    kept = {name: one for name, one in store.audits().items() if name in manifest["plan"]["audit"]}
-    found = {name: one for name, one in kept.items() if one["experiment"] is not None}
-    if not found:
-        return None
-    # More of the data may have been asked for since: the experiments on most of it count, as far as they are made.
-    last = max((one["about"] for one in found.values()), key=lambda about: about["data"]["given"])
-    same = [one["experiment"] for one in found.values() if one["about"] == last]
-    return Audit(
-        composed(
-            same,
-            last,
-            origin={
-                "model": manifest["model"],
-                "provenance": {"dtype": manifest["model"]["dtype"]},
-            },
-            why_not={name: one["why"] for name, one in kept.items() if one["experiment"] is None},
-            calls=None,
-            seconds=None,
-        )
-    )
-
-
-class _Kept(Parts):
-    """Keeps every experiment in the folder: what it found, without what it took, which goes into the journal."""
-
-    def __init__(
-        self,
-        store: "Store",
-        watch: Watch,
-        keys: Mapping[str, str],
-        there: Mapping[str, Mapping[str, Any]],
-    ) -> None:
-        super().__init__({name: one["experiment"] for name, one in there.items()})
-        self._store, self._watch, self._keys = store, watch, keys
-
-    def begin(self, name: str) -> None:
-        """Tell who watches."""
-        self._watch.auditing(name)
-
-    def keep(self, found: Mapping[str, Any], about: Mapping[str, Any]) -> None:
-        """Write what was found."""
-        name = found["name"]
-        took = {what: found[what] for what in ("seconds", "calls")}
-        bare = {what: one for what, one in found.items() if what not in took}
-        self._add(name, {"about": dict(about), "experiment": bare, "error": None, "why": None})
-        self._store.journal("audit", {"experiment": name, **took})
-
-    def failed(self, name: str, error: WhenceError) -> None:
-        """Write that it could not be made."""
-        self._add(name, {"about": None, "experiment": None, "error": error.code, "why": str(error)})
-
-    def _add(self, name: str, found: Mapping[str, Any]) -> None:
-        self._store.add_audit(name, {"key": self._keys[name], **found})
-
-
-def _keys(
-    plan: Plan, wanted: Sequence[Chosen], examples: Sequence[Example], model: Mapping[str, Any]
-) -> dict[str, str]:
-    """Return, by experiment, the hash of all that its result depends on."""
-    shared = {
-        "code": code_of_audits(),
-        "model": {name: model[name] for name in ("fingerprint", "tokenizer", "processor", "dtype")},
-        "data": digest([example_digest(one) for one in examples]),
-        # Where an experiment needs labels, examples without one are left out of all.
-        "labels": any(one.entry.facts["labels"] for one in wanted),
-        "site": SITE,
-        "special": SPECIAL,
-        "truncate": plan.truncate,
-        "seed": plan.seed,
-    }
-    return {
-        one.name: digest(
-            {
-                **shared,
-                "experiment": one.name,
-                "params": dict(one.params),
-                "source": source_of(one.entry),
-            }
-        )
-        for one in wanted
-    }
-
-
-"""`whence.run`: a plan, a file of one, or its parts by name."""
-
-from dataclasses import fields
-from pathlib import Path
-from typing import Any
-
-from whence.core.errors import BadPlan
-from whence.data.sets.frames import is_frame
-from whence.run.plan import Manner, Plan
-from whence.run.plan.fields import MANNER, over, planned
-from whence.run.plan.file import OUT, read_plan
-from whence.run.results import Run
-from whence.run.run import run as do
-from whence.run.watch import Watch
-
-
-def run(
-    plan: Plan | str | Path | None = None,
-    out: str | Path | None = None,
-    *,
-    manner: Manner | None = None,
-    retry_failed: bool = False,
-    watch: Watch | None = None,
-    **given: Any,
-) -> Run:
-    """Explain, test and audit a data set, and keep the results in a folder; what is there already is not done again.
-
-    `plan`: a `Plan`, the path of a TOML file, or nothing: then `model=`, `data=`, `methods=` and whatever else a plan
-    has are given by name, and so are `backend=`, `workers=`, `device=` and the rest of a `Manner`. What is given by
-    name wins over what the plan says. `out`: the folder, unless a file names it. `retry_failed`: try again what
-    failed before. `watch` is told how it goes. Interrupted or killed at any moment, the same call goes on.
-    """
-    where, said = "The plan", dict[str, Any]()
-    if isinstance(plan, str | Path):
-        where, said = str(plan), read_plan(plan)
-    elif isinstance(plan, Plan):
-        said = {one.name: getattr(plan, one.name) for one in fields(plan)}
-    elif plan is not None:
-        raise BadPlan(
-            f"A plan is a whence.Plan or the path of a .toml file. Got {type(plan).__name__}."
-        )
-    for own in (said if isinstance(plan, Plan) else {}, given):
-        if isinstance(own.get("target"), list):
-            raise BadPlan(
-                f"target={own['target']!r} is a list, one target each, and a run explains one for all examples. Give "
-                "one target, 'gold' for each example's own label, or a contrast, which is a tuple: ('a', 'b')."
-            )
-    if is_frame(given.get("data")):
-        raise BadPlan(
-            f"data is a table in memory ({type(given['data']).__name__}), and a run that goes on has to read its "
-            "data again. Save it as a .parquet or .csv file, and give the path of that: data=..., with text=... and "
-            "label=... as here. whence.evaluate takes a table as it is."
-        )
-    if manner is not None:
-        said = {**said, **{name: getattr(manner, name) for name in MANNER}}
-    folder = said.pop(OUT, None) if out is None else out
-    said.pop(OUT, None)
-    if folder is None:
-        raise BadPlan(
-            "There is no folder for the results. Name it: out=..., or out = ... in the plan."
-        )
-    settled, way = planned(over(said, given), where)
-    return do(settled, folder, way, retry_failed=retry_failed, watch=watch)

@@ -1,54 +1,55 @@
-"""What a worker is given, and what it returns: plain data that can be sent anywhere."""
+"""Tasks for workers, their results, and a worker's identity (model, code, settings), as plain data."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from whence.data.sets.examples import Example
-from whence.run.keys import given_digest, key_for
+from whence.data.dataset import compute_input_id
+from whence.data.example import Example
+from whence.runs.keys import compute_example_key
 
-# A row of one of the store's tables, by the names of its columns (whence.run.store.schema), and the name of the table
+# A row of one of the store's tables, by the names of its columns (whence.runs.store), and the name of the table
 # under "table".
 Record = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Item:
-    """One example of a data set, and where it stands."""
+    """One example of a data set, with its row, id and digests."""
 
     row: int  # its place in the data, counted from 0, rows that cannot be read included
-    id: str  # its own, if the data has a column of them, or what its place is called
+    id: str  # from the data's id column, or a name made from its place
     example: Example
-    digest: str  # of the example: text, label, rationale, picture, mask (whence.run.keys)
-    given: str = ""  # the digest of what is given to the model: the text or the picture alone
+    digest: str  # of the example: text, label, rationale, picture, mask (whence.runs.keys)
+    given: str = ""  # digest of the model's input: the text or the picture alone
 
     def __post_init__(self) -> None:
         if not self.given:
-            object.__setattr__(self, "given", given_digest(self.example))
+            object.__setattr__(self, "given", compute_input_id(self.example))
 
 
 @dataclass(frozen=True)
 class Task:
-    """Some examples of about one length, and what is missing of them. The unit of work: done whole or not at all."""
+    """A chunk's examples, of similar length, and the methods missing for them: the unit of work."""
 
     window: int
     chunk: int
     items: tuple[Item, ...]
-    methods: tuple[str, ...]  # to explain by, and to test by every metric of the plan
+    methods: tuple[str, ...]  # methods to explain by; each is tested by every metric of the plan
 
 
 @dataclass(frozen=True)
-class Tally:
-    """What is told of records without reading them again."""
+class RecordCounts:
+    """Counts of examples and failures among records."""
 
     examples: int = 0
     failed: Mapping[str, int] = field(default_factory=dict)  # explanations, by method
-    untested: int = 0  # tests that failed
+    untested: int = 0  # failed metrics
 
     @classmethod
-    def of(cls, records: Iterable[Record]) -> "Tally":
-        """Count records."""
+    def from_records(cls, records: Iterable[Record]) -> "RecordCounts":
+        """Return the counts of some records."""
         rows, failed, untested = set(), Counter[str](), 0
         for record in records:
             rows.add(record["row"])
@@ -59,53 +60,53 @@ class Tally:
                     untested += 1
         return cls(len(rows), dict(failed), untested)
 
-    def __add__(self, other: "Tally") -> "Tally":
-        """Count records of other examples with these."""
+    def __add__(self, other: "RecordCounts") -> "RecordCounts":
+        """Return the sum of two counts, of different examples."""
         failed = dict(Counter(self.failed) + Counter(other.failed))
-        return Tally(self.examples + other.examples, failed, self.untested + other.untested)
+        return RecordCounts(self.examples + other.examples, failed, self.untested + other.untested)
 
 
 @dataclass(frozen=True)
-class Done:
-    """What a task gave, and what that took.
+class TaskResult:
+    """The records of a task, with seconds, costs and peak memory.
 
-    A worker in another process sends its records packed (whence.run.store.pending), because the one process that
-    takes the results of all would have most of the work with them. Their tally comes with them.
+    A worker in another process sends its records encoded (whence.runs.store) with their counts, because
+    encoding them all would take most of the time of the one process that collects results.
     """
 
     window: int
     chunk: int
     records: list[Record]
     seconds: float
-    # By method: {"seconds": of all examples, "forward": ..., "backward": ...}; under "" what the metrics took.
+    # By method: {"seconds": of all examples, "forward": ..., "backward": ...}; under "" the cost of the metrics.
     costs: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    worker: str = ""  # who did it, for the journal
-    # Bytes that the worker had at most so far: "host" of its process, "device" of the accelerator.
+    worker: str = ""  # host and process id, for the journal
+    # Peak bytes of the worker so far: "host" of its process, "device" of the accelerator.
     memory: Mapping[str, int] = field(default_factory=dict)
-    packed: tuple[bytes, ...] = ()  # more records, of other examples than those above
-    tally: Tally = field(default_factory=Tally)  # of these
+    packed: tuple[bytes, ...] = ()  # encoded records, of other examples than `records`
+    tally: RecordCounts = field(default_factory=RecordCounts)  # counts of the encoded records
 
     @property
-    def counted(self) -> Tally:
-        """What there is among all of its records."""
-        return Tally.of(self.records) + self.tally
+    def counts(self) -> RecordCounts:
+        """The counts of all records, encoded ones included."""
+        return RecordCounts.from_records(self.records) + self.tally
 
 
 @dataclass(frozen=True)
 class Identity:
-    """What a worker's model and code are, as far as results depend on it: every worker of a run has the same."""
+    """The model, code and settings of a worker that results depend on; equal for all of a run."""
 
     model: Mapping[str, Any]  # name, revision, class, fingerprint, labels; dtype, tokenizer
-    code: str  # the digest of all code that computes
+    code: str  # digest of all code that computes results
     settings: Mapping[
         str, Mapping[str, Any]
-    ]  # by digest: everything about a result but its example
+    ]  # by digest: all that determines a result but the example
     explained: Mapping[str, str]  # by method: the digest of its setting
     tested: Mapping[str, Mapping[str, str]]  # by method, by metric: the digest of the setting
     software: Mapping[str, str] = field(default_factory=dict)  # not compared: versions, device
-    # What must be known where single texts are given, and where pairs are.
+    # By code: warnings on single texts, and on pairs, for this model.
     warnings: Mapping[str, str] = field(default_factory=dict)
 
-    def key(self, setting: str, item: Item) -> str:
-        """Return the key of an example's result."""
-        return key_for(setting, self.settings[setting], item)
+    def compute_key(self, setting: str, item: Item) -> str:
+        """Return the key of an example's result in a setting."""
+        return compute_example_key(setting, self.settings[setting], item)

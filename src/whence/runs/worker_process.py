@@ -1,7 +1,6 @@
-"""The process of a worker: `python -m whence.run.backends.servant FILE_DESCRIPTOR`, started by `processes`.
+"""Program of a worker process, started by the pool: loads the model and does tasks until its socket closes.
 
-What comes over the line is unpickled. It comes from the process that started this one, and from nobody else: the line
-is a pair of sockets without a name.
+Messages are unpickled. They come only from the parent process: the connection is a nameless socket pair.
 """
 
 import os
@@ -12,27 +11,27 @@ from queue import SimpleQueue
 from threading import Thread
 
 from whence.core.errors import WhenceError
-from whence.run.backends.answer import attempt, loaded
-from whence.run.task import Task
+from whence.runs.backends import try_load_worker, try_task
+from whence.runs.task import Task
 
 
-def serve(line: Connection) -> None:
-    """Load the model, say what it is, and do tasks until the line is closed."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that started this one ends it
-    factory, plan, manner = line.recv()
+def serve_tasks(line: Connection) -> None:
+    """Load the model, send its identity, and do tasks until the connection is closed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process kills this one
+    factory, plan, execution = line.recv()
     inbox: SimpleQueue[Task] = SimpleQueue()
-    Thread(target=_listen, args=(line, inbox), daemon=True).start()
-    worker = loaded(factory, plan, manner)
+    Thread(target=_queue_incoming_tasks, args=(line, inbox), daemon=True).start()
+    worker = try_load_worker(factory, plan, execution)
     if isinstance(worker, WhenceError):
         line.send(worker)
         return
     line.send(worker.identity)
     while True:
-        line.send(attempt(worker, inbox.get()))
+        line.send(try_task(worker, inbox.get()))
 
 
-def _listen(line: Connection, inbox: "SimpleQueue[Task]") -> None:
-    """Take tasks as they come. When the line is closed there is nobody to work for: end, whatever is under way."""
+def _queue_incoming_tasks(line: Connection, inbox: "SimpleQueue[Task]") -> None:
+    """Queue incoming tasks; exit at once when the parent closes the connection."""
     try:
         while True:
             inbox.put(line.recv())
@@ -41,4 +40,4 @@ def _listen(line: Connection, inbox: "SimpleQueue[Task]") -> None:
 
 
 if __name__ == "__main__":
-    serve(Connection(int(sys.argv[1])))
+    serve_tasks(Connection(int(sys.argv[1])))

@@ -1,61 +1,75 @@
-"""Arithmetic on numbers that are there already: ranks, intervals, paired tests, and the figures of ERASER.
+"""Statistics: ranks, intervals, paired tests, and the measures of ERASER.
 
-Nothing here knows a model or an explanation. What cannot be known has its own answer (None, or NaN in an array of
-answers), which is for the caller to say in words.
+Nothing here knows a model or an explanation. An unknown result is None, or NaN in an array of results; the
+caller puts it into words.
 """
 
-from whence.stats.bins import entropy, kl, over_bins
-from whence.stats.interval import FEWEST, Interval, Percentile, bootstrap, percentile, proportion
-from whence.stats.paired import holm, least_p, needed, sign_flip
-from whence.stats.rank import kendall, pearson, ranks, spearman, top_k_overlap
-from whence.stats.retrieval import auprc, average_precision, roc_auc
-from whence.stats.significance import kendall_p
-from whence.stats.spans import (
-    Counts,
-    Rates,
-    Span,
-    exact,
+from whence.stats.intervals import (
+    MIN_OBSERVATIONS,
+    Interval,
+    Percentile,
+    adjust_holm,
+    bootstrap,
+    clopper_pearson_interval,
+    count_needed_examples,
+    kendall_p_value,
+    percentile,
+    sign_flip,
+    smallest_p_value,
+)
+from whence.stats.rank import kendall, pearson, rank_rows, spearman, top_k_overlap
+from whence.stats.rationale import (
+    RationaleCounts,
+    RationaleRates,
+    TokenSpan,
+    auprc,
+    average_precision,
+    count_exact_spans,
+    count_overlapping_spans,
+    count_tokens,
+    entropy,
     f1,
-    macro,
-    macro_of_means,
-    micro,
-    overlapping,
-    runs,
-    tokens,
+    find_spans,
+    kl_divergence,
+    macro_average,
+    macro_average_of_means,
+    mean_over_bins,
+    micro_average,
+    roc_auc,
 )
 
 __all__ = [
-    "FEWEST",
-    "Counts",
+    "MIN_OBSERVATIONS",
     "Interval",
     "Percentile",
-    "Rates",
-    "Span",
+    "RationaleCounts",
+    "RationaleRates",
+    "TokenSpan",
+    "adjust_holm",
     "auprc",
     "average_precision",
     "bootstrap",
+    "clopper_pearson_interval",
+    "count_exact_spans",
+    "count_needed_examples",
+    "count_overlapping_spans",
+    "count_tokens",
     "entropy",
-    "exact",
     "f1",
-    "holm",
+    "find_spans",
     "kendall",
-    "kendall_p",
-    "kl",
-    "least_p",
-    "macro",
-    "macro_of_means",
-    "micro",
-    "needed",
-    "over_bins",
-    "overlapping",
+    "kendall_p_value",
+    "kl_divergence",
+    "macro_average",
+    "macro_average_of_means",
+    "mean_over_bins",
+    "micro_average",
     "pearson",
     "percentile",
-    "proportion",
-    "ranks",
+    "rank_rows",
     "roc_auc",
-    "runs",
     "sign_flip",
+    "smallest_p_value",
     "spearman",
-    "tokens",
     "top_k_overlap",
 ]

@@ -1,43 +1,37 @@
-"""Tensors out of a model, and nothing left behind.
+"""Tracing: one forward and backward pass of a model, recorded; the model is left as it was.
 
-Two seams, both offered by transformers and PyTorch: attention goes through a function of ours while a trace is
-taken (`seam`), and models that do not offer that are read by recognising softmax-then-matmul (`recognise`).
-Attention maps are not stored: a trace keeps q, k, v and the gradient of the output, and methods contract
-them (`whence.kernels`).
+Attention is captured in two ways, both offered by transformers and PyTorch: it is routed through a function
+of whence while a trace is taken (`attention_interface`), and models that do not allow that are read by
+recognising softmax-then-matmul (`recognise`). Attention maps are not stored: a trace keeps q, k, v and the
+gradient of the output, and methods contract them (`whence.kernels`).
 """
 
-from whence.capture.anatomy.sides import Sides
-from whence.capture.asking.answers import Answers
-from whence.capture.asking.ask import Ask
-from whence.capture.attention.layer import AttentionLayer
-from whence.capture.attention.manner import attention_as, watching
-from whence.capture.forward import bare_logits
-from whence.capture.memory.compiled import compile_forward
-from whence.capture.target import Targets, TargetSpec, probabilities
-from whence.capture.trace import GRADIENTS, NEEDS, Trace
-from whence.capture.tracing import trace
-from whence.kernels import contract, contract_normalised, gather
+from whence.kernels.contract import contract, contract_normalised, gather
+from whence.tracing.ask import ModelQuery, PredictionCache
+from whence.tracing.attention_layer import AttentionLayer
+from whence.tracing.attention_override import override_attention, watch_attention
+from whence.tracing.forward import compile_forward, compute_plain_logits
+from whence.tracing.structure import EncoderDecoder
+from whence.tracing.target import ResolvedTargets, TargetSpec, compute_probabilities
+from whence.tracing.trace import GRADIENTS, NEEDS, Trace, run_traced
 
 __all__ = [
     "GRADIENTS",
     "NEEDS",
-    "Answers",
-    "Ask",
     "AttentionLayer",
-    "Sides",
+    "EncoderDecoder",
+    "ModelQuery",
+    "PredictionCache",
+    "ResolvedTargets",
     "TargetSpec",
-    "Targets",
     "Trace",
-    "attention_as",
-    "bare_logits",
     "compile_forward",
+    "compute_plain_logits",
+    "compute_probabilities",
     "contract",
     "contract_normalised",
     "gather",
-    "probabilities",
-    "trace",
-    "watching",
+    "override_attention",
+    "run_traced",
+    "watch_attention",
 ]
-
-
-"""How a model attends, seen while it does."""

@@ -1,50 +1,61 @@
-"""A model changed for the length of a `with` block, and afterwards what it was, bit for bit.
+"""Alterations of a model inside a `with` block: embedding noise, random weights, dropout, cut attention edges.
 
-Meanwhile the changed model is a model like any other: every method works on it, and it has a fingerprint of its own.
-Other threads that explain it wait; whoever else runs it sees the change.
+Afterwards the model is what it was, bit for bit. Meanwhile every method works on it, and it has a
+fingerprint of its own. Other threads that explain it wait; code that runs the model itself sees the change.
+Weights are randomised from the output downwards (Adebayo et al. 2018, arXiv:1810.03292). Dropout is drawn
+from a key, so that it is the same in every pass. A cut edge is one weight of one map: layers above compute
+their attention from what is left, so the cut is not a replay of old weights.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from math import prod
+from threading import get_ident
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from whence.capture.anatomy.stages import grouped, stages
-from whence.capture.changed.dropout import dropped_out
-from whence.capture.found import altering
 from whence.core.errors import BadParameter, NotCapturable
-from whence.core.seed import generator
-from whence.models.table import token_table
-
-__all__ = ["dropped_out", "noisy", "randomised", "stages"]
+from whence.core.seed import build_generator
+from whence.data.batches import Batch
+from whence.models.model import find_token_embeddings
+from whence.tracing.attention_interface import route_attention, set_weight_edit
+from whence.tracing.forward import can_route_attention, open_plain_forward
+from whence.tracing.recognise import AttentionRecogniser
+from whence.tracing.restore import alter_model
+from whence.tracing.structure import group_parameters_by_stage
 
 
 @contextmanager
-def noisy(model: nn.Module, ids: Iterable[int], radius: float, seed: int) -> Iterator[None]:
-    """Move the embedding of each of some tokens in a random direction, by `radius` times its own length.
+def add_embedding_noise(
+    model: nn.Module, ids: Iterable[int], radius: float, seed: int
+) -> Iterator[None]:
+    """Move the embeddings of some tokens, each in a random direction by `radius` times its length.
 
-    The table itself is changed: a token gets the same noise wherever it stands, so that deletion, padding and
-    batches see the same noise. A row of zeros, as padding often is, stays. Give the ids of the input and of all that
-    can stand in for its tokens.
+    The table itself is changed: a token gets the same noise at every position, so deletion, padding
+    and batches see the same noise. A row of zeros, as padding often is, stays. `ids` must hold the
+    ids of the input and of all its replacement tokens.
     """
-    table, moved = _table(model), sorted(set(ids))
-    if moved and not 0 <= moved[0] <= moved[-1] < len(table):
-        wrong = moved[0] if moved[0] < 0 else moved[-1]
+    table, token_ids = _find_embedding_weight(model), sorted(set(ids))
+    if token_ids and not 0 <= token_ids[0] <= token_ids[-1] < len(table):
+        bad_id = token_ids[0] if token_ids[0] < 0 else token_ids[-1]
         raise BadParameter(
-            f"There is no token {wrong}: the model has embeddings for the ids 0 to {len(table) - 1}."
+            f"There is no token {bad_id}: the model has embeddings for the ids 0 to {len(table) - 1}."
         )
-    with altering(model, f"noise {radius!r} {seed} {moved}") as stack:
-        _swap(stack, {table: _moved(table, moved, radius, seed)})
+    with alter_model(model, f"noise {radius!r} {seed} {token_ids}") as stack:
+        _replace_parameters(stack, {table: _add_noise_to_rows(table, token_ids, radius, seed)})
         yield
 
 
-def _table(model: Any) -> nn.Parameter:
+def _find_embedding_weight(model: Any) -> nn.Parameter:
     try:
-        table = token_table(model)
-    except (NotImplementedError, AttributeError):  # what transformers raises where there is none
+        table = find_token_embeddings(model)
+    except (
+        NotImplementedError,
+        AttributeError,
+    ):  # raised by transformers for a model without a table
         table = None
     weight = getattr(table, "weight", None)
     if not isinstance(weight, nn.Parameter) or weight.dim() != 2 or not weight.is_floating_point():
@@ -55,12 +66,12 @@ def _table(model: Any) -> nn.Parameter:
     return weight
 
 
-# The caller may sit in inference mode, and no gradient flows through a tensor that was made in it.
+# The caller may be in inference mode, and no gradient flows through a tensor made in that mode.
 @torch.inference_mode(False)
-def _moved(table: Tensor, ids: Sequence[int], radius: float, seed: int) -> Tensor:
+def _add_noise_to_rows(table: Tensor, ids: Sequence[int], radius: float, seed: int) -> Tensor:
     data = table.detach().clone()
     for identity in ids:
-        direction = generator("noise", seed, identity).standard_normal(data.shape[1])
+        direction = build_generator("noise", seed, identity).standard_normal(data.shape[1])
         direction *= radius / np.linalg.norm(direction)
         row = data[identity].double()
         data[identity] = row + torch.from_numpy(direction).to(row.device) * row.norm()
@@ -68,19 +79,20 @@ def _moved(table: Tensor, ids: Sequence[int], radius: float, seed: int) -> Tenso
 
 
 @contextmanager
-def randomised(model: nn.Module, stage: int, seed: int) -> Iterator[None]:
-    """Replace the weights of the stages 0 to `stage` by random ones (Adebayo et al. 2018, arXiv:1810.03292).
+def randomise_weights(model: nn.Module, stage: int, seed: int) -> Iterator[None]:
+    """Replace the weights of stages 0 to `stage` by random ones (Adebayo et al. 2018, arXiv:1810.03292).
 
-    Each tensor is drawn from a normal distribution with the mean and the deviation of its own entries, so that what
-    the model computes stays of a plausible size. A tensor whose entries are all the same (biases of zero, the ones of
-    a norm) has learnt nothing that could be destroyed, and stays. What is shared is drawn once.
+    Each tensor is drawn from a normal distribution with the mean and the deviation of its own
+    entries, so activations stay of a plausible size. A tensor whose entries are all equal (biases of
+    zero, the ones of a norm) has learnt nothing that could be destroyed, and stays. A shared tensor is
+    drawn once.
     """
-    groups = list(grouped(model).values())
+    groups = list(group_parameters_by_stage(model).values())
     if not 0 <= stage < len(groups):
         raise BadParameter(
             f"There is no stage {stage}: {type(model).__name__} has {len(groups)}, counted from 0 at the output."
         )
-    weights = {name: one for group in groups[: stage + 1] for name, one in group.items()}
+    weights = {name: weight for group in groups[: stage + 1] for name, weight in group.items()}
     for name, weight in weights.items():
         if not weight.is_floating_point():
             kind = str(weight.dtype).removeprefix("torch.")
@@ -88,63 +100,47 @@ def randomised(model: nn.Module, stage: int, seed: int) -> Iterator[None]:
                 f"The weights {name!r} of {type(model).__name__} are {kind} and cannot be drawn at random. "
                 "Load the model without quantisation."
             )
-    with altering(model, f"weights {stage} {seed}") as stack:
-        _swap(stack, {one: _drawn(name, one, seed) for name, one in weights.items()})
+    with alter_model(model, f"weights {stage} {seed}") as stack:
+        _replace_parameters(
+            stack, {weight: _draw_weights(name, weight, seed) for name, weight in weights.items()}
+        )
         yield
 
 
 @torch.inference_mode(False)
-def _drawn(name: str, weight: Tensor, seed: int) -> Tensor:
-    own = weight.detach()
-    if own.numel() == 0 or bool(own.min() == own.max()):
-        return own
-    wide = own.to(torch.promote_types(own.dtype, torch.float32))
+def _draw_weights(name: str, weight: Tensor, seed: int) -> Tensor:
+    data = weight.detach()
+    if data.numel() == 0 or bool(data.min() == data.max()):
+        return data
+    wide = data.to(torch.promote_types(data.dtype, torch.float32))
     deviation, mean = torch.std_mean(wide, correction=0)
-    # By numpy and in float32, whatever the model's device and dtype: the same weights everywhere.
-    drawn = generator("weights", seed, name).standard_normal(wide.numel(), dtype=np.float32)
-    return (torch.from_numpy(drawn).to(wide).view(wide.shape) * deviation + mean).to(own.dtype)
+    # Drawn by numpy in float32, so that the weights are the same on every device and in every dtype.
+    noise = build_generator("weights", seed, name).standard_normal(wide.numel(), dtype=np.float32)
+    return (torch.from_numpy(noise).to(wide).view(wide.shape) * deviation + mean).to(data.dtype)
 
 
-def _swap(stack: ExitStack, changed: Mapping[nn.Parameter, Tensor]) -> None:
-    """Let parameters point to other numbers; their own are not written to, and come back as they are."""
-    for parameter, data in changed.items():
-        stack.callback(_point, parameter, parameter.data)
-        _point(parameter, data)
+def _replace_parameters(stack: ExitStack, replacements: Mapping[nn.Parameter, Tensor]) -> None:
+    """Point parameters to other tensors; the stack restores their own, which are never written to."""
+    for parameter, data in replacements.items():
+        stack.callback(_set_parameter_data, parameter, parameter.data)
+        _set_parameter_data(parameter, data)
 
 
-def _point(parameter: nn.Parameter, data: Tensor) -> None:
+def _set_parameter_data(parameter: nn.Parameter, data: Tensor) -> None:
     parameter.data = data
 
 
-"""A model changed for the length of a `with` block, and what it says then."""
-
-
-"""Dropout as in training, but the same one every time."""
-
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from math import prod
-from threading import get_ident
-from typing import Any
-
-import torch
-from torch import Tensor, nn
-
-from whence.capture.found import altering
-from whence.core.seed import generator
-
-
 @contextmanager
-def dropped_out(model: nn.Module, seed: int) -> Iterator[int]:
-    """Drop features out as in training, the same ones in every forward pass; the model stays in evaluation mode.
+def apply_dropout(model: nn.Module, seed: int) -> Iterator[int]:
+    """Apply dropout in evaluation mode, with the same dropped features in every forward pass.
 
-    Yields how many modules drop something out: with 0 of them nothing is changed. What is dropped depends on the
-    module, the place of the token and the feature, not on the batch. Dropout that is no module of its own (of
-    attention weights; all of BART's) stays off.
+    Yields the number of active dropout modules: with 0 of them nothing is changed. The dropped
+    features depend on the module, the position of the token and the feature, not on the batch.
+    Dropout that is no module of its own (of attention weights; all of BART's) stays off.
     """
-    with altering(model, f"dropout {seed}") as stack:
-        calls: dict[str, int] = {}  # of each module, within one forward pass
-        begin = model.register_forward_pre_hook(_own_thread(lambda *_: calls.clear()))
+    with alter_model(model, f"dropout {seed}") as stack:
+        calls: dict[str, int] = {}  # by module name: its calls within one forward pass
+        begin = model.register_forward_pre_hook(_limit_to_thread(lambda *_: calls.clear()))
         stack.callback(begin.remove)
         active = {
             name: module
@@ -152,64 +148,46 @@ def dropped_out(model: nn.Module, seed: int) -> Iterator[int]:
             if isinstance(module, nn.Dropout) and module.p > 0
         }
         for name, module in active.items():
-            hook = module.register_forward_hook(_own_thread(_drop(name, seed, calls)))
+            hook = module.register_forward_hook(
+                _limit_to_thread(_build_dropout_hook(name, seed, calls))
+            )
             stack.callback(hook.remove)
         yield len(active)
 
 
-def _drop(
+def _build_dropout_hook(
     name: str, seed: int, calls: dict[str, int]
 ) -> Callable[[nn.Dropout, Any, Tensor], Tensor | None]:
     def drop(module: nn.Dropout, _: Any, output: Tensor) -> Tensor | None:
-        # (inputs, heads, places, places) are attention weights, which most models do not show to a module.
+        # Four dimensions are attention weights, for which most models have no dropout module.
         if output.dim() > 3:
             return None
         calls[name] = call = calls.get(name, -1) + 1
         shape = output.shape[1:]
-        # Numbers are drawn place by place: what is longer, or padded, begins with the same ones.
-        drawn = generator("dropout", seed, name, call).random(prod(shape))
-        kept = torch.from_numpy(drawn >= module.p).to(output.device).view(shape)
-        # A product, because the methods that follow every operation know what to make of one.
-        return output * (kept.to(output.dtype) / (1 - module.p if module.p < 1 else 1))
+        # Drawn position by position, so that a longer or padded input begins with the same numbers.
+        numbers = build_generator("dropout", seed, name, call).random(prod(shape))
+        keep_mask = torch.from_numpy(numbers >= module.p).to(output.device).view(shape)
+        # A product, because LRP and decomposition methods have a rule for it.
+        return output * (keep_mask.to(output.dtype) / (1 - module.p if module.p < 1 else 1))
 
     return drop
 
 
-def _own_thread(hook: Callable[..., Any]) -> Callable[..., Any]:
-    """Hooks are the model's, and another thread may run it meanwhile."""
+def _limit_to_thread(hook: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the hook, limited to this thread: another thread may run the same model meanwhile."""
     owner = get_ident()
     return lambda *args: hook(*args) if get_ident() == owner else None
 
 
-"""Edges of attention knocked out while a model runs: what it says without them.
-
-An edge is one weight of one map: that of a layer and a head, from the token that attends to the one it attends to.
-Layers above compute their own attention from what is left, so the cut is a cut, and not a replay of old weights.
-"""
-
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from typing import Any
-
-import torch
-from torch import Tensor
-
-from whence.capture.attention.recognise import Recognise
-from whence.capture.attention.seam import attention_seam, editing
-from whence.capture.attention.unwatched import offers_seam
-from whence.capture.forward import bare
-from whence.capture.found import altering
-from whence.core.errors import NotCapturable
-from whence.data import Batch
-
-# By layer, counted from 0 in the order of the forward pass: true where an edge is cut, (batch, heads, queries, keys).
-Cuts = Mapping[int, Tensor]
+# By layer, counted from 0 in the order of the forward pass: a bool tensor, true where an edge is cut,
+# (batch, heads, queries, keys).
+EdgeCuts = Mapping[int, Tensor]
 
 
-class _Scissors:
-    """Cuts one attention call after another, and counts them."""
+class _EdgeCutter:
+    """A weight edit that cuts edges of one attention call after another, and counts the calls."""
 
-    def __init__(self, cuts: Cuts, renormalise: bool) -> None:
+    def __init__(self, cuts: EdgeCuts, renormalise: bool) -> None:
         self.calls = 0
         self._cuts = cuts
         self._renormalise = renormalise
@@ -225,38 +203,38 @@ class _Scissors:
                 f"Attention {self.calls - 1} has weights of {tuple(whole.shape)}; edges were to be cut in "
                 f"{tuple(cut.shape)}. Only models whose every layer attends from all tokens to all can be cut."
             )
-        left = whole.masked_fill(cut, 0)
+        rest = whole.masked_fill(cut, 0)
         if not self._renormalise:
-            return left
-        # What a row keeps grows to what the row had; a row that keeps nothing attends to nothing.
-        kept = left.sum(-1, keepdim=True)
-        grown = left * (whole.sum(-1, keepdim=True) / kept.clamp(min=torch.finfo(kept.dtype).tiny))
-        return torch.where(kept > 0, grown, torch.zeros_like(left))
+            return rest
+        # The remaining weights of a row are scaled to its former sum; a row without any stays zero.
+        sums = rest.sum(-1, keepdim=True)
+        result = rest * (whole.sum(-1, keepdim=True) / sums.clamp(min=torch.finfo(sums.dtype).tiny))
+        return torch.where(sums > 0, result, torch.zeros_like(rest))
 
 
 @contextmanager
-def cut_logits(
+def cut_edges(
     model: Any, batch_size: int, *, renormalise: bool
-) -> Iterator[Callable[[Batch, Cuts], Tensor]]:
-    """Yield a function that runs a batch with some edges cut, and returns its logits, (batch, labels).
+) -> Iterator[Callable[[Batch, EdgeCuts], Tensor]]:
+    """Yield a function that runs a batch with some edges cut and returns its logits, (batch, labels).
 
-    Without `renormalise` a row loses what its edges moved. With it, the other weights of the row make up for it, as
-    if the edges had been masked before the softmax.
+    Without `renormalise` a row loses the weight of its cut edges. With it, the other weights of the
+    row are scaled up, as if the edges had been masked before the softmax.
     """
-    with altering(model, "edges cut") as stack:
-        # One of the seams, not both: each counts the calls.
-        if not (offers_seam(model) and stack.enter_context(attention_seam(model, None))):
-            stack.enter_context(Recognise(batch_size))
-        forward = stack.enter_context(bare(model))
+    with alter_model(model, "edges cut") as stack:
+        # Either routing or recognition, not both: each of them would count the calls.
+        if not (can_route_attention(model) and stack.enter_context(route_attention(model, None))):
+            stack.enter_context(AttentionRecogniser(batch_size))
+        forward = stack.enter_context(open_plain_forward(model))
 
-        def run(batch: Batch, cuts: Cuts) -> Tensor:
-            scissors = _Scissors(cuts, renormalise)
-            with editing(scissors):
+        def run(batch: Batch, cuts: EdgeCuts) -> Tensor:
+            cutter = _EdgeCutter(cuts, renormalise)
+            with set_weight_edit(cutter):
                 logits = forward(batch)
-            if cuts and scissors.calls <= max(cuts):
+            if cuts and cutter.calls <= max(cuts):
                 raise NotCapturable(
                     f"Edges were to be cut in attention {max(cuts)}, and {type(model).__name__} has "
-                    f"{scissors.calls} of them that can be seen. Verify another model."
+                    f"{cutter.calls} of them that can be seen. Verify another model."
                 )
             return logits
 

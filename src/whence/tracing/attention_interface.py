@@ -1,8 +1,9 @@
-"""The attention seam of transformers: while it is open, a model's attention is computed here and shown to us.
+"""Whence's attention function, registered with transformers: routing of models, overrides and weight edits.
 
-An attention function and its mask are registered under one name; without the mask, causality is silently
-lost. The registration is global and inert: nothing changes until a model's configurations answer with the name. They
-do so by `with`, and only to who opened the seam: a plain forward pass of another thread finds the model as it is.
+An attention function and its mask function are registered under one name; without the mask, causality is
+silently lost. The registration is global and inert: nothing changes until a model's configurations answer
+with the name. They do so inside a `with` block, and only in the context that opened it: a plain forward
+pass of another thread finds the model as it is.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,36 +19,35 @@ import torch
 from torch import Tensor
 from torch.overrides import handle_torch_function, has_torch_function
 
-from whence.capture.attention.layer import Computed, by_head
-from whence.capture.attention.logsumexp import logsumexp_of
-from whence.capture.attention.masks import Band, Mask, unwritten
-from whence.capture.attention.sdpa import attended
-from whence.kernels import Visible
-from whence.models.parts import parts
+from whence.kernels.maps import VisibleKeys
+from whence.models.model import list_modules
+from whence.tracing.attention_layer import ComputedAttention, find_logsumexp, multiply_by_head
+from whence.tracing.masks import AttentionBand, LazyMask, build_lazy_mask_function
+from whence.tracing.sdpa import compute_attention
 
-NAME = "whence"
-
-
-class Sink(Protocol):
-    """Whoever wants to see attention."""
-
-    def attention(self, layer: Computed) -> None:
-        """Take note of one attention call."""
+IMPLEMENTATION_NAME = "whence"
 
 
-_sink: ContextVar[Sink | None] = ContextVar("whence_sink", default=None)
+class AttentionListener(Protocol):
+    """An observer that is called with every routed attention call."""
 
-# How a model attends: as it does; to every key that it may attend to alike; or as it does, but with weights that are
-# constants to a gradient.
-Manner = Literal["own", "uniform", "detached"]
-_manner: ContextVar[Manner] = ContextVar("whence_manner", default="own")
-
-# Takes the weights of one attention call after another, and returns those to attend with; None: its own.
-Edit = Callable[[Callable[[], Tensor]], Tensor | None]
-_edit: ContextVar[Edit | None] = ContextVar("whence_edit", default=None)
+    def attention(self, layer: ComputedAttention) -> None:
+        """Record one attention call."""
 
 
-def _attend(
+_listener: ContextVar[AttentionListener | None] = ContextVar("whence_sink", default=None)
+
+# How a model attends: by its own weights, by equal weights for all visible keys, or by its own
+# weights as constants of the gradient.
+AttentionOverride = Literal["own", "uniform", "detached"]
+_override: ContextVar[AttentionOverride] = ContextVar("whence_manner", default="own")
+
+# Maps the weights of one attention call after another to the weights to use; None: its own weights.
+WeightEdit = Callable[[Callable[[], Tensor]], Tensor | None]
+_edit: ContextVar[WeightEdit | None] = ContextVar("whence_edit", default=None)
+
+
+def _attend_and_report(
     module: torch.nn.Module,
     query: Tensor,  # (batch, heads, queries, width)
     key: Tensor,  # (batch, key heads, keys, width)
@@ -62,52 +62,52 @@ def _attend(
     **_: Any,
 ) -> tuple[Tensor, None]:
     causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
-    causal = causal and relies_on_flag(getattr(module, "config", None))
+    causal = causal and needs_causal_flag(getattr(module, "config", None))
     causal = bool(causal) and attention_mask is None and query.shape[2] > 1
-    layer = Computed(
+    layer = ComputedAttention(
         q=query,
         k=key,
         v=value,
         scale=scaling,
-        visible=_visible(attention_mask, causal),
+        visible=_read_visibility(attention_mask, causal),
         bias=position_bias,
         softcap=softcap,
         sink=s_aux,
     )
-    layer = in_manner(layer)
-    layer.out = edited(layer)
+    layer = apply_attention_override(layer)
+    layer.out = attend_with_edit(layer)
     if layer.out is None:
         layer.out = attend(layer.q, layer.k, value, layer)
-        layer.logsumexp = logsumexp_of(layer.out)
-    sink = _sink.get()
-    if sink is not None:
-        sink.attention(layer)
+        layer.logsumexp = find_logsumexp(layer.out)
+    listener = _listener.get()
+    if listener is not None:
+        listener.attention(layer)
     return layer.out.transpose(1, 2).contiguous(), None
 
 
-def manner() -> Manner:
-    """Return the manner in which models attend now."""
-    return _manner.get()
+def get_attention_override() -> AttentionOverride:
+    """Return the active attention override."""
+    return _override.get()
 
 
 @contextmanager
-def attending(in_this: Manner) -> Iterator[None]:
-    """Let models attend in another manner, as far as their attention is seen at all."""
-    token = _manner.set(in_this)
+def set_attention_override(override: AttentionOverride) -> Iterator[None]:
+    """Set the attention override inside the block; only observed attention calls follow it."""
+    token = _override.set(override)
     try:
         yield
     finally:
-        _manner.reset(token)
+        _override.reset(token)
 
 
-def in_manner(layer: Computed) -> Computed:
-    """Return a call that attends in the manner of now to the same values."""
-    if manner() == "own":
+def apply_attention_override(layer: ComputedAttention) -> ComputedAttention:
+    """Apply the active attention override (own, uniform, detached) to this call."""
+    if get_attention_override() == "own":
         return layer
     q, k = layer.q.detach(), layer.k.detach()
-    if manner() == "detached":
+    if get_attention_override() == "detached":
         return replace(layer, q=q, k=k)
-    # Queries of zero are indifferent to keys; of the mask only stays which keys may be seen at all.
+    # Zero queries give every key the same score; of an additive mask only visibility is kept.
     visible, mask = layer.visible, layer.visible.dense
     if mask is not None and mask.dtype != torch.bool:
         visible = replace(visible, dense=mask > torch.finfo(mask.dtype).min / 2)
@@ -117,8 +117,8 @@ def in_manner(layer: Computed) -> Computed:
 
 
 @contextmanager
-def editing(edit: Edit) -> Iterator[None]:
-    """Let models attend with edited weights, as far as their attention is seen at all."""
+def set_weight_edit(edit: WeightEdit) -> Iterator[None]:
+    """Set a weight edit inside the block; only observed attention calls follow it."""
     token = _edit.set(edit)
     try:
         yield
@@ -127,51 +127,55 @@ def editing(edit: Edit) -> Iterator[None]:
 
 
 @contextmanager
-def untouched() -> Iterator[None]:
-    """Let a model attend by itself, whatever is done to another one meanwhile."""
-    own, unedited = _manner.set("own"), _edit.set(None)
+def clear_attention_overrides() -> Iterator[None]:
+    """Suspend attention override and weight edit inside the block, for a second model's own pass."""
+    override_token, edit_token = _override.set("own"), _edit.set(None)
     try:
         yield
     finally:
-        _edit.reset(unedited)
-        _manner.reset(own)
+        _edit.reset(edit_token)
+        _override.reset(override_token)
 
 
-def runs_plainly() -> bool:
-    """Say whether models attend by themselves now: in their own manner, and with weights that nobody edits."""
-    return _manner.get() == "own" and _edit.get() is None
+def is_attention_unmodified() -> bool:
+    """Return whether neither an attention override nor a weight edit is active."""
+    return _override.get() == "own" and _edit.get() is None
 
 
 def edit_weights(weights: Callable[[], Tensor]) -> Tensor | None:
-    """Return the weights to attend with instead of a call's own, if someone wants others."""
+    """Return the edited weights of a call; None where no edit is active or it leaves the call alone."""
     edit = _edit.get()
     return None if edit is None else edit(weights)
 
 
-def edited(layer: Computed) -> Tensor | None:
-    """Return what a call gives with edited weights; None where nobody edits it."""
+def attend_with_edit(layer: ComputedAttention) -> Tensor | None:
+    """Return the output of a call with edited weights; None where its weights are not edited."""
     weights = edit_weights(layer.weights)
-    return None if weights is None else by_head(weights.to(layer.v.dtype), layer.v, torch.matmul)
+    return (
+        None
+        if weights is None
+        else multiply_by_head(weights.to(layer.v.dtype), layer.v, torch.matmul)
+    )
 
 
-def attend(query: Tensor, key: Tensor, value: Tensor, layer: Computed) -> Tensor:
-    """Compute attention, (batch, heads, queries, width), without its map where that can be.
+def attend(query: Tensor, key: Tensor, value: Tensor, layer: ComputedAttention) -> Tensor:
+    """Compute attention, (batch, heads, queries, width), without its map where that is possible.
 
-    To a tape this is one operation, with a rule of its own: what happens inside stays inside.
+    On a tape this is one operation with a rule of its own; the steps inside are not recorded.
     """
     if has_torch_function((query, key, value)):
         output: Tensor = handle_torch_function(
             attend, (query, key, value), query, key, value, layer
         )
         return output
-    return attended(query, key, value, layer)
+    return compute_attention(query, key, value, layer)
 
 
-def _visible(mask: Tensor | None, causal: bool) -> Visible:
-    """Return who sees what, from what transformers hands us in place of a mask."""
-    if isinstance(mask, Mask):
+def _read_visibility(mask: Tensor | None, causal: bool) -> VisibleKeys:
+    """Return the visible keys from the mask, lazy or dense, that transformers passes."""
+    if isinstance(mask, LazyMask):
         return mask.visible
-    return Visible(right=0 if causal else None, dense=mask)
+    return VisibleKeys(right=0 if causal else None, dense=mask)
 
 
 @cache
@@ -184,34 +188,43 @@ def _register() -> None:
     )
     from transformers.modeling_utils import AttentionInterface
 
-    AttentionInterface.register(NAME, _attend)
-    bands: dict[Any, Band] = {
+    AttentionInterface.register(IMPLEMENTATION_NAME, _attend_and_report)
+    bands: dict[Any, AttentionBand] = {
         causal_mask_function: (None, 0),
         bidirectional_mask_function: (None, None),
     }
-    AttentionMaskInterface.register(NAME, unwritten(sdpa_mask, bands, relies_on_flag))
+    AttentionMaskInterface.register(
+        IMPLEMENTATION_NAME, build_lazy_mask_function(sdpa_mask, bands, needs_causal_flag)
+    )
 
 
-# The configurations, by identity, that answer with NAME in this context: where the seam is open.
-_routed: ContextVar[frozenset[int]] = ContextVar("whence_routed", default=frozenset())
+# Identities of the configurations that answer IMPLEMENTATION_NAME in this context: routed models.
+_routed_configs: ContextVar[frozenset[int]] = ContextVar("whence_routed", default=frozenset())
 
-# Of each configuration that is switched, its own class, and how many have it switched: several models may share one,
-# and only those that share a model take turns.
-_held: dict[int, tuple[type, int]] = {}
-_holding = Lock()
+# Of each switched configuration, its own class and its number of users: several models may share a
+# configuration, and the model lock only covers one model.
+_switched_configs: dict[int, tuple[type, int]] = {}
+_switch_lock = Lock()
 
 
 @cache
-def _answering(kind: type) -> type:
-    """Return a configuration's class whose objects name the seam to who opened it, and to others what they hold."""
+def _build_config_class(kind: type) -> type:
+    """Return a subclass of a configuration class that names whence's attention in routed contexts.
+
+    In all other contexts and threads its objects answer with their own attention implementation.
+    """
 
     def answer(config: Any) -> Any:
-        return NAME if id(config) in _routed.get() else own.__get__(config, kind)
+        return (
+            IMPLEMENTATION_NAME
+            if id(config) in _routed_configs.get()
+            else own.__get__(config, kind)
+        )
 
     own: Any = kind._attn_implementation  # type: ignore[attr-defined]
     body = {
         "_attn_implementation": property(answer, getattr(own, "fset", None)),
-        "__init__": getattr_static(kind, "__init__"),  # or transformers would wrap it anew
+        "__init__": getattr_static(kind, "__init__"),  # else transformers wraps it again
         "__module__": kind.__module__,
         "__qualname__": kind.__qualname__,
         "__doc__": kind.__doc__,
@@ -219,106 +232,114 @@ def _answering(kind: type) -> type:
     return type(kind.__name__, (kind,), body)
 
 
-def relies_on_flag(config: Any) -> bool:
-    """Say whether a part of a model, left to itself, takes "no mask" for "causal" where its module says so.
+def needs_causal_flag(config: Any) -> bool:
+    """Return whether a model's own attention takes "no mask" plus `is_causal` for causal attention.
 
-    Only kernels that can be told so do. Eager attention adds what mask it gets, and without one attends to all: there
-    the masks of decoders are always made, and modules say nothing, or something wrong, about causality.
+    Only kernels with a causal flag do. Eager attention adds the mask it gets, and without one attends
+    to all keys: there decoders always make masks, and `is_causal` of modules is missing or wrong.
     """
-    return getattr(config, "_attn_implementation_internal", "sdpa") not in _FLAGLESS
+    return getattr(config, "_attn_implementation_internal", "sdpa") not in _WITHOUT_CAUSAL_FLAG
 
 
-_FLAGLESS = frozenset({"eager", "paged|eager", "flex_attention", None})
+_WITHOUT_CAUSAL_FLAG = frozenset({"eager", "paged|eager", "flex_attention", None})
 
 
-def _configs(model: Any) -> list[Any]:
-    """Every configuration that says which attention a part of the model uses."""
-    found: dict[int, Any] = {}
-    # Modules look for what they lack in several places, which takes long.
-    every = parts(model)
-    kinds = {kind for kind in {type(part) for part in every} if hasattr(kind, "config")}
-    has: list[Any] = [p for p in every if "config" in p.__dict__ or type(p) in kinds]
-    queue: list[Any] = [part.config for part in has]
+def _list_configs(model: Any) -> list[Any]:
+    """Return every configuration that names the attention implementation of a part of the model."""
+    configs: dict[int, Any] = {}
+    # A failed attribute lookup on a module is slow, so the class is checked first.
+    modules = list_modules(model)
+    kinds = {kind for kind in {type(part) for part in modules} if hasattr(kind, "config")}
+    owners: list[Any] = [p for p in modules if "config" in p.__dict__ or type(p) in kinds]
+    queue: list[Any] = [part.config for part in owners]
     while queue:
         config = queue.pop()
-        if id(config) not in found and hasattr(config, "_attn_implementation"):
-            found[id(config)] = config
+        if id(config) not in configs and hasattr(config, "_attn_implementation"):
+            configs[id(config)] = config
             queue += [getattr(config, key, None) for key in getattr(config, "sub_configs", {})]
-    return list(found.values())
+    return list(configs.values())
 
 
-def implementations(model: Any) -> list[str | None]:
-    """Return how the parts of a model that allows the seam attend now; by NAME where it is open."""
-    return [config._attn_implementation for config in _configs(model)] if _allows(model) else []
+def list_attention_implementations(model: Any) -> list[str | None]:
+    """Return the current attention implementations of a routable model's parts; else nothing."""
+    return (
+        [config._attn_implementation for config in _list_configs(model)]
+        if _can_route(model)
+        else []
+    )
 
 
-_CAN = "_can_set_attn_implementation"
+_CAN_SET_ATTENTION = "_can_set_attn_implementation"
 
 
-def _allows(model: Any) -> bool:
-    can = getattr(model, _CAN, None)
+def _can_route(model: Any) -> bool:
+    can = getattr(model, _CAN_SET_ATTENTION, None)
     return can is not None and bool(can())
 
 
-def _switching(model: Any) -> list[Any]:
-    """Return the configurations to switch: all but those of parts that compute attention in a way of their own."""
+def _select_routable_configs(model: Any) -> list[Any]:
+    """Return the configurations to switch: all but those of parts with hard-coded attention."""
     fixed = {
-        id(part.config) for part in parts(model) if hasattr(type(part), _CAN) and not _allows(part)
+        id(part.config)
+        for part in list_modules(model)
+        if hasattr(type(part), _CAN_SET_ATTENTION) and not _can_route(part)
     }
-    configs = [config for config in _configs(model) if id(config) not in fixed]
-    # What is no configuration of transformers' keeps its answer elsewhere.
-    return [one for one in configs if isinstance(_attribute(type(one)), property)]
+    configs = [config for config in _list_configs(model) if id(config) not in fixed]
+    # Only transformers' own configurations have the property that is overridden.
+    return [
+        one for one in configs if isinstance(_find_implementation_property(type(one)), property)
+    ]
 
 
-def _attribute(kind: type) -> Any:
+def _find_implementation_property(kind: type) -> Any:
     return getattr(kind, "_attn_implementation", None)
 
 
 @contextmanager
-def attention_seam(model: Any, sink: Sink | None) -> Iterator[bool]:
+def route_attention(model: Any, listener: AttentionListener | None) -> Iterator[bool]:
     """Route the model's attention through whence; yields whether the model seems to allow it."""
-    if not _allows(model):
+    if not _can_route(model):
         yield False
         return
     _register()
-    configs = _switching(model)
-    routed = _routed.get()
-    _hold(configs)
-    tokens = _sink.set(sink), _routed.set(routed | {id(config) for config in configs})
+    configs = _select_routable_configs(model)
+    ids = _routed_configs.get()
+    _switch_configs(configs)
+    tokens = _listener.set(listener), _routed_configs.set(ids | {id(config) for config in configs})
     try:
         yield True
     finally:
-        _sink.reset(tokens[0])
-        _routed.reset(tokens[1])
-        _release(configs)
+        _listener.reset(tokens[0])
+        _routed_configs.reset(tokens[1])
+        _restore_configs(configs)
 
 
 @contextmanager
-def closed_seam() -> Iterator[None]:
-    """Let every model run by itself, also where the seam is open: as it does in another thread."""
-    token = _routed.set(frozenset())
+def bypass_routing() -> Iterator[None]:
+    """Run every model with its own attention inside the block, also where routing is active."""
+    token = _routed_configs.set(frozenset())
     try:
         yield
     finally:
-        _routed.reset(token)
+        _routed_configs.reset(token)
 
 
-def _hold(configs: list[Any]) -> None:
-    """Let configurations answer by who asks, unless somebody sees to that already."""
-    with _holding:
+def _switch_configs(configs: list[Any]) -> None:
+    """Give configurations the context-dependent class, or count one more user of it."""
+    with _switch_lock:
         for config in configs:
-            kind, holders = _held.get(id(config), (type(config), 0))
-            _held[id(config)] = (kind, holders + 1)
+            kind, holders = _switched_configs.get(id(config), (type(config), 0))
+            _switched_configs[id(config)] = (kind, holders + 1)
             if not holders:
-                object.__setattr__(config, "__class__", _answering(kind))
+                object.__setattr__(config, "__class__", _build_config_class(kind))
 
 
-def _release(configs: list[Any]) -> None:
-    """Leave configurations as they were found, once nobody needs them switched any more."""
-    with _holding:
+def _restore_configs(configs: list[Any]) -> None:
+    """Count one user less of each configuration, and restore its class after the last one."""
+    with _switch_lock:
         for config in configs:
-            kind, holders = _held.pop(id(config))
+            kind, holders = _switched_configs.pop(id(config))
             if holders > 1:
-                _held[id(config)] = (kind, holders - 1)
+                _switched_configs[id(config)] = (kind, holders - 1)
             else:
                 object.__setattr__(config, "__class__", kind)

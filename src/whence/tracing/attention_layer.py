@@ -1,6 +1,7 @@
-"""One layer's attention: what was seen of it, and any rows of its map when they are asked for.
+"""The attention of one layer: captured tensors, and rows of its map computed on demand.
 
-No map is stored, none is needed: `whence.kernels` contracts a layer with a row.
+No map is stored: `whence.kernels` contracts a layer with a row. Where PyTorch's attention function saved
+the logsumexp of each row for its backward pass, it is taken from there.
 """
 
 from collections.abc import Callable
@@ -12,13 +13,12 @@ import torch
 from torch import Tensor
 
 from whence.core.errors import BadMethod
-from whence.kernels import Visible
-from whence.kernels.maps import gradient_of, require
+from whence.kernels.maps import VisibleKeys, check_available, get_output_grad
 
 
 @dataclass(eq=False)
-class Places:
-    """The numbers, on the tape, of what goes into a layer and what comes out."""
+class TapePositions:
+    """The tape numbers of a layer's inputs and outputs."""
 
     hidden: int | None  # the input of the block
     out: int | None  # the output of the attention
@@ -27,20 +27,18 @@ class Places:
 
 @dataclass(kw_only=True, eq=False)
 class AttentionLayer:
-    """What every captured layer has; the two subclasses differ in where the weights come from."""
+    """One captured attention layer; the two subclasses differ in the source of the weights."""
 
     v: Tensor  # (batch, key heads, keys, width)
-    out: Tensor | None = (
-        None  # (batch, heads, queries, width), or as the model made it; its gradient is taken
-    )
+    # (batch, heads, queries, width), or in the model's own shape; its gradient is taken
+    out: Tensor | None = None
     out_grad: Tensor | None = None  # (batch, heads, queries, width)
     hidden: Tensor | None = None  # (batch, tokens, features): the input of the block
     hidden_grad: Tensor | None = None
-    places: Places | None = None  # where it stands on the tape, if there is one
+    places: TapePositions | None = None  # its positions on the tape, if there is one
 
-    shaped: ClassVar[frozenset[str]] = frozenset(
-        {"v", "hidden"}
-    )  # what is asked for its shape, later, too
+    # fields whose shapes are still needed after `forget`
+    shaped: ClassVar[frozenset[str]] = frozenset({"v", "hidden"})
 
     @property
     def heads(self) -> int:
@@ -56,23 +54,23 @@ class AttentionLayer:
         """Return the attention of query `rows`, in float32 at least: (batch, heads, rows, keys)."""
         raise NotImplementedError
 
-    def take_grad(self, grad: Tensor | None) -> None:
-        """Keep the gradient of `out`, heads first."""
+    def store_output_grad(self, grad: Tensor | None) -> None:
+        """Store the gradient of `out`, heads first."""
         if grad is None:
             assert self.out is not None
             grad = torch.zeros_like(self.out)
         self.out_grad = self.heads_first(grad)
 
     def let_go(self) -> None:
-        """Drop the graph: a trace holds numbers, not history."""
+        """Detach all tensors from the autograd graph, and drop `out`."""
         self.out = None
         for name, value in vars(self).items():
             if isinstance(value, Tensor) and value.requires_grad:
                 setattr(self, name, value.detach())
 
     def forget(self) -> None:
-        """Drop all numbers, and keep their shapes: who is done with a layer, or will see it again, needs no more."""
-        if self.v.is_meta:  # it was done
+        """Drop all tensors to free memory; those in `shaped` become meta tensors of the same shape."""
+        if self.v.is_meta:  # dropped before
             return
         for name, value in vars(self).items():
             if not isinstance(value, Tensor):
@@ -80,39 +78,41 @@ class AttentionLayer:
             shaped = name in self.shaped
             setattr(self, name, value.new_empty(value.shape, device="meta") if shaped else None)
 
-    def become(self, other: "AttentionLayer") -> None:
-        """Take over everything from the same layer, seen once more."""
+    def copy_from(self, other: "AttentionLayer") -> None:
+        """Copy all fields from another capture of the same layer."""
         vars(self).update(vars(other))
 
     def weights_grad(self, rows: slice | Tensor = slice(None)) -> Tensor:
         """Return dL/dA of query `rows`: (batch, heads, rows, keys)."""
-        grad = wide(gradient_of(self)[:, :, rows])
-        return by_head(grad, self.v, lambda g, v: g @ v.to(g).transpose(-1, -2))
+        grad = widen(get_output_grad(self)[:, :, rows])
+        return multiply_by_head(grad, self.v, lambda g, v: g @ v.to(g).transpose(-1, -2))
 
     def weights_relevance(self, quotient: Tensor, rows: slice | Tensor = slice(None)) -> Tensor:
-        """Return the relevance of query `rows` of the map, half of what arrived at the output.
+        """Return the relevance of query `rows` of the map, half of the relevance at the output.
 
         `quotient` is the output's relevance over its value, (batch, heads, queries, width).
         """
-        share = by_head(quotient[:, :, rows], self.v, lambda s, v: s @ v.to(s).transpose(-1, -2))
+        share = multiply_by_head(
+            quotient[:, :, rows], self.v, lambda s, v: s @ v.to(s).transpose(-1, -2)
+        )
         return self.weights(rows).to(share) * share / 2
 
     def heads_first(self, tensor: Tensor) -> Tensor:
-        """Bring something that fits the output as the model made it to (batch, heads, queries, width)."""
+        """Reshape a tensor of the model's output shape to (batch, heads, queries, width)."""
         raise NotImplementedError
 
-    def cat(self) -> Tensor:
+    def compute_cat(self) -> Tensor:
         """Return hidden state times its gradient, summed over features: (batch, tokens)."""
-        require(self)
+        check_available(self)
         if self.hidden is None or self.hidden_grad is None:
             raise BadMethod(
                 "A method reads hidden gradients without stating needs={'hidden_grad'}."
             )
-        return (wide(self.hidden) * self.hidden_grad).sum(-1)
+        return (widen(self.hidden) * self.hidden_grad).sum(-1)
 
     @torch.no_grad()
     def map(self) -> Tensor:
-        """Materialise the attention map, (batch, heads, queries, keys), for a person to look at."""
+        """Materialise the attention map, (batch, heads, queries, keys), for display."""
         return self.weights()
 
     @torch.no_grad()
@@ -122,19 +122,19 @@ class AttentionLayer:
 
 
 @dataclass(kw_only=True, eq=False)
-class Computed(AttentionLayer):
-    """Attention of which q and k were seen: the weights are computed again from them when needed."""
+class ComputedAttention(AttentionLayer):
+    """Attention with captured q and k: the weights are computed from them when needed."""
 
     shaped: ClassVar[frozenset[str]] = frozenset({"q", "k", "v", "hidden"})
 
     q: Tensor  # (batch, heads, queries, width)
     k: Tensor  # (batch, key heads, keys, width)
     scale: float | None = None  # None: one over the root of the width
-    visible: Visible = field(default_factory=Visible)
+    visible: VisibleKeys = field(default_factory=VisibleKeys)
     bias: Tensor | None = None
     softcap: float | None = None
     sink: Tensor | None = None
-    logsumexp: Tensor | None = None  # (batch, heads, queries), where the forward pass left it
+    logsumexp: Tensor | None = None  # (batch, heads, queries), if the forward pass saved it
 
     @property
     def heads(self) -> int:
@@ -145,11 +145,11 @@ class Computed(AttentionLayer):
         return self.q.shape[2]
 
     def weights(self, rows: slice | Tensor = slice(None)) -> Tensor:
-        require(self)
+        check_available(self)
         scale = self.q.shape[-1] ** -0.5 if self.scale is None else self.scale
-        query = wide(self.q[:, :, rows]) * scale
-        scores = by_head(query, self.k, lambda q, k: q @ k.to(q).transpose(-1, -2))
-        scores = _soft_capped(scores, self.softcap)
+        query = widen(self.q[:, :, rows]) * scale
+        scores = multiply_by_head(query, self.k, lambda q, k: q @ k.to(q).transpose(-1, -2))
+        scores = _apply_softcap(scores, self.softcap)
         additive = self.additive(rows)
         if additive is not None:
             scores = scores + additive
@@ -171,12 +171,12 @@ class Computed(AttentionLayer):
 
     def forget(self) -> None:
         super().forget()
-        self.visible = Visible()  # its masks are as large as the rest
+        self.visible = VisibleKeys()  # its masks are as large as the rest
 
 
 @dataclass(kw_only=True, eq=False)
-class Stored(AttentionLayer):
-    """Attention that was recognised: the model made the map itself, so it is there already."""
+class StoredAttention(AttentionLayer):
+    """Attention that was recognised: the model's own map is stored."""
 
     shaped: ClassVar[frozenset[str]] = frozenset({"probabilities", "v", "hidden"})
 
@@ -191,30 +191,32 @@ class Stored(AttentionLayer):
         return self.probabilities.shape[2]
 
     def weights(self, rows: slice | Tensor = slice(None)) -> Tensor:
-        require(self)
-        return wide(self.probabilities[:, :, rows])
+        check_available(self)
+        return widen(self.probabilities[:, :, rows])
 
     def heads_first(self, tensor: Tensor) -> Tensor:
         return tensor.reshape(*self.probabilities.shape[:3], self.v.shape[-1])
 
 
-def wide(tensor: Tensor) -> Tensor:
-    """Return a copy in float32 of what is narrower: what is summed up, or read by a person, needs that at least."""
-    return tensor.to(widened(tensor.dtype))
+def widen(tensor: Tensor) -> Tensor:
+    """Return the tensor in float32 at least: sums over tokens lose digits in half precision."""
+    return tensor.to(widen_dtype(tensor.dtype))
 
 
 @cache
-def widened(dtype: torch.dtype) -> torch.dtype:
-    """Return float32, or what is wider."""
+def widen_dtype(dtype: torch.dtype) -> torch.dtype:
+    """Return the wider one of float32 and this dtype."""
     return torch.promote_types(dtype, torch.float32)
 
 
-def _soft_capped(scores: Tensor, cap: float | None) -> Tensor:
+def _apply_softcap(scores: Tensor, cap: float | None) -> Tensor:
     """Squash scores into (-cap, cap), as Gemma 2 does."""
     return scores if cap is None else torch.tanh(scores / cap) * cap
 
 
-def by_head(many: Tensor, few: Tensor, product: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+def multiply_by_head(
+    many: Tensor, few: Tensor, product: Callable[[Tensor, Tensor], Tensor]
+) -> Tensor:
     """Multiply query heads with the key heads they share, without repeating the latter."""
     groups = many.shape[1] // few.shape[1]
     if groups == 1:
@@ -224,25 +226,20 @@ def by_head(many: Tensor, few: Tensor, product: Callable[[Tensor, Tensor], Tenso
     return product(grouped, few[:, :, None]).reshape(batch, heads, many.shape[2], -1)
 
 
-"""What PyTorch's attention function keeps for its backward pass and a map can be made from: each row's logsumexp."""
-
-import torch
-from torch import Tensor
-
-# As its kernels call it: flash, flash on a CPU and cuDNN's; the memory-efficient one.
-_NAMES = ("_saved_logsumexp", "_saved_log_sumexp")
+# Attribute names by kernel: flash, flash on a CPU and cuDNN; the memory-efficient one.
+_LOGSUMEXP_NAMES = ("_saved_logsumexp", "_saved_log_sumexp")
 
 
-def logsumexp_of(output: Tensor) -> Tensor | None:
-    """Return the logsumexp of each row, (batch, heads, queries), of what `scaled_dot_product_attention` returned.
+def find_logsumexp(output: Tensor) -> Tensor | None:
+    """Return the logsumexp of each row that `scaled_dot_product_attention` saved, (batch, heads, queries).
 
-    None where it is not there: without a gradient to come, or where PyTorch took no kernel of its own.
+    None where it saved none: without a gradient, or where PyTorch chose its unfused implementation.
     """
     node, queries = output.grad_fn, output.shape[2]
-    for name in _NAMES:
-        found = getattr(node, name, None)
-        if isinstance(found, Tensor) and found.dtype in (torch.float32, torch.float64):
-            rows = found.squeeze(3) if found.ndim == 4 else found
-            # A kernel may have filled up its last block.
+    for name in _LOGSUMEXP_NAMES:
+        logsumexp = getattr(node, name, None)
+        if isinstance(logsumexp, Tensor) and logsumexp.dtype in (torch.float32, torch.float64):
+            rows = logsumexp.squeeze(3) if logsumexp.ndim == 4 else logsumexp
+            # A kernel may have padded its last block.
             return rows if rows.shape[2] == queries else rows[:, :, :queries]
     return None

@@ -1,44 +1,53 @@
-"""A model that attends in another manner, or is watched while it attends, for the length of a `with` block.
+"""Context managers for models in training: attention made uniform, detached from the gradient, or collected.
 
-Unlike a trace this neither freezes the model nor puts it into evaluation mode: models are trained in here.
+Unlike a trace they neither freeze the model nor put it into evaluation mode: models are trained inside
+them.
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from whence.capture.attention.layer import AttentionLayer
-from whence.capture.attention.recognise import Recognise
-from whence.capture.attention.seam import Manner, attending, attention_seam
-from whence.capture.found import altering, turn
+from whence.tracing.attention_interface import (
+    AttentionOverride,
+    route_attention,
+    set_attention_override,
+)
+from whence.tracing.attention_layer import AttentionLayer
+from whence.tracing.recognise import AttentionRecogniser
+from whence.tracing.restore import alter_model, get_model_lock
 
 
 @contextmanager
-def attention_as(model: Any, manner: Manner) -> Iterator[None]:
-    """Let all layers, heads and rows of a model attend in another manner.
+def override_attention(model: Any, override: AttentionOverride) -> Iterator[None]:
+    """Override the attention of all layers, heads and rows of a model inside the block.
 
-    "uniform": to all keys alike that may be attended to. "detached": as ever, but to a gradient the weights are
-    constants. "own": as ever. Dropout of attention weights is left out meanwhile.
+    "uniform": equal weights for all visible keys. "detached": the model's own weights, as constants
+    of the gradient. "own": no change. Dropout of attention weights is off meanwhile.
     """
-    if manner == "own":
+    if override == "own":
         yield
         return
-    # Both seams at once: a model uses one of them, and the other one does nothing.
-    with altering(model, f"attention {manner}") as stack:
-        stack.enter_context(attending(manner))
-        stack.enter_context(attention_seam(model, None))
-        stack.enter_context(Recognise(None))
+    # Routing and recognition at once: a model uses one of them, and the other does nothing.
+    with alter_model(model, f"attention {override}") as stack:
+        stack.enter_context(set_attention_override(override))
+        stack.enter_context(route_attention(model, None))
+        stack.enter_context(AttentionRecogniser(None))
         yield
 
 
-class _Watch(list[AttentionLayer]):
+class _LayerList(list[AttentionLayer]):
     def attention(self, layer: AttentionLayer) -> None:
         self.append(layer)
 
 
 @contextmanager
-def watching(model: Any, batch_size: int) -> Iterator[list[AttentionLayer]]:
-    """Yield a list that fills with the layers' attention while the model runs, the graph of autograd attached."""
-    seen = _Watch()
-    with turn(model), attention_seam(model, seen), Recognise(batch_size, seen.append):
-        yield seen
+def watch_attention(model: Any, batch_size: int) -> Iterator[list[AttentionLayer]]:
+    """Yield a list that collects the layers' attention while the model runs, with autograd's graph."""
+    layers = _LayerList()
+    with (
+        get_model_lock(model),
+        route_attention(model, layers),
+        AttentionRecogniser(batch_size, layers.append),
+    ):
+        yield layers

@@ -1,4 +1,9 @@
-"""What a model bears in one batch, found out by trying, once for a model and a kind of input."""
+"""Probe of a model's batching: whether a batch may mix lengths, needs equal lengths, or holds one input.
+
+Run once for a model and a kind of input. Padding is not neutral everywhere: FNet takes no mask,
+convolutions see it, XLNet reads the last position, Reformer and BigBird attend in another way from some
+width on.
+"""
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
@@ -9,85 +14,90 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor
 
-from whence.capture.forward import bare_logits
 from whence.core.errors import ModelFailed, NotFinite
-from whence.data import Batch, Encoded, collate
+from whence.data.batches import Batch, collate
+from whence.data.tokens import EncodedInput
+from whence.tracing.forward import compute_plain_logits
 
-Capacity = Literal["mixed", "equal", "single"]
-Said = Callable[[Batch], Tensor]  # a batch to what is read of it, (batch, ...)
+BatchCapacity = Literal["mixed", "equal", "single"]
+BatchOutput = Callable[[Batch], Tensor]  # from a batch to its compared output, (batch, ...)
 
-_known: WeakKeyDictionary[torch.nn.Module, dict[Hashable, Capacity]] = WeakKeyDictionary()
-
-
-# Tokens of the longest input that is tried: three of it run at once, and what is longer attends as it does.
-_LONG = 2048
+_known_capacities: WeakKeyDictionary[torch.nn.Module, dict[Hashable, BatchCapacity]] = (
+    WeakKeyDictionary()
+)
 
 
-def capacity(
+# Tokens of the longest probed input: three copies run at once, and longer inputs attend alike.
+_MAX_PROBED_TOKENS = 2048
+
+
+def probe_batch_capacity(
     model: Any,
-    items: Sequence[Encoded],
+    items: Sequence[EncodedInput],
     *,
     pad_id: int | None,
     device: torch.device,
     max_length: int | None,
-    said: Said | None = None,
-) -> Capacity:
-    """Say whether inputs of different length may share a batch, only equal ones, or none.
+    read_output: BatchOutput | None = None,
+) -> BatchCapacity:
+    """Return whether a batch may mix inputs of different length, only of equal length, or holds one.
 
-    Padding is not neutral everywhere: FNet takes no mask, convolutions see it, XLNet reads the last place, Reformer
-    and BigBird attend in another way from some width on. So the shortest of the inputs is tried, also as wide as the
-    longest, and the longest that is not too long. Neighbours are not neutral, either, where experts have room for so
-    many tokens of a batch. And a decoder without a padding token refuses more than one input. `said` is what is
-    compared; the logits unless given.
+    Padding is not neutral everywhere: FNet takes no mask, convolutions see it, XLNet reads the last
+    position, Reformer and BigBird attend in another way from some width on. So the shortest input is
+    probed, also padded to the width of the longest, and the longest one up to 2,048 tokens. Other
+    inputs of a batch are not neutral either where experts have a capacity per batch. And a decoder
+    without a padding token refuses more than one input. `read_output` maps a batch to the compared
+    output, by default its logits.
     """
-    few = [item for item in items if len(item) <= _LONG] or items
-    tried = {len(one): one for one in (min(items, key=len), max(few, key=len))}
+    few = [item for item in items if len(item) <= _MAX_PROBED_TOKENS] or items
+    probes = {len(item): item for item in (min(items, key=len), max(few, key=len))}
     widest = max(map(len, items))
-    found = [
-        _capacity(model, one, widest, pad_id, device, max_length, said) for one in tried.values()
+    capacities = [
+        _find_capacity(model, item, widest, pad_id, device, max_length, read_output)
+        for item in probes.values()
     ]
-    return max(found, key=("mixed", "equal", "single").index)
+    return max(capacities, key=("mixed", "equal", "single").index)
 
 
-def _capacity(
+def _find_capacity(
     model: Any,
-    item: Encoded,
+    item: EncodedInput,
     widest: int,
     pad_id: int | None,
     device: torch.device,
     max_length: int | None,
-    said: Said | None,
-) -> Capacity:
-    # What is read, and where, decides as much as the model: a head may read the last place, padding or not.
-    read = (type(item.reading).__name__, bool(item.answer), item.picture is None, said is None)
-    full = max_length is not None and len(item) >= max_length  # there is no room to try padding
-    own = getattr(model.config, "pad_token_id", None)
-    # Few widths, so that most are known already.
+    compute: BatchOutput | None,
+) -> BatchCapacity:
+    # The readout matters as much as the model: a head may read the last position, padding or not.
+    read = (type(item.reading).__name__, bool(item.answer), item.picture is None, compute is None)
+    full = max_length is not None and len(item) >= max_length  # no room for padding
+    own_pad_id = getattr(model.config, "pad_token_id", None)
+    # Few distinct widths, so that most are cached.
     sizes = (len(item).bit_length(), widest.bit_length(), widest > len(item))
-    kind = (*sorted(item.features), *read, full, pad_id, own, *sizes)
-    known = _known.setdefault(model, {})
-    if kind not in known:
-        tried = partial(bare_logits, model) if said is None else said
-        known[kind] = _tried(tried, item, pad_id, device, max_length, widest)
-    return known[kind]
+    key = (*sorted(item.features), *read, full, pad_id, own_pad_id, *sizes)
+    known = _known_capacities.setdefault(model, {})
+    if key not in known:
+        run = partial(compute_plain_logits, model) if compute is None else compute
+        known[key] = _probe_capacity(run, item, pad_id, device, max_length, widest)
+    return known[key]
 
 
-def _tried(
-    said: Said,
-    item: Encoded,
+def _probe_capacity(
+    run: BatchOutput,
+    item: EncodedInput,
     pad_id: int | None,
     device: torch.device,
     max_length: int | None,
     widest: int,
-) -> Capacity:
-    alone = said(collate([item], pad_id=pad_id, device=device))
+) -> BatchCapacity:
+    alone = run(collate([item], pad_id=pad_id, device=device))
     try:
-        several = said(collate([item, _turned(item), item], pad_id=pad_id, device=device))
-    except _REFUSED:
+        several = run(collate([item, _reverse_tokens(item), item], pad_id=pad_id, device=device))
+    except _REFUSALS:
         return "single"
-    if not (_same(several[:1], alone) and _same(several[2:], alone)):
+    if not (_is_close(several[:1], alone) and _is_close(several[2:], alone)):
         return "single"
-    # Of an encoder-decoder it is the source that is padded, and bounded.
+    # In an encoder-decoder the source is padded and limited in length, not the decoder's tokens.
     widths = {len(item) + 1, len(item) + 3, widest}
     if max_length is not None:
         most = max(len(item), max_length + len(item.answer))
@@ -98,18 +108,18 @@ def _tried(
     try:
         for width in sorted(widths):
             padded = collate([item], pad_id=pad_id, device=device, width=width)
-            if not _same(said(padded), alone):
+            if not _is_close(run(padded), alone):
                 return "equal"
-    except _REFUSED:
+    except _REFUSALS:
         return "equal"
     return "mixed"
 
 
-_REFUSED = (ValueError, RuntimeError, IndexError, ModelFailed, NotFinite)
+_REFUSALS = (ValueError, RuntimeError, IndexError, ModelFailed, NotFinite)
 
 
-def _turned(item: Encoded) -> Encoded:
-    """Return another input of the same length: the tokens from the last to the first, but for both ends."""
+def _reverse_tokens(item: EncodedInput) -> EncodedInput:
+    """Return another input of the same length: the tokens reversed, except both ends."""
     if item.picture is not None or len(item.features["input_ids"]) < 4:
         return item
     first, *inner, last = item.features["input_ids"]
@@ -117,8 +127,8 @@ def _turned(item: Encoded) -> Encoded:
     return replace(item, features=features, tokens=(), words=())
 
 
-def _same(one: Tensor, other: Tensor) -> bool:
-    # Above the noise of float32 (several models compute norms in it, whatever their dtype), and far below what a
-    # padding token does that is seen.
-    bound = 1e-4 * float(other.abs().max()) + 1e-7
-    return bool((one - other).abs().max() <= max(bound, 8 * torch.finfo(other.dtype).eps))
+def _is_close(actual: Tensor, expected: Tensor) -> bool:
+    # Above the rounding of float32, in which several models compute norms whatever their dtype, and
+    # far below the effect of a visible padding token.
+    bound = 1e-4 * float(expected.abs().max()) + 1e-7
+    return bool((actual - expected).abs().max() <= max(bound, 8 * torch.finfo(expected.dtype).eps))

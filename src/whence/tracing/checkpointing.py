@@ -1,12 +1,12 @@
-"""Blocks of a model that keep nothing but their input, and are run again one at a time, from the last to the first.
+"""Gradient checkpointing from outside the model: blocks run without a graph and once more on the way back.
 
-Gradient checkpointing (Chen et al. 2016, arXiv:1604.06174) from outside: hooks switch gradients off while a block
-runs, so that it leaves no graph. What stands between the blocks (embeddings, norms, the head) keeps its own. On the
-way back a block is called again with what it was given, differentiated, and forgotten before the one below it is.
+Chen et al. 2016, arXiv:1604.06174. Hooks switch gradients off while a block runs, so that it leaves no
+graph. Code between the blocks (embeddings, norms, the head) keeps its own. On the way back a block is
+called again with the same arguments, differentiated, and forgotten before the one below it is.
 """
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from threading import get_ident
@@ -16,26 +16,35 @@ from weakref import WeakSet
 import torch
 from torch import Tensor, nn
 
-from whence.capture.backward import Unsuited
-from whence.capture.recorder import Recorder
-from whence.models.parts import parts
+from whence.data.batches import Batch
+from whence.models.model import list_modules
+from whence.tracing.attention_layer import AttentionLayer
+from whence.tracing.backward import (
+    LayerVisitor,
+    UnsuitableModel,
+    select_grad_tensors,
+    store_gradients,
+)
+from whence.tracing.recorder import ForwardRecorder
+from whence.tracing.restore import restore_on_exit
+from whence.tracing.structure import build_no_gradient_error
 
-# How far a block that is run again may be off, in units of the largest value's rounding: with a graph and without one
-# PyTorch may take different kernels for attention.
-_ROUNDING = 64
+# Allowed difference of a block's second run, in units of the largest value's rounding: PyTorch may
+# choose different attention kernels with a graph and without one.
+_MAX_ROUNDINGS = 64
 
-# Models that were found to be no chain of blocks.
-_uncut: WeakSet[Any] = WeakSet()
-
-
-def cuts(model: Any) -> bool:
-    """Say whether a model may be cut into segments: true unless one pass found out that it cannot."""
-    return model not in _uncut
+# Models that turned out not to be a chain of blocks.
+_uncheckpointable_models: WeakSet[Any] = WeakSet()
 
 
-def leave_uncut(model: Any, error: Unsuited) -> None:
-    """Remember that a model cannot be cut, and tell who asked for it."""
-    _uncut.add(model)
+def can_checkpoint(model: Any) -> bool:
+    """Return whether a model may be cut into segments: true unless an earlier pass failed at it."""
+    return model not in _uncheckpointable_models
+
+
+def mark_uncheckpointable(model: Any, error: UnsuitableModel) -> None:
+    """Remember that a model cannot be cut into segments, and warn the user."""
+    _uncheckpointable_models.add(model)
     warnings.warn(
         f"{type(model).__name__} is explained without checkpointing: {error}. The result is the same, and takes as "
         "much memory as without the option.",
@@ -45,65 +54,67 @@ def leave_uncut(model: Any, error: Unsuited) -> None:
 
 @dataclass(eq=False)
 class Segment:
-    """One run of a block: what it was given, and what it gave, a leaf to all that comes after."""
+    """One run of a block: its arguments, and its output as a leaf of the following graph."""
 
     block: nn.Module
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     output: Tensor
     first: int  # the number of the first attention call inside
-    calls: int  # how many there are
-    versions: list[
-        int
-    ]  # of what was `given`, before it ran: who writes into a tensor raises its own
+    calls: int  # the number of attention calls inside
+    versions: list[int]  # of the input tensors before the run; a write in place raises a version
 
     @property
     def end(self) -> int:
-        """The number of the first attention call after it."""
+        """The number of the first attention call after the segment."""
         return self.first + self.calls
 
-    def given(self) -> list[Tensor]:
-        """Return what of the arguments depends on the input, each once."""
-        return _depending((self.args, self.kwargs))
+    def list_inputs(self) -> list[Tensor]:
+        """Return the arguments that depend on the model's input, each once."""
+        return _select_differentiable((self.args, self.kwargs))
 
     def differs(self, output: Tensor) -> Tensor:
-        """Say whether the block, run again, gave something else than it did, by more than rounding: one bool."""
-        most = _ROUNDING * torch.finfo(output.dtype).eps * self.output.detach().abs().amax()
-        return (output.detach() - self.output.detach()).abs().amax() > most
+        """Return whether the second run's output differs by more than rounding, as a bool tensor.
 
-    def again(self) -> tuple[Tensor, list[Tensor]]:
-        """Run the block again; return its output, and leaves in the place of what was `given`.
-
-        Gradients are followed if they are switched on where this is called.
+        A tensor, not a Python bool: reading it here would synchronise the device for each segment.
         """
-        if self.versions != _versions(self.given()):
-            raise Unsuited(f"{type(self.block).__name__} writes into what it is given")
-        leaves = {id(one): one.detach().requires_grad_() for one in self.given()}
+        bound = _MAX_ROUNDINGS * torch.finfo(output.dtype).eps * self.output.detach().abs().amax()
+        return (output.detach() - self.output.detach()).abs().amax() > bound
 
-        def fresh(one: Tensor) -> Tensor:
-            return leaves.get(id(one), one)
+    def rerun(self) -> tuple[Tensor, list[Tensor]]:
+        """Run the block again; return its output, and the leaves that replaced its inputs.
 
-        made = self.block(*_mapped(self.args, fresh), **_mapped(self.kwargs, fresh))
-        output = _first(made)
+        A graph is recorded if gradients are enabled in the caller.
+        """
+        if self.versions != _list_versions(self.list_inputs()):
+            raise UnsuitableModel(f"{type(self.block).__name__} writes into what it is given")
+        leaves = {id(tensor): tensor.detach().requires_grad_() for tensor in self.list_inputs()}
+
+        def to_leaf(tensor: Tensor) -> Tensor:
+            return leaves.get(id(tensor), tensor)
+
+        result = self.block(*_map_tensors(self.args, to_leaf), **_map_tensors(self.kwargs, to_leaf))
+        output = _find_hidden_output(result)
         if output is None or output.shape != self.output.shape:
-            raise Unsuited(
+            raise UnsuitableModel(
                 f"{type(self.block).__name__} does not give the same when it is run again"
             )
-        others = [one for one in _tensors(made) if one is not output and one.requires_grad]
+        others = [x for x in _iterate_tensors(result) if x is not output and x.requires_grad]
         if others:
-            raise Unsuited(f"{type(self.block).__name__} hands on more than one result")
+            raise UnsuitableModel(f"{type(self.block).__name__} hands on more than one result")
         return output, list(leaves.values())
 
 
-class Segments:
-    """Watches a forward pass, and cuts it into blocks that leave no graph."""
+class SegmentRecorder:
+    """Hooks that cut a forward pass into segments, and run each segment without a graph."""
 
-    def __init__(self, recorder: Recorder, *, attends: bool, slopes: bool = True) -> None:
-        """With `attends`, only blocks with attention inside, which `recorder` sees, are cut out.
+    def __init__(self, recorder: ForwardRecorder, *, attends: bool, slopes: bool = True) -> None:
+        """Take the recorder of the same pass.
 
-        With `slopes`, only those that depend on the input in a way that can be differentiated.
+        With `attends`, only blocks in which the recorder saw attention become segments; with
+        `slopes`, only blocks whose arguments require a gradient.
         """
-        self.found: list[Segment] = []
+        self.segments: list[Segment] = []
         self._recorder = recorder
         self._attends = attends
         self._slopes = slopes
@@ -111,35 +122,38 @@ class Segments:
         self._first = 0
         self._versions: list[int] = []
         self._paused = False
-        self._thread = get_ident()  # hooks are the model's, and another thread may use it meanwhile
+        self._thread = get_ident()  # another thread may run the hooked model meanwhile
 
     def watch(self, model: nn.Module, stack: ExitStack) -> None:
         """Hook every member of a ModuleList; the recorder's own hooks must come after these."""
-        lists = [part for part in parts(model) if isinstance(part, nn.ModuleList)]
+        lists = [part for part in list_modules(model) if isinstance(part, nn.ModuleList)]
         for block in dict.fromkeys(member for part in lists for member in part):
-            entered = block.register_forward_pre_hook(self._enter, with_kwargs=True)
-            stack.callback(entered.remove)
-            left = block.register_forward_hook(self._leave, with_kwargs=True)
-            stack.callback(left.remove)
+            pre_hook = block.register_forward_pre_hook(self._enter, with_kwargs=True)
+            stack.callback(pre_hook.remove)
+            hook = block.register_forward_hook(self._leave, with_kwargs=True)
+            stack.callback(hook.remove)
 
     @property
     def whole(self) -> bool:
-        """Whether there are segments, and every attention call that was seen happened in one of them."""
-        return bool(self.found) and sum(one.calls for one in self.found) == len(
+        """Whether there are segments, and every recorded attention call happened inside one."""
+        return bool(self.segments) and sum(segment.calls for segment in self.segments) == len(
             self._recorder.layers
         )
 
     def _enter(self, _: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if get_ident() != self._thread or self._paused:
             return
-        # Blocks within a block belong to it, and so does what depends on no input: a picture's texts.
-        counts = not self._slopes or any(one.requires_grad for one in _tensors((args, kwargs)))
+        # A block inside a segment belongs to that segment. A block that does not depend on the input,
+        # like those for the texts an image is compared with, starts none.
+        counts = not self._slopes or any(
+            tensor.requires_grad for tensor in _iterate_tensors((args, kwargs))
+        )
         if self._depth or counts:
             self._depth += 1
         if self._depth == 1:
             self._first = len(self._recorder.layers)
-            self._versions = _versions(_depending((args, kwargs)))
-            torch.set_grad_enabled(False)  # `as_found` switches it back on, should the block raise
+            self._versions = _list_versions(_select_differentiable((args, kwargs)))
+            torch.set_grad_enabled(False)  # if the block raises, `restore_on_exit` enables it again
 
     def _leave(
         self, block: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any
@@ -150,17 +164,17 @@ class Segments:
         if self._depth:
             return None
         torch.set_grad_enabled(True)
-        own = _first(output)
+        own = _find_hidden_output(output)
         calls = len(self._recorder.layers) - self._first
         if own is None or (self._attends and not calls):
             return self._with_graph(block, args, kwargs)
         self.let_go()
         leaf = own.detach().requires_grad_()
-        self.found.append(Segment(block, args, kwargs, leaf, self._first, calls, self._versions))
-        return _replaced(output, leaf)
+        self.segments.append(Segment(block, args, kwargs, leaf, self._first, calls, self._versions))
+        return _replace_hidden_output(output, leaf)
 
     def _with_graph(self, block: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Run what turned out to be no segment once more, with its graph."""
+        """Run a block that turned out to be no segment once more, with its graph."""
         self._paused = True
         try:
             return block(*args, **kwargs)
@@ -168,78 +182,61 @@ class Segments:
             self._paused = False
 
     def let_go(self) -> None:
-        """Forget what the last segment attended to but for its shape: it is seen once more on the way back."""
-        if not self.found:
+        """Drop the last segment's attention tensors except shapes: the backward pass records them again."""
+        if not self.segments:
             return
-        segment = self.found[-1]
+        segment = self.segments[-1]
         for layer in self._recorder.layers[segment.first : segment.end]:
             layer.forget()
 
 
-def _first(output: Any) -> Tensor | None:
-    """Return what a block hands on to the next one: its only result, or the first."""
+def _find_hidden_output(output: Any) -> Tensor | None:
+    """Return a block's hidden state: its only result, or the first one."""
     own = output[0] if isinstance(output, tuple | list) and output else output
     return own if isinstance(own, Tensor) and own.is_floating_point() else None
 
 
-def _replaced(output: Any, leaf: Tensor) -> Any:
+def _replace_hidden_output(output: Any, leaf: Tensor) -> Any:
     return type(output)((leaf, *output[1:])) if type(output) in (tuple, list) else leaf
 
 
-def _depending(tree: Any) -> list[Tensor]:
-    """Return the tensors that depend on the input, each once."""
-    return list({id(one): one for one in _tensors(tree) if one.requires_grad}.values())
+def _select_differentiable(tree: Any) -> list[Tensor]:
+    """Return the tensors that require a gradient, each once."""
+    return list({id(x): x for x in _iterate_tensors(tree) if x.requires_grad}.values())
 
 
-def _versions(tensors: list[Tensor]) -> list[int]:
-    return [one._version for one in tensors]
+def _list_versions(tensors: list[Tensor]) -> list[int]:
+    return [tensor._version for tensor in tensors]
 
 
-def _tensors(tree: Any) -> Iterator[Tensor]:
+def _iterate_tensors(tree: Any) -> Iterator[Tensor]:
     if isinstance(tree, Tensor):
         yield tree
     elif isinstance(tree, list | tuple):
-        for one in tree:
-            yield from _tensors(one)
+        for branch in tree:
+            yield from _iterate_tensors(branch)
     elif isinstance(tree, dict):
-        yield from _tensors(list(tree.values()))
+        yield from _iterate_tensors(list(tree.values()))
 
 
-def _mapped(tree: Any, change: Callable[[Tensor], Tensor]) -> Any:
+def _map_tensors(tree: Any, change: Callable[[Tensor], Tensor]) -> Any:
     if isinstance(tree, Tensor):
         return change(tree)
     if type(tree) in (list, tuple):
-        return type(tree)(_mapped(one, change) for one in tree)
+        return type(tree)(_map_tensors(branch, change) for branch in tree)
     if type(tree) is dict:
-        return {key: _mapped(one, change) for key, one in tree.items()}
+        return {key: _map_tensors(branch, change) for key, branch in tree.items()}
     return tree
 
 
-"""The backward pass of a model that ran without a graph: its segments run again, one at a time."""
-
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
-from typing import Any
-
-import torch
-from torch import Tensor
-
-from whence.capture.anatomy.lookups import no_way_back
-from whence.capture.attention.layer import AttentionLayer
-from whence.capture.backward import Unsuited, Visit, take, wanted
-from whence.capture.found import as_found
-from whence.capture.memory.segments import Segment
-from whence.capture.recorder import Recorder
-from whence.data import Batch
-
-Watch = Callable[[Any, Recorder, ExitStack], object]
+AttentionWatcher = Callable[[Any, ForwardRecorder, ExitStack], object]
 
 
-class Rerun:
-    """The gradients, and the attention, of segments.
+class CheckpointedBackward:
+    """The backward pass over segments: each is run again, differentiated and dropped.
 
-    `leaves` are what the forward pass started from, and `watch` makes a recorder see attention as it did then, if it
-    did.
+    `leaves` are the embeddings that the forward pass started from. `watch` installs the recorder of
+    attention for the second run of each block, if the first pass recorded attention.
     """
 
     def __init__(
@@ -251,84 +248,86 @@ class Rerun:
         leaves: Sequence[Tensor],
         value: Tensor,
         needs: frozenset[str],
-        watch: Watch | None = None,
-        lift: Tensor | None = None,
+        watch: AttentionWatcher | None = None,
+        gradient_scale: Tensor | None = None,
     ) -> None:
         self._model = model
-        self._lift = lift
+        self._gradient_scale = gradient_scale
         self._segments = segments
         self._layers = layers
         self._leaves = list(leaves) if "embedding_grad" in needs else []
         self._value: Tensor | None = value
         self._needs = needs
-        self._recorder = Recorder(batch, cut=False)
+        self._recorder = ForwardRecorder(batch, cut=False)
         self._watch = watch
         self._slopes = any(name.endswith("_grad") for name in needs)
-        # By identity of a segment's output or a leaf: what arrived there so far.
-        self._arrived: dict[int, Tensor] = {}
-        self._differ: list[Tensor] = []  # of each segment: whether it gave something else this time
+        # By identity of a segment's output or a leaf: the gradient accumulated so far.
+        self._grads: dict[int, Tensor] = {}
+        self._differences: list[Tensor] = []  # of each segment: whether its second run differed
 
-    def run(self, first: int, visit: Visit | None) -> list[Tensor | None]:
+    def run(self, first: int, visit: LayerVisitor | None) -> list[Tensor | None]:
         if self._slopes:
             value, self._value = self._value, None
             assert value is not None
             if not value.requires_grad:
-                raise no_way_back()
-            self._spread([value.sum()], [None])
+                raise build_no_gradient_error()
+            self._propagate_between([value.sum()], [None])
             del value
-        with as_found(self._model) as stack:
+        with restore_on_exit(self._model) as stack:
             if self._watch is not None:
                 self._watch(self._model, self._recorder, stack)
-            while self._wanted_from(first):
+            while self._needs_rerun(first):
                 segment = self._segments.pop()
-                self._back(segment, lower=bool(self._leaves) or self._wanted_from(first))
+                self._rerun_segment(segment, lower=bool(self._leaves) or self._needs_rerun(first))
                 for number in reversed(range(segment.first, segment.end)):
                     if visit is not None and number >= first:
                         visit(self._layers[number])
-        if self._differ and bool(torch.stack(self._differ).any()):
-            raise Unsuited("a block does not give the same when it is run again")
-        found = [self._arrived.get(id(leaf)) for leaf in self._leaves]
-        if any(one is None for one in found):
-            raise no_way_back()
-        return found
+        if self._differences and bool(torch.stack(self._differences).any()):
+            raise UnsuitableModel("a block does not give the same when it is run again")
+        grads = [self._grads.get(id(leaf)) for leaf in self._leaves]
+        if any(grad is None for grad in grads):
+            raise build_no_gradient_error()
+        return grads
 
-    def _wanted_from(self, first: int) -> bool:
-        """Say whether any of the segments that are left must be run again."""
+    def _needs_rerun(self, first: int) -> bool:
+        """Return whether any of the remaining segments must be run again."""
         return any(self._leaves or segment.end > first for segment in self._segments)
 
-    def _back(self, segment: Segment, lower: bool) -> None:
-        """Run one segment again, take its gradients, and hand on what belongs to what it was given."""
+    def _rerun_segment(self, segment: Segment, lower: bool) -> None:
+        """Run one segment again, store its layers' gradients, and pass those of its inputs down."""
         with torch.set_grad_enabled(self._slopes):
-            output, leaves = segment.again()
-        self._differ.append(segment.differs(output))
-        seen, self._recorder.layers = self._recorder.layers, []
+            output, leaves = segment.rerun()
+        self._differences.append(segment.differs(output))
+        rerun_layers, self._recorder.layers = self._recorder.layers, []
         self._recorder.last_output = None
-        if len(seen) != segment.calls:
-            raise Unsuited(f"{type(segment.block).__name__} attends otherwise when it is run again")
+        if len(rerun_layers) != segment.calls:
+            raise UnsuitableModel(
+                f"{type(segment.block).__name__} attends otherwise when it is run again"
+            )
         own = self._layers[segment.first : segment.end]
-        parts = [wanted(layer, self._needs) for layer in seen]
+        parts = [select_grad_tensors(layer, self._needs) for layer in rerun_layers]
         if not self._slopes:
             grads: list[Tensor | None] = []
         else:
-            upstream = self._arrived.pop(id(segment.output), None)
-            inputs = [one for part in parts for one in part.values()] + (leaves if lower else [])
+            upstream = self._grads.pop(id(segment.output), None)
+            inputs = [x for part in parts for x in part.values()] + (leaves if lower else [])
             if upstream is None or not output.requires_grad:
-                raise no_way_back()
+                raise build_no_gradient_error()
             grads = list(torch.autograd.grad(output, inputs, upstream, allow_unused=True))
         rest = iter(grads)
-        for layer, new, part in zip(own, seen, parts, strict=True):
-            take(new, {name: next(rest) for name in part}, self._lift)
+        for layer, new, part in zip(own, rerun_layers, parts, strict=True):
+            store_gradients(new, {name: next(rest) for name in part}, self._gradient_scale)
             if "hidden_grad" not in self._needs:
                 new.hidden = None
-            layer.become(new)
+            layer.copy_from(new)
         if lower and self._slopes:
-            pairs = zip(segment.given(), rest, strict=True)
-            through = [(one, grad) for one, grad in pairs if grad is not None]
-            self._spread([one for one, _ in through], [grad for _, grad in through])
+            pairs = zip(segment.list_inputs(), rest, strict=True)
+            through = [(x, grad) for x, grad in pairs if grad is not None]
+            self._propagate_between([x for x, _ in through], [grad for _, grad in through])
 
-    def _spread(self, tensors: Sequence[Tensor], grads: Sequence[Tensor | None]) -> None:
-        """Bring gradients of what stands between segments down to the outputs of lower ones, and to the leaves."""
-        ends = {id(one): one for one in (*(one.output for one in self._segments), *self._leaves)}
+    def _propagate_between(self, tensors: Sequence[Tensor], grads: Sequence[Tensor | None]) -> None:
+        """Propagate gradients between segments, down to the outputs of lower ones and to the leaves."""
+        ends = {id(x): x for x in (*(segment.output for segment in self._segments), *self._leaves)}
         direct = [tensor for tensor in tensors if id(tensor) in ends]
         for tensor, grad in zip(tensors, grads, strict=True):
             if id(tensor) in ends and grad is not None:
@@ -336,17 +335,17 @@ class Rerun:
         if len(direct) == len(tensors):
             return
         outer = [pair for pair in zip(tensors, grads, strict=True) if id(pair[0]) not in ends]
-        found = torch.autograd.grad(
-            [one for one, _ in outer],
+        end_grads = torch.autograd.grad(
+            [x for x, _ in outer],
             list(ends.values()),
             [grad for _, grad in outer],
             allow_unused=True,
             retain_graph=True,
         )
-        for end, grad in zip(ends.values(), found, strict=True):
+        for end, grad in zip(ends.values(), end_grads, strict=True):
             if grad is not None:
                 self._add(end, grad)
 
     def _add(self, end: Tensor, grad: Tensor) -> None:
-        before = self._arrived.get(id(end))
-        self._arrived[id(end)] = grad if before is None else before + grad
+        before = self._grads.get(id(end))
+        self._grads[id(end)] = grad if before is None else before + grad

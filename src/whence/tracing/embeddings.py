@@ -1,4 +1,4 @@
-"""The model as a function of its token embeddings: looked up, replaced, and differentiated."""
+"""The model as a function of its token embeddings: look-up, replacement, values and gradients."""
 
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -10,113 +10,120 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from whence.capture.anatomy.lookups import (
-    Placement,
-    brought_down,
-    never,
-    no_way_back,
-    placements,
-    require_one_table,
-)
-from whence.capture.attention.unwatched import unmasked
-from whence.capture.backward import Unsuited
-from whence.capture.forward import run
-from whence.capture.found import as_found
-from whence.capture.memory.rerun import Rerun
-from whence.capture.memory.segments import Segments, cuts, leave_uncut
-from whence.capture.recorder import Recorder, side_table
-from whence.capture.target import Targets
 from whence.core.errors import BadParameter
-from whence.core.types import Of
-from whence.data import Batch, Encoded, collate
-from whence.data.vision.picture import as_pixels
-from whence.models.table import token_table
+from whence.core.types import OutputScale
+from whence.data.batches import Batch, collate
+from whence.data.images import join_patches
+from whence.data.tokens import EncodedInput
+from whence.models.model import find_token_embeddings
+from whence.tracing.backward import UnsuitableModel
+from whence.tracing.checkpointing import (
+    CheckpointedBackward,
+    SegmentRecorder,
+    can_checkpoint,
+    mark_uncheckpointable,
+)
+from whence.tracing.forward import compute_logits, run_without_dense_masks
+from whence.tracing.recorder import ForwardRecorder, find_side_embeddings
+from whence.tracing.restore import restore_on_exit
+from whence.tracing.structure import (
+    LookupPlacement,
+    build_no_gradient_error,
+    build_no_lookup_error,
+    check_one_embedding_table,
+    find_placements,
+    undo_gradient_scale,
+)
+from whence.tracing.target import ResolvedTargets
 
-Embedded = tuple[int, Tensor]  # an input's number, and vectors in the place of its embeddings
+EmbeddedInput = tuple[int, Tensor]  # an input's number, and vectors that replace its embeddings
 
-_EMBEDDINGS = frozenset({"embedding_grad"})
+_EMBEDDING_NEEDS = frozenset({"embedding_grad"})
 
-# How many rows of the table are looked up at a time when all of them are.
-_ROWS = 4096
+# Rows of the embedding table per look-up when the whole vocabulary is averaged.
+_TABLE_ROWS = 4096
 
 
-class _Swap(Recorder):
-    """Puts other vectors in the place of the token embeddings, wherever the model looks them up."""
+class _EmbeddingReplacer(ForwardRecorder):
+    """A recorder that replaces the token embeddings by other vectors at every look-up."""
 
     def __init__(self, batch: Batch, vectors: Tensor) -> None:
         super().__init__(batch, cut=False)
-        self.swapped: set[Placement] = set()
+        self.places: set[LookupPlacement] = set()
         self._vectors = vectors  # (batch, tokens, features)
 
     def _embed(self, module: torch.nn.Module, args: tuple[Any, ...], output: Tensor) -> Tensor:
         if get_ident() != self._thread:
             return output
-        found = super()._embed(module, args, output).detach()
-        vectors = self._vectors.to(found.dtype)
-        real, place = self.batch.real, placements(self.batch, self.lookups)[-1]
-        self.swapped.add(place)
+        embeddings = super()._embed(module, args, output).detach()
+        vectors = self._vectors.to(embeddings.dtype)
+        real, place = self.batch.real, find_placements(self.batch, self.lookups)[-1]
+        self.places.add(place)
         sources = self.batch.inputs["input_ids"].shape[1]
         if place == "decoder":
             real, vectors = real[:, sources:], vectors[:, sources:]
         elif place != "turned":
             real, vectors = real[:, :sources], vectors[:, :sources]
         if place == "later":
-            vectors = torch.cat([found[:, :1], vectors[:, :-1]], dim=1)
+            vectors = torch.cat([embeddings[:, :1], vectors[:, :-1]], dim=1)
             real = torch.cat([torch.zeros_like(real[:, :1]), real[:, 1:]], dim=1)
         if place == "turned":
             real, vectors = real.T, vectors.transpose(0, 1)
-        return torch.where(real[..., None], vectors, found)
+        return torch.where(real[..., None], vectors, embeddings)
 
 
-def looked_up(model: Any, batch: Batch, ids: Tensor, *, decoder: bool = False) -> Tensor:
-    """Return what get_input_embeddings() gives for `ids`, in float32 at least: methods add up many of them.
+def look_up_embeddings(model: Any, batch: Batch, ids: Tensor, *, decoder: bool = False) -> Tensor:
+    """Return the token embeddings of `ids` in float32 at least, because methods sum many of them.
 
-    A `decoder` may have a table of its own.
+    With `decoder` the decoder's own table is used, if it has one.
     """
-    with as_found(model) as stack:
-        Recorder(batch, cut=False).watch_embeddings(model, stack)  # says it if that cannot be
-        found: Tensor = _table(model, decoder)(ids).detach()
-    return found.to(torch.promote_types(found.dtype, torch.float32))
+    with restore_on_exit(model) as stack:
+        # Raises NotCapturable if the model does not name its embeddings.
+        ForwardRecorder(batch, cut=False).watch_embeddings(model, stack)
+        embeddings: Tensor = _find_embedding_table(model, decoder)(ids).detach()
+    return embeddings.to(torch.promote_types(embeddings.dtype, torch.float32))
 
 
-def _table(model: Any, decoder: bool) -> Any:
-    own = side_table(model, "decoder" if decoder else "encoder")
-    return token_table(model) if own is None else own
+def _find_embedding_table(model: Any, decoder: bool) -> Any:
+    own = find_side_embeddings(model, "decoder" if decoder else "encoder")
+    return find_token_embeddings(model) if own is None else own
 
 
-def mean_embedding(model: Any, batch: Batch, *, decoder: bool = False) -> Tensor:
-    """Return the mean over the whole vocabulary, (features,)."""
-    weight = getattr(_table(model, decoder), "weight", None)
+def compute_mean_embedding(model: Any, batch: Batch, *, decoder: bool = False) -> Tensor:
+    """Return the mean embedding over the whole vocabulary, (features,)."""
+    weight = getattr(_find_embedding_table(model, decoder), "weight", None)
     if not isinstance(weight, Tensor):
         raise BadParameter(
             f"baseline='mean' needs a table of embeddings, and {type(model).__name__} has none. Use 'zero'."
         )
-    every = torch.arange(len(weight), device=weight.device)
-    # Through the module and not from the weight itself: some scale what they look up.
+    vocabulary = torch.arange(len(weight), device=weight.device)
+    # Through the module, not from the weight: some modules scale the embeddings.
     parts = [
-        looked_up(model, batch, ids, decoder=decoder).sum(0) for ids in torch.split(every, _ROWS)
+        look_up_embeddings(model, batch, ids, decoder=decoder).sum(0)
+        for ids in torch.split(vocabulary, _TABLE_ROWS)
     ]
     return torch.stack(parts).sum(0) / len(weight)
 
 
-def at_embeddings(
+def evaluate_at_embeddings(
     model: Any,
-    inputs: Sequence[Encoded],
-    points: Sequence[Embedded],
-    targets: Targets,
+    inputs: Sequence[EncodedInput],
+    points: Sequence[EmbeddedInput],
+    targets: ResolvedTargets,
     *,
     pad_id: int | None,
-    of: Of | None = None,
+    of: OutputScale | None = None,
     slope: bool,
     checkpoint: bool = False,
 ) -> tuple[Tensor, list[Tensor]]:
-    """Return the scalar at each of some points, (points,), and its slope at each, (tokens, features).
+    """Return the scalar at each point, (points,), and its gradient at each, (tokens, features).
 
-    Ids, masks and positions stay those of the input; where its tokens are looked up, the model gets the point's
-    vectors. Without `slope` there are none. With `checkpoint` blocks are run again, not kept.
+    Ids, masks and positions stay those of the input; the point's vectors replace its token
+    embeddings. Without `slope` the list of gradients is empty. With `checkpoint` blocks are run again
+    in the backward pass instead of kept.
     """
-    asked = partial(
-        _at_embeddings,
+    evaluate = partial(
+        _evaluate_at_embeddings,
         inputs=inputs,
         points=points,
         targets=targets,
@@ -124,75 +131,77 @@ def at_embeddings(
         of=of,
         slope=slope,
     )
-    return unmasked(model, partial(asked, model, checkpoint=checkpoint))
+    return run_without_dense_masks(model, partial(evaluate, model, checkpoint=checkpoint))
 
 
-def _at_embeddings(
+def _evaluate_at_embeddings(
     model: Any,
     *,
-    inputs: Sequence[Encoded],
-    points: Sequence[Embedded],
-    targets: Targets,
+    inputs: Sequence[EncodedInput],
+    points: Sequence[EmbeddedInput],
+    targets: ResolvedTargets,
     pad_id: int | None,
-    of: Of | None,
+    of: OutputScale | None,
     slope: bool,
     checkpoint: bool,
 ) -> tuple[Tensor, list[Tensor]]:
-    # All tensors are made in here: the caller may sit in a mode in which none can be differentiated.
-    with as_found(model) as stack:
+    # All tensors are made in here: tensors of a caller in inference mode cannot be differentiated.
+    with restore_on_exit(model) as stack:
         stack.enter_context(torch.inference_mode(not slope))
         device = points[0][1].device
         batch = collate([inputs[owner] for owner, _ in points], pad_id=pad_id, device=device)
-        leaf = batch.spread([vectors for _, vectors in points]).requires_grad_(slope)
-        everyone, targets = (
+        leaf = batch.pad_values([vectors for _, vectors in points]).requires_grad_(slope)
+        all_targets, targets = (
             targets,
             targets.at(torch.tensor([owner for owner, _ in points], device=device)),
         )
-        segments = Segments(Recorder(batch, cut=False), attends=False)
-        with ExitStack() as cut:
-            if slope and checkpoint and cuts(model):
-                segments.watch(model, cut)
-            logits = _logits(model, batch, leaf, stack)
+        segmenter = SegmentRecorder(ForwardRecorder(batch, cut=False), attends=False)
+        with ExitStack() as hooks:
+            if slope and checkpoint and can_checkpoint(model):
+                segmenter.watch(model, hooks)
+            logits = _compute_logits(model, batch, leaf, stack)
         value, grad = targets.value(logits, of), None
         if value.requires_grad:
-            lift = targets.lift(logits, of)
-            lifted = value if lift is None else value * lift
-            if segments.found:
-                back = Rerun(model, batch, segments.found, [], [leaf], lifted, _EMBEDDINGS)
+            scale = targets.compute_gradient_scale(logits, of)
+            scaled_value = value if scale is None else value * scale
+            if segmenter.segments:
+                backward = CheckpointedBackward(
+                    model, batch, segmenter.segments, [], [leaf], scaled_value, _EMBEDDING_NEEDS
+                )
                 try:
-                    (grad,) = back.run(0, None)
-                except Unsuited as error:
-                    leave_uncut(model, error)
-                    return at_embeddings(
-                        model, inputs, points, everyone, pad_id=pad_id, of=of, slope=True
+                    (grad,) = backward.run(0, None)
+                except UnsuitableModel as error:
+                    mark_uncheckpointable(model, error)
+                    return evaluate_at_embeddings(
+                        model, inputs, points, all_targets, pad_id=pad_id, of=of, slope=True
                     )
             else:
-                (grad,) = torch.autograd.grad(lifted.sum(), leaf, allow_unused=True)
-            grad = brought_down(grad, lift)
+                (grad,) = torch.autograd.grad(scaled_value.sum(), leaf, allow_unused=True)
+            grad = undo_gradient_scale(grad, scale)
         if slope and grad is None:
-            raise no_way_back()
-    # Outside of the mode: who gets the value may want to differentiate with it.
-    return value.detach().clone(), [] if grad is None else batch.parts(grad)
+            raise build_no_gradient_error()
+    # Cloned outside inference mode, so that the caller may differentiate through the value.
+    return value.detach().clone(), [] if grad is None else batch.unpad_values(grad)
 
 
-def _logits(model: Any, batch: Batch, leaf: Tensor, stack: ExitStack) -> Tensor:
-    if batch.pictures:
-        return run(model, _painted(batch, leaf))
-    swap = _Swap(batch, leaf)
-    swap.watch_embeddings(model, stack)
-    logits = run(model, batch)
-    require_one_table(batch, swap.lookups)
-    missing = {"decoder", "same"} - swap.swapped if "decoder_input_ids" in batch.inputs else set()
-    if missing or swap.swapped <= {"later"}:
-        raise never()
+def _compute_logits(model: Any, batch: Batch, leaf: Tensor, stack: ExitStack) -> Tensor:
+    if batch.has_images:
+        return compute_logits(model, _replace_pixels(batch, leaf))
+    swapper = _EmbeddingReplacer(batch, leaf)
+    swapper.watch_embeddings(model, stack)
+    logits = compute_logits(model, batch)
+    check_one_embedding_table(batch, swapper.lookups)
+    missing = {"decoder", "same"} - swapper.places if "decoder_input_ids" in batch.inputs else set()
+    if missing or swapper.places <= {"later"}:
+        raise build_no_lookup_error()
     return logits
 
 
-def _painted(batch: Batch, patches: Tensor) -> Batch:
-    """Return the batch with other pixels, given patch by patch at their places."""
+def _replace_pixels(batch: Batch, patches: Tensor) -> Batch:
+    """Return the batch with its pixels replaced, given as patches at their token positions."""
     picture, pixels = batch.items[0].picture, batch.inputs["pixel_values"]
     assert picture is not None
-    own = patches[:, picture.lead : picture.lead + len(picture)]
+    image_patches = patches[:, picture.lead : picture.lead + len(picture)]
     _, channels, height, width = pixels.shape
-    painted = as_pixels(own, picture.grid, (channels, height, width))
-    return replace(batch, inputs={"pixel_values": painted})
+    new_pixels = join_patches(image_patches, picture.grid, (channels, height, width))
+    return replace(batch, inputs={"pixel_values": new_pixels})

@@ -1,4 +1,4 @@
-"""Filling holes in a text with what a masked language model finds plausible there."""
+"""Replacements for removed tokens, drawn from a masked language model, batched and cached (`InfillCache`)."""
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
@@ -8,86 +8,91 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from whence.capture.forward import run_alone
-from whence.capture.found import as_found
-from whence.capture.memory.fitting import fitting_batches
-from whence.capture.target import finite
 from whence.core.errors import NoHead, TooLong
-from whence.core.seed import generator
-from whence.data import Batch, Encoded, Policy, collate
-from whence.data.removal import DRAWS, questioned, without
-from whence.models import Infiller
+from whence.core.seed import build_generator
+from whence.data.batches import Batch, BatchRules, collate
+from whence.data.removal import DRAWS_PER_REMOVAL, find_queried_mask, remove_tokens
+from whence.data.tokens import EncodedInput
+from whence.models.model import InfillModel
+from whence.tracing.forward import run_unobserved
+from whence.tracing.out_of_memory import build_retry_batches
+from whence.tracing.restore import restore_on_exit
+from whence.tracing.target import check_finite
 
-# Cells (inputs x longest) of a batch: each has a logit for every word of the vocabulary.
-_CELLS = 1024
+# Cells (inputs x longest) of a batch: each cell has a logit for every word of the vocabulary.
+_MAX_CELLS = 1024
 
-Hole = tuple[Encoded, Collection[int]]  # an input, and the places of the tokens that go
+# an input, and the positions of its masked tokens
+MaskedPositions = tuple[EncodedInput, Collection[int]]
 
 
-class Infill:
-    """Fills holes, each in the same few ways whenever it is asked about, and in batches."""
+class InfillCache:
+    """Cache of replacements for masked positions, drawn in batches; equal requests get equal draws."""
 
-    def __init__(self, infiller: Infiller, *, device: torch.device, size: int) -> None:
-        self.forwards = 0  # how often the language model was really run, counted by inputs
+    def __init__(self, infiller: InfillModel, *, device: torch.device, size: int) -> None:
+        self.forwards = 0  # inputs that the language model was run on, without cache hits
         self._loaded = infiller.loaded
         self._mask = {"draw": infiller.mask_id}
         self._words = torch.tensor(infiller.words, device=device)
         self._device = device
-        # No padding: then nothing need be known about what it does to the language model.
-        self._policy = Policy(size, _CELLS, mixed=False)
-        self._known: dict[Any, tuple[Encoded, ...]] = {}
+        # Equal lengths only: the effect of padding on the language model is not known.
+        self._policy = BatchRules(size, _MAX_CELLS, mixed=False)
+        self._known: dict[Any, tuple[EncodedInput, ...]] = {}
 
     def __call__(
-        self, holes: Sequence[Hole], progress: Callable[[int], None] = lambda _: None
-    ) -> list[tuple[Encoded, ...]]:
-        """Return each input with its hole filled, in `DRAWS` ways.
+        self, requests: Sequence[MaskedPositions], progress: Callable[[int], None] = lambda _: None
+    ) -> list[tuple[EncodedInput, ...]]:
+        """Return each input with its masked positions replaced, in `DRAWS_PER_REMOVAL` draws.
 
-        All tokens of a hole are masked together, and each is drawn from what the language model then expects in its
-        place. A hole that is empty is not asked about.
+        All positions of one request are masked together, and each token is drawn from the language
+        model's distribution at its position. A request without positions needs no forward pass.
         """
-        wanted = {
-            _key(item, hole): (item, sorted(set(hole) - questioned(item, self._mask)))
-            for item, hole in holes
+        distinct = {
+            _build_infill_key(item, positions): (
+                item,
+                sorted(set(positions) - find_queried_mask(item, self._mask)),
+            )
+            for item, positions in requests
         }
-        for name, (item, places) in wanted.items():
+        for name, (item, places) in distinct.items():
             if not places:
-                self._known[name] = (item,) * DRAWS
-        new = [name for name in wanted if name not in self._known]
-        masked = [self._masked(*wanted[name]) for name in new]
-        work = fitting_batches(self._loaded.model, "infill", masked, self._policy)
-        for chosen in work:
-            with work.trying(chosen):
+                self._known[name] = (item,) * DRAWS_PER_REMOVAL
+        new = [name for name in distinct if name not in self._known]
+        masked = [self._mask_positions(*distinct[name]) for name in new]
+        work = build_retry_batches(self._loaded.model, "infill", masked, self._policy)
+        for numbers in work:
+            with work.retry_halved(numbers):
                 pad_id = self._loaded.pad_id
-                batch = collate([masked[i] for i in chosen], pad_id=pad_id, device=self._device)
-                for i, logits in zip(chosen, self._logits(batch), strict=True):
-                    item, places = wanted[new[i]]
-                    self._known[new[i]] = self._filled(item, places, logits[places])
-                self.forwards += len(chosen)
-                progress(len(chosen))
-        return [self._known[_key(item, hole)] for item, hole in holes]
+                batch = collate([masked[i] for i in numbers], pad_id=pad_id, device=self._device)
+                for i, logits in zip(numbers, self._logits(batch), strict=True):
+                    item, places = distinct[new[i]]
+                    self._known[new[i]] = self._draw_replacements(item, places, logits[places])
+                self.forwards += len(numbers)
+                progress(len(numbers))
+        return [self._known[_build_infill_key(item, positions)] for item, positions in requests]
 
     def forget(self) -> None:
-        """Drop what is known; the count stays."""
+        """Drop all cached replacements; the count of forward passes stays."""
         self._known.clear()
 
-    def _masked(self, item: Encoded, places: Sequence[int]) -> Encoded:
+    def _mask_positions(self, item: EncodedInput, places: Sequence[int]) -> EncodedInput:
         loaded = self._loaded
         if loaded.max_length is not None and len(item) > loaded.max_length:
             raise TooLong(
                 f"The input has {len(item)} tokens, and the language model {loaded.name!r} takes at most "
                 f"{loaded.max_length}. Shorten it, or remove tokens in another way than 'draw'."
             )
-        found = without(item, places, "draw", self._mask)
-        accepts = found.features if loaded.accepts is None else loaded.accepts
-        features = {name: one for name, one in found.features.items() if name in accepts}
-        return Encoded(features, (), (), item.source)
+        masked = remove_tokens(item, places, "draw", self._mask)
+        accepts = masked.features if loaded.forward_keywords is None else loaded.forward_keywords
+        features = {name: values for name, values in masked.features.items() if name in accepts}
+        return EncodedInput(features, (), (), item.source)
 
     def _logits(self, batch: Batch) -> Tensor:
-        """Run the language model, (batch, tokens, vocabulary)."""
+        """Return the logits of the language model, (batch, tokens, vocabulary)."""
         model = self._loaded.model
-        with as_found(model), torch.inference_mode():
-            made = run_alone(model, batch)
-            logits: Any = getattr(made, "logits", None)
+        with restore_on_exit(model), torch.inference_mode():
+            output = run_unobserved(model, batch)
+            logits: Any = getattr(output, "logits", None)
         words = int(self._words.max()) + 1
         shape = logits.shape if isinstance(logits, Tensor) else ()
         if len(shape) != 3 or shape[:2] != batch.real.shape or shape[2] < words:
@@ -95,19 +100,26 @@ class Infill:
                 f"{self._loaded.name!r} ({type(model).__name__}) gives no logits of (inputs, tokens, vocabulary): it "
                 "is no masked language model. Give a model ...ForMaskedLM as mlm."
             )
-        return finite(logits, "logits of the language model")
+        return check_finite(logits, "logits of the language model")
 
-    def _filled(self, item: Encoded, places: list[int], logits: Tensor) -> tuple[Encoded, ...]:
-        """Draw by the inverse of the cumulative distribution: the number a place is given finds its word."""
+    def _draw_replacements(
+        self, item: EncodedInput, places: list[int], logits: Tensor
+    ) -> tuple[EncodedInput, ...]:
+        """Draw replacement tokens by inverting the cumulative distribution at each masked position."""
         total = logits[:, self._words].softmax(-1, dtype=torch.float64).cumsum(-1)
-        numbers = [generator("draw", n, item.key, places).random(len(places)) for n in range(DRAWS)]
-        # Rounding may end the sum a little below or above one.
+        numbers = [
+            build_generator("draw", n, item.key, places).random(len(places))
+            for n in range(DRAWS_PER_REMOVAL)
+        ]
+        # Rounding may end the cumulative sum slightly below or above 1.
         heights = torch.from_numpy(np.stack(numbers, axis=1)).to(self._device) * total[:, -1:]
-        found = torch.searchsorted(total, heights, right=True).clamp(max=len(self._words) - 1)
-        return tuple(_put(item, places, words) for words in self._words[found].T.tolist())
+        indices = torch.searchsorted(total, heights, right=True).clamp(max=len(self._words) - 1)
+        return tuple(
+            _replace_tokens(item, places, words) for words in self._words[indices].T.tolist()
+        )
 
 
-def _put(item: Encoded, places: list[int], words: list[int]) -> Encoded:
+def _replace_tokens(item: EncodedInput, places: list[int], words: list[int]) -> EncodedInput:
     ids = list(item.ids)
     for place, word in zip(places, words, strict=True):
         ids[place] = word
@@ -116,5 +128,5 @@ def _put(item: Encoded, places: list[int], words: list[int]) -> Encoded:
     return replace(item, features=features, tokens=(), words=(), answer=tuple(ids[sources:]))
 
 
-def _key(item: Encoded, hole: Collection[int]) -> Any:
-    return (tuple(sorted(item.features.items())), item.answer, item.reading, frozenset(hole))
+def _build_infill_key(item: EncodedInput, positions: Collection[int]) -> Any:
+    return (tuple(sorted(item.features.items())), item.answer, item.reading, frozenset(positions))

@@ -1,25 +1,31 @@
-"""Work that is done in parts, none of which may be larger than the memory.
+"""Batches that are halved and repeated when memory runs out, and a meter of peak memory.
 
-A part that does not fit is halved and tried again, and everything after it is cut to what fitted: for the rest of the
-process, because memory does not come back by itself. Whoever works in parts gets the same results, only later.
+After a failure all later batches are cut to the size that fitted, for the rest of the process, because
+memory does not come back by itself. The results are the same, only later. The meter counts every tensor for
+as long as it lives.
 """
 
 import gc
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import weakref
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Generic, TypeVar
 from weakref import WeakKeyDictionary
 
 import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from whence.core.errors import OutOfMemory
-from whence.data import Encoded, Policy, batches
+from whence.data.batches import BatchRules, plan_batches
+from whence.data.tokens import EncodedInput
 
 T = TypeVar("T")
 
-# What PyTorch says on a CPU, and where an accelerator's libraries ask for memory themselves.
-_SAID = (
+# Messages of PyTorch on a CPU, and of accelerator libraries that allocate memory themselves.
+_MEMORY_MESSAGES = (
     "can't allocate memory",
     "not enough memory",
     "std::bad_alloc",
@@ -27,26 +33,27 @@ _SAID = (
     "CUBLAS_STATUS_ALLOC_FAILED",
 )
 
-# By model, and by what is done with it: the cells (inputs x longest) that fitted.
-_fitted: WeakKeyDictionary[Any, dict[str, int]] = WeakKeyDictionary()
+# By model and kind of work: the cells (inputs x longest) that fitted.
+_fitting_cells: WeakKeyDictionary[Any, dict[str, int]] = WeakKeyDictionary()
 
 
-def lacks_memory(error: BaseException) -> bool:
-    """Say whether this is how memory that ran out shows."""
+def is_out_of_memory(error: BaseException) -> bool:
+    """Return whether an error means that memory ran out."""
     if isinstance(error, OutOfMemory | MemoryError | torch.OutOfMemoryError):
         return True
-    return isinstance(error, RuntimeError) and any(said in str(error) for said in _SAID)
+    return isinstance(error, RuntimeError) and any(text in str(error) for text in _MEMORY_MESSAGES)
 
 
-def device_lost(error: BaseException) -> bool:
-    """Say whether an accelerator will not recover from this: all that it is asked from then on fails."""
-    return "CUDA error" in str(error) and not lacks_memory(error)
+def is_device_lost(error: BaseException) -> bool:
+    """Return whether an error means a lost accelerator: every later call on it fails."""
+    return "CUDA error" in str(error) and not is_out_of_memory(error)
 
 
-class Fitting(Generic[T]):
-    """Parts of some work on a model, each to be done within `trying`; iterate over it.
+class RetryHalved(Generic[T]):
+    """Iterator over parts of work on a model; a part that runs out of memory comes back in halves.
 
-    `kind` names the work: what does not fit in one kind may in another. `cells` tells how large a part is.
+    Work on a part belongs inside `retry_halved`. `kind` names the work: a size that does not fit one
+    kind may fit another. `cells` returns the size of a part.
     """
 
     def __init__(
@@ -62,43 +69,41 @@ class Fitting(Generic[T]):
         self._parts = iter(parts)
         self._cells = cells
         self._advice = advice
-        self._again: list[Sequence[T]] = []  # the next one last
+        self._queue: list[Sequence[T]] = []  # the next one last
         self._failed = False
 
     def __iter__(self) -> Iterator[Sequence[T]]:
         while True:
-            if self._failed:  # what was tried is gone by now, as far as nothing else holds it
-                _release()
+            if self._failed:  # the failed attempt's tensors are unreferenced by now
+                _free_memory()
                 self._failed = False
-            if not self._again:
+            if not self._queue:
                 part = next(self._parts, None)
                 if part is None:
                     return
-                self._again.append(part)
-            part = self._again.pop()
-            fitted = _fitted.get(self._model, {}).get(self._kind)
+                self._queue.append(part)
+            part = self._queue.pop()
+            fitted = _fitting_cells.get(self._model, {}).get(self._kind)
             if fitted is not None and len(part) > 1 and self._cells(part) > fitted:
                 self._halve(part)
             else:
                 yield part
 
     @contextmanager
-    def trying(self, part: Sequence[T]) -> Iterator[None]:
-        """Do the work on a part; if the memory does not suffice, its halves come next."""
+    def retry_halved(self, part: Sequence[T]) -> Iterator[None]:
+        """Run the block on a part; if memory runs out, the part's halves come next."""
         try:
             yield
-        except (
-            Exception
-        ) as error:  # memory runs out as a RuntimeError, too; all else goes on its way
-            if not lacks_memory(error):
+        except Exception as error:  # some devices raise a RuntimeError when memory runs out
+            if not is_out_of_memory(error):
                 raise
             if len(part) == 1:
                 if isinstance(error, OutOfMemory):
                     raise
-                raise self._too_large(part[0], error) from error
+                raise self._build_too_large_error(part[0], error) from error
             self._failed = True
             cells = self._halve(part)
-            known = _fitted.setdefault(self._model, {})
+            known = _fitting_cells.setdefault(self._model, {})
             first = not known
             known[self._kind] = min(cells, known.get(self._kind, cells))
         else:
@@ -112,59 +117,46 @@ class Fitting(Generic[T]):
 
     def _halve(self, part: Sequence[T]) -> int:
         half = (len(part) + 1) // 2
-        self._again += [part[half:], part[:half]]
+        self._queue += [part[half:], part[:half]]
         return self._cells(part[:half])
 
-    def _too_large(self, one: T, error: Exception) -> OutOfMemory:
-        advice = "" if self._advice is None else self._advice(one)
-        told = f" {advice}" if advice else ""
+    def _build_too_large_error(self, item: T, error: Exception) -> OutOfMemory:
+        advice = "" if self._advice is None else self._advice(item)
+        hint = f" {advice}" if advice else ""
         return OutOfMemory(
-            f"One input of {self._cells([one])} tokens is too large for the memory.{told} Try a shorter one, "
+            f"One input of {self._cells([item])} tokens is too large for the memory.{hint} Try a shorter one, "
             "checkpoint=True (--checkpoint), a method without gradients, or half precision: dtype='bfloat16'. "
             f"PyTorch says: {str(error).splitlines()[0][:160] if str(error) else type(error).__name__}"
         )
 
 
-def fitting_batches(
+def build_retry_batches(
     model: Any,
     kind: str,
-    items: Sequence[Encoded],
-    policy: Policy,
+    items: Sequence[EncodedInput],
+    policy: BatchRules,
     advice: Callable[[int], str] | None = None,
-) -> Fitting[int]:
-    """Return the numbers of inputs in batches that fit; see `data.batches`."""
+) -> RetryHalved[int]:
+    """Return the inputs' numbers in batches that are halved when memory runs out."""
 
-    def cells(chosen: Sequence[int]) -> int:
-        return len(chosen) * max(len(items[i]) for i in chosen)
+    def cells(numbers: Sequence[int]) -> int:
+        return len(numbers) * max(len(items[i]) for i in numbers)
 
-    return Fitting(model, kind, batches(items, policy), cells, advice)
+    return RetryHalved(model, kind, plan_batches(items, policy), cells, advice)
 
 
-def _release() -> None:
-    """Give back what nobody holds any more."""
+def _free_memory() -> None:
+    """Collect garbage, and return cached memory to the device."""
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
 
 
-"""Passes that fit into memory: in parts, run again instead of kept, compiled."""
+class PeakMemoryMeter(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """A meter of the bytes of all storages made while it is open, on any device.
 
-
-"""How much memory a piece of work takes at its peak: every tensor that is made counts for as long as it lives."""
-
-import weakref
-from collections.abc import Container, Mapping, Sequence
-from typing import Any
-
-from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
-
-
-class Meter(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Counts the bytes of all storages made while it is open, on any device. What kernels use inside is not seen.
-
-    Storages of as many numbers as `apart` has are counted apart: copies of weights, say.
+    Workspace inside kernels is not counted. Storages whose number of elements is in `apart`, such as
+    copies of weights, are counted separately.
     """
 
     def __init__(self, apart: Container[int] = ()) -> None:
@@ -174,7 +166,7 @@ class Meter(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.now_apart = 0
         self.peak_apart: int = 0
         self._apart = apart
-        self._seen: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._counted: weakref.WeakSet[Any] = weakref.WeakSet()
 
     def __torch_dispatch__(
         self,
@@ -184,16 +176,18 @@ class Meter(TorchDispatchMode):  # type: ignore[no-untyped-call]
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         result = func(*args, **(kwargs or {}))
-        given = {id(storage) for storage in map(_storage, tree_leaves((args, kwargs))) if storage}
-        for one in tree_leaves(result):
-            storage = _storage(one)
-            if storage is not None and id(storage) not in given and storage not in self._seen:
-                self._count(storage, storage.nbytes() // one.element_size() in self._apart)
+        inputs = {
+            id(storage) for storage in map(_find_storage, tree_leaves((args, kwargs))) if storage
+        }
+        for leaf in tree_leaves(result):
+            storage = _find_storage(leaf)
+            if storage is not None and id(storage) not in inputs and storage not in self._counted:
+                self._count(storage, storage.nbytes() // leaf.element_size() in self._apart)
         return result
 
     def _count(self, storage: Any, apart: bool) -> None:
         size = storage.nbytes()
-        self._seen.add(storage)
+        self._counted.add(storage)
         weakref.finalize(storage, self._add, -size, apart).atexit = False
         self._add(size, apart)
 
@@ -206,13 +200,10 @@ class Meter(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self.peak = max(self.peak, self.now)
 
 
-def _storage(value: Any) -> Any:
+def _find_storage(value: Any) -> Any:
     if not isinstance(value, Tensor) or value.device.type == "meta":
         return None
     try:
         return value.untyped_storage()
-    except (
-        NotImplementedError,
-        RuntimeError,
-    ):  # a tensor without storage: sparse, or a mask that is not written out
+    except (NotImplementedError, RuntimeError):  # no storage: a sparse tensor or a lazy mask
         return None

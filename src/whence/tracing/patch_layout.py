@@ -1,7 +1,7 @@
-"""Where the patches of a picture are among a model's tokens: found out by trying, once for each size.
+"""The layout of image patches among a model's tokens, found by a probe, once for each image size.
 
-Names of classes and settings do not say it reliably. But the first convolution cuts the picture into patches, and
-the token that changes with a patch is the one that stands for it.
+Names of classes and settings do not say it reliably. But the first convolution cuts the image into patches,
+and the token that changes with a patch is the one that stands for it.
 """
 
 from dataclasses import dataclass, field
@@ -11,16 +11,16 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor, nn
 
-from whence.capture.found import as_found
 from whence.core.errors import BadPicture, NotCapturable
-from whence.data.vision.picture import Layout
+from whence.data.images import PatchLayout
+from whence.tracing.restore import restore_on_exit
 
-_known: WeakKeyDictionary[nn.Module, dict[tuple[int, ...], Layout]] = WeakKeyDictionary()
+_layouts: WeakKeyDictionary[nn.Module, dict[tuple[int, ...], PatchLayout]] = WeakKeyDictionary()
 
 
 @dataclass(eq=False)
-class _Seen:
-    """What a forward pass shows: the grid of the first convolution, and what enters each block."""
+class _PatchObserver:
+    """Hooks that record the first convolution's grid, and the hidden states that enter the blocks."""
 
     grid: tuple[int, int] | None = None
     first: Tensor | None = None
@@ -31,55 +31,55 @@ class _Seen:
             self.grid = (output.shape[2], output.shape[3])
 
     def enter(self, _: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        given = [x for x in (*args, kwargs.get("hidden_states")) if isinstance(x, Tensor)]
-        if given and given[0].dim() == 3 and given[0].is_floating_point():
-            self.first = given[0] if self.first is None else self.first
-            self.lengths.append(given[0].shape[1])
+        tensors = [x for x in (*args, kwargs.get("hidden_states")) if isinstance(x, Tensor)]
+        if tensors and tensors[0].dim() == 3 and tensors[0].is_floating_point():
+            self.first = tensors[0] if self.first is None else self.first
+            self.lengths.append(tensors[0].shape[1])
 
 
-def layout(model: Any, pixels: Tensor) -> Layout:
-    """Say where a model's tokens are in pixels (channels, height, width)."""
-    known, size = _known.setdefault(model, {}), tuple(pixels.shape)
+def find_patch_layout(model: Any, pixels: Tensor) -> PatchLayout:
+    """Return the layout of a model's patch tokens for pixels of (channels, height, width)."""
+    known, size = _layouts.setdefault(model, {}), tuple(pixels.shape)
     if size not in known:
-        known[size] = _found(model, pixels)
+        known[size] = _detect_layout(model, pixels)
     return known[size]
 
 
-def _found(model: Any, pixels: Tensor) -> Layout:
-    whole = _run(model, pixels[None])
+def _detect_layout(model: Any, pixels: Tensor) -> PatchLayout:
+    hooks = _observe_forward(model, pixels[None])
     name, (_, height, width) = type(model).__name__, pixels.shape
-    if whole.grid is None or whole.first is None:
+    if hooks.grid is None or hooks.first is None:
         raise NotCapturable(
             f"{name} does not cut its pictures into patches by a convolution and hand them to a list of layers, so "
             "that no patch can be told from another. Load a model such as ViT, DeiT, DINOv2, BEiT or Swin."
         )
-    down, across = whole.grid
-    if len(set(whole.lengths)) == 1 and height % down == 0 and width % across == 0:
+    down, across = hooks.grid
+    if len(set(hooks.lengths)) == 1 and height % down == 0 and width % across == 0:
         corners = pixels.repeat(3, 1, 1, 1)
         patch = (height // down, width // across)
         corners[1, :, : patch[0], : patch[1]] += 1
         corners[2, :, -patch[0] :, -patch[1] :] += 1
-        tokens = _run(model, corners).first
+        tokens = _observe_forward(model, corners).first
         assert tokens is not None
-        lead, last = (_moved(tokens[0], tokens[corner]) for corner in (1, 2))
+        lead, last = (_find_changed_token(tokens[0], tokens[corner]) for corner in (1, 2))
         if lead is not None and last == lead + down * across - 1:
-            return Layout(whole.grid, lead, tokens.shape[1])
-    return Layout(_coarse(name, whole, height, width), 0, 0)
+            return PatchLayout(hooks.grid, lead, tokens.shape[1])
+    return PatchLayout(_find_coarse_grid(name, hooks, height, width), 0, 0)
 
 
-def _moved(before: Tensor, after: Tensor) -> int | None:
+def _find_changed_token(before: Tensor, after: Tensor) -> int | None:
     """Return the one token that changed, or None where several did."""
     change = (after - before).abs().amax(-1)
-    moved = (change > 1e-3 * change.max()).nonzero().flatten().tolist()
-    return moved[0] if len(moved) == 1 else None
+    numbers = (change > 1e-3 * change.max()).nonzero().flatten().tolist()
+    return numbers[0] if len(numbers) == 1 else None
 
 
-def _coarse(name: str, seen: _Seen, height: int, width: int) -> tuple[int, int]:
-    """Return the grid of cells that are told apart to the end: those of the last block, or of the convolution."""
-    last = seen.lengths[-1]
+def _find_coarse_grid(name: str, hooks: _PatchObserver, height: int, width: int) -> tuple[int, int]:
+    """Return the coarsest grid of patches: that of the last block, or of the first convolution."""
+    last = hooks.lengths[-1]
     down = round((last * height / width) ** 0.5)
     candidates = [(down, last // down)] if last > 1 and last % down == 0 else []
-    for rows, columns in [*candidates, *([seen.grid] if seen.grid else [])]:
+    for rows, columns in [*candidates, *([hooks.grid] if hooks.grid else [])]:
         if height % rows == 0 and width % columns == 0:
             return rows, columns
     raise BadPicture(
@@ -88,34 +88,34 @@ def _coarse(name: str, seen: _Seen, height: int, width: int) -> tuple[int, int]:
     )
 
 
-def _run(model: Any, pixels: Tensor) -> _Seen:
-    seen = _Seen()
+def _observe_forward(model: Any, pixels: Tensor) -> _PatchObserver:
+    hooks = _PatchObserver()
     weight = next(model.parameters())
-    look = getattr(model, "get_image_features", model)
-    with as_found(model) as stack, torch.no_grad():
+    forward = getattr(model, "get_image_features", model)
+    with restore_on_exit(model) as stack, torch.no_grad():
         lists = [part for part in model.modules() if isinstance(part, nn.ModuleList)]
         for block in dict.fromkeys(member for part in lists for member in part):
-            hook = block.register_forward_pre_hook(seen.enter, with_kwargs=True)
+            hook = block.register_forward_pre_hook(hooks.enter, with_kwargs=True)
             stack.callback(hook.remove)
         for part in model.modules():
             if isinstance(part, nn.Conv2d):
-                stack.callback(part.register_forward_hook(seen.cut).remove)
+                stack.callback(part.register_forward_hook(hooks.cut).remove)
         try:
-            look(pixel_values=pixels.to(weight))
+            forward(pixel_values=pixels.to(weight))
         except (ValueError, RuntimeError) as error:
-            raise _refused(model, pixels, error) from None
-    return seen
+            raise _build_pixels_error(model, pixels, error) from None
+    return hooks
 
 
-def _refused(model: Any, pixels: Tensor, error: Exception) -> BadPicture:
+def _build_pixels_error(model: Any, pixels: Tensor, error: Exception) -> BadPicture:
     name, (_, channels, height, width) = type(model).__name__, pixels.shape
     config = getattr(model.config, "vision_config", model.config)
-    wanted = getattr(config, "image_size", None)
-    sides = (wanted, wanted) if isinstance(wanted, int) else wanted
-    takes = getattr(config, "num_channels", channels)
-    if channels != takes:
+    image_size = getattr(config, "image_size", None)
+    sides = (image_size, image_size) if isinstance(image_size, int) else image_size
+    expected = getattr(config, "num_channels", channels)
+    if channels != expected:
         return BadPicture(
-            f"{name} takes pictures of {takes} channels, and these have {channels}. 'pixel_values' are (channels, "
+            f"{name} takes pictures of {expected} channels, and these have {channels}. 'pixel_values' are (channels, "
             "height, width)."
         )
     if isinstance(sides, list | tuple) and tuple(sides) != (height, width):

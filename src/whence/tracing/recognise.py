@@ -1,8 +1,8 @@
-"""Attention of models without a seam, recognised as it happens.
+"""Recognition of attention in models that bypass transformers' interface, from their PyTorch calls.
 
-DeBERTa-v2, MPNet and others compute attention in code of their own. Under a `TorchFunctionMode` every call of
-PyTorch is seen: PyTorch's own attention function, and the softmax whose output goes, through the few operations
-that leave it what it is (dropout, a change of shape or type), into a product with values.
+DeBERTa-v2, MPNet and others bypass transformers' attention interface. Under a `TorchFunctionMode` every
+call of PyTorch is seen: PyTorch's own attention function, and the softmax whose output goes, through the
+few operations that preserve it (dropout, a change of shape or dtype), into a product with values.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -13,12 +13,18 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
-from whence.capture.attention.layer import AttentionLayer, Computed, Stored
-from whence.capture.attention.seam import attend, edit_weights, edited, in_manner, manner
-from whence.kernels import Visible
+from whence.kernels.maps import VisibleKeys
+from whence.tracing.attention_interface import (
+    apply_attention_override,
+    attend,
+    attend_with_edit,
+    edit_weights,
+    get_attention_override,
+)
+from whence.tracing.attention_layer import AttentionLayer, ComputedAttention, StoredAttention
 
-_SOFTMAX = {torch.softmax, F.softmax, Tensor.softmax, torch.special.softmax}
-_SAME = {
+_SOFTMAX_OPS = {torch.softmax, F.softmax, Tensor.softmax, torch.special.softmax}
+_WEIGHT_PRESERVING_OPS = {
     F.dropout,
     torch.dropout,
     torch.reshape,
@@ -30,22 +36,22 @@ _SAME = {
     Tensor.masked_fill,
     torch.masked_fill,
 }
-_PRODUCT = {torch.matmul, torch.bmm, Tensor.matmul, Tensor.bmm, Tensor.__matmul__}
+_PRODUCT_OPS = {torch.matmul, torch.bmm, Tensor.matmul, Tensor.bmm, Tensor.__matmul__}
 
 
-class Recognise(TorchFunctionMode):
-    """Report each attention call as a layer."""
+class AttentionRecogniser(TorchFunctionMode):
+    """A mode that recognises attention calls of PyTorch operations, and reports each as a layer."""
 
     def __init__(
         self,
         batch: int | None,
         report: Callable[[AttentionLayer], None] | None = None,
     ) -> None:
-        """`batch` is the number of inputs; nobody need know it who wants no report."""
+        """Take the number of inputs, `batch`; it may be None if there is no `report`."""
         super().__init__()
         self._batch = batch
         self._report = report
-        # Keyed by identity; holding the tensor keeps the identity from being used again.
+        # Keyed by identity; the reference keeps the identity from being reused.
         self._weights: dict[int, Tensor] = {}
 
     def __torch_function__(
@@ -56,64 +62,64 @@ class Recognise(TorchFunctionMode):
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         if func is F.scaled_dot_product_attention:
-            return self._attended(func, args, kwargs or {})
-        if func in _PRODUCT and args and id(args[0]) in self._weights:
-            args = (self._edited(_in_manner(args[0])), *args[1:])
+            return self._call_sdpa(func, args, kwargs or {})
+        if func in _PRODUCT_OPS and args and id(args[0]) in self._weights:
+            args = (self._edit_weights(_apply_override_to_weights(args[0])), *args[1:])
             self._weights[id(args[0])] = args[0]
         result = func(*args, **(kwargs or {}))
         if not isinstance(result, Tensor) or not args:
             return result
         first = args[0]
-        if (func in _SOFTMAX and result.dim() >= 3) or (
-            func in _SAME and id(first) in self._weights
+        if (func in _SOFTMAX_OPS and result.dim() >= 3) or (
+            func in _WEIGHT_PRESERVING_OPS and id(first) in self._weights
         ):
             self._weights[id(result)] = result
-        elif func in _PRODUCT and id(first) in self._weights and len(args) > 1:
+        elif func in _PRODUCT_OPS and id(first) in self._weights and len(args) > 1:
             if self._report is not None:
-                self._report(self._layer(first, args[1], result))
+                self._report(self._build_layer(first, args[1], result))
             self._weights.clear()
         return result
 
-    def _attended(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor:
-        """Call PyTorch's attention function, and report it."""
-        layer = in_manner(computed(*args, **kwargs))
-        own = manner() == "own"
-        layer.out = edited(layer)
+    def _call_sdpa(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor:
+        """Call PyTorch's attention function under the active override and edit, and report the call."""
+        layer = apply_attention_override(build_sdpa_layer(*args, **kwargs))
+        own = get_attention_override() == "own"
+        layer.out = attend_with_edit(layer)
         if layer.out is None:
             layer.out = func(*args, **kwargs) if own else attend(layer.q, layer.k, layer.v, layer)
         if self._report is not None:
             self._report(layer)
         return layer.out
 
-    def _edited(self, weights: Tensor) -> Tensor:
-        """Return the weights, or what someone wants in their place; there, they have room for the inputs."""
+    def _edit_weights(self, weights: Tensor) -> Tensor:
+        """Return the weights after the active edit, which gets them as (inputs, heads, queries, keys)."""
         shape = weights.shape
-        found = edit_weights(
+        edited_weights = edit_weights(
             lambda: weights.reshape(self._batch or shape[0], -1, *shape[-2:]),
         )
-        return weights if found is None else found.reshape(shape).to(weights)
+        return weights if edited_weights is None else edited_weights.reshape(shape).to(weights)
 
-    def _layer(self, weights: Tensor, value: Tensor, output: Tensor) -> Stored:
+    def _build_layer(self, weights: Tensor, value: Tensor, output: Tensor) -> StoredAttention:
         assert self._batch is not None, "a report needs the number of inputs"
         queries, keys = weights.shape[-2:]
-        return Stored(
+        return StoredAttention(
             probabilities=weights.reshape(self._batch, -1, queries, keys),
             v=value.reshape(self._batch, -1, keys, value.shape[-1]),
             out=output,
         )
 
 
-def _in_manner(weights: Tensor) -> Tensor:
-    """Return the weights of a model that attends in the manner of now."""
-    if manner() == "own":
+def _apply_override_to_weights(weights: Tensor) -> Tensor:
+    """Apply the active attention override to weights after their softmax."""
+    if get_attention_override() == "own":
         return weights
     own = weights.detach()
-    # What is masked has no weight at all. What is not may have lost its own to rounding, which is rare.
-    seen = own.gt(0).to(own)
-    return own if manner() == "detached" else seen / seen.sum(-1, keepdim=True)
+    # A masked key has weight 0. A visible key may be rounded to 0 as well, which is rare.
+    mask = own.gt(0).to(own)
+    return own if get_attention_override() == "detached" else mask / mask.sum(-1, keepdim=True)
 
 
-def computed(
+def build_sdpa_layer(
     query: Tensor,
     key: Tensor,
     value: Tensor,
@@ -122,7 +128,7 @@ def computed(
     is_causal: bool = False,
     scale: float | None = None,
     enable_gqa: bool = False,
-) -> Computed:
-    """Return a call of PyTorch's attention function, with its own signature, as a layer."""
-    visible = Visible(right=0 if is_causal else None, dense=attn_mask)
-    return Computed(q=query, k=key, v=value, scale=scale, visible=visible)
+) -> ComputedAttention:
+    """Return a call of `scaled_dot_product_attention` as a layer; the arguments are the same."""
+    visible = VisibleKeys(right=0 if is_causal else None, dense=attn_mask)
+    return ComputedAttention(q=query, k=key, v=value, scale=scale, visible=visible)

@@ -1,4 +1,7 @@
-"""A model is left as it was found, also when something raises in between."""
+"""Locks on models, and context managers for evaluation mode, frozen weights and alterations, undone on exit.
+
+Two threads on one model would undo each other's switches, so each model has a lock.
+"""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -7,41 +10,41 @@ from weakref import WeakKeyDictionary
 
 import torch
 
-from whence.models.fingerprint import altered_by
-from whence.models.parts import held, weights
+from whence.models.fingerprint import override_fingerprint
+from whence.models.model import cache_modules, list_parameters
 
-# Two threads on one model would undo each other's switches, so they take turns.
-_turns: WeakKeyDictionary[torch.nn.Module, RLock] = WeakKeyDictionary()
-_turns_guard = Lock()
+# One lock for each model; see the module docstring.
+_model_locks: WeakKeyDictionary[torch.nn.Module, RLock] = WeakKeyDictionary()
+_model_locks_guard = Lock()
 
 
-def turn(model: torch.nn.Module) -> RLock:
-    """Return the lock that whoever changes this model holds meanwhile."""
-    with _turns_guard:
-        return _turns.setdefault(model, RLock())
+def get_model_lock(model: torch.nn.Module) -> RLock:
+    """Return the model's lock, to be held while the model is changed."""
+    with _model_locks_guard:
+        return _model_locks.setdefault(model, RLock())
 
 
 @contextmanager
-def as_found(model: torch.nn.Module) -> Iterator[ExitStack]:
-    """Put `model` into evaluation mode with frozen weights; undo everything on the way out.
+def restore_on_exit(model: torch.nn.Module) -> Iterator[ExitStack]:
+    """Put `model` into evaluation mode with frozen weights; restore everything on exit.
 
-    Yields a stack: whatever else is put on the model registers its removal there.
+    Yields a stack, on which hooks and other changes of the model register their removal.
     """
-    with turn(model), held(model) as modules, ExitStack() as stack:
+    with get_model_lock(model), cache_modules(model) as modules, ExitStack() as stack:
         training = [module for module in modules if module.training]
-        switched = _attention_types(modules)
+        attention_types = _save_attention_types(modules)
         frozen, devices = [], set()
-        for weight in weights(modules):
+        for weight in list_parameters(modules):
             if weight.requires_grad:
                 frozen.append(weight)
             if weight.is_cuda:
                 devices.add(weight.get_device())
         stack.enter_context(torch.random.fork_rng(devices=sorted(devices)))
-        # The caller may sit in no_grad or inference_mode; a trace needs gradients all the same.
+        # The caller may be in no_grad or inference_mode; a trace needs gradients.
         stack.enter_context(torch.inference_mode(False))
         stack.enter_context(torch.enable_grad())
-        stack.callback(_restore, modules, training, frozen)
-        stack.callback(_switch_back, switched)
+        stack.callback(_restore_modes, modules, training, frozen)
+        stack.callback(_restore_attention_types, attention_types)
         for module in training:
             module.training = False
         for weight in frozen:
@@ -49,40 +52,40 @@ def as_found(model: torch.nn.Module) -> Iterator[ExitStack]:
         yield stack
 
 
-# A module, the attention it has, and what it is made of.
-_Attending = tuple[torch.nn.Module, str, dict[str, torch.nn.Module | None]]
+# A module, its attention type, and its submodules.
+_AttentionState = tuple[torch.nn.Module, str, dict[str, torch.nn.Module | None]]
 
 
-def _attention_types(modules: list[torch.nn.Module]) -> list[_Attending]:
-    """Note the attention of models that give themselves another: BigBird does, for good, on the first short text."""
-    own = [one for one in modules if hasattr(type(one), "set_attention_type")]
-    return [(one, str(one.attention_type), dict(one._modules)) for one in own]
+def _save_attention_types(modules: list[torch.nn.Module]) -> list[_AttentionState]:
+    """Return the attention types of modules that switch them: BigBird does, for good, on a short text."""
+    switchable = [module for module in modules if hasattr(type(module), "set_attention_type")]
+    return [(module, str(module.attention_type), dict(module._modules)) for module in switchable]
 
 
-def _switch_back(noted: list[_Attending]) -> None:
-    for module, kind, parts in noted:
+def _restore_attention_types(states: list[_AttentionState]) -> None:
+    for module, kind, parts in states:
         if module.attention_type != kind:
             module.attention_type = kind  # type: ignore[assignment]
             module._modules.update(parts)
 
 
 @contextmanager
-def altering(model: torch.nn.Module, what: str) -> Iterator[ExitStack]:
-    """Take the model's turn to change what it computes; meanwhile it has a fingerprint of its own.
+def alter_model(model: torch.nn.Module, alteration: str) -> Iterator[ExitStack]:
+    """Lock the model for an alteration, and give it another fingerprint inside the block.
 
-    Yields a stack: whatever is put on the model registers its removal there.
+    Yields a stack, on which changes of the model register their removal.
     """
-    with turn(model), altered_by(model, what), ExitStack() as stack:
+    with get_model_lock(model), override_fingerprint(model, alteration), ExitStack() as stack:
         yield stack
 
 
-def _restore(
+def _restore_modes(
     modules: list[torch.nn.Module],
     training: list[torch.nn.Module],
     frozen: list[torch.nn.Parameter],
 ) -> None:
     for module in modules:
-        if module.training:  # somebody switched it meanwhile
+        if module.training:  # switched inside the block
             module.training = False
     for module in training:
         module.training = True

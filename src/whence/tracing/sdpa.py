@@ -1,7 +1,7 @@
-"""From who sees what to PyTorch's attention function, without a mask of queries x keys wherever that can be.
+"""Attention by PyTorch's scaled_dot_product_attention, in blocks of queries where a mask would be large.
 
-Where it cannot, attention is computed for a block of queries at a time, with the keys that these can see. A gradient
-computes each block again, so that of all blocks only queries, keys, values and output are kept.
+Elsewhere attention is computed for a block of queries at a time, with the keys that these can see. A
+gradient computes each block again, so that of all blocks only queries, keys, values and output are kept.
 """
 
 from collections.abc import Iterator
@@ -14,43 +14,48 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
-from whence.capture.attention.layer import Computed, by_head
-from whence.kernels import Visible
+from whence.kernels.maps import VisibleKeys
+from whence.tracing.attention_layer import ComputedAttention, multiply_by_head
 
-# Bytes of a mask, or of a map that must be made, beyond which there are blocks. Narrow windows save time in blocks as
-# well on a CPU, and have them sooner there.
-_LARGEST = 1 << 24
-_LARGEST_NARROW = 1 << 20
-# Bytes of one block's mask or map, and its rows at least.
-_BLOCK = {"cpu": 1 << 22}
-_BLOCK_ELSEWHERE = 1 << 26
-_FEWEST = 16
+# Bytes of a mask or a map above which attention is computed in blocks. On a CPU blocks also save time
+# for narrow windows, so these have a lower limit.
+_MAX_BYTES = 1 << 24
+_MAX_NARROW_BYTES = 1 << 20
+# Bytes of one block's mask or map, and its minimum number of rows.
+_BLOCK_BYTES = {"cpu": 1 << 22}
+_DEFAULT_BLOCK_BYTES = 1 << 26
+_MIN_BLOCK_ROWS = 16
 
-# Layers share what they see, and so the mask that says it.
-_written: WeakKeyDictionary[Visible, tuple[int, int, Tensor]] = WeakKeyDictionary()
+# Layers share their visible keys, and so the dense mask made from them.
+_dense_masks: WeakKeyDictionary[VisibleKeys, tuple[int, int, Tensor]] = WeakKeyDictionary()
 
 
-def attended(query: Tensor, key: Tensor, value: Tensor, layer: Computed) -> Tensor:
-    """Compute a layer's attention, (batch, heads, queries, width), with these queries, keys and values."""
+def compute_attention(
+    query: Tensor, key: Tensor, value: Tensor, layer: ComputedAttention
+) -> Tensor:
+    """Compute a layer's attention with these q, k and v, (batch, heads, queries, width)."""
     own = layer.q is query and layer.k is key and layer.v is value
-    if (
-        not own or layer.out is not None
-    ):  # and otherwise a copy would take as long as small attention
+    if not own or layer.out is not None:  # else no copy: it takes as long as small attention
         layer = replace(layer, q=query, k=key, v=value, out=None, hidden=None, logsumexp=None)
-    small = None if _needs_map(layer) else _mask(layer)
+    small = None if _needs_map(layer) else _build_small_mask(layer)
     if small is not None:
-        return _sdpa(layer, *small)
-    constant = [one for one in (layer.bias, layer.sink) if one is not None]
-    if _bytes(layer) <= _largest(layer) or any(one.requires_grad for one in constant):
-        return _at_once(layer)
+        return _call_sdpa(layer, *small)
+    constant = [tensor for tensor in (layer.bias, layer.sink) if tensor is not None]
+    if _count_map_bytes(layer) <= _select_max_bytes(layer) or any(
+        tensor.requires_grad for tensor in constant
+    ):
+        return _attend_at_once(layer)
     if not torch.is_grad_enabled() or not any(one.requires_grad for one in (query, key, value)):
-        return torch.cat([_at_once(_part(layer, *block)) for block in _blocks(layer)], dim=2)
-    result: Tensor = _InBlocks.apply(query, key, value, layer)  # type: ignore[no-untyped-call]
+        return torch.cat(
+            [_attend_at_once(_slice_layer(layer, *block)) for block in _iterate_blocks(layer)],
+            dim=2,
+        )
+    result: Tensor = _BlockwiseAttention.apply(query, key, value, layer)  # type: ignore[no-untyped-call]
     return result
 
 
-def _bytes(layer: Computed) -> int:
-    """Return how many bytes a mask, or a map, has to have that must be made for this layer alone."""
+def _count_map_bytes(layer: ComputedAttention) -> int:
+    """Return the bytes of the mask or map that must be made for this layer."""
     batch, heads, queries, _ = layer.q.shape
     per_map = queries * layer.k.shape[2] * layer.q.element_size()
     visible, bias = layer.visible, layer.bias
@@ -60,36 +65,36 @@ def _bytes(layer: Computed) -> int:
     return padded * per_map if bias is None else padded * heads * per_map
 
 
-def _largest(layer: Computed) -> int:
-    window = _window(layer.visible)
+def _select_max_bytes(layer: ComputedAttention) -> int:
+    window = _compute_window(layer.visible)
     narrow = window is not None and 8 * window <= layer.k.shape[2]
-    return _LARGEST_NARROW if narrow and layer.q.device.type == "cpu" else _LARGEST
+    return _MAX_NARROW_BYTES if narrow and layer.q.device.type == "cpu" else _MAX_BYTES
 
 
-def _window(visible: Visible) -> int | None:
-    """Return how many keys a query sees, where that has an end on both sides."""
+def _compute_window(visible: VisibleKeys) -> int | None:
+    """Return the number of visible keys of a query; None if it is unbounded on one side."""
     if visible.left is None or visible.right is None:
         return None
     return visible.left + visible.right + 1
 
 
-def _needs_map(layer: Computed) -> bool:
-    """Whether the scores must be touched on their way to the softmax, which PyTorch's function does not let us."""
+def _needs_map(layer: ComputedAttention) -> bool:
+    """Return whether scores change before the softmax, which PyTorch's function does not allow."""
     return layer.softcap is not None or layer.sink is not None
 
 
-def _at_once(layer: Computed) -> Tensor:
+def _attend_at_once(layer: ComputedAttention) -> Tensor:
     if _needs_map(layer):
-        return by_head(layer.weights().to(layer.v.dtype), layer.v, torch.matmul)
-    small = _mask(layer)
-    return _sdpa(layer, *(small if small is not None else (_written_out(layer), False)))
+        return multiply_by_head(layer.weights().to(layer.v.dtype), layer.v, torch.matmul)
+    small = _build_small_mask(layer)
+    return _call_sdpa(layer, *(small if small is not None else (_build_dense_mask(layer), False)))
 
 
-def _sdpa(layer: Computed, mask: Tensor | None, causal: bool) -> Tensor:
+def _call_sdpa(layer: ComputedAttention, mask: Tensor | None, causal: bool) -> Tensor:
     key, value, groups = layer.k, layer.v, layer.heads // layer.k.shape[1]
     if groups > 1 and mask is not None and mask.device.type != "cpu":
-        # Beside a mask, no kernel of an accelerator lets heads share keys: PyTorch would make the map.
-        key, value = (one.repeat_interleave(groups, dim=1) for one in (key, value))
+        # With a mask no accelerator kernel lets heads share keys: PyTorch would make the map.
+        key, value = (tensor.repeat_interleave(groups, dim=1) for tensor in (key, value))
     return F.scaled_dot_product_attention(
         layer.q,
         key,
@@ -101,12 +106,12 @@ def _sdpa(layer: Computed, mask: Tensor | None, causal: bool) -> Tensor:
     )
 
 
-def _mask(layer: Computed) -> tuple[Tensor | None, bool] | None:
-    """Return the mask, and whether attention is causal beside it; None: it would have to be made, queries x keys."""
+def _build_small_mask(layer: ComputedAttention) -> tuple[Tensor | None, bool] | None:
+    """Return the mask and the causal flag; None if a mask of queries x keys would have to be made."""
     visible, square = layer.visible, layer.length == layer.k.shape[2]
     if layer.bias is not None:
-        return (layer.bias, False) if visible.everything else None
-    if visible.causal and square:
+        return (layer.bias, False) if visible.is_unrestricted else None
+    if visible.is_causal and square:
         return None, True
     if visible.left is not None or visible.right is not None or visible.rule is not None:
         return None
@@ -115,39 +120,42 @@ def _mask(layer: Computed) -> tuple[Tensor | None, bool] | None:
     return (visible.keys[:, None, None], False) if visible.dense is None else None
 
 
-def _written_out(layer: Computed) -> Tensor | None:
-    """Return what is hidden, and what is added to the scores, queries x keys."""
+def _build_dense_mask(layer: ComputedAttention) -> Tensor | None:
+    """Return the mask of queries x keys, boolean, or additive where there is a bias."""
     visible, queries, keys = layer.visible, layer.length, layer.k.shape[2]
     dense = visible.dense
     if layer.bias is not None or (dense is not None and dense.dtype != torch.bool):
         return layer.additive(slice(None))
-    found = _written.get(visible)
-    if found is not None and found[:2] == (queries, keys):
-        return found[2]
-    mask = visible.seen(torch.arange(queries, device=layer.q.device), keys)
+    entry = _dense_masks.get(visible)
+    if entry is not None and entry[:2] == (queries, keys):
+        return entry[2]
+    mask = visible.build_mask(torch.arange(queries, device=layer.q.device), keys)
     if mask is not None:
-        _written[visible] = (queries, keys, mask)
+        _dense_masks[visible] = (queries, keys, mask)
     return mask
 
 
-def _blocks(layer: Computed) -> Iterator[tuple[slice, slice]]:
-    """Yield queries, a few at a time, and the keys that they can see."""
+def _iterate_blocks(layer: ComputedAttention) -> Iterator[tuple[slice, slice]]:
+    """Yield blocks of queries, each with the range of its visible keys."""
     batch, heads, queries, _ = layer.q.shape
     keys, visible = layer.k.shape[2], layer.visible
     per_key = batch * layer.q.element_size()
     if _needs_map(layer) or layer.bias is not None:
         per_key *= heads
-    window, block = _window(visible), _BLOCK.get(layer.q.device.type, _BLOCK_ELSEWHERE)
+    window, block = (
+        _compute_window(visible),
+        _BLOCK_BYTES.get(layer.q.device.type, _DEFAULT_BLOCK_BYTES),
+    )
     if window is None or 2 * window >= keys:
-        size = max(_FEWEST, block // (keys * per_key))
-    else:  # about as many rows as a row has keys: more would see less of what they are given
-        size = max(_FEWEST, min(window, block // (2 * window * per_key)))
+        size = max(_MIN_BLOCK_ROWS, block // (keys * per_key))
+    else:  # about as many rows as visible keys: more rows would waste more of the block
+        size = max(_MIN_BLOCK_ROWS, min(window, block // (2 * window * per_key)))
     for start in range(0, queries, size):
         rows = slice(start, min(start + size, queries))
         yield rows, visible.reach(rows, keys)
 
 
-def _part(layer: Computed, rows: slice, keys: slice) -> Computed:
+def _slice_layer(layer: ComputedAttention, rows: slice, keys: slice) -> ComputedAttention:
     bias = layer.bias
     if bias is not None:
         bias = bias[..., keys] if bias.shape[2] == 1 else bias[..., rows, keys]
@@ -161,33 +169,38 @@ def _part(layer: Computed, rows: slice, keys: slice) -> Computed:
     )
 
 
-class _InBlocks(torch.autograd.Function):
-    """Attention in blocks of queries, each of them computed once more when its gradient is asked for."""
+class _BlockwiseAttention(torch.autograd.Function):
+    """Attention in blocks of queries; the backward pass computes each block again."""
 
     @staticmethod
-    def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor, layer: Computed) -> Tensor:
+    def forward(
+        ctx: Any, query: Tensor, key: Tensor, value: Tensor, layer: ComputedAttention
+    ) -> Tensor:
         ctx.save_for_backward(query, key, value)
-        # Without the tensors of the graph, which would hold the graph that holds them.
+        # Detached, because graph tensors on ctx would make a reference cycle.
         ctx.layer = replace(layer, q=query.detach(), k=key.detach(), v=value.detach())
-        return torch.cat([_at_once(_part(layer, *block)) for block in _blocks(layer)], dim=2)
+        return torch.cat(
+            [_attend_at_once(_slice_layer(layer, *block)) for block in _iterate_blocks(layer)],
+            dim=2,
+        )
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         needed = ctx.needs_input_grad[:3]
         totals = [
-            torch.zeros_like(one) if wanted else None
-            for one, wanted in zip(ctx.saved_tensors, needed, strict=True)
+            torch.zeros_like(tensor) if needs_grad else None
+            for tensor, needs_grad in zip(ctx.saved_tensors, needed, strict=True)
         ]
-        for rows, keys in _blocks(ctx.layer):
-            part = _part(ctx.layer, rows, keys)
-            for one, wanted in zip((part.q, part.k, part.v), needed, strict=True):
-                one.requires_grad_(wanted)
+        for rows, keys in _iterate_blocks(ctx.layer):
+            part = _slice_layer(ctx.layer, rows, keys)
+            for tensor, needs_grad in zip((part.q, part.k, part.v), needed, strict=True):
+                tensor.requires_grad_(needs_grad)
             with torch.enable_grad():
-                out = _at_once(part)
-            inputs = [one for one in (part.q, part.k, part.v) if one.requires_grad]
-            found = iter(torch.autograd.grad(out, inputs, grad[:, :, rows]))
+                out = _attend_at_once(part)
+            inputs = [tensor for tensor in (part.q, part.k, part.v) if tensor.requires_grad]
+            grads = iter(torch.autograd.grad(out, inputs, grad[:, :, rows]))
             for total, places in zip(totals, (rows, keys, keys), strict=True):
                 if total is not None:
-                    total[:, :, places] += next(found)
+                    total[:, :, places] += next(grads)
         return (*totals, None)

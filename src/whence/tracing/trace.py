@@ -1,40 +1,90 @@
-"""One forward and at most one backward pass, and everything that readers may want to know about them."""
+"""`Trace` of a batch for methods to read (layers, gradients): one forward and at most one backward pass."""
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar
+from weakref import WeakSet
 
 import torch
 from torch import Tensor
 
-from whence.capture.anatomy.heads import Head
-from whence.capture.anatomy.lookups import Lookup, brought_down, per_token
-from whence.capture.anatomy.sides import Sides, Stack, numbered
-from whence.capture.attention.layer import AttentionLayer, wide
-from whence.capture.backward import Backward, Unsuited, Visit
-from whence.capture.tape.tape import Tape
-from whence.capture.target import Targets
 from whence.core.errors import BadMethod, NotCapturable
-from whence.data import Batch
-from whence.kernels import Combination, contract
+from whence.core.types import Task
+from whence.data.batches import Batch
+from whence.data.readout import SimilarityReadout
+from whence.kernels.contract import contract
+from whence.kernels.maps import Combination
+from whence.tracing.attention_interface import route_attention
+from whence.tracing.attention_layer import AttentionLayer, widen
+from whence.tracing.backward import BackwardPass, FullBackward, LayerVisitor, UnsuitableModel
+from whence.tracing.checkpointing import (
+    CheckpointedBackward,
+    SegmentRecorder,
+    can_checkpoint,
+    mark_uncheckpointable,
+)
+from whence.tracing.forward import (
+    CaptureRoute,
+    can_route_attention,
+    can_route_unobserved,
+    is_faithful,
+    is_known_faithful,
+    mark_unroutable,
+    route_unobserved,
+    run_forward,
+    run_without_dense_masks,
+    select_output_tensors,
+)
+from whence.tracing.recognise import AttentionRecogniser
+from whence.tracing.recorder import (
+    ForwardRecorder,
+    check_finite_and_read,
+    compute_row_weights,
+    explain_refusal,
+    find_default_row,
+    find_encoder_decoder,
+    find_read_rows,
+    is_pooling,
+    select_sum_dtype,
+)
+from whence.tracing.restore import restore_on_exit
+from whence.tracing.structure import (
+    EmbeddingLookup,
+    EncoderDecoder,
+    LayerStack,
+    OutputHead,
+    select_layer,
+    select_token_embeddings,
+    sum_per_token,
+    undo_gradient_scale,
+)
+from whence.tracing.tape import Tape
+from whence.tracing.target import (
+    ResolvedTargets,
+    TargetSpec,
+    check_finite,
+    read_logits,
+    select_model_outputs,
+)
 
-# What a method may need: attention of the forward pass; gradients, which cost a backward pass; every step of the
-# forward pass, to follow it, and relevance, which is those steps walked backwards.
+# Values for `needs` of a method: attention of the forward pass; gradients, which cost a backward pass;
+# "steps", every operation of the forward pass, and "relevance", LRP backwards over these steps.
 GRADIENTS = frozenset({"attention_grad", "hidden_grad", "embedding_grad"})
-FOLLOWED = frozenset({"steps", "relevance"})
-NEEDS = frozenset({"attention"}) | GRADIENTS | FOLLOWED
+TAPE_NEEDS = frozenset({"steps", "relevance"})
+NEEDS = frozenset({"attention"}) | GRADIENTS | TAPE_NEEDS
 
 State = TypeVar("State")
 
 
 @dataclass(eq=False)
 class Trace:
-    """What happened inside the model, for one batch."""
+    """The record of one forward pass and at most one backward pass over a batch, for methods to read."""
 
     batch: Batch
     logits: Tensor  # (batch, labels)
-    targets: Targets
+    targets: ResolvedTargets
     attention: list[AttentionLayer]  # every attention call, in the order of the forward pass
     refusal: NotCapturable | None  # why these calls are not one stack of layers over the tokens
     # Weights of the rows the prediction reads, adding up to 1: (batch, tokens), or (batch, 1) where it pools.
@@ -43,73 +93,71 @@ class Trace:
     embedding_grad: Tensor | None
     tape: Tape | None = None
     outlet: int | None = None  # the logits on the tape
-    lookups: list[Lookup] = field(default_factory=list)
-    memo: dict[Any, Any] = field(
-        default_factory=dict
-    )  # what several readers share beyond the trace itself
-    # By method: scores of a picture's pixels, (batch, height, width), where it has them.
+    lookups: list[EmbeddingLookup] = field(default_factory=list)
+    # results that several methods share beyond the trace itself
+    memo: dict[Any, Any] = field(default_factory=dict)
+    # By method: scores of an image's pixels, (batch, height, width), if it has them.
     fine: dict[str, Tensor] = field(default_factory=dict)
-    # One attention, with one row, sums the tokens up: an RNN's, not a Transformer's.
+    # The only attention is one row that pools the tokens: an RNN's, not a Transformer's.
     pooled: bool = False
-    sides: Sides | None = None  # an encoder and a decoder, where that is why they are not one stack
-    heads: dict[str, Head] = field(default_factory=dict)  # beside a tape: what was read
-    readers: int | None = None  # who will still read it; None: nobody knows
-    pending: Backward | None = None  # the backward pass, if it is not run before somebody reads
-    again: "Callable[[Unsuited], Trace] | None" = None  # takes everything at once, if it cannot be
-    lift: Tensor | None = None  # by which the target was multiplied on the way back, (batch,)
+    # encoder and decoder, if that is why the layers are not one stack
+    sides: EncoderDecoder | None = None
+    heads: dict[str, OutputHead] = field(default_factory=dict)  # with a tape: the read outputs
+    readers: int | None = None  # methods that have yet to read the trace; None: unknown
+    pending: BackwardPass | None = None  # a backward pass that waits for the first read
+    # takes the trace again with all layers at once, if the pending pass fails
+    again: "Callable[[UnsuitableModel], Trace] | None" = None
+    lift: Tensor | None = None  # the gradient scale of the target, (batch,)
 
     @property
     def layers(self) -> list[AttentionLayer]:
-        """The layers from the input to the output; refused where the model is not one stack of them."""
+        """The layers from the input to the output; raises the refusal where they are not one stack."""
         if self.refusal is not None:
             raise self.refusal
-        self.settle()
+        self.run_pending_backward()
         return self.attention
 
     @property
     def read_layers(self) -> list[AttentionLayer]:
-        """The layers with the rows that the prediction reads: the stack of them, or the one that pools."""
+        """The layers with the rows that the prediction reads: the stack, or the single layer that pools."""
         if not self.pooled:
             return self.layers
-        self.settle()
+        self.run_pending_backward()
         return self.attention
 
     @property
-    def stacks(self) -> list[Stack]:
+    def stacks(self) -> list[LayerStack]:
         """The stacks of layers in which tokens attend to each other: one, or an encoder's and a decoder's."""
-        return self.sides.stacks if self.sides else [Stack(self.layers, slice(None))]
+        return self.sides.stacks if self.sides else [LayerStack(self.layers, slice(None))]
 
     def layer(self, index: int) -> AttentionLayer:
         """Return one layer; they count from 0 at the input, negative ones from the output."""
-        return numbered(self.layers, index)
+        return select_layer(self.layers, index)
 
     def read_layer(self, index: int) -> AttentionLayer:
-        """Return one of the layers whose rows are read, counted in the same way."""
-        return numbered(self.read_layers, index)
+        """Return one of `read_layers`, counted in the same way."""
+        return select_layer(self.read_layers, index)
 
     def read(
         self, rows: Sequence[Tensor], layer: int | None, combination: Combination = "attention"
     ) -> list[Tensor]:
-        """Return what each row gives to every token, (rows, batch, tokens).
+        """Return the contractions of rows with one of `read_layers`, or with each, (rows, batch, tokens)."""
 
-        That is in one of the layers whose rows are read, or in each of them: a layer is there once, for all rows.
-        """
-
-        def every(one: AttentionLayer) -> Tensor:
+        def read_rows(one: AttentionLayer) -> Tensor:
             return torch.stack([contract(one, row, combination) for row in rows])
 
         if self.sides is None and layer is not None:
-            return [self.at(layer, every)]
+            return [self.at(layer, read_rows)]
         if self.sides is None:
-            none: list[Tensor] = []
-            return self.descend(0, none, lambda one, found: [every(one), *found], pooled=True)
+            empty: list[Tensor] = []
+            return self.descend(0, empty, lambda one, rest: [read_rows(one), *rest], pooled=True)
         sides = self.sides
-        both = sides.decoder if layer is None else [numbered(sides.decoder, layer)]
+        both = sides.decoder if layer is None else [select_layer(sides.decoder, layer)]
         return [torch.stack([sides.read(one, row, combination) for row in rows]) for one in both]
 
     def from_layer(self, start: int) -> list[AttentionLayer]:
         """Return the layers from `start` to the output."""
-        return self.layers[self._number(start) :]
+        return self.layers[self._find_layer_number(start) :]
 
     def descend(
         self,
@@ -121,20 +169,19 @@ class Trace:
     ) -> State:
         """Carry a state from the last layer down to `start`, and return it: each step gets a layer and the state.
 
-        Where nobody else will read the trace, a layer is let go of after its step. If the backward pass was not run
-        yet, it is run meanwhile, and no further down than to `start`. A single layer that pools is taken for a
-        stack if `pooled` says so.
+        If this is the only reader, a layer is dropped after its step, and a pending backward pass runs meanwhile, no
+        further down than to `start`. With `pooled`, a single layer that pools counts as a stack.
         """
-        first, done = self._number(start, pooled=pooled), state
+        first, current = self._find_layer_number(start, pooled=pooled), state
 
         def visit(layer: AttentionLayer) -> None:
-            nonlocal done
-            done = step(layer, done)
+            nonlocal current
+            current = step(layer, current)
             layer.forget()
 
         if self.readers == 1 and self.pending is not None and self._run(first, visit):
-            return done
-        self.settle()
+            return current
+        self.run_pending_backward()
         for layer in reversed(self.attention[first:]):
             state = step(layer, state)
             if self.readers == 1:
@@ -142,34 +189,36 @@ class Trace:
         return state
 
     def at(self, index: int, read: Callable[[AttentionLayer], State]) -> State:
-        """Return what is read of one of the layers whose rows are read; no gradient is taken below it."""
-        one = self.attention[self._number(index, pooled=True)]
-        found: list[State] = []
-        found = self.descend(
-            index, found, lambda layer, _: [read(layer)] if layer is one else [], pooled=True
+        """Return `read` of one of `read_layers`; no gradient is computed below it."""
+        selected = self.attention[self._find_layer_number(index, pooled=True)]
+        results: list[State] = []
+        results = self.descend(
+            index, results, lambda layer, _: [read(layer)] if layer is selected else [], pooled=True
         )
-        return found[0]
+        return results[0]
 
-    def summed(self, layer: int | None, part: Callable[[AttentionLayer, slice], Tensor]) -> Tensor:
-        """Add up what is read of every layer, or of one; `part` is given the places of the layer's tokens, too.
+    def sum_layers(
+        self, layer: int | None, part: Callable[[AttentionLayer, slice], Tensor]
+    ) -> Tensor:
+        """Add up `part` of every layer, or of one; its second argument is the slice of the layer's tokens.
 
         Each side of an encoder-decoder has its own layers.
         """
         if self.sides is not None:
             sums = [
-                torch.stack([part(one, stack.places) for one in stack.chosen(layer)]).sum(0)
+                torch.stack([part(one, stack.places) for one in stack.select(layer)]).sum(0)
                 for stack in self.sides.stacks
             ]
             return torch.cat(sums, dim=1)
         if layer is not None:
             return self.at(layer, lambda one: part(one, slice(None)))
-        none: list[Tensor] = []
-        parts = self.descend(0, none, lambda one, found: [part(one, slice(None)), *found])
+        empty: list[Tensor] = []
+        parts = self.descend(0, empty, lambda one, terms: [part(one, slice(None)), *terms])
         return torch.stack(parts).sum(0)
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """Let one of the readers read; after the last one there is nothing left to read."""
+        """Count one reader less on exit, and drop all tensors after the last one."""
         try:
             yield
         finally:
@@ -185,48 +234,48 @@ class Trace:
         self.lookups = []
         self.memo.clear()
 
-    def _number(self, index: int, *, pooled: bool = False) -> int:
-        """Return a layer's number from the input; refuse where there is no stack of them, or none of that number."""
+    def _find_layer_number(self, index: int, *, pooled: bool = False) -> int:
+        """Return a layer's number from the input; refuse a model that is no stack, or a bad index."""
         if self.refusal is not None and not (pooled and self.pooled):
             raise self.refusal
-        return self.attention.index(numbered(self.attention, index))
+        return self.attention.index(select_layer(self.attention, index))
 
-    def settle(self) -> None:
-        """Take what is still to be taken, for all layers at once."""
+    def run_pending_backward(self) -> None:
+        """Run the pending backward pass, if there is one, for all layers at once."""
         if self.pending is not None:
             self._run(0, None)
 
-    def _run(self, first: int, visit: Visit | None) -> bool:
-        """Run the backward pass; say whether it went as it should, or took everything at once after all."""
+    def _run(self, first: int, visit: LayerVisitor | None) -> bool:
+        """Run the backward pass; return False if it failed and all layers were traced again at once."""
         pending, self.pending = self.pending, None
         assert pending is not None
         try:
             grads = pending.run(first, visit)
-        except Unsuited as error:
+        except UnsuitableModel as error:
             assert self.again is not None
             whole = self.again(error)
-            whole.settle()  # that one may wait for who reads it, too
+            whole.run_pending_backward()  # the new trace may have a pending pass, too
             for layer, same in zip(self.attention, whole.attention, strict=True):
-                layer.become(same)
+                layer.copy_from(same)
             self.embedding_grad = whole.embedding_grad
             return False
         if grads:
-            grad = per_token(self.batch, self.lookups, grads)
-            self.embedding_grad = brought_down(grad, self.lift)
+            grad = sum_per_token(self.batch, self.lookups, grads)
+            self.embedding_grad = undo_gradient_scale(grad, self.lift)
         return True
 
     def embeddings(self) -> tuple[Tensor, Tensor]:
         """Return the token embeddings and their gradients, in float32 at least, each (batch, tokens, features)."""
-        self.settle()
+        self.run_pending_backward()
         if self.embedding is None or self.embedding_grad is None:
             raise BadMethod(
                 "A method reads embedding gradients without stating needs={'embedding_grad'}."
             )
-        return wide(self.embedding), wide(self.embedding_grad)
+        return widen(self.embedding), widen(self.embedding_grad)
 
     @torch.no_grad()
     def is_causal(self) -> bool:
-        """Say whether no token of the input sees what follows it: the first one sees itself alone, in all layers."""
+        """Return whether no token attends to later ones: in all layers the first token sees itself alone."""
         if self.sides is not None or len(self.real[0]) < 2:
             return False
         first = torch.zeros(1, dtype=torch.long, device=self.real.device)
@@ -242,7 +291,7 @@ class Trace:
 
     @property
     def queries(self) -> Tensor:
-        """The tokens of which the last layer has a row, (batch, tokens): all, or those of the decoder."""
+        """The tokens with a row in the last layer, (batch, tokens): all, or those of the decoder."""
         if self.sides is None:
             return self.real
         queries = self.real.clone()
@@ -250,52 +299,12 @@ class Trace:
         return queries
 
 
-"""Taking a trace: the model is run, watched, and left as it was found."""
-
-from collections.abc import Iterable
-from contextlib import ExitStack
-from functools import partial
-from typing import Any
-from weakref import WeakSet
-
-import torch
-from torch import Tensor
-
-from whence.capture.anatomy.heads import Head
-from whence.capture.anatomy.lookups import brought_down, own, per_token
-from whence.capture.anatomy.rows import default_row, row_weights, rows_read, summed, waited_for
-from whence.capture.attention.recognise import Recognise
-from whence.capture.attention.seam import attention_seam
-from whence.capture.attention.unwatched import (
-    is_routed,
-    leave_unrouted,
-    offers_seam,
-    unmasked,
-    unwatched,
-)
-from whence.capture.backward import Backward, Unsuited, Whole
-from whence.capture.fidelity import Way, agrees, is_known, shown
-from whence.capture.forward import forward
-from whence.capture.found import as_found
-from whence.capture.memory.rerun import Rerun
-from whence.capture.memory.segments import Segments, cuts, leave_uncut
-from whence.capture.readout import outputs, read
-from whence.capture.recorder import Recorder
-from whence.capture.refusal import pools, sides_of, why_not
-from whence.capture.tape.tape import Tape
-from whence.capture.target import Targets, TargetSpec, finite
-from whence.capture.trace import FOLLOWED, GRADIENTS, Trace
-from whence.core.errors import NotCapturable
-from whence.core.types import Task
-from whence.data import Batch
-from whence.data.reading import Similarity
-
-# Models whose layers, as one backward pass showed, do not follow each other.
-_disordered: WeakSet[Any] = WeakSet()
-_BY_LAYER = frozenset({"attention_grad", "hidden_grad"})
+# Models whose layers do not follow each other, as one backward pass showed.
+_unordered_models: WeakSet[Any] = WeakSet()
+_STREAMED_NEEDS = frozenset({"attention_grad", "hidden_grad"})
 
 
-def trace(
+def run_traced(
     model: Any,
     batch: Batch,
     needs: Iterable[str],
@@ -305,37 +314,46 @@ def trace(
     readers: int | None = None,
     checkpoint: bool = False,
 ) -> Trace:
-    """Run the model once forward, once backward if a gradient is needed, and keep what `needs` names.
+    """Run the model once forward, once backward if a gradient is needed, and record `needs`.
 
-    With so many `readers` and no more, nothing is kept longer than they need it. For a single one the backward pass
-    waits until it reads, and goes layer by layer: the model must stay as it is until then (`found.turn`).
+    `readers` is the number of methods that will read the trace; tensors are dropped after the last.
+    For a single one the backward pass waits until it reads, and goes layer by layer: the model must
+    not change until then (`restore.get_model_lock`).
 
-    `checkpoint` runs the model's blocks without their graph, and on the way back each of them once more: a second
-    forward pass for much less memory. A trace that follows every step keeps them all, and pays no attention to it.
+    `checkpoint` runs the model's blocks without their graph, and each of them once more in the
+    backward pass: a second forward pass for much less memory. A trace with a tape keeps every step
+    and ignores it.
 
-    A model of task "none" has no logits to give. What the last block makes of one token stands for them, the last
-    token of a causal model and the first of any other: then `rows` is that token's, and a gradient means nothing.
+    A model of task "none" has no logits. The last block's output at one token stands for them, the
+    last token of a causal model and the first of any other: `rows` is that token's, and a gradient
+    has no meaning.
     """
     needs = frozenset(needs)
     attends = bool(needs - {"embedding_grad"})
-    said: dict[str, Tensor] = {}
-    take = partial(_take, model, batch, needs, spec, task, attends, readers, checkpoint, said)
-    found = take() if attends else unmasked(model, take)
-    way: Way = "segments" if checkpoint else "seam" if offers_seam(model) else "recognised"
-    way = "tape" if needs & FOLLOWED else way
-    alone = not attends and (is_known(model, way) or not is_routed(model))  # as nobody watched it
-    if alone or agrees(model, way, batch, said, partial(forward, model, batch)):
-        return found
-    if offers_seam(model):
-        leave_unrouted(model)
-        return trace(model, batch, needs, spec, task, readers=readers, checkpoint=checkpoint)
+    outputs: dict[str, Tensor] = {}
+    run = partial(
+        _run_and_record, model, batch, needs, spec, task, attends, readers, checkpoint, outputs
+    )
+    trace = run() if attends else run_without_dense_masks(model, run)
+    route: CaptureRoute = (
+        "segments" if checkpoint else "seam" if can_route_attention(model) else "recognised"
+    )
+    route = "tape" if needs & TAPE_NEEDS else route
+    skip_check = not attends and (
+        is_known_faithful(model, route) or not can_route_unobserved(model)
+    )  # nothing to compare: the route is verified already, or nothing was routed
+    if skip_check or is_faithful(model, route, batch, outputs, partial(run_forward, model, batch)):
+        return trace
+    if can_route_attention(model):
+        mark_unroutable(model)
+        return run_traced(model, batch, needs, spec, task, readers=readers, checkpoint=checkpoint)
     raise NotCapturable(
         f"{type(model).__name__} gives other logits while whence watches it than by itself: what was seen inside it "
         "would explain another model. Use leave_one_out, which only runs it: --method leave_one_out."
     )
 
 
-def _take(
+def _run_and_record(
     model: Any,
     batch: Batch,
     needs: frozenset[str],
@@ -344,103 +362,107 @@ def _take(
     attends: bool,
     readers: int | None,
     checkpoint: bool,
-    said: dict[str, Tensor],
+    outputs: dict[str, Tensor],
 ) -> Trace:
-    """Take a trace; `said` is filled with what the model gave, unless somebody took the trace again."""
+    """Run the model and build the trace; `outputs` receives its outputs, unless the trace is retaken."""
     gradients = needs & GRADIENTS
-    tape = Tape() if needs & FOLLOWED else None
-    recorder = Recorder(batch, cut=not gradients and tape is None, tape=tape)
-    segments = None
-    with as_found(model) as stack:
+    tape = Tape() if needs & TAPE_NEEDS else None
+    recorder = ForwardRecorder(batch, cut=not gradients and tape is None, tape=tape)
+    segmenter = None
+    with restore_on_exit(model) as stack:
         if tape is not None:
             tape.watch_modules(model, stack)
             stack.enter_context(tape)
-        compares = isinstance(batch.items[0].reading, Similarity)
+        compares = isinstance(batch.items[0].reading, SimilarityReadout)
         if gradients or tape is not None or compares:
             recorder.watch_embeddings(model, stack)
-        if checkpoint and needs and tape is None and cuts(model):
-            segments = Segments(recorder, attends=attends, slopes=bool(gradients))
-            segments.watch(model, stack)
-        routed = attends and _watch(model, recorder, stack)
-        given = recorder.batch  # with the pixels of pictures as a leaf
+        if checkpoint and needs and tape is None and can_checkpoint(model):
+            segmenter = SegmentRecorder(recorder, attends=attends, slopes=bool(gradients))
+            segmenter.watch(model, stack)
+        routed = attends and _watch_attention(model, recorder, stack)
+        run_batch = recorder.batch  # with images, the pixels are a leaf
         if task == "none":
-            output = forward(model, given)
-            logits = _headless(model, given, recorder)
-            made = {"logits": logits}
+            output = run_forward(model, run_batch)
+            logits = _read_hidden_state(model, run_batch, recorder)
+            values = {"logits": logits}
         else:
-            output = forward(model, given)
-            logits = read(output, given, type(model).__name__)
-            made = outputs(output, given)
+            output = run_forward(model, run_batch)
+            logits = read_logits(output, run_batch, type(model).__name__)
+            values = select_model_outputs(output, run_batch)
         outlet, heads = None, {}
         if tape is not None:
-            heads = {name: Head(one.detach(), tape.number(one)) for name, one in made.items()}
+            heads = {name: OutputHead(x.detach(), tape.number(x)) for name, x in values.items()}
             outlet = tape.finish(logits)
 
-        def again(error: Unsuited | None = None) -> Trace:
-            if error is not None and segments is None:
-                _disordered.add(model)
+        def retake(error: UnsuitableModel | None = None) -> Trace:
+            if error is not None and segmenter is None:
+                _unordered_models.add(model)
             elif error is not None:
-                leave_uncut(model, error)
-            return trace(model, batch, needs, spec, task, readers=readers, checkpoint=checkpoint)
+                mark_uncheckpointable(model, error)
+            return run_traced(
+                model, batch, needs, spec, task, readers=readers, checkpoint=checkpoint
+            )
 
         if routed and not recorder.layers:
-            leave_unrouted(model)
+            mark_unroutable(model)
             stack.close()
-            return again()
-        if segments is not None and not segments.whole:
+            return retake()
+        if segmenter is not None and not segmenter.whole:
             stack.close()
-            return again(Unsuited("not all that it does happens in blocks of one list"))
-        said |= shown(output)
-        targets = Targets(*spec.resolve(logits.detach()), spec, task)
-        pooled = attends and pools(recorder, batch)
-        sides = sides_of(model, recorder, batch) if attends else None
+            return retake(UnsuitableModel("not all that it does happens in blocks of one list"))
+        outputs |= select_output_tensors(output)
+        targets = ResolvedTargets(*spec.resolve(logits.detach()), spec, task)
+        pooled = attends and is_pooling(recorder, batch)
+        sides = find_encoder_decoder(model, recorder, batch) if attends else None
         if isinstance(sides, NotCapturable):
             sides, refusal = None, sides
         else:
-            refusal = why_not(model, recorder, batch, pooled, sides) if attends else None
+            refusal = explain_refusal(model, recorder, batch, pooled, sides) if attends else None
         reads, sources = None, sides.sources if sides is not None else 0
         if attends and not pooled and (sides is not None or refusal is None):
-            which = rows_read(logits, recorder, sources)
+            which = find_read_rows(logits, recorder, sources)
             if isinstance(which, NotCapturable):
                 sides, sources, refusal = None, 0, which
             else:
                 reads = which
-        value, lift = targets.value(logits), targets.lift(logits)
-        value = value if lift is None else value * lift
-        backward: Backward
-        if segments is None:
-            backward = Whole(recorder.layers, recorder.lookups, value, needs, lift)
+        value, scale = targets.value(logits), targets.compute_gradient_scale(logits)
+        value = value if scale is None else value * scale
+        backward: BackwardPass
+        if segmenter is None:
+            backward = FullBackward(recorder.layers, recorder.lookups, value, needs, scale)
         else:
             leaves = [lookup.leaf for lookup in recorder.lookups]
-            backward = Rerun(
+            backward = CheckpointedBackward(
                 model,
                 batch,
-                segments.found,
+                segmenter.segments,
                 recorder.layers,
                 leaves,
                 value,
                 needs,
-                _watch if attends else _unwatched,
-                lift,
+                _watch_attention if attends else _route_unobserved,
+                scale,
             )
-        waits = segments is not None or (readers == 1 and _streams(model, needs))
+        waits = segmenter is not None or (readers == 1 and _can_stream(model, needs))
         grads = [] if waits else backward.run(0, None)
-        # What must be known before going on is asked when all the work is queued on the device, and at once.
-        fine, blind = waited_for(logits, reads)
+        # One device sync for both facts, after all work is queued.
+        fine, blind = check_finite_and_read(logits, reads)
         if not fine and task != "none":
-            finite(logits, "logits")
+            check_finite(logits, "logits")
         if reads is not None:
-            rows = row_weights(reads, summed(logits), recorder, sources, blind=blind)
+            rows = compute_row_weights(
+                reads, select_sum_dtype(logits), recorder, sources, blind=blind
+            )
         elif pooled:
-            rows = torch.ones(len(batch), 1, dtype=summed(logits), device=batch.device)
+            rows = torch.ones(len(batch), 1, dtype=select_sum_dtype(logits), device=batch.device)
         else:
             rows = batch.real.new_zeros(batch.real.shape, dtype=logits.dtype)
-        if segments is not None:
-            segments.let_go()
+        if segmenter is not None:
+            segmenter.let_go()
     lookups, embedding = recorder.lookups, None
     if "embedding_grad" in needs:
-        embedding = own(batch, lookups)
-    found = Trace(
+        embedding = select_token_embeddings(batch, lookups)
+    trace = Trace(
         batch,
         logits.detach(),
         targets,
@@ -448,7 +470,7 @@ def _take(
         refusal,
         rows,
         embedding,
-        brought_down(per_token(batch, lookups, grads), lift) if grads else None,
+        undo_gradient_scale(sum_per_token(batch, lookups, grads), scale) if grads else None,
         tape,
         outlet,
         lookups,
@@ -457,35 +479,35 @@ def _take(
         heads=heads,
         readers=readers,
         pending=backward if waits else None,
-        again=again if waits else None,
-        lift=lift,
+        again=retake if waits else None,
+        lift=scale,
     )
-    if readers is None or sides is not None:  # who reads two sides goes back and forth
-        found.settle()
-    return found
+    if readers is None or sides is not None:  # an encoder-decoder is not read layer by layer
+        trace.run_pending_backward()
+    return trace
 
 
-def _watch(model: Any, recorder: Recorder, stack: ExitStack) -> bool:
-    """Let a recorder see the model's blocks and their attention; say whether that goes through the seam."""
+def _watch_attention(model: Any, recorder: ForwardRecorder, stack: ExitStack) -> bool:
+    """Hook a recorder to the model's blocks and attention; return whether attention is routed."""
     recorder.watch_blocks(model, stack)
-    routed = offers_seam(model) and stack.enter_context(attention_seam(model, recorder))
+    routed = can_route_attention(model) and stack.enter_context(route_attention(model, recorder))
     if not routed:
-        stack.enter_context(Recognise(len(recorder.batch), recorder.attention))
+        stack.enter_context(AttentionRecogniser(len(recorder.batch), recorder.attention))
     return routed
 
 
-def _unwatched(model: Any, _: Recorder, stack: ExitStack) -> None:
-    stack.enter_context(unwatched(model))
+def _route_unobserved(model: Any, _: ForwardRecorder, stack: ExitStack) -> None:
+    stack.enter_context(route_unobserved(model))
 
 
-def _streams(model: Any, needs: frozenset[str]) -> bool:
-    """Say whether gradients are to be taken layer by layer."""
-    return bool(needs & _BY_LAYER) and model not in _disordered
+def _can_stream(model: Any, needs: frozenset[str]) -> bool:
+    """Return whether gradients are to be computed layer by layer."""
+    return bool(needs & _STREAMED_NEEDS) and model not in _unordered_models
 
 
-def _headless(model: Any, batch: Batch, recorder: Recorder) -> Tensor:
-    """Return what the last block of a model without a classification head made of one token."""
+def _read_hidden_state(model: Any, batch: Batch, recorder: ForwardRecorder) -> Tensor:
+    """Return the last block's output at the default token, for a model without a head."""
     output = recorder.last_output
     if output is None or not recorder.layers:
         return torch.zeros(len(batch), 1, dtype=next(model.parameters()).dtype)
-    return output[torch.arange(len(batch), device=output.device), default_row(recorder)]
+    return output[torch.arange(len(batch), device=output.device), find_default_row(recorder)]

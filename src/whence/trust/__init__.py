@@ -1,6 +1,5 @@
-"""The trust card: how an explanation fared when its claims were tested, in plain words and with numbers."""
+"""The trust card: tests of one explanation, verdicts in plain words, and the numbers behind them."""
 
-from whence.trust.assess import Meter, assess
-from whence.trust.card import Trust
+from whence.trust.card import Trust, TrustProgress, assess
 
-__all__ = ["Meter", "Trust", "assess"]
+__all__ = ["Trust", "TrustProgress", "assess"]

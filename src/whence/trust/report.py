@@ -1,267 +1,90 @@
-"""How a trust card says things, on every surface the same."""
+"""Trust card report: verdict sentences, number formats, plain text, terminal tables, HTML page, curve charts.
 
-from collections.abc import Sequence
-from math import factorial
-from typing import Any
+Curves show the prediction as tokens are removed (deletion) or kept (sufficiency), with the band in which
+95 of 100 random rankings lie.
+"""
 
-NOTHING = "-"
-
-_GONE = {
-    "delete": "deleted",
-    "mask": "replaced by the mask token",
-    "pad": "replaced by padding",
-    "unk": "replaced by the token for unknown words",
-    "draw": "replaced by what a masked language model draws",
-    "black": "painted black",
-    "mean": "painted in the mean colour of the picture",
-    "blur": "replaced by a blur of the picture",
-}
-# What the curves of a test are drawn over, and how a good explanation looks there.
-_CURVES = {
-    "deletion": ("removed", "below the band is good"),
-    "sufficiency": ("kept", "above the band is good"),
-}
-
-
-def in_words(name: str) -> str:
-    """Name a test in words."""
-    return name.replace("_", " ")
-
-
-def gone(remove: str) -> str:
-    """Say what became of the tokens or patches that were removed."""
-    return _GONE.get(remove, remove)
-
-
-def figures(values: Sequence[float], digits: int = 2) -> list[str]:
-    """Write figures that belong together shortly, all to the same place."""
-    largest = max(map(abs, values), default=0.0)
-    if largest == 0 or 10**-digits <= largest < 1000:
-        # Adding nothing makes the zero of a small negative number a plain zero.
-        return [f"{round(value, digits) + 0.0:.{digits}f}" for value in values]
-    return [f"{value:.2g}" for value in values]
-
-
-def number(value: float | None, digits: int = 2) -> str:
-    """Write a figure shortly, or a dash where there is none."""
-    return NOTHING if value is None else figures([value], digits)[0]
-
-
-def measured(test: dict[str, Any], digits: int = 2) -> str:
-    """Write the value of a test, to the same place as what chance gets."""
-    value, null = test["value"], test["null"]
-    if value is None or null is None or null["low"] == null["high"]:
-        return number(value, digits)
-    return figures([value, null["mean"], null["low"], null["high"]], digits)[0]
-
-
-def chance(test: dict[str, Any], digits: int = 2) -> tuple[str, str]:
-    """Write what explanations that know nothing get: the mean, and where 95 of 100 lie if not all at one place."""
-    null = test["null"]
-    if null is None:
-        return NOTHING, ""
-    mean, low, high = figures([null[name] for name in ("mean", "low", "high")], digits)
-    return mean, f"{low} to {high}" if null["low"] < null["high"] else ""
-
-
-def by_chance(test: dict[str, Any]) -> str:
-    """Write the same as one text."""
-    mean, spread = chance(test)
-    return f"{mean} ({spread})" if spread else mean
-
-
-def is_ranked(test: dict[str, Any]) -> bool:
-    """Whether a test was held against random rankings; other chances are no share that is beaten."""
-    return test["percentile"] is not None and test["remove"] is not None
-
-
-def percentile(test: dict[str, Any]) -> str:
-    """Write the share of random rankings that are beaten, with its interval."""
-    if not is_ranked(test):
-        return NOTHING
-    share = f"{round(test['percentile'], 1):g}%"
-    if test["interval"] is None:
-        return share
-    low, high = (f"{round(end, 1):g}" for end in test["interval"])
-    return f"{share} ({low} to {high})"
-
-
-def beaten(test: dict[str, Any]) -> str:
-    """Write the count behind a percentile."""
-    if test["beaten"] is None or test["of"] is None:
-        return ""
-    tied = test.get("tied")
-    ties = f", {tied:g} {_many('tie', tied)}" if tied else ""
-    return f"{test['beaten']:g} of {test['of']:g}{ties}"
-
-
-def by_name(tests: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    """Put tests of one name together: the same test under other kinds of removal."""
-    found: dict[str, list[dict[str, Any]]] = {}
-    for test in tests:
-        found.setdefault(test["name"], []).append(test)
-    return found
-
-
-def deciding(payload: dict[str, Any], method: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return the tests that the verdicts rest on, by name: those under the first kind of removal."""
-    first = payload["remove"][0]
-    return {test["name"]: test for test in method["tests"] if test["remove"] in (None, first)}
-
-
-def reasons(payload: dict[str, Any], method: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
-    """Return why the verdicts are what they are, each reason once, with its tests."""
-    found: dict[str, list[dict[str, Any]]] = {}
-    for test in deciding(payload, method).values():
-        if test["why"]:
-            found.setdefault(test["why"], []).append(test)
-    return found
-
-
-def all_names(payload: dict[str, Any]) -> list[str]:
-    """Return the names of all tests, in the order they come."""
-    return list(dict.fromkeys(t["name"] for m in payload["methods"] for t in m["tests"]))
-
-
-def own_sentence(payload: dict[str, Any], method: dict[str, Any]) -> str:
-    """Return what is said of a method, unless it is all that the card says and was said already."""
-    return "" if method["sentence"] == payload["sentence"] else str(method["sentence"])
-
-
-def drawn(method: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the tests whose curve shows the prediction as tokens go or come."""
-    return [t for t in method["tests"] if t["curve"] is not None and t["name"] in _CURVES]
-
-
-def axis(test: dict[str, Any]) -> str:
-    """Say what a curve is drawn over."""
-    return _CURVES[test["name"]][0]
-
-
-def good(test: dict[str, Any]) -> str:
-    """Say how the curve of a good explanation looks."""
-    return _CURVES[test["name"]][1]
-
-
-def bounds(tests: Sequence[dict[str, Any]]) -> tuple[float, float]:
-    """Return the lowest and highest value to draw: 0 and 1 for probabilities, whatever their range."""
-    curves = [test["curve"] for test in tests]
-    known = [v for c in curves for name in ("values", "null_low", "null_high") for v in c[name]]
-    if all(0 <= value <= 1 for value in known):
-        return 0.0, 1.0
-    low, high = min(known), max(known)
-    return (low, high) if high > low else (low - 1, low + 1)
-
-
-def tick(value: float, ends: tuple[float, float]) -> str:
-    """Label a place on the axis of values."""
-    return f"{value:.0%}" if ends == (0.0, 1.0) else f"{value:.3g}"
-
-
-def value_name(payload: dict[str, Any], ends: tuple[float, float]) -> str:
-    """Say what a curve shows."""
-    # A contrast of two labels has no probability of its own: it is the first label's that is watched.
-    label = str(payload["target"]["label"])
-    return f"probability of {label}" if ends == (0.0, 1.0) else label
-
-
-def setup(payload: dict[str, Any]) -> str:
-    """Say what was removed, and what the figures are compared with."""
-    units, unit, rankings = payload["units"], payload["unit"], payload["rankings"]
-    first, *others = payload["remove"]
-    away = f"{units:,} {_many(unit, units)}, {gone(first)}"
-    if others:
-        away += f" (the verdicts rest on this), and for comparison by {', '.join(others)}"
-    if not rankings:
-        return f"{away}; no random rankings to compare with"
-    if units < 12 and rankings == factorial(units):
-        return f"{away}; compared with all {rankings:,} rankings of them"
-    same = "picture" if payload.get("picture") else "text"
-    return f"{away}; compared with {rankings:,} random rankings of the same {same}"
-
-
-def counted(payload: dict[str, Any], test: dict[str, Any]) -> str:
-    """Say what the axis of a curve counts."""
-    return f"{_many(payload['unit'], 2)} {axis(test)}"
-
-
-def cost(payload: dict[str, Any]) -> str:
-    """Say what the card cost."""
-    spent = payload["cost"]
-    return (
-        f"{spent['forward']:,} forward and {spent['backward']:,} backward passes, {spent['seconds']:.1f} s; "
-        f"the tests took {spent['tests']:,} forward passes of their budget of {payload['budget']:,}"
-    )
-
-
-def _many(word: str, count: int) -> str:
-    if count == 1:
-        return word
-    return f"{word}es" if word.endswith("ch") else f"{word}s"
-
-
-"""The trust card: how far an explanation can be believed, as text, in a terminal and on a page."""
-
-from whence.report.card.html import fragment, page
-from whence.report.card.text import plain
-
-__all__ = ["fragment", "page", "plain"]
-
-
-"""A curve drawn in characters: the line of an explanation against the band of random rankings."""
-
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from html import escape
 from itertools import pairwise
+from math import factorial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.table import Table
+from rich.text import Text
 
-Kind = Literal["blank", "band", "line"]
+from whence.render.colour import IMAGE_SCALE_NOTE as PICTURE_SCALE
+from whence.render.colour import TEXT_SCALE_NOTE, compute_shades
+from whence.render.html import (
+    render_notebook_cell,
+    render_page,
+    render_provenance,
+    render_text_strips,
+    render_token_table,
+    render_word_table,
+)
+from whence.render.image_maps import IMAGE_STYLE as PICTURE_STYLE
+from whence.render.image_maps import (
+    can_show_images,
+    render_image_map,
+    render_image_maps,
+    render_patch_grid,
+    render_patch_table,
+)
+from whence.render.image_maps import render_colour_key as colours
+from whence.render.terminal import tint_words
+from whence.render.text import describe_prediction, format_input_warnings, sanitise_text
+from whence.trust.trust_rules import AXIOM_TESTS, MAIN_TESTS, VERDICT_RULES
+
+ChartCellKind = Literal["blank", "band", "line"]
 
 
-class Cell(NamedTuple):
-    """One character of a chart, and what it belongs to."""
+class ChartCell(NamedTuple):
+    """One character of a chart, and the element it belongs to."""
 
-    kind: Kind
+    kind: ChartCellKind
     glyph: str
 
 
-class Pen(NamedTuple):
-    """The characters to draw with."""
+class ChartPen(NamedTuple):
+    """The characters of a chart."""
 
     band: str
     flat: str
     upright: str
-    falls: tuple[str, str]  # where a falling line leaves its row, and where it arrives
+    falls: tuple[str, str]  # characters where a falling line leaves its row, and where it arrives
     rises: tuple[str, str]
     frame: tuple[str, str, str]  # the left edge, the corner, the lower edge
 
 
-LINES = Pen("░", "━", "┃", ("┓", "┗"), ("┛", "┏"), ("│", "└", "─"))
-ASCII = Pen(":", "*", "*", ("*", "*"), ("*", "*"), ("|", "+", "-"))
+CHART_LINES = ChartPen("░", "━", "┃", ("┓", "┗"), ("┛", "┏"), ("│", "└", "─"))
+CHART_ASCII = ChartPen(":", "*", "*", ("*", "*"), ("*", "*"), ("|", "+", "-"))
 
 
-def chart(
-    curve: dict[str, Any], ends: tuple[float, float], columns: int, rows: int, pen: Pen
-) -> list[list[Cell]]:
+def draw_curve_chart(
+    curve: dict[str, Any], ends: tuple[float, float], columns: int, rows: int, pen: ChartPen
+) -> list[list[ChartCell]]:
     """Return the rows of the chart, top first."""
-    canvas = [[Cell("blank", " ")] * columns for _ in range(rows)]
+    canvas = [[ChartCell("blank", " ")] * columns for _ in range(rows)]
     spread = [
-        _levels(curve["at"], curve[n], ends, columns, rows) for n in ("null_low", "null_high")
+        _compute_levels(curve["at"], curve[n], ends, columns, rows)
+        for n in ("null_low", "null_high")
     ]
     for column, (low, high) in enumerate(zip(*spread, strict=True)):
         for level in range(low, high + 1):
-            canvas[level][column] = Cell("band", pen.band)
-    line = _levels(curve["at"], curve["values"], ends, columns, rows)
-    canvas[line[0]][0] = Cell("line", pen.flat)
+            canvas[level][column] = ChartCell("band", pen.band)
+    line = _compute_levels(curve["at"], curve["values"], ends, columns, rows)
+    canvas[line[0]][0] = ChartCell("line", pen.flat)
     for column, (before, now) in enumerate(pairwise(line), start=1):
-        for level, glyph in _step(before, now, pen):
-            canvas[level][column] = Cell("line", glyph)
+        for level, glyph in _draw_step(before, now, pen):
+            canvas[level][column] = ChartCell("line", glyph)
     return canvas[::-1]
 
 
-def _step(before: int, now: int, pen: Pen) -> list[tuple[int, str]]:
-    """Return what a line puts into one column on its way from one level to another."""
+def _draw_step(before: int, now: int, pen: ChartPen) -> list[tuple[int, str]]:
+    """Return the characters of a line in one column, on its way from one level to another."""
     if before == now:
         return [(now, pen.flat)]
     leaves, arrives = pen.falls if now < before else pen.rises
@@ -269,106 +92,72 @@ def _step(before: int, now: int, pen: Pen) -> list[tuple[int, str]]:
     return [(before, leaves), *((level, pen.upright) for level in between), (now, arrives)]
 
 
-def _levels(
+def _compute_levels(
     at: Sequence[float], values: Sequence[float], ends: tuple[float, float], columns: int, rows: int
 ) -> list[int]:
-    """Return the row of each column, counted from the bottom, with straight lines between the values."""
+    """Return the row of each column, counted from the bottom, interpolated between the values."""
     low, high = ends
     places = np.linspace(at[0], at[-1], columns)
     share = (np.interp(places, at, values) - low) / (high - low)
     return [int(level) for level in np.clip(np.round(share * (rows - 1)), 0, rows - 1)]
 
 
-"""A trust card as one HTML page: no script, no network, every piece of text escaped."""
-
-from collections.abc import Sequence
-from html import escape
-from typing import Any
-
-from whence.report.card.style import STYLE
-from whence.report.card.svg import curve, key, track
-from whence.report.card.wording import (
-    NOTHING,
-    all_names,
-    beaten,
-    by_name,
-    chance,
-    cost,
-    deciding,
-    drawn,
-    gone,
-    good,
-    in_words,
-    is_ranked,
-    measured,
-    own_sentence,
-    percentile,
-    setup,
-)
-from whence.report.picture.colour import SCALE as PICTURE_SCALE
-from whence.report.picture.html import STYLE as PICTURE_STYLE
-from whence.report.picture.html import every_patch, figures, patch_table
-from whence.report.picture.html import key as colours
-from whence.report.sheet import cell, provenance, sheet
-from whence.report.strip import strips, token_table, word_table
-from whence.report.text import cut, headline
-from whence.view.shade import SCALE, shades
-
-
-def page(
+def render_trust_html(
     payload: dict[str, Any], title: str = "whence: should you believe this explanation?"
 ) -> str:
-    """Return a whole page."""
-    scale = PICTURE_SCALE if payload.get("picture") else SCALE
-    return sheet(title, _body(payload), scale, STYLE + PICTURE_STYLE)
+    """Return an HTML page of a trust card."""
+    scale = PICTURE_SCALE if payload.get("picture") else TEXT_SCALE_NOTE
+    return render_page(title, _render_card(payload), scale, TRUST_STYLE + PICTURE_STYLE)
 
 
-def fragment(payload: dict[str, Any]) -> str:
-    """Return a piece of HTML for a notebook cell."""
-    return cell(_body(payload), STYLE + PICTURE_STYLE)
+def render_trust_fragment(payload: dict[str, Any]) -> str:
+    """Return a trust card as HTML for a notebook cell."""
+    return render_notebook_cell(_render_card(payload), TRUST_STYLE + PICTURE_STYLE)
 
 
-def _body(payload: dict[str, Any]) -> str:
+def _render_card(payload: dict[str, Any]) -> str:
     return "\n".join(
         [
             '<div class="card">',
-            _overall(payload),
-            *(_method(payload, method) for method in payload["methods"]),
-            _small_print(payload),
+            _render_overview(payload),
+            *(_render_method_html(payload, method) for method in payload["methods"]),
+            _render_rules(payload),
             "</div>",
         ]
     )
 
 
-def _overall(payload: dict[str, Any]) -> str:
-    note, matters = cut(payload), payload["removal_matters"]
+def _render_overview(payload: dict[str, Any]) -> str:
+    note, matters = format_input_warnings(payload), payload["removal_matters"]
     return "\n".join(
         [
             '<section class="overall">',
             f"<h2>{escape(payload['sentence'])}</h2>",
-            f"<p>{escape(payload['model']['name'])} said <strong>{escape(headline(payload))}</strong></p>",
+            f"<p>{escape(payload['model']['name'])} said <strong>{escape(describe_prediction(payload))}</strong></p>",
             f"<p><strong>{escape(note)}</strong></p>" if note else "",
-            f'<p class="dim">{escape(setup(payload))}. {escape(cost(payload))}.</p>',
+            f'<p class="dim">{escape(describe_setup(payload))}. {escape(describe_card_cost(payload))}.</p>',
             f"<p>{escape(matters)}</p>" if matters else "",
-            _matrix(payload) if len(payload["methods"]) > 1 else "",
+            _render_verdict_matrix(payload) if len(payload["methods"]) > 1 else "",
             "</section>",
         ]
     )
 
 
-def _chip(verdict: str) -> str:
+def _render_verdict_chip(verdict: str) -> str:
     return f'<span class="chip {escape(verdict.replace(" ", "-"))}">{escape(verdict)}</span>'
 
 
-def _matrix(payload: dict[str, Any]) -> str:
-    names = all_names(payload)
-    head = "".join(f'<th scope="col">{escape(in_words(name))}</th>' for name in names)
+def _render_verdict_matrix(payload: dict[str, Any]) -> str:
+    names = list_test_names(payload)
+    head = "".join(f'<th scope="col">{escape(to_words(name))}</th>' for name in names)
     rows = []
     for method in payload["methods"]:
-        tests = deciding(payload, method)
-        cells = (_chip(tests[n]["verdict"] if n in tests else "not tested") for n in names)
+        tests = select_deciding_tests(payload, method)
+        cells = (
+            _render_verdict_chip(tests[n]["verdict"] if n in tests else "not tested") for n in names
+        )
         rows.append(
-            f'<tr><th scope="row">{escape(method["method"])}</th><td>{_chip(method["verdict"])}</td>'
+            f'<tr><th scope="row">{escape(method["method"])}</th><td>{_render_verdict_chip(method["verdict"])}</td>'
             f"{''.join(f'<td>{chip}</td>' for chip in cells)}</tr>"
         )
     return (
@@ -378,18 +167,20 @@ def _matrix(payload: dict[str, Any]) -> str:
     )
 
 
-def _method(payload: dict[str, Any], method: dict[str, Any]) -> str:
+def _render_method_html(payload: dict[str, Any], method: dict[str, Any]) -> str:
     chosen = ", ".join(f"{name} = {value}" for name, value in method["params"].items())
-    said = own_sentence(payload, method)
-    shown, summary, tables = (_patches if payload.get("picture") else _words)(payload, method)
+    sentence = get_method_sentence(payload, method)
+    visible, summary, tables = (
+        _render_patch_parts if payload.get("picture") else _render_word_parts
+    )(payload, method)
     return "\n".join(
         [
             "<section>",
-            f"<h2>{escape(method['method'])} {_chip(method['verdict'])}</h2>",
-            f"<p>{escape(said)}</p>" if said else "",
-            *shown,
-            _curves(payload, method),
-            _tests(payload, method),
+            f"<h2>{escape(method['method'])} {_render_verdict_chip(method['verdict'])}</h2>",
+            f"<p>{escape(sentence)}</p>" if sentence else "",
+            *visible,
+            _render_curves_html(payload, method),
+            _render_test_table(payload, method),
             f"<details><summary>{summary}</summary>",
             f'<p class="dim">{escape(chosen) or "no parameters"}</p>',
             '<div class="wide">',
@@ -400,68 +191,79 @@ def _method(payload: dict[str, Any], method: dict[str, Any]) -> str:
     )
 
 
-_Told = tuple[list[str], str, list[str]]  # what is shown, and what is folded away under which name
+_MethodParts = tuple[list[str], str, list[str]]  # visible HTML, and folded parts as (title, HTML)
 
 
-def _words(payload: dict[str, Any], method: dict[str, Any]) -> _Told:
-    tints = shades(payload, method)
-    shown = [strips(payload, method, tints), f'<p class="dim">{escape(tints.legend)}</p>']
-    tables = [word_table(payload, method, tints.words), token_table(payload, method)]
-    return shown, "All words and tokens", tables
+def _render_word_parts(payload: dict[str, Any], method: dict[str, Any]) -> _MethodParts:
+    tints = compute_shades(payload, method)
+    visible = [
+        render_text_strips(payload, method, tints),
+        f'<p class="dim">{escape(tints.legend)}</p>',
+    ]
+    tables = [render_word_table(payload, method, tints.words), render_token_table(payload, method)]
+    return visible, "All words and tokens", tables
 
 
-def _patches(payload: dict[str, Any], method: dict[str, Any]) -> _Told:
-    shown = [figures([{**payload, "methods": [method]}]), colours(payload, method)]
-    return shown, "All patches", [patch_table(payload, method), every_patch(payload, method)]
+def _render_patch_parts(payload: dict[str, Any], method: dict[str, Any]) -> _MethodParts:
+    visible = [render_image_maps([{**payload, "methods": [method]}]), colours(payload, method)]
+    return (
+        visible,
+        "All patches",
+        [render_patch_table(payload, method), render_patch_grid(payload, method)],
+    )
 
 
-def _curves(payload: dict[str, Any], method: dict[str, Any]) -> str:
+def _render_curves_html(payload: dict[str, Any], method: dict[str, Any]) -> str:
     first, *others = payload["remove"]
-    tests = drawn(method)
+    tests = select_curve_tests(method)
     if not tests:
         return ""
-    shown = [_figures(payload, method, [test for test in tests if test["remove"] == first])]
-    shown.append(
-        f'<p class="legend"><span>{key("own")} {escape(method["method"])}</span>'
-        f"<span>{key('random')} 95 of 100 random rankings</span><span>{key('mean')} their mean</span></p>"
+    parts = [
+        _render_curve_figures(payload, method, [test for test in tests if test["remove"] == first])
+    ]
+    parts.append(
+        f'<p class="legend"><span>{render_line_sample("own")} {escape(method["method"])}</span>'
+        f"<span>{render_line_sample('random')} 95 of 100 random rankings</span><span>{render_line_sample('mean')} their mean</span></p>"
     )
     if others:
-        # Both curves of one kind of removal beside each other.
-        again = [test for kind in others for test in tests if test["remove"] == kind]
-        shown += [
+        # Both curves of one removal side by side.
+        other_tests = [test for kind in others for test in tests if test["remove"] == kind]
+        parts += [
             "<details><summary>The curves of the other kinds of removal</summary>",
-            _figures(payload, method, again),
+            _render_curve_figures(payload, method, other_tests),
             "</details>",
         ]
-    return "\n".join(shown)
+    return "\n".join(parts)
 
 
-def _figures(
+def _render_curve_figures(
     payload: dict[str, Any], method: dict[str, Any], tests: Sequence[dict[str, Any]]
 ) -> str:
     several = len(payload["remove"]) > 1
     figures = []
     for test in tests:
-        kind = f", {gone(test['remove'])}" if several else ""
+        kind = f", {describe_removal(test['remove'])}" if several else ""
         figures.append(
-            f"<figure><figcaption><strong>{escape(in_words(test['name']))}</strong>"
-            f"{escape(f'{kind}: {good(test)}')}</figcaption>{curve(payload, method, test)}</figure>"
+            f"<figure><figcaption><strong>{escape(to_words(test['name']))}</strong>"
+            f"{escape(f'{kind}: {describe_good_curve(test)}')}</figcaption>{render_curve_svg(payload, method, test)}</figure>"
         )
     return f'<div class="curves">{"".join(figures)}</div>'
 
 
-def _tests(payload: dict[str, Any], method: dict[str, Any]) -> str:
+def _render_test_table(payload: dict[str, Any], method: dict[str, Any]) -> str:
     questions = {rule["name"]: rule["question"] for rule in payload["rules"]}
     several = len(payload["remove"]) > 1
     rows = []
-    for name, tests in by_name(method["tests"]).items():
-        asked = f'<span class="dim">{escape(questions.get(name, ""))}</span>'
-        title = f"<strong>{escape(in_words(name))}</strong> {asked}"
+    for name, tests in group_by_name(method["tests"]).items():
+        question = f'<span class="dim">{escape(questions.get(name, ""))}</span>'
+        title = f"<strong>{escape(to_words(name))}</strong> {question}"
         split = several and tests[0]["remove"] is not None
         if split:
             rows.append(f'<tr class="group"><th scope="rowgroup" colspan="6">{title}</th></tr>')
         for test in tests:
-            rows.append(_row(test, escape(gone(test["remove"])) if split else title))
+            rows.append(
+                _render_test_row(test, escape(describe_removal(test["remove"])) if split else title)
+            )
     heads = ("test", "verdict", "value", "by chance", "beats random", "in words")
     head = "".join(f'<th scope="col">{title}</th>' for title in heads)
     return (
@@ -469,30 +271,37 @@ def _tests(payload: dict[str, Any], method: dict[str, Any]) -> str:
     )
 
 
-def _row(test: dict[str, Any], title: str) -> str:
+def _render_test_row(test: dict[str, Any], title: str) -> str:
     better = f"{test['direction']} is better"
-    beats = track(test) + _figure(percentile(test), beaten(test)) if is_ranked(test) else ""
+    beats = (
+        render_percentile_track(test)
+        + _render_noted_value(format_percentile(test), format_beaten_count(test))
+        if is_ranked(test)
+        else ""
+    )
     cells = {
-        "verdict": _chip(test["verdict"]),
-        "value": "" if test["value"] is None else _figure(measured(test, 3), better),
-        "by chance": _figure(*chance(test, 3)) if test["null"] else "",
+        "verdict": _render_verdict_chip(test["verdict"]),
+        "value": ""
+        if test["value"] is None
+        else _render_noted_value(format_test_value(test, 3), better),
+        "by chance": _render_noted_value(*format_null(test, 3)) if test["null"] else "",
         "beats random": beats,
         "in words": escape(test["why"]),
     }
-    shown = "".join(
-        f'<td data-label="{label}">{body}</td>' if body else f'<td class="none">{NOTHING}</td>'
+    row = "".join(
+        f'<td data-label="{label}">{body}</td>' if body else f'<td class="none">{NO_VALUE}</td>'
         for label, body in cells.items()
     )
-    return f'<tr><th scope="row">{title}</th>{shown}</tr>'
+    return f'<tr><th scope="row">{title}</th>{row}</tr>'
 
 
-def _figure(value: str, note: str) -> str:
+def _render_noted_value(value: str, note: str) -> str:
     return f'<span>{escape(value)}</span> <span class="dim">{escape(note)}</span>'
 
 
-def _small_print(payload: dict[str, Any]) -> str:
+def _render_rules(payload: dict[str, Any]) -> str:
     rows = "".join(
-        f'<tr><th scope="row">{escape(in_words(rule["name"]))}</th>'
+        f'<tr><th scope="row">{escape(to_words(rule["name"]))}</th>'
         + "".join(
             f'<td data-label="{escape(word)}">{escape(rule[word] or "")}</td>'
             for word in ("question", "holds", "weak", "fails")
@@ -507,15 +316,13 @@ def _small_print(payload: dict[str, Any]) -> str:
             "<section><details><summary>When a test holds, is weak or fails</summary>",
             '<p class="dim">The thresholds were set before any result was seen.</p>',
             f'<table class="tests"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></details>',
-            provenance(payload),
+            render_provenance(payload),
             "</section>",
         ]
     )
 
 
-"""The style of a trust card, beside that of every page."""
-
-STYLE = """
+TRUST_STYLE = """
 .whence .card section { background: #fff; }
 .whence .card > section > h2 { font-size: 1.15rem; margin-bottom: .3rem; overflow-wrap: anywhere; }
 .whence .card .overall > h2 { font-size: 1.4rem; line-height: 1.35; margin-bottom: .6rem; text-wrap: balance; }
@@ -577,47 +384,38 @@ STYLE = """
 }
 """
 
-
-"""A curve as a drawing on a page: axes with labels, the band of random rankings, and the explanation's line."""
-
-from collections.abc import Iterable, Sequence
-from html import escape
-from typing import Any
-
-from whence.report.card.wording import bounds, counted, good, in_words, number, tick, value_name
-
 _WIDTH, _HEIGHT = 400, 250
 _LEFT, _RIGHT, _TOP, _BOTTOM = 54, 380, 14, 204
 
 
-def curve(payload: dict[str, Any], method: dict[str, Any], test: dict[str, Any]) -> str:
-    """Return one chart; a reader who does not see it gets the values in words."""
+def render_curve_svg(payload: dict[str, Any], method: dict[str, Any], test: dict[str, Any]) -> str:
+    """Return the chart of one curve as SVG; screen readers get its values."""
     drawn = test["curve"]
-    ends = bounds([test])
+    ends = compute_value_bounds([test])
     at = drawn["at"]
     high, low = drawn["null_high"], drawn["null_low"]
-    across = [_across(place, at) for place in at]
-    band = [*_points(across, high, ends), *reversed(_points(across, low, ends))]
-    line = _points(across, drawn["values"], ends)
-    name, label = f"{in_words(test['name'])}, {method['method']}", value_name(payload, ends)
-    over = counted(payload, test)
+    across = [_scale_x(place, at) for place in at]
+    band = [*_scale_points(across, high, ends), *reversed(_scale_points(across, low, ends))]
+    line = _scale_points(across, drawn["values"], ends)
+    name, label = f"{to_words(test['name'])}, {method['method']}", format_curve_label(payload, ends)
+    over = format_axis_title(payload, test)
     return "".join(
         [
             f'<svg class="curve" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img">',
             f"<title>{escape(f'{name}: {label} over {over}')}</title>",
-            f"<desc>{escape(_description(test, over))}</desc>",
-            *_axes(at, ends, label, over),
-            f'<polygon class="random" points="{_path(band)}"/>',
-            f'<polyline class="mean" points="{_path(_points(across, drawn["null_mean"], ends))}"/>',
-            f'<polyline class="own" points="{_path(line)}"/>',
+            f"<desc>{escape(_describe_curve(test, over))}</desc>",
+            *_render_axes(at, ends, label, over),
+            f'<polygon class="random" points="{_format_points(band)}"/>',
+            f'<polyline class="mean" points="{_format_points(_scale_points(across, drawn["null_mean"], ends))}"/>',
+            f'<polyline class="own" points="{_format_points(line)}"/>',
             *(f'<circle class="own" cx="{x:.1f}" cy="{y:.1f}" r="2.6"/>' for x, y in line),
             "</svg>",
         ]
     )
 
 
-def track(test: dict[str, Any]) -> str:
-    """Return a percentile as a dot on a line from 0 to 100, with its interval; the words stand beside it."""
+def render_percentile_track(test: dict[str, Any]) -> str:
+    """Return a percentile with its interval as a dot on a line from 0 to 100, to stand beside text."""
     low, high = test["interval"] or (test["percentile"],) * 2
     return (
         '<svg class="track" viewBox="-5 0 110 12" aria-hidden="true">'
@@ -627,7 +425,7 @@ def track(test: dict[str, Any]) -> str:
     )
 
 
-def key(kind: str) -> str:
+def render_line_sample(kind: str) -> str:
     """Return the sample of one kind of line for the legend."""
     shapes = {
         "own": '<line class="own" x1="0" x2="26" y1="6" y2="6"/><circle class="own" cx="13" cy="6" r="2.6"/>',
@@ -637,101 +435,69 @@ def key(kind: str) -> str:
     return f'<svg class="key" viewBox="0 0 26 12" aria-hidden="true">{shapes[kind]}</svg>'
 
 
-def _axes(at: Sequence[float], ends: tuple[float, float], label: str, over: str) -> Iterable[str]:
+def _render_axes(
+    at: Sequence[float], ends: tuple[float, float], label: str, over: str
+) -> Iterable[str]:
     middle = (_TOP + _BOTTOM) / 2
     for value in (ends[0], (ends[0] + ends[1]) / 2, ends[1]):
-        y = _up(value, ends)
+        y = _scale_y(value, ends)
         yield f'<line class="grid" x1="{_LEFT}" x2="{_RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>'
-        yield f'<text x="{_LEFT - 7}" y="{y + 4:.1f}" text-anchor="end">{tick(value, ends)}</text>'
+        yield f'<text x="{_LEFT - 7}" y="{y + 4:.1f}" text-anchor="end">{format_tick(value, ends)}</text>'
     for place in (at[0], (at[0] + at[-1]) / 2, at[-1]):
-        x = _across(place, at)
+        x = _scale_x(place, at)
         yield f'<line class="grid" x1="{x:.1f}" x2="{x:.1f}" y1="{_BOTTOM}" y2="{_BOTTOM + 4}"/>'
         yield f'<text x="{x:.1f}" y="{_BOTTOM + 18}" text-anchor="middle">{place:.0%}</text>'
     yield (
         f'<text x="{(_LEFT + _RIGHT) / 2}" y="{_HEIGHT - 8}" text-anchor="middle">{escape(over)}</text>'
         f'<text transform="translate(11 {middle}) rotate(-90)" text-anchor="middle">'
-        f"{escape(_short(label))}</text>"
+        f"{escape(_shorten_label(label))}</text>"
     )
 
 
-def _description(test: dict[str, Any], over: str) -> str:
-    """Say the curve in words: its value at every place, and where random rankings lie there."""
+def _describe_curve(test: dict[str, Any], over: str) -> str:
+    """Describe a curve: its value at every point, and the band of random rankings there."""
     drawn = test["curve"]
     rows = zip(drawn["at"], drawn["values"], drawn["null_low"], drawn["null_high"], strict=True)
-    told = (
-        f"at {place:.0%} {number(value)}, random {number(low)} to {number(high)}"
+    points = (
+        f"at {place:.0%} {format_short_number(value)}, random {format_short_number(low)} to {format_short_number(high)}"
         for place, value, low, high in rows
     )
-    return f"{good(test)}. {over}: {'; '.join(told)}."
+    return f"{describe_good_curve(test)}. {over}: {'; '.join(points)}."
 
 
-def _short(label: str, most: int = 30) -> str:
+def _shorten_label(label: str, most: int = 30) -> str:
     return label if len(label) <= most else f"{label[: most - 1]}…"
 
 
-def _across(place: float, at: Sequence[float]) -> float:
+def _scale_x(place: float, at: Sequence[float]) -> float:
     width = (at[-1] - at[0]) or 1.0
     return _LEFT + (place - at[0]) / width * (_RIGHT - _LEFT)
 
 
-def _up(value: float, ends: tuple[float, float]) -> float:
+def _scale_y(value: float, ends: tuple[float, float]) -> float:
     low, high = ends
     return _BOTTOM - (value - low) / (high - low) * (_BOTTOM - _TOP)
 
 
-def _points(
+def _scale_points(
     across: Sequence[float], values: Sequence[float], ends: tuple[float, float]
 ) -> list[tuple[float, float]]:
-    return [(x, _up(value, ends)) for x, value in zip(across, values, strict=True)]
+    return [(x, _scale_y(value, ends)) for x, value in zip(across, values, strict=True)]
 
 
-def _path(points: Sequence[tuple[float, float]]) -> str:
+def _format_points(points: Sequence[tuple[float, float]]) -> str:
     return " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
 
 
-"""A trust card in a terminal: the sentence first, then the tests as a table and the curves drawn."""
-
-from collections.abc import Iterator
-from typing import Any
-
-from rich.console import Console, ConsoleOptions, RenderableType
-from rich.table import Table
-from rich.text import Text
-
-from whence.report.card.chart import ASCII, LINES, Pen, chart
-from whence.report.card.wording import (
-    all_names,
-    bounds,
-    by_chance,
-    by_name,
-    cost,
-    counted,
-    deciding,
-    drawn,
-    good,
-    in_words,
-    measured,
-    own_sentence,
-    percentile,
-    reasons,
-    setup,
-    tick,
-    value_name,
-)
-from whence.report.picture.terminal import one_map, seen
-from whence.report.terminal import tinted
-from whence.report.text import cut, headline, visible
-from whence.view.shade import shades
-
-_TONES = {"holds": "green", "weak": "yellow", "fails": "red", "not tested": "dim"}
-_ROWS = 9  # of a chart: an odd number, so that there is a middle to label
-_WIDEST = 44
-_NARROWEST = 36
-_GAP = 2
+_VERDICT_STYLES = {"holds": "green", "weak": "yellow", "fails": "red", "not tested": "dim"}
+_CHART_ROWS = 9  # odd, so that there is a middle row to label
+_MAX_CHART_WIDTH = 44
+_MIN_CHART_WIDTH = 36
+_CHART_GAP = 2
 
 
-class Card:
-    """A payload laid out for rich, as wide as the terminal and with the characters it has."""
+class TrustRenderable:
+    """A rich renderable of a trust card, fitted to the terminal's width and characters."""
 
     def __init__(self, payload: dict[str, Any]) -> None:
         self._payload = payload
@@ -739,212 +505,212 @@ class Card:
     def __rich_console__(
         self, console: Console, options: ConsoleOptions
     ) -> Iterator[RenderableType]:
-        """Lay the card out."""
+        """Yield the parts of the card."""
         payload = self._payload
-        pen = ASCII if options.ascii_only else LINES
-        yield Text(visible(payload["sentence"]), "bold")
+        pen = CHART_ASCII if options.ascii_only else CHART_LINES
+        yield Text(sanitise_text(payload["sentence"]), "bold")
         yield Text()
-        yield Text.assemble((visible(payload["model"]["name"]), "bold"), "  ", headline(payload))
-        if note := cut(payload):
+        yield Text.assemble(
+            (sanitise_text(payload["model"]["name"]), "bold"), "  ", describe_prediction(payload)
+        )
+        if note := format_input_warnings(payload):
             yield Text(note, "yellow")
-        yield Text(setup(payload), "dim")
-        yield Text(cost(payload), "dim")
+        yield Text(describe_setup(payload), "dim")
+        yield Text(describe_card_cost(payload), "dim")
         if payload["removal_matters"]:
-            yield Text(visible(payload["removal_matters"]))
+            yield Text(sanitise_text(payload["removal_matters"]))
         if len(payload["methods"]) > 1:
-            yield from _matrix(payload, options.max_width)
+            yield from _render_verdict_tables(payload, options.max_width)
         for method in payload["methods"]:
             yield Text()
-            yield from _method(payload, method, options.max_width, pen, seen(console, options))
+            yield from _render_method_terminal(
+                payload, method, options.max_width, pen, can_show_images(console, options)
+            )
         if len(payload["remove"]) > 1:
             yield Text()
             yield Text("A page (--html FILE) has the curves of every kind of removal.", "dim")
 
 
-def render(payload: dict[str, Any]) -> RenderableType:
-    """Lay a card out for rich."""
-    return Card(payload)
+def render_trust_terminal(payload: dict[str, Any]) -> RenderableType:
+    """Return a trust card as a rich renderable."""
+    return TrustRenderable(payload)
 
 
-def _verdict(verdict: str) -> Text:
-    return Text(verdict, _TONES.get(verdict, ""))
+def _style_verdict(verdict: str) -> Text:
+    return Text(verdict, _VERDICT_STYLES.get(verdict, ""))
 
 
-def _matrix(payload: dict[str, Any], width: int) -> Iterator[RenderableType]:
-    """Yield all verdicts: tests down, methods across, as many at a time as fit."""
-    names = all_names(payload)
+def _render_verdict_tables(payload: dict[str, Any], width: int) -> Iterator[RenderableType]:
+    """Yield all verdicts as tables of tests by methods, as many methods as fit."""
+    names = list_test_names(payload)
     left = max(map(len, [*names, "overall"]))
     row: list[dict[str, Any]] = []
     used = left
     for method in payload["methods"]:
-        needed = max(len(method["method"]), len("not tested")) + _GAP
+        needed = max(len(method["method"]), len("not tested")) + _CHART_GAP
         if row and used + needed > width:
             yield Text()
-            yield _verdicts(payload, names, row)
+            yield _build_verdict_table(payload, names, row)
             row, used = [], left
         row.append(method)
         used += needed
     yield Text()
-    yield _verdicts(payload, names, row)
+    yield _build_verdict_table(payload, names, row)
 
 
-def _verdicts(
+def _build_verdict_table(
     payload: dict[str, Any], names: list[str], methods: list[dict[str, Any]]
 ) -> RenderableType:
-    table = Table.grid(padding=(0, _GAP, 0, 0))
+    table = Table.grid(padding=(0, _CHART_GAP, 0, 0))
     table.add_row("", *(Text(method["method"], "bold", overflow="fold") for method in methods))
-    table.add_row(Text("overall", "bold"), *(_verdict(method["verdict"]) for method in methods))
-    decided = [deciding(payload, method) for method in methods]
+    table.add_row(
+        Text("overall", "bold"), *(_style_verdict(method["verdict"]) for method in methods)
+    )
+    decided = [select_deciding_tests(payload, method) for method in methods]
     for name in names:
-        found = (tests[name]["verdict"] if name in tests else "not tested" for tests in decided)
-        table.add_row(in_words(name), *map(_verdict, found))
+        verdicts = (tests[name]["verdict"] if name in tests else "not tested" for tests in decided)
+        table.add_row(to_words(name), *map(_style_verdict, verdicts))
     return table
 
 
-def _method(
-    payload: dict[str, Any], method: dict[str, Any], width: int, pen: Pen, colours: bool
+def _render_method_terminal(
+    payload: dict[str, Any], method: dict[str, Any], width: int, pen: ChartPen, colours: bool
 ) -> Iterator[RenderableType]:
-    yield Text.assemble((method["method"], "bold"), "  ", _verdict(method["verdict"]))
-    if said := own_sentence(payload, method):
-        yield Text(visible(said))
+    yield Text.assemble((method["method"], "bold"), "  ", _style_verdict(method["verdict"]))
+    if sentence := get_method_sentence(payload, method):
+        yield Text(sanitise_text(sentence))
     if payload.get("picture"):
-        yield from one_map(payload, method, width, colours)
+        yield from render_image_map(payload, method, width, colours)
     else:
-        tints = shades(payload, method)
-        yield tinted(payload, tints.words)
-        yield Text(visible(tints.legend), "dim")
+        tints = compute_shades(payload, method)
+        yield tint_words(payload, tints.words)
+        yield Text(sanitise_text(tints.legend), "dim")
     yield Text()
-    yield _tests(payload, method, width)
-    if whys := _whys(payload, method):
+    yield _build_test_table(payload, method, width)
+    if whys := _build_reason_table(payload, method):
         yield Text()
         yield whys
-    yield from _curves(payload, method, width, pen)
+    yield from _render_curves_terminal(payload, method, width, pen)
 
 
-def _tests(payload: dict[str, Any], method: dict[str, Any], width: int) -> RenderableType:
+def _build_test_table(
+    payload: dict[str, Any], method: dict[str, Any], width: int
+) -> RenderableType:
     several = len(payload["remove"]) > 1
     roomy = width >= 72
     head = ["test", "verdict", "value", *(["by chance"] if roomy else []), "beats random"]
     table = Table(*head, box=None, pad_edge=False, header_style="dim")
     for column in table.columns:
-        column.overflow = "fold"  # an ellipsis is not in every encoding
+        column.overflow = "fold"  # not every encoding has an ellipsis
     table.columns[2].justify = "right"
-    for name, tests in by_name(method["tests"]).items():
+    for name, tests in group_by_name(method["tests"]).items():
         split = several and tests[0]["remove"] is not None
         if split:
-            table.add_row(in_words(name))
+            table.add_row(to_words(name))
         for test in tests:
             table.add_row(
-                f"  {test['remove']}" if split else in_words(name),
-                _verdict(test["verdict"]),
-                measured(test),
-                *([by_chance(test)] if roomy else []),
-                percentile(test),
+                f"  {test['remove']}" if split else to_words(name),
+                _style_verdict(test["verdict"]),
+                format_test_value(test),
+                *([format_null_text(test)] if roomy else []),
+                format_percentile(test),
             )
     return table
 
 
-def _whys(payload: dict[str, Any], method: dict[str, Any]) -> RenderableType | None:
-    """Say why, for the tests that the verdicts rest on and that do not simply hold."""
-    table = Table.grid(padding=(0, _GAP, 0, 0))
-    for why, tests in reasons(payload, method).items():
-        names = [in_words(test["name"]) for test in tests if test["verdict"] != "holds"]
+def _build_reason_table(payload: dict[str, Any], method: dict[str, Any]) -> RenderableType | None:
+    """Return the reasons of the deciding tests that do not hold."""
+    table = Table.grid(padding=(0, _CHART_GAP, 0, 0))
+    for why, tests in group_by_reason(payload, method).items():
+        names = [to_words(test["name"]) for test in tests if test["verdict"] != "holds"]
         if names:
-            table.add_row("\n".join(names), Text(visible(why), "dim", overflow="fold"))
+            table.add_row("\n".join(names), Text(sanitise_text(why), "dim", overflow="fold"))
     return table if table.rows else None
 
 
-def _curves(
-    payload: dict[str, Any], method: dict[str, Any], width: int, pen: Pen
+def _render_curves_terminal(
+    payload: dict[str, Any], method: dict[str, Any], width: int, pen: ChartPen
 ) -> Iterator[RenderableType]:
-    """Yield the curves that the verdicts rest on, beside each other where there is room."""
-    tests = [test for test in drawn(method) if test["remove"] == payload["remove"][0]]
+    """Yield the curves of the deciding tests, side by side if there is space."""
+    tests = [test for test in select_curve_tests(method) if test["remove"] == payload["remove"][0]]
     if not tests:
         return
-    ends = bounds(tests)
-    beside = 2 if width >= 2 * _NARROWEST + _GAP else 1
-    room = min(_WIDEST, (width - _GAP * (beside - 1)) // beside)
+    ends = compute_value_bounds(tests)
+    beside = 2 if width >= 2 * _MIN_CHART_WIDTH + _CHART_GAP else 1
+    room = min(_MAX_CHART_WIDTH, (width - _CHART_GAP * (beside - 1)) // beside)
     for start in range(0, len(tests), beside):
         yield Text()
-        line = Table.grid(padding=(0, _GAP, 0, 0))
-        line.add_row(*(_curve(payload, t, ends, room, pen) for t in tests[start : start + beside]))
+        line = Table.grid(padding=(0, _CHART_GAP, 0, 0))
+        line.add_row(
+            *(
+                _render_curve_chart(payload, t, ends, room, pen)
+                for t in tests[start : start + beside]
+            )
+        )
         yield line
     yield Text.assemble(
         (f"{pen.flat * 2} {method['method']}", "cyan"),
         f"  {pen.band * 2} 95 of 100 random rankings",
-        (f"  up: {visible(value_name(payload, ends))}", "dim"),
+        (f"  up: {sanitise_text(format_curve_label(payload, ends))}", "dim"),
     )
 
 
-def _curve(
-    payload: dict[str, Any], test: dict[str, Any], ends: tuple[float, float], room: int, pen: Pen
+def _render_curve_chart(
+    payload: dict[str, Any],
+    test: dict[str, Any],
+    ends: tuple[float, float],
+    room: int,
+    pen: ChartPen,
 ) -> RenderableType:
     low, high = ends
-    places = {0: high, _ROWS // 2: (low + high) / 2, _ROWS - 1: low}
-    labels = {row: tick(value, ends) for row, value in places.items()}
+    places = {0: high, _CHART_ROWS // 2: (low + high) / 2, _CHART_ROWS - 1: low}
+    labels = {row: format_tick(value, ends) for row, value in places.items()}
     left = max(map(len, labels.values())) + 1
     columns = room - left - 1
     edge, corner, floor = pen.frame
-    picture = Text(f"{in_words(test['name'])}: {good(test)}\n", no_wrap=True)
-    for row, cells in enumerate(chart(test["curve"], ends, columns, _ROWS, pen)):
+    picture = Text(f"{to_words(test['name'])}: {describe_good_curve(test)}\n", no_wrap=True)
+    for row, cells in enumerate(draw_curve_chart(test["curve"], ends, columns, _CHART_ROWS, pen)):
         picture.append(f"{labels.get(row, ''):>{left - 1}} {edge}", "dim")
         for cell in cells:
             picture.append(cell.glyph, {"line": "cyan", "band": "dim"}.get(cell.kind, ""))
         picture.append("\n")
-    under = counted(payload, test)
+    under = format_axis_title(payload, test)
     picture.append(" " * left + corner + floor * columns + "\n", "dim")
     picture.append(" " * left + f"0%{under:^{columns - 5}}100%", "dim")
     return picture
 
 
-"""A trust card as plain text: for a log, a pipe, or print()."""
-
-from typing import Any
-
-from whence.report.card.wording import (
-    by_chance,
-    by_name,
-    cost,
-    deciding,
-    in_words,
-    measured,
-    own_sentence,
-    percentile,
-    reasons,
-    setup,
-)
-from whence.report.text import cut, headline, visible
-
-_HEAD = ("test", "verdict", "value", "by chance", "beats random")
+_TEST_HEADS = ("test", "verdict", "value", "by chance", "beats random")
 
 
-def plain(payload: dict[str, Any]) -> str:
-    """Write a card as lines of text."""
+def format_trust_text(payload: dict[str, Any]) -> str:
+    """Return a trust card as plain text."""
     lines = [
-        visible(payload["sentence"]),
-        f"{visible(payload['model']['name'])}: {headline(payload)}",
-        *([note] if (note := cut(payload)) else []),
-        setup(payload),
-        cost(payload),
+        sanitise_text(payload["sentence"]),
+        f"{sanitise_text(payload['model']['name'])}: {describe_prediction(payload)}",
+        *([note] if (note := format_input_warnings(payload)) else []),
+        describe_setup(payload),
+        describe_card_cost(payload),
     ]
     if payload["removal_matters"]:
-        lines.append(visible(payload["removal_matters"]))
+        lines.append(sanitise_text(payload["removal_matters"]))
     if len(payload["methods"]) > 1:
-        lines += ["", *(_summary(payload, method) for method in payload["methods"])]
+        lines += ["", *(_format_method_summary(payload, method) for method in payload["methods"])]
     for method in payload["methods"]:
-        lines += ["", *_method(payload, method)]
+        lines += ["", *_format_method_text(payload, method)]
     return "\n".join(lines)
 
 
-def _summary(payload: dict[str, Any], method: dict[str, Any]) -> str:
-    found = (
-        f"{in_words(name)} {test['verdict']}" for name, test in deciding(payload, method).items()
+def _format_method_summary(payload: dict[str, Any], method: dict[str, Any]) -> str:
+    verdicts = (
+        f"{to_words(name)} {test['verdict']}"
+        for name, test in select_deciding_tests(payload, method).items()
     )
-    return f"{method['method']}: {method['verdict']} ({', '.join(found)})"
+    return f"{method['method']}: {method['verdict']} ({', '.join(verdicts)})"
 
 
-def _method(payload: dict[str, Any], method: dict[str, Any]) -> list[str]:
-    table = [_HEAD, *_rows(payload, method)]
+def _format_method_text(payload: dict[str, Any], method: dict[str, Any]) -> list[str]:
+    table = [_TEST_HEADS, *_build_test_rows(payload, method)]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     lines = [
         "  "
@@ -952,41 +718,236 @@ def _method(payload: dict[str, Any], method: dict[str, Any]) -> list[str]:
         for row in table
     ]
     whys = [
-        f"  {', '.join(in_words(test['name']) for test in tests)}: {visible(why)}"
-        for why, tests in reasons(payload, method).items()
+        f"  {', '.join(to_words(test['name']) for test in tests)}: {sanitise_text(why)}"
+        for why, tests in group_by_reason(payload, method).items()
     ]
-    said = own_sentence(payload, method)
+    sentence = get_method_sentence(payload, method)
     return [
         f"{method['method']}: {method['verdict']}",
-        *([visible(said)] if said else []),
+        *([sanitise_text(sentence)] if sentence else []),
         *lines,
         *whys,
     ]
 
 
-def _rows(payload: dict[str, Any], method: dict[str, Any]) -> list[tuple[str, ...]]:
+def _build_test_rows(payload: dict[str, Any], method: dict[str, Any]) -> list[tuple[str, ...]]:
     several = len(payload["remove"]) > 1
     return [
         (
-            f"{in_words(name)}, {test['remove']}" if several and test["remove"] else in_words(name),
+            f"{to_words(name)}, {test['remove']}" if several and test["remove"] else to_words(name),
             test["verdict"],
-            measured(test),
-            by_chance(test),
-            percentile(test),
+            format_test_value(test),
+            format_null_text(test),
+            format_percentile(test),
         )
-        for name, tests in by_name(method["tests"]).items()
+        for name, tests in group_by_name(method["tests"]).items()
         for test in tests
     ]
 
 
-"""The card's results in sentences that need no special knowledge."""
+NO_VALUE = "-"
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+_REMOVAL_PHRASES = {
+    "delete": "deleted",
+    "mask": "replaced by the mask token",
+    "pad": "replaced by padding",
+    "unk": "replaced by the token for unknown words",
+    "draw": "replaced by what a masked language model draws",
+    "black": "painted black",
+    "mean": "painted in the mean colour of the picture",
+    "blur": "replaced by a blur of the picture",
+}
+# The axis of each test's curve, and the curve of a good explanation.
+_CURVE_TESTS = {
+    "deletion": ("removed", "below the band is good"),
+    "sufficiency": ("kept", "above the band is good"),
+}
 
-from whence.trust.rules import AXIOMS, MAIN, RULES
 
-_ADVICE = {
+def to_words(name: str) -> str:
+    """Return the name of a test in words."""
+    return name.replace("_", " ")
+
+
+def describe_removal(remove: str) -> str:
+    """Describe how tokens or patches were removed."""
+    return _REMOVAL_PHRASES.get(remove, remove)
+
+
+def format_aligned_numbers(values: Sequence[float], digits: int = 2) -> list[str]:
+    """Format related figures briefly, with the same decimals."""
+    largest = max(map(abs, values), default=0.0)
+    if largest == 0 or 10**-digits <= largest < 1000:
+        # Adding 0.0 turns the -0.0 of a small negative number into 0.0.
+        return [f"{round(value, digits) + 0.0:.{digits}f}" for value in values]
+    return [f"{value:.2g}" for value in values]
+
+
+def format_short_number(value: float | None, digits: int = 2) -> str:
+    """Format a figure briefly, or as a dash if there is none."""
+    return NO_VALUE if value is None else format_aligned_numbers([value], digits)[0]
+
+
+def format_test_value(test: dict[str, Any], digits: int = 2) -> str:
+    """Format the value of a test, with the same decimals as its null."""
+    value, null = test["value"], test["null"]
+    if value is None or null is None or null["low"] == null["high"]:
+        return format_short_number(value, digits)
+    return format_aligned_numbers([value, null["mean"], null["low"], null["high"]], digits)[0]
+
+
+def format_null(test: dict[str, Any], digits: int = 2) -> tuple[str, str]:
+    """Return the mean of random explanations, and their 95% range if they differ."""
+    null = test["null"]
+    if null is None:
+        return NO_VALUE, ""
+    mean, low, high = format_aligned_numbers(
+        [null[name] for name in ("mean", "low", "high")], digits
+    )
+    return mean, f"{low} to {high}" if null["low"] < null["high"] else ""
+
+
+def format_null_text(test: dict[str, Any]) -> str:
+    """Return the mean and the range of random explanations as one text."""
+    mean, spread = format_null(test)
+    return f"{mean} ({spread})" if spread else mean
+
+
+def is_ranked(test: dict[str, Any]) -> bool:
+    """Return whether a test was compared with random rankings, so that its percentile is shown."""
+    return test["percentile"] is not None and test["remove"] is not None
+
+
+def format_percentile(test: dict[str, Any]) -> str:
+    """Format the share of random rankings that the explanation beats, with its interval."""
+    if not is_ranked(test):
+        return NO_VALUE
+    share = f"{round(test['percentile'], 1):g}%"
+    if test["interval"] is None:
+        return share
+    low, high = (f"{round(end, 1):g}" for end in test["interval"])
+    return f"{share} ({low} to {high})"
+
+
+def format_beaten_count(test: dict[str, Any]) -> str:
+    """Format the count behind a percentile."""
+    if test["beaten"] is None or test["of"] is None:
+        return ""
+    tied = test.get("tied")
+    ties = f", {tied:g} {_format_plural('tie', tied)}" if tied else ""
+    return f"{test['beaten']:g} of {test['of']:g}{ties}"
+
+
+def group_by_name(tests: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """Group tests by name: the same test under different removals."""
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for test in tests:
+        groups.setdefault(test["name"], []).append(test)
+    return groups
+
+
+def select_deciding_tests(
+    payload: dict[str, Any], method: dict[str, Any]
+) -> dict[str, dict[str, Any]]:
+    """Return the tests that decide the verdicts, by name: those under the first removal."""
+    first = payload["remove"][0]
+    return {test["name"]: test for test in method["tests"] if test["remove"] in (None, first)}
+
+
+def group_by_reason(
+    payload: dict[str, Any], method: dict[str, Any]
+) -> dict[str, list[dict[str, Any]]]:
+    """Return the reasons of the verdicts, each once, with its tests."""
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for test in select_deciding_tests(payload, method).values():
+        if test["why"]:
+            groups.setdefault(test["why"], []).append(test)
+    return groups
+
+
+def list_test_names(payload: dict[str, Any]) -> list[str]:
+    """Return the names of all tests, in the order of the card."""
+    return list(dict.fromkeys(t["name"] for m in payload["methods"] for t in m["tests"]))
+
+
+def get_method_sentence(payload: dict[str, Any], method: dict[str, Any]) -> str:
+    """Return the sentence on a method, or an empty string if it is the card's own sentence."""
+    return "" if method["sentence"] == payload["sentence"] else str(method["sentence"])
+
+
+def select_curve_tests(method: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the tests with a curve of the prediction as tokens are removed or kept."""
+    return [t for t in method["tests"] if t["curve"] is not None and t["name"] in _CURVE_TESTS]
+
+
+def get_curve_axis(test: dict[str, Any]) -> str:
+    """Return the quantity on the horizontal axis of a curve."""
+    return _CURVE_TESTS[test["name"]][0]
+
+
+def describe_good_curve(test: dict[str, Any]) -> str:
+    """Describe the curve of a good explanation."""
+    return _CURVE_TESTS[test["name"]][1]
+
+
+def compute_value_bounds(tests: Sequence[dict[str, Any]]) -> tuple[float, float]:
+    """Return the bounds of the value axis: 0 and 1 for probabilities, whatever their range."""
+    curves = [test["curve"] for test in tests]
+    known = [v for c in curves for name in ("values", "null_low", "null_high") for v in c[name]]
+    if all(0 <= value <= 1 for value in known):
+        return 0.0, 1.0
+    low, high = min(known), max(known)
+    return (low, high) if high > low else (low - 1, low + 1)
+
+
+def format_tick(value: float, ends: tuple[float, float]) -> str:
+    """Return the label of a tick on the value axis."""
+    return f"{value:.0%}" if ends == (0.0, 1.0) else f"{value:.3g}"
+
+
+def format_curve_label(payload: dict[str, Any], ends: tuple[float, float]) -> str:
+    """Return the quantity that a curve shows."""
+    # A contrast of two labels has no probability; the first label's is shown.
+    label = str(payload["target"]["label"])
+    return f"probability of {label}" if ends == (0.0, 1.0) else label
+
+
+def describe_setup(payload: dict[str, Any]) -> str:
+    """Describe the removed features, and the random rankings that the figures are compared with."""
+    units, unit, rankings = payload["units"], payload["unit"], payload["rankings"]
+    first, *others = payload["remove"]
+    away = f"{units:,} {_format_plural(unit, units)}, {describe_removal(first)}"
+    if others:
+        away += f" (the verdicts rest on this), and for comparison by {', '.join(others)}"
+    if not rankings:
+        return f"{away}; no random rankings to compare with"
+    if units < 12 and rankings == factorial(units):
+        return f"{away}; compared with all {rankings:,} rankings of them"
+    same = "picture" if payload.get("picture") else "text"
+    return f"{away}; compared with {rankings:,} random rankings of the same {same}"
+
+
+def format_axis_title(payload: dict[str, Any], test: dict[str, Any]) -> str:
+    """Return the title of a curve's axis."""
+    return f"{_format_plural(payload['unit'], 2)} {get_curve_axis(test)}"
+
+
+def describe_card_cost(payload: dict[str, Any]) -> str:
+    """Describe the cost of the card."""
+    spent = payload["cost"]
+    return (
+        f"{spent['forward']:,} forward and {spent['backward']:,} backward passes, {spent['seconds']:.1f} s; "
+        f"the tests took {spent['tests']:,} forward passes of their budget of {payload['budget']:,}"
+    )
+
+
+def _format_plural(word: str, count: int) -> str:
+    if count == 1:
+        return word
+    return f"{word}es" if word.endswith("ch") else f"{word}s"
+
+
+_VERDICT_ADVICE = {
     "holds": "can be believed here",
     "weak": "is to be taken with care",
     "fails": "is not to be relied on",
@@ -994,14 +955,14 @@ _ADVICE = {
 }
 
 
-# By verdict: which result of which tests it rests on, the first that there is.
-_BEHAVIOUR = tuple(rule.name for rule in RULES if rule.name not in AXIOMS)
-_DECISIVE: dict[str, list[tuple[str, tuple[str, ...]]]] = {
-    "weak": [("fails", _BEHAVIOUR), ("weak", _BEHAVIOUR), ("not tested", MAIN)],
-    "not tested": [("not tested", MAIN)],
+# The result that decides each verdict: the first entry (result, tests) that occurs.
+_BEHAVIOUR_TESTS = tuple(rule.name for rule in VERDICT_RULES if rule.name not in AXIOM_TESTS)
+_DECISIVE_RESULTS: dict[str, list[tuple[str, tuple[str, ...]]]] = {
+    "weak": [("fails", _BEHAVIOUR_TESTS), ("weak", _BEHAVIOUR_TESTS), ("not tested", MAIN_TESTS)],
+    "not tested": [("not tested", MAIN_TESTS)],
 }
 
-_COUNTED = (
+_COUNT_PHRASES = (
     ("holds", "can be believed", "can be believed"),
     ("weak", "is to be taken with care", "are to be taken with care"),
     ("fails", "is not to be relied on", "are not to be relied on"),
@@ -1009,49 +970,53 @@ _COUNTED = (
 )
 
 
-def method_sentence(method: str, verdict: str, tests: Sequence[Mapping[str, Any]]) -> str:
-    """Say what a method's tests come to, with the result that decided."""
-    found = {test["name"]: test for test in tests}
-    said = f"{method} {_ADVICE[verdict]}: "
+def describe_method_verdict(method: str, verdict: str, tests: Sequence[Mapping[str, Any]]) -> str:
+    """Describe the verdict on a method, with the result that decided it."""
+    index = {test["name"]: test for test in tests}
+    head = f"{method} {_VERDICT_ADVICE[verdict]}: "
     if verdict == "holds":
-        open_ = [name for name in _BEHAVIOUR if found[name]["verdict"] == "not tested"]
-        missing = f" Not tested: {', '.join(open_).replace('_', ' ')}." if open_ else ""
-        return said + _joined(found["deletion"]["why"], found["sufficiency"]["why"]) + missing
-    for wanted, names in _DECISIVE.get(verdict) or [("fails", _failing(found))]:
+        untested = [name for name in _BEHAVIOUR_TESTS if index[name]["verdict"] == "not tested"]
+        missing = f" Not tested: {', '.join(untested).replace('_', ' ')}." if untested else ""
+        return (
+            head + _join_sentences(index["deletion"]["why"], index["sufficiency"]["why"]) + missing
+        )
+    for result, names in _DECISIVE_RESULTS.get(verdict) or [("fails", _list_failing_tests(index))]:
         for test in tests:
-            if test["verdict"] == wanted and test["name"] in names:
-                return said + _lowered(test["why"])
-    return said + "no test was decisive."
+            if test["verdict"] == result and test["name"] in names:
+                return head + _lower_first(test["why"])
+    return head + "no test was decisive."
 
 
-def _failing(found: Mapping[str, Mapping[str, Any]]) -> tuple[str, ...]:
-    """Name the tests by which a method fails: what it points at, or else that it does not come from the model."""
-    by_main = any(found[name]["verdict"] == "fails" for name in MAIN)
-    return MAIN if by_main else ("randomisation",)
+def _list_failing_tests(index: Mapping[str, Mapping[str, Any]]) -> tuple[str, ...]:
+    """Return the tests by which a method fails: a main test, or else randomisation."""
+    by_main = any(index[name]["verdict"] == "fails" for name in MAIN_TESTS)
+    return MAIN_TESTS if by_main else ("randomisation",)
 
 
-def card_sentence(methods: Sequence[Mapping[str, Any]]) -> str:
-    """Say what all of it comes to."""
+def describe_card_verdict(methods: Sequence[Mapping[str, Any]]) -> str:
+    """Describe the verdicts on all methods in one sentence."""
     if len(methods) == 1:
         return str(methods[0]["sentence"])
     parts = []
-    for verdict, one, several in _COUNTED:
+    for verdict, one, several in _COUNT_PHRASES:
         names = [method["method"] for method in methods if method["verdict"] == verdict]
         if names:
             parts.append(f"{len(names)} {one if len(names) == 1 else several} ({', '.join(names)})")
     return f"Of {len(methods)} explanations of this prediction, {', '.join(parts)}."
 
 
-def removal_sentence(methods: Sequence[Mapping[str, Any]], removals: Sequence[str]) -> str | None:
-    """Say how much it matters how tokens are removed, if several ways were tried."""
+def describe_removal_effect(
+    methods: Sequence[Mapping[str, Any]], removals: Sequence[str]
+) -> str | None:
+    """Describe how much the verdicts depend on the removal, if several were tried."""
     if len(removals) < 2:
         return None
-    widest, changed, said = -1.0, 0, ""
-    for one in methods:
-        for name in dict.fromkeys(test["name"] for test in one["tests"] if test["remove"]):
+    widest, changed, phrase = -1.0, 0, ""
+    for method in methods:
+        for name in dict.fromkeys(test["name"] for test in method["tests"] if test["remove"]):
             placed = [
                 (test["percentile"], test["remove"], test["verdict"])
-                for test in one["tests"]
+                for test in method["tests"]
                 if test["name"] == name and test["percentile"] is not None
             ]
             if not placed:
@@ -1060,8 +1025,8 @@ def removal_sentence(methods: Sequence[Mapping[str, Any]], removals: Sequence[st
             (least, worst, _), (most, best, _) = min(placed), max(placed)
             if most - least > widest:
                 widest = most - least
-                said = (
-                    f"most for {name.replace('_', ' ')} of {one['method']}, which beats {least:.0f}% of random "
+                phrase = (
+                    f"most for {name.replace('_', ' ')} of {method['method']}, which beats {least:.0f}% of random "
                     f"rankings with {worst} and {most:.0f}% with {best}"
                 )
     if widest < 0:
@@ -1069,20 +1034,18 @@ def removal_sentence(methods: Sequence[Mapping[str, Any]], removals: Sequence[st
     if not changed and widest < 1:
         return "How tokens are removed changes no verdict here, and next to nothing in the percentiles."
     if not changed:
-        return f"How tokens are removed changes no verdict; it matters {said}."
-    return (
-        f"How tokens are removed changes {changed} verdict{'s' * (changed > 1)}; it matters {said}."
-    )
+        return f"How tokens are removed changes no verdict; it matters {phrase}."
+    return f"How tokens are removed changes {changed} verdict{'s' * (changed > 1)}; it matters {phrase}."
 
 
-def of_patches(sentence: str) -> str:
-    """Say of the patches of a picture what was said of tokens; only for sentences that hold no text of a user."""
+def to_patch_wording(sentence: str) -> str:
+    """Replace "token" by "patch" in a sentence for images; the sentence must hold no user text."""
     return sentence.replace("tokens", "patches").replace("token", "patch")
 
 
-def _joined(first: str, second: str) -> str:
-    return f"{_lowered(first).removesuffix('.')}, and {_lowered(second)}"
+def _join_sentences(first: str, second: str) -> str:
+    return f"{_lower_first(first).removesuffix('.')}, and {_lower_first(second)}"
 
 
-def _lowered(sentence: str) -> str:
+def _lower_first(sentence: str) -> str:
     return sentence[:1].lower() + sentence[1:]

@@ -1,43 +1,59 @@
-"""What is tested, and what counts as holding. Every threshold stands here, and stood here before any result.
+"""Rules of the trust card: the tests, their thresholds, and how a value becomes a verdict.
 
-Two kinds of rule. Where random rankings of the same input say what knowing nothing achieves, an explanation must beat
-them: chance may do as well one time in twenty, the customary bar, or at least no more than one time in four. Where a
-property is measured directly, bounds are put on the measure itself.
+All thresholds were fixed before any result was seen. There are two kinds of rule. Against random rankings
+of the same input, an explanation holds if at most 5% of them do as well and is weak if at most 25% do.
+Where a property is measured directly, the bounds are on the measure itself. The overall verdict is never
+better than the worst main test (deletion, sufficiency); axioms (completeness, conservation) do not count
+against a method.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from whence.stats.interval import Percentile
+from whence.stats.intervals import Percentile
 
 Verdict = Literal["holds", "weak", "fails", "not tested"]
 
-# With fewer random rankings than this, beating all of them is not yet one chance in twenty.
-FEWEST_RANKINGS = 20
-UNLIKELY, POSSIBLE = 0.05, 0.25  # how often knowing nothing does as well or better
-STEADY, SHAKY = 0.25, 0.5  # change under noise, in parts of the change to an unrelated explanation
-SAME = 0.999  # a rank correlation that no text is too short for
-CHANGED, UNCHANGED = 0.3, 0.6  # rank correlation with the explanation of a randomised model
-APART, ALIKE = 0.5, 0.9  # rank correlation between the explanations of two classes
-EXACT, ROUGH = 0.01, 0.1  # residual of an axiom, in parts of what is explained
+# With fewer random rankings, beating all of them is not yet significant at 5%.
+MIN_RANKINGS = 20
+MAX_CHANCE_HOLDS, MAX_CHANCE_WEAK = 0.05, 0.25  # share of random rankings that do as well or better
+MAX_NOISE_HOLDS, MAX_NOISE_WEAK = (
+    0.25,
+    0.5,
+)  # change under noise, relative to the change to an unrelated explanation
+SAME_RANKING = (
+    0.999  # rank correlation from which on rankings count as equal, however short the text
+)
+MAX_RANDOMISED_HOLDS, MAX_RANDOMISED_WEAK = (
+    0.3,
+    0.6,
+)  # rank correlation with the explanation of a randomised model
+MAX_CLASS_HOLDS, MAX_CLASS_WEAK = (
+    0.5,
+    0.9,
+)  # rank correlation between the explanations of two classes
+MAX_RESIDUAL_HOLDS, MAX_RESIDUAL_WEAK = (
+    0.01,
+    0.1,
+)  # residual of an axiom, relative to the explained output
 
 
 @dataclass(frozen=True)
-class Found:
-    """The figures of one test, before they are judged."""
+class Measurement:
+    """The figures of one test, before the verdict."""
 
     value: float
-    null: "Null | None"
+    null: "NullSummary | None"
     percentile: Percentile | None
-    chance: float | None = None  # how often explanations that know nothing do as well or better
-    exhaustive: bool = False  # whether these are all the rankings there are
-    subject: str = "the probability"  # what is measured
+    chance: float | None = None  # share of random explanations that do as well or better
+    exhaustive: bool = False  # whether the null holds all possible rankings
+    subject: str = "the probability"  # name of the measured output
 
 
 @dataclass(frozen=True)
-class Null:
-    """What explanations that know nothing get: the mean, and where 95 of 100 of them lie."""
+class NullSummary:
+    """The results of random explanations: their mean, and the range of 95 of 100."""
 
     mean: float
     low: float
@@ -45,8 +61,8 @@ class Null:
 
 
 @dataclass(frozen=True)
-class Bounds:
-    """What the verdicts of a test mean, in words."""
+class VerdictMeanings:
+    """The meanings of a test's verdicts, in words."""
 
     holds: str
     weak: str
@@ -54,19 +70,19 @@ class Bounds:
 
 
 @dataclass(frozen=True)
-class Rule:
-    """One test: its question, the metric that answers it, and what its verdicts mean."""
+class VerdictRule:
+    """The rule of one test: its question, its metric, and the meanings of its verdicts."""
 
     name: str
     metric: str
     question: str
-    bounds: Bounds
-    judge: Callable[[Found], tuple[Verdict, str]] = field(repr=False)
+    bounds: VerdictMeanings
+    judge: Callable[[Measurement], tuple[Verdict, str]] = field(repr=False)
     params: Mapping[str, Any] = field(default_factory=dict)
-    removes: bool = False  # whether the kind of removal matters
+    removes: bool = False  # whether the test removes features
 
     def to_dict(self) -> dict[str, str]:
-        """Return what a reader of the card must know."""
+        """Return the rule as in the card's JSON object."""
         return {
             "name": self.name,
             "metric": self.metric,
@@ -75,192 +91,204 @@ class Rule:
         }
 
 
-def _against_random(what: str) -> Callable[[Found], tuple[Verdict, str]]:
-    def judge(found: Found) -> tuple[Verdict, str]:
-        place, chance = found.percentile, found.chance
+def _build_random_judge(what: str) -> Callable[[Measurement], tuple[Verdict, str]]:
+    def judge(test: Measurement) -> tuple[Verdict, str]:
+        place, chance = test.percentile, test.chance
         if place is None or chance is None:
             return "not tested", "There are no random rankings to compare with."
         verdict: Verdict = (
-            "holds" if chance <= UNLIKELY else "weak" if chance <= POSSIBLE else "fails"
+            "holds"
+            if chance <= MAX_CHANCE_HOLDS
+            else "weak"
+            if chance <= MAX_CHANCE_WEAK
+            else "fails"
         )
-        others = f"all {place.of} rankings" if found.exhaustive else f"{place.of} random rankings"
+        others = f"all {place.of} rankings" if test.exhaustive else f"{place.of} random rankings"
         only = "only " if verdict == "fails" else ""
-        said = f"{what.format(found.subject)} {only}{place.beaten} of {others} do"
-        # Among all rankings there is the explanation's own.
-        tied = place.tied - found.exhaustive
+        sentence = f"{what.format(test.subject)} {only}{place.beaten} of {others} do"
+        # All rankings include the explanation's own.
+        tied = place.tied - test.exhaustive
         as_well = f"; {tied} {'does' if tied == 1 else 'do'} exactly as well" if tied > 0 else ""
-        missed = f"; to hold, at most {UNLIKELY:.0%} of them may do as well"
-        return verdict, f"{said}{as_well}{missed if verdict == 'weak' else ''}."
+        missed = f"; to hold, at most {MAX_CHANCE_HOLDS:.0%} of them may do as well"
+        return verdict, f"{sentence}{as_well}{missed if verdict == 'weak' else ''}."
 
     return judge
 
 
-_TOO_SHORT = "The input is too short to tell: unrelated rankings of it agree by up to {:.2f}."
+_TOO_SHORT_NOTE = "The input is too short to tell: unrelated rankings of it agree by up to {:.2f}."
 
 
-def _stability(found: Found) -> tuple[Verdict, str]:
-    if found.null is None or found.null.mean == 0:
+def _judge_stability(test: Measurement) -> tuple[Verdict, str]:
+    if test.null is None or test.null.mean == 0:
         return "not tested", "There is nothing to compare the change with."
-    part = found.value / found.null.mean
-    verdict: Verdict = "holds" if part <= STEADY else "weak" if part <= SHAKY else "fails"
-    said = (
-        f"Noise that does not change the prediction changes the scores by up to {found.value:.0%}, {part:.0%} as "
+    part = test.value / test.null.mean
+    verdict: Verdict = (
+        "holds" if part <= MAX_NOISE_HOLDS else "weak" if part <= MAX_NOISE_WEAK else "fails"
+    )
+    sentence = (
+        f"Noise that does not change the prediction changes the scores by up to {test.value:.0%}, {part:.0%} as "
         "much as dealing them out anew."
     )
-    return verdict, said
+    return verdict, sentence
 
 
-def _randomisation(found: Found) -> tuple[Verdict, str]:
-    high = CHANGED if found.null is None else found.null.high
-    if high > UNCHANGED and found.value < SAME:
-        return "not tested", _TOO_SHORT.format(high)
-    said = f"As the weights are made random, the ranking {_alike(found.value)}"
-    if found.value <= CHANGED:
-        return "holds", f"{said}: it comes from what the model has learnt."
-    if found.value <= high:
-        return "not tested", _TOO_SHORT.format(high)
-    if found.value <= UNCHANGED:
-        return "weak", f"{said}: a part of it does not come from what the model has learnt."
-    return "fails", f"{said}: it hardly comes from what the model has learnt."
+def _judge_randomisation(test: Measurement) -> tuple[Verdict, str]:
+    high = MAX_RANDOMISED_HOLDS if test.null is None else test.null.high
+    if high > MAX_RANDOMISED_WEAK and test.value < SAME_RANKING:
+        return "not tested", _TOO_SHORT_NOTE.format(high)
+    sentence = f"As the weights are made random, the ranking {_format_correlation(test.value)}"
+    if test.value <= MAX_RANDOMISED_HOLDS:
+        return "holds", f"{sentence}: it comes from what the model has learnt."
+    if test.value <= high:
+        return "not tested", _TOO_SHORT_NOTE.format(high)
+    if test.value <= MAX_RANDOMISED_WEAK:
+        return "weak", f"{sentence}: a part of it does not come from what the model has learnt."
+    return "fails", f"{sentence}: it hardly comes from what the model has learnt."
 
 
-def _class_sensitivity(found: Found) -> tuple[Verdict, str]:
-    if found.null is not None and found.null.high >= ALIKE and found.value < SAME:
-        return "not tested", _TOO_SHORT.format(found.null.high)
-    said = f"Asked about another class, the ranking {_alike(found.value)}"
-    if found.value <= APART:
-        return "holds", f"{said}: the two are told apart."
-    if found.value <= ALIKE:
-        return "weak", f"{said}: the two are much alike."
-    return "fails", f"{said}: whichever class is asked about, the answer is the same."
+def _judge_class_sensitivity(test: Measurement) -> tuple[Verdict, str]:
+    if test.null is not None and test.null.high >= MAX_CLASS_WEAK and test.value < SAME_RANKING:
+        return "not tested", _TOO_SHORT_NOTE.format(test.null.high)
+    sentence = f"Asked about another class, the ranking {_format_correlation(test.value)}"
+    if test.value <= MAX_CLASS_HOLDS:
+        return "holds", f"{sentence}: the two are told apart."
+    if test.value <= MAX_CLASS_WEAK:
+        return "weak", f"{sentence}: the two are much alike."
+    return "fails", f"{sentence}: whichever class is asked about, the answer is the same."
 
 
-def _alike(correlation: float) -> str:
+def _format_correlation(correlation: float) -> str:
     return f"agrees by {correlation:+.2f} (1 is the same, 0 unrelated)"
 
 
-def _completeness(found: Found) -> tuple[Verdict, str]:
-    return _off(
-        found.value
-    ), f"The scores miss what they should add up to by {found.value:.1%} of it."
+def _judge_completeness(test: Measurement) -> tuple[Verdict, str]:
+    return _judge_residual(
+        test.value
+    ), f"The scores miss what they should add up to by {test.value:.1%} of it."
 
 
-def _conservation(found: Found) -> tuple[Verdict, str]:
-    return _off(
-        found.value
-    ), f"At the worst layer, {found.value:.1%} of what was given out is lost or made up."
+def _judge_conservation(test: Measurement) -> tuple[Verdict, str]:
+    return _judge_residual(
+        test.value
+    ), f"At the worst layer, {test.value:.1%} of what was given out is lost or made up."
 
 
-def _off(residual: float) -> Verdict:
-    return "holds" if residual <= EXACT else "weak" if residual <= ROUGH else "fails"
+def _judge_residual(residual: float) -> Verdict:
+    return (
+        "holds"
+        if residual <= MAX_RESIDUAL_HOLDS
+        else "weak"
+        if residual <= MAX_RESIDUAL_WEAK
+        else "fails"
+    )
 
 
-_RANDOM = Bounds(
-    holds=f"at most {UNLIKELY:.0%} of random rankings do as well",
-    weak=f"at most {POSSIBLE:.0%} do",
-    fails=f"more than {POSSIBLE:.0%} do",
+_RANDOM_MEANINGS = VerdictMeanings(
+    holds=f"at most {MAX_CHANCE_HOLDS:.0%} of random rankings do as well",
+    weak=f"at most {MAX_CHANCE_WEAK:.0%} do",
+    fails=f"more than {MAX_CHANCE_WEAK:.0%} do",
 )
-_AXIOM = Bounds(
-    holds=f"off by at most {EXACT:.0%}",
-    weak=f"off by at most {ROUGH:.0%}",
-    fails=f"off by more than {ROUGH:.0%}",
+_AXIOM_MEANINGS = VerdictMeanings(
+    holds=f"off by at most {MAX_RESIDUAL_HOLDS:.0%}",
+    weak=f"off by at most {MAX_RESIDUAL_WEAK:.0%}",
+    fails=f"off by more than {MAX_RESIDUAL_WEAK:.0%}",
 )
-STEPS = 10  # of deletion and sufficiency: tenths of the tokens
-# Of what is kept, rounded down: what is missing is then what deletion removes, and both ask the same questions.
-_TENTHS = ",".join(f"{step / STEPS:g}" for step in range(STEPS))
+REMOVAL_STEPS = 10  # steps of deletion and sufficiency: tenths of the tokens
+# Kept shares are rounded down: deletion removes the complement, and both tests share their queries.
+_KEPT_SHARES = ",".join(f"{step / REMOVAL_STEPS:g}" for step in range(REMOVAL_STEPS))
 
-MAIN = ("deletion", "sufficiency")  # a method fails if one of these does
-AXIOMS = frozenset({"completeness", "conservation"})
+MAIN_TESTS = ("deletion", "sufficiency")  # a method fails if one of these does
+AXIOM_TESTS = frozenset({"completeness", "conservation"})
 
-RULES: tuple[Rule, ...] = (
-    Rule(
+VERDICT_RULES: tuple[VerdictRule, ...] = (
+    VerdictRule(
         "deletion",
         "deletion",
         "Does the probability fall when the tokens it points at are removed?",
-        _RANDOM,
-        _against_random("Removing what it points at lowers {} more than"),
-        params={"steps": STEPS},
+        _RANDOM_MEANINGS,
+        _build_random_judge("Removing what it points at lowers {} more than"),
+        params={"steps": REMOVAL_STEPS},
         removes=True,
     ),
-    Rule(
+    VerdictRule(
         "sufficiency",
         "sufficiency",
         "Do the tokens it points at keep the probability up, alone?",
-        _RANDOM,
-        _against_random("What it points at, alone, keeps {} higher than"),
-        params={"bins": _TENTHS, "rounding": "down"},
+        _RANDOM_MEANINGS,
+        _build_random_judge("What it points at, alone, keeps {} higher than"),
+        params={"bins": _KEPT_SHARES, "rounding": "down"},
         removes=True,
     ),
-    Rule(
+    VerdictRule(
         "leave_one_out",
         "loo_correlation",
         "Does it rank the tokens as removing them one at a time does?",
-        _RANDOM,
-        _against_random("It agrees with leave-one-out more than"),
+        _RANDOM_MEANINGS,
+        _build_random_judge("It agrees with leave-one-out more than"),
         removes=True,
     ),
-    Rule(
+    VerdictRule(
         "stability",
         "sensitivity",
         "Does it stay the same under noise that does not change the prediction?",
-        Bounds(
-            holds=f"moves at most {STEADY:.0%} as far as an unrelated explanation is away",
-            weak=f"at most {SHAKY:.0%}",
-            fails=f"more than {SHAKY:.0%}",
+        VerdictMeanings(
+            holds=f"moves at most {MAX_NOISE_HOLDS:.0%} as far as an unrelated explanation is away",
+            weak=f"at most {MAX_NOISE_WEAK:.0%}",
+            fails=f"more than {MAX_NOISE_WEAK:.0%}",
         ),
-        _stability,
+        _judge_stability,
     ),
-    Rule(
+    VerdictRule(
         "randomisation",
         "randomisation",
         "Does it change when the model's weights are replaced by random ones?",
-        Bounds(
-            holds=f"rank correlation at most {CHANGED:g}",
-            weak=f"at most {UNCHANGED:g}",
-            fails=f"more than {UNCHANGED:g}",
+        VerdictMeanings(
+            holds=f"rank correlation at most {MAX_RANDOMISED_HOLDS:g}",
+            weak=f"at most {MAX_RANDOMISED_WEAK:g}",
+            fails=f"more than {MAX_RANDOMISED_WEAK:g}",
         ),
-        _randomisation,
+        _judge_randomisation,
     ),
-    Rule(
+    VerdictRule(
         "class_sensitivity",
         "class_sensitivity",
         "Is the explanation of another class a different one?",
-        Bounds(
-            holds=f"rank correlation at most {APART:g}",
-            weak=f"at most {ALIKE:g}",
-            fails=f"more than {ALIKE:g}",
+        VerdictMeanings(
+            holds=f"rank correlation at most {MAX_CLASS_HOLDS:g}",
+            weak=f"at most {MAX_CLASS_WEAK:g}",
+            fails=f"more than {MAX_CLASS_WEAK:g}",
         ),
-        _class_sensitivity,
+        _judge_class_sensitivity,
     ),
-    Rule(
+    VerdictRule(
         "completeness",
         "completeness",
         "Do the scores add up to what they explain, as the method promises?",
-        _AXIOM,
-        _completeness,
+        _AXIOM_MEANINGS,
+        _judge_completeness,
     ),
-    Rule(
+    VerdictRule(
         "conservation",
         "conservation",
         "Is nothing lost or made up on the way through the layers, as the method promises?",
-        _AXIOM,
-        _conservation,
+        _AXIOM_MEANINGS,
+        _judge_conservation,
     ),
 )
 
 
-def overall(verdicts: Mapping[str, Verdict]) -> Verdict:
-    """Judge a method by its tests: what it points at must matter, and must come from the model.
+def judge_method(verdicts: Mapping[str, Verdict]) -> Verdict:
+    """Return the verdict on a method from those of its tests.
 
     The overall verdict is never better than that of the worst main test. It fails if a main test, deletion or
     sufficiency, fails, or if the ranking stays the same with random weights; it holds if both main tests hold and no
-    other test of its behaviour fails; without either of them it is not tested; all else is weak. Axioms are not held
-    against it: what does not add up may still point at the right tokens.
+    other test of its behaviour fails; without either of them it is not tested; all else is weak. Axioms do not count
+    against a method: scores that do not add up may still point at the right tokens.
     """
-    main = {verdicts.get(name, "not tested") for name in MAIN}
+    main = {verdicts.get(name, "not tested") for name in MAIN_TESTS}
     if "fails" in main or verdicts.get("randomisation") == "fails":
         return "fails"
     if main == {"not tested"}:
         return "not tested"
-    failed = {name for name, verdict in verdicts.items() if verdict == "fails"} - AXIOMS
+    failed = {name for name, verdict in verdicts.items() if verdict == "fails"} - AXIOM_TESTS
     return "holds" if main == {"holds"} and not failed else "weak"

@@ -1,4 +1,4 @@
-"""Masked language models: the word in the place of a mask."""
+"""Targets of masked language models: the likeliest or requested word at a mask, or a contrast of two words."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -7,41 +7,42 @@ from typing import Any
 
 from torch import Tensor
 
-from whence.capture import TargetSpec
 from whence.core.errors import BadEncoding, BadParameter, BadTokenizer, UnknownTarget
-from whence.data import Encoded
-from whence.data.reading import NAMED, REST, AtPlace
-from whence.data.text.encode import tokenizing
-from whence.explainer.aims import Aimed, Asked
-from whence.explainer.aims.outputs import logits
-from whence.models import Loaded
+from whence.data.readout import REST_LABEL, TOP_TOKENS, TokenReadout
+from whence.data.tokens import EncodedInput, wrap_tokenizer_errors
+from whence.explain.tasks import TargetedInputs, TargetRequest, read_logits
+from whence.models.model import LoadedModel
+from whence.tracing.target import TargetSpec
 
 
-def mask(loaded: Loaded, items: list[Encoded], asked: Asked) -> Aimed:
-    """Read the likeliest word, or the one that is asked about, at the mask."""
+def resolve_mask(
+    loaded: LoadedModel, items: list[EncodedInput], request: TargetRequest
+) -> TargetedInputs:
+    """Resolve the target of a masked language model: the likeliest or the requested word at the mask."""
     identity = getattr(loaded.tokenizer, "mask_token_id", None)
     if identity is None:
         raise BadTokenizer(
             f"The tokenizer of {loaded.name!r} has no mask token, so there is no mask to fill. Give the tokenizer "
             "that belongs to the model: whence.load(model, tokenizer=...)."
         )
-    places = [_place(item, asked.at, identity, loaded) for item in items]
-    wanted = _wanted(asked.target, loaded)
-    spec = TargetSpec(0, 1 if len(wanted) == 2 else None, asked.of)
-    asking = [
-        replace(item, reading=AtPlace(place)) for item, place in zip(items, places, strict=True)
+    places = [_find_mask_position(item, request.at, identity, loaded) for item in items]
+    words = _parse_target(request.target, loaded)
+    spec = TargetSpec(0, 1 if len(words) == 2 else None, request.of)
+    probes = [
+        replace(item, reading=TokenReadout(place))
+        for item, place in zip(items, places, strict=True)
     ]
-    aimed = []
-    for item, place, said in zip(items, places, logits(loaded, asking), strict=True):
-        ids = _named(said, wanted, loaded)
-        labels = (*_unique([shown(i, loaded) for i in ids], ids), REST)
-        item = without_masks(item, identity)
-        aimed.append(replace(item, reading=AtPlace(place, tuple(ids)), labels=labels))
-    return Aimed(aimed, spec, forwards=1)
+    targeted = []
+    for item, place, logits in zip(items, places, read_logits(loaded, probes), strict=True):
+        ids = _select_columns(logits, words, loaded)
+        labels = (*_make_names_unique([format_token(i, loaded) for i in ids], ids), REST_LABEL)
+        item = mark_masks_special(item, identity)
+        targeted.append(replace(item, reading=TokenReadout(place, tuple(ids)), labels=labels))
+    return TargetedInputs(targeted, spec, forwards=1)
 
 
-def without_masks(item: Encoded, identity: int) -> Encoded:
-    """Make masks special: they are questions, not part of the text, and are not taken away to see what happens."""
+def mark_masks_special(item: EncodedInput, identity: int) -> EncodedInput:
+    """Mark mask tokens as special: they are the question, and must not be removed."""
     masks = {i for i, token in enumerate(item.tokens) if token.id == identity}
     tokens = tuple(
         replace(token, special=token.special or i in masks) for i, token in enumerate(item.tokens)
@@ -52,17 +53,17 @@ def without_masks(item: Encoded, identity: int) -> Encoded:
     return replace(item, tokens=tokens, words=tuple(word for word in words if word.tokens))
 
 
-def shown(identity: int, loaded: Loaded) -> str:
-    """Return a token of the vocabulary as a person writes it; a piece within a word keeps its mark."""
+def format_token(identity: int, loaded: LoadedModel) -> str:
+    """Return a vocabulary token as readable text; a piece within a word keeps its "##"."""
     assert loaded.tokenizer is not None
     piece = loaded.tokenizer.convert_ids_to_tokens(identity)
-    if piece is None:  # a vocabulary may be wider than its tokenizer
+    if piece is None:  # a model may have more embeddings than its tokenizer has tokens
         return f"token {identity}"
     text = str(loaded.tokenizer.decode([identity])).strip()
     return text if text and not piece.startswith("##") else str(piece)
 
 
-def _place(item: Encoded, at: Any, identity: int, loaded: Loaded) -> int:
+def _find_mask_position(item: EncodedInput, at: Any, identity: int, loaded: LoadedModel) -> int:
     places = [i for i, own in enumerate(item.ids) if own == identity]
     token = getattr(loaded.tokenizer, "mask_token", None)
     dropped = item.source.dropped
@@ -86,23 +87,23 @@ def _place(item: Encoded, at: Any, identity: int, loaded: Loaded) -> int:
     return places[number]
 
 
-def _wanted(target: Any, loaded: Loaded) -> list[str | int]:
-    """Return the words that are explained: one, or two to hold against each other; none if it is the likeliest."""
+def _parse_target(target: Any, loaded: LoadedModel) -> list[str | int]:
+    """Return the requested words or ranks: one, or the two of a contrast."""
     if isinstance(target, tuple):
         if len(target) != 2:
             raise UnknownTarget(f"A contrast has two words. Got {len(target)}: {target!r}.")
-        found = [_word(one, loaded) for one in target]
-        if found[0] == found[1]:
+        words = [_resolve_word(word, loaded) for word in target]
+        if words[0] == words[1]:
             raise UnknownTarget(f"A contrast needs two different words. Got {target!r}.")
-        return found
+        return words
     if isinstance(target, str) and ":" in target.strip(":"):
         cut = target.index(":", 1)
-        return _wanted((target[:cut], target[cut + 1 :]), loaded)
-    return [_word("predicted" if target is None else target, loaded)]
+        return _parse_target((target[:cut], target[cut + 1 :]), loaded)
+    return [_resolve_word("predicted" if target is None else target, loaded)]
 
 
-def _word(target: Any, loaded: Loaded) -> str | int:
-    """Return the id of a word, or the rank that is asked for."""
+def _resolve_word(target: Any, loaded: LoadedModel) -> str | int:
+    """Return the id of a word, or the requested rank ("predicted", "runner-up")."""
     assert loaded.tokenizer is not None
     if target in ("predicted", "runner-up"):
         return str(target)
@@ -111,13 +112,13 @@ def _word(target: Any, loaded: Loaded) -> str | int:
     known = loaded.tokenizer.get_vocab()
     if target.startswith("##") and target in known:
         return int(known[target])
-    with tokenizing(target):
+    with wrap_tokenizer_errors(target):
         spelled = [
             loaded.tokenizer.encode(text, add_special_tokens=False, verbose=False)
             for text in dict.fromkeys((" " + target.strip(), target))
         ]
     unknown = getattr(loaded.tokenizer, "unk_token_id", None)
-    # SentencePiece tokenizers begin every text with a mark, byte-level ones a word by the space before it.
+    # SentencePiece marks the start of every text; byte-level tokenizers mark a word by the space before it.
     for ids in spelled:
         if len(ids) == 1 and ids[0] != unknown:
             return int(ids[0])
@@ -130,22 +131,22 @@ def _word(target: Any, loaded: Loaded) -> str | int:
     )
 
 
-def _named(said: Tensor, wanted: Sequence[str | int], loaded: Loaded) -> list[int]:
-    """Return the ids with a column of their own: what is asked about, then the likeliest."""
-    order = said.argsort(descending=True, stable=True)[: NAMED + 2].tolist()
+def _select_columns(logits: Tensor, words: Sequence[str | int], loaded: LoadedModel) -> list[int]:
+    """Return the token ids with a column of their own: the requested ones, then the likeliest."""
+    order = logits.argsort(descending=True, stable=True)[: TOP_TOKENS + 2].tolist()
     ranks = {"predicted": 0, "runner-up": 1}
-    asked = [order[ranks[one]] if isinstance(one, str) else one for one in wanted]
-    if len(asked) == 2 and asked[0] == asked[1]:
+    ids = [order[ranks[word]] if isinstance(word, str) else word for word in words]
+    if len(ids) == 2 and ids[0] == ids[1]:
         raise UnknownTarget(
-            f"A contrast needs two different words, and both are {shown(asked[0], loaded)!r}. Give another."
+            f"A contrast needs two different words, and both are {format_token(ids[0], loaded)!r}. Give another."
         )
-    named = list(dict.fromkeys([*asked, *order]))[:NAMED]
-    return named[: max(len(said) - 1, 1)]  # something must be left over
+    named = list(dict.fromkeys([*ids, *order]))[:TOP_TOKENS]
+    return named[: max(len(logits) - 1, 1)]  # at least one token is left for "anything else"
 
 
-def _unique(names: Sequence[str], ids: Sequence[int]) -> list[str]:
-    """Tell words apart that are written alike, such as with and without a space before them."""
+def _make_names_unique(names: Sequence[str], ids: Sequence[int]) -> list[str]:
+    """Return the names with ids added where two are alike, as with and without a leading space."""
     return [
-        name if names.count(name) == 1 and name != REST else f"{name} ({identity})"
+        name if names.count(name) == 1 and name != REST_LABEL else f"{name} ({identity})"
         for name, identity in zip(names, ids, strict=True)
     ]

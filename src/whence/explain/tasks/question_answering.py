@@ -1,4 +1,4 @@
-"""Extractive question answering: where in the context the answer starts, where it ends, or both."""
+"""Targets of extractive question answering: start, end or span of an answer in the context."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -7,36 +7,35 @@ from typing import Any, get_args
 import torch
 from torch import Tensor
 
-from whence.capture import TargetSpec
 from whence.core.errors import BadEncoding, UnknownTarget
-from whence.data import Encoded
-from whence.data.reading import REST, Part, Span
-from whence.explainer.aims import Aimed, Asked
-from whence.explainer.aims.outputs import outputs
-from whence.models import Loaded
+from whence.data.readout import REST_LABEL, SpanPart, SpanReadout
+from whence.data.tokens import EncodedInput
+from whence.explain.tasks import TargetedInputs, TargetRequest, compute_token_outputs
+from whence.models.model import LoadedModel
+from whence.tracing.target import TargetSpec
 
-LONGEST = 30  # tokens of an answer, as everybody's code for SQuAD has it
-NONE = "(no answer)"  # what a model of SQuAD 2 says by pointing at the classification token
+MAX_ANSWER_TOKENS = 30  # the usual limit in code for SQuAD
+NO_ANSWER = "(no answer)"  # SQuAD 2: the span of the classification token
 
-Place = tuple[int, int]  # the first and the last token of an answer
+AnswerSpan = tuple[int, int]  # the first and the last token of an answer
 
 
 @dataclass(frozen=True, eq=False)
-class _Read:
-    """What the model said about one question and its context."""
+class _AnswerLogits:
+    """The start and end logits for one question and its context."""
 
-    item: Encoded
+    item: EncodedInput
     start: Tensor  # (tokens,)
     end: Tensor
-    context: list[int]  # the places of its tokens
-    null: int | None  # the place that says that there is no answer
+    context: list[int]  # positions of the context's tokens
+    null: int | None  # the position that stands for "no answer"
 
-    def score(self, place: Place) -> float:
+    def score(self, place: AnswerSpan) -> float:
         return float(self.start[place[0]] + self.end[place[1]])
 
-    def text(self, place: Place) -> str:
+    def text(self, place: AnswerSpan) -> str:
         if self.null is not None and place == (self.null, self.null):
-            return NONE
+            return NO_ANSWER
         first, last = self.item.tokens[place[0]], self.item.tokens[place[1]]
         source = self.item.source.pair
         if source is None or first.start is None or last.end is None:
@@ -44,59 +43,66 @@ class _Read:
         return source[first.start : last.end]
 
 
-def answer(loaded: Loaded, items: list[Encoded], asked: Asked) -> Aimed:
-    """Read the best answer, or the one that is asked about."""
-    part, wanted = _wanted(asked.target, [item.source.pair or "" for item in items])
-    spec = TargetSpec(0, 1 if len(wanted) == 2 else None, asked.of)
-    given = outputs(loaded, items, "start_logits", "end_logits")
-    aimed = []
-    for item, (start, end) in zip(items, given, strict=True):
-        read = _Read(item, start, end, _context(item), _null(item, loaded))
-        best = ranked(start, end, read.context, read.null)
-        places = [_place(one, read, best) for one in wanted]
+def resolve_answer(
+    loaded: LoadedModel, items: list[EncodedInput], request: TargetRequest
+) -> TargetedInputs:
+    """Resolve the target of question answering: the best answer, or the requested one."""
+    part, answers = _parse_target(request.target, [item.source.pair or "" for item in items])
+    spec = TargetSpec(0, 1 if len(answers) == 2 else None, request.of)
+    outputs = compute_token_outputs(loaded, items, "start_logits", "end_logits")
+    targeted = []
+    for item, (start, end) in zip(items, outputs, strict=True):
+        read = _AnswerLogits(
+            item, start, end, _list_context_positions(item), _find_null_position(item, loaded)
+        )
+        best = rank_answers(start, end, read.context, read.null)
+        places = [_find_answer_span(answer, read, best) for answer in answers]
         if len(set(places)) < len(places):
-            raise UnknownTarget(f"A contrast needs two different answers. Got {asked.target!r}.")
-        aimed.append(_aimed(read, part, [*places, *({best[0]} - {*places})]))
-    return Aimed(aimed, spec, forwards=1)
+            raise UnknownTarget(f"A contrast needs two different answers. Got {request.target!r}.")
+        targeted.append(_with_reading(read, part, [*places, *({best[0]} - {*places})]))
+    return TargetedInputs(targeted, spec, forwards=1)
 
 
-def ranked(
+def rank_answers(
     start: Tensor, end: Tensor, context: Sequence[int], null: int | None = None
-) -> list[Place]:
-    """Return the best answer and the best that shares no token with it, as far as there are.
+) -> list[AnswerSpan]:
+    """Return the best answer span, and the best that shares no token with it, if there is one.
 
-    All pairs of places are weighed, the start no later than the end and at most LONGEST tokens long; of equal ones
-    the first counts. That there is no answer counts as one.
+    All spans of at most MAX_ANSWER_TOKENS tokens are scored; of equal ones
+    the first is taken. "No answer" counts as an answer.
     """
     own = torch.tensor(context)
     sums = start[own][:, None] + end[own]
     order = torch.arange(len(own))
     apart = order - order[:, None]
-    sums[(apart < 0) | (apart >= LONGEST)] = -torch.inf
-    found: list[Place] = []
+    sums[(apart < 0) | (apart >= MAX_ANSWER_TOKENS)] = -torch.inf
+    spans: list[AnswerSpan] = []
     if null is not None and float(start[null] + end[null]) > float(sums.max()):
-        found.append((null, null))
-    while len(found) < 2 and float(sums.max()) > -torch.inf:
+        spans.append((null, null))
+    while len(spans) < 2 and float(sums.max()) > -torch.inf:
         first, last = divmod(int(sums.argmax()), len(own))
-        found.append((context[first], context[last]))
-        # All that begin before its end and end after its start.
+        spans.append((context[first], context[last]))
+        # Rule out all spans that overlap it.
         sums[: last + 1, first:] = -torch.inf
-    if null is not None and (null, null) not in found:
-        found = [found[0], *sorted([*found[1:], (null, null)], key=lambda p: -_sum(start, end, p))]
-    return found[:2]
+    if null is not None and (null, null) not in spans:
+        spans = [
+            spans[0],
+            *sorted([*spans[1:], (null, null)], key=lambda p: -_sum_logits(start, end, p)),
+        ]
+    return spans[:2]
 
 
-def _sum(start: Tensor, end: Tensor, place: Place) -> float:
+def _sum_logits(start: Tensor, end: Tensor, place: AnswerSpan) -> float:
     return float(start[place[0]] + end[place[1]])
 
 
-def _wanted(target: Any, contexts: Sequence[str]) -> tuple[Part, list[Any]]:
-    """Return the part of the answer that is explained, and the answers: one, or two to hold against each other."""
+def _parse_target(target: Any, contexts: Sequence[str]) -> tuple[SpanPart, list[Any]]:
+    """Return the explained part of the span, and the requested answers: one, or two of a contrast."""
     if isinstance(target, str):
-        for part in get_args(Part):
+        for part in get_args(SpanPart):
             if target == part:
                 return part, ["predicted"]
-        target = _cut(target, contexts)
+        target = _split_contrast(target, contexts)
     if target is None:
         return "span", ["predicted"]
     if not isinstance(target, tuple):
@@ -106,19 +112,19 @@ def _wanted(target: Any, contexts: Sequence[str]) -> tuple[Part, list[Any]]:
     return "span", [*target]
 
 
-def _cut(target: str, contexts: Sequence[str]) -> str | tuple[str, str]:
-    """Cut "a:b" into two, where it is not itself an answer and both parts may be."""
+def _split_contrast(target: str, contexts: Sequence[str]) -> str | tuple[str, str]:
+    """Split "a:b" into a contrast, if "a:b" is not itself an answer and both parts can be."""
 
-    def stands(text: str) -> bool:
-        known = text in ("predicted", "runner-up", NONE)
+    def can_be_answer(text: str) -> bool:
+        known = text in ("predicted", "runner-up", NO_ANSWER)
         return known or all(text.strip() and text.strip() in context for context in contexts)
 
     pairs = [(target[:i], target[i + 1 :]) for i, letter in enumerate(target) if letter == ":"]
-    whole = stands(target) or not pairs
-    return target if whole else next((p for p in pairs if all(map(stands, p))), target)
+    whole = can_be_answer(target) or not pairs
+    return target if whole else next((p for p in pairs if all(map(can_be_answer, p))), target)
 
 
-def _context(item: Encoded) -> list[int]:
+def _list_context_positions(item: EncodedInput) -> list[int]:
     places = [i for i, token in enumerate(item.tokens) if token.segment == 1 and not token.special]
     if not places:
         raise BadEncoding(
@@ -128,61 +134,63 @@ def _context(item: Encoded) -> list[int]:
     return places
 
 
-def _null(item: Encoded, loaded: Loaded) -> int | None:
-    """Return the place of the classification token, by which a model can say that there is no answer."""
+def _find_null_position(item: EncodedInput, loaded: LoadedModel) -> int | None:
+    """Return the position of the classification token, which stands for "no answer"."""
     token = getattr(loaded.tokenizer, "cls_token_id", None)
     return next((i for i, t in enumerate(item.tokens) if t.special and t.id == token), None)
 
 
-def _place(wanted: Any, read: _Read, best: Sequence[Place]) -> Place:
-    """Return where an answer stands: the likeliest place, if there are several."""
-    if not isinstance(wanted, str):
+def _find_answer_span(answer: Any, read: _AnswerLogits, best: Sequence[AnswerSpan]) -> AnswerSpan:
+    """Return the token span of an answer: the likeliest, if it occurs several times."""
+    if not isinstance(answer, str):
         raise UnknownTarget(
-            f"There is no answer {wanted!r}. Give 'span', 'start', 'end', or a text that stands in the context."
+            f"There is no answer {answer!r}. Give 'span', 'start', 'end', or a text that stands in the context."
         )
-    if wanted == "predicted":
+    if answer == "predicted":
         return best[0]
-    if wanted == "runner-up" and len(best) > 1:
+    if answer == "runner-up" and len(best) > 1:
         return best[1]
-    if wanted == NONE and read.null is not None:
+    if answer == NO_ANSWER and read.null is not None:
         return (read.null, read.null)
-    found = list(_occurrences(wanted.strip(), read))
-    return max(found, key=lambda place: (read.score(place), -place[0]))
+    spans = list(_find_occurrences(answer.strip(), read))
+    return max(spans, key=lambda place: (read.score(place), -place[0]))
 
 
-def _occurrences(wanted: str, read: _Read) -> Iterator[Place]:
-    """Yield the places of a text in the context, in whole tokens."""
+def _find_occurrences(answer: str, read: _AnswerLogits) -> Iterator[AnswerSpan]:
+    """Yield the token spans of a text in the context; refuse one that cuts through a token."""
     source, tokens = read.item.source.pair, read.item.tokens
     if source is None:
         raise UnknownTarget(
-            f"The answer {wanted!r} cannot be found: the input came encoded, and its text is not known. Give the "
+            f"The answer {answer!r} cannot be found: the input came encoded, and its text is not known. Give the "
             "question and the context as text."
         )
-    at = [i for i in range(len(source)) if wanted and source.startswith(wanted, i)]
+    at = [i for i in range(len(source)) if answer and source.startswith(answer, i)]
     if not at:
-        longer = ", which is shorter than it" if len(wanted) > len(source) else ""
+        longer = ", which is shorter than it" if len(answer) > len(source) else ""
         raise UnknownTarget(
-            f"The answer {wanted[:60]!r} does not stand in the context{longer}. Give a text that does, letter by "
+            f"The answer {answer[:60]!r} does not stand in the context{longer}. Give a text that does, letter by "
             "letter, or 'span', 'start', 'end', 'runner-up'."
         )
     starts = {tokens[i].start: i for i in reversed(read.context)}
     ends = {tokens[i].end: i for i in read.context}
-    whole = [i for i in at if i in starts and i + len(wanted) in ends]
+    whole = [i for i in at if i in starts and i + len(answer) in ends]
     if not whole:
-        seen = max((token.end or 0 for token in tokens if token.segment == 1), default=0)
-        if read.item.source.dropped and all(i + len(wanted) > seen for i in at):
+        visible_end = max((token.end or 0 for token in tokens if token.segment == 1), default=0)
+        if read.item.source.dropped and all(i + len(answer) > visible_end for i in at):
             raise UnknownTarget(
-                f"The answer {wanted[:60]!r} stands in a part of the context that was cut off. Shorten the context."
+                f"The answer {answer[:60]!r} stands in a part of the context that was cut off. Shorten the context."
             )
         raise UnknownTarget(
-            f"The answer {wanted[:60]!r} begins or ends inside of a token, and the model points at whole ones. Give "
+            f"The answer {answer[:60]!r} begins or ends inside of a token, and the model points at whole ones. Give "
             "the whole word."
         )
     for i in whole:
-        yield starts[i], ends[i + len(wanted)]
+        yield starts[i], ends[i + len(answer)]
 
 
-def _aimed(read: _Read, part: Part, places: Sequence[Place]) -> Encoded:
+def _with_reading(
+    read: _AnswerLogits, part: SpanPart, places: Sequence[AnswerSpan]
+) -> EncodedInput:
     first, *others = places
     names = [read.text(place) for place in places]
     names = [
@@ -191,5 +199,5 @@ def _aimed(read: _Read, part: Part, places: Sequence[Place]) -> Encoded:
     ]
     if part != "span":
         names = [f"{part} of {name}" for name in names]
-    reading = Span(*first, part, tuple(others))
-    return replace(read.item, reading=reading, labels=(*names, REST))
+    reading = SpanReadout(*first, part, tuple(others))
+    return replace(read.item, reading=reading, labels=(*names, REST_LABEL))

@@ -1,100 +1,106 @@
-"""Zero-shot classification: a model of entailment is asked whether the text says that it is about a label."""
+"""Targets of zero-shot classification: the entailment of each label's sentence by the text."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from whence.capture import TargetSpec
 from whence.core.errors import BadEncoding, BadParameter, NoHead
-from whence.data import Encoded
-from whence.data.reading import REST, Column
-from whence.explainer.aims import Aimed, Asked
-from whence.explainer.aims.outputs import logits
-from whence.explainer.intake import take_pair
-from whence.models import Loaded
+from whence.data.readout import REST_LABEL, ClassReadout
+from whence.data.tokens import EncodedInput
+from whence.explain.inputs import encode_pair
+from whence.explain.tasks import TargetedInputs, TargetRequest, read_logits
+from whence.models.model import LoadedModel
+from whence.tracing.target import TargetSpec
 
 TEMPLATE = "This example is {}."
 
 
-def zero_shot(loaded: Loaded, items: list[Encoded], asked: Asked) -> Aimed:
-    """Read the entailment of the best label's sentence, or of the one that is asked about."""
-    column = entailment(loaded)
-    labels = _labels(asked.labels)
-    sentences = [_template(asked.template).replace("{}", label) for label in labels]
-    spec = TargetSpec.parse(asked.target, labels, asked.of)
+def resolve_zero_shot(
+    loaded: LoadedModel, items: list[EncodedInput], request: TargetRequest
+) -> TargetedInputs:
+    """Resolve the target of zero-shot classification: entailment of the best or requested label."""
+    column = find_entailment_label(loaded)
+    labels = _check_labels(request.labels)
+    sentences = [_resolve_template(request.template).replace("{}", label) for label in labels]
+    spec = TargetSpec.parse(request.target, labels, request.of)
     if spec.against is not None:
         raise BadParameter(
             f"Zero-shot classification explains one label at a time: each is a sentence of its own. Got "
-            f"{asked.target!r}; explain both and compare."
+            f"{request.target!r}; explain both and compare."
         )
     pairs = [
         replace(
-            take_pair((_text(item), sentence), loaded, truncate=asked.truncate, cut="only_first"),
-            reading=Column(column),
-            labels=(label, REST),
+            encode_pair(
+                (_get_single_text(item), sentence),
+                loaded,
+                truncate=request.truncate,
+                cut="only_first",
+            ),
+            reading=ClassReadout(column),
+            labels=(label, REST_LABEL),
         )
         for item in items
         for label, sentence in zip(labels, sentences, strict=True)
     ]
-    said = [float(row[0]) for row in logits(loaded, pairs)]
-    aimed = []
+    logits = [float(row[0]) for row in read_logits(loaded, pairs)]
+    targeted = []
     for number in range(len(items)):
         own = slice(number * len(labels), (number + 1) * len(labels))
-        aimed.append(_aimed(pairs[own], said[own], spec, labels))
-    return Aimed(aimed, TargetSpec(0, None, spec.of), forwards=len(labels))
+        targeted.append(_select_pair(pairs[own], logits[own], spec, labels))
+    return TargetedInputs(targeted, TargetSpec(0, None, spec.of), forwards=len(labels))
 
 
-def entailment(loaded: Loaded) -> int:
-    """Return the output that says that the second text follows from the first."""
-    found = _entails(loaded)
-    if found is None:
+def find_entailment_label(loaded: LoadedModel) -> int:
+    """Return the index of the entailment output."""
+    label = _find_entailment(loaded)
+    if label is None:
         raise NoHead(
             f"labels= is for models of entailment (NLI), one of whose labels is 'entailment', and {loaded.name!r} "
             f"has {', '.join(loaded.labels[:8])}. Leave labels out, or load such a model."
         )
-    return found
+    return label
 
 
-def can_zero_shot(loaded: Loaded) -> bool:
-    """Say whether a model can be given labels to choose from: whether one of its own is entailment."""
-    return _entails(loaded) is not None
+def can_zero_shot(loaded: LoadedModel) -> bool:
+    """Return whether a model can do zero-shot classification: one of its labels is entailment."""
+    return _find_entailment(loaded) is not None
 
 
-def _entails(loaded: Loaded) -> int | None:
-    found = [i for i, label in enumerate(loaded.labels) if label.lower().startswith("entail")]
-    return found[0] if loaded.task == "single_label" and len(found) == 1 else None
+def _find_entailment(loaded: LoadedModel) -> int | None:
+    matches = [i for i, label in enumerate(loaded.labels) if label.lower().startswith("entail")]
+    return matches[0] if loaded.task == "single_label" and len(matches) == 1 else None
 
 
-def _labels(given: Any) -> tuple[str, ...]:
-    """Check the labels to choose from."""
-    listed = isinstance(given, Iterable) and not isinstance(given, str | Mapping)
-    given = list(given) if listed else given
-    if not listed or not all(isinstance(label, str) for label in given):
+def _check_labels(value: Any) -> tuple[str, ...]:
+    """Return the candidate labels; refuse empty, repeated and reserved ones."""
+    listed = isinstance(value, Iterable) and not isinstance(value, str | Mapping)
+    value = list(value) if listed else value
+    if not listed or not all(isinstance(label, str) for label in value):
         raise BadParameter(
-            f"labels is a list of texts, like ['sports', 'politics']. Got {given!r}."
+            f"labels is a list of texts, like ['sports', 'politics']. Got {value!r}."
         )
-    labels = tuple(label.strip() for label in given)
+    labels = tuple(label.strip() for label in value)
     if not labels or not all(labels):
-        raise BadParameter(f"labels must name at least one label, and no empty one. Got {given!r}.")
+        raise BadParameter(f"labels must name at least one label, and no empty one. Got {value!r}.")
     if twice := [label for label in dict.fromkeys(labels) if labels.count(label) > 1]:
         raise BadParameter(f"The label {twice[0]!r} is given twice. Give each once.")
-    if reserved := [label for label in labels if label == REST]:
+    if reserved := [label for label in labels if label == REST_LABEL]:
         raise BadParameter(
             f"{reserved[0]!r} cannot be a label: it names what is left over. Give another."
         )
     return labels
 
 
-def _template(given: str | None) -> str:
-    template = TEMPLATE if given is None else given
+def _resolve_template(value: str | None) -> str:
+    template = TEMPLATE if value is None else value
     if not isinstance(template, str) or template.count("{}") != 1:
         raise BadParameter(
-            f"template is a sentence with {{}} once, where the label goes: {TEMPLATE!r}. Got {given!r}."
+            f"template is a sentence with {{}} once, where the label goes: {TEMPLATE!r}. Got {value!r}."
         )
     return template
 
 
-def _text(item: Encoded) -> str:
+def _get_single_text(item: EncodedInput) -> str:
     if item.source.text is None or item.source.pair is not None:
         what = "a pair" if item.source.pair is not None else "encoded input"
         raise BadEncoding(
@@ -104,15 +110,15 @@ def _text(item: Encoded) -> str:
     return item.source.text
 
 
-def _aimed(
-    pairs: list[Encoded], said: list[float], spec: TargetSpec, labels: tuple[str, ...]
-) -> Encoded:
-    """Return the pair that is explained; its reading knows what the model said about the others."""
-    order = sorted(range(len(labels)), key=lambda i: (-said[i], i))
+def _select_pair(
+    pairs: list[EncodedInput], logits: list[float], spec: TargetSpec, labels: tuple[str, ...]
+) -> EncodedInput:
+    """Return the pair to explain; its readout keeps the logits of the other labels."""
+    order = sorted(range(len(labels)), key=lambda i: (-logits[i], i))
     chosen = spec.main
     if not isinstance(chosen, int):
         chosen = order[0 if chosen == "predicted" else 1]
-    beside = tuple((labels[i], said[i]) for i in order if i != chosen)
+    beside = tuple((labels[i], logits[i]) for i in order if i != chosen)
     item = pairs[chosen]
-    assert isinstance(item.reading, Column)
+    assert isinstance(item.reading, ClassReadout)
     return replace(item, reading=replace(item.reading, beside=beside))

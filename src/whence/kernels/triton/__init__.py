@@ -1,9 +1,23 @@
-"""Contractions in Triton, where no tile ever leaves the processor that made it.
+"""Triton kernels: contractions in which no tile ever leaves the processor that made it.
 
-Triton is imported in this package alone, and this package only where `whence.kernels.choice` finds Triton.
+Triton is imported in this package alone, and this package only where `whence.kernels.contract` finds
+Triton.
 """
 
-from whence.kernels.fused.able import pays, takes
-from whence.kernels.fused.launch import contract, contract_normalised, gather, logsumexp_of
+from whence.kernels.triton.launch import (
+    can_contract,
+    contract,
+    contract_normalised,
+    ensure_logsumexp,
+    gather,
+    is_faster,
+)
 
-__all__ = ["contract", "contract_normalised", "gather", "logsumexp_of", "pays", "takes"]
+__all__ = [
+    "can_contract",
+    "contract",
+    "contract_normalised",
+    "ensure_logsumexp",
+    "gather",
+    "is_faster",
+]

@@ -1,17 +1,21 @@
-"""Row times map: one program for every head and block of keys, which goes through the queries that see them.
+"""Triton kernel: a row times a map of attention (x gradient or relevance), recomputed per head and key block.
 
-The block of keys and values stays where it is; queries and gradients stream past. A thread adds up what it made
-itself, and nothing passes between threads before the end.
+The block of keys and values stays where it is; queries and gradients stream past. A thread adds up its own
+products, and nothing passes between threads before the end.
 """
 
 import triton
 import triton.language as tl
 
-from whence.kernels.fused.tile import LOG2_E, exponents, in_band, lines, not_negative
+from whence.kernels.triton.tile import (
+    LOG2_E,
+    clamp_negative,
+    compute_exponents,
+    is_in_band,
+    load_rows,
+)
 
-_SCANNED = tl.constexpr(
-    1024
-)  # entries of a row that are looked at together, for the ones that count
+_SCAN_BLOCK = tl.constexpr(1024)  # entries of a row per step of the search for weights
 
 
 @triton.jit(do_not_specialize=["queries", "keys"])
@@ -81,19 +85,17 @@ def contract_kernel(
         rest += batch * share_batch + head * share_head
 
     key = first_key + tl.arange(0, KEYS)
-    low, high = 0, queries  # the queries that see one of these keys and have a weight
+    low, high = 0, queries  # range of the queries that see one of these keys and have a weight
     if RIGHT is not None:
         low = tl.maximum(low, first_key - RIGHT)
     if LEFT is not None:
         high = tl.minimum(high, first_key + KEYS + LEFT)
-    low = _first_weight(row, low, high)
-    high = _last_weight(row, low, high)
+    low = _find_first_weight(row, low, high)
+    high = _find_last_weight(row, low, high)
     low = low // QUERIES * QUERIES
     high = tl.cdiv(high, QUERIES) * QUERIES
-    whole_low, whole_high = (
-        low,
-        tl.minimum(high, queries // QUERIES * QUERIES),
-    )  # those that see all of them
+    # range of the queries that see all of these keys
+    whole_low, whole_high = low, tl.minimum(high, queries // QUERIES * QUERIES)
     if RIGHT is not None:
         whole_low = tl.maximum(low, tl.cdiv(first_key + KEYS - 1 - RIGHT, QUERIES) * QUERIES)
     if LEFT is not None:
@@ -101,15 +103,15 @@ def contract_kernel(
     whole_low = tl.minimum(whole_low, high)
     whole_high = tl.maximum(whole_high, whole_low)
 
-    k_lines = lines(k, key, keys, k_line, WIDTH, FEATURES, True)
-    v_lines = lines(v, key, keys, v_line, VALUE_WIDTH, VALUE_FEATURES, True)
+    k_lines = load_rows(k, key, keys, k_line, WIDTH, FEATURES, True)
+    v_lines = load_rows(v, key, keys, v_line, VALUE_WIDTH, VALUE_FEATURES, True)
     v_wide = v_lines
     if share is not None:
         v_wide = v_lines.to(share.dtype.element_ty)
 
     total = tl.zeros([QUERIES // 2, KEYS], WORK)
     for start in tl.range(whole_low, whole_high, QUERIES):
-        total += _block(
+        total += _contract_block(
             k_lines, v_lines, v_wide, q, grad, share, rest, logsumexp, row, q_line, grad_line, share_line,
             key, start, queries, WIDTH, FEATURES, VALUE_WIDTH, VALUE_FEATURES, SCALE, SOFTCAP,
             LEFT, RIGHT, POSITIVE, WORK, PRECISION, SHARE_PRECISION, KEYS, QUERIES, False,
@@ -117,22 +119,22 @@ def contract_kernel(
     before = whole_low - low
     for step in tl.range(0, high - low - (whole_high - whole_low), QUERIES):
         start = tl.where(step < before, low + step, whole_high + step - before)
-        total += _block(
+        total += _contract_block(
             k_lines, v_lines, v_wide, q, grad, share, rest, logsumexp, row, q_line, grad_line, share_line,
             key, start, queries, WIDTH, FEATURES, VALUE_WIDTH, VALUE_FEATURES, SCALE, SOFTCAP,
             LEFT, RIGHT, POSITIVE, WORK, PRECISION, SHARE_PRECISION, KEYS, QUERIES, True,
         )  # fmt: skip
 
-    found = tl.sum(total, 0) / HEADS
+    result = tl.sum(total, 0) / HEADS
     if share is not None:
-        found *= 0.5
+        result *= 0.5
     if real is not None:
-        found = tl.where(tl.load(real + batch * real_batch + key, key < keys, False), found, 0.0)
-    tl.store(out + which * keys + key, found, key < keys)
+        result = tl.where(tl.load(real + batch * real_batch + key, key < keys, False), result, 0.0)
+    tl.store(out + which * keys + key, result, key < keys)
 
 
 @triton.jit
-def _block(
+def _contract_block(
     k_lines,
     v_lines,
     v_wide,
@@ -164,7 +166,7 @@ def _block(
     QUERIES: tl.constexpr,
     EDGE: tl.constexpr,
 ):
-    """Return what a block of queries gives to a block of keys, (half as many queries to be added up, keys)."""
+    """Return the weighted sums of a block of queries for a block of keys, (QUERIES / 2, KEYS)."""
     query = start + tl.arange(0, QUERIES)
     if EDGE:
         weight = tl.load(row + query, query < queries, 0.0).to(WORK)
@@ -172,51 +174,57 @@ def _block(
     else:
         weight = tl.load(row + query).to(WORK)
         shift = tl.load(logsumexp + query).to(WORK) * LOG2_E
-    # A query without a weight may hold anything. Its exponentials are zero or NaN then, never infinite.
+    # A query without a weight may hold any values; this makes its exponentials 0 or NaN, never inf.
     shift = tl.where(weight != 0, shift, float("inf"))
-    q_lines = lines(q, query, queries, q_line, WIDTH, FEATURES, EDGE)
+    q_lines = load_rows(q, query, queries, q_line, WIDTH, FEATURES, EDGE)
     scores = tl.dot(q_lines, tl.trans(k_lines), input_precision=PRECISION)
-    power = exponents(scores, SCALE, SOFTCAP) - shift[:, None]
+    power = compute_exponents(scores, SCALE, SOFTCAP) - shift[:, None]
     if EDGE:
-        power = tl.where(in_band(query[:, None], key[None, :], LEFT, RIGHT), power, float("-inf"))
-    found = tl.exp2(power)
+        power = tl.where(
+            is_in_band(query[:, None], key[None, :], LEFT, RIGHT), power, float("-inf")
+        )
+    tile = tl.exp2(power)
     if grad is not None:
-        grad_lines = lines(grad, query, queries, grad_line, VALUE_WIDTH, VALUE_FEATURES, EDGE)
-        found *= tl.dot(grad_lines, tl.trans(v_lines), input_precision=PRECISION)
+        grad_lines = load_rows(grad, query, queries, grad_line, VALUE_WIDTH, VALUE_FEATURES, EDGE)
+        tile *= tl.dot(grad_lines, tl.trans(v_lines), input_precision=PRECISION)
     if share is not None:
-        share_lines = lines(share, query, queries, share_line, VALUE_WIDTH, VALUE_FEATURES, EDGE)
+        share_lines = load_rows(
+            share, query, queries, share_line, VALUE_WIDTH, VALUE_FEATURES, EDGE
+        )
         relevance = tl.dot(share_lines, tl.trans(v_wide), input_precision=SHARE_PRECISION)
         if rest is not None:
-            rest_lines = lines(rest, query, queries, share_line, VALUE_WIDTH, VALUE_FEATURES, EDGE)
+            rest_lines = load_rows(
+                rest, query, queries, share_line, VALUE_WIDTH, VALUE_FEATURES, EDGE
+            )
             relevance = tl.dot(rest_lines, tl.trans(v_wide), relevance)
-        found *= relevance
-    # Clamping drops a NaN, and else it is left out by name.
-    found = not_negative(found) if POSITIVE else tl.where((weight != 0)[:, None], found, 0.0)
-    found *= weight[:, None]
-    # Of 16 rows of a product, a thread holds one and the one 8 below it.
-    found = tl.sum(tl.reshape(found, [QUERIES // 16, 2, 8, KEYS]), 1)
-    return tl.reshape(found, [QUERIES // 2, KEYS])
+        tile *= relevance
+    # Clamping drops a NaN; without clamping, queries without a weight are masked out.
+    tile = clamp_negative(tile) if POSITIVE else tl.where((weight != 0)[:, None], tile, 0.0)
+    tile *= weight[:, None]
+    # A thread holds row i and row i + 8 of each 16 rows of a product, so this sum stays in the thread.
+    tile = tl.sum(tl.reshape(tile, [QUERIES // 16, 2, 8, KEYS]), 1)
+    return tl.reshape(tile, [QUERIES // 2, KEYS])
 
 
 @triton.jit
-def _first_weight(row, low, high):
-    """Return the first place from low to high that has a weight."""
-    found, at = high, low
-    while at < found:
-        place = at + tl.arange(0, _SCANNED)
-        here = tl.load(row + place, place < high, 0.0)
-        found = tl.min(tl.where(here != 0, place, high))
-        at += _SCANNED
-    return found
+def _find_first_weight(row, low, high):
+    """Return the first position in [low, high) with a weight; high if there is none."""
+    first, at = high, low
+    while at < first:
+        place = at + tl.arange(0, _SCAN_BLOCK)
+        weights = tl.load(row + place, place < high, 0.0)
+        first = tl.min(tl.where(weights != 0, place, high))
+        at += _SCAN_BLOCK
+    return first
 
 
 @triton.jit
-def _last_weight(row, low, high):
-    """Return the place after the last one from low to high that has a weight."""
-    found, at = low, high
-    while at > found:
-        at -= _SCANNED
-        place = at + tl.arange(0, _SCANNED)
-        here = tl.load(row + place, (place >= low) & (place < high), 0.0)
-        found = tl.max(tl.where(here != 0, place + 1, low))
-    return found
+def _find_last_weight(row, low, high):
+    """Return the position after the last one in [low, high) with a weight; low if there is none."""
+    end, at = low, high
+    while at > end:
+        at -= _SCAN_BLOCK
+        place = at + tl.arange(0, _SCAN_BLOCK)
+        weights = tl.load(row + place, (place >= low) & (place < high), 0.0)
+        end = tl.max(tl.where(weights != 0, place + 1, low))
+    return end

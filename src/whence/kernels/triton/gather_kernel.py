@@ -1,12 +1,18 @@
-"""Map times column: one program for every head and block of queries, which goes through the keys that they see.
+"""Triton kernel: a map of attention (x gradient or relevance) times a column, per head and block of queries.
 
-As in `contract`, with the sides changed: queries and gradients stay, keys and values stream past.
+As in `contract_kernel`, with the sides exchanged: queries and gradients stay, keys and values stream past.
 """
 
 import triton
 import triton.language as tl
 
-from whence.kernels.fused.tile import LOG2_E, exponents, in_band, lines, not_negative
+from whence.kernels.triton.tile import (
+    LOG2_E,
+    clamp_negative,
+    compute_exponents,
+    is_in_band,
+    load_rows,
+)
 
 
 @triton.jit(do_not_specialize=["queries", "keys"])
@@ -62,7 +68,7 @@ def gather_kernel(
     QUERIES: tl.constexpr,
 ):
     blocks = tl.cdiv(queries, QUERIES)
-    # The last queries see most, and start first: what is left for the end should be short.
+    # The last queries see most keys and start first, so that the programs at the end are short.
     first_query = (blocks - 1 - tl.program_id(0) % blocks) * QUERIES
     which = (tl.program_id(0) // blocks).to(tl.int64)  # batch and head
     batch, head = which // HEADS, which % HEADS
@@ -75,7 +81,7 @@ def gather_kernel(
         real += batch * real_batch
 
     query = first_query + tl.arange(0, QUERIES)
-    low, high = 0, keys  # the keys that one of these queries sees
+    low, high = 0, keys  # range of the keys that one of these queries sees
     if LEFT is not None:
         low = tl.maximum(low, first_query - LEFT)
     if RIGHT is not None:
@@ -85,7 +91,8 @@ def gather_kernel(
         high = tl.where(tl.max((weight != 0).to(tl.int32)) > 0, high, low)
     low = low // KEYS * KEYS
     high = tl.maximum(low, tl.cdiv(high, KEYS) * KEYS)
-    whole_low, whole_high = low, tl.minimum(high, keys // KEYS * KEYS)  # those that all of them see
+    # range of the keys that all of these queries see
+    whole_low, whole_high = low, tl.minimum(high, keys // KEYS * KEYS)
     if LEFT is not None:
         whole_low = tl.maximum(low, tl.cdiv(first_query + QUERIES - 1 - LEFT, KEYS) * KEYS)
     if RIGHT is not None:
@@ -95,22 +102,24 @@ def gather_kernel(
     whole_low = tl.minimum(whole_low, high)
     whole_high = tl.maximum(whole_high, whole_low)
 
-    q_lines = lines(q, query, queries, q_line, WIDTH, FEATURES, True)
+    q_lines = load_rows(q, query, queries, q_line, WIDTH, FEATURES, True)
     grad_lines, share_lines, rest_lines = q_lines, q_lines, q_lines
     if grad is not None:
         grad += batch * grad_batch + head * grad_head
-        grad_lines = lines(grad, query, queries, grad_line, VALUE_WIDTH, VALUE_FEATURES, True)
+        grad_lines = load_rows(grad, query, queries, grad_line, VALUE_WIDTH, VALUE_FEATURES, True)
     if share is not None:
         share += batch * share_batch + head * share_head
-        share_lines = lines(share, query, queries, share_line, VALUE_WIDTH, VALUE_FEATURES, True)
+        share_lines = load_rows(
+            share, query, queries, share_line, VALUE_WIDTH, VALUE_FEATURES, True
+        )
     if rest is not None:
         rest += batch * share_batch + head * share_head
-        rest_lines = lines(rest, query, queries, share_line, VALUE_WIDTH, VALUE_FEATURES, True)
+        rest_lines = load_rows(rest, query, queries, share_line, VALUE_WIDTH, VALUE_FEATURES, True)
     shift = tl.load(logsumexp + query, query < queries, 0.0).to(WORK) * LOG2_E
 
     total = tl.zeros([QUERIES, 8], WORK)
     for start in tl.range(whole_low, whole_high, KEYS):
-        total += _block(
+        total += _gather_block(
             q_lines, grad_lines, share_lines, rest_lines, shift, k, v, column, real, k_line, v_line,
             query, start, keys, grad is not None, share is not None, rest is not None, WIDTH, FEATURES, VALUE_WIDTH,
             VALUE_FEATURES, SCALE, SOFTCAP, LEFT, RIGHT, POSITIVE, WORK,
@@ -119,21 +128,21 @@ def gather_kernel(
     before = whole_low - low
     for step in tl.range(0, high - low - (whole_high - whole_low), KEYS):
         start = tl.where(step < before, low + step, whole_high + step - before)
-        total += _block(
+        total += _gather_block(
             q_lines, grad_lines, share_lines, rest_lines, shift, k, v, column, real, k_line, v_line,
             query, start, keys, grad is not None, share is not None, rest is not None, WIDTH, FEATURES, VALUE_WIDTH,
             VALUE_FEATURES, SCALE, SOFTCAP, LEFT, RIGHT, POSITIVE, WORK,
             PRECISION, SHARE_PRECISION, KEYS, QUERIES, True,
         )  # fmt: skip
 
-    found = tl.sum(total, 1) / HEADS
+    result = tl.sum(total, 1) / HEADS
     if share is not None:
-        found *= 0.5
-    tl.store(out + which * queries + query, found, query < queries)
+        result *= 0.5
+    tl.store(out + which * queries + query, result, query < queries)
 
 
 @triton.jit
-def _block(
+def _gather_block(
     q_lines,
     grad_lines,
     share_lines,
@@ -167,37 +176,37 @@ def _block(
     QUERIES: tl.constexpr,
     EDGE: tl.constexpr,
 ):
-    """Return what a block of queries takes from a block of keys, (queries, a few columns to be added up)."""
+    """Return the partial sums of a block of queries over a block of keys, (QUERIES, 8)."""
     key = start + tl.arange(0, KEYS)
     if EDGE:
-        there = key < keys
+        valid = key < keys
         if real is not None:
-            there = there & tl.load(real + key, there, False).to(tl.int1)
-        weight = tl.load(column + key, there, 0.0).to(WORK)
+            valid = valid & tl.load(real + key, valid, False).to(tl.int1)
+        weight = tl.load(column + key, valid, 0.0).to(WORK)
     else:
         weight = tl.load(column + key).to(WORK)
-    k_lines = lines(k, key, keys, k_line, WIDTH, FEATURES, EDGE)
+    k_lines = load_rows(k, key, keys, k_line, WIDTH, FEATURES, EDGE)
     scores = tl.dot(q_lines, tl.trans(k_lines), input_precision=PRECISION)
-    power = exponents(scores, SCALE, SOFTCAP) - shift[:, None]
+    power = compute_exponents(scores, SCALE, SOFTCAP) - shift[:, None]
     if EDGE:
-        seen = in_band(query[:, None], key[None, :], LEFT, RIGHT) & there[None, :]
-        power = tl.where(seen, power, float("-inf"))
-    found = tl.exp2(power)
+        visible = is_in_band(query[:, None], key[None, :], LEFT, RIGHT) & valid[None, :]
+        power = tl.where(visible, power, float("-inf"))
+    tile = tl.exp2(power)
     if GRADIENT or RELEVANCE:
-        v_lines = lines(v, key, keys, v_line, VALUE_WIDTH, VALUE_FEATURES, EDGE)
+        v_lines = load_rows(v, key, keys, v_line, VALUE_WIDTH, VALUE_FEATURES, EDGE)
         if GRADIENT:
-            found *= tl.dot(grad_lines, tl.trans(v_lines), input_precision=PRECISION)
+            tile *= tl.dot(grad_lines, tl.trans(v_lines), input_precision=PRECISION)
         if RELEVANCE:
             wide = tl.trans(v_lines.to(share_lines.dtype))
             relevance = tl.dot(share_lines, wide, input_precision=SHARE_PRECISION)
             if REST:
                 relevance = tl.dot(rest_lines, wide, relevance)
-            found *= relevance
-    # A padded key may hold anything, a NaN too: clamping drops it, and else it is left out by name.
+            tile *= relevance
+    # A padding key may hold a NaN: clamping drops it; without clamping, hidden keys are masked out.
     if POSITIVE:
-        found = not_negative(found)
+        tile = clamp_negative(tile)
     elif EDGE:
-        found = tl.where(seen, found, 0.0)
-    found *= weight[None, :]
-    # Of 8 columns of a product, a thread holds two, and the same ones of the next 8.
-    return tl.sum(tl.reshape(found, [QUERIES, KEYS // 8, 8]), 1)
+        tile = tl.where(visible, tile, 0.0)
+    tile *= weight[None, :]
+    # A thread holds the same two of each 8 columns of a product, so this sum stays in the thread.
+    return tl.sum(tl.reshape(tile, [QUERIES, KEYS // 8, 8]), 1)

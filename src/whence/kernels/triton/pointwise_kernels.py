@@ -1,4 +1,4 @@
-"""Number by number, in one pass over memory each: what relevance divides and adds up."""
+"""Triton kernels for element-wise relevance rules: stabilised division, normalised sums, splits by sign."""
 
 from collections.abc import Sequence
 
@@ -7,21 +7,21 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from whence.kernels.fused.starting import start
+from whence.kernels.triton.tile import launch_kernel
 
 _BLOCK = 1024
-_FEW = 64  # sums of parts of a sample that are added up on the fly
+_MAX_PARTIAL_SUMS = 64  # partial sums of a sample that the second kernel adds up itself
 
 
 @triton.jit
-def divided(n, d, SIZE: tl.constexpr, SIGNED: tl.constexpr):
-    """Divide by what is moved away from zero on its own side, or up whatever its side; then over zero is zero."""
+def divide_stabilised(n, d, SIZE: tl.constexpr, SIGNED: tl.constexpr):
+    """Divide n by d moved away from zero: to its own side if SIGNED, else up, with n / 0 = 0."""
     if SIGNED:
-        found = n / tl.where(d < 0, d - SIZE, d + SIZE)
+        quotient = n / tl.where(d < 0, d - SIZE, d + SIZE)
     else:
         moved = d + SIZE
-        found = tl.where(d == 0, 0.0, n / tl.where(moved == 0, SIZE, moved))
-    return found
+        quotient = tl.where(d == 0, 0.0, n / tl.where(moved == 0, SIZE, moved))
+    return quotient
 
 
 @triton.jit
@@ -37,14 +37,14 @@ def _divide_kernel(
     if PARTS > 2:
         n += tl.load(third + at, mask=inside, other=0.0)
     d = tl.load(denominator + at, mask=inside, other=1.0).to(n.dtype)
-    made = divided(n, d, SIZE, SIGNED)
+    quotient = divide_stabilised(n, d, SIZE, SIGNED)
     if BACK:
-        made = made * d
-    tl.store(result + at, made, mask=inside)
+        quotient = quotient * d
+    tl.store(result + at, quotient, mask=inside)
 
 
 @triton.jit
-def _summed_kernel(
+def _sum_kernel(
     u, v, y, relevance, partial, size, SIZE: tl.constexpr, SIGNED: tl.constexpr, LOOPS: tl.constexpr,
     BLOCK: tl.constexpr,
 ):  # fmt: skip
@@ -58,7 +58,7 @@ def _summed_kernel(
         inner = (block.to(tl.int64) * LOOPS + loop) * BLOCK + tl.arange(0, BLOCK)
         inside, at = inner < size, sample * size + inner
         r = tl.load(relevance + at, mask=inside, other=0.0)
-        q = divided(r, tl.load(y + at, mask=inside, other=1.0).to(r.dtype), SIZE, SIGNED)
+        q = divide_stabilised(r, tl.load(y + at, mask=inside, other=1.0).to(r.dtype), SIZE, SIGNED)
         ups += tl.load(u + at, mask=inside, other=0.0).to(r.dtype) * q
         downs += tl.load(v + at, mask=inside, other=0.0).to(r.dtype) * q
         wholes += r
@@ -69,23 +69,27 @@ def _summed_kernel(
 
 
 @triton.jit
-def _normalised_kernel(
+def _normalise_kernel(
     u, v, y, relevance, partial, to_u, to_v, size, count,
     SIZE: tl.constexpr, SIGNED: tl.constexpr, MOST: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     sample = tl.program_id(1).to(tl.int64)
     place = tl.arange(0, MOST)
-    sums, there = partial + (sample * count + place) * 3, place < count
-    a = tl.sum(tl.load(sums, mask=there, other=0.0), 0)
-    b = tl.sum(tl.load(sums + 1, mask=there, other=0.0), 0)
-    whole = tl.sum(tl.load(sums + 2, mask=there, other=0.0), 0)
+    sums, valid = partial + (sample * count + place) * 3, place < count
+    a = tl.sum(tl.load(sums, mask=valid, other=0.0), 0)
+    b = tl.sum(tl.load(sums + 1, mask=valid, other=0.0), 0)
+    whole = tl.sum(tl.load(sums + 2, mask=valid, other=0.0), 0)
     both = tl.abs(a) + tl.abs(b)
-    for_u = divided(divided(tl.abs(a), both, SIZE, SIGNED) * whole, a, SIZE, SIGNED)
-    for_v = divided(divided(tl.abs(b), both, SIZE, SIGNED) * whole, b, SIZE, SIGNED)
+    for_u = divide_stabilised(
+        divide_stabilised(tl.abs(a), both, SIZE, SIGNED) * whole, a, SIZE, SIGNED
+    )
+    for_v = divide_stabilised(
+        divide_stabilised(tl.abs(b), both, SIZE, SIGNED) * whole, b, SIZE, SIGNED
+    )
     inner = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     inside, at = inner < size, sample * size + inner
     r = tl.load(relevance + at, mask=inside, other=0.0)
-    q = divided(r, tl.load(y + at, mask=inside, other=1.0).to(r.dtype), SIZE, SIGNED)
+    q = divide_stabilised(r, tl.load(y + at, mask=inside, other=1.0).to(r.dtype), SIZE, SIGNED)
     tl.store(
         to_u + at, tl.load(u + at, mask=inside, other=0.0).to(r.dtype) * q * for_u, mask=inside
     )
@@ -94,48 +98,48 @@ def _normalised_kernel(
     )
 
 
-def divide(
+def divide_parts(
     parts: Sequence[Tensor], denominator: Tensor, *, signed: bool, size: float, back: bool = False
 ) -> Tensor:
-    """Divide the sum of up to three parts; `back` multiplies with what was divided by again."""
-    *terms, below = laid_alike(*parts, denominator)
+    """Divide the sum of up to three parts; `back` multiplies with the denominator again."""
+    *terms, below = align_layout(*parts, denominator)
     first, second, third = (*terms, terms[0], terms[0])[:3]
     result = torch.empty_like(first)
     total = first.numel()
-    start(
+    launch_kernel(
         _divide_kernel, (triton.cdiv(total, _BLOCK), 1, 1),
         (first, second, third, below, result), (total,), (len(parts), size, signed, back, _BLOCK),
     )  # fmt: skip
     return result
 
 
-def normalised(
+def share_sum_normalised(
     u: Tensor, v: Tensor, y: Tensor, relevance: Tensor, samples: int, *, signed: bool, size: float
 ) -> tuple[Tensor, Tensor]:
-    """Share relevance of y = u + v between both, rescaled to totals that are positive, for each sample."""
+    """Share relevance of y = u + v between u and v, rescaled to absolute totals, for each sample."""
     if relevance.stride(0) * len(relevance) != relevance.numel():
-        relevance = relevance.contiguous()  # so that each sample has a place of its own
-    relevance, u, v, y = laid_alike(relevance, u, v, y)
-    each, loops = relevance.numel() // samples, 8
-    blocks = triton.cdiv(each, _BLOCK * loops)
+        relevance = relevance.contiguous()  # so that each sample is one range of memory
+    relevance, u, v, y = align_layout(relevance, u, v, y)
+    elements, loops = relevance.numel() // samples, 8
+    blocks = triton.cdiv(elements, _BLOCK * loops)
     partial = torch.empty(samples, blocks, 3, dtype=torch.float32, device=u.device)
-    given = (u, v, y, relevance)
-    start(
-        _summed_kernel, (blocks, samples, 1), (*given, partial), (each,), (size, signed, loops, _BLOCK)
+    inputs = (u, v, y, relevance)
+    launch_kernel(
+        _sum_kernel, (blocks, samples, 1), (*inputs, partial), (elements,), (size, signed, loops, _BLOCK)
     )  # fmt: skip
-    if blocks > _FEW:
+    if blocks > _MAX_PARTIAL_SUMS:
         partial, blocks = partial.sum(1), 1
     to_u, to_v = torch.empty_like(relevance), torch.empty_like(relevance)
-    start(
-        _normalised_kernel, (triton.cdiv(each, _BLOCK), samples, 1), (*given, partial, to_u, to_v),
-        (each, blocks), (size, signed, 1 if blocks == 1 else _FEW, _BLOCK),
+    launch_kernel(
+        _normalise_kernel, (triton.cdiv(elements, _BLOCK), samples, 1), (*inputs, partial, to_u, to_v),
+        (elements, blocks), (size, signed, 1 if blocks == 1 else _MAX_PARTIAL_SUMS, _BLOCK),
     )  # fmt: skip
     return to_u, to_v
 
 
-def laid_alike(first: Tensor, *others: Tensor) -> list[Tensor]:
-    """Return tensors of one shape in one order and without holes, so that a kernel need not know the order."""
-    if not _dense(first):
+def align_layout(first: Tensor, *others: Tensor) -> list[Tensor]:
+    """Return tensors of one shape in one dense memory layout, so that kernels can ignore strides."""
+    if not _is_dense(first):
         first = first.contiguous()
     order = first.stride()
     return [
@@ -147,8 +151,8 @@ def laid_alike(first: Tensor, *others: Tensor) -> list[Tensor]:
     ]
 
 
-def _dense(tensor: Tensor) -> bool:
-    """Say whether a tensor's numbers lie side by side, in whatever order of dimensions."""
+def _is_dense(tensor: Tensor) -> bool:
+    """Return whether a tensor is dense in memory, in any order of its dimensions."""
     if tensor.is_contiguous():
         return True
     expected = 1
@@ -159,21 +163,8 @@ def _dense(tensor: Tensor) -> bool:
     return True
 
 
-"""What a linear layer's rule does between its products, in one pass over memory each."""
-
-import torch
-import triton
-import triton.language as tl
-from torch import Tensor
-
-from whence.kernels.fused.pointwise import divided
-from whence.kernels.fused.starting import start
-
-_BLOCK = 1024
-
-
 @triton.jit
-def _parted_kernel(
+def _split_signs_kernel(
     values, result, rows, width, by_row, by_column, COPIES: tl.constexpr, BLOCK: tl.constexpr
 ):
     row = tl.program_id(0).to(tl.int64)
@@ -189,7 +180,7 @@ def _parted_kernel(
 
 
 @triton.jit
-def _split_kernel(
+def _split_quotient_kernel(
     relevance, total, result, width, SIZE: tl.constexpr, SIGNED: tl.constexpr, BLOCK: tl.constexpr
 ):
     row = tl.program_id(0).to(tl.int64)
@@ -197,7 +188,7 @@ def _split_kernel(
     inside = column < width
     n = tl.load(relevance + row * width + column, mask=inside, other=0.0)
     d = tl.load(total + row * width + column, mask=inside, other=1.0)
-    value = divided(n, d, SIZE, SIGNED)
+    value = divide_stabilised(n, d, SIZE, SIGNED)
     first = value.to(result.dtype.element_ty)
     rest = (value - first.to(value.dtype)).to(result.dtype.element_ty)
     tl.store(result + row * 2 * width + column, first, mask=inside)
@@ -205,7 +196,7 @@ def _split_kernel(
 
 
 @triton.jit
-def _chosen_kernel(x, both, result, width, BLOCK: tl.constexpr):
+def _multiply_matching_kernel(x, both, result, width, BLOCK: tl.constexpr):
     row = tl.program_id(0).to(tl.int64)
     column = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     inside = column < width
@@ -216,12 +207,12 @@ def _chosen_kernel(x, both, result, width, BLOCK: tl.constexpr):
     tl.store(result + row * width + column, value * (up + down), mask=inside)
 
 
-def parted(matrix: Tensor, copies: int) -> Tensor:
-    """Return what is positive beside what is negative, some times below each other."""
+def split_by_sign(matrix: Tensor, copies: int) -> Tensor:
+    """Return the positive part beside the negative part, with `copies` of that below each other."""
     rows, width = matrix.shape
     result = torch.empty(copies * rows, 2 * width, dtype=matrix.dtype, device=matrix.device)
-    start(
-        _parted_kernel, (rows, triton.cdiv(width, _BLOCK), 1), (matrix, result),
+    launch_kernel(
+        _split_signs_kernel, (rows, triton.cdiv(width, _BLOCK), 1), (matrix, result),
         (rows, width, *matrix.stride()), (copies, _BLOCK),
     )  # fmt: skip
     return result
@@ -230,23 +221,23 @@ def parted(matrix: Tensor, copies: int) -> Tensor:
 def split_quotient(
     relevance: Tensor, total: Tensor, dtype: torch.dtype, signed: bool, size: float
 ) -> Tensor:
-    """Return a quotient as two numbers of half precision, side by side."""
+    """Return a quotient in half precision beside its remainder, also in half precision."""
     relevance = relevance.contiguous()
     rows, width = relevance.shape
     result = torch.empty(rows, 2 * width, dtype=dtype, device=total.device)
-    start(
-        _split_kernel, (rows, triton.cdiv(width, _BLOCK), 1), (relevance, total, result), (width,),
+    launch_kernel(
+        _split_quotient_kernel, (rows, triton.cdiv(width, _BLOCK), 1), (relevance, total, result), (width,),
         (size, signed, _BLOCK),
     )  # fmt: skip
     return result
 
 
-def chosen(x: Tensor, both: Tensor) -> Tensor:
-    """Return x times the one that goes with its sign, of two that stand side by side, as wide as these."""
+def multiply_by_matching_sign(x: Tensor, both: Tensor) -> Tensor:
+    """Return x times the left half of `both` where x is positive, the right half where negative."""
     x = x.contiguous()
     width = x.shape[-1]
     result = torch.empty(x.shape, dtype=both.dtype, device=x.device)
-    start(
-        _chosen_kernel, (len(both), triton.cdiv(width, _BLOCK), 1), (x, both, result), (width,), (_BLOCK,)
+    launch_kernel(
+        _multiply_matching_kernel, (len(both), triton.cdiv(width, _BLOCK), 1), (x, both, result), (width,), (_BLOCK,)
     )  # fmt: skip
     return result

@@ -1,8 +1,11 @@
-"""Other weights in the place of a model's own: the weight on places that may not be touched stays where it is.
+"""Attention for experiments: permuted, uniform, random, last token; predictions with it; TVD, KL, JSD, entropy.
 
-A *part* is what a row of attention gives to the places that may be moved, as a distribution of its own: it adds up to
-1, and is 0 elsewhere. Experiments exchange parts; the whole that they are put into keeps its sum. Whatever is drawn
-at random is keyed by the example and the site: the batch changes nothing.
+The movable part of a row of attention is its weights on the positions that may change, normalised to add up
+to 1 and 0 elsewhere. Experiments exchange movable parts; the weights on other positions stay, and the whole
+row keeps its sum. Random draws are keyed by the example and the site, so the batch changes nothing.
+
+Distances follow Jain and Wallace: torch, differentiable, over the last dimension; natural logarithms, with
+1e-10 added under them so that a weight of 0 is allowed; negative rounding errors become 0.
 """
 
 from collections.abc import Callable
@@ -12,144 +15,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from whence.audit.replayed import Replayed
-from whence.audit.subject import Subject
-from whence.core.seed import generator
-
-COPIES = 5  # of each row, answered at once
-
-Draw = Callable[[np.random.Generator, tuple[int, ...]], np.ndarray[Any, np.dtype[np.float64]]]
-
-
-def part(weights: Tensor, movable: Tensor) -> Tensor:
-    """Return what is on the movable places, (rows, tokens), scaled to add up to 1: `weights` (rows, ..., tokens).
-
-    A row that has nothing there is as good as one that has the same everywhere.
-    """
-    free = _fitted(movable, weights)
-    held = weights * free
-    mass = held.sum(-1, keepdim=True)
-    return torch.where(mass > 0, held / torch.where(mass > 0, mass, 1), uniform(free))
-
-
-def framed(own: Tensor, movable: Tensor) -> Callable[[Tensor], Tensor]:
-    """Return a function that puts parts into the place of the model's own: what may not be moved stays.
-
-    `own` is (rows, channels, reads, tokens); parts and the weights made of them have copies, too: (rows, copies,
-    channels, reads, tokens).
-    """
-    free = _fitted(movable, own)
-    rest, mass = (own * (1 - free))[:, None], (own * free).sum(-1, keepdim=True)[:, None]
-    return lambda parts: rest + mass * parts.to(own.dtype)
-
-
-def uniform(free: Tensor) -> Tensor:
-    """Return the part that is the same on all movable places; `free` (..., tokens) is 1 there, else 0."""
-    return free / free.sum(-1, keepdim=True)
-
-
-def last(free: Tensor) -> Tensor:
-    """Return the part that is all on the last of the movable places."""
-    after = free.flip(-1).cumsum(-1).flip(-1)
-    return free * (after == 1)
-
-
-def orders(subject: Subject, replayed: Replayed, count: int) -> Tensor:
-    """Draw so many permutations of the movable places of each row, (rows, count, tokens); others stay in their place.
-
-    One permutation is for all channels and reads of a row, and for all sites of an example.
-    """
-    rows, tokens = replayed.movable.shape
-    index = torch.arange(tokens).expand(rows, count, tokens).clone()
-    for row, number in enumerate(replayed.numbers):
-        free = replayed.movable[row].nonzero().squeeze(1).cpu()
-        draw = generator("permutation", subject.seed, subject.items[number].key)
-        for copy in range(count):
-            index[row, copy, free] = free[torch.from_numpy(draw.permutation(len(free)))]
-    return index.to(replayed.own.device)
-
-
-def permuted(subject: Subject, replayed: Replayed, count: int) -> tuple[Tensor, Tensor]:
-    """Return so many random orders of each row's movable places, and the answers with weights in these orders.
-
-    The orders are (rows, count, tokens), for `dealt`; the answers (rows, count, labels).
-    """
-    drawn = orders(subject, replayed, count)
-    return drawn, answered(replayed, count, lambda some: dealt(replayed.own, drawn[:, some]))
-
-
-def dealt(own: Tensor, index: Tensor) -> Tensor:
-    """Return weights of which place t has what place index[t] had, (rows, copies, channels, reads, tokens)."""
-    every = own[:, None].expand(-1, index.shape[1], -1, -1, -1)
-    return every.gather(-1, index[:, :, None, None].expand(every.shape))
-
-
-def answered(replayed: Replayed, count: int, weights: Callable[[slice], Tensor]) -> Tensor:
-    """Return the answers for so many copies of each row, (rows, count, labels), a few copies at a time.
-
-    `weights` gives those of some copies. To get a batch ready takes a forward pass for every copy that it can hold,
-    so it holds few, and is asked several times.
-    """
-    found = []
-    for start in range(0, count, replayed.copies):
-        some = weights(slice(start, min(start + replayed.copies, count)))
-        missing = replayed.copies - some.shape[1]
-        full = torch.cat([some, some[:, -1:].expand(-1, missing, -1, -1, -1)], dim=1)
-        found.append(replayed(full)[:, : some.shape[1]])
-    return torch.cat(found, dim=1)
-
-
-def drawn(subject: Subject, replayed: Replayed, purpose: str, count: int, draw: Draw) -> Tensor:
-    """Draw a number for every movable place, channel and read, `count` times; 0 elsewhere.
-
-    Returns (rows, count, channels, reads, tokens).
-    """
-    rows, channels, reads, tokens = replayed.own.shape
-    found = np.zeros((rows, count, channels, reads, tokens))
-    movable, shares = replayed.movable.cpu().numpy(), replayed.shares.cpu().numpy()
-    for row, (number, site) in enumerate(zip(replayed.numbers, replayed.sites, strict=True)):
-        source = generator(purpose, subject.seed, site.name, subject.items[number].key)
-        real, free = np.flatnonzero(shares[row] > 0), np.flatnonzero(movable[row])
-        values = draw(source, (count, channels, len(real), len(free)))
-        found[row][:, :, real[:, None], free] = values
-    wide = torch.promote_types(replayed.own.dtype, torch.float32)
-    return torch.from_numpy(found).to(replayed.own.device, wide)
-
-
-def random(subject: Subject, replayed: Replayed, count: int) -> Tensor:
-    """Return parts drawn uniformly from all that there are, (rows, count, channels, reads, tokens)."""
-    # Exponential variables, scaled to add up to 1, are uniform on the simplex.
-    waits = drawn(
-        subject, replayed, "random attention", count, np.random.Generator.standard_exponential
-    )
-    return part(waits, replayed.movable)
-
-
-def _fitted(movable: Tensor, weights: Tensor) -> Tensor:
-    """Return 1 and 0 for the movable places and the others, to be multiplied with weights."""
-    between = (1,) * (weights.dim() - 2)
-    return movable.reshape(len(movable), *between, movable.shape[1]).to(weights.dtype)
-
-
-"""How far apart two predictions are, and two distributions of attention: Jain and Wallace's conventions.
-
-Everything is torch, differentiable, and over the last dimension. Logarithms are natural; 1e-10 is added to what is
-under them, so that a weight of 0 is allowed; what rounding makes negative is 0.
-"""
-
-import torch
-from torch import Tensor
-
+from whence.core.seed import build_generator
 from whence.core.types import Task
+from whence.studies.audit.subject import AuditSubject, ReplayBatch
 
-_UNDER_LOG = 1e-10
+_LOG_EPSILON = 1e-10
 
 
 def tvd(p: Tensor, q: Tensor, task: Task) -> Tensor:
-    """Return the total variation distance of two predictions: half of what all labels differ by, added up.
+    """Return the total variation distance of two predictions: half the sum of |differences|.
 
-    Labels that do not exclude each other have a distribution each: theirs is the mean of the differences. So is that
-    of a regression's value, which has no upper bound.
+    For labels that do not exclude each other, and for regression values, which have no upper bound, it is the mean of
+    the |differences|.
     """
     apart = (p - q).abs()
     return apart.sum(-1) / 2 if task == "single_label" else apart.mean(-1)
@@ -158,25 +35,148 @@ def tvd(p: Tensor, q: Tensor, task: Task) -> Tensor:
 def kl(p: Tensor, q: Tensor) -> Tensor:
     """Return the Kullback-Leibler divergence Σ p (log(p + 1e-10) - log(q + 1e-10))."""
     p, q = p.clamp(0, 1), q.clamp(0, 1)
-    terms = p * ((p + _UNDER_LOG).log() - (q + _UNDER_LOG).log())
+    terms = p * ((p + _LOG_EPSILON).log() - (q + _LOG_EPSILON).log())
     return terms.sum(-1).clamp(min=0)
 
 
 def jsd(p: Tensor, q: Tensor) -> Tensor:
-    """Return the Jensen-Shannon divergence, from 0 to ln 2 = 0.693: the mean divergence of both from their middle."""
+    """Return the Jensen-Shannon divergence, from 0 to ln 2: the mean divergence from the midpoint."""
     middle = (p + q) / 2
     return (kl(p, middle) + kl(q, middle)) / 2
 
 
 def entropy(p: Tensor) -> Tensor:
-    """Return the entropy -Σ p log(p + 1e-10), from 0 to the logarithm of the number of places."""
-    return -(p * (p + _UNDER_LOG).log()).sum(-1).clamp(max=0)
+    """Return the entropy -Σ p log(p + 1e-10), from 0 to the logarithm of the number of positions."""
+    return -(p * (p + _LOG_EPSILON).log()).sum(-1).clamp(max=0)
 
 
-def spread(values: Tensor, shares: Tensor) -> Tensor:
-    """Return one number for each copy of a row, (rows, copies), of one for each channel and read of it.
+def average_reads(values: Tensor, shares: Tensor) -> Tensor:
+    """Average values over channels and reads, (rows, copies, channels, reads) to (rows, copies).
 
-    `values` is (rows, copies, channels, reads): the channels count the same, the reads by their `shares` of the
-    prediction, (rows, reads).
+    Channels count equally, reads by their `shares` of the prediction, (rows, reads).
     """
     return torch.einsum("rkcq,rq->rk", values, shares.to(values.dtype)) / values.shape[2]
+
+
+COPIES = 5  # copies of each row in a batch
+
+Draw = Callable[[np.random.Generator, tuple[int, ...]], np.ndarray[Any, np.dtype[np.float64]]]
+
+
+def normalise_movable(weights: Tensor, movable: Tensor) -> Tensor:
+    """Return the movable part of `weights` (rows, ..., tokens), normalised to add up to 1.
+
+    `movable` is (rows, tokens). A row without any weight on movable positions becomes uniform.
+    """
+    free = _expand_movable(movable, weights)
+    part = weights * free
+    mass = part.sum(-1, keepdim=True)
+    return torch.where(mass > 0, part / torch.where(mass > 0, mass, 1), build_uniform(free))
+
+
+def build_inserter(own: Tensor, movable: Tensor) -> Callable[[Tensor], Tensor]:
+    """Return a function that replaces the movable part of the model's own weights.
+
+    `own` is (rows, channels, reads, tokens); the movable parts and the resulting weights have copies, too: (rows,
+    copies, channels, reads, tokens). Weights on other positions stay.
+    """
+    free = _expand_movable(movable, own)
+    rest, mass = (own * (1 - free))[:, None], (own * free).sum(-1, keepdim=True)[:, None]
+    return lambda parts: rest + mass * parts.to(own.dtype)
+
+
+def build_uniform(free: Tensor) -> Tensor:
+    """Return the uniform movable part; `free` (..., tokens) is 1 at movable positions, else 0."""
+    return free / free.sum(-1, keepdim=True)
+
+
+def build_last_token(free: Tensor) -> Tensor:
+    """Return the movable part with all weight on the last movable position."""
+    after = free.flip(-1).cumsum(-1).flip(-1)
+    return free * (after == 1)
+
+
+def draw_permutations(subject: AuditSubject, replayed: ReplayBatch, count: int) -> Tensor:
+    """Draw `count` permutations of each row's movable positions, (rows, count, tokens); others stay.
+
+    One permutation serves all channels and reads of a row, and all sites of an example.
+    """
+    rows, tokens = replayed.movable.shape
+    index = torch.arange(tokens).expand(rows, count, tokens).clone()
+    for row, number in enumerate(replayed.numbers):
+        free = replayed.movable[row].nonzero().squeeze(1).cpu()
+        draw = build_generator("permutation", subject.seed, subject.items[number].key)
+        for copy in range(count):
+            index[row, copy, free] = free[torch.from_numpy(draw.permutation(len(free)))]
+    return index.to(replayed.own.device)
+
+
+def replay_permutations(
+    subject: AuditSubject, replayed: ReplayBatch, count: int
+) -> tuple[Tensor, Tensor]:
+    """Draw `count` orders of each row's movable positions; return them and the permuted predictions.
+
+    The orders are (rows, count, tokens), for `permute_weights`; the predictions (rows, count, labels).
+    """
+    drawn = draw_permutations(subject, replayed, count)
+    return drawn, replay_copies(
+        replayed, count, lambda some: permute_weights(replayed.own, drawn[:, some])
+    )
+
+
+def permute_weights(own: Tensor, index: Tensor) -> Tensor:
+    """Permute weights so that position t gets the weight of index[t].
+
+    The result is (rows, copies, channels, reads, tokens).
+    """
+    copies = own[:, None].expand(-1, index.shape[1], -1, -1, -1)
+    return copies.gather(-1, index[:, :, None, None].expand(copies.shape))
+
+
+def replay_copies(replayed: ReplayBatch, count: int, weights: Callable[[slice], Tensor]) -> Tensor:
+    """Return the predictions for `count` copies of each row, (rows, count, labels).
+
+    `weights` returns the weights of a slice of copies. Preparing a batch takes a forward pass for every copy it can
+    hold, so it holds few and is replayed several times.
+    """
+    predictions = []
+    for start in range(0, count, replayed.copies):
+        some = weights(slice(start, min(start + replayed.copies, count)))
+        missing = replayed.copies - some.shape[1]
+        full = torch.cat([some, some[:, -1:].expand(-1, missing, -1, -1, -1)], dim=1)
+        predictions.append(replayed(full)[:, : some.shape[1]])
+    return torch.cat(predictions, dim=1)
+
+
+def draw_values(
+    subject: AuditSubject, replayed: ReplayBatch, purpose: str, count: int, draw: Draw
+) -> Tensor:
+    """Draw a number for every movable position, channel and read, `count` times; 0 elsewhere.
+
+    Returns (rows, count, channels, reads, tokens).
+    """
+    rows, channels, reads, tokens = replayed.own.shape
+    result = np.zeros((rows, count, channels, reads, tokens))
+    movable, shares = replayed.movable.cpu().numpy(), replayed.shares.cpu().numpy()
+    for row, (number, site) in enumerate(zip(replayed.numbers, replayed.sites, strict=True)):
+        source = build_generator(purpose, subject.seed, site.name, subject.items[number].key)
+        real, free = np.flatnonzero(shares[row] > 0), np.flatnonzero(movable[row])
+        values = draw(source, (count, channels, len(real), len(free)))
+        result[row][:, :, real[:, None], free] = values
+    wide = torch.promote_types(replayed.own.dtype, torch.float32)
+    return torch.from_numpy(result).to(replayed.own.device, wide)
+
+
+def draw_random_weights(subject: AuditSubject, replayed: ReplayBatch, count: int) -> Tensor:
+    """Draw movable parts uniformly from the simplex, (rows, count, channels, reads, tokens)."""
+    # Exponential variables, scaled to add up to 1, are uniform on the simplex.
+    waits = draw_values(
+        subject, replayed, "random attention", count, np.random.Generator.standard_exponential
+    )
+    return normalise_movable(waits, replayed.movable)
+
+
+def _expand_movable(movable: Tensor, weights: Tensor) -> Tensor:
+    """Return the mask of movable positions as 0 and 1, broadcastable to `weights`."""
+    between = (1,) * (weights.dim() - 2)
+    return movable.reshape(len(movable), *between, movable.shape[1]).to(weights.dtype)

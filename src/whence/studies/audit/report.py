@@ -1,614 +1,347 @@
-"""How an audit says things, on every surface the same: what was claimed first, then what was found."""
+"""Report of an audit of attention: as text, in a terminal, in Markdown and on an HTML page.
 
-from collections.abc import Mapping, Sequence
+Each experiment states its hypothesis, measure and threshold first, then the effect with its 95% interval.
+It holds if the whole interval is on the side stated beforehand, fails if the whole interval is on the
+other side, and is undecided otherwise. Plots are sketched in characters where no page can be shown.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from html import escape
 from math import floor, isfinite, log10
-from typing import Any
+from typing import Any, NamedTuple
 
-from whence.report.data import drawn_told
-from whence.report.figures import TOO_FEW, digits_of, interval, number
-from whence.report.text import visible
+from rich.console import Console, ConsoleOptions, Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
 
-QUESTION = "May attention be read as an explanation here?"
-NOTHING = "-"
-SIGNS = {"holds": "✓", "fails": "✗", "undecided": "?"}
-ANSWERS = {"yes": "Yes", "no": "No", "undecided": "Undecided"}
-_LISTED = 12  # figures of a list that are worth reading one by one
-HEADS = ("experiment", "holds if", "effect", "chance", "n", "verdict")
-LEGEND = (
-    "An experiment holds if the whole 95% interval of its effect is on the side that was asked for beforehand, "
-    "fails if the whole interval is on the other side, and is undecided otherwise, or where the examples are too few "
-    "for a verdict or something else stands against one, which is then said. Chance: the effect of attention "
-    "that means nothing, where it is known."
+from whence.render.charts import PLOT_STYLE as PLOTS
+from whence.render.charts import PLOT_STYLE_DARK as PLOTS_IN_THE_DARK
+from whence.render.charts import (
+    AxisScale,
+    compute_axis_bounds,
+    compute_quartiles,
+    render_effect_line,
+    render_effect_plot,
+    render_plot,
+    select_heaviest_tokens,
 )
+from whence.render.document import TOO_FEW, choose_decimals, format_interval, format_number
+from whence.render.html import render_notebook_cell, render_page, render_provenance
+from whence.render.markdown import escape_markdown, format_escaped_table
+from whence.render.terminal import TerminalWriter
+from whence.render.text import format_drawn_sample, sanitise_html, sanitise_text
 
 
-def one_line(text: Any) -> str:
-    """Return a text from outside on one line, without signs that could do anything."""
-    return " ".join(visible(str(text)).split())
-
-
-def in_words(name: str) -> str:
-    """Name a figure in words."""
-    return one_line(name).replace("_", " ")
-
-
-def plain_number(value: float | None) -> str:
-    """Write a threshold or a chance to three figures."""
-    return NOTHING if value is None or not isfinite(value) else f"{value:.3g}"
-
-
-def asked(one: Mapping[str, Any]) -> str:
-    """Say where the effect must lie."""
-    return f"{one['direction']} {plain_number(one['threshold'])}"
-
-
-def rule(one: Mapping[str, Any]) -> str:
-    """Say what was to decide, before there was a number."""
-    other = "below" if one["direction"] == "above" else "above"
-    return (
-        f"Holds if the whole 95% interval is {asked(one)}, fails if the whole interval is {other}, is undecided "
-        "otherwise, or with too few examples."
-    )
-
-
-def ends(one: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return an effect in the form that figures are written from, if there is one."""
-    if one.get("effect") is None or not isfinite(one["effect"]):
-        return None
-    low, high = one.get("interval") or (None, None)
-    return {"mean": one["effect"], "low": low, "high": high, "n": one.get("n") or 0}
-
-
-def effect(one: Mapping[str, Any], beside: Sequence[Mapping[str, Any]] = ()) -> str:
-    """Write an effect with its interval, without n, to the same place as those that stand beside it."""
-    found = ends(one)
-    if found is None:
-        return NOTHING
-    known = [other for part in beside or [one] if (other := ends(part)) is not None]
-    digits = _places(known, one["threshold"]) if one.get("threshold") else digits_of(known)
-    if found["low"] is not None and found["low"] == found["high"]:
-        return f"{number(found['mean'], digits)} in every example"
-    sizes = [abs(found[end]) for end in ("mean", "low", "high") if found[end] is not None]
-    if digits is not None and 0 < max(sizes) < 0.5 * 10**-digits:
-        return f"within {10**-digits:g} of 0"
-    return interval(found, digits, found["n"])
-
-
-def _places(known: Sequence[Mapping[str, Any]], threshold: float) -> int:
-    """Return how many decimals are worth reading beside a threshold: three figures, and none too small for it."""
-    all_ends = [one[end] for one in known for end in ("mean", "low", "high")]
-    values = [value for value in all_ends if value]
-    finest = 3 - floor(log10(abs(threshold)))
-    wanted = digits_of(known)
-    largest = max(map(abs, values), default=abs(threshold))
-    digits = max(0, min(finest if wanted is None else wanted, finest, 2 - floor(log10(largest))))
-    # An end close to the threshold must not look as if it were on it.
-    while digits <= finest and any(
-        round(value, digits) == threshold != value and round(value, 8) != threshold
-        for value in values
-    ):
-        digits += 1
-    return digits
-
-
-def counted(one: Mapping[str, Any]) -> str:
-    """Say how many examples an effect is of, and that these are too few, if they are."""
-    few = ends(one) is not None and not one.get("interval")
-    return f"n={one['n']}: {TOO_FEW}" if few else f"n={one['n']}"
-
-
-def figures(one: Mapping[str, Any]) -> str:
-    """Write all that was found, on one line."""
-    if ends(one) is None:
-        return "no value"
-    return f"{effect(one)}, {counted(one)}"
-
-
-def verdict(one: Mapping[str, Any]) -> str:
-    """Write a verdict as a sign and a word."""
-    return f"{SIGNS.get(one['verdict'], '?')} {one['verdict']}"
-
-
-def row(one: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return one experiment as the cells below `HEADS`."""
-    return (
-        one_line(one["name"]),
-        asked(one),
-        effect(one),
-        plain_number(one.get("chance")),
-        str(one["n"]),
-        verdict(one),
-    )
-
-
-def answer(payload: Mapping[str, Any]) -> str:
-    """Say the answer in a word."""
-    return ANSWERS.get(payload["answer"], str(payload["answer"]))
-
-
-def facts(payload: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return what was audited: each fact with its name."""
-    model, data, setting = payload["model"], payload["data"], payload["setting"]
-    made = f" ({one_line(model['class'])})" if model.get("class") else ""
-    first, *sites = setting.get("sites") or ["none"]
-    others = f", and beside it {len(sites)} other{'s' * (len(sites) > 1)}" if sites else ""
-    told = [
-        ("model", one_line(model["name"]) + made),
-        ("data", _data(data, payload["setting"])),
-        ("classes", _classes(data.get("classes") or {})),
-        ("accuracy", _performance(payload.get("performance"), data.get("without_labels"))),
-        ("attention", one_line(first) + others + _special(setting.get("special"))),
-        ("training data", one_line(setting["train"]) if setting.get("train") else ""),
-        ("seed", str(setting["seed"]) if setting.get("seed") is not None else ""),
-    ]
-    return [(name, text) for name, text in told if text]
-
-
-def _data(data: Mapping[str, Any], setting: Mapping[str, Any]) -> str:
-    columns = ", ".join(
-        f"{what} from {one_line(data[what])!r}"
-        for what in ("text", "pair", "label")
-        if data.get(what) is not None
-    )
-    guessed = (
-        f" ({', '.join(map(one_line, data['guessed']))} guessed)" if data.get("guessed") else ""
-    )
-    said = f"{one_line(data['name'])}, {data['used']:,} of {data['given']:,} examples"
-    said += drawn_told(setting, data)
-    return said + (f"; {columns}{guessed}" if columns else "")
-
-
-def _classes(classes: Mapping[str, int]) -> str:
-    largest = sorted(classes.items(), key=lambda pair: -pair[1])
-    told = [f"{one_line(name)} {count:,}" for name, count in largest[:8]]
-    more = [f"{len(largest) - 8} more"] if len(largest) > 8 else []
-    return ", ".join([*told, *more])
-
-
-def _performance(found: Mapping[str, Any] | None, why_not: str | None) -> str:
-    if not found or found.get("accuracy") is None:
-        return f"not known: {one_line(why_not or 'the data have no labels')}"
-    said = f"{found['accuracy']:.1%}"
-    if found.get("majority") is not None:
-        said += f" (always the most frequent class: {found['majority']:.1%})"
-    if found.get("f1") is not None:
-        said += f", F1 {found['f1']:.3f}"
-    return f"{said}, n={found['n']:,}" if found.get("n") is not None else said
-
-
-def _special(special: str | None) -> str:
-    return {
-        "keep": "; the weights of special tokens are left as they are",
-        "free": "; the weights of special tokens are moved like all others",
-    }.get(special or "", "")
-
-
-def left_out(payload: Mapping[str, Any]) -> list[str]:
-    """Say which examples were not used, and which experiments not made, and why."""
-    lines = []
-    for one in payload["data"].get("why_not") or ():
-        count = one["count"]
-        lines.append(
-            f"{count:,} example{'' if count == 1 else 's'} not used: {one_line(one['why'])}"
-        )
-    by_reason: dict[str, list[str]] = {}
-    for one in payload.get("not_run") or ():
-        by_reason.setdefault(one_line(one["why"]), []).append(one_line(one["name"]))
-    lines += [f"Not run: {', '.join(names)} ({why})." for why, names in by_reason.items()]
-    return lines
-
-
-def agreement(one: Mapping[str, Any]) -> str:
-    """Say how attention correlates with each other measure of importance, where that was measured."""
-    pairs = (one.get("detail") or {}).get("pairs")
-    found = [
-        pair
-        for pair in (pairs if isinstance(pairs, list) else ())
-        if isinstance(pair, Mapping) and pair.get("one") == "attention" and is_mean(pair)
-    ]
-    told = [f"{in_words(pair['other'])} {_tau(pair)}" for pair in found]
-    return f"attention's mean tau with {', '.join(told)}" if told else ""
-
-
-def _tau(pair: Mapping[str, Any]) -> str:
-    if pair["mean"] is None:
-        return NOTHING
-    share = pair.get("significant")
-    return f"{pair['mean']:.3f}" + ("" if share is None else f" (significant in {share:.0%})")
-
-
-def remarks(one: Mapping[str, Any]) -> list[str]:
-    """Return what a reader must know of one experiment's result."""
-    why = [one_line(one["why"])] if one.get("why") else []
-    return [*why, *map(one_line, one.get("notes") or ())]
-
-
-def effort(payload: Mapping[str, Any]) -> str:
-    """Say what it took."""
-    calls = payload.get("calls") or {}
-    passes = [f"{calls[what]:,.0f} {what}" for what in ("forward", "backward") if calls.get(what)]
-    if payload["seconds"] is None:
-        return "What it took is in the journal of the run."
-    told = f"{' and '.join(passes)} passes of the model, " if passes else ""
-    return f"{told}{payload['seconds']:,.1f} s."
-
-
-def parts(one: Mapping[str, Any], which: str) -> list[tuple[str, str, str]]:
-    """Return the effect by site or by class: name, effect with its interval, n; all to the same place."""
-    rows = [{"threshold": one["threshold"], **part} for part in one.get(f"by_{which}") or ()]
-    return [(one_line(part[which]), effect(part, rows), str(part["n"])) for part in rows]
-
-
-def any_figure(value: Any) -> str:
-    """Write one of the further figures, whatever it is."""
-    if value is None or (isinstance(value, float) and not isfinite(value)):
-        return NOTHING
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, int):
-        return f"{value:,}"
-    if isinstance(value, float):
-        return f"{value:.4g}"
-    if is_mean(value):
-        known = {"effect": value["mean"], **value}
-        return NOTHING if ends(known) is None else f"{effect(known)} n={value['n']}"
-    if isinstance(value, Mapping):
-        return "; ".join(f"{in_words(str(k))} {any_figure(v)}" for k, v in value.items())
-    if isinstance(value, list | tuple):
-        if len(value) > _LISTED or any(isinstance(one, list | tuple) for one in value):
-            return f"{len(value)} in the JSON"
-        return f"[{', '.join(any_figure(one) for one in value)}]"
-    return one_line(value)
-
-
-def is_mean(value: Any) -> bool:
-    """Whether a figure is a mean with its interval and n."""
-    return isinstance(value, Mapping) and {"mean", "interval", "n"} <= value.keys()
-
-
-"""An audit of attention: as text, in a terminal, in Markdown and on a page."""
-
-from whence.report.audit.export import markdown
-from whence.report.audit.html import fragment, page
-from whence.report.audit.text import plain
-
-__all__ = ["fragment", "markdown", "page", "plain"]
-
-
-"""An audit in Markdown: for a report, or a page of documentation."""
-
-from collections.abc import Mapping
-from typing import Any
-
-from whence.report.audit.wording import (
-    HEADS,
-    LEGEND,
-    QUESTION,
-    answer,
-    effort,
-    facts,
-    left_out,
-    one_line,
-    parts,
-    remarks,
-    row,
-    rule,
-)
-from whence.report.markdown import escaped, plain_table
-
-
-def markdown(payload: Mapping[str, Any]) -> str:
-    """Write an audit in Markdown."""
+def format_audit_markdown(payload: Mapping[str, Any]) -> str:
+    """Return an audit in Markdown."""
     blocks = [
-        f"**{QUESTION} {escaped(answer(payload))}.**",
-        escaped(one_line(payload["conclusion"])),
-        "\n".join(f"- {name}: {escaped(text)}" for name, text in facts(payload)),
+        f"**{AUDIT_QUESTION} {escape_markdown(format_answer(payload))}.**",
+        escape_markdown(to_one_line(payload["conclusion"])),
+        "\n".join(f"- {name}: {escape_markdown(text)}" for name, text in list_audit_facts(payload)),
     ]
     if payload["experiments"]:
-        blocks.append(plain_table([HEADS, *(row(one) for one in payload["experiments"])]))
-        blocks.append(LEGEND)
-    for one in payload["experiments"]:
-        blocks += _experiment(one)
-    blocks.append("\n".join(f"- {escaped(line)}" for line in [*left_out(payload), effort(payload)]))
+        blocks.append(
+            format_escaped_table(
+                [
+                    EXPERIMENT_HEADS,
+                    *(build_experiment_row(result) for result in payload["experiments"]),
+                ]
+            )
+        )
+        blocks.append(VERDICT_LEGEND)
+    for result in payload["experiments"]:
+        blocks += _format_experiment_markdown(result)
+    blocks.append(
+        "\n".join(
+            f"- {escape_markdown(line)}"
+            for line in [*list_audit_omissions(payload), describe_audit_cost(payload)]
+        )
+    )
     return "\n\n".join(blocks) + "\n"
 
 
-def _experiment(one: Mapping[str, Any]) -> list[str]:
-    told = [
-        f"Hypothesis: {one_line(one['hypothesis'])}",
-        f"Measured: {one_line(one['measure'])}. {rule(one)}",
-        *remarks(one),
+def _format_experiment_markdown(result: Mapping[str, Any]) -> list[str]:
+    lines = [
+        f"Hypothesis: {to_one_line(result['hypothesis'])}",
+        f"Measured: {to_one_line(result['measure'])}. {describe_verdict_rule(result)}",
+        *list_experiment_remarks(result),
     ]
-    told += [f"Misleads when: {one_line(one['misleads_when'])}"] if one.get("misleads_when") else []
-    told += [f"Source: {one_line(one['cite'])}"] if one.get("cite") else []
+    lines += (
+        [f"Misleads when: {to_one_line(result['misleads_when'])}"]
+        if result.get("misleads_when")
+        else []
+    )
+    lines += [f"Source: {to_one_line(result['cite'])}"] if result.get("cite") else []
     blocks = [
-        f"### {escaped(one_line(one['name']))}",
-        "\n".join(f"- {escaped(line)}" for line in told),
+        f"### {escape_markdown(to_one_line(result['name']))}",
+        "\n".join(f"- {escape_markdown(line)}" for line in lines),
     ]
     for which in ("class", "site"):
-        if rows := parts(one, which):
-            blocks.append(plain_table([(which, "effect", "n"), *rows]))
+        if rows := build_part_rows(result, which):
+            blocks.append(format_escaped_table([(which, "effect", "n"), *rows]))
     return blocks
 
 
-"""An audit as one HTML page: no script, no network, every piece of text escaped."""
-
-from collections.abc import Iterable, Mapping
-from html import escape
-from typing import Any
-
-from whence.report.audit.style import PAGE, STYLE
-from whence.report.audit.tables import by, further
-from whence.report.audit.wording import (
-    HEADS,
-    LEGEND,
-    NOTHING,
-    QUESTION,
-    answer,
-    any_figure,
-    asked,
-    counted,
-    effect,
-    effort,
-    facts,
-    figures,
-    left_out,
-    one_line,
-    plain_number,
-    remarks,
-    row,
-    rule,
-    verdict,
-)
-from whence.report.plot import draw
-from whence.report.plot.against import against
-from whence.report.sheet import cell, provenance, sheet
-from whence.report.text import tame
-
-_FOOT = "The hypotheses and thresholds were fixed before anything was measured."
+_PAGE_FOOTER = "The hypotheses and thresholds were fixed before anything was measured."
 
 
-def page(
+def render_audit_html(
     payload: Mapping[str, Any], title: str = "whence: is attention an explanation here?"
 ) -> str:
-    """Return a whole page."""
-    return tame(sheet(title, _body(payload, linked=True), _FOOT, STYLE + PAGE))
+    """Return an HTML page of an audit."""
+    return sanitise_html(
+        render_page(
+            title,
+            _render_audit_body(payload, linked=True),
+            _PAGE_FOOTER,
+            AUDIT_STYLE + AUDIT_PAGE_STYLE,
+        )
+    )
 
 
-def fragment(payload: Mapping[str, Any]) -> str:
-    """Return a piece of HTML for a notebook cell."""
-    return tame(cell(_body(payload, linked=False), STYLE))
+def render_audit_fragment(payload: Mapping[str, Any]) -> str:
+    """Return an audit as HTML for a notebook cell."""
+    return sanitise_html(
+        render_notebook_cell(_render_audit_body(payload, linked=False), AUDIT_STYLE)
+    )
 
 
-def _body(payload: Mapping[str, Any], *, linked: bool) -> str:
+def _render_audit_body(payload: Mapping[str, Any], *, linked: bool) -> str:
     return "\n".join(
         [
             '<div class="audit">',
-            sections(payload, linked=linked),
-            f"<section>{provenance(dict(payload))}</section>",
+            render_audit_sections(payload, linked=linked),
+            f"<section>{render_provenance(dict(payload))}</section>",
             "</div>",
         ]
     )
 
 
-def sections(payload: Mapping[str, Any], *, linked: bool) -> str:
-    """Return the answer and the experiments, each in a section of its own."""
+def render_audit_sections(payload: Mapping[str, Any], *, linked: bool) -> str:
+    """Return the HTML sections of an audit: the answer, then one for each experiment."""
     experiments = list(enumerate(payload["experiments"]))
     return "\n".join(
         [
-            _overall(payload, linked=linked),
-            *(_experiment(one, _place(number) if linked else "") for number, one in experiments),
+            _render_audit_overview(payload, linked=linked),
+            *(
+                _render_experiment_html(result, _format_anchor(number) if linked else "")
+                for number, result in experiments
+            ),
         ]
     )
 
 
-def _place(number: int) -> str:
+def _format_anchor(number: int) -> str:
     return f"experiment-{number + 1}"
 
 
-def _overall(payload: Mapping[str, Any], *, linked: bool) -> str:
+def _render_audit_overview(payload: Mapping[str, Any], *, linked: bool) -> str:
     return "\n".join(
         [
             '<section class="overall">',
-            f'<p class="dim">{escape(QUESTION)}</p>',
-            f"<h2>{escape(answer(payload))}</h2>",
-            f'<p class="conclusion">{escape(one_line(payload["conclusion"]))}</p>',
-            _named(facts(payload), "facts"),
-            _contents(payload, linked=linked),
-            f'<p class="dim">{escape(LEGEND)}</p>',
-            _list(left_out(payload)),
-            f'<p class="dim">{escape(effort(payload))}</p>',
+            f'<p class="dim">{escape(AUDIT_QUESTION)}</p>',
+            f"<h2>{escape(format_answer(payload))}</h2>",
+            f'<p class="conclusion">{escape(to_one_line(payload["conclusion"]))}</p>',
+            _render_definition_list(list_audit_facts(payload), "facts"),
+            _render_contents(payload, linked=linked),
+            f'<p class="dim">{escape(VERDICT_LEGEND)}</p>',
+            _render_list(list_audit_omissions(payload)),
+            f'<p class="dim">{escape(describe_audit_cost(payload))}</p>',
             "</section>",
         ]
     )
 
 
-def _named(pairs: Iterable[tuple[str, str]], kind: str) -> str:
-    told = "".join(f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in pairs)
-    return f'<dl class="{kind}">{told}</dl>'
+def _render_definition_list(pairs: Iterable[tuple[str, str]], kind: str) -> str:
+    items = "".join(f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in pairs)
+    return f'<dl class="{kind}">{items}</dl>'
 
 
-def _list(lines: Iterable[str]) -> str:
+def _render_list(lines: Iterable[str]) -> str:
     items = "".join(f"<li>{escape(line)}</li>" for line in lines)
     return f"<ul>{items}</ul>" if items else ""
 
 
-def _badge(one: Mapping[str, Any]) -> str:
-    return f'<span class="badge {escape(one["verdict"])}">{escape(verdict(one))}</span>'
+def _render_verdict_badge(result: Mapping[str, Any]) -> str:
+    return (
+        f'<span class="badge {escape(result["verdict"])}">{escape(format_verdict(result))}</span>'
+    )
 
 
-def _contents(payload: Mapping[str, Any], *, linked: bool) -> str:
-    """Return all experiments as a table, each the way to its own section."""
+def _render_contents(payload: Mapping[str, Any], *, linked: bool) -> str:
+    """Return a table of all experiments, linked to their sections."""
     if not payload["experiments"]:
         return "<p>No experiment was made.</p>"
     rows = []
-    for number, one in enumerate(payload["experiments"]):
-        name, *cells = map(escape, row(one))
-        cells[-1] = _badge(one)
-        name = f'<a href="#{_place(number)}">{name}</a>' if linked else name
-        shown = "".join(
-            f'<td data-label="{head}"{" class=none" if text == NOTHING else ""}>{text}</td>'
-            for head, text in zip(HEADS[1:], cells, strict=True)
+    for number, result in enumerate(payload["experiments"]):
+        name, *cells = map(escape, build_experiment_row(result))
+        cells[-1] = _render_verdict_badge(result)
+        name = f'<a href="#{_format_anchor(number)}">{name}</a>' if linked else name
+        body = "".join(
+            f'<td data-label="{head}"{" class=none" if text == NO_VALUE else ""}>{text}</td>'
+            for head, text in zip(EXPERIMENT_HEADS[1:], cells, strict=True)
         )
-        rows.append(f'<tr><th scope="row">{name}</th>{shown}</tr>')
-    heads = "".join(f'<th scope="col">{head}</th>' for head in HEADS)
+        rows.append(f'<tr><th scope="row">{name}</th>{body}</tr>')
+    heads = "".join(f'<th scope="col">{head}</th>' for head in EXPERIMENT_HEADS)
     return (
         f'<nav aria-label="contents"><table class="summary"><thead><tr>{heads}</tr></thead>'
         f"<tbody>{''.join(rows)}</tbody></table></nav>"
     )
 
 
-def _experiment(one: Mapping[str, Any], place: str) -> str:
-    """Return one experiment: what was claimed and what would decide, then the number, then all that is behind it."""
+def _render_experiment_html(result: Mapping[str, Any], place: str) -> str:
+    """Return the section of one experiment: hypothesis and rule, then effect, then details."""
     claim = [
-        ("hypothesis", one_line(one["hypothesis"])),
-        ("measured", one_line(one["measure"])),
-        ("threshold", rule(one)),
+        ("hypothesis", to_one_line(result["hypothesis"])),
+        ("measured", to_one_line(result["measure"])),
+        ("threshold", describe_verdict_rule(result)),
     ]
-    summary = one_line(one.get("summary") or "")
+    summary = to_one_line(result.get("summary") or "")
     return "\n".join(
         [
             f'<section id="{place}">' if place else "<section>",
-            f"<h2>{escape(one_line(one['name']))}</h2>",
+            f"<h2>{escape(to_one_line(result['name']))}</h2>",
             f'<p class="dim">{escape(summary)}</p>' if summary else "",
-            _named(claim, "facts claim"),
-            _found(one),
-            _list(remarks(one)),
-            *(draw(plot) for plot in one.get("plots") or ()),
-            by(one, "class", "By predicted class"),
-            by(one, "site", "At the other sites"),
-            further(one.get("detail") or {}),
-            _small_print(one),
+            _render_definition_list(claim, "facts claim"),
+            _render_effect(result),
+            _render_list(list_experiment_remarks(result)),
+            *(render_plot(plot) for plot in result.get("plots") or ()),
+            render_effect_table(result, "class", "By predicted class"),
+            render_effect_table(result, "site", "At the other sites"),
+            render_detail(result.get("detail") or {}),
+            _render_experiment_details(result),
             "</section>",
         ]
     )
 
 
-def _found(one: Mapping[str, Any]) -> str:
-    said = counted(one)
-    if one.get("chance") is not None:
-        said += f"; chance, dotted: {plain_number(one['chance'])}"
-    name = f"{one_line(one['name'])}: effect against the threshold"
-    told = f"{figures(one)}; holds if {asked(one)}: {one['verdict']}"
-    drawing = against(one, name, told)
+def _render_effect(result: Mapping[str, Any]) -> str:
+    note = format_sample_size(result)
+    if result.get("chance") is not None:
+        note += f"; chance, dotted: {format_threshold(result['chance'])}"
+    name = f"{to_one_line(result['name'])}: effect against the threshold"
+    text = (
+        f"{format_effect_summary(result)}; holds if {format_condition(result)}: {result['verdict']}"
+    )
+    drawing = render_effect_plot(result, name, text)
     return (
-        f'<div class="found"><div>{_badge(one)}<p class="effect">{escape(effect(one))}</p>'
-        f'<p class="dim">{escape(said)}</p></div>{drawing}</div>'
+        f'<div class="found"><div>{_render_verdict_badge(result)}<p class="effect">{escape(format_effect(result))}</p>'
+        f'<p class="dim">{escape(note)}</p></div>{drawing}</div>'
     )
 
 
-def _small_print(one: Mapping[str, Any]) -> str:
+def _render_experiment_details(result: Mapping[str, Any]) -> str:
     chosen = ", ".join(
-        f"{one_line(name)} = {'none' if value is None else any_figure(value)}"
-        for name, value in (one.get("params") or {}).items()
+        f"{to_one_line(name)} = {'none' if value is None else format_any_value(value)}"
+        for name, value in (result.get("params") or {}).items()
     )
-    calls = (one.get("calls") or {}).get("forward")
+    calls = (result.get("calls") or {}).get("forward")
     spent = [f"{calls:,.0f} forward passes"] if calls is not None else []
-    spent += [f"{one['seconds']:,.1f} s"] if one.get("seconds") is not None else []
-    told = [
-        ("misleads when", one_line(one.get("misleads_when") or "")),
-        ("source", one_line(one.get("cite") or "")),
+    spent += [f"{result['seconds']:,.1f} s"] if result.get("seconds") is not None else []
+    facts = [
+        ("misleads when", to_one_line(result.get("misleads_when") or "")),
+        ("source", to_one_line(result.get("cite") or "")),
         ("parameters", chosen),
         ("took", ", ".join(spent)),
     ]
-    return _named([(name, text) for name, text in told if text], "facts small")
+    return _render_definition_list([(name, text) for name, text in facts if text], "facts small")
 
 
-"""Plots drawn in characters, each line as wide as there is room for, in signs that the screen has."""
-
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
-
-from whence.report.audit.wording import any_figure, one_line
-from whence.report.plot.attention import heaviest
-from whence.report.plot.violin import quartiles
-from whence.report.scale import Scale, bounds
-
-_MOST = 4  # series of a plot; a page has them all
-_WIDEST = 76
-_WORDS = 5
+_MAX_SERIES = 4  # series of a sketched plot; an HTML page has all
+_MAX_SKETCH_WIDTH = 76
+_TOP_TOKENS = 5
 
 
-class Pen(NamedTuple):
-    """The characters to draw with."""
+class SketchPen(NamedTuple):
+    """The characters of plots in text."""
 
-    levels: str  # from next to nothing to the most
+    levels: str  # from the smallest count to the largest
     whisker: str
     quartiles: str
     median: str
     mark: str
 
 
-LINES = Pen("▁▂▃▄▅▆▇█", "─", "━", "●", "▲")
-ASCII = Pen("._-=+*%#", "-", "=", "o", "^")
+SKETCH_LINES = SketchPen("▁▂▃▄▅▆▇█", "─", "━", "●", "▲")
+SKETCH_ASCII = SketchPen("._-=+*%#", "-", "=", "o", "^")
 
 
-def sketch(plot: Mapping[str, Any], width: int, pen: Pen) -> list[str]:
-    """Return a plot as lines of text, none of them wider; nothing where that would not help."""
-    draw = {"histogram": _histogram, "violin": _violin, "attention": _attention, "bars": _bars}
+def format_plot_sketch(plot: Mapping[str, Any], width: int, pen: SketchPen) -> list[str]:
+    """Return a plot as lines of text at most `width` wide; empty if a sketch would not help."""
+    draw = {
+        "histogram": _sketch_histogram,
+        "violin": _sketch_violin,
+        "attention": _sketch_attention,
+        "bars": _sketch_bars,
+    }
     make = draw.get(plot["kind"])
-    lines = list(make(plot, min(width, _WIDEST), pen)) if make else []
-    return [one_line(plot["title"]), *lines] if lines else []
+    lines = list(make(plot, min(width, _MAX_SKETCH_WIDTH), pen)) if make else []
+    return [to_one_line(plot["title"]), *lines] if lines else []
 
 
-def strip(counts: Sequence[float], columns: int, pen: Pen) -> str:
-    """Return counts as one line of blocks, neighbours put together where there are more than columns."""
-    each = -(-len(counts) // columns)
-    sums = [sum(counts[at : at + each]) for at in range(0, len(counts), each)]
+def format_count_strip(counts: Sequence[float], columns: int, pen: SketchPen) -> str:
+    """Return counts as one line of blocks; neighbouring counts are merged to fit the columns."""
+    step = -(-len(counts) // columns)
+    sums = [sum(counts[at : at + step]) for at in range(0, len(counts), step)]
     most = max(sums, default=0) or 1
     top = len(pen.levels) - 1
     return "".join(" " if not c else pen.levels[min(top, int(c / most * top + 0.5))] for c in sums)
 
 
-def _histogram(plot: Mapping[str, Any], width: int, pen: Pen) -> Iterator[str]:
-    edges, series = plot["edges"], plot["series"][:_MOST]
+def _sketch_histogram(plot: Mapping[str, Any], width: int, pen: SketchPen) -> Iterator[str]:
+    edges, series = plot["edges"], plot["series"][:_MAX_SERIES]
     if len(edges) < 2 or not series:
         return
     low, high = f"{edges[0]:.3g} ", f" {edges[-1]:.3g}"
-    label = _label([one["name"] for one in series], width)
+    label = _choose_label_width([row["name"] for row in series], width)
     columns = max(1, width - 4 - label - len(low) - len(high) - len(", n=12345"))
-    for one in series:
-        blocks = strip(one["counts"], columns, pen)
-        yield from _named(one["name"], label, f"{low}{blocks}{high}, n={one['n']}")
+    for row in series:
+        blocks = format_count_strip(row["counts"], columns, pen)
+        yield from _label_sketch(row["name"], label, f"{low}{blocks}{high}, n={row['n']}")
     value = plot.get("threshold")
     if value is not None and edges[0] <= value <= edges[-1]:
-        place = int(Scale(edges[0], edges[-1], 0, len(blocks) - 1).at(value) + 0.5)
+        place = int(AxisScale(edges[0], edges[-1], 0, len(blocks) - 1).at(value) + 0.5)
         yield f"{' ' * (4 + label + len(low) + place)}{pen.mark} {value:.4g}"
-    yield from _more(plot["series"])
+    yield from _describe_omitted_series(plot["series"])
 
 
-def _violin(plot: Mapping[str, Any], width: int, pen: Pen) -> Iterator[str]:
-    known = [q for one in plot["series"] for group in one["groups"] for q in group["quantiles"]]
+def _sketch_violin(plot: Mapping[str, Any], width: int, pen: SketchPen) -> Iterator[str]:
+    known = [q for row in plot["series"] for group in row["groups"] for q in group["quantiles"]]
     if not known:
         return
-    low, high = bounds(known)
-    label = _label([g["name"] for one in plot["series"] for g in one["groups"]], width)
+    low, high = compute_axis_bounds(known)
+    label = _choose_label_width([g["name"] for row in plot["series"] for g in row["groups"]], width)
     columns = max(8, width - 4 - label - len(" 0.0000, n=12345"))
-    scale = Scale(0.0 if min(known) >= 0 else low, high, 0, columns - 1)
-    for one in plot["series"][:_MOST]:
-        yield f"  {one_line(one['name'])}"
-        for group in one["groups"]:
-            found = quartiles(group)
-            if found is not None:
-                drawn = _box(group["quantiles"], found, scale, pen)
-                yield from _named(group["name"], label, f"{drawn} {found[1]:.3g}, n={group['n']}")
-    yield from _more(plot["series"])
+    scale = AxisScale(0.0 if min(known) >= 0 else low, high, 0, columns - 1)
+    for row in plot["series"][:_MAX_SERIES]:
+        yield f"  {to_one_line(row['name'])}"
+        for group in row["groups"]:
+            quartiles = compute_quartiles(group)
+            if quartiles is not None:
+                drawn = _sketch_box(group["quantiles"], quartiles, scale, pen)
+                yield from _label_sketch(
+                    group["name"], label, f"{drawn} {quartiles[1]:.3g}, n={group['n']}"
+                )
+    yield from _describe_omitted_series(plot["series"])
 
 
-def _label(names: Sequence[str], width: int) -> int:
-    """Return how wide a column of names is; none where they would take up a third of the room."""
-    longest = max((len(one_line(name)) for name in names), default=0)
+def _choose_label_width(names: Sequence[str], width: int) -> int:
+    """Return the width of a column of names; 0 if they would take more than a third of the line."""
+    longest = max((len(to_one_line(name)) for name in names), default=0)
     return longest + 2 if 3 * longest <= width else 0
 
 
-def _named(name: str, label: int, drawn: str) -> Iterator[str]:
-    """Put a name before a drawing, or above it where there is no room."""
+def _label_sketch(name: str, label: int, drawn: str) -> Iterator[str]:
+    """Return a sketch with its name before it, or above it if there is no space."""
     if not label:
-        yield f"    {one_line(name)}"
-    yield f"    {one_line(name) if label else '':<{label}}{drawn}"
+        yield f"    {to_one_line(name)}"
+    yield f"    {to_one_line(name) if label else '':<{label}}{drawn}"
 
 
-def _box(values: Sequence[float], inner: tuple[float, float, float], scale: Scale, pen: Pen) -> str:
+def _sketch_box(
+    values: Sequence[float], inner: tuple[float, float, float], scale: AxisScale, pen: SketchPen
+) -> str:
     line = [" "] * (int(scale.end) + 1)
     for start, end, sign in (
         (values[0], values[-1], pen.whisker),
@@ -620,33 +353,28 @@ def _box(values: Sequence[float], inner: tuple[float, float, float], scale: Scal
     return "".join(line)
 
 
-def _attention(plot: Mapping[str, Any], width: int, pen: Pen) -> Iterator[str]:
-    for one in plot["examples"][:1]:
-        yield f"  predicted {one_line(one['predicted'])}; the {_WORDS} largest weights of the first example"
-        for row in one["rows"]:
-            words = heaviest(one["tokens"], row["weights"], _WORDS)
-            told = ", ".join(f"'{one_line(token)}' {weight:.2f}" for token, weight in words)
-            yield f"    {one_line(row['name'])}: {told}"
+def _sketch_attention(plot: Mapping[str, Any], width: int, pen: SketchPen) -> Iterator[str]:
+    for example in plot["examples"][:1]:
+        yield f"  predicted {to_one_line(example['predicted'])}; the {_TOP_TOKENS} largest weights of the first example"
+        for row in example["rows"]:
+            words = select_heaviest_tokens(example["tokens"], row["weights"], _TOP_TOKENS)
+            text = ", ".join(f"'{to_one_line(token)}' {weight:.2f}" for token, weight in words)
+            yield f"    {to_one_line(row['name'])}: {text}"
 
 
-def _bars(plot: Mapping[str, Any], width: int, pen: Pen) -> Iterator[str]:
-    for one in plot["bars"]:
-        ends = [one.get("low"), one.get("high")]
-        reach = f" {any_figure(ends)}" if None not in ends else ""
-        yield f"  {one_line(one['name'])}: {any_figure(one.get('value'))}{reach}"
+def _sketch_bars(plot: Mapping[str, Any], width: int, pen: SketchPen) -> Iterator[str]:
+    for bar in plot["bars"]:
+        ends = [bar.get("low"), bar.get("high")]
+        reach = f" {format_any_value(ends)}" if None not in ends else ""
+        yield f"  {to_one_line(bar['name'])}: {format_any_value(bar.get('value'))}{reach}"
 
 
-def _more(series: Sequence[Any]) -> Iterator[str]:
-    if len(series) > _MOST:
-        yield f"  {len(series) - _MOST} more on the page"
+def _describe_omitted_series(series: Sequence[Any]) -> Iterator[str]:
+    if len(series) > _MAX_SERIES:
+        yield f"  {len(series) - _MAX_SERIES} more on the page"
 
 
-"""The style of an audit, beside that of every page and every drawing."""
-
-from whence.report.plot import DARK as PLOTS_IN_THE_DARK
-from whence.report.plot import STYLE as PLOTS
-
-STYLE = (
+AUDIT_STYLE = (
     PLOTS
     + """
 .whence .audit { --held-ink: #17603a; --held-line: #8cc7a1; --fail-ink: #94201b; --fail-paper: #fdecea;
@@ -701,8 +429,8 @@ STYLE = (
 """
 )
 
-# Of a page only: in a notebook the paper is the notebook's, and it does not follow the system.
-PAGE = f"""
+# For pages only: a notebook has its own background, which does not follow the system's dark mode.
+AUDIT_PAGE_STYLE = f"""
 @media (max-width: 36rem) {{ body {{ padding: .75rem !important; }} }}
 @media screen and (prefers-color-scheme: dark) {{
   body {{ background: #12161b !important; color-scheme: dark !important; }}
@@ -720,71 +448,64 @@ PAGE = f"""
 }}
 """
 
+JsonDict = dict[str, Any]
+DetailRows = Sequence[Mapping[str, Any]]
 
-"""The tables of one experiment on a page: by site, by class, and all further figures."""
-
-from collections.abc import Mapping, Sequence
-from html import escape
-from typing import Any
-
-from whence.report.audit.wording import any_figure, effect, ends, in_words, is_mean, parts
-from whence.report.plot.against import track
-from whence.report.scale import Scale, bounds
-
-Facts = dict[str, Any]
-Rows = Sequence[Mapping[str, Any]]
-
-_SHOWN = 12  # rows of a table; a longer one is folded away
-_BRIEF = 32  # letters of a cell that stay on one line
+_MAX_OPEN_ROWS = 12  # rows of a table; a longer one is folded away
+_BRIEF_CELL = 32  # characters of a cell that stay on one line
 
 
-def by(one: Mapping[str, Any], which: str, title: str) -> str:
+def render_effect_table(result: Mapping[str, Any], which: str, title: str) -> str:
     """Return the effect at each site or for each class, drawn against the threshold."""
-    rows = one.get(f"by_{which}") or []
+    rows = result.get(f"by_{which}") or []
     if not rows:
         return ""
-    scale = _scale(one, rows)
+    scale = _build_effect_scale(result, rows)
     body = "".join(
-        f'<tr><th scope="row">{escape(name)}</th><td class="n">{escape(found)}</td><td class="n">{escape(n)}</td>'
-        f"<td>{track(part, one['threshold'], scale)}</td></tr>"
-        for part, (name, found, n) in zip(rows, parts(one, which), strict=True)
+        f'<tr><th scope="row">{escape(name)}</th><td class="n">{escape(effect)}</td><td class="n">{escape(n)}</td>'
+        f"<td>{render_effect_line(part, result['threshold'], scale)}</td></tr>"
+        for part, (name, effect, n) in zip(rows, build_part_rows(result, which), strict=True)
     )
     heads = (
         f'<th scope="col">{which}</th><th scope="col" class="n">effect</th><th scope="col" class="n">n</th>'
         '<th scope="col">against the threshold</th>'
     )
-    table = wide(f"<thead><tr>{heads}</tr></thead><tbody>{body}</tbody>", title)
-    if len(rows) > _SHOWN:
+    table = render_wide_table(f"<thead><tr>{heads}</tr></thead><tbody>{body}</tbody>", title)
+    if len(rows) > _MAX_OPEN_ROWS:
         return f"<details><summary>{escape(title)} ({len(rows)})</summary>{table}</details>"
     return f"<h3>{escape(title)}</h3>{table}"
 
 
-def _scale(one: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> Scale:
-    known = [found for part in rows if (found := ends(part)) is not None]
+def _build_effect_scale(result: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> AxisScale:
+    known = [interval for part in rows if (interval := build_effect_interval(part)) is not None]
     values = [f[end] for f in known for end in ("mean", "low", "high") if f[end] is not None]
-    return Scale(*bounds([one["threshold"], *values]), 6, 144)
+    return AxisScale(*compute_axis_bounds([result["threshold"], *values]), 6, 144)
 
 
-def further(detail: Mapping[str, Any]) -> str:
-    """Return all further figures, folded away: lists of alike things as tables, the rest by name."""
+def render_detail(detail: Mapping[str, Any]) -> str:
+    """Return all further figures, folded away: uniform lists as tables, all else as facts."""
     if not detail:
         return ""
-    alone, tables = _sorted(detail)
-    shown = _facts(alone) if alone else ""
-    shown += "".join(f"<h3>{escape(name)}</h3>{_table(rows, name)}" for name, rows in tables)
-    return f"<details><summary>All figures</summary>{shown}</details>"
+    alone, tables = _separate_tables(detail)
+    body = _render_detail_facts(alone) if alone else ""
+    body += "".join(
+        f"<h3>{escape(name)}</h3>{_render_detail_table(rows, name)}" for name, rows in tables
+    )
+    return f"<details><summary>All figures</summary>{body}</details>"
 
 
-def _sorted(detail: Mapping[str, Any], within: str = "") -> tuple[Facts, list[tuple[str, Rows]]]:
-    """Take figures within figures out of them, each under the names of all that it is in; and apart, tables."""
-    alone: Facts = {}
-    tables: list[tuple[str, Rows]] = []
+def _separate_tables(
+    detail: Mapping[str, Any], within: str = ""
+) -> tuple[JsonDict, list[tuple[str, DetailRows]]]:
+    """Flatten nested figures into facts named by their path, and tables."""
+    alone: JsonDict = {}
+    tables: list[tuple[str, DetailRows]] = []
     for key, value in detail.items():
-        name = f"{within}, {in_words(str(key))}" if within else in_words(str(key))
+        name = f"{within}, {to_words(str(key))}" if within else to_words(str(key))
         if _is_table(value):
-            tables += _split(name, value)
+            tables += _split_nested_tables(name, value)
         elif isinstance(value, Mapping) and _is_nested(value):
-            inner, more = _sorted(value, name)
+            inner, more = _separate_tables(value, name)
             alone |= inner
             tables += more
         else:
@@ -793,20 +514,20 @@ def _sorted(detail: Mapping[str, Any], within: str = "") -> tuple[Facts, list[tu
 
 
 def _is_nested(value: Mapping[str, Any]) -> bool:
-    """Whether there is more in it than single figures, which are said on one line."""
-    return not is_mean(value) and any(isinstance(one, Mapping | list) for one in value.values())
+    """Return whether a mapping holds mappings or lists; a mean with its interval does not count."""
+    return not is_mean(value) and any(isinstance(item, Mapping | list) for item in value.values())
 
 
-def _split(name: str, rows: Rows) -> list[tuple[str, Rows]]:
-    """Return a table and those that are within its rows, which repeat what the row is about."""
+def _split_nested_tables(name: str, rows: DetailRows) -> list[tuple[str, DetailRows]]:
+    """Split a table from the tables nested in its rows, which get the row's text columns."""
     inner: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:
         about = {key: value for key, value in row.items() if isinstance(value, str)}
         for key, value in row.items():
             if _is_table(value):
-                inner.setdefault(key, []).extend({**about, **one} for one in value)
+                inner.setdefault(key, []).extend({**about, **nested} for nested in value)
     own = [{key: value for key, value in row.items() if key not in inner} for row in rows]
-    return [(name, own), *((f"{name}, {in_words(key)}", found) for key, found in inner.items())]
+    return [(name, own), *((f"{name}, {to_words(key)}", table) for key, table in inner.items())]
 
 
 def _is_table(value: Any) -> bool:
@@ -815,78 +536,53 @@ def _is_table(value: Any) -> bool:
     )
 
 
-def _table(rows: Rows, name: str) -> str:
-    rows = [_joined(row) for row in rows]
+def _render_detail_table(rows: DetailRows, name: str) -> str:
+    rows = [_merge_mean_interval(row) for row in rows]
     heads = list(dict.fromkeys(key for row in rows for key in row))
-    head = "".join(f'<th scope="col">{escape(in_words(str(key)))}</th>' for key in heads)
+    head = "".join(f'<th scope="col">{escape(to_words(str(key)))}</th>' for key in heads)
     body = "".join(
-        f"<tr>{''.join(_cell(any_figure(row.get(key))) for key in heads)}</tr>" for row in rows
+        f"<tr>{''.join(_render_detail_cell(format_any_value(row.get(key))) for key in heads)}</tr>"
+        for row in rows
     )
-    return wide(f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody>", name)
+    return render_wide_table(f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody>", name)
 
 
-def _cell(text: str) -> str:
-    brief = ' class="brief"' if len(text) <= _BRIEF else ""
+def _render_detail_cell(text: str) -> str:
+    brief = ' class="brief"' if len(text) <= _BRIEF_CELL else ""
     return f"<td{brief}>{escape(text)}</td>"
 
 
-def _joined(row: Mapping[str, Any]) -> Facts:
+def _merge_mean_interval(row: Mapping[str, Any]) -> JsonDict:
     """Return a row in which a mean and its interval are one figure."""
     if not is_mean(row):
         return dict(row)
-    mean = effect({"effect": row["mean"], **row})
+    mean = format_effect({"effect": row["mean"], **row})
     return {
         key: mean if key == "mean" else value for key, value in row.items() if key != "interval"
     }
 
 
-def _facts(facts: Mapping[str, Any]) -> str:
+def _render_detail_facts(facts: Mapping[str, Any]) -> str:
     rows = "".join(
-        f'<tr><th scope="row">{escape(name)}</th>{_cell(any_figure(value))}</tr>'
+        f'<tr><th scope="row">{escape(name)}</th>{_render_detail_cell(format_any_value(value))}</tr>'
         for name, value in facts.items()
     )
-    return wide(f"<tbody>{rows}</tbody>", "figures", "deep")
+    return render_wide_table(f"<tbody>{rows}</tbody>", "figures", "deep")
 
 
-def wide(body: str, name: str, kind: str = "") -> str:
-    """Return a table that scrolls by itself where the page is too narrow for it."""
+def render_wide_table(body: str, name: str, kind: str = "") -> str:
+    """Return a table that scrolls horizontally if the page is too narrow."""
     css = f' class="{kind}"' if kind else ""
     region = f'role="region" aria-label="{escape(name)}"'
     return f'<div class="wide" tabindex="0" {region}><table{css}>{body}</table></div>'
 
 
-"""An audit in a terminal: what was audited, one line for each experiment, sketches, and the conclusion last."""
-
-from collections.abc import Iterator, Mapping
-from typing import Any
-
-from rich.console import Console, ConsoleOptions, Group, RenderableType
-from rich.padding import Padding
-from rich.table import Table
-from rich.text import Text
-
-from whence.report.audit.sketch import ASCII, LINES, Pen, sketch
-from whence.report.audit.wording import (
-    HEADS,
-    LEGEND,
-    QUESTION,
-    agreement,
-    answer,
-    effort,
-    facts,
-    left_out,
-    one_line,
-    remarks,
-    row,
-)
-from whence.report.terminal import Writer
-
-_TONES = {"holds": "green", "fails": "red", "undecided": "yellow"}
-_ANSWER_TONES = {"yes": "green", "no": "red", "undecided": "yellow"}
+_VERDICT_STYLES = {"holds": "green", "fails": "red", "undecided": "yellow"}
+_ANSWER_STYLES = {"yes": "green", "no": "red", "undecided": "yellow"}
 
 
-class Sheet:
-    """A payload laid out for rich, as wide as the terminal and with the characters it has."""
+class AuditRenderable:
+    """A rich renderable of an audit, fitted to the terminal's width and characters."""
 
     def __init__(self, payload: Mapping[str, Any]) -> None:
         self._payload = payload
@@ -894,139 +590,133 @@ class Sheet:
     def __rich_console__(
         self, console: Console, options: ConsoleOptions
     ) -> Iterator[RenderableType]:
-        """Lay the audit out."""
-        payload, write = self._payload, Writer(ascii_only=options.ascii_only)
-        pen = ASCII if options.ascii_only else LINES
-        yield _facts(payload, write, options.max_width)
+        """Yield the parts of the audit."""
+        payload, write = self._payload, TerminalWriter(ascii_only=options.ascii_only)
+        pen = SKETCH_ASCII if options.ascii_only else SKETCH_LINES
+        yield _render_audit_facts(payload, write, options.max_width)
         yield Text()
-        yield _table(payload, write, options.max_width)
+        yield _render_experiment_rows(payload, write, options.max_width)
         yield Text()
-        yield write(LEGEND, "dim")
-        for one in payload["experiments"]:
+        yield write(VERDICT_LEGEND, "dim")
+        for result in payload["experiments"]:
             yield Text()
-            yield from _experiment(one, write, options.max_width, pen)
-        if lines := left_out(payload):
+            yield from _render_experiment_terminal(result, write, options.max_width, pen)
+        if lines := list_audit_omissions(payload):
             yield Text()
             for line in lines:
                 yield write(line, "yellow")
         yield Text()
-        tone = _ANSWER_TONES.get(payload["answer"], "")
+        tone = _ANSWER_STYLES.get(payload["answer"], "")
         yield Text.assemble(
-            write(QUESTION, "bold"), " ", write(answer(payload), f"bold {tone}".strip())
+            write(AUDIT_QUESTION, "bold"),
+            " ",
+            write(format_answer(payload), f"bold {tone}".strip()),
         )
-        yield write(one_line(payload["conclusion"]))
+        yield write(to_one_line(payload["conclusion"]))
         yield Text()
-        yield write(effort(payload), "dim")
+        yield write(describe_audit_cost(payload), "dim")
 
 
-def render(payload: Mapping[str, Any]) -> RenderableType:
-    """Lay an audit out for rich."""
-    return Sheet(payload)
+def render_audit_terminal(payload: Mapping[str, Any]) -> RenderableType:
+    """Return an audit as a rich renderable."""
+    return AuditRenderable(payload)
 
 
-def _facts(payload: Mapping[str, Any], write: Writer, width: int) -> RenderableType:
-    told = facts(payload)
+def _render_audit_facts(
+    payload: Mapping[str, Any], write: TerminalWriter, width: int
+) -> RenderableType:
+    facts = list_audit_facts(payload)
     if width < 50:
-        return Group(*(Text.assemble(write(f"{n}: ", "dim"), write(t)) for n, t in told))
+        return Group(*(Text.assemble(write(f"{n}: ", "dim"), write(t)) for n, t in facts))
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
-    for name, text in told:
+    for name, text in facts:
         table.add_row(write(name, "dim"), write(text, "bold" if name == "model" else ""))
     return table
 
 
-def _table(payload: Mapping[str, Any], write: Writer, width: int) -> RenderableType:
-    """Lay the experiments out one a line, or where there is no room for that, one below the other."""
-    rows = [(one["verdict"], row(one)) for one in payload["experiments"]]
+def _render_experiment_rows(
+    payload: Mapping[str, Any], write: TerminalWriter, width: int
+) -> RenderableType:
+    """Return the experiments as table rows, or stacked in a narrow terminal."""
+    rows = [(result["verdict"], build_experiment_row(result)) for result in payload["experiments"]]
     if not rows:
         return write("No experiment was made.")
-    needed = [max(map(len, column)) for column in zip(HEADS, *(r for _, r in rows), strict=True)]
+    needed = [
+        max(map(len, column))
+        for column in zip(EXPERIMENT_HEADS, *(r for _, r in rows), strict=True)
+    ]
     if sum(needed) + 2 * (len(needed) - 1) > width:
-        return Group(*(_stacked(verdict, cells, write) for verdict, cells in rows))
+        return Group(*(_stack_experiment(verdict, cells, write) for verdict, cells in rows))
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for head in HEADS:
+    for head in EXPERIMENT_HEADS:
         table.add_column(head, overflow="fold", justify="right" if head == "n" else "left")
-    for verdict, (name, *cells, said) in rows:
-        tone = _TONES.get(verdict, "")
-        table.add_row(write(name, "bold"), *map(write, cells), write(said, tone))
+    for verdict, (name, *cells, label) in rows:
+        tone = _VERDICT_STYLES.get(verdict, "")
+        table.add_row(write(name, "bold"), *map(write, cells), write(label, tone))
     return table
 
 
-def _stacked(verdict: str, cells: tuple[str, ...], write: Writer) -> RenderableType:
-    name, *found, said = cells
-    told = "; ".join(f"{head} {text}" for head, text in zip(HEADS[1:-1], found, strict=True))
-    head = Text.assemble(write(name, "bold"), "  ", write(said, _TONES.get(verdict, "")))
-    return Group(head, _indented(write(told)))
+def _stack_experiment(
+    verdict: str, cells: tuple[str, ...], write: TerminalWriter
+) -> RenderableType:
+    name, *values, label = cells
+    line = "; ".join(
+        f"{head} {text}" for head, text in zip(EXPERIMENT_HEADS[1:-1], values, strict=True)
+    )
+    head = Text.assemble(write(name, "bold"), "  ", write(label, _VERDICT_STYLES.get(verdict, "")))
+    return Group(head, _indent_line(write(line)))
 
 
-def _experiment(
-    one: Mapping[str, Any], write: Writer, width: int, pen: Pen
+def _render_experiment_terminal(
+    result: Mapping[str, Any], write: TerminalWriter, width: int, pen: SketchPen
 ) -> Iterator[RenderableType]:
     yield Text.assemble(
-        write(one_line(one["name"]), "bold"), "  ", write(one_line(one["hypothesis"]))
+        write(to_one_line(result["name"]), "bold"), "  ", write(to_one_line(result["hypothesis"]))
     )
-    yield _indented(write(f"measured: {one_line(one['measure'])}", "dim"))
-    if said := agreement(one):
-        yield _indented(write(said))
-    for line in remarks(one):
-        yield _indented(write(line, "yellow"))
-    for line in _sketches(one, width - 2, pen):
-        yield _indented(write(line))
+    yield _indent_line(write(f"measured: {to_one_line(result['measure'])}", "dim"))
+    if agreement := describe_importance_agreement(result):
+        yield _indent_line(write(agreement))
+    for line in list_experiment_remarks(result):
+        yield _indent_line(write(line, "yellow"))
+    for line in _list_sketch_lines(result, width - 2, pen):
+        yield _indent_line(write(line))
 
 
-def _sketches(one: Mapping[str, Any], width: int, pen: Pen) -> list[str]:
-    """Return the first drawing that characters can show, and examples; a page has all of them."""
-    plots = one.get("plots") or ()
-    drawn = [sketch(plot, width, pen) for plot in plots if plot["kind"] != "attention"]
-    shown = [sketch(plot, width, pen) for plot in plots if plot["kind"] == "attention"]
-    return [line for lines in [*[d for d in drawn if d][:1], *shown] for line in lines]
+def _list_sketch_lines(result: Mapping[str, Any], width: int, pen: SketchPen) -> list[str]:
+    """Return the first plot that can be sketched, and the examples; the HTML page has all plots."""
+    plots = result.get("plots") or ()
+    drawn = [format_plot_sketch(plot, width, pen) for plot in plots if plot["kind"] != "attention"]
+    texts = [format_plot_sketch(plot, width, pen) for plot in plots if plot["kind"] == "attention"]
+    return [line for lines in [*[d for d in drawn if d][:1], *texts] for line in lines]
 
 
-def _indented(line: Text) -> RenderableType:
+def _indent_line(line: Text) -> RenderableType:
     line.overflow = "fold"
     return Padding.indent(line, 2)
 
 
-"""An audit as plain text: for a log, a pipe, or print()."""
-
-from collections.abc import Mapping
-from typing import Any
-
-from whence.report.audit.sketch import LINES, sketch
-from whence.report.audit.wording import (
-    HEADS,
-    LEGEND,
-    QUESTION,
-    agreement,
-    answer,
-    effort,
-    facts,
-    left_out,
-    one_line,
-    parts,
-    remarks,
-    row,
-)
-
-_WIDTH = 80
+_TEXT_WIDTH = 80
 
 
-def plain(payload: Mapping[str, Any]) -> str:
-    """Write an audit as lines of text."""
-    lines = [f"{QUESTION} {answer(payload)}", ""]
-    lines += [f"{name}: {text}" for name, text in facts(payload)]
-    lines += ["", *_table(payload), "", LEGEND]
-    for one in payload["experiments"]:
-        lines += ["", *_experiment(one)]
-    lines += ["", *left_out(payload)] if left_out(payload) else []
-    return "\n".join([*lines, "", one_line(payload["conclusion"]), "", effort(payload)])
+def format_audit_text(payload: Mapping[str, Any]) -> str:
+    """Return an audit as plain text."""
+    lines = [f"{AUDIT_QUESTION} {format_answer(payload)}", ""]
+    lines += [f"{name}: {text}" for name, text in list_audit_facts(payload)]
+    lines += ["", *_format_experiment_table(payload), "", VERDICT_LEGEND]
+    for result in payload["experiments"]:
+        lines += ["", *_format_experiment_text(result)]
+    lines += ["", *list_audit_omissions(payload)] if list_audit_omissions(payload) else []
+    return "\n".join(
+        [*lines, "", to_one_line(payload["conclusion"]), "", describe_audit_cost(payload)]
+    )
 
 
-def _table(payload: Mapping[str, Any]) -> list[str]:
+def _format_experiment_table(payload: Mapping[str, Any]) -> list[str]:
     if not payload["experiments"]:
         return ["No experiment was made."]
-    rows = [HEADS, *(row(one) for one in payload["experiments"])]
+    rows = [EXPERIMENT_HEADS, *(build_experiment_row(result) for result in payload["experiments"])]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join(f"{text:<{width}}" for text, width in zip(cells, widths, strict=True)).rstrip()
@@ -1034,16 +724,287 @@ def _table(payload: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _experiment(one: Mapping[str, Any]) -> list[str]:
+def _format_experiment_text(result: Mapping[str, Any]) -> list[str]:
     lines = [
-        f"{one_line(one['name'])}: {one_line(one['hypothesis'])}",
-        f"  measured: {one_line(one['measure'])}",
+        f"{to_one_line(result['name'])}: {to_one_line(result['hypothesis'])}",
+        f"  measured: {to_one_line(result['measure'])}",
     ]
     for which, title in (("class", "by class"), ("site", "at other sites")):
-        told = [f"{name} {effect} n={n}" for name, effect, n in parts(one, which)]
-        lines += [f"  {title}: {'; '.join(told)}"] if told else []
-    lines += [f"  {said}"] if (said := agreement(one)) else []
-    lines += [f"  note: {line}" for line in remarks(one)]
-    for plot in one.get("plots") or ():
-        lines += [f"  {line}" for line in sketch(plot, _WIDTH - 2, LINES)]
+        parts = [f"{name} {effect} n={n}" for name, effect, n in build_part_rows(result, which)]
+        lines += [f"  {title}: {'; '.join(parts)}"] if parts else []
+    lines += [f"  {agreement}"] if (agreement := describe_importance_agreement(result)) else []
+    lines += [f"  note: {line}" for line in list_experiment_remarks(result)]
+    for plot in result.get("plots") or ():
+        lines += [f"  {line}" for line in format_plot_sketch(plot, _TEXT_WIDTH - 2, SKETCH_LINES)]
     return lines
+
+
+AUDIT_QUESTION = "May attention be read as an explanation here?"
+NO_VALUE = "-"
+VERDICT_SIGNS = {"holds": "✓", "fails": "✗", "undecided": "?"}
+ANSWER_WORDS = {"yes": "Yes", "no": "No", "undecided": "Undecided"}
+_MAX_LISTED = 12  # figures of a list that are written out
+EXPERIMENT_HEADS = ("experiment", "holds if", "effect", "chance", "n", "verdict")
+VERDICT_LEGEND = (
+    "An experiment holds if the whole 95% interval of its effect is on the side that was asked for beforehand, "
+    "fails if the whole interval is on the other side, and is undecided otherwise, or where the examples are too few "
+    "for a verdict or something else stands against one, which is then said. Chance: the effect of attention "
+    "that means nothing, where it is known."
+)
+
+
+def to_one_line(text: Any) -> str:
+    """Return a foreign text on one line, without control characters."""
+    return " ".join(sanitise_text(str(text)).split())
+
+
+def to_words(name: str) -> str:
+    """Return the name of a figure in words."""
+    return to_one_line(name).replace("_", " ")
+
+
+def format_threshold(value: float | None) -> str:
+    """Format a threshold or a chance level to three digits."""
+    return NO_VALUE if value is None or not isfinite(value) else f"{value:.3g}"
+
+
+def format_condition(result: Mapping[str, Any]) -> str:
+    """Return the condition that the effect must meet."""
+    return f"{result['direction']} {format_threshold(result['threshold'])}"
+
+
+def describe_verdict_rule(result: Mapping[str, Any]) -> str:
+    """Describe the rule of the verdict, which was fixed before any result."""
+    other = "below" if result["direction"] == "above" else "above"
+    return (
+        f"Holds if the whole 95% interval is {format_condition(result)}, fails if the whole interval is {other}, is undecided "
+        "otherwise, or with too few examples."
+    )
+
+
+def build_effect_interval(row: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return an effect as mean, interval and n; None without an effect."""
+    if row.get("effect") is None or not isfinite(row["effect"]):
+        return None
+    low, high = row.get("interval") or (None, None)
+    return {"mean": row["effect"], "low": low, "high": high, "n": row.get("n") or 0}
+
+
+def format_effect(row: Mapping[str, Any], beside: Sequence[Mapping[str, Any]] = ()) -> str:
+    """Format an effect with its interval, without n, to the same decimals as those in `beside`."""
+    interval = build_effect_interval(row)
+    if interval is None:
+        return NO_VALUE
+    known = [
+        other for part in beside or [row] if (other := build_effect_interval(part)) is not None
+    ]
+    digits = (
+        _choose_effect_decimals(known, row["threshold"])
+        if row.get("threshold")
+        else choose_decimals(known)
+    )
+    if interval["low"] is not None and interval["low"] == interval["high"]:
+        return f"{format_number(interval['mean'], digits)} in every example"
+    sizes = [abs(interval[end]) for end in ("mean", "low", "high") if interval[end] is not None]
+    if digits is not None and 0 < max(sizes) < 0.5 * 10**-digits:
+        return f"within {10**-digits:g} of 0"
+    return format_interval(interval, digits, interval["n"])
+
+
+def _choose_effect_decimals(known: Sequence[Mapping[str, Any]], threshold: float) -> int:
+    """Return the decimals of effects beside a threshold: about three digits."""
+    all_ends = [interval[end] for interval in known for end in ("mean", "low", "high")]
+    values = [value for value in all_ends if value]
+    finest = 3 - floor(log10(abs(threshold)))
+    usual = choose_decimals(known)
+    largest = max(map(abs, values), default=abs(threshold))
+    digits = max(0, min(finest if usual is None else usual, finest, 2 - floor(log10(largest))))
+    # A bound close to the threshold must not be rounded onto it.
+    while digits <= finest and any(
+        round(value, digits) == threshold != value and round(value, 8) != threshold
+        for value in values
+    ):
+        digits += 1
+    return digits
+
+
+def format_sample_size(row: Mapping[str, Any]) -> str:
+    """Return the number of examples of an effect, and whether it is too small."""
+    few = build_effect_interval(row) is not None and not row.get("interval")
+    return f"n={row['n']}: {TOO_FEW}" if few else f"n={row['n']}"
+
+
+def format_effect_summary(row: Mapping[str, Any]) -> str:
+    """Return an effect with its interval and n on one line."""
+    if build_effect_interval(row) is None:
+        return "no value"
+    return f"{format_effect(row)}, {format_sample_size(row)}"
+
+
+def format_verdict(result: Mapping[str, Any]) -> str:
+    """Return a verdict as a symbol and a word."""
+    return f"{VERDICT_SIGNS.get(result['verdict'], '?')} {result['verdict']}"
+
+
+def build_experiment_row(result: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return one experiment as the cells below `EXPERIMENT_HEADS`."""
+    return (
+        to_one_line(result["name"]),
+        format_condition(result),
+        format_effect(result),
+        format_threshold(result.get("chance")),
+        str(result["n"]),
+        format_verdict(result),
+    )
+
+
+def format_answer(payload: Mapping[str, Any]) -> str:
+    """Return the answer in a word."""
+    return ANSWER_WORDS.get(payload["answer"], str(payload["answer"]))
+
+
+def list_audit_facts(payload: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the facts about the audited model, data and setting, with their names."""
+    model, data, setting = payload["model"], payload["data"], payload["setting"]
+    model_class = f" ({to_one_line(model['class'])})" if model.get("class") else ""
+    first, *sites = setting.get("sites") or ["none"]
+    others = f", and beside it {len(sites)} other{'s' * (len(sites) > 1)}" if sites else ""
+    facts = [
+        ("model", to_one_line(model["name"]) + model_class),
+        ("data", _format_audit_data(data, payload["setting"])),
+        ("classes", _format_class_counts(data.get("classes") or {})),
+        ("accuracy", _format_performance(payload.get("performance"), data.get("without_labels"))),
+        (
+            "attention",
+            to_one_line(first) + others + _describe_special_tokens(setting.get("special")),
+        ),
+        ("training data", to_one_line(setting["train"]) if setting.get("train") else ""),
+        ("seed", str(setting["seed"]) if setting.get("seed") is not None else ""),
+    ]
+    return [(name, text) for name, text in facts if text]
+
+
+def _format_audit_data(data: Mapping[str, Any], setting: Mapping[str, Any]) -> str:
+    columns = ", ".join(
+        f"{what} from {to_one_line(data[what])!r}"
+        for what in ("text", "pair", "label")
+        if data.get(what) is not None
+    )
+    guessed = (
+        f" ({', '.join(map(to_one_line, data['guessed']))} guessed)" if data.get("guessed") else ""
+    )
+    text = f"{to_one_line(data['name'])}, {data['used']:,} of {data['given']:,} examples"
+    text += format_drawn_sample(setting, data)
+    return text + (f"; {columns}{guessed}" if columns else "")
+
+
+def _format_class_counts(classes: Mapping[str, int]) -> str:
+    largest = sorted(classes.items(), key=lambda pair: -pair[1])
+    counts = [f"{to_one_line(name)} {count:,}" for name, count in largest[:8]]
+    more = [f"{len(largest) - 8} more"] if len(largest) > 8 else []
+    return ", ".join([*counts, *more])
+
+
+def _format_performance(performance: Mapping[str, Any] | None, why_not: str | None) -> str:
+    if not performance or performance.get("accuracy") is None:
+        return f"not known: {to_one_line(why_not or 'the data have no labels')}"
+    text = f"{performance['accuracy']:.1%}"
+    if performance.get("majority") is not None:
+        text += f" (always the most frequent class: {performance['majority']:.1%})"
+    if performance.get("f1") is not None:
+        text += f", F1 {performance['f1']:.3f}"
+    return f"{text}, n={performance['n']:,}" if performance.get("n") is not None else text
+
+
+def _describe_special_tokens(special: str | None) -> str:
+    return {
+        "keep": "; the weights of special tokens are left as they are",
+        "free": "; the weights of special tokens are moved like all others",
+    }.get(special or "", "")
+
+
+def list_audit_omissions(payload: Mapping[str, Any]) -> list[str]:
+    """Return the examples that were not used and the experiments that were not run, with reasons."""
+    lines = []
+    for entry in payload["data"].get("why_not") or ():
+        count = entry["count"]
+        lines.append(
+            f"{count:,} example{'' if count == 1 else 's'} not used: {to_one_line(entry['why'])}"
+        )
+    by_reason: dict[str, list[str]] = {}
+    for entry in payload.get("not_run") or ():
+        by_reason.setdefault(to_one_line(entry["why"]), []).append(to_one_line(entry["name"]))
+    lines += [f"Not run: {', '.join(names)} ({why})." for why, names in by_reason.items()]
+    return lines
+
+
+def describe_importance_agreement(result: Mapping[str, Any]) -> str:
+    """Describe the correlation of attention with each measure of importance, if measured."""
+    pairs = (result.get("detail") or {}).get("pairs")
+    matches = [
+        pair
+        for pair in (pairs if isinstance(pairs, list) else ())
+        if isinstance(pair, Mapping) and pair.get("one") == "attention" and is_mean(pair)
+    ]
+    texts = [f"{to_words(pair['other'])} {_format_tau(pair)}" for pair in matches]
+    return f"attention's mean tau with {', '.join(texts)}" if texts else ""
+
+
+def _format_tau(pair: Mapping[str, Any]) -> str:
+    if pair["mean"] is None:
+        return NO_VALUE
+    share = pair.get("significant")
+    return f"{pair['mean']:.3f}" + ("" if share is None else f" (significant in {share:.0%})")
+
+
+def list_experiment_remarks(result: Mapping[str, Any]) -> list[str]:
+    """Return the reason for the verdict and the notes of one experiment."""
+    why = [to_one_line(result["why"])] if result.get("why") else []
+    return [*why, *map(to_one_line, result.get("notes") or ())]
+
+
+def describe_audit_cost(payload: Mapping[str, Any]) -> str:
+    """Describe the cost of the audit."""
+    calls = payload.get("calls") or {}
+    passes = [f"{calls[what]:,.0f} {what}" for what in ("forward", "backward") if calls.get(what)]
+    if payload["seconds"] is None:
+        return "What it took is in the journal of the run."
+    prefix = f"{' and '.join(passes)} passes of the model, " if passes else ""
+    return f"{prefix}{payload['seconds']:,.1f} s."
+
+
+def build_part_rows(result: Mapping[str, Any], which: str) -> list[tuple[str, str, str]]:
+    """Return the effect by site or class, as rows of name, effect with interval and n."""
+    rows = [{"threshold": result["threshold"], **part} for part in result.get(f"by_{which}") or ()]
+    return [(to_one_line(part[which]), format_effect(part, rows), str(part["n"])) for part in rows]
+
+
+def format_any_value(value: Any) -> str:
+    """Format a further figure of any type."""
+    if value is None or (isinstance(value, float) and not isfinite(value)):
+        return NO_VALUE
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if is_mean(value):
+        known = {"effect": value["mean"], **value}
+        return (
+            NO_VALUE
+            if build_effect_interval(known) is None
+            else f"{format_effect(known)} n={value['n']}"
+        )
+    if isinstance(value, Mapping):
+        return "; ".join(f"{to_words(str(k))} {format_any_value(v)}" for k, v in value.items())
+    if isinstance(value, list | tuple):
+        if len(value) > _MAX_LISTED or any(isinstance(item, list | tuple) for item in value):
+            return f"{len(value)} in the JSON"
+        return f"[{', '.join(format_any_value(item) for item in value)}]"
+    return to_one_line(value)
+
+
+def is_mean(value: Any) -> bool:
+    """Return whether a figure is a mean with its interval and n."""
+    return isinstance(value, Mapping) and {"mean", "interval", "n"} <= value.keys()

@@ -1,9 +1,14 @@
-"""Kin of a model: the same architecture, tokenizer and labels, trained again, from another start or to another end.
+"""Trainers for audit experiments: retrained, imitating, context-free models; their divergence and performance.
 
-Models of Jain & Wallace start from nothing but the seed. A Transformer is too large for that: it starts from the
-pre-trained model that is given, with a head drawn from the seed, or, without one, from itself, with its head and its
-last block drawn from the seed. Kin that are to say what the model says may start near it in either case. The model
+Models of Jain & Wallace start from the seed alone. A Transformer is too large for that: it starts from the
+given pre-trained model with a head drawn from the seed, or, without one, from itself with its head and its
+last block drawn from the seed. A model that imitates the audited one may start near it. The audited model
 itself is never changed.
+
+Imitation (Wiegreffe & Pinter 2019): the loss TVD(p, own p) - weight · KL(attention ‖ own attention) asks for
+the same predictions with other attention. Guided models (their section 4) have no context: each token has its
+own state tanh(W e + b), the prediction is read from the weighted mean of the states, and only the weights
+differ: uniform, learnt with the rest, or those of another model, given for every example.
 """
 
 import copy
@@ -14,69 +19,181 @@ from functools import cached_property
 from math import ceil
 from typing import Any, Literal
 
+import numpy as np
 import torch
-from torch import nn
+from numpy.typing import NDArray
+from torch import Tensor, nn
 
-from whence.audit.subject import Subject
-from whence.capture import attention_as
-from whence.capture.changed.altered import randomised, stages
 from whence.core.errors import BadExamples, BadParameter, InputError, NoHead
-from whence.data import Encoded
-from whence.data.sets.examples import Example
-from whence.data.sets.labels import label_indices
-from whence.explainer import Explainer
-from whence.explainer.intake import take
-from whence.models import Loaded, load
-from whence.models.attentive import AttentiveConfig, fresh
-from whence.training import RECIPES, Fitted, Recipe, Row, fit
-from whence.training.objective import Loss
-from whence.training.recipe import usual
+from whence.core.seed import build_generator
+from whence.core.types import InputText
+from whence.data.batches import Batch, BatchRules, collate, plan_batches
+from whence.data.dataset import resolve_label_indices
+from whence.data.example import Example
+from whence.data.tokens import EncodedInput
+from whence.explain.explainer import Explainer
+from whence.explain.inputs import encode_inputs
+from whence.models.load import load_model
+from whence.models.model import LoadedModel
+from whence.models.rnn import AttentiveConfig, initialise_model
+from whence.stats.intervals import bootstrap
+from whence.studies.audit.attention_variants import jsd, kl, tvd
+from whence.studies.audit.finding_summary import summarise
+from whence.studies.audit.subject import AuditSubject
+from whence.studies.training.fit import FitResult, Loss, build_cross_entropy, fit
+from whence.studies.training.performance import LabelledInput
+from whence.studies.training.recipe import RECIPES, Recipe, choose_recipe
+from whence.tracing.alter import randomise_weights
+from whence.tracing.attention_layer import AttentionLayer
+from whence.tracing.attention_override import override_attention, watch_attention
+from whence.tracing.forward import compute_logits, open_plain_forward
+from whence.tracing.structure import list_stages
+from whence.tracing.target import TargetSpec, compute_probabilities
+from whence.tracing.trace import run_traced
 
-Attending = Literal["own", "uniform"]
-Start = Literal["anew", "near"]
+Numbers = NDArray[np.float64]
+Labels = NDArray[np.int64]
 
-# What a training pass costs, in forward passes: one forward, and a backward that takes as long as two.
+# A model has learnt a task if its accuracy is this far from the commonest label's to the reference's.
+_LEARNT_SHARE = 0.5
+_ROUNDING = 1e-9
+_BOOTSTRAP_DRAWS = 1000  # bootstrap draws for F1, which is no mean
+
+
+def attention_divergence(subject: AuditSubject, other: AuditSubject) -> Numbers:
+    """Return the Jensen-Shannon divergence of two models' attention, for each example."""
+    return _jsd_per_example(subject.attention(), other.attention())
+
+
+def chance_attention_divergence(subject: AuditSubject, other: AuditSubject) -> Numbers:
+    """Return the attention divergence by example, with the other's weights permuted over words."""
+    permuted = []
+    for item, weights in zip(other.items, other.attention(), strict=True):
+        order = build_generator("dealt out", subject.seed, item.key).permutation(len(weights))
+        permuted.append(weights[order])
+    return _jsd_per_example(subject.attention(), permuted)
+
+
+def largest_attention_divergence(subject: AuditSubject) -> Numbers:
+    """Return the largest possible divergence from the model's attention.
+
+    It is reached with all weight on the token that has the least.
+    """
+    far = []
+    for weights in subject.attention():
+        least = np.zeros_like(weights)
+        least[weights.argmin()] = 1
+        far.append(least)
+    return _jsd_per_example(subject.attention(), far)
+
+
+def describe_too_short(reach: Numbers) -> str:
+    """Return the reason for no verdict: the texts are too short for attention to diverge."""
+    return (
+        f"The texts are too short: no attention at all can be farther from the model's than {reach.mean():.3f} in "
+        "the mean."
+    )
+
+
+def _jsd_per_example(own: list[Numbers], other: list[Numbers]) -> Numbers:
+    pairs = zip(own, other, strict=True)
+    return np.array([float(jsd(torch.from_numpy(a), torch.from_numpy(b))) for a, b in pairs])
+
+
+def prediction_distance(subject: AuditSubject, other: AuditSubject) -> Numbers:
+    """Return the total variation distance of two models' predictions, for each example."""
+    probabilities = torch.from_numpy(subject.probabilities), torch.from_numpy(other.probabilities)
+    return tvd(*probabilities, subject.loaded.task).numpy()
+
+
+def summarise_performance(
+    predicted: Labels, truth: Labels, labels: int, *key: str | int
+) -> dict[str, Any]:
+    """Return accuracy and F1 with intervals.
+
+    F1 is that of the second of two labels, or the mean over all labels that occur.
+    """
+    rows = np.column_stack([truth, predicted]).astype(np.float64)
+    rows = rows[np.lexsort(rows.T[::-1])]  # the order of the examples must not change the bootstrap
+
+    estimate = bootstrap(
+        rows,
+        ("audit", "f1", *key),
+        statistic=lambda some: _f1(some, labels),
+        draws=_BOOTSTRAP_DRAWS,
+    )
+    interval = None if estimate.low is None else [estimate.low, estimate.high]
+    return {
+        "accuracy": summarise((predicted == truth).astype(np.float64), "accuracy", *key),
+        "f1": {"mean": estimate.mean, "interval": interval, "n": estimate.n},
+    }
+
+
+def _f1(rows: Numbers, labels: int) -> float:
+    """Return the F1 of `whence.studies.training.performance` for rows of true and predicted labels."""
+    true, predicted = rows.astype(np.int64).T
+    hits = np.bincount(true[true == predicted], minlength=labels)
+    total = np.bincount(true, minlength=labels) + np.bincount(predicted, minlength=labels)
+    scores = 2 * hits / np.maximum(total, 1)
+    return float(scores[1] if labels == 2 else scores[total > 0].mean())
+
+
+def has_learnt(predicted: Labels, truth: Labels, reference: float = 1.0) -> bool:
+    """Return whether accuracy is at least half way from the commonest label to `reference`.
+
+    False if the reference itself is no better than the commonest label.
+    """
+    commonest = np.bincount(truth).max() / len(truth)
+    right = float((predicted == truth).mean())
+    gain = reference - commonest
+    return bool(gain > _ROUNDING and right - commonest >= _LEARNT_SHARE * gain - _ROUNDING)
+
+
+AttentionMode = Literal["own", "uniform"]
+StartPoint = Literal["anew", "near"]
+
+# The cost of a training pass in forward passes: one forward, and a backward that takes as long as two.
 TRAINING_PASS = 3
-# With fewer steps nothing is learnt, whatever the number of epochs: small data are gone through more often.
-FEWEST_STEPS = 150
-# The usual learning rate is for models of this width; narrower ones take and need a higher one.
+# With fewer steps nothing is learnt: small data get more epochs.
+MIN_STEPS = 150
+# The default learning rate is for models of this width; narrower ones need a higher one.
 _USUAL_WIDTH = 768
-# A start near the model has its attention this part of the way to one that is drawn: at the model itself every
-# gradient of a divergence is zero. It has not far to go, and takes smaller steps.
-_NEAR, _SMALLER = 0.1, 0.3
-# Of an encoder's weights, those that a base must have: a pooler is often missing.
-_MOST_OF_IT = 0.9
+# A start near the model moves its attention this share of the way to random weights, because at the model itself
+# every gradient of a divergence is zero. The way is short, so the learning rate is smaller.
+_NEAR_FRACTION, _NEAR_RATE_FACTOR = 0.1, 0.3
+# The share of the encoder's weights that a base must have: a pooler is often missing.
+_MIN_SHARED_WEIGHTS = 0.9
 
 
 @dataclass(frozen=True, eq=False)
-class Kin:
-    """A model that was trained here, and how it attends."""
+class RetrainedModel:
+    """A model trained for the audit, and the attention it was trained with."""
 
-    loaded: Loaded
-    attention: Attending
-    fitted: Fitted
+    loaded: LoadedModel
+    attention: AttentionMode
+    fitted: FitResult
 
-    def on(self, subject: Subject) -> Subject:
-        """Return what the kin says, and where it looks, on the same examples."""
-        other = subject.kin(self.loaded)
-        with self.attending():
-            _ = other.probabilities  # seen now: later it might attend in another manner
+    def apply_to(self, subject: AuditSubject) -> AuditSubject:
+        """Return the retrained model as a subject with the same examples."""
+        other = subject.with_model(self.loaded)
+        with self.override_attention():
+            _ = other.probabilities  # computed and cached while the override is active
         return other
 
     @contextmanager
-    def attending(self) -> Iterator[None]:
-        """Let the kin attend as it was trained to; who was built to attend so needs no help."""
+    def override_attention(self) -> Iterator[None]:
+        """Let the model attend as it was trained to; models of Jain & Wallace do so by themselves."""
         built = isinstance(self.loaded.model.config, AttentiveConfig)
-        with attention_as(self.loaded.model, "own" if built else self.attention):
+        with override_attention(self.loaded.model, "own" if built else self.attention):
             yield
 
 
-class Workshop:
-    """Trains kin of one model on one set of examples; the same kin is trained once."""
+class Retrainer:
+    """A trainer of models like the audited one, on one set of examples; each training is done once."""
 
     def __init__(
         self,
-        loaded: Loaded,
+        loaded: LoadedModel,
         train: Sequence[Example] = (),
         *,
         base: Any = None,
@@ -86,98 +203,100 @@ class Workshop:
     ) -> None:
         """`base` is a pre-trained model to start from: a name, a folder, a Hub id or a model.
 
-        Of a model of Jain & Wallace it is one that has the word vectors to start from. `others` are models that were
-        trained elsewhere by the same recipe from other seeds.
+        For a model of Jain & Wallace it provides the initial word vectors. `others` are models that were trained elsewhere
+        by the same recipe from other seeds.
         """
         self.loaded = loaded
         self.seed = seed
-        self.others = tuple(_fitting(_taken(one), loaded) for one in others)
-        self._base = None if base is None else _taken(base).model
+        self.others = tuple(_check_same_architecture(_load_model(one), loaded) for one in others)
+        self._base = None if base is None else _load_model(base).model
         self._epochs = epochs
-        self._kin: dict[tuple[int, Attending], Kin] = {}
-        self.examples, self.rows = _rows(train, loaded) if train else ([], [])
+        self._retrained: dict[tuple[int, AttentionMode], RetrainedModel] = {}
+        self.examples, self.rows = _encode_training_rows(train, loaded) if train else ([], [])
 
     @property
-    def items(self) -> list[Encoded]:
+    def items(self) -> list[EncodedInput]:
         """The training examples, encoded."""
         return [row.item for row in self.rows]
 
     @property
-    def attentive(self) -> bool:
-        """Whether the model is one of Jain & Wallace's."""
+    def is_rnn(self) -> bool:
+        """Whether the model is an RNN of Jain & Wallace."""
         return isinstance(self.loaded.model.config, AttentiveConfig)
 
     @cached_property
     def recipe(self) -> Recipe:
-        """How kin are trained: as the model says it was, or as such models usually are."""
-        found = self._stated()
+        """The recipe of retraining: the model's own, if known, or the default for such models."""
+        recipe = self._resolve_recipe()
         if self._epochs is not None:
-            return replace(found, epochs=self._epochs)
-        steps = ceil(len(self.rows) / found.batch_size)
-        return replace(found, epochs=max(found.epochs, ceil(FEWEST_STEPS / max(1, steps))))
+            return replace(recipe, epochs=self._epochs)
+        steps = ceil(len(self.rows) / recipe.batch_size)
+        return replace(recipe, epochs=max(recipe.epochs, ceil(MIN_STEPS / max(1, steps))))
 
-    def _stated(self) -> Recipe:
+    def _resolve_recipe(self) -> Recipe:
         config = self.loaded.model.config
-        if self.attentive:
+        if self.is_rnn:
             known = {field.name for field in fields(Recipe)}
             stated = {name: value for name, value in config.training.items() if name in known}
-            plain = usual(query=config.query, labels=config.num_labels)
+            plain = choose_recipe(query=config.query, labels=config.num_labels)
             return Recipe.from_dict({**plain.to_dict(), **stated, "patience": None})
-        found = RECIPES["transformer"]
-        rate = found.learning_rate * _USUAL_WIDTH / getattr(config, "hidden_size", _USUAL_WIDTH)
-        return replace(found, learning_rate=rate)
+        recipe = RECIPES["transformer"]
+        rate = recipe.learning_rate * _USUAL_WIDTH / getattr(config, "hidden_size", _USUAL_WIDTH)
+        return replace(recipe, learning_rate=rate)
 
-    def seeds(self, count: int) -> list[int]:
-        """Return seeds of kin, none of which is the one that the model itself says it was trained with."""
+    def list_seeds(self, count: int) -> list[int]:
+        """Return `count` seeds for retraining, without the seed of the model itself."""
         own = getattr(self.loaded.model.config, "training", None) or {}
         some = range(self.seed + 1, self.seed + 2 + count)
         return [seed for seed in some if seed != own.get("seed")][:count]
 
-    def kin(
+    def retrain(
         self,
         seed: int,
-        attention: Attending = "own",
+        attention: AttentionMode = "own",
         loss: Loss | None = None,
         *,
-        start: Start = "anew",
+        start: StartPoint = "anew",
         epochs: int | None = None,
         tick: Callable[[float], None] = lambda _: None,
-    ) -> Kin:
-        """Train a model like the one that is examined.
+    ) -> RetrainedModel:
+        """Train a model like the audited one.
 
         `attention` is how it attends while it is trained and afterwards. With a `loss` of its own it ends with the
-        weights of the epoch that had the lowest; else with those of the last. `start` "near" begins with the model's
-        own weights, those of its attention, or of a Transformer's last block, moved a little. `tick` is called with
-        forward passes done.
+        weights of the epoch with the lowest loss; else with those of the last epoch. `start` "near" begins with the
+        model's own weights, in which the attention, or a Transformer's last block, is moved a little. `tick` is called
+        with finished forward passes.
         """
         key = (seed, attention)
         plain = loss is None and epochs is None and start == "anew"
-        if plain and key in self._kin:
-            return self._kin[key]
-        model = self._near(seed) if start == "near" else self._start(seed, attention)
+        if plain and key in self._retrained:
+            return self._retrained[key]
+        model = (
+            self._initialise_near(seed) if start == "near" else self._initialise(seed, attention)
+        )
         name = f"{self.loaded.name}, seed {seed}"
         loaded = replace(self.loaded, model=model, name=name, revision=None, infiller=None)
         recipe = replace(self.recipe, seed=seed, epochs=epochs or self.recipe.epochs)
         if start == "near":
-            recipe = replace(recipe, learning_rate=_SMALLER * recipe.learning_rate)
-        manner: Attending = "own" if self.attentive else attention
-        with attention_as(model, manner):
+            recipe = replace(recipe, learning_rate=_NEAR_RATE_FACTOR * recipe.learning_rate)
+        mode: AttentionMode = "own" if self.is_rnn else attention
+        with override_attention(model, mode):
             fitted = fit(
                 model,
-                self._training_rows(),
+                self._check_training_rows(),
                 recipe if loss is None else replace(recipe, summed=False),
                 pad_id=loaded.pad_id,
                 loss=loss,
                 select=None if loss is None else lambda _, value: -value,
-                progress=_counting(tick),
+                progress=_count_passes(tick),
             )
-        made = Kin(loaded, attention, fitted)
+        retrained = RetrainedModel(loaded, attention, fitted)
         if plain:
-            self._kin[key] = made
-        return made
+            self._retrained[key] = retrained
+        return retrained
 
-    def training(self, subject: Subject) -> Subject:
-        """Return the examined model on the training examples."""
+    def build_training_subject(self, subject: AuditSubject) -> AuditSubject:
+        """Return the audited model with the training examples as a subject."""
         key = "training examples"
         if key not in subject.memo:
             subject.memo[key] = replace(
@@ -188,15 +307,15 @@ class Workshop:
                 workshop=None,
                 memo={},
             )
-        found: Subject = subject.memo[key]
-        return found
+        training: AuditSubject = subject.memo[key]
+        return training
 
-    def _training_rows(self) -> list[Row]:
+    def _check_training_rows(self) -> list[LabelledInput]:
         if not self.rows:
             raise BadExamples(
                 "There are no examples to train on. Give labelled ones: train=..., --train FILE."
             )
-        if self.loaded.sees:
+        if self.loaded.takes_images:
             raise NoHead(
                 f"{self.loaded.name!r} sees pictures, and only models of texts are trained again here. Ask for "
                 "experiments that train nothing."
@@ -208,371 +327,269 @@ class Workshop:
             )
         return self.rows
 
-    def _start(self, seed: int, attention: Attending) -> Any:
+    def _initialise(self, seed: int, attention: AttentionMode) -> Any:
         loaded = self.loaded
         wide = torch.promote_types(loaded.dtype, torch.float32)
-        if self.attentive:
+        if self.is_rnn:
             config = copy.deepcopy(loaded.model.config)
             config.attention = "uniform" if attention == "uniform" else config.attention
-            model = fresh(config, seed, self._vectors())
+            model = initialise_model(config, seed, self._find_base_vectors())
         else:
-            model = self._drawn(copy.deepcopy(loaded.model), seed)
+            model = self._initialise_head(copy.deepcopy(loaded.model), seed)
             model.requires_grad_(True)
         return model.to(device=loaded.device, dtype=wide).eval()
 
-    def _near(self, seed: int) -> Any:
-        """Copy the model and move its attention, or its last block, a little."""
+    def _initialise_near(self, seed: int) -> Any:
+        """Copy the model and move its attention, or its last block, towards random weights."""
         model = copy.deepcopy(self.loaded.model)
-        if self.attentive:
-            stage, drawn = "attention", fresh(copy.deepcopy(model.config), seed).state_dict()
+        if self.is_rnn:
+            stage, drawn = (
+                "attention",
+                initialise_model(copy.deepcopy(model.config), seed).state_dict(),
+            )
         else:
-            last = min(1, len(stages(model)) - 1)
-            stage, drawn = stages(model)[last], _randomised(model, last, seed)
+            last = min(1, len(list_stages(model)) - 1)
+            stage, drawn = list_stages(model)[last], _randomise_weights(model, last, seed)
         own = model.state_dict()
         for name, value in own.items():
             if name.startswith(f"{stage}.") and value.is_floating_point():
-                value.lerp_(drawn[name].to(value), _NEAR)
+                value.lerp_(drawn[name].to(value), _NEAR_FRACTION)
         for module in model.modules():
-            # What is said is to be said again exactly; noise would only drive the copy away.
+            # The copy is to predict the same; dropout noise would only drive it away.
             if isinstance(module, nn.Dropout):
                 module.p = 0.0
         wide = torch.promote_types(self.loaded.dtype, torch.float32)
         return model.requires_grad_(True).to(dtype=wide).eval()
 
-    def _vectors(self) -> Any:
-        """Return the word vectors to start from, if a base has some."""
+    def _find_base_vectors(self) -> Any:
+        """Return the initial word vectors of the base, if it has any."""
         if self._base is None:
             return None
-        own, given = self.loaded.vocabulary, self._base.get_input_embeddings().weight
-        wanted = (own, self.loaded.model.config.embedding_size)
-        if tuple(given.shape) != wanted:
+        own, vectors = self.loaded.vocabulary_size, self._base.get_input_embeddings().weight
+        expected = (own, self.loaded.model.config.embedding_size)
+        if tuple(vectors.shape) != expected:
             raise BadParameter(
-                f"The base has word vectors of {tuple(given.shape)}, and the model needs {wanted}. Give a base with "
+                f"The base has word vectors of {tuple(vectors.shape)}, and the model needs {expected}. Give a base with "
                 "the same words, or none."
             )
-        return given.detach().double().cpu().numpy()
+        return vectors.detach().double().cpu().numpy()
 
-    def _drawn(self, model: Any, seed: int) -> Any:
-        """Take over what the base knows, and draw the head, or without a base the last block too."""
+    def _initialise_head(self, model: Any, seed: int) -> Any:
+        """Copy the weights of the base and randomise the head; without a base, also the last block."""
         if self._base is not None:
-            _take_over(model, self._base, self.loaded.name)
-        last = 0 if self._base is not None else min(1, len(stages(model)) - 1)
-        model.load_state_dict(_randomised(model, last, seed))
+            _copy_base_weights(model, self._base, self.loaded.name)
+        last = 0 if self._base is not None else min(1, len(list_stages(model)) - 1)
+        model.load_state_dict(_randomise_weights(model, last, seed))
         return model
 
 
-def _randomised(model: Any, stage: int, seed: int) -> dict[str, torch.Tensor]:
-    """Return the weights with those of some stages drawn anew."""
-    with randomised(model, stage, seed):
+def _randomise_weights(model: Any, stage: int, seed: int) -> dict[str, torch.Tensor]:
+    """Return the weights with those of stages 0 to `stage` drawn from the seed."""
+    with randomise_weights(model, stage, seed):
         return {name: value.clone() for name, value in model.state_dict().items()}
 
 
-def _counting(tick: Callable[[float], None]) -> Callable[[int, int], None]:
-    """Make forward passes of the number of examples that a training is through."""
-    done = 0
+def _count_passes(tick: Callable[[float], None]) -> Callable[[int, int], None]:
+    """Return a progress callback that converts trained examples to forward passes."""
+    previous = 0
 
     def count(examples: int, _: int) -> None:
-        nonlocal done
-        tick(TRAINING_PASS * (examples - done))
-        done = examples
+        nonlocal previous
+        tick(TRAINING_PASS * (examples - previous))
+        previous = examples
 
     return count
 
 
-def training_passes(train: int, epochs: int | None) -> int:
-    """Return what one training costs, in forward passes; by default it goes through the examples eight times."""
+def count_training_passes(train: int, epochs: int | None) -> int:
+    """Return the cost of one training in forward passes; by default for eight epochs."""
     return TRAINING_PASS * train * (epochs or Recipe().epochs)
 
 
-def _rows(train: Sequence[Example], loaded: Loaded) -> tuple[list[Example], list[Row]]:
-    """Encode what can be encoded, cut to what the model takes, with the numbers of the labels."""
-    kept: list[tuple[Example, Encoded]] = []
+def _encode_training_rows(
+    train: Sequence[Example], loaded: LoadedModel
+) -> tuple[list[Example], list[LabelledInput]]:
+    """Encode the usable training examples, truncated to the maximum length, with label indices."""
+    usable: list[tuple[Example, EncodedInput]] = []
     why = ""
     for example in train:
         try:
-            (item,), _ = take(example.given, loaded, truncate=True)
+            (item,), _ = encode_inputs(example.given, loaded, truncate=True)
         except InputError as error:
             why = str(error)
             continue
-        kept.append((example, item))
-    if not kept:
+        usable.append((example, item))
+    if not usable:
         raise BadExamples(f"None of the {len(train)} training examples can be used. {why}")
-    chosen = [example for example, _ in kept]
-    labels = label_indices(chosen, loaded.labels)
-    return chosen, [Row(item, label) for (_, item), label in zip(kept, labels, strict=True)]
+    chosen = [example for example, _ in usable]
+    labels = resolve_label_indices(chosen, loaded.labels)
+    return chosen, [
+        LabelledInput(item, label) for (_, item), label in zip(usable, labels, strict=True)
+    ]
 
 
-def _taken(what: Any) -> Loaded:
-    if isinstance(what, Explainer):
-        return what.loaded
-    return what if isinstance(what, Loaded) else load(what)
+def _load_model(source: Any) -> LoadedModel:
+    if isinstance(source, Explainer):
+        return source.loaded
+    return source if isinstance(source, LoadedModel) else load_model(source)
 
 
-def _fitting(other: Loaded, loaded: Loaded) -> Loaded:
-    """Return another model if it reads the same tokens and says the same labels."""
-    same = other.vocabulary == loaded.vocabulary and other.labels == loaded.labels
+def _check_same_architecture(other: LoadedModel, loaded: LoadedModel) -> LoadedModel:
+    """Return another model if it has the same class, tokens and labels; else raise."""
+    same = other.vocabulary_size == loaded.vocabulary_size and other.labels == loaded.labels
     if same and type(other.model) is type(loaded.model):
         return replace(other, tokenizer=loaded.tokenizer)
     raise BadParameter(
-        f"{other.name!r} ({type(other.model).__name__}, {other.vocabulary} tokens, labels {list(other.labels)}) is "
-        f"no other training of {loaded.name!r} ({type(loaded.model).__name__}, {loaded.vocabulary} tokens, labels "
+        f"{other.name!r} ({type(other.model).__name__}, {other.vocabulary_size} tokens, labels {list(other.labels)}) is "
+        f"no other training of {loaded.name!r} ({type(loaded.model).__name__}, {loaded.vocabulary_size} tokens, labels "
         f"{list(loaded.labels)}). Give models that differ in their seed alone."
     )
 
 
-def _take_over(model: Any, base: Any, name: str) -> None:
-    """Copy every weight of the base that the model has too, by its name within the encoder."""
+def _copy_base_weights(model: Any, base: Any, name: str) -> None:
+    """Copy every weight of the base that the model has too, matched by its name within the encoder."""
     prefix = getattr(model, "base_model_prefix", "")
-    given = {key.removeprefix(f"{prefix}."): value for key, value in base.state_dict().items()}
+    known = {key.removeprefix(f"{prefix}."): value for key, value in base.state_dict().items()}
     own = model.state_dict()
-    taken = {
-        key: given[short]
+    shared = {
+        key: known[short]
         for key, value in own.items()
-        if (short := key.removeprefix(f"{prefix}.")) in given and given[short].shape == value.shape
+        if (short := key.removeprefix(f"{prefix}.")) in known and known[short].shape == value.shape
     }
     encoder = [key for key in own if key.startswith(f"{prefix}.")]
-    if len(taken) < _MOST_OF_IT * len(encoder):
+    if len(shared) < _MIN_SHARED_WEIGHTS * len(encoder):
         raise BadParameter(
-            f"The base ({type(base).__name__}) has {len(taken)} of the {len(encoder)} weights of {name!r}: it is "
+            f"The base ({type(base).__name__}) has {len(shared)} of the {len(encoder)} weights of {name!r}: it is "
             "another architecture, or of another size. Give the model that this one was fine-tuned from."
         )
-    model.load_state_dict(taken, strict=False)
+    model.load_state_dict(shared, strict=False)
 
 
-"""Two models on the same examples: how far apart they look and predict, and how well each does."""
+# The initial word vectors: the audited model's, scaled to a standard deviation of 1, or random. With random vectors,
+# words that are in no training example are unknown.
+VectorSource = Literal["model", "drawn"]
 
-from typing import Any
-
-import numpy as np
-import torch
-from numpy.typing import NDArray
-
-from whence.audit.distance import jsd, tvd
-from whence.audit.figures import summary
-from whence.audit.subject import Subject
-from whence.core.seed import generator
-from whence.stats import bootstrap
-
-Numbers = NDArray[np.float64]
-Labels = NDArray[np.int64]
-
-# A model has learnt a task if it comes at least so far from always saying the commonest label to what another does.
-_LEARNT = 0.5
-_ROUNDING = 1e-9
-_DRAWS = 1000  # of the bootstrap of F1, which is no mean
-
-
-def looks_apart(one: Subject, other: Subject) -> Numbers:
-    """Return the Jensen-Shannon divergence of two models' attention, for each example."""
-    return _apart(one.attention(), other.attention())
-
-
-def looks_apart_by_chance(one: Subject, other: Subject) -> Numbers:
-    """Return the same with the other's weights dealt out anew over the words of each example."""
-    dealt = []
-    for item, weights in zip(other.items, other.attention(), strict=True):
-        order = generator("dealt out", one.seed, item.key).permutation(len(weights))
-        dealt.append(weights[order])
-    return _apart(one.attention(), dealt)
-
-
-def reach(subject: Subject) -> Numbers:
-    """Return how far apart any attention can be from the model's: all of it on the word that gets the least."""
-    far = []
-    for weights in subject.attention():
-        least = np.zeros_like(weights)
-        least[weights.argmin()] = 1
-        far.append(least)
-    return _apart(subject.attention(), far)
-
-
-def too_short(reach: Numbers) -> str:
-    """Say that nothing could have been found, whatever the model."""
-    return (
-        f"The texts are too short: no attention at all can be farther from the model's than {reach.mean():.3f} in "
-        "the mean."
-    )
-
-
-def _apart(one: list[Numbers], other: list[Numbers]) -> Numbers:
-    pairs = zip(one, other, strict=True)
-    return np.array([float(jsd(torch.from_numpy(a), torch.from_numpy(b))) for a, b in pairs])
-
-
-def says_apart(one: Subject, other: Subject) -> Numbers:
-    """Return the total variation distance of two models' predictions, for each example."""
-    said = torch.from_numpy(one.probabilities), torch.from_numpy(other.probabilities)
-    return tvd(*said, one.loaded.task).numpy()
-
-
-def standing(predicted: Labels, truth: Labels, labels: int, *key: str | int) -> dict[str, Any]:
-    """Return accuracy and F1 (of two labels the second's, else the mean over all that occur) with intervals."""
-    rows = np.column_stack([truth, predicted]).astype(np.float64)
-    rows = rows[np.lexsort(rows.T[::-1])]  # in another order they are the same data
-
-    found = bootstrap(
-        rows, ("audit", "f1", *key), statistic=lambda some: _f1(some, labels), draws=_DRAWS
-    )
-    interval = None if found.low is None else [found.low, found.high]
-    return {
-        "accuracy": summary((predicted == truth).astype(np.float64), "accuracy", *key),
-        "f1": {"mean": found.mean, "interval": interval, "n": found.n},
-    }
-
-
-def _f1(rows: Numbers, labels: int) -> float:
-    """Return what `whence.training.performance` calls F1, of rows of true and predicted labels."""
-    true, said = rows.astype(np.int64).T
-    hits = np.bincount(true[true == said], minlength=labels)
-    total = np.bincount(true, minlength=labels) + np.bincount(said, minlength=labels)
-    each = 2 * hits / np.maximum(total, 1)
-    return float(each[1] if labels == 2 else each[total > 0].mean())
-
-
-def has_learnt(predicted: Labels, truth: Labels, reference: float = 1.0) -> bool:
-    """Say whether predictions are at least half way from the commonest label to what is right `reference` times.
-
-    Where the reference itself is no better than the commonest label there is nothing to learn from it.
-    """
-    commonest = np.bincount(truth).max() / len(truth)
-    right = float((predicted == truth).mean())
-    gain = reference - commonest
-    return bool(gain > _ROUNDING and right - commonest >= _LEARNT * gain - _ROUNDING)
-
-
-"""A model without context that is told where to look (Wiegreffe & Pinter 2019, section 4).
-
-Each token has a state of its own, tanh(W e + b), whatever stands around it; the prediction is read from their
-weighted mean. Only the weights differ: the same everywhere, learnt with the rest, or those of another model, given
-for every example.
-"""
-
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
-from math import ceil
-from typing import Any, Literal
-
-import numpy as np
-import torch
-from numpy.typing import NDArray
-from torch import Tensor, nn
-
-from whence.audit.subject import Subject
-from whence.audit.workshop import TRAINING_PASS, Workshop
-from whence.capture.forward import bare
-from whence.core.types import Source
-from whence.data import Batch, Encoded, Policy, batches, collate
-from whence.models.attentive import AttentiveConfig, fresh
-from whence.training import Recipe, Row, fit
-from whence.training.objective import Loss, cross_entropy
-from whence.training.recipe import usual
-
-Numbers = NDArray[np.float64]
-# The word vectors to start from: the examined model's, scaled to a deviation of 1, or drawn. What is drawn says
-# nothing of words that are in no training example: to it they are unknown.
-Vectors = Literal["model", "drawn"]
-
-# What a pass of such a model takes, in passes of the one that is examined: of Jain & Wallace's and of a Transformer.
-SHARE_OF_ATTENTIVE, SHARE_OF_TRANSFORMER = 0.25, 0.05
-# It is small and starts from nothing: with fewer steps it learns nothing.
-FEWEST_STEPS = 300
-_FLAT = 1e-12  # vectors that are all alike have no deviation
-_PAD, _UNKNOWN, _WORDS = 0, 1, 4  # 2 and 3 are special tokens, of which there are none here
+# The cost of a pass of a context-free model, in passes of the audited RNN or Transformer.
+RNN_PASS_COST, TRANSFORMER_PASS_COST = 0.25, 0.05
+# A context-free model starts from random weights: with fewer steps it learns nothing.
+MIN_GUIDED_STEPS = 300
+_MIN_STD = 1e-12  # equal vectors have a standard deviation of 0
+_PAD_ID, _UNKNOWN_ID, _FIRST_WORD_ID = (
+    0,
+    1,
+    4,
+)  # 2 and 3 are special tokens, which these models lack
 
 
 @dataclass(frozen=True, eq=False)
-class Guide:
-    """Weights over the content of every training example and every example of the audit."""
+class AttentionGuide:
+    """Attention weights over the content of every training example and every audited example."""
 
     train: Sequence[Numbers]
     test: Sequence[Numbers]
 
 
-class _Given(nn.Module):
-    """Scores whose softmax are the weights that were given for this batch."""
+class _FixedScores(nn.Module):
+    """Attention scores whose softmax is the weights given for the batch."""
 
     weights: Tensor
 
     def forward(self, states: Tensor, query: Tensor | None) -> Tensor:
-        """Return a score for each state, (batch, tokens)."""
+        """Return the score of each state, (batch, tokens)."""
         return self.weights.to(states).clamp(min=torch.finfo(states.dtype).tiny).log()
 
 
-class Guided:
-    """Trains such models on a workshop's examples, and asks them about a subject's."""
+class ContextFreeTrainer:
+    """A trainer of context-free models, which predict the audited examples afterwards."""
 
-    def __init__(self, subject: Subject, workshop: Workshop, vectors: Vectors = "model") -> None:
+    def __init__(
+        self, subject: AuditSubject, workshop: Retrainer, vectors: VectorSource = "model"
+    ) -> None:
         self._subject = subject
         self._workshop = workshop
         self._query = bool(getattr(subject.loaded.model.config, "query", False))
-        seen = workshop.training(subject)
-        read = [*_read(seen), *(_read(subject) if vectors == "model" else [])]
-        known = sorted({item.ids[p] for item, content in read for p in self._places(item, content)})
-        self._words = {identity: _WORDS + number for number, identity in enumerate(known)}
-        self._vectors = self._scaled(known) if vectors == "model" else None
+        training = workshop.build_training_subject(subject)
+        read = [
+            *_pair_with_content(training),
+            *(_pair_with_content(subject) if vectors == "model" else []),
+        ]
+        known = sorted(
+            {
+                item.ids[p]
+                for item, content in read
+                for p in self._list_read_positions(item, content)
+            }
+        )
+        self._words = {identity: _FIRST_WORD_ID + number for number, identity in enumerate(known)}
+        self._vectors = self._standardise_vectors(known) if vectors == "model" else None
         labels = [row.label for row in workshop.rows]
         self._rows = [
-            Row(self._bare(*one), label) for one, label in zip(_read(seen), labels, strict=True)
+            LabelledInput(self._renumber_words(*pair), label)
+            for pair, label in zip(_pair_with_content(training), labels, strict=True)
         ]
-        self._items = [self._bare(*one) for one in _read(subject)]
+        self._items = [self._renumber_words(*pair) for pair in _pair_with_content(subject)]
 
-    def said(
+    def train_and_predict(
         self,
         seed: int,
-        attention: Literal["uniform", "tanh"] | Guide,
+        attention: Literal["uniform", "tanh"] | AttentionGuide,
         tick: Callable[[float], None],
     ) -> NDArray[np.int64]:
-        """Train a model from a seed, the same start for all kinds of attention, and return the labels it predicts."""
-        guide = attention if isinstance(attention, Guide) else None
-        config = self._config("uniform" if isinstance(attention, Guide) else attention)
-        model = fresh(config, seed, self._vectors).to(self._subject.loaded.device)
+        """Train a context-free model and return its predicted labels.
+
+        A seed gives all kinds of attention the same initial weights.
+        """
+        guide = attention if isinstance(attention, AttentionGuide) else None
+        config = self._build_config(
+            "uniform" if isinstance(attention, AttentionGuide) else attention
+        )
+        model = initialise_model(config, seed, self._vectors).to(self._subject.loaded.device)
         recipe = replace(self.recipe, seed=seed)
-        loss = cross_entropy(self._rows, config.num_labels, recipe)
+        loss = build_cross_entropy(self._rows, config.num_labels, recipe)
         if guide is not None:
-            model.attention.scores = _Given()
-            loss = _told(loss, guide.train)
-        fit(model, self._rows, recipe, pad_id=_PAD, loss=loss)
-        tick(self.share * TRAINING_PASS * len(self._rows) * recipe.epochs)
-        return self._predicted(model, guide)
+            model.attention.scores = _FixedScores()
+            loss = _with_guide(loss, guide.train)
+        fit(model, self._rows, recipe, pad_id=_PAD_ID, loss=loss)
+        tick(self.pass_cost * TRAINING_PASS * len(self._rows) * recipe.epochs)
+        return self._predict(model, guide)
 
     @property
-    def share(self) -> float:
-        """What a pass takes, in passes of the examined model."""
-        return SHARE_OF_ATTENTIVE if self._workshop.attentive else SHARE_OF_TRANSFORMER
+    def pass_cost(self) -> float:
+        """The cost of a pass, in forward passes of the audited model."""
+        return RNN_PASS_COST if self._workshop.is_rnn else TRANSFORMER_PASS_COST
 
     @cached_property
     def recipe(self) -> Recipe:
-        """How they are trained: as models of Jain & Wallace are, and as often as small data need it."""
+        """The recipe: that of Jain & Wallace, with enough epochs for small data."""
         config = self._subject.loaded.model.config
-        found = usual(query=self._query, labels=config.num_labels)
-        if self._workshop.attentive:
-            found = self._workshop.recipe
-        epochs = ceil(FEWEST_STEPS / ceil(len(self._rows) / found.batch_size))
-        return replace(found, epochs=max(found.epochs, epochs))
+        recipe = choose_recipe(query=self._query, labels=config.num_labels)
+        if self._workshop.is_rnn:
+            recipe = self._workshop.recipe
+        epochs = ceil(MIN_GUIDED_STEPS / ceil(len(self._rows) / recipe.batch_size))
+        return replace(recipe, epochs=max(recipe.epochs, epochs))
 
-    def _predicted(self, model: Any, guide: Guide | None) -> NDArray[np.int64]:
-        found = np.zeros(len(self._items), dtype=np.int64)
-        with bare(model) as logits:
-            for numbers in batches(self._items, Policy(64, 16384)):
+    def _predict(self, model: Any, guide: AttentionGuide | None) -> NDArray[np.int64]:
+        predictions = np.zeros(len(self._items), dtype=np.int64)
+        with open_plain_forward(model) as logits:
+            for numbers in plan_batches(self._items, BatchRules(64, 16384)):
                 some = [self._items[i] for i in numbers]
-                batch = collate(some, pad_id=_PAD, device=model.device)
+                batch = collate(some, pad_id=_PAD_ID, device=model.device)
                 if guide is not None:
-                    _tell(model, batch, [guide.test[i] for i in numbers])
-                found[numbers] = logits(batch).argmax(1).cpu().numpy()
-        return found
+                    _set_guide(model, batch, [guide.test[i] for i in numbers])
+                predictions[numbers] = logits(batch).argmax(1).cpu().numpy()
+        return predictions
 
-    def _config(self, attention: Literal["uniform", "tanh"]) -> AttentiveConfig:
+    def _build_config(self, attention: Literal["uniform", "tanh"]) -> AttentiveConfig:
         own = self._subject.loaded.model.config
         sizes = {}
-        if self._workshop.attentive:
+        if self._workshop.is_rnn:
             sizes = {"embedding_size": own.embedding_size, "hidden_size": own.hidden_size}
         if self._vectors is not None:
             sizes["embedding_size"] = self._vectors.shape[1]
         possible = bool(getattr(own, "answers_in_passage", False))
-        answers = [self._words.get(one, -1) for one in own.answer_ids] if possible else []
+        answers = [self._words.get(answer, -1) for answer in own.answer_ids] if possible else []
         return AttentiveConfig(
-            vocab_size=_WORDS + len(self._words),
+            vocab_size=_FIRST_WORD_ID + len(self._words),
             encoder="average",
             attention=attention,
             query=self._query,
@@ -582,108 +599,95 @@ class Guided:
             **sizes,
         )
 
-    def _scaled(self, known: Sequence[int]) -> Numbers:
-        """Return the examined model's vectors of the words, and the mean of them where there is no word."""
+    def _standardise_vectors(self, known: Sequence[int]) -> Numbers:
+        """Return the audited model's word vectors, standardised; reserved ids get their mean."""
         table = self._subject.loaded.model.get_input_embeddings().weight
         own = table.detach().double().cpu().numpy()[list(known)]
-        own = (own - own.mean()) / max(float(own.std()), _FLAT)
-        return np.concatenate([np.tile(own.mean(0), (_WORDS, 1)), own])
+        own = (own - own.mean()) / max(float(own.std()), _MIN_STD)
+        return np.concatenate([np.tile(own.mean(0), (_FIRST_WORD_ID, 1)), own])
 
-    def _places(self, item: Encoded, content: NDArray[np.int64]) -> list[int]:
-        """Return the places that are read: the content, then the query if there is one."""
-        return [*content.tolist(), *(_second(item) if self._query else [])]
+    def _list_read_positions(self, item: EncodedInput, content: NDArray[np.int64]) -> list[int]:
+        """Return the positions that the model reads: the content, then the query if there is one."""
+        return [*content.tolist(), *(_find_second_text(item) if self._query else [])]
 
-    def _bare(self, item: Encoded, content: NDArray[np.int64]) -> Encoded:
-        """Number the words anew, without special tokens."""
-        places = self._places(item, content)
-        ids = tuple(self._words.get(item.ids[place], _UNKNOWN) for place in places)
+    def _renumber_words(self, item: EncodedInput, content: NDArray[np.int64]) -> EncodedInput:
+        """Number the words consecutively, without special tokens."""
+        places = self._list_read_positions(item, content)
+        ids = tuple(self._words.get(item.ids[place], _UNKNOWN_ID) for place in places)
         features = {"input_ids": ids, "attention_mask": (1,) * len(ids)}
         if self._query:
             features["token_type_ids"] = (0,) * len(content) + (1,) * (len(ids) - len(content))
-        return Encoded(features, (), (), Source(None))
+        return EncodedInput(features, (), (), InputText(None))
 
 
-def _read(subject: Subject) -> list[tuple[Encoded, NDArray[np.int64]]]:
+def _pair_with_content(subject: AuditSubject) -> list[tuple[EncodedInput, NDArray[np.int64]]]:
     return list(zip(subject.items, subject.content, strict=True))
 
 
-def _second(item: Encoded) -> list[int]:
-    """Return the places of the second text."""
+def _find_second_text(item: EncodedInput) -> list[int]:
+    """Return the positions of the second text."""
     return [p for p, token in enumerate(item.tokens) if token.segment == 1 and not token.special]
 
 
-def _told(loss: Loss, weights: Sequence[Numbers]) -> Loss:
-    def told(model: Any, batch: Batch, truth: Tensor, numbers: Sequence[int]) -> Tensor:
-        _tell(model, batch, [weights[i] for i in numbers])
+def _with_guide(loss: Loss, weights: Sequence[Numbers]) -> Loss:
+    def compute_guided_loss(
+        model: Any, batch: Batch, truth: Tensor, numbers: Sequence[int]
+    ) -> Tensor:
+        _set_guide(model, batch, [weights[i] for i in numbers])
         return loss(model, batch, truth, numbers)
 
-    return told
+    return compute_guided_loss
 
 
-def _tell(model: Any, batch: Batch, weights: Sequence[Numbers]) -> None:
-    """Say where to look in this batch."""
+def _set_guide(model: Any, batch: Batch, weights: Sequence[Numbers]) -> None:
+    """Set the attention weights of a batch."""
     padded = np.zeros(tuple(batch.real.shape))
     for row, own in enumerate(weights):
         padded[row, : len(own)] = own
     model.attention.scores.weights = torch.from_numpy(padded).to(batch.real.device)
 
 
-"""A loss that asks a model to say what another one says, and to look elsewhere (Wiegreffe & Pinter 2019)."""
-
-from collections.abc import Sequence
-from typing import Any
-
-import torch
-from torch import Tensor
-
-from whence.audit.distance import kl, tvd
-from whence.audit.subject import Subject
-from whence.capture import AttentionLayer, TargetSpec, probabilities, trace, watching
-from whence.capture.forward import run
-from whence.data import Batch
-from whence.training.objective import Loss
-
-_UNDER = 1e-12  # the text may get no weight at all
+_MIN_MASS = 1e-12  # the content may get no weight at all
 
 
-class Imitation:
-    """What a model says about examples, and where it looks: for another one to follow, or to avoid."""
+class ImitationLoss:
+    """The loss of imitation: predictions and attention of the audited model as references."""
 
-    def __init__(self, model: Subject) -> None:
-        """Run the model over the examples."""
+    def __init__(self, model: AuditSubject) -> None:
+        """Compute the audited model's predictions and attention on the examples."""
         device = model.loaded.device
         self._task = model.loaded.task
         self._site = model.sites[0]
-        self._said = torch.tensor(model.probabilities, device=device)
-        self._looked = [torch.tensor(weights, device=device) for weights in model.attention()]
+        self._probabilities = torch.tensor(model.probabilities, device=device)
+        self._attention = [torch.tensor(weights, device=device) for weights in model.attention()]
         self._content = [torch.tensor(places, device=device) for places in model.content]
-        self._rows = _rows_read(model)
+        self._rows = _compute_row_shares(model)
 
     def loss(self, weight: float) -> Loss:
-        """Return the mean of TVD(p, own p) - weight · KL(attention ‖ own attention) over a batch.
+        """Return the loss: TVD(p, own p) - weight · KL(attention ‖ own attention), the mean of a batch.
 
-        Attention is what `Subject.attention` is, with a gradient: of the rows that are read, the mean over the heads,
-        on the content alone, where it adds up to 1.
+        Attention is that of `AuditSubject.attention`, with a gradient: the mean over heads of the rows that the
+        prediction reads, normalised over the content.
         """
 
         def loss(model: Any, batch: Batch, _: Tensor, numbers: Sequence[int]) -> Tensor:
-            with watching(model, len(batch)) as layers:
-                logits = run(model, batch)
-            said = self._said[list(numbers)].to(logits.dtype)
-            apart = tvd(probabilities(logits, self._task), said, self._task).mean()
+            with watch_attention(model, len(batch)) as layers:
+                logits = compute_logits(model, batch)
+            reference = self._probabilities[list(numbers)].to(logits.dtype)
+            apart = tvd(compute_probabilities(logits, self._task), reference, self._task).mean()
             if not weight:
                 return apart
-            own = self._padded([self._looked[i] for i in numbers], batch, numbers)
-            return apart - weight * kl(self._attention(layers, batch, numbers), own).mean()
+            own = self._scatter_content([self._attention[i] for i in numbers], batch, numbers)
+            return apart - weight * kl(self._compute_attention(layers, batch, numbers), own).mean()
 
         return loss
 
-    def _attention(
+    def _compute_attention(
         self, layers: Sequence[AttentionLayer], batch: Batch, numbers: Sequence[int]
     ) -> Tensor:
-        """Return where the model looks, (batch, tokens), adding up to 1 over the content."""
-        width = layers[0].length  # one row where the model pools
-        shares = torch.stack([_wider(self._rows[i], width) for i in numbers])
+        """Return the attention of the trained model, (batch, tokens), normalised over the content."""
+        width = layers[0].length  # a single row if the model pools
+        shares = torch.stack([_pad_row(self._rows[i], width) for i in numbers])
         active = shares.any(0).nonzero().squeeze(1)
         total = torch.zeros_like(batch.real, dtype=layers[0].v.dtype)
         for at in self._site.layers:
@@ -692,32 +696,37 @@ class Imitation:
             weights = weights if head is None else weights[:, head, None]
             read = torch.einsum("bhrk,br->bk", weights, shares[:, active].to(weights))
             total = total + read / weights.shape[1]
-        ones = [torch.ones_like(self._looked[i]) for i in numbers]
-        held = total * self._padded(ones, batch, numbers)
-        return held / held.sum(-1, keepdim=True).clamp(min=_UNDER)
+        ones = [torch.ones_like(self._attention[i]) for i in numbers]
+        held = total * self._scatter_content(ones, batch, numbers)
+        return held / held.sum(-1, keepdim=True).clamp(min=_MIN_MASS)
 
-    def _padded(self, content: Sequence[Tensor], batch: Batch, numbers: Sequence[int]) -> Tensor:
-        """Put numbers of content tokens at their places, (batch, tokens)."""
-        found = torch.zeros(batch.real.shape, device=batch.real.device)
+    def _scatter_content(
+        self, content: Sequence[Tensor], batch: Batch, numbers: Sequence[int]
+    ) -> Tensor:
+        """Put values of content tokens at their positions, (batch, tokens)."""
+        padded = torch.zeros(batch.real.shape, device=batch.real.device)
         for row, (number, values) in enumerate(zip(numbers, content, strict=True)):
-            found[row, self._content[number]] = values.to(found.dtype)
-        return found
+            padded[row, self._content[number]] = values.to(padded.dtype)
+        return padded
 
 
-def _rows_read(model: Subject) -> list[Tensor]:
-    """Return the shares of the rows that the prediction reads, for each example: kin read the same ones."""
-    found: list[Tensor] = [torch.empty(0)] * len(model)
+def _compute_row_shares(model: AuditSubject) -> list[Tensor]:
+    """Return the shares of the rows that the prediction reads, by example.
+
+    Retrained models read the same rows.
+    """
+    shares: list[Tensor] = [torch.empty(0)] * len(model)
 
     def look(numbers: Sequence[int], batch: Batch) -> None:
         spec = TargetSpec("predicted", None, "logit")
-        seen = trace(model.loaded.model, batch, {"attention"}, spec, model.loaded.task)
-        for number, row in zip(numbers, seen.rows, strict=True):
-            found[number] = row if seen.pooled else row[: len(model.items[number])]
+        trace = run_traced(model.loaded.model, batch, {"attention"}, spec, model.loaded.task)
+        for number, row in zip(numbers, trace.rows, strict=True):
+            shares[number] = row if trace.pooled else row[: len(model.items[number])]
         model.tick(len(numbers))
 
-    model.in_batches("attention", look)
-    return found
+    model.run_in_batches("attention", look)
+    return shares
 
 
-def _wider(row: Tensor, width: int) -> Tensor:
+def _pad_row(row: Tensor, width: int) -> Tensor:
     return torch.nn.functional.pad(row, (0, width - len(row)))

@@ -1,7 +1,6 @@
-"""Two models of one tokenizer held against each other: on one input, and over a data set."""
+"""Comparison of two models with one tokenizer, on one input or over a data set; views of a data set."""
 
-from whence.comparison.result import Comparison
-from whence.comparison.run import compare
-from whence.comparison.single import compared
+from whence.studies.compare.compare import compare, compare_on_input
+from whence.studies.compare.comparison import Comparison
 
-__all__ = ["Comparison", "compare", "compared"]
+__all__ = ["Comparison", "compare", "compare_on_input"]

@@ -1,28 +1,117 @@
-"""`whence.compare`: what changed between two models of one tokenizer, over a data set."""
+"""The `compare` function for two models over a data set, and the comparison of two models on one input.
+
+Both models are explained for the same class, the one that the second model predicts, so that their scores
+can be compared; models without common labels are each explained for their own prediction, with a warning.
+"""
 
 import time
 import warnings
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import asdict
 from typing import Any
 
-from whence.capture.asking.counted import counted
-from whence.comparison.figures import figures
-from whence.comparison.match import check_vocabulary, of_one_length
-from whence.comparison.outcome import outcomes
-from whence.comparison.result import VERSION, Comparison
-from whence.comparison.seen import Seen, look
-from whence.comparison.sentence import sentence
-from whence.comparison.summary import Facts, Summary
-from whence.comparison.words import TOP, agree, why_not
-from whence.core.errors import BadParameter, NoHead, did_you_mean
-from whence.data.sets.examples import Read, read, shuffled
-from whence.explainer import Explainer, load
-from whence.explainer.maker import FallbackWarning
-from whence.explainer.request import BY_MODEL, requests
-from whence.explainer.work import Progress, origin
-from whence.flow import CLASS_FREE, NAMES, Name
+from whence.core.errors import (
+    BadParameter,
+    InputError,
+    NoHead,
+    RequestError,
+    WhenceError,
+    suggest_name,
+)
+from whence.data.dataset import LoadedDataset, read_dataset, shuffle_indices
+from whence.explain.batch_explainer import FallbackWarning, Progress, describe_origin
+from whence.explain.explainer import Explainer, load
+from whence.explain.explanation import Explanation
+from whence.explain.inside import Inside
+from whence.explain.request import DEFAULT_OF_MODEL, resolve_methods
+from whence.flow.graph import (
+    Direction,
+    EdgeQuery,
+    compute_flow_difference,
+    count_possible_edges,
+    trace_flow,
+)
+from whence.flow.heads import compute_head_divergence
+from whence.flow.weights import CLASS_FREE_WEIGHTS, EDGE_WEIGHT_NAMES, EdgeWeightName
+from whence.render.document import RESULT_VERSION
+from whence.studies.compare.comparison import Comparison
+from whence.studies.compare.pair_measures import (
+    TOP_WORDS,
+    DatasetMeasures,
+    FloatingArray,
+    check_shape,
+    check_tokens,
+    check_vocabulary,
+    compare_explanations,
+    describe_incomparability,
+    format_labels,
+    measure_models,
+    select_decision_rows,
+    with_common_max_length,
+)
+from whence.studies.compare.report import describe_comparison
+from whence.studies.compare.summary import (
+    InputStatistics,
+    JsonDict,
+    compare_predictions,
+    compute_comparison_statistics,
+)
+from whence.tracing.ask import count_forwards
 
-_FILLERS = {"mask": 0, "pad": 0, "unk": 0}  # any: parameters are looked at before there is a model
+WarningEntry = dict[str, str]
+
+
+def choose_common_target(a: Inside, b: Inside) -> str | None:
+    """Return the label to explain in the first model, if it is not the first model's own prediction.
+
+    Both models are explained for the class that the second predicts. None: the first predicts the same, or has no such
+    label.
+    """
+    first, other = a.prediction, b.prediction
+    if first is None or other is None or first.label == other.label or not _has_same_outputs(a, b):
+        return None
+    return other.label
+
+
+def list_target_warnings(a: Inside, b: Inside) -> list[WarningEntry]:
+    """Return a warning if the models' outputs differ, and each is explained for its own prediction."""
+    if a.prediction is None or b.prediction is None or _has_same_outputs(a, b):
+        return []
+    labels = f"{format_labels(a.loaded.labels)}; {format_labels(b.loaded.labels)}"
+    return [
+        {
+            "code": "other-labels",
+            "message": f"The models have different labels or tasks ({labels}): each is explained for what it "
+            "predicts itself, and the scores of the one say nothing about those of the other.",
+        }
+    ]
+
+
+def explain_or_warn(
+    name: str, method: str, explain: Callable[[], Explanation], warnings: list[WarningEntry]
+) -> Explanation | None:
+    """Return an explanation; if the method cannot explain the model, add a warning and return None."""
+    try:
+        return explain()
+    except (InputError, RequestError):
+        raise
+    except WhenceError as error:
+        message = f"{name} could not be explained by {method}: {error}"
+        warnings.append({"code": error.code, "message": message})
+        return None
+
+
+def _has_same_outputs(a: Inside, b: Inside) -> bool:
+    first, second = a.loaded, b.loaded
+    return tuple(first.labels) == tuple(second.labels) and first.task == second.task
+
+
+_ANY_REPLACEMENTS = {
+    "mask": 0,
+    "pad": 0,
+    "unk": 0,
+}  # placeholder ids: parameters are checked before a model is loaded
 
 
 def compare(
@@ -34,10 +123,10 @@ def compare(
     pair: str | None = None,
     label: str | None = None,
     limit: int | None = None,
-    weight: Name = "attention",
+    weight: EdgeWeightName = "attention",
     coverage: float = 0.5,
     specials: bool = False,
-    method: str | None = BY_MODEL,
+    method: str | None = DEFAULT_OF_MODEL,
     truncate: bool = True,
     seed: int = 0,
     device: str | None = None,
@@ -54,68 +143,72 @@ def compare(
     no method is named, None leaves it out.
     `progress` is called with (done, in all).
     """
-    check(weight, coverage, method, limit, seed, specials)
-    given = read(data, text=text, pair=pair, label=label)
+    check_compare_parameters(weight, coverage, method, limit, seed, specials)
+    dataset = read_dataset(data, text=text, pair=pair, label=label)
     started = time.perf_counter()
-    models = of_one_length(*(_explainer(one, device, dtype) for one in (base, tuned)))
+    models = with_common_max_length(*(_load_explainer(m, device, dtype) for m in (base, tuned)))
     check_vocabulary(*models)
-    given.refuse_labels([label for one in models for label in one.labels])
-    _require_heads(models, weight)
-    chosen = _chosen(given, limit, seed)
-    without = "no method was asked for." if method is None else why_not(*models)
-    tally = _Tally(progress, len(chosen) * (1 if without else 2))
+    dataset.check_pairs([label for model in models for label in model.labels])
+    _check_heads(models, weight)
+    chosen = _select_rows(dataset, limit, seed)
+    without = "no method was asked for." if method is None else describe_incomparability(*models)
+    tally = _CompareProgress(progress, len(chosen) * (1 if without else 2))
     with ExitStack() as stack:
         runs = [
-            stack.enter_context(counted(one))
-            for one in {id(m.model): m.model for m in models}.values()
+            stack.enter_context(count_forwards(model))
+            for model in {id(m.model): m.model for m in models}.values()
         ]
-        seen = look(
+        measures = measure_models(
             models,
-            [given.examples[i] for i in chosen],
+            [dataset.examples[i] for i in chosen],
             weight=weight,
             coverage=coverage,
             specials=specials,
             truncate=truncate,
             seed=seed,
-            done=tally.add,
+            advance=tally.add,
         )
-        summary = Summary(seen.order(), seed)
+        summary = InputStatistics(measures.order(), seed)
         attribution = None
         if method is not None and without is None:
-            method = _usual(models[1]) if method == BY_MODEL else method
-            attribution, without = _attribution(models, seen, method, truncate, summary, tally)
-    first, second = (origin(one.loaded) for one in models)
-    payload: Facts = {
-        "version": VERSION,
+            method = _resolve_default_method(models[1]) if method == DEFAULT_OF_MODEL else method
+            attribution, without = _compare_attributions(
+                models, measures, method, truncate, summary, tally
+            )
+    first, second = (describe_origin(model.loaded) for model in models)
+    payload: JsonDict = {
+        "version": RESULT_VERSION,
         "kind": "comparison",
         "a": first["model"],
         "b": second["model"],
-        "data": seen.facts(given, len(chosen)),
+        "data": measures.facts(dataset, len(chosen)),
         "setting": {
             "weight": weight,
             "coverage": coverage,
             "specials": specials,
-            "method": None if method == BY_MODEL else method,
+            "method": None if method == DEFAULT_OF_MODEL else method,
             "truncate": truncate,
             "limit": limit,
             "seed": seed,
-            "layers": seen.shape[0],
-            "heads": seen.shape[1],
-            "decision": _decision(models),
+            "layers": measures.shape[0],
+            "heads": measures.shape[1],
+            "decision": _describe_decision_rows(models),
         },
-        **figures(seen, summary, coverage, specials),
+        **compute_comparison_statistics(measures, summary, coverage, specials),
         "attribution": attribution,
         "without_attribution": without,
-        "predictions": outcomes(models, seen.said, seen.examples, summary),
-        "calls": {"forward": sum(one.forward for one in runs)},
+        "predictions": compare_predictions(
+            models, measures.predictions, measures.examples, summary
+        ),
+        "calls": {"forward": sum(run.forward for run in runs)},
         "provenance": second["provenance"],
     }
-    payload["sentence"] = sentence(payload)
+    payload["sentence"] = describe_comparison(payload)
     payload["seconds"] = time.perf_counter() - started
     return Comparison(payload)
 
 
-def check(
+def check_compare_parameters(
     weight: str,
     coverage: float,
     method: str | None,
@@ -123,31 +216,33 @@ def check(
     seed: int,
     specials: bool = False,
 ) -> None:
-    """Refuse what makes no sense, before anything is loaded for it."""
+    """Refuse invalid parameters before anything is loaded."""
     if not isinstance(specials, bool):
         raise BadParameter(f"specials must be True or False. Got {specials!r}.")
-    if weight not in NAMES:
-        near = did_you_mean(str(weight), list(NAMES))
-        raise BadParameter(f"weight must be one of {', '.join(NAMES)}. Got {weight!r}.{near}")
+    if weight not in EDGE_WEIGHT_NAMES:
+        near = suggest_name(str(weight), list(EDGE_WEIGHT_NAMES))
+        raise BadParameter(
+            f"weight must be one of {', '.join(EDGE_WEIGHT_NAMES)}. Got {weight!r}.{near}"
+        )
     if isinstance(coverage, bool) or not isinstance(coverage, int | float) or not 0 < coverage <= 1:
         raise BadParameter(f"coverage must be above 0 and at most 1. Got {coverage!r}.")
     if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
         raise BadParameter(f"limit must be a whole number, at least 1. Got {limit!r}.")
     if isinstance(seed, bool) or not isinstance(seed, int):
         raise BadParameter(f"seed must be a whole number. Got {seed!r}.")
-    if method is not None and method != BY_MODEL:
-        requests(method, None, _FILLERS)
+    if method is not None and method != DEFAULT_OF_MODEL:
+        resolve_methods(method, None, _ANY_REPLACEMENTS)
 
 
-def _usual(explainer: Explainer) -> str:
-    """Return the default method of a model; which one it is, the result says, also where it stands in for another."""
+def _resolve_default_method(explainer: Explainer) -> str:
+    """Return a model's default method, without the fallback warning: the result names the method."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FallbackWarning)
         return explainer.default_method()
 
 
-class _Tally:
-    """Counts inputs, once for attention and once for attributions, and tells who wants to know."""
+class _CompareProgress:
+    """Counts inputs, once for attention and once for attributions, and calls `progress`."""
 
     def __init__(self, progress: Progress | None, total: int) -> None:
         self._progress, self._total, self._done = progress, total, 0
@@ -158,29 +253,29 @@ class _Tally:
             self._progress(self._done, self._total)
 
 
-def _explainer(given: Any, device: str | None, dtype: str | None) -> Explainer:
-    return given if isinstance(given, Explainer) else load(given, device=device, dtype=dtype)
+def _load_explainer(model: Any, device: str | None, dtype: str | None) -> Explainer:
+    return model if isinstance(model, Explainer) else load(model, device=device, dtype=dtype)
 
 
-def _require_heads(models: tuple[Explainer, Explainer], weight: str) -> None:
-    """Refuse a weight that asks about a decision where there is none."""
-    for one in models:
-        if not one.loaded.classifies and weight not in CLASS_FREE:
+def _check_heads(models: tuple[Explainer, Explainer], weight: str) -> None:
+    """Refuse an edge weight that needs a decision if a model has no classification head."""
+    for model in models:
+        if not model.loaded.is_classifier and weight not in CLASS_FREE_WEIGHTS:
             raise NoHead(
-                f"{one.loaded.name!r} has no classification head, so there is no decision that the weight {weight!r} "
+                f"{model.loaded.name!r} has no classification head, so there is no decision that the weight {weight!r} "
                 "could be about. Take the weight attention, or give a model that classifies."
             )
 
 
-def _chosen(given: Read, limit: int | None, seed: int) -> list[int]:
+def _select_rows(dataset: LoadedDataset, limit: int | None, seed: int) -> list[int]:
     if limit is None:
-        return list(range(len(given)))
-    return sorted(shuffled(given.examples, seed)[:limit])
+        return list(range(len(dataset)))
+    return sorted(shuffle_indices(dataset.examples, seed)[:limit])
 
 
-def _decision(models: tuple[Explainer, Explainer]) -> str:
-    """Say whose rows count as those that the decision reads."""
-    heads = [one for one in models if one.loaded.classifies]
+def _describe_decision_rows(models: tuple[Explainer, Explainer]) -> str:
+    """Describe the rows that count as read by the decision."""
+    heads = [model for model in models if model.loaded.is_classifier]
     if len(heads) == 2:
         return "the rows that each model's decision reads"
     if heads:
@@ -188,168 +283,103 @@ def _decision(models: tuple[Explainer, Explainer]) -> str:
     return "the row of the token that a classifier would read; neither model has a head"
 
 
-def _attribution(
+def _compare_attributions(
     models: tuple[Explainer, Explainer],
-    seen: Seen,
+    measures: DatasetMeasures,
     method: str,
     truncate: bool,
-    summary: Summary,
-    tally: _Tally,
-) -> tuple[Facts | None, str | None]:
-    """Compare what the words count for, by both models; or say why not."""
-    targets = [one for one in seen.said[1] if one is not None]
-    inputs = [example.given for example in seen.examples]
-    found, why = agree(models, inputs, targets, method, truncate, tally.add)
+    summary: InputStatistics,
+    tally: _CompareProgress,
+) -> tuple[JsonDict | None, str | None]:
+    """Return the agreement of both models' word scores, or the reason why there is none."""
+    targets = [prediction for prediction in measures.predictions[1] if prediction is not None]
+    inputs = [example.given for example in measures.examples]
+    agreement, why = compare_explanations(models, inputs, targets, method, truncate, tally.add)
     if why is not None:
         return None, why
     return {
         "method": method,
-        "tau": summary.mean(found.tau),
-        "top": summary.mean(found.top),
-        "k": TOP,
-        "chance": summary.mean(found.chance),
+        "tau": summary.mean(agreement.tau),
+        "top": summary.mean(agreement.top),
+        "k": TOP_WORDS,
+        "chance": summary.mean(agreement.chance),
     }, None
 
 
-"""Which class two models are explained for on one input: the same one, so that their scores can be compared."""
+_MAX_EDGES = 5000
 
-from collections.abc import Callable
-
-from whence.comparison.words import listed
-from whence.core.errors import InputError, RequestError, WhenceError
-from whence.explainer import Explanation, Inside
-
-Warned = dict[str, str]
+OptionalExplanation = Explanation | Mapping[str, Any] | None
 
 
-def aim(a: Inside, b: Inside) -> str | None:
-    """Return the label to ask the first model about, where that is not what it predicts itself.
-
-    Both are asked about what the second predicts. None: the first predicts the same, or has no such label.
-    """
-    one, other = a.prediction, b.prediction
-    if one is None or other is None or one.label == other.label or not _alike(a, b):
-        return None
-    return other.label
-
-
-def aims_apart(a: Inside, b: Inside) -> list[Warned]:
-    """Say so where the models have no class in common, and each is explained for its own prediction."""
-    if a.prediction is None or b.prediction is None or _alike(a, b):
-        return []
-    labels = f"{listed(a.loaded.labels)}; {listed(b.loaded.labels)}"
-    return [
-        {
-            "code": "other-labels",
-            "message": f"The models have different labels or tasks ({labels}): each is explained for what it "
-            "predicts itself, and the scores of the one say nothing about those of the other.",
-        }
-    ]
-
-
-def tried(
-    name: str, method: str, explain: Callable[[], Explanation], warnings: list[Warned]
-) -> Explanation | None:
-    """Explain; where the model cannot be explained so, add a warning, for the rest can be shown all the same."""
-    try:
-        return explain()
-    except (InputError, RequestError):
-        raise
-    except WhenceError as error:
-        message = f"{name} could not be explained by {method}: {error}"
-        warnings.append({"code": error.code, "message": message})
-        return None
-
-
-def _alike(a: Inside, b: Inside) -> bool:
-    one, other = a.loaded, b.loaded
-    return tuple(one.labels) == tuple(other.labels) and one.task == other.task
-
-
-"""Two models on one input: their flows, what differs between these, and how far each head is from its twin."""
-
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
-from typing import Any
-
-from whence.comparison.match import check_shape, check_tokens
-from whence.comparison.rows import Array, read_rows
-from whence.explainer import Explanation, Inside
-from whence.explainer.work import origin
-from whence.flow import Direction, Name, Query, difference, divergence, possible, trace_flow
-
-_EDGES = 5000
-
-Given = Explanation | Mapping[str, Any] | None
-
-
-def compared(
+def compare_on_input(
     a: Inside,
     b: Inside,
     *,
-    weight: Name = "attention",
+    weight: EdgeWeightName = "attention",
     direction: Direction = "back",
     token: int | None = None,
-    query: Query | None = None,
-    most: int = _EDGES,
-    explanations: Sequence[Given] = (None, None),
+    query: EdgeQuery | None = None,
+    most: int = _MAX_EDGES,
+    explanations: Sequence[OptionalExplanation] = (None, None),
 ) -> dict[str, Any]:
-    """Return two models on one input as the documented object.
+    """Compare two models on one input; return the documented object.
 
-    `a` and `b` are what `explainer.inside(...)` gave for the same text. `weight` to `most` are those of
+    `a` and `b` are the results of `explainer.inside(...)` for the same text. `weight` to `most` are those of
     `Inside.flow`. `explanations`: one for each model, or None.
     """
     names = (a.loaded.name, b.loaded.name)
     check_tokens(a.source.text, a.tokens, b.tokens, names)
     check_shape((a.layers, a.heads), (b.layers, b.heads), names)
-    asked = query or Query()
-    rows = read_rows(a, b)
+    edge_query = query or EdgeQuery()
+    rows = select_decision_rows(a, b)
     sides = list(zip((a, b), rows, strict=True))
     flows = [
-        side.flow(weight, direction=direction, token=token, query=asked, most=most, rows=read)
+        side.flow(weight, direction=direction, token=token, query=edge_query, most=most, rows=read)
         for side, read in sides
     ]
     first, second = (
         trace_flow(side.weights(weight), read, direction, token) for side, read in sides
     )
-    mean, decision = divergence(a.attention(), b.attention(), (rows[0] + rows[1]) / 2)
+    mean, decision = compute_head_divergence(a.attention(), b.attention(), (rows[0] + rows[1]) / 2)
     return {
         "kind": "compared",
-        "a": origin(a.loaded)["model"],
-        "b": origin(b.loaded)["model"],
+        "a": describe_origin(a.loaded)["model"],
+        "b": describe_origin(b.loaded)["model"],
         "input": asdict(a.source),
-        "tokens": [asdict(one) for one in a.tokens],
-        "words": [asdict(one) for one in a.words],
-        "predictions": [_prediction(side) for side in (a, b)],
+        "tokens": [asdict(item) for item in a.tokens],
+        "words": [asdict(word) for word in a.words],
+        "predictions": [_to_prediction_dict(side) for side in (a, b)],
         "flows": flows,
-        "difference": difference(first, second, most, asked, a.special, a.segments).to_dict(),
-        "possible": possible(first, second, asked, a.special, a.segments),
+        "difference": compute_flow_difference(
+            first, second, most, edge_query, a.special, a.segments
+        ).to_dict(),
+        "possible": count_possible_edges(first, second, edge_query, a.special, a.segments),
         "divergence": mean.tolist(),
         "decision": decision.tolist(),
         "layers": mean.mean(1).tolist(),
-        "changed": _changed(mean, decision),
-        "explanations": [_explanation(one) for one in explanations],
+        "changed": _list_changed_heads(mean, decision),
+        "explanations": [_to_explanation_dict(explanation) for explanation in explanations],
         "warnings": [
-            {"code": one["code"], "message": _named(side.loaded.name, one["message"])}
+            {"code": row["code"], "message": _prefix_model_name(side.loaded.name, row["message"])}
             for side in ((a, b) if a.loaded is not b.loaded else (a,))
-            for one in side.warnings()
+            for row in side.warnings()
         ],
     }
 
 
-def _named(name: str, message: str) -> str:
+def _prefix_model_name(name: str, message: str) -> str:
     return message if message.startswith(name) else f"{name}: {message}"
 
 
-def _prediction(inside: Inside) -> dict[str, Any] | None:
-    said = inside.prediction
-    if said is None:
+def _to_prediction_dict(inside: Inside) -> dict[str, Any] | None:
+    prediction = inside.prediction
+    if prediction is None:
         return None
-    return {**asdict(said), "logits": list(said.logits)}
+    return {**asdict(prediction), "logits": list(prediction.logits)}
 
 
-def _changed(mean: Array, read: Array) -> list[dict[str, Any]]:
-    """Return the heads, the most changed first; those that did not change are not among them."""
+def _list_changed_heads(mean: FloatingArray, read: FloatingArray) -> list[dict[str, Any]]:
+    """Return the heads that changed, the most changed first."""
     heads = mean.shape[1]
     order = sorted(range(mean.size), key=lambda place: (-float(mean.flat[place]), place))
     places = [divmod(place, heads) for place in order]
@@ -365,7 +395,7 @@ def _changed(mean: Array, read: Array) -> list[dict[str, Any]]:
     ]
 
 
-def _explanation(given: Given) -> dict[str, Any] | None:
-    if isinstance(given, Explanation):
-        return dict(given.to_dict()["explanations"][0])
-    return None if given is None else dict(given)
+def _to_explanation_dict(explanation: OptionalExplanation) -> dict[str, Any] | None:
+    if isinstance(explanation, Explanation):
+        return dict(explanation.to_dict()["explanations"][0])
+    return None if explanation is None else dict(explanation)

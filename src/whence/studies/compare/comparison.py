@@ -1,19 +1,23 @@
-"""What a comparison returns: a documented JSON object that can be shown, saved and read back."""
+"""The `Comparison` result: heads, layers, flow, words and predictions of two models, with intervals."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from whence.core.errors import BadParameter
-from whence.report.shown import VERSION, Stored
-
-__all__ = ["VERSION", "Comparison"]
+from whence.render.document import SavedResult
 
 
 @dataclass(frozen=True, eq=False)
-class Comparison(Stored):
-    """How far two models are apart over a data set: their heads, their flows, what they lean on and predict."""
+class Comparison(SavedResult):
+    """The result of a comparison of two models over a data set: heads, flow, words and predictions."""
 
-    _report: ClassVar[str] = "comparison"
+    _writers: ClassVar[Mapping[str, str]] = {
+        "page": "whence.studies.compare.report:render_comparison_html",
+        "fragment": "whence.studies.compare.report:render_comparison_fragment",
+        "text": "whence.studies.compare.report:format_comparison_text",
+        "terminal": "whence.studies.compare.report:render_comparison_terminal",
+    }
     _kind: ClassVar[str] = "comparison"
 
     @property
@@ -24,23 +28,23 @@ class Comparison(Stored):
     @property
     def heads(self) -> list[dict[str, Any]]:
         """Every head: divergence from its twin, attention to special tokens and entropy, with intervals."""
-        return [dict(one) for one in self.payload["heads"]]
+        return [dict(head) for head in self.payload["heads"]]
 
     @property
     def layers(self) -> list[dict[str, Any]]:
         """Every layer, with the overlap of its flow."""
-        return [dict(one) for one in self.payload["layers"]]
+        return [dict(layer) for layer in self.payload["layers"]]
 
     @property
     def changed(self) -> list[tuple[int, int]]:
         """The heads that changed most, as (layer, head), the most changed first."""
-        return [(one["layer"], one["head"]) for one in self.payload["changed"]["heads"]]
+        return [(head["layer"], head["head"]) for head in self.payload["changed"]["heads"]]
 
     def head(self, layer: int, head: int) -> dict[str, Any]:
-        """Return what was found of one head."""
-        for one in self.payload["heads"]:
-            if (one["layer"], one["head"]) == (layer, head):
-                return dict(one)
+        """Return the figures of one head."""
+        for row in self.payload["heads"]:
+            if (row["layer"], row["head"]) == (layer, head):
+                return dict(row)
         setting = self.payload["setting"]
         raise BadParameter(
             f"There is no head {layer}.{head}: the models have {setting['layers']} layers of {setting['heads']} "
@@ -48,5 +52,5 @@ class Comparison(Stored):
         )
 
     def __repr__(self) -> str:
-        one, other = self.payload["a"]["name"], self.payload["b"]["name"]
-        return f"<Comparison {one} and {other} on {self.payload['data']['used']} inputs>"
+        first, second = self.payload["a"]["name"], self.payload["b"]["name"]
+        return f"<Comparison {first} and {second} on {self.payload['data']['used']} inputs>"

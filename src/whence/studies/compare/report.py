@@ -1,18 +1,561 @@
-"""How a comparison says things, on every surface the same."""
+"""Report of a comparison of two models: sentences, text, terminal and HTML page with head maps.
 
-from collections.abc import Mapping, Sequence
+Every figure is a mean over the inputs with its 95% bootstrap interval and n.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from html import escape
 from pathlib import Path
 from typing import Any
 
-from whence.report.data import drawn_told
-from whence.report.figures import digits_of, interval
-from whence.report.text import visible
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.text import Text
 
-Facts = Mapping[str, Any]
-Row = tuple[str, ...]
+from whence.render.charts import PLOT_WIDTH, render_plot, render_svg, render_text
+from whence.render.colour import compute_shade_colour, compute_shades
+from whence.render.document import choose_decimals, format_interval
+from whence.render.html import (
+    render_notebook_cell,
+    render_page,
+    render_provenance,
+    render_text_strips,
+)
+from whence.render.terminal import TerminalWriter, render_fact_list, render_rows
+from whence.render.text import format_drawn_sample, sanitise_html, sanitise_text
+from whence.studies.audit.report import AUDIT_PAGE_STYLE, render_wide_table
+from whence.studies.audit.report import AUDIT_STYLE as SECTIONS
 
-NOTHING = "-"
-QUESTION = "What changed between the two models?"
+
+def describe_comparison(payload: Mapping[str, Any]) -> str:
+    """Describe the findings of a comparison in sentences."""
+    used = payload["data"]["used"]
+    if is_identical(payload):
+        both = " and ".join(_distinguish_names(payload))
+        return f"{both} attend alike to the last bit on {_format_input_count(used)}: no head diverges from its twin."
+    parts = [
+        _describe_layers(payload, used),
+        _describe_heads(payload, used),
+        _describe_flow(payload, used),
+        _describe_words(payload),
+    ]
+    return " ".join(part for part in parts if part)
+
+
+def is_identical(payload: Mapping[str, Any]) -> bool:
+    """Return whether every head attends exactly as its counterpart, on all inputs."""
+    return all(head["divergence"]["mean"] == 0 for head in payload["heads"])
+
+
+def _describe_layers(payload: Mapping[str, Any], used: int) -> str:
+    layers = payload["layers"]
+    ranking = payload["changed"]["layers"]
+    first = ranking[0]
+    least = min(layers, key=lambda layer: float(layer["divergence"]["mean"]))
+    first_name, second_name = _distinguish_names(payload)
+    text = (
+        f"Over {_format_input_count(used)}, the attention of {second_name} is farthest from that of {first_name} in layer {first['layer']} "
+        f"({_format_bits(first['divergence'], used)})"
+    )
+    if len(layers) > 1:
+        text += (
+            f" and nearest in layer {least['layer']} ({_format_bits(least['divergence'], used)})"
+        )
+    strangers = layers[first["layer"]]["strangers"]
+    if strangers["n"]:
+        text += f"; two different heads of layer {first['layer']} are {_format_bits(strangers, used)} apart"
+    return f"{text}."
+
+
+def _describe_heads(payload: Mapping[str, Any], used: int) -> str:
+    changed = payload["changed"]
+    first = changed["heads"][0]
+    text = f"The most changed head is {_format_head_name(first)} ({_format_bits(first['divergence'], used)})"
+    others = changed["equal_heads"] - 1
+    if not changed["enough"]:
+        return f"{text}; {_format_input_count(used)} {'is' if used == 1 else 'are'} too few to tell it from any other."
+    if not others:
+        return f"{text}, surely more than any other."
+    return f"{text}; {others} other{'s' * (others > 1)} cannot be told from it."
+
+
+def _describe_flow(payload: Mapping[str, Any], used: int) -> str:
+    overlap = payload["overlap"]
+    if not overlap["jaccard"]["n"]:
+        return ""
+    text = (
+        f"Of the edges {EDGE_KINDS[overlap['specials']]} that carry {overlap['coverage']:.0%} of what all such edges "
+        f"carry, the models share {_format_mean(overlap['jaccard'], used)} (Jaccard index; random edges: "
+        f"{_format_mean(overlap['chance'], used)})"
+    )
+    other = overlap["other"]
+    if other["jaccard"]["n"]:
+        text += (
+            f"; of those {EDGE_KINDS[other['specials']]}, {_format_mean(other['jaccard'], used)} (random edges: "
+            f"{_format_mean(other['chance'], used)})"
+        )
+    return f"{text}."
+
+
+def _describe_words(payload: Mapping[str, Any]) -> str:
+    attribution = payload["attribution"]
+    if attribution is None or not attribution["tau"]["n"]:
+        return ""
+    return (
+        f"By {attribution['method']} they rank the words alike with a mean tau-b of "
+        f"{_format_mean(attribution['tau'], payload['data']['used'])} (random rankings: 0)."
+    )
+
+
+def _distinguish_names(payload: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the names of the models; equal names are numbered."""
+    first, second = get_model_names(payload)
+    return (first, second) if first != second else (f"the first {first}", f"the second {second}")
+
+
+def _format_input_count(used: int) -> str:
+    return "1 input" if used == 1 else f"{used} inputs"
+
+
+def _format_head_name(head: Mapping[str, Any]) -> str:
+    return f"{head['layer']}.{head['head']}"
+
+
+def _format_bits(interval: Mapping[str, Any], used: int) -> str:
+    return f"{_format_mean(interval, used)} bits"
+
+
+def _format_mean(interval: Mapping[str, Any], used: int) -> str:
+    return format_interval(interval, choose_decimals([interval]), used)
+
+
+JsonObject = Mapping[str, Any]
+
+_MAP_LEFT, _MAP_TOP, _MAP_BELOW = 34, 20, 44
+_MAP_GAP = 1
+_MAX_CELL_HEIGHT = 22
+_MAX_LABELS = 16  # axis labels
+
+
+def render_head_map(
+    payload: JsonObject, name: str, text: str, of: Callable[[JsonObject], JsonObject], signed: bool
+) -> str:
+    """Return a map of one figure of every head, the deepest layer on top.
+
+    Full colour is the largest |value|.
+    """
+    layers, heads = payload["setting"]["layers"], payload["setting"]["heads"]
+    width = (PLOT_WIDTH - _MAP_LEFT - 4) / heads
+    height = min(_MAX_CELL_HEIGHT, width)
+    floor = _MAP_TOP + layers * height
+    values = [float(of(row)["mean"]) for row in payload["heads"]]
+    largest = max((abs(value) for value in values), default=0.0)
+    used = payload["data"]["used"]
+    body = [
+        _render_head_cell(
+            _MAP_LEFT + row["head"] * width,
+            _MAP_TOP + (layers - 1 - row["layer"]) * height,
+            (width - _MAP_GAP, height - _MAP_GAP),
+            value / largest if largest else 0.0,
+            f"head {row['layer']}.{row['head']}: {format_figure(of(row), common_n=used)}",
+        )
+        for row, value in zip(payload["heads"], values, strict=True)
+    ]
+    for layer in _select_labels(layers):
+        middle = _MAP_TOP + (layers - 0.5 - layer) * height
+        body.append(render_text(_MAP_LEFT - 5, middle + 4, str(layer), "end"))
+    for head in _select_labels(heads):
+        body.append(render_text(_MAP_LEFT + (head + 0.5) * width, floor + 12, str(head), "middle"))
+    body.append(render_text(2, 12, "layer"))
+    body.append(render_text(PLOT_WIDTH - 4, 12, "heads below", "end"))
+    body += _render_tint_key(floor + 22, largest, signed)
+    return render_svg(
+        PLOT_WIDTH, floor + _MAP_BELOW, name, f"{text} {_describe_extremes(payload, values)}", body
+    )
+
+
+def _render_head_cell(
+    x: float, y: float, size: tuple[float, float], share: float, title: str
+) -> str:
+    tint = "rgb({},{},{})".format(*compute_shade_colour(share))
+    return (
+        f'<rect x="{x:.1f}" y="{y:.1f}" width="{size[0]:.1f}" height="{size[1]:.1f}" style="fill: {tint}">'
+        f"<title>{escape(title)}</title></rect>"
+    )
+
+
+def _select_labels(count: int) -> Sequence[int]:
+    return range(0, count, max(1, -(-count // _MAX_LABELS)))
+
+
+def _render_tint_key(top: float, largest: float, signed: bool) -> list[str]:
+    """Return the colour key with values at both ends."""
+    if not largest:
+        return [render_text(_MAP_LEFT, top + 10, "0 everywhere")]
+    steps = [step / 10 for step in range(-10 if signed else 0, 11)]
+    wide = 8.0
+    left = render_text(_MAP_LEFT + 44, top + 10, f"{-largest:.2g}" if signed else "0", "end")
+    cells = [
+        _render_head_cell(
+            _MAP_LEFT + 50 + place * wide, top, (wide, 12), step, f"{step * largest:.2g}"
+        )
+        for place, step in enumerate(steps)
+    ]
+    end = _MAP_LEFT + 56 + len(steps) * wide
+    return [left, *cells, render_text(end, top + 10, f"{largest:.2g}")]
+
+
+def _describe_extremes(payload: JsonObject, values: Sequence[float]) -> str:
+    """Describe the smallest and largest value, for screen readers; a table has all values."""
+    order = sorted(range(len(values)), key=lambda place: values[place])
+    low, high = (payload["heads"][order[end]] for end in (0, -1))
+    return (
+        f"From {values[order[0]]:.3g} (head {low['layer']}.{low['head']}) to {values[order[-1]]:.3g} "
+        f"(head {high['layer']}.{high['head']})."
+    )
+
+
+_PAGE_FOOTER = "Every figure is a mean over the inputs with a 95% bootstrap interval. Layers and heads count from 0."
+_COMPARISON_STYLE = """
+.whence .panels > figure { flex: 1 1 17rem; min-width: 0; max-width: 26rem; }
+"""
+_PAGE_TITLE = "whence: what changed between two models?"
+
+
+def render_comparison_html(payload: JsonObject, heading: str = _PAGE_TITLE) -> str:
+    """Return an HTML page of a comparison."""
+    return sanitise_html(
+        render_page(
+            heading,
+            _render_comparison_body(payload),
+            _PAGE_FOOTER,
+            SECTIONS + _COMPARISON_STYLE + AUDIT_PAGE_STYLE,
+        )
+    )
+
+
+def render_comparison_fragment(payload: JsonObject) -> str:
+    """Return a comparison as HTML for a notebook cell."""
+    return sanitise_html(
+        render_notebook_cell(_render_comparison_body(payload), SECTIONS + _COMPARISON_STYLE)
+    )
+
+
+def _render_comparison_body(payload: JsonObject) -> str:
+    return "\n".join(
+        [
+            '<div class="audit">',  # uses the audit's style for sections, tables and facts
+            _render_overview(payload),
+            _render_layers(payload),
+            _render_heads(payload),
+            _render_attention_targets(payload),
+            _render_remarks(payload),
+            "</div>",
+        ]
+    )
+
+
+def _render_overview(payload: JsonObject) -> str:
+    facts = "".join(
+        f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>"
+        for name, text in list_comparison_facts(payload)
+    )
+    return _render_section(
+        format_comparison_title(payload),
+        f'<p class="conclusion">{escape(to_one_line(payload["sentence"]))}</p>',
+        f'<dl class="facts">{facts}</dl>',
+        *(f'<p class="dim">{escape(line)}</p>' for line in list_comparison_legend(payload)),
+    )
+
+
+def _render_layers(payload: JsonObject) -> str:
+    drawn = [
+        _render_layer_bars(payload, "Divergence by layer", "bits", lambda row: row["divergence"]),
+        _render_layer_bars(
+            payload, "Divergence of the decision's rows", "bits", lambda row: row["decision"]
+        ),
+        _render_layer_bars(
+            payload, "Overlap of the flow by layer", "Jaccard index", lambda row: row["overlap"]
+        ),
+    ]
+    return _render_section(
+        "Layers",
+        '<div class="panels">' + "".join(drawn) + "</div>",
+        *(
+            _render_figure_table("Layers", heads, rows)
+            for heads, rows in build_layer_tables(payload)
+        ),
+        f"<p>{escape(describe_flow_overlap(payload))}</p>",
+    )
+
+
+def _render_layer_bars(
+    payload: JsonObject, name: str, unit: str, of: Callable[[JsonObject], JsonObject]
+) -> str:
+    bars = [
+        {"name": f"layer {row['layer']}", "value": of(row)["mean"], **_get_interval_ends(of(row))}
+        for row in reversed(payload["layers"])
+    ]
+    return render_plot({"kind": "bars", "title": name, "y": unit, "bars": bars, "threshold": None})
+
+
+def _get_interval_ends(interval: JsonObject) -> dict[str, Any]:
+    return {"low": interval["low"], "high": interval["high"]}
+
+
+def _render_heads(payload: JsonObject) -> str:
+    first, second = get_model_names(payload)
+    maps = [
+        (
+            "Divergence of each head, in bits",
+            f"How far the attention of {second} is from that of {first}, head by head.",
+            render_head_map(
+                payload,
+                "Divergence of each head",
+                "Mean Jensen-Shannon divergence in bits, by layer and head.",
+                lambda head: head["divergence"],
+                signed=False,
+            ),
+        ),
+        (
+            "Change of the attention to special tokens",
+            f"Blue: more in {second}, orange: less.",
+            render_head_map(
+                payload,
+                "Change of the attention to special tokens",
+                "Share of attention on special tokens in the second model less that in the first.",
+                lambda head: head["special"]["change"],
+                signed=True,
+            ),
+        ),
+    ]
+    drawn = "".join(
+        f'<figure><figcaption>{escape(name)}</figcaption><p class="dim">{escape(description)}</p>'
+        f"{drawing}</figure>"
+        for name, description, drawing in maps
+    )
+    rows = build_head_rows(payload)
+    rest = _render_figure_table("All heads", HEAD_HEADS, rows)
+    return _render_section(
+        "Heads",
+        f'<div class="panels">{drawn}</div>',
+        "<h3>The most changed</h3>",
+        _render_figure_table("The most changed heads", HEAD_HEADS, rows[:MAX_HEADS]),
+        f"<details><summary>All {len(rows)} heads</summary>{rest}</details>"
+        if len(rows) > MAX_HEADS
+        else "",
+    )
+
+
+def _render_attention_targets(payload: JsonObject) -> str:
+    tables = [
+        _render_figure_table(head, (head, *PAIR_HEADS[1:]), rows)
+        for what, head in PAIR_TABLES
+        if (rows := build_pair_rows(payload, what))
+    ]
+    note = (
+        "In the mean over all layers, heads and rows. Between texts: of the rows of one text's words, what goes to "
+        "words of the other; the rest goes to special tokens."
+    )
+    return (
+        _render_section("Where attention goes", f'<p class="dim">{note}</p>', *tables)
+        if tables
+        else ""
+    )
+
+
+def _render_remarks(payload: JsonObject) -> str:
+    both = {
+        "model": {
+            f"{which} {key}": value
+            for which, side in (("first model's", "a"), ("second model's", "b"))
+            for key, value in payload[side].items()
+        },
+        "provenance": dict(payload["provenance"]),
+    }
+    return _render_section(
+        "Words and predictions",
+        _render_list([*list_comparison_remarks(payload), *list_unused_inputs(payload)]),
+        f'<p class="dim">{escape(describe_comparison_cost(payload))}</p>',
+        render_provenance(both),
+    )
+
+
+def _render_section(heading: str, *parts: str) -> str:
+    return "\n".join(["<section>", f"<h2>{escape(heading)}</h2>", *parts, "</section>"])
+
+
+def _render_list(lines: Iterable[str]) -> str:
+    return "<ul>" + "".join(f"<li>{escape(line)}</li>" for line in lines) + "</ul>"
+
+
+def _render_figure_table(name: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    top = "".join(f'<th scope="col">{escape(head)}</th>' for head in heads)
+    body = "".join(
+        f'<tr><th scope="row">{escape(first)}</th>'
+        + "".join(f'<td class="brief">{escape(text)}</td>' for text in cells)
+        + "</tr>"
+        for first, *cells in rows
+    )
+    return render_wide_table(f"<thead><tr>{top}</tr></thead><tbody>{body}</tbody>", name)
+
+
+_TOP_HEADS = 10  # heads
+
+
+def render_input_comparison_fragment(comparison: JsonObject) -> str:
+    """Return the comparison of two models on one input as HTML for a notebook cell."""
+    first, second = get_model_names(comparison)
+    rows = [
+        _format_prediction_row(name, prediction)
+        for name, prediction in zip((first, second), comparison["predictions"], strict=True)
+    ]
+    heads = [
+        (f"{head['layer']}.{head['head']}", f"{head['divergence']:.3f}", f"{head['decision']:.3f}")
+        for head in comparison["changed"][:_TOP_HEADS]
+    ]
+    body = [
+        "<section>",
+        f"<h2>{escape(first)} and {escape(second)}</h2>",
+        *(f"<p>{escape(text)}</p>" for text in _list_texts(comparison["input"])),
+        _render_plain_table(("model", "prediction"), rows),
+        *(_render_tinted_text(comparison, side, name) for side, name in enumerate((first, second))),
+        f"<p>{escape(_describe_farthest_layer(comparison))}</p>",
+        _render_plain_table(
+            ("most changed head", "divergence, bits", "of the decision's rows"), heads
+        )
+        if heads
+        else "",
+        *(
+            f'<p class="dim">{escape(to_one_line(warned["message"]))}</p>'
+            for warned in comparison["warnings"]
+        ),
+        "</section>",
+    ]
+    return sanitise_html(render_notebook_cell("\n".join(part for part in body if part), SECTIONS))
+
+
+def _list_texts(source: JsonObject) -> list[str]:
+    return [to_one_line(source[part]) for part in ("text", "pair") if source[part] is not None]
+
+
+def _format_prediction_row(name: str, prediction: JsonObject | None) -> tuple[str, str]:
+    if prediction is None:
+        return name, "none: it has no classification head"
+    share = prediction["probability"]
+    value = (
+        f"{prediction['logits'][0]:.4g}"
+        if share is None
+        else f"{to_one_line(prediction['label'])} {share:.1%}"
+    )
+    return name, value
+
+
+def _render_tinted_text(comparison: JsonObject, side: int, name: str) -> str:
+    """Return the text tinted by one model's scores, if it has any."""
+    explanation = comparison["explanations"][side]
+    if explanation is None:
+        return ""
+    payload = {**comparison, "target": comparison["flows"][side]["target"]}
+    tints = compute_shades(payload, explanation)
+    title = f"{escape(name)}, {escape(explanation['method'])}"
+    return f'<h3>{title}</h3><p class="dim">{escape(tints.legend)}</p>{render_text_strips(payload, explanation, tints)}'
+
+
+def _describe_farthest_layer(comparison: JsonObject) -> str:
+    layers = comparison["layers"]
+    most = max(range(len(layers)), key=lambda layer: layers[layer])
+    if not layers[most]:
+        return "Both attend alike to the last bit."
+    bits = f"{layers[most]:.3f} bits, in the mean over its heads and rows"
+    return f"Attention is farthest apart in layer {most}: {bits}."
+
+
+def _render_plain_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    top = "".join(f'<th scope="col">{escape(head)}</th>' for head in heads)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{escape(text)}</td>" for text in row) + "</tr>" for row in rows
+    )
+    return f"<table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"
+
+
+class ComparisonRenderable:
+    """A rich renderable of a comparison, fitted to the terminal's width and characters."""
+
+    def __init__(self, payload: Mapping[str, Any]) -> None:
+        self._payload = payload
+
+    def __rich_console__(
+        self, console: Console, options: ConsoleOptions
+    ) -> Iterator[RenderableType]:
+        """Yield the parts of the comparison."""
+        payload, write = self._payload, TerminalWriter(ascii_only=options.ascii_only)
+        width = options.max_width
+        yield write(format_comparison_title(payload), "bold")
+        yield write(to_one_line(payload["sentence"]))
+        yield Text()
+        yield render_fact_list(list_comparison_facts(payload), write, width)
+        for heads, rows in build_layer_tables(payload):
+            yield Text()
+            yield render_rows(heads, rows, write, width)
+        yield Text()
+        yield render_rows(HEAD_HEADS, build_head_rows(payload, MAX_HEADS), write, width)
+        for what, head in PAIR_TABLES:
+            if rows := build_pair_rows(payload, what):
+                yield Text()
+                yield render_rows((head, *PAIR_HEADS[1:]), rows, write, width)
+        yield Text()
+        for line in list_comparison_legend(payload):
+            yield write(line, "dim")
+        yield Text()
+        for line in [describe_flow_overlap(payload), *list_comparison_remarks(payload)]:
+            yield write(line)
+        for line in list_unused_inputs(payload):
+            yield write(line, "yellow")
+        yield write(describe_comparison_cost(payload), "dim")
+
+
+def render_comparison_terminal(payload: Mapping[str, Any]) -> RenderableType:
+    """Return a comparison as a rich renderable."""
+    return ComparisonRenderable(payload)
+
+
+MAX_HEADS = 10
+PAIR_TABLES = (("specials", "attention to"), ("segments", "attention between texts"))
+
+
+def format_comparison_text(payload: Mapping[str, Any]) -> str:
+    """Return a comparison as plain text."""
+    lines = [format_comparison_title(payload), "", to_one_line(payload["sentence"]), ""]
+    lines += [f"{name}: {text}" for name, text in list_comparison_facts(payload)]
+    for heads, rows in build_layer_tables(payload):
+        lines += ["", *_format_text_table(heads, rows)]
+    lines += ["", *_format_text_table(HEAD_HEADS, build_head_rows(payload, MAX_HEADS))]
+    for what, head in PAIR_TABLES:
+        if rows := build_pair_rows(payload, what):
+            lines += ["", *_format_text_table((head, *PAIR_HEADS[1:]), rows)]
+    lines += [
+        "",
+        *list_comparison_legend(payload),
+        "",
+        describe_flow_overlap(payload),
+        *list_comparison_remarks(payload),
+        *list_unused_inputs(payload),
+    ]
+    return "\n".join([*lines, "", describe_comparison_cost(payload)])
+
+
+def _format_text_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
+    return [
+        "  ".join(f"{text:<{width}}" for text, width in zip(cells, widths, strict=True)).rstrip()
+        for cells in (heads, *rows)
+    ]
+
+
+TextRow = tuple[str, ...]
+
+NO_VALUE = "-"
+COMPARISON_QUESTION = "What changed between the two models?"
 LAYER_HEADS = (
     "layer",
     "divergence",
@@ -24,7 +567,7 @@ LAYER_HEADS = (
 )
 HEAD_HEADS = ("head", "divergence", "decision", "on special tokens", "entropy")
 PAIR_HEADS = ("", "first model", "second model", "change")
-LEGEND = (
+DIVERGENCE_LEGEND = (
     "Divergence: the Jensen-Shannon divergence of a head's attention from its twin's, from 0 to 1 bit, in the mean "
     "over the rows of an input; decision: of the rows that the decision reads alone; strangers: of a head from "
     "another head of its layer. Figures are means over the inputs with 95% intervals."
@@ -33,99 +576,103 @@ OVERLAP_LEGEND = (
     "Overlap: the Jaccard index of the edges {which} that carry {coverage:.0%} of what all such edges carry back "
     "from the decision; chance: the same of random edges, as many in each layer."
 )
-# Which edges count, by whether those that end on special tokens do.
-WHICH = {False: "to words", True: "to words and special tokens"}
+# The edges that count, by whether those that end on special tokens are included.
+EDGE_KINDS = {False: "to words", True: "to words and special tokens"}
 
 
-def one_line(text: Any) -> str:
-    """Return a text from outside on one line, without signs that could do anything."""
-    return " ".join(visible(str(text)).split())
+def to_one_line(text: Any) -> str:
+    """Return a foreign text on one line, without control characters."""
+    return " ".join(sanitise_text(str(text)).split())
 
 
-def names(payload: Facts) -> tuple[str, str]:
-    """Return the names of the two models; a folder goes by its last name."""
-    one, other = (one_line(payload[side]["name"]) for side in "ab")
-    return _short(one), _short(other)
+def get_model_names(payload: JsonObject) -> tuple[str, str]:
+    """Return the names of the two models; a folder is shortened to its last part."""
+    first, second = (to_one_line(payload[side]["name"]) for side in "ab")
+    return _shorten_path(first), _shorten_path(second)
 
 
-def _short(name: str) -> str:
+def _shorten_path(name: str) -> str:
     return Path(name).name if Path(name).is_absolute() else name
 
 
-def title(payload: Facts) -> str:
-    """Say what was compared."""
-    return "{} and {}".format(*names(payload))
+def format_comparison_title(payload: JsonObject) -> str:
+    """Return the title of a comparison."""
+    return "{} and {}".format(*get_model_names(payload))
 
 
-def facts(payload: Facts) -> list[tuple[str, str]]:
-    """Return what was compared: each fact with its name."""
+def list_comparison_facts(payload: JsonObject) -> list[tuple[str, str]]:
+    """Return the facts about the compared models, data and setting, with their names."""
     data, setting = payload["data"], payload["setting"]
-    one, other = (
-        name + (f" ({one_line(model['class'])})" if model.get("class") else "")
+    first, second = (
+        name + (f" ({to_one_line(model['class'])})" if model.get("class") else "")
         for model in (payload["a"], payload["b"])
-        for name in [one_line(model["name"])]
+        for name in [to_one_line(model["name"])]
     )
-    told = [
-        ("first model", one),
-        ("second model", other),
+    facts = [
+        ("first model", first),
+        ("second model", second),
         ("shape", f"{setting['layers']} layers of {setting['heads']} heads, counted from 0"),
-        ("data", _data(data, setting)),
-        ("decision", one_line(setting["decision"])),
+        ("data", _format_comparison_data(data, setting)),
+        ("decision", to_one_line(setting["decision"])),
         (
             "flow",
-            f"weighed by {one_line(setting['weight'])}, the edges {WHICH[setting['specials']]} that carry "
+            f"weighed by {to_one_line(setting['weight'])}, the edges {EDGE_KINDS[setting['specials']]} that carry "
             f"{setting['coverage']:.0%} of it",
         ),
         ("seed", str(setting["seed"])),
     ]
-    return [(name, text) for name, text in told if text]
+    return [(name, text) for name, text in facts if text]
 
 
-def _data(data: Facts, setting: Facts) -> str:
+def _format_comparison_data(data: JsonObject, setting: JsonObject) -> str:
     columns = ", ".join(
-        f"{what} from {one_line(data[what])!r}"
+        f"{what} from {to_one_line(data[what])!r}"
         for what in ("text", "pair", "label")
         if data.get(what) is not None
     )
     guessed = (
-        f" ({', '.join(map(one_line, data['guessed']))} guessed)" if data.get("guessed") else ""
+        f" ({', '.join(map(to_one_line, data['guessed']))} guessed)" if data.get("guessed") else ""
     )
-    said = f"{one_line(data['name'])}, {data['used']:,} of {data['given']:,} inputs"
-    said += f"{drawn_told(setting, data)}, {data['tokens']:.0f} tokens each"
-    said += f"; {columns}{guessed}" if columns else ""
-    return said + (f"; {data['cut']:,} were too long and lost their end" if data["cut"] else "")
+    text = f"{to_one_line(data['name'])}, {data['used']:,} of {data['given']:,} inputs"
+    text += f"{format_drawn_sample(setting, data)}, {data['tokens']:.0f} tokens each"
+    text += f"; {columns}{guessed}" if columns else ""
+    return text + (f"; {data['cut']:,} were too long and lost their end" if data["cut"] else "")
 
 
-def figure(one: Facts | None, beside: Sequence[Facts | None] = (), said: int = 0) -> str:
-    """Write a mean with its interval, to the same place as those beside it; n where it is not `said`."""
-    if one is None or one["mean"] is None:
-        return NOTHING
-    known = [other for other in beside or [one] if other is not None and other["mean"] is not None]
-    return interval(one, digits_of(known), said)
+def format_figure(
+    figure: JsonObject | None, beside: Sequence[JsonObject | None] = (), common_n: int = 0
+) -> str:
+    """Format a mean with its interval, to the decimals of those beside it; with n unless n is `common_n`."""
+    if figure is None or figure["mean"] is None:
+        return NO_VALUE
+    known = [
+        other for other in beside or [figure] if other is not None and other["mean"] is not None
+    ]
+    return format_interval(figure, choose_decimals(known), common_n)
 
 
-def layer_rows(payload: Facts) -> list[Row]:
+def build_layer_rows(payload: JsonObject) -> list[TextRow]:
     """Return every layer as the cells below `LAYER_HEADS`."""
-    return _rows(
+    return _format_columns(
         payload,
         [
             [
-                one["divergence"],
-                one["strangers"],
-                one["decision"],
-                one["special"]["change"],
-                one["overlap"],
-                one["chance"],
+                layer["divergence"],
+                layer["strangers"],
+                layer["decision"],
+                layer["special"]["change"],
+                layer["overlap"],
+                layer["chance"],
             ]
-            for one in payload["layers"]
+            for layer in payload["layers"]
         ],
-        [f"{one['layer']}{_mark(payload, 'layers', one)}" for one in payload["layers"]],
+        [f"{layer['layer']}{_mark_equal(payload, 'layers', layer)}" for layer in payload["layers"]],
     )
 
 
-def layer_tables(payload: Facts) -> list[tuple[Row, list[Row]]]:
-    """Return the layers as two tables that a terminal has room for: attention, and where it goes."""
-    rows = layer_rows(payload)
+def build_layer_tables(payload: JsonObject) -> list[tuple[TextRow, list[TextRow]]]:
+    """Return the layers as two tables that fit a terminal: divergence; special tokens and overlap."""
+    rows = build_layer_rows(payload)
     parts = ((0, 1, 2, 3), (0, 4, 5, 6))
     return [
         (
@@ -136,60 +683,68 @@ def layer_tables(payload: Facts) -> list[tuple[Row, list[Row]]]:
     ]
 
 
-def head_rows(payload: Facts, most: int | None = None) -> list[Row]:
+def build_head_rows(payload: JsonObject, most: int | None = None) -> list[TextRow]:
     """Return the heads, the most changed first, as the cells below `HEAD_HEADS`."""
-    heads = sorted(payload["heads"], key=lambda one: -float(one["divergence"]["mean"]))[:most]
-    return _rows(
+    heads = sorted(payload["heads"], key=lambda row: -float(row["divergence"]["mean"]))[:most]
+    return _format_columns(
         payload,
         [
-            [one["divergence"], one["decision"], one["special"]["change"], one["entropy"]["change"]]
-            for one in heads
+            [row["divergence"], row["decision"], row["special"]["change"], row["entropy"]["change"]]
+            for row in heads
         ],
-        [f"{one['layer']}.{one['head']}{_mark(payload, 'heads', one)}" for one in heads],
+        [f"{row['layer']}.{row['head']}{_mark_equal(payload, 'heads', row)}" for row in heads],
     )
 
 
-def _mark(payload: Facts, what: str, one: Facts) -> str:
-    """Mark what cannot be told from the most changed."""
+def _mark_equal(payload: JsonObject, what: str, row: JsonObject) -> str:
+    """Return a mark (°) if a head or layer is not significantly different from the most changed."""
     for other in payload["changed"][what]:
-        if (other["layer"], other.get("head")) == (one["layer"], one.get("head")):
+        if (other["layer"], other.get("head")) == (row["layer"], row.get("head")):
             return " °" if other["equal"] else ""
     return ""
 
 
-def pair_rows(payload: Facts, what: str) -> list[Row]:
-    """Return figures of both models and their change, as the cells below `PAIR_HEADS`."""
+def build_pair_rows(payload: JsonObject, what: str) -> list[TextRow]:
+    """Return figures of both models and their change as the cells below `PAIR_HEADS`."""
     rows = payload[what]
-    cells = [[one["figures"][side] for side in ("a", "b", "change")] for one in rows]
-    return _rows(payload, cells, [one_line(one["name"]) for one in rows])
+    cells = [[row["figures"][side] for side in ("a", "b", "change")] for row in rows]
+    return _format_columns(payload, cells, [to_one_line(row["name"]) for row in rows])
 
 
-def _rows(payload: Facts, cells: list[list[Facts]], first: list[str]) -> list[Row]:
-    """Write columns of figures, each to the same place from top to bottom."""
+def _format_columns(
+    payload: JsonObject, cells: list[list[JsonObject]], first: list[str]
+) -> list[TextRow]:
+    """Format columns of figures, each with the same decimals throughout."""
     used = payload["data"]["used"]
     columns = list(zip(*cells, strict=True))
     return [
-        (name, *(figure(one, columns[place], used) for place, one in enumerate(row)))
+        (name, *(format_figure(cell, columns[place], used) for place, cell in enumerate(row)))
         for name, row in zip(first, cells, strict=True)
     ]
 
 
-def remarks(payload: Facts) -> list[str]:
-    """Say what else was found, and what could not be."""
+def list_comparison_remarks(payload: JsonObject) -> list[str]:
+    """Return further findings, and the reasons for missing ones."""
     return [
-        line for line in [*_moved(payload), _agreement(payload), *_predictions(payload)] if line
+        line
+        for line in [
+            *_describe_moved_heads(payload),
+            _describe_attributions(payload),
+            *_describe_predictions(payload),
+        ]
+        if line
     ]
 
 
-def _moved(payload: Facts) -> list[str]:
+def _describe_moved_heads(payload: JsonObject) -> list[str]:
     changed = payload["changed"]
     if not changed["enough"]:
         return [
             f"{payload['data']['used']} inputs are too few to say of any head whether it surely changed: more would."
         ]
     return [
-        f"{len(found['more'])} of {found['of']} heads surely {more}, and {len(found['less'])} {less}."
-        for found, more, less in (
+        f"{len(heads['more'])} of {heads['of']} heads surely {more}, and {len(heads['less'])} {less}."
+        for heads, more, less in (
             (
                 changed["special"],
                 "attend more to special tokens in the second model",
@@ -200,685 +755,87 @@ def _moved(payload: Facts) -> list[str]:
     ]
 
 
-def _agreement(payload: Facts) -> str:
-    found, used = payload["attribution"], payload["data"]["used"]
-    if found is None:
-        return f"Attributions were not compared: {one_line(payload['without_attribution'])}"
-    said = (
-        f"Attributions by {one_line(found['method'])}, for what the second model predicts: tau-b of the words "
-        f"{figure(found['tau'], said=used)} (random rankings: 0)"
+def _describe_attributions(payload: JsonObject) -> str:
+    attribution, used = payload["attribution"], payload["data"]["used"]
+    if attribution is None:
+        return f"Attributions were not compared: {to_one_line(payload['without_attribution'])}"
+    text = (
+        f"Attributions by {to_one_line(attribution['method'])}, for what the second model predicts: tau-b of the words "
+        f"{format_figure(attribution['tau'], common_n=used)} (random rankings: 0)"
     )
-    if found["top"]["n"]:
-        said += (
-            f", overlap of the {found['k']} strongest words {figure(found['top'], said=used)} "
-            f"(random rankings: {figure(found['chance'], said=used)})"
+    if attribution["top"]["n"]:
+        text += (
+            f", overlap of the {attribution['k']} strongest words {format_figure(attribution['top'], common_n=used)} "
+            f"(random rankings: {format_figure(attribution['chance'], common_n=used)})"
         )
-    return f"{said}."
+    return f"{text}."
 
 
-def _predictions(payload: Facts) -> list[str]:
-    found, used = payload["predictions"], payload["data"]["used"]
-    if found is None:
+def _describe_predictions(payload: JsonObject) -> list[str]:
+    predictions, used = payload["predictions"], payload["data"]["used"]
+    if predictions is None:
         return ["Neither model has a classification head: there are no predictions to compare."]
     lines = []
-    if found["agreement"] is not None:
+    if predictions["agreement"] is not None:
         lines.append(
-            f"The models predict the same on {figure(found['agreement'], said=used)} of the inputs."
+            f"The models predict the same on {format_figure(predictions['agreement'], common_n=used)} of the inputs."
         )
-    accuracy = found["accuracy"]
+    accuracy = predictions["accuracy"]
     if accuracy is None:
         return [
             *lines,
             *(
-                [f"Accuracy is not known: {one_line(found['without_accuracy'])}"]
-                if found["without_accuracy"]
+                [f"Accuracy is not known: {to_one_line(predictions['without_accuracy'])}"]
+                if predictions["without_accuracy"]
                 else []
             ),
         ]
-    told = [
-        f"{name} {figure(accuracy[side], said=used)}"
-        for name, side in zip(names(payload), "ab", strict=True)
+    parts = [
+        f"{name} {format_figure(accuracy[side], common_n=used)}"
+        for name, side in zip(get_model_names(payload), "ab", strict=True)
         if accuracy[side] is not None
     ]
-    change = f", change {figure(accuracy['change'], said=used)}" if accuracy["change"] else ""
-    return [*lines, f"Accuracy: {', '.join(told)}{change}."]
+    change = (
+        f", change {format_figure(accuracy['change'], common_n=used)}" if accuracy["change"] else ""
+    )
+    return [*lines, f"Accuracy: {', '.join(parts)}{change}."]
 
 
-def left_out(payload: Facts) -> list[str]:
-    """Say which inputs were not used, and why."""
+def list_unused_inputs(payload: JsonObject) -> list[str]:
+    """Return the numbers of unused inputs, with reasons."""
     return [
-        f"{one['count']:,} input{'' if one['count'] == 1 else 's'} not used: {one_line(one['why'])}."
-        for one in payload["data"]["why_not"]
+        f"{reason['count']:,} input{'' if reason['count'] == 1 else 's'} not used: {to_one_line(reason['why'])}."
+        for reason in payload["data"]["why_not"]
     ]
 
 
-def effort(payload: Facts) -> str:
-    """Say what it took."""
+def describe_comparison_cost(payload: JsonObject) -> str:
+    """Describe the cost of the comparison."""
     return f"{payload['calls']['forward']:,} forward passes of both models, {payload['seconds']:,.1f} s."
 
 
-def legend(payload: Facts) -> list[str]:
-    """Say how to read the figures."""
+def list_comparison_legend(payload: JsonObject) -> list[str]:
+    """Return the legend of the figures."""
     return [
-        LEGEND,
+        DIVERGENCE_LEGEND,
         OVERLAP_LEGEND.format(
-            coverage=payload["overlap"]["coverage"], which=WHICH[payload["overlap"]["specials"]]
+            coverage=payload["overlap"]["coverage"],
+            which=EDGE_KINDS[payload["overlap"]["specials"]],
         ),
         "°: cannot be told from the most changed (sign-flip test over the same inputs, corrected by Holm).",
     ]
 
 
-def overlap(payload: Facts) -> str:
-    """Say how much of the flow both models share."""
-    found, used = payload["overlap"], payload["data"]["used"]
-    other = found["other"]
-    if not found["jaccard"]["n"]:
+def describe_flow_overlap(payload: JsonObject) -> str:
+    """Describe the share of the flow that both models have in common."""
+    overlap, used = payload["overlap"], payload["data"]["used"]
+    other = overlap["other"]
+    if not overlap["jaccard"]["n"]:
         return "Flow: not known, as no input has any along edges, or too many edges carry it to be sorted."
     return (
-        f"Flow: overlap {figure(found['jaccard'], said=used)} (random edges: "
-        f"{figure(found['chance'], said=used)}); of all edges in either set "
-        f"{figure(found['only_a'], said=used)} are only in the first model's, "
-        f"{figure(found['only_b'], said=used)} only in the second's. Of the edges {WHICH[other['specials']]}: "
-        f"overlap {figure(other['jaccard'], said=used)} (random edges: {figure(other['chance'], said=used)})."
+        f"Flow: overlap {format_figure(overlap['jaccard'], common_n=used)} (random edges: "
+        f"{format_figure(overlap['chance'], common_n=used)}); of all edges in either set "
+        f"{format_figure(overlap['only_a'], common_n=used)} are only in the first model's, "
+        f"{format_figure(overlap['only_b'], common_n=used)} only in the second's. Of the edges {EDGE_KINDS[other['specials']]}: "
+        f"overlap {format_figure(other['jaccard'], common_n=used)} (random edges: {format_figure(other['chance'], common_n=used)})."
     )
-
-
-"""A comparison in a few sentences, every figure with its interval and n."""
-
-from collections.abc import Mapping
-from typing import Any
-
-from whence.report.comparison.wording import WHICH, names
-from whence.report.figures import digits_of, interval
-
-
-def sentence(payload: Mapping[str, Any]) -> str:
-    """Say what the comparison found."""
-    used = payload["data"]["used"]
-    if identical(payload):
-        both = " and ".join(_names(payload))
-        return f"{both} attend alike to the last bit on {_inputs(used)}: no head diverges from its twin."
-    parts = [_layers(payload, used), _heads(payload, used), _flow(payload, used), _words(payload)]
-    return " ".join(part for part in parts if part)
-
-
-def identical(payload: Mapping[str, Any]) -> bool:
-    """Whether no head of one model attends otherwise than its twin, on any input."""
-    return all(one["divergence"]["mean"] == 0 for one in payload["heads"])
-
-
-def _layers(payload: Mapping[str, Any], used: int) -> str:
-    layers = payload["layers"]
-    found = payload["changed"]["layers"]
-    first = found[0]
-    least = min(layers, key=lambda one: float(one["divergence"]["mean"]))
-    one, other = _names(payload)
-    said = (
-        f"Over {_inputs(used)}, the attention of {other} is farthest from that of {one} in layer {first['layer']} "
-        f"({_bits(first['divergence'], used)})"
-    )
-    if len(layers) > 1:
-        said += f" and nearest in layer {least['layer']} ({_bits(least['divergence'], used)})"
-    strangers = layers[first["layer"]]["strangers"]
-    if strangers["n"]:
-        said += (
-            f"; two different heads of layer {first['layer']} are {_bits(strangers, used)} apart"
-        )
-    return f"{said}."
-
-
-def _heads(payload: Mapping[str, Any], used: int) -> str:
-    changed = payload["changed"]
-    first = changed["heads"][0]
-    said = f"The most changed head is {_name(first)} ({_bits(first['divergence'], used)})"
-    others = changed["equal_heads"] - 1
-    if not changed["enough"]:
-        return f"{said}; {_inputs(used)} {'is' if used == 1 else 'are'} too few to tell it from any other."
-    if not others:
-        return f"{said}, surely more than any other."
-    return f"{said}; {others} other{'s' * (others > 1)} cannot be told from it."
-
-
-def _flow(payload: Mapping[str, Any], used: int) -> str:
-    overlap = payload["overlap"]
-    if not overlap["jaccard"]["n"]:
-        return ""
-    said = (
-        f"Of the edges {WHICH[overlap['specials']]} that carry {overlap['coverage']:.0%} of what all such edges "
-        f"carry, the models share {_figure(overlap['jaccard'], used)} (Jaccard index; random edges: "
-        f"{_figure(overlap['chance'], used)})"
-    )
-    other = overlap["other"]
-    if other["jaccard"]["n"]:
-        said += (
-            f"; of those {WHICH[other['specials']]}, {_figure(other['jaccard'], used)} (random edges: "
-            f"{_figure(other['chance'], used)})"
-        )
-    return f"{said}."
-
-
-def _words(payload: Mapping[str, Any]) -> str:
-    found = payload["attribution"]
-    if found is None or not found["tau"]["n"]:
-        return ""
-    return (
-        f"By {found['method']} they rank the words alike with a mean tau-b of "
-        f"{_figure(found['tau'], payload['data']['used'])} (random rankings: 0)."
-    )
-
-
-def _names(payload: Mapping[str, Any]) -> tuple[str, str]:
-    """Name the models; two of one name are told apart by their order."""
-    one, other = names(payload)
-    return (one, other) if one != other else (f"the first {one}", f"the second {other}")
-
-
-def _inputs(used: int) -> str:
-    return "1 input" if used == 1 else f"{used} inputs"
-
-
-def _name(one: Mapping[str, Any]) -> str:
-    return f"{one['layer']}.{one['head']}"
-
-
-def _bits(one: Mapping[str, Any], used: int) -> str:
-    return f"{_figure(one, used)} bits"
-
-
-def _figure(one: Mapping[str, Any], used: int) -> str:
-    return interval(one, digits_of([one]), used)
-
-
-"""A comparison of two models: as text, in a terminal and on a page."""
-
-from whence.report.comparison.html import fragment, page
-from whence.report.comparison.text import plain
-
-__all__ = ["fragment", "page", "plain"]
-
-
-"""All heads at a glance: a cell for each layer and head, tinted by one figure; who points at it reads the figure."""
-
-from collections.abc import Callable, Mapping, Sequence
-from html import escape
-from typing import Any
-
-from whence.report.comparison.wording import figure
-from whence.report.plot.frame import WIDTH, svg, text
-from whence.view.shade import colour
-
-Facts = Mapping[str, Any]
-
-_LEFT, _TOP, _BELOW = 34, 20, 44
-_GAP = 1
-_TALLEST = 22
-_LABELS = 16  # numbers along an edge, at most
-
-
-def headmap(
-    payload: Facts, name: str, told: str, of: Callable[[Facts], Facts], signed: bool
-) -> str:
-    """Draw one figure of every head; the deepest layer is on top, and full colour is the largest of all."""
-    layers, heads = payload["setting"]["layers"], payload["setting"]["heads"]
-    width = (WIDTH - _LEFT - 4) / heads
-    height = min(_TALLEST, width)
-    floor = _TOP + layers * height
-    values = [float(of(one)["mean"]) for one in payload["heads"]]
-    largest = max((abs(value) for value in values), default=0.0)
-    used = payload["data"]["used"]
-    body = [
-        _cell(
-            _LEFT + one["head"] * width,
-            _TOP + (layers - 1 - one["layer"]) * height,
-            (width - _GAP, height - _GAP),
-            value / largest if largest else 0.0,
-            f"head {one['layer']}.{one['head']}: {figure(of(one), said=used)}",
-        )
-        for one, value in zip(payload["heads"], values, strict=True)
-    ]
-    for layer in _labelled(layers):
-        middle = _TOP + (layers - 0.5 - layer) * height
-        body.append(text(_LEFT - 5, middle + 4, str(layer), "end"))
-    for head in _labelled(heads):
-        body.append(text(_LEFT + (head + 0.5) * width, floor + 12, str(head), "middle"))
-    body.append(text(2, 12, "layer"))
-    body.append(text(WIDTH - 4, 12, "heads below", "end"))
-    body += _scale(floor + 22, largest, signed)
-    return svg(WIDTH, floor + _BELOW, name, f"{told} {_summary(payload, values)}", body)
-
-
-def _cell(x: float, y: float, size: tuple[float, float], share: float, told: str) -> str:
-    tint = "rgb({},{},{})".format(*colour(share))
-    return (
-        f'<rect x="{x:.1f}" y="{y:.1f}" width="{size[0]:.1f}" height="{size[1]:.1f}" style="fill: {tint}">'
-        f"<title>{escape(told)}</title></rect>"
-    )
-
-
-def _labelled(count: int) -> Sequence[int]:
-    return range(0, count, max(1, -(-count // _LABELS)))
-
-
-def _scale(top: float, largest: float, signed: bool) -> list[str]:
-    """Draw what the tints mean, with figures at the ends."""
-    if not largest:
-        return [text(_LEFT, top + 10, "0 everywhere")]
-    steps = [step / 10 for step in range(-10 if signed else 0, 11)]
-    wide = 8.0
-    left = text(_LEFT + 44, top + 10, f"{-largest:.2g}" if signed else "0", "end")
-    cells = [
-        _cell(_LEFT + 50 + place * wide, top, (wide, 12), step, f"{step * largest:.2g}")
-        for place, step in enumerate(steps)
-    ]
-    end = _LEFT + 56 + len(steps) * wide
-    return [left, *cells, text(end, top + 10, f"{largest:.2g}")]
-
-
-def _summary(payload: Facts, values: Sequence[float]) -> str:
-    """Say the ends in words, for who does not see the map; a table has all figures."""
-    order = sorted(range(len(values)), key=lambda place: values[place])
-    low, high = (payload["heads"][order[end]] for end in (0, -1))
-    return (
-        f"From {values[order[0]]:.3g} (head {low['layer']}.{low['head']}) to {values[order[-1]]:.3g} "
-        f"(head {high['layer']}.{high['head']})."
-    )
-
-
-"""A comparison as one HTML page: no script, no network, every piece of text escaped."""
-
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from html import escape
-from typing import Any
-
-from whence.report.audit.style import PAGE
-from whence.report.audit.style import STYLE as SECTIONS
-from whence.report.audit.tables import wide
-from whence.report.comparison.headmap import headmap
-from whence.report.comparison.text import MOST, PAIRS
-from whence.report.comparison.wording import (
-    HEAD_HEADS,
-    PAIR_HEADS,
-    effort,
-    facts,
-    head_rows,
-    layer_tables,
-    left_out,
-    legend,
-    names,
-    one_line,
-    overlap,
-    pair_rows,
-    remarks,
-    title,
-)
-from whence.report.plot import draw
-from whence.report.sheet import cell, provenance, sheet
-from whence.report.text import tame
-
-Facts = Mapping[str, Any]
-
-_FOOT = "Every figure is a mean over the inputs with a 95% bootstrap interval. Layers and heads count from 0."
-_STYLE = """
-.whence .panels > figure { flex: 1 1 17rem; min-width: 0; max-width: 26rem; }
-"""
-_TITLE = "whence: what changed between two models?"
-
-
-def page(payload: Facts, heading: str = _TITLE) -> str:
-    """Return a whole page."""
-    return tame(sheet(heading, _body(payload), _FOOT, SECTIONS + _STYLE + PAGE))
-
-
-def fragment(payload: Facts) -> str:
-    """Return a piece of HTML for a notebook cell."""
-    return tame(cell(_body(payload), SECTIONS + _STYLE))
-
-
-def _body(payload: Facts) -> str:
-    return "\n".join(
-        [
-            '<div class="audit">',  # the style of sections, tables and facts is the audit's
-            _overall(payload),
-            _layers(payload),
-            _heads(payload),
-            _tokens(payload),
-            _rest(payload),
-            "</div>",
-        ]
-    )
-
-
-def _overall(payload: Facts) -> str:
-    told = "".join(
-        f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in facts(payload)
-    )
-    return _section(
-        title(payload),
-        f'<p class="conclusion">{escape(one_line(payload["sentence"]))}</p>',
-        f'<dl class="facts">{told}</dl>',
-        *(f'<p class="dim">{escape(line)}</p>' for line in legend(payload)),
-    )
-
-
-def _layers(payload: Facts) -> str:
-    drawn = [
-        _bars(payload, "Divergence by layer", "bits", lambda one: one["divergence"]),
-        _bars(payload, "Divergence of the decision's rows", "bits", lambda one: one["decision"]),
-        _bars(payload, "Overlap of the flow by layer", "Jaccard index", lambda one: one["overlap"]),
-    ]
-    return _section(
-        "Layers",
-        '<div class="panels">' + "".join(drawn) + "</div>",
-        *(_table("Layers", heads, rows) for heads, rows in layer_tables(payload)),
-        f"<p>{escape(overlap(payload))}</p>",
-    )
-
-
-def _bars(payload: Facts, name: str, unit: str, of: Callable[[Facts], Facts]) -> str:
-    bars = [
-        {"name": f"layer {one['layer']}", "value": of(one)["mean"], **_ends(of(one))}
-        for one in reversed(payload["layers"])
-    ]
-    return draw({"kind": "bars", "title": name, "y": unit, "bars": bars, "threshold": None})
-
-
-def _ends(one: Facts) -> dict[str, Any]:
-    return {"low": one["low"], "high": one["high"]}
-
-
-def _heads(payload: Facts) -> str:
-    first, second = names(payload)
-    maps = [
-        (
-            "Divergence of each head, in bits",
-            f"How far the attention of {second} is from that of {first}, head by head.",
-            headmap(
-                payload,
-                "Divergence of each head",
-                "Mean Jensen-Shannon divergence in bits, by layer and head.",
-                lambda one: one["divergence"],
-                signed=False,
-            ),
-        ),
-        (
-            "Change of the attention to special tokens",
-            f"Blue: more in {second}, orange: less.",
-            headmap(
-                payload,
-                "Change of the attention to special tokens",
-                "Share of attention on special tokens in the second model less that in the first.",
-                lambda one: one["special"]["change"],
-                signed=True,
-            ),
-        ),
-    ]
-    drawn = "".join(
-        f'<figure><figcaption>{escape(name)}</figcaption><p class="dim">{escape(told)}</p>'
-        f"{drawing}</figure>"
-        for name, told, drawing in maps
-    )
-    every = head_rows(payload)
-    rest = _table("All heads", HEAD_HEADS, every)
-    return _section(
-        "Heads",
-        f'<div class="panels">{drawn}</div>',
-        "<h3>The most changed</h3>",
-        _table("The most changed heads", HEAD_HEADS, every[:MOST]),
-        f"<details><summary>All {len(every)} heads</summary>{rest}</details>"
-        if len(every) > MOST
-        else "",
-    )
-
-
-def _tokens(payload: Facts) -> str:
-    tables = [
-        _table(head, (head, *PAIR_HEADS[1:]), rows)
-        for what, head in PAIRS
-        if (rows := pair_rows(payload, what))
-    ]
-    note = (
-        "In the mean over all layers, heads and rows. Between texts: of the rows of one text's words, what goes to "
-        "words of the other; the rest goes to special tokens."
-    )
-    return _section("Where attention goes", f'<p class="dim">{note}</p>', *tables) if tables else ""
-
-
-def _rest(payload: Facts) -> str:
-    both = {
-        "model": {
-            f"{which} {key}": value
-            for which, side in (("first model's", "a"), ("second model's", "b"))
-            for key, value in payload[side].items()
-        },
-        "provenance": dict(payload["provenance"]),
-    }
-    return _section(
-        "Words and predictions",
-        _list([*remarks(payload), *left_out(payload)]),
-        f'<p class="dim">{escape(effort(payload))}</p>',
-        provenance(both),
-    )
-
-
-def _section(heading: str, *parts: str) -> str:
-    return "\n".join(["<section>", f"<h2>{escape(heading)}</h2>", *parts, "</section>"])
-
-
-def _list(lines: Iterable[str]) -> str:
-    return "<ul>" + "".join(f"<li>{escape(line)}</li>" for line in lines) + "</ul>"
-
-
-def _table(name: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    top = "".join(f'<th scope="col">{escape(head)}</th>' for head in heads)
-    body = "".join(
-        f'<tr><th scope="row">{escape(first)}</th>'
-        + "".join(f'<td class="brief">{escape(text)}</td>' for text in cells)
-        + "</tr>"
-        for first, *cells in rows
-    )
-    return wide(f"<thead><tr>{top}</tr></thead><tbody>{body}</tbody>", name)
-
-
-"""Two models on one input as a piece of HTML: what shows where no script runs."""
-
-from collections.abc import Mapping, Sequence
-from html import escape
-from typing import Any
-
-from whence.report.audit.style import STYLE as SECTIONS
-from whence.report.comparison.wording import names, one_line
-from whence.report.sheet import cell
-from whence.report.strip import strips
-from whence.report.text import tame
-from whence.view.shade import shades
-
-Facts = Mapping[str, Any]
-
-_MOST = 10  # heads
-
-
-def one_fragment(found: Facts) -> str:
-    """Return what two models did with one input, for a notebook cell."""
-    one, other = names(found)
-    rows = [
-        _prediction(name, said)
-        for name, said in zip((one, other), found["predictions"], strict=True)
-    ]
-    heads = [
-        (f"{head['layer']}.{head['head']}", f"{head['divergence']:.3f}", f"{head['decision']:.3f}")
-        for head in found["changed"][:_MOST]
-    ]
-    body = [
-        "<section>",
-        f"<h2>{escape(one)} and {escape(other)}</h2>",
-        *(f"<p>{escape(text)}</p>" for text in _texts(found["input"])),
-        _table(("model", "prediction"), rows),
-        *(_strip(found, side, name) for side, name in enumerate((one, other))),
-        f"<p>{escape(_moved(found))}</p>",
-        _table(("most changed head", "divergence, bits", "of the decision's rows"), heads)
-        if heads
-        else "",
-        *(
-            f'<p class="dim">{escape(one_line(warned["message"]))}</p>'
-            for warned in found["warnings"]
-        ),
-        "</section>",
-    ]
-    return tame(cell("\n".join(part for part in body if part), SECTIONS))
-
-
-def _texts(source: Facts) -> list[str]:
-    return [one_line(source[part]) for part in ("text", "pair") if source[part] is not None]
-
-
-def _prediction(name: str, said: Facts | None) -> tuple[str, str]:
-    if said is None:
-        return name, "none: it has no classification head"
-    share = said["probability"]
-    value = (
-        f"{said['logits'][0]:.4g}" if share is None else f"{one_line(said['label'])} {share:.1%}"
-    )
-    return name, value
-
-
-def _strip(found: Facts, side: int, name: str) -> str:
-    """Return the text tinted by one model's scores, where it has any."""
-    explanation = found["explanations"][side]
-    if explanation is None:
-        return ""
-    payload = {**found, "target": found["flows"][side]["target"]}
-    tints = shades(payload, explanation)
-    told = f"{escape(name)}, {escape(explanation['method'])}"
-    return f'<h3>{told}</h3><p class="dim">{escape(tints.legend)}</p>{strips(payload, explanation, tints)}'
-
-
-def _moved(found: Facts) -> str:
-    layers = found["layers"]
-    most = max(range(len(layers)), key=lambda layer: layers[layer])
-    if not layers[most]:
-        return "Both attend alike to the last bit."
-    bits = f"{layers[most]:.3f} bits, in the mean over its heads and rows"
-    return f"Attention is farthest apart in layer {most}: {bits}."
-
-
-def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    top = "".join(f'<th scope="col">{escape(head)}</th>' for head in heads)
-    body = "".join(
-        "<tr>" + "".join(f"<td>{escape(text)}</td>" for text in row) + "</tr>" for row in rows
-    )
-    return f"<table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"
-
-
-"""A comparison in a terminal: the sentences first, then layers, heads and the rest."""
-
-from collections.abc import Iterator, Mapping
-from typing import Any
-
-from rich.console import Console, ConsoleOptions, RenderableType
-from rich.text import Text
-
-from whence.report.comparison.text import MOST, PAIRS
-from whence.report.comparison.wording import (
-    HEAD_HEADS,
-    PAIR_HEADS,
-    effort,
-    facts,
-    head_rows,
-    layer_tables,
-    left_out,
-    legend,
-    one_line,
-    overlap,
-    pair_rows,
-    remarks,
-    title,
-)
-from whence.report.terminal import Writer, named, rowed
-
-
-class Sheet:
-    """A payload laid out for rich, as wide as the terminal and with the characters it has."""
-
-    def __init__(self, payload: Mapping[str, Any]) -> None:
-        self._payload = payload
-
-    def __rich_console__(
-        self, console: Console, options: ConsoleOptions
-    ) -> Iterator[RenderableType]:
-        """Lay the comparison out."""
-        payload, write = self._payload, Writer(ascii_only=options.ascii_only)
-        width = options.max_width
-        yield write(title(payload), "bold")
-        yield write(one_line(payload["sentence"]))
-        yield Text()
-        yield named(facts(payload), write, width)
-        for heads, rows in layer_tables(payload):
-            yield Text()
-            yield rowed(heads, rows, write, width)
-        yield Text()
-        yield rowed(HEAD_HEADS, head_rows(payload, MOST), write, width)
-        for what, head in PAIRS:
-            if rows := pair_rows(payload, what):
-                yield Text()
-                yield rowed((head, *PAIR_HEADS[1:]), rows, write, width)
-        yield Text()
-        for line in legend(payload):
-            yield write(line, "dim")
-        yield Text()
-        for line in [overlap(payload), *remarks(payload)]:
-            yield write(line)
-        for line in left_out(payload):
-            yield write(line, "yellow")
-        yield write(effort(payload), "dim")
-
-
-def render(payload: Mapping[str, Any]) -> RenderableType:
-    """Lay a comparison out for rich."""
-    return Sheet(payload)
-
-
-"""A comparison as plain text: for a log, a pipe, or print()."""
-
-from collections.abc import Mapping, Sequence
-from typing import Any
-
-from whence.report.comparison.wording import (
-    HEAD_HEADS,
-    PAIR_HEADS,
-    effort,
-    facts,
-    head_rows,
-    layer_tables,
-    left_out,
-    legend,
-    one_line,
-    overlap,
-    pair_rows,
-    remarks,
-    title,
-)
-
-MOST = 10
-PAIRS = (("specials", "attention to"), ("segments", "attention between texts"))
-
-
-def plain(payload: Mapping[str, Any]) -> str:
-    """Write a comparison as lines of text."""
-    lines = [title(payload), "", one_line(payload["sentence"]), ""]
-    lines += [f"{name}: {text}" for name, text in facts(payload)]
-    for heads, rows in layer_tables(payload):
-        lines += ["", *_table(heads, rows)]
-    lines += ["", *_table(HEAD_HEADS, head_rows(payload, MOST))]
-    for what, head in PAIRS:
-        if rows := pair_rows(payload, what):
-            lines += ["", *_table((head, *PAIR_HEADS[1:]), rows)]
-    lines += ["", *legend(payload), "", overlap(payload), *remarks(payload), *left_out(payload)]
-    return "\n".join([*lines, "", effort(payload)])
-
-
-def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
-    return [
-        "  ".join(f"{text:<{width}}" for text, width in zip(cells, widths, strict=True)).rstrip()
-        for cells in (heads, *rows)
-    ]

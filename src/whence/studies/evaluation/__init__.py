@@ -1,7 +1,20 @@
-"""Over a data set: how well methods explain a model, with honest statistics, and which one to use."""
+"""Evaluation of methods by metrics over a data set, and the recommendation of a method."""
 
-from whence.evaluation.advice import Plan, Recommendation, plan, recommend
-from whence.evaluation.evaluation import Cell, Evaluation
-from whence.evaluation.run import evaluate
+from whence.studies.evaluation.evaluate import evaluate
+from whence.studies.evaluation.evaluation import Cell, Evaluation
+from whence.studies.evaluation.recommend import (
+    Recommendation,
+    RecommendationPlan,
+    plan_recommendation,
+    recommend,
+)
 
-__all__ = ["Cell", "Evaluation", "Plan", "Recommendation", "evaluate", "plan", "recommend"]
+__all__ = [
+    "Cell",
+    "Evaluation",
+    "Recommendation",
+    "RecommendationPlan",
+    "evaluate",
+    "plan_recommendation",
+    "recommend",
+]

@@ -1,29 +1,169 @@
-"""Evaluating methods over a data set, one trial at a time."""
+"""`evaluate`, several methods tested on a data set: chunks by target, labels, masks, usable methods, metrics."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from whence.capture.asking.counted import counted
-from whence.core.errors import BadParameter, WhenceError
+from whence.core.errors import BadExamples, BadParameter, BadPicture, WhenceError, shorten_quote
+from whence.data.dataset import collect_examples, compute_example_id, find_label_indices
+from whence.data.example import Example, fit_mask
 from whence.data.removal import Removal
-from whence.data.sets.digest import example_digest
-from whence.data.sets.examples import collect
-from whence.evaluation.agreement import Alike
-from whence.evaluation.evaluation import Evaluation
-from whence.evaluation.measures import measures, of_examples
-from whence.evaluation.notes import Notes
-from whence.evaluation.payload import payload
-from whence.evaluation.portions import Portion, is_gold, portions
-from whence.evaluation.tested import Unreadable, marks_of, tried
-from whence.explainer import Explainer, Explanation, load
-from whence.explainer.aims import one_each
-from whence.explainer.request import Request, requests
-from whence.explainer.verify.testing import Unit
-from whence.explainer.work import Progress, origin
-from whence.methods import is_reader, method
+from whence.explain.batch_explainer import Progress, describe_origin
+from whence.explain.explainer import Explainer, load
+from whence.explain.explanation import Explanation
+from whence.explain.request import MethodRequest, resolve_methods
+from whence.explain.tasks import list_per_input
+from whence.explain.trials import HumanAnnotation, Unit
+from whence.methods import is_trace_method, method
+from whence.models.model import LoadedModel
+from whence.studies.evaluation.evaluation import Evaluation, build_evaluation_data
+from whence.studies.evaluation.measure import (
+    UnreadableExample,
+    build_mark_function,
+    describe_annotations,
+    resolve_metrics,
+    try_method,
+)
+from whence.studies.evaluation.scores import ScoreTables
+from whence.studies.evaluation.statistics import AgreementScores
+from whence.tracing.ask import count_forwards
+
+GOLD = "gold"  # target: each example's own label
+PICTURES = 32  # images decoded at once
+
+RefusalCallback = Callable[
+    [int, WhenceError], None
+]  # index of an example, and why it cannot be explained
+
+
+@dataclass(frozen=True)
+class ExampleChunk:
+    """Examples by index, their common target, and the human annotation of each."""
+
+    numbers: list[int]
+    target: Any
+    known: list[HumanAnnotation]
+
+
+def is_gold(target: Any, loaded: LoadedModel) -> bool:
+    """Return whether the target is "gold", each example's own label, and no label of the model."""
+    return bool(isinstance(target, str) and target == GOLD and GOLD not in loaded.labels)
+
+
+def split_examples(
+    examples: Sequence[Example],
+    loaded: LoadedModel,
+    target: Any,
+    refuse: RefusalCallback,
+    *,
+    alone: bool = False,
+) -> Iterator[ExampleChunk]:
+    """Split a data set into chunks: texts by target, images by target and at most 32 at a time.
+
+    Images are limited because their pixels are large. The labels of a data set must all be written in the same way; with
+    `alone`, each label is resolved by itself, so that an example's result does not depend on the others.
+    """
+    gold = is_gold(target, loaded)
+    truths = (
+        _resolve_labels_alone(examples, loaded)
+        if alone
+        else _resolve_labels(examples, loaded, must=gold)
+    )
+    for chunk_target, numbers in _group_by_target(examples, truths, target, gold, refuse):
+        images = [number for number in numbers if examples[number].is_image]
+        texts = [number for number in numbers if not examples[number].is_image]
+        if texts:
+            yield ExampleChunk(
+                texts, chunk_target, [HumanAnnotation(truths[number]) for number in texts]
+            )
+        for start in range(0, len(images), PICTURES):
+            yield from _load_masks(
+                examples, loaded, truths, images[start : start + PICTURES], chunk_target, refuse
+            )
+
+
+def _group_by_target(
+    examples: Sequence[Example],
+    truths: Sequence[int | None],
+    target: Any,
+    gold: bool,
+    refuse: RefusalCallback,
+) -> Iterator[tuple[Any, list[int]]]:
+    targets = list_per_input("target", target, len(examples))
+    if targets is not None:
+        groups: dict[str, list[int]] = {}
+        for number, own_target in enumerate(targets):
+            groups.setdefault(repr(own_target), []).append(number)
+        yield from ((targets[group[0]], group) for group in groups.values())
+        return
+    if not gold:
+        yield target, list(range(len(truths)))
+        return
+    for label in sorted({truth for truth in truths if truth is not None}):
+        yield label, [number for number, truth in enumerate(truths) if truth == label]
+    for number, truth in enumerate(truths):
+        if truth is None:
+            label_name = examples[number].label
+            has = (
+                "no label"
+                if label_name is None
+                else f"the label {shorten_quote(label_name)!r}, which is none of the model's"
+            )
+            why = f"The example has {has}, and its own was to be explained. Give it one, or another target."
+            refuse(number, BadExamples(why))
+
+
+def _resolve_labels(
+    examples: Sequence[Example], loaded: LoadedModel, *, must: bool
+) -> list[int | None]:
+    """Return the model's label index of each example; all None if the data has other labels."""
+    try:
+        places = find_label_indices(
+            [example.label for example in examples if example.label is not None], loaded.labels
+        )
+    except BadExamples:
+        if must:
+            raise
+        return [None] * len(examples)
+    return [None if example.label is None else places[example.label] for example in examples]
+
+
+def _resolve_labels_alone(examples: Sequence[Example], loaded: LoadedModel) -> list[int | None]:
+    """Return the model's label index of each example, each resolved by itself; None if unknown."""
+    return [
+        truth for example in examples for truth in _resolve_labels([example], loaded, must=False)
+    ]
+
+
+def _load_masks(
+    examples: Sequence[Example],
+    loaded: LoadedModel,
+    truths: Sequence[int | None],
+    numbers: Sequence[int],
+    target: Any,
+    refuse: RefusalCallback,
+) -> Iterator[ExampleChunk]:
+    """Load the masks of some images; an image whose mask cannot be read is refused."""
+    readable, known = [], []
+    for number in numbers:
+        mask = examples[number].mask
+        try:
+            outline = (
+                None
+                if mask is None or loaded.processor is None
+                else fit_mask(mask, loaded.processor)
+            )
+        except BadPicture as error:
+            refuse(number, error)
+            continue
+        readable.append(number)
+        known.append(HumanAnnotation(truths[number], outline))
+    if readable:
+        yield ExampleChunk(readable, target, known)
+
 
 RANKINGS = 5
 
@@ -47,7 +187,7 @@ def evaluate(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Evaluation:
-    """Explain examples by several methods, test every explanation, and say what can be told apart.
+    """Explain examples by several methods, test every explanation, and compare the methods.
 
     `explainer`: an `Explainer`, or what `whence.load` takes.
     `examples`: a file, a folder of pictures, a table (a frame of pandas or polars), or a list of texts, pairs,
@@ -61,267 +201,148 @@ def evaluate(
     """
     if isinstance(rankings, bool) or not isinstance(rankings, int) or rankings < 1:
         raise BadParameter(f"rankings must be a whole number, at least 1. Got {rankings!r}.")
-    data = collect(examples, text=text, pair=pair, label=label)
-    given = data.examples
+    data = collect_examples(examples, text=text, pair=pair, label=label)
+    example_list = data.examples
     explainer = explainer if isinstance(explainer, Explainer) else load(explainer)
-    data.refuse_labels(explainer.labels)
-    asked = requests(default_methods() if methods is None else methods, params, explainer.fillers)
-    wanted = measures(metrics, metric_params, **of_examples(given))
+    data.check_pairs(explainer.labels)
+    requests = resolve_methods(
+        list_default_methods() if methods is None else methods, params, explainer.fillers
+    )
+    metric_requests = resolve_metrics(metrics, metric_params, **describe_annotations(example_list))
     started = time.perf_counter()
-    notes = Notes(
-        [request.name for request in asked],
-        [measure for measure in wanted if measure.kind != "agreement"],
-        len(given),
+    notes = ScoreTables(
+        [request.name for request in requests],
+        [measure for measure in metric_requests if measure.kind != "agreement"],
+        len(example_list),
         rankings,
     )
-    alike = Alike(
-        [measure for measure in wanted if measure.kind == "agreement"],
+    agreement = AgreementScores(
+        [measure for measure in metric_requests if measure.kind == "agreement"],
         notes.methods,
-        len(given),
+        len(example_list),
         rankings,
     )
-    setting = {"remove": remove, "unit": unit, "target": _told(target), "truncate": truncate}
-    texts = [example.given for example in given]
+    setting = {
+        "remove": remove,
+        "unit": unit,
+        "target": _target_to_json(target),
+        "truncate": truncate,
+    }
+    texts = [example.given for example in example_list]
     drawing = explainer.loaded.infiller
     models = [explainer.model, *([] if drawing is None else [drawing.loaded.model])]
     with ExitStack() as stack:
-        runs = [stack.enter_context(counted(model)) for model in models]
-        usable, backward = _usable(explainer, texts, asked, notes, target, truncate)
+        runs = [stack.enter_context(count_forwards(model)) for model in models]
+        usable, backward = _find_usable_methods(explainer, texts, requests, notes, target, truncate)
         hopeless = not usable and any(map(len, notes.failures.values()))
-        refuse = partial(_refused, notes)
-        for portion in () if hopeless else portions(given, explainer.loaded, target, refuse):
-            some = [given[number] for number in portion.numbers]
+        refuse = partial(_record_refusal, notes)
+        for chunk in (
+            () if hopeless else split_examples(example_list, explainer.loaded, target, refuse)
+        ):
+            chunk_examples = [example_list[number] for number in chunk.numbers]
             trials = explainer.trials(
-                [example.given for example in some],
-                method=[request.name for request in usable or asked],
-                params={request.name: request.params for request in usable or asked},
-                target=portion.target,
+                [example.given for example in chunk_examples],
+                method=[request.name for request in usable or requests],
+                params={request.name: request.params for request in usable or requests},
+                target=chunk.target,
                 truncate=truncate,
                 remove=remove,
                 unit=unit,
-                marks=marks_of(some),
-                known=portion.known,
+                marks=build_mark_function(chunk_examples),
+                known=chunk.known,
                 seed=seed,
-                failed=partial(_failed, notes, portion),
+                failed=partial(_record_failure, notes, chunk),
                 parts=notes.steps,
             )
             for place, trial, explanations in trials:
-                number = portion.numbers[place]
+                number = chunk.numbers[place]
                 notes.add(number, trial, explanations)
-                alike.add(number, trial)
+                agreement.add(number, trial)
                 setting["remove"] = trial.removed.how
                 setting["unit"] = unit if trial.item.picture is None else "patch"
-                backward += _backwards(usable, explanations) + trial.again.passes.backward
+                backward += _count_backwards(usable, explanations) + trial.again.passes.backward
                 if progress is not None:
-                    progress(len(notes) + len(notes.refused), len(given))
+                    progress(len(notes) + len(notes.refused), len(example_list))
     return Evaluation(
-        payload(
+        build_evaluation_data(
             notes,
-            alike,
-            methods={request.name: request.params for request in asked},
-            origin=origin(explainer.loaded),
+            agreement,
+            methods={request.name: request.params for request in requests},
+            origin=describe_origin(explainer.loaded),
             setting={**setting, "rankings": rankings},
-            digests=[example_digest(one) for one in given],
+            digests=[compute_example_id(example) for example in example_list],
             data=data.facts(),
             seed=seed,
-            calls={"forward": sum(one.forward for one in runs), "backward": backward},
+            calls={"forward": sum(run.forward for run in runs), "backward": backward},
             seconds=time.perf_counter() - started,
         )
     )
 
 
-def _refused(notes: Notes, number: int, error: WhenceError) -> None:
-    notes.failed(number, None, error)
+def _record_refusal(notes: ScoreTables, number: int, error: WhenceError) -> None:
+    notes.record_failure(number, None, error)
 
 
-def _failed(
-    notes: Notes, portion: Portion, place: int, method: str | None, error: WhenceError
+def _record_failure(
+    notes: ScoreTables, chunk: ExampleChunk, place: int, method: str | None, error: WhenceError
 ) -> None:
-    notes.failed(portion.numbers[place], method, error)
+    notes.record_failure(chunk.numbers[place], method, error)
 
 
-def default_methods() -> list[str]:
-    """Name the methods that read one forward and backward pass; random explanations are there anyway."""
-    return [entry.name for entry in method if is_reader(entry) and entry.name != "random"]
+def list_default_methods() -> list[str]:
+    """Return the trace methods, without `random`, which serves as the baseline anyway."""
+    return [entry.name for entry in method if is_trace_method(entry) and entry.name != "random"]
 
 
-def _usable(
+def _find_usable_methods(
     explainer: Explainer,
     texts: Sequence[Any],
-    asked: Sequence[Request],
-    notes: Notes,
+    requests: Sequence[MethodRequest],
+    notes: ScoreTables,
     target: Any,
     truncate: bool,
-) -> tuple[list[Request], int]:
-    """Try each method on one example: what this kind of model cannot do fails for all of them, and is left out.
+) -> tuple[list[MethodRequest], int]:
+    """Return the methods that work on this model, tried on one example, and the backward passes.
 
-    Tried together with the others it would make every batch fail. Returns the backward passes that took, too.
+    A method that cannot explain this kind of model would make every shared batch fail.
     """
-    found, backward, at = [], 0, 0
-    # Whichever class: the method can do it or not.
-    each = one_each("target", target, len(texts)) is not None
-    aim = None if each or is_gold(target, explainer.loaded) else target
-    for request in asked:
+    usable, backward, at = [], 0, 0
+    # Any class will do: whether a method works does not depend on it.
+    per_input = list_per_input("target", target, len(texts)) is not None
+    probe_target = None if per_input or is_gold(target, explainer.loaded) else target
+    for request in requests:
         while at < len(texts):
             try:
-                why_not, made = tried(explainer, texts[at], request, aim, truncate)
-            except Unreadable:
+                why_not, passes = try_method(explainer, texts[at], request, probe_target, truncate)
+            except UnreadableExample:
                 at += 1
                 continue
-            backward += made
+            backward += passes
             if why_not is None:
-                found.append(request)
+                usable.append(request)
             else:
                 for number in range(len(texts)):
-                    notes.failed(number, request.name, why_not)
+                    notes.record_failure(number, request.name, why_not)
             break
-    return found, backward
+    return usable, backward
 
 
-def _backwards(asked: Sequence[Request], explanations: Mapping[str, Explanation]) -> int:
-    """Count the backward passes of one input: one that all readers share, and what the askers ask."""
-    reads = {request.name for request in asked if request.reads}
-    made = {name: one.passes.backward for name, one in explanations.items()}
-    shared = max((count for name, count in made.items() if name in reads), default=0)
-    return shared + sum(count for name, count in made.items() if name not in reads)
+def _count_backwards(
+    requests: Sequence[MethodRequest], explanations: Mapping[str, Explanation]
+) -> int:
+    """Return the backward passes of one input: a shared one of trace methods, and the query methods'."""
+    reads = {request.name for request in requests if request.reads}
+    backwards = {name: explanation.passes.backward for name, explanation in explanations.items()}
+    shared = max((count for name, count in backwards.items() if name in reads), default=0)
+    return shared + sum(count for name, count in backwards.items() if name not in reads)
 
 
-def _told(target: Any) -> Any:
-    """Return the target as JSON has it: a contrast is a list of two, and one target each is said to be that."""
+def _target_to_json(target: Any) -> Any:
+    """Return the target as JSON: a contrast as a list of two, targets by example as {"each": ...}."""
     if isinstance(target, tuple):
-        return [_told(one) for one in target]
+        return [_target_to_json(part) for part in target]
     if getattr(target, "ndim", 0) or isinstance(target, list):
-        return {"each": [_told(one) for one in target]}
+        return {"each": [_target_to_json(item) for item in target]}
     if target is None or isinstance(target, str | int):
         return target
     return int(target) if hasattr(target, "__index__") else str(target)
-
-
-"""A data set in portions: what of it is explained for the same target, and fits into memory."""
-
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
-
-from whence.core.errors import BadExamples, BadPicture, WhenceError, short
-from whence.data.sets.examples import Example
-from whence.data.sets.labels import label_places
-from whence.data.vision.masks import fitted
-from whence.explainer.aims import one_each
-from whence.explainer.verify.testing import Known
-from whence.models import Loaded
-
-GOLD = "gold"  # the target that is each example's own label
-PICTURES = 32  # unpacked at once
-
-Refuse = Callable[[int, WhenceError], None]  # an example's number, and why it cannot be explained
-
-
-@dataclass(frozen=True)
-class Portion:
-    """Some examples by their numbers, what to explain of them, and what people said of each."""
-
-    numbers: list[int]
-    target: Any
-    known: list[Known]
-
-
-def is_gold(target: Any, loaded: Loaded) -> bool:
-    """Say whether this target is each example's own label, and none that the model calls so."""
-    return bool(isinstance(target, str) and target == GOLD and GOLD not in loaded.labels)
-
-
-def portions(
-    given: Sequence[Example],
-    loaded: Loaded,
-    target: Any,
-    refuse: Refuse,
-    *,
-    alone: bool = False,
-) -> Iterator[Portion]:
-    """Cut a data set: texts by target, pictures by target and a few at a time, as their pixels are large.
-
-    The labels of a data set are all written in the same way. With `alone`, each is read by itself: what becomes of an
-    example then depends on no other.
-    """
-    gold = is_gold(target, loaded)
-    truths = _each(given, loaded) if alone else _truths(given, loaded, must=gold)
-    for aim, numbers in _aims(given, truths, target, gold, refuse):
-        seen = [number for number in numbers if given[number].seen]
-        read = [number for number in numbers if not given[number].seen]
-        if read:
-            yield Portion(read, aim, [Known(truths[number]) for number in read])
-        for start in range(0, len(seen), PICTURES):
-            yield from _outlined(given, loaded, truths, seen[start : start + PICTURES], aim, refuse)
-
-
-def _aims(
-    given: Sequence[Example],
-    truths: Sequence[int | None],
-    target: Any,
-    gold: bool,
-    refuse: Refuse,
-) -> Iterator[tuple[Any, list[int]]]:
-    listed = one_each("target", target, len(given))
-    if listed is not None:
-        numbers: dict[str, list[int]] = {}
-        for number, one in enumerate(listed):
-            numbers.setdefault(repr(one), []).append(number)
-        yield from ((listed[own[0]], own) for own in numbers.values())
-        return
-    if not gold:
-        yield target, list(range(len(truths)))
-        return
-    for label in sorted({truth for truth in truths if truth is not None}):
-        yield label, [number for number, truth in enumerate(truths) if truth == label]
-    for number, truth in enumerate(truths):
-        if truth is None:
-            said = given[number].label
-            has = (
-                "no label"
-                if said is None
-                else f"the label {short(said)!r}, which is none of the model's"
-            )
-            why = f"The example has {has}, and its own was to be explained. Give it one, or another target."
-            refuse(number, BadExamples(why))
-
-
-def _truths(given: Sequence[Example], loaded: Loaded, *, must: bool) -> list[int | None]:
-    """Return the number of each example's label among the model's; none, if they are not the model's labels."""
-    try:
-        places = label_places([one.label for one in given if one.label is not None], loaded.labels)
-    except BadExamples:
-        if must:
-            raise
-        return [None] * len(given)
-    return [None if one.label is None else places[one.label] for one in given]
-
-
-def _each(given: Sequence[Example], loaded: Loaded) -> list[int | None]:
-    """Return the number of each example's label among the model's; none where it is not one of them."""
-    return [truth for one in given for truth in _truths([one], loaded, must=False)]
-
-
-def _outlined(
-    given: Sequence[Example],
-    loaded: Loaded,
-    truths: Sequence[int | None],
-    numbers: Sequence[int],
-    aim: Any,
-    refuse: Refuse,
-) -> Iterator[Portion]:
-    """Read the masks of some pictures; a picture whose mask cannot be read is none that can be tested."""
-    kept, known = [], []
-    for number in numbers:
-        mask = given[number].mask
-        try:
-            outline = (
-                None if mask is None or loaded.processor is None else fitted(mask, loaded.processor)
-            )
-        except BadPicture as error:
-            refuse(number, error)
-            continue
-        kept.append(number)
-        known.append(Known(truths[number], outline))
-    if kept:
-        yield Portion(kept, aim, known)

@@ -1,89 +1,110 @@
-"""The metrics that were asked for, with their parameters, checked before any work begins."""
+"""Metrics with checked parameters run on trials and random explanations; methods tried and timed on one example.
 
-from collections.abc import Mapping, Sequence
+Methods that make equally many calls may differ by fifty times in seconds, so they are timed.
+"""
+
+import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from whence.core.errors import BadParameter, UnknownMetric, WhenceError, did_you_mean
-from whence.core.params import checked
+from whence.core.errors import (
+    BadParameter,
+    InputError,
+    NoRule,
+    NotCapturable,
+    NotFinite,
+    UnknownMetric,
+    WhenceError,
+    suggest_name,
+)
+from whence.core.params import resolve_parameters
 from whence.core.registry import Entry
-from whence.data.sets.examples import Example
-from whence.metrics import Outcome, metric, null_of, untestable
-from whence.stats.interval import Array
-from whence.trial import Trial
+from whence.data.eraser import flag_rationale
+from whence.data.example import Example
+from whence.data.tokens import EncodedInput
+from whence.explain.explainer import Explainer
+from whence.explain.explanation import Explanation
+from whence.explain.request import MethodRequest
+from whence.explain.trials import MarkFunction
+from whence.metrics import Outcome, build_null_trial, build_untestable_outcome, metric
+from whence.metrics._trial import Trial, TrialStep
+from whence.stats.intervals import Array
 
 
 @dataclass(frozen=True)
-class Measure:
-    """One metric to run, with all of its parameters."""
+class MetricRequest:
+    """A metric to run, with the values of all its parameters."""
 
     entry: Entry
     params: Mapping[str, Any]
 
     @property
     def name(self) -> str:
-        """The metric's name."""
+        """The name of the metric."""
         return self.entry.name
 
     @property
     def kind(self) -> str:
-        """What it tests."""
+        """The kind of the metric: faithfulness, agreement, plausibility or another."""
         return str(self.entry.facts["kind"])
 
     @property
     def sign(self) -> float:
-        """1 where more is better, -1 where less is."""
+        """1 if higher values are better, else -1."""
         return 1.0 if self.entry.facts["direction"] == "higher" else -1.0
 
     @property
     def constant(self) -> float | None:
-        """The null, where it is one number for all explanations and inputs."""
+        """The null value, if it is one number for all explanations and inputs."""
         null = self.entry.facts["null"]
         return None if isinstance(null, str) else float(null)
 
     @property
-    def shared(self) -> bool:
-        """Whether all explanations of an input have the same null."""
+    def has_shared_null(self) -> bool:
+        """Whether all explanations of an input have the same null value."""
         return bool(self.entry.facts["null"] != "shuffles")
 
     @property
     def aim(self) -> str:
-        """What an explanation should do with the null: "beat" it, or "reach" it."""
+        """The aim of an explanation relative to the null value: "beat" it, or "reach" it."""
         return str(self.entry.facts.get("aim", "beat"))
 
-    def of(self, trial: Trial) -> Outcome:
-        """Run the metric; what cannot be asked of the model cannot be tested."""
+    def run(self, trial: Trial) -> Outcome:
+        """Run the metric on a trial; an error makes the outcome untestable."""
         try:
-            found: Outcome = self.entry.fn(trial, **self.params)
+            outcome: Outcome = self.entry.fn(trial, **self.params)
         except WhenceError as error:
-            return replace(untestable(trial, str(error)), error=error.code)
-        return found
+            return replace(build_untestable_outcome(trial, str(error)), error=error.code)
+        return outcome
 
     def nulls(self, trial: Trial, draws: int) -> list[Outcome]:
-        """Return what explanations that know nothing get: one outcome for all rows of the trial, or one for each."""
-        rows = [0] if self.shared else range(len(trial.names))
-        return [self.of(null_of(self.entry, trial, row, draws)) for row in rows]
+        """Return the outcomes of random explanations: one for all rows of the trial, or one for each."""
+        rows = [0] if self.has_shared_null else range(len(trial.names))
+        return [self.run(build_null_trial(self.entry, trial, row, draws)) for row in rows]
 
-    def aggregated(self, parts: Array, names: Sequence[str]) -> float:
-        """Make one number of the parts of some examples, (examples, parts)."""
+    def aggregate(self, parts: Array, names: Sequence[str]) -> float:
+        """Aggregate the parts of some examples, (examples, parts), to one number."""
         columns = {name: parts[:, place] for place, name in enumerate(names)}
         return float(self.entry.facts["aggregate"](columns))
 
     @property
     def aggregates(self) -> bool:
-        """Whether its value for a data set is something else than the mean."""
+        """Whether the metric's value for a data set is not the mean over examples."""
         return "aggregate" in self.entry.facts
 
     def facts(self) -> dict[str, Any]:
-        """Return what the metric says about itself, as plain data."""
+        """Return the facts that the metric declares about itself."""
         low, high = self.entry.facts["range"]
         return {
             "metric": self.name,
             "kind": self.kind,
             "direction": self.entry.facts["direction"],
-            "range": [_finite(low), _finite(high)],
+            "range": [_finite_or_none(low), _finite_or_none(high)],
             "formula": self.entry.facts["formula"],
             "cite": self.entry.facts["cite"],
             "params": dict(self.params),
@@ -92,11 +113,11 @@ class Measure:
         }
 
 
-def _finite(end: float | None) -> float | None:
+def _finite_or_none(end: float | None) -> float | None:
     return None if end is None or not np.isfinite(end) else float(end)
 
 
-def measures(
+def resolve_metrics(
     names: str | Sequence[str] | None,
     params: Mapping[str, Any] | None = None,
     *,
@@ -104,17 +125,17 @@ def measures(
     masks: bool = False,
     pictures: bool = False,
     from_text: bool = False,
-) -> list[Measure]:
-    """Look the metrics up and check their parameters; the name of a group stands for all of it.
+) -> list[MetricRequest]:
+    """Return the requested metrics with checked parameters; the name of a group stands for all of it.
 
-    None stands for all that test an explanation as it is: faithfulness, agreement, and plausibility where there are
-    rationales, or masks of pictures. Those that make every explanation anew many times over must be named.
+    None means all metrics that test an explanation as it is: faithfulness, agreement, and plausibility if there are
+    rationales, or masks of images. Metrics that repeat every explanation many times must be named.
     """
     if names is None:
         marked = masks if pictures else rationales
         kinds = {"faithfulness", "agreement"} | ({"plausibility"} if marked else set())
         other = "text" if pictures else "picture"
-        wanted = [
+        metric_names = [
             entry.name
             for entry in metric
             if entry.facts["kind"] in kinds
@@ -124,19 +145,21 @@ def measures(
     else:
         if not isinstance(names, str | Sequence) or not all(isinstance(n, str) for n in names):
             raise UnknownMetric(f"metrics must be a name or a list of names. Got {names!r}.")
-        asked = [names] if isinstance(names, str) else names
-        wanted = list(dict.fromkeys(own for name in asked for own in _group(name) or [name]))
-    if not wanted:
+        name_list = [names] if isinstance(names, str) else names
+        metric_names = list(
+            dict.fromkeys(member for name in name_list for member in _list_group(name) or [name])
+        )
+    if not metric_names:
         raise UnknownMetric(f"No metric was asked for. Known: {', '.join(metric.names())}.")
-    entries = [metric.get(name) for name in wanted]
-    given = _distributed(entries, {} if params is None else params)
+    entries = [metric.get(name) for name in metric_names]
+    own_params = _assign_parameters(entries, {} if params is None else params)
     return [
-        Measure(
+        MetricRequest(
             entry,
-            checked(
+            resolve_parameters(
                 entry.name,
                 entry.parameters,
-                given[entry.name],
+                own_params[entry.name],
                 presets=entry.presets,
                 from_text=from_text,
             ),
@@ -145,109 +168,93 @@ def measures(
     ]
 
 
-def of_examples(given: Sequence[Example]) -> dict[str, bool]:
-    """Say what a data set has, as `measures` wants to know it."""
+def describe_annotations(examples: Sequence[Example]) -> dict[str, bool]:
+    """Return which human annotations a data set has, as arguments of `resolve_metrics`."""
     return {
-        "rationales": any(one.rationale is not None for one in given),
-        "masks": any(one.mask is not None for one in given),
-        "pictures": any(one.seen for one in given),
+        "rationales": any(example.rationale is not None for example in examples),
+        "masks": any(example.mask is not None for example in examples),
+        "pictures": any(example.is_image for example in examples),
     }
 
 
-def _group(name: str) -> list[str]:
+def _list_group(name: str) -> list[str]:
     return [entry.name for entry in metric if entry.facts.get("group") == name]
 
 
-def _distributed(entries: list[Entry], params: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Give each metric its parameters: {metric: {name: value}}, "metric.name", or a name for all that have it."""
+def _assign_parameters(
+    entries: list[Entry], params: Mapping[str, Any]
+) -> dict[str, dict[str, Any]]:
+    """Assign parameters to metrics by {metric: {name: value}}, "metric.name", or a shared name."""
     if not isinstance(params, Mapping) or not all(isinstance(key, str) for key in params):
         raise BadParameter(f"metric_params must map names to values. Got {params!r}.")
-    given: dict[str, dict[str, Any]] = {entry.name: {} for entry in entries}
+    own_params: dict[str, dict[str, Any]] = {entry.name: {} for entry in entries}
     for key, value in params.items():
         owner, _, name = key.partition(".")
-        if owner in given and isinstance(value, Mapping):
-            given[owner].update(value)
-        elif owner in given and name:
-            given[owner][name] = value
+        if owner in own_params and isinstance(value, Mapping):
+            own_params[owner].update(value)
+        elif owner in own_params and name:
+            own_params[owner][name] = value
         else:
             takers = [e.name for e in entries if key in e.parameters]
             if not takers:
                 known = sorted({name for entry in entries for name in entry.parameters})
                 raise BadParameter(
                     f"None of the metrics has a parameter {key!r}. They have {', '.join(known) or 'none'}."
-                    f"{did_you_mean(key, known)}"
+                    f"{suggest_name(key, known)}"
                 )
             for taker in takers:
-                given[taker][key] = value
-    return given
+                own_params[taker][key] = value
+    return own_params
 
 
-"""From an example to tested numbers: what each of its explanations gets by a metric, as plain data."""
-
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import partial
-from typing import Any
-
-import numpy as np
-
-from whence.core.errors import BadParameter, InputError, NoRule, NotCapturable, NotFinite
-from whence.data import Encoded
-from whence.data.sets.examples import Example, marked
-from whence.evaluation.measures import Measure
-from whence.explainer import Explainer, Explanation
-from whence.explainer.request import Request
-from whence.explainer.verify.testing import Marks
-from whence.metrics import Outcome
-from whence.trial import Trial
-from whence.trial.rehearsal import Part
-
-Numbers = tuple[float | None, ...]  # None: it could not be tested
+OptionalFloats = tuple[float | None, ...]  # None: not testable
 
 
 @dataclass(frozen=True)
-class Tested:
-    """What one explanation of one example gets by one metric."""
+class MetricResult:
+    """The result of one metric for one explanation of one example."""
 
     value: float | None
-    null: float | None = None  # what explanations that know nothing get
-    why: str | None = None  # there is no value
-    error: str | None = None  # the code of the error, where that is why
-    # Of metrics with a figure of their own for a data set: what the value is made of, and the same of each draw.
+    null: float | None = None  # the mean result of random explanations
+    why: str | None = None  # reason for a missing value
+    error: str | None = None  # error code, if an error is the reason
+    # For metrics with their own aggregate: the parts of the value, and those of each random draw.
     part_names: tuple[str, ...] = ()
-    parts: Numbers | None = None
-    null_parts: tuple[Numbers, ...] | None = None
+    parts: OptionalFloats | None = None
+    null_parts: tuple[OptionalFloats, ...] | None = None
 
 
-def tested(measure: Measure, trial: Trial, draws: int) -> list[Tested]:
-    """Run a metric on all explanations of a trial, and on `draws` that know nothing."""
-    found, nulls = _run(measure, draws, trial)
+def measure_trial(measure: MetricRequest, trial: Trial, draws: int) -> list[MetricResult]:
+    """Run a metric on all explanations of a trial, and on `draws` random ones."""
+    outcome, nulls = _run_with_null(measure, draws, trial)
     return [
-        Tested(
-            _known(found.values[row]),
-            _null(measure, nulls, row),
-            found.why_not.get(row),
-            found.error,
-            *_parts(measure, found, nulls, row),
+        MetricResult(
+            _none_if_nan(outcome.values[row]),
+            _find_null(measure, nulls, row),
+            outcome.why_not.get(row),
+            outcome.error,
+            *_list_parts(measure, outcome, nulls, row),
         )
         for row in range(len(trial.names))
     ]
 
 
-def steps(measures: Sequence[Measure], draws: int) -> list[Part]:
-    """Return what is done with every trial: run a metric, and then on explanations that know nothing."""
-    return [partial(_run, measure, draws) for measure in measures]
+def build_trial_steps(measures: Sequence[MetricRequest], draws: int) -> list[TrialStep]:
+    """Return one step per metric: run it on a trial, and on random explanations."""
+    return [partial(_run_with_null, measure, draws) for measure in measures]
 
 
-def _run(measure: Measure, draws: int, trial: Trial) -> tuple[Outcome, list[Outcome] | None]:
-    """Return what the explanations get by a metric, and others by chance; None where that need not be drawn."""
-    found = measure.of(trial)
-    if measure.constant is not None or np.isnan(found.values).all():
-        return found, None
-    return found, measure.nulls(trial, draws)
+def _run_with_null(
+    measure: MetricRequest, draws: int, trial: Trial
+) -> tuple[Outcome, list[Outcome] | None]:
+    """Return a metric's outcome for the explanations and for random ones; None if not needed."""
+    outcome = measure.run(trial)
+    if measure.constant is not None or np.isnan(outcome.values).all():
+        return outcome, None
+    return outcome, measure.nulls(trial, draws)
 
 
-def _null(measure: Measure, nulls: list[Outcome] | None, row: int) -> float | None:
+def _find_null(measure: MetricRequest, nulls: list[Outcome] | None, row: int) -> float | None:
     if measure.constant is not None:
         return measure.constant
     if nulls is None:
@@ -257,131 +264,122 @@ def _null(measure: Measure, nulls: list[Outcome] | None, row: int) -> float | No
     return float(known.mean()) if len(known) else None
 
 
-def _parts(
-    measure: Measure, found: Outcome, nulls: list[Outcome] | None, row: int
-) -> tuple[tuple[str, ...], Numbers | None, tuple[Numbers, ...] | None]:
+def _list_parts(
+    measure: MetricRequest, outcome: Outcome, nulls: list[Outcome] | None, row: int
+) -> tuple[tuple[str, ...], OptionalFloats | None, tuple[OptionalFloats, ...] | None]:
     if not measure.aggregates:
         return (), None, None
     own, drawn = None, None
-    names = tuple(found.parts)
-    if found.parts:
-        own = tuple(_known(found.parts[name][row]) for name in names)
-    if nulls is not None and all(one.parts for one in nulls):
+    names = tuple(outcome.parts)
+    if outcome.parts:
+        own = tuple(_none_if_nan(outcome.parts[name][row]) for name in names)
+    if nulls is not None and all(null.parts for null in nulls):
         chance = nulls[row if len(nulls) > 1 else 0]
         names = names or tuple(chance.parts)
-        each = np.stack([chance.parts[name] for name in names], -1)
-        drawn = tuple(tuple(map(_known, draw)) for draw in each)
+        draws = np.stack([chance.parts[name] for name in names], -1)
+        drawn = tuple(tuple(map(_none_if_nan, draw)) for draw in draws)
     return names, own, drawn
 
 
-def _known(value: Any) -> float | None:
+def _none_if_nan(value: Any) -> float | None:
     return None if np.isnan(value) else float(value)
 
 
-def marks_of(given: Sequence[Example]) -> Marks | None:
-    """Return the function that says which units of an example its rationale marks."""
-    if all(example.rationale is None for example in given):
+def build_mark_function(examples: Sequence[Example]) -> MarkFunction | None:
+    """Return the function that finds the units marked by an example's rationale."""
+    if all(example.rationale is None for example in examples):
         return None
 
-    def marks(number: int, item: Encoded, units: Sequence[tuple[int, ...]]) -> list[bool] | None:
-        spans = given[number].rationale
-        return None if spans is None else marked(units, item.tokens, spans)
+    def find_marks(
+        number: int, item: EncodedInput, units: Sequence[tuple[int, ...]]
+    ) -> list[bool] | None:
+        spans = examples[number].rationale
+        return None if spans is None else flag_rationale(units, item.tokens, spans)
 
-    return marks
-
-
-class Unreadable(Exception):
-    """No method can read this input: it says nothing about any of them."""
+    return find_marks
 
 
-def tried(
-    explainer: Explainer, text: Any, request: Request, target: Any, truncate: bool
+class UnreadableExample(Exception):
+    """Raised for an input that no method can read; it says nothing about the methods."""
+
+
+def try_method(
+    explainer: Explainer, text: Any, request: MethodRequest, target: Any, truncate: bool
 ) -> tuple[NotCapturable | NoRule | None, int]:
-    """Try a method on one example; return why this kind of model cannot do it, if so, and the backward passes.
+    """Try a method on one example; return its error if it cannot explain this model, and backward passes.
 
-    Tried together with others, such a method would make every batch fail.
+    Such a method would make every shared batch fail.
     """
     try:
-        made: Explanation | list[Explanation] = explainer.explain(
+        result: Explanation | list[Explanation] = explainer.explain(
             text, method=request.name, params=request.params, target=target, truncate=truncate
         )
     except InputError as error:
-        raise Unreadable from error
+        raise UnreadableExample from error
     except (NotCapturable, NoRule) as error:
         return error, 0
     except (NotFinite, BadParameter):
         return (
             None,
             0,
-        )  # of this example (it may be too short to remove anything); the others may be well
-    # A tagger has one explanation for each entity.
-    every = made if isinstance(made, list) else [made]
-    return None, sum(one.passes.backward for one in every)
+        )  # an error of this example only, which may be too short to remove anything
+    # A tagger returns one explanation per entity.
+    explanations = result if isinstance(result, list) else [result]
+    return None, sum(explanation.passes.backward for explanation in explanations)
 
 
-"""How long each method takes to explain an example of the data at hand: measured, as calls do not tell it.
-
-Methods that make as many calls may differ by fifty times in what they do between them.
-"""
-
-import time
-import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
-
-from whence.core.errors import WhenceError
-from whence.explainer import Explainer
-from whence.explainer.request import Request
-
-# What asks the model more often than this is not run to be timed: its calls are counted, at the time of one.
+# Methods with more forward passes are not timed; their time is estimated from that of one pass.
 _MOST_CALLS = 100
 
 
 @dataclass(frozen=True)
-class Timed:
-    """The seconds of one forward pass, of each method on one example, and the forward passes that it took to know."""
+class MethodTimes:
+    """Seconds of a forward pass and of each method on one example, and the passes spent on timing."""
 
     forward: float
-    methods: dict[str, float]  # without those that do not work here
+    methods: dict[str, float]  # only methods that work on this model
     calls: int
 
 
-def timed(explainer: Explainer, asked: Sequence[Request], given: Any, tokens: int) -> Timed:
-    """Explain one example by each method alone, and time it: what reads a trace twice, as the first time warms up."""
-    found: dict[str, float] = {}
+def time_methods(
+    explainer: Explainer, requests: Sequence[MethodRequest], value: Any, tokens: int
+) -> MethodTimes:
+    """Time each method alone on one example; trace methods run twice: the first run warms up."""
+    seconds: dict[str, float] = {}
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore"
-        )  # what is to be said is said when the examples are explained
-        forward, calls = _second(lambda: explainer.predict(given, truncate=True)), 2
-        for request in asked:
+        warnings.simplefilter("ignore")  # warnings come when the examples are explained
+        forward, calls = _time_second_run(lambda: explainer.predict(value, truncate=True)), 2
+        for request in requests:
             extra = 0 if request.reads else request.extra_forwards(tokens)
             if extra > _MOST_CALLS:
-                found[request.name] = forward * (1 + extra)
+                seconds[request.name] = forward * (1 + extra)
                 continue
-            explain = _explaining(explainer, request, given)
+            explain = _build_explain_call(explainer, request, value)
             try:
-                found[request.name] = _second(explain) if request.reads else _took(explain)
-            except WhenceError:  # the table will say why it cannot be tested
+                seconds[request.name] = (
+                    _time_second_run(explain) if request.reads else _time_run(explain)
+                )
+            except WhenceError:  # the evaluation reports the reason
                 continue
             finally:
                 calls += 2 if request.reads else 1 + extra
-    return Timed(forward, found, calls)
+    return MethodTimes(forward, seconds, calls)
 
 
-def _explaining(explainer: Explainer, request: Request, given: Any) -> Callable[[], Any]:
+def _build_explain_call(
+    explainer: Explainer, request: MethodRequest, value: Any
+) -> Callable[[], Any]:
     return lambda: explainer.explain(
-        given, method=request.name, params=request.params, truncate=True
+        value, method=request.name, params=request.params, truncate=True
     )
 
 
-def _second(run: Callable[[], Any]) -> float:
+def _time_second_run(run: Callable[[], Any]) -> float:
     run()
-    return _took(run)
+    return _time_run(run)
 
 
-def _took(run: Callable[[], Any]) -> float:
+def _time_run(run: Callable[[], Any]) -> float:
     started = time.perf_counter()
     run()
     return time.perf_counter() - started

@@ -1,65 +1,251 @@
-"""Which method to use on a model: tested on examples, decided by a rule that is written down here.
+"""`recommend`: the method to use on a model; plan within a budget of forward passes, decision rule, reason.
 
-1. A candidate beats random explanations by more than chance (Holm-corrected) in comprehensiveness and in sufficiency.
-2. It is outdone if another is better than it by more than chance in one of the two, and it is not in the other.
-   Of those that are not, the best has the highest mean effect over the two. An effect is the mean gain over random
-   explanations, example by example, in units of its spread. The other metrics are there to be seen: leave-one-out has
-   `loo_correlation` by definition, and `sensitivity` tells how steady an explanation is, not how true.
-3. A candidate cannot be told from the best if the best is not better than it by more than chance in either of them.
-4. Of these, the quickest is recommended, by the seconds that each method took alone on an example of the data; those
-   that take hardly longer are as quick, and of them it is the one with the larger mean effect. Where nothing was
-   timed, the fewest model calls decide. Scores do not depend on time; who is the quickest depends on the machine.
+1. A candidate beats random explanations by more than chance (Holm-corrected) in comprehensiveness and in
+   sufficiency.
+2. It is outdone if another candidate is better by more than chance in one of the two, and worse in neither.
+   Of the rest, the best has the highest mean effect over the two. An effect is the mean gain over random
+   explanations, example by example, in units of its spread. The other metrics do not decide: leave-one-out
+   leads in `loo_correlation` by definition, and `sensitivity` measures stability, not faithfulness.
+3. A candidate cannot be told from the best if the best is not better than it by more than chance in either
+   of them.
+4. Of these, the quickest is recommended, by the seconds that each method took alone on an example of the
+   data; up to 1.25 times the shortest time counts as equally quick, and then the larger mean effect decides.
+   Where nothing was timed, the fewest model calls decide. Scores do not depend on the machine; times do.
 
-Where there are so few examples that no method could have become a candidate, the answer is how many are needed.
+With too few examples for any candidate, the recommendation says how many are needed.
 """
 
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from whence.core.errors import CannotRead
-from whence.core.io import read_json, write_text
-from whence.data.sets.examples import collect
-from whence.evaluation.evaluation import VERSION, Evaluation
-from whence.evaluation.judge import LEVEL
-from whence.evaluation.plan import BUDGET, DECIDING, Plan, plan
-from whence.evaluation.run import evaluate
-from whence.explainer import Explainer, load
-from whence.explainer.work import Progress
-from whence.report.table.failure import failure
-from whence.report.table.power import too_few
+from whence.core.errors import BadParameter, CannotRead, InputError, WhenceError
+from whence.core.files import read_json, write_text
+from whence.data.dataset import collect_examples, shuffle_indices
+from whence.data.example import Example
+from whence.explain.batch_explainer import Progress
+from whence.explain.explainer import Explainer, load
+from whence.explain.inputs import encode_inputs
+from whence.explain.request import MethodRequest, resolve_methods
+from whence.methods import method as method_registry
+from whence.metrics import metric as metric_registry
+from whence.render.document import RESULT_VERSION
+from whence.studies.evaluation.evaluate import RANKINGS, evaluate
+from whence.studies.evaluation.evaluation import Evaluation
+from whence.studies.evaluation.measure import MethodTimes, time_methods
+from whence.studies.evaluation.report import describe_failure, describe_too_few
+from whence.studies.evaluation.statistics import LEVEL
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-_NAMED = 3  # methods in a sentence
-_AS_QUICK = 1.25  # times as long as the quickest: two runs of one method differ by as much
+BUDGET = 20_000  # forward passes
+TIMING_NOTE = (
+    "Which methods fit depends on the seconds that each took alone on one example, and so on this machine; the "
+    "scores of those that were tested do not."
+)
+DECIDING_METRICS = ("comprehensiveness", "sufficiency")
+FIXED_METRICS = (*DECIDING_METRICS, "loo_correlation")
+OPTIONAL_METRIC = "sensitivity"
 
-__all__ = ["Plan", "Recommendation", "plan", "recommend"]
+_MAX_EXAMPLES = 100  # examples; more add little certainty
+_MIN_EXAMPLES = 20  # fewer examples decide little
+_SHARES = 5  # removal shares (ERASER) of each deciding metric
+_PROBES = 3  # short passes that test once whether padding is neutral
+
+
+@dataclass(frozen=True)
+class RecommendationPlan:
+    """The methods, metrics and examples of a recommendation, and its maximum of forward passes."""
+
+    methods: tuple[str, ...]
+    left_out: Mapping[str, int]  # methods over budget, and their forward passes per example
+    metrics: tuple[str, ...]
+    examples: tuple[int, ...]  # indices
+    given: int
+    calls: int
+    budget: int
+    seconds: Mapping[str, float] = field(default_factory=dict)  # measured, per explanation
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the plan as plain data."""
+        return {
+            **asdict(self),
+            "left_out": dict(self.left_out),
+            "seconds": dict(self.seconds),
+        }
+
+    def __str__(self) -> str:
+        methods = "1 method" if len(self.methods) == 1 else f"{len(self.methods)} methods"
+        text = (
+            f"{methods} on {len(self.examples)} of {self.given} examples by "
+            f"{', '.join(self.metrics)}: at most {self.calls:,} model calls, of a budget of {self.budget:,}."
+        )
+        if self.left_out:
+            left_out = ", ".join(
+                f"{name} ({calls:,}{self._format_seconds(name)})"
+                for name, calls in self.left_out.items()
+            )
+            text += f" Left out, for what they would take per example: {left_out}."
+        if self.seconds:
+            text += f" {TIMING_NOTE}"
+        return text
+
+    def _format_seconds(self, name: str) -> str:
+        return f" calls, {self.seconds[name]:.2g} s" if name in self.seconds else ""
+
+
+def plan_recommendation(
+    explainer: Explainer,
+    examples: Sequence[Example],
+    *,
+    budget: int = BUDGET,
+    methods: str | Sequence[str] | None = None,
+    params: Mapping[str, Any] | None = None,
+    seed: int = 0,
+) -> RecommendationPlan:
+    """Choose the methods and examples that fit into a budget of forward passes.
+
+    Each method is timed on one example first. The slowest are left out until twenty examples fit, or all if there are
+    fewer; then as many examples are drawn as fit, up to a hundred. The plan makes no more calls than the budget, and
+    explains no longer than these calls would take. Repeating every explanation for `sensitivity` comes last, if the
+    budget allows.
+    """
+    if isinstance(budget, bool) or not isinstance(budget, int) or budget < 1:
+        raise BadParameter(
+            f"budget must be a whole number of model calls, at least 1. Got {budget!r}."
+        )
+    defaults = [name for name in method_registry.names() if name != "random"]
+    requests = resolve_methods(defaults if methods is None else methods, params, explainer.fillers)
+    drawn = _draw_lengths(explainer, examples, seed)
+    few = drawn[: min(_MIN_EXAMPLES, len(drawn))]
+    costs = {r.name: 1 + sum(r.extra_forwards(n) for _, n in few) / len(few) for r in requests}
+    times = _time_typical_example(explainer, requests, examples, few)
+    timings, allowed = times.methods, budget * times.forward
+
+    def fits(some: Sequence[MethodRequest], chosen: Sequence[tuple[int, int]]) -> bool:
+        seconds = len(chosen) * sum(timings.get(request.name, 0.0) for request in some)
+        return times.calls + _count_calls(some, chosen) <= budget and seconds <= allowed
+
+    affordable = sorted(requests, key=lambda r: (timings.get(r.name, 0.0), costs[r.name]))
+    while len(affordable) > 1 and not fits(affordable, few):
+        affordable.pop()
+    if (least := times.calls + _count_calls(affordable, few)) > budget:
+        raise BadParameter(
+            f"A budget of {budget:,} model calls is too small: {affordable[0].name} alone on {len(few)} examples takes "
+            f"{least:,}. Give at least that."
+        )
+    most = range(min(_MAX_EXAMPLES, len(drawn)), 0, -1)
+    # A single slow method is still tested, on the minimum number of examples.
+    count = next((n for n in most if fits(affordable, drawn[:n])), len(few))
+    chosen = drawn[:count]
+    calls = times.calls + _count_calls(affordable, chosen)
+    metrics: tuple[str, ...] = FIXED_METRICS
+    repeat_calls = _count_repeat_calls(affordable, chosen)
+    if repeat_calls is not None and calls + repeat_calls <= budget:
+        metrics, calls = (*FIXED_METRICS, OPTIONAL_METRIC), calls + repeat_calls
+    names = {request.name for request in affordable}
+    return RecommendationPlan(
+        tuple(request.name for request in requests if request.name in names),
+        {name: round(calls) for name, calls in costs.items() if name not in names},
+        metrics,
+        tuple(sorted(number for number, _ in chosen)),
+        len(examples),
+        calls,
+        budget,
+        timings,
+    )
+
+
+def _time_typical_example(
+    explainer: Explainer,
+    requests: Sequence[MethodRequest],
+    examples: Sequence[Example],
+    few: Sequence[tuple[int, int]],
+) -> MethodTimes:
+    """Time the methods on the example of median length, or the nearest one that the model can take."""
+    middle = sorted(tokens for _, tokens in few)[len(few) // 2]
+    for number, tokens in sorted(few, key=lambda pair: abs(pair[1] - middle)):
+        try:
+            return time_methods(explainer, requests, examples[number].given, tokens)
+        except WhenceError:  # the evaluation reports the reason
+            continue
+    return MethodTimes(0.0, {}, 0)
+
+
+def _draw_lengths(
+    explainer: Explainer, examples: Sequence[Example], seed: int
+) -> list[tuple[int, int]]:
+    """Draw readable examples, up to the maximum; return their indices and token counts."""
+    lengths: list[tuple[int, int]] = []
+    error: InputError | None = None
+    for number in shuffle_indices(examples, seed):
+        if len(lengths) == _MAX_EXAMPLES:
+            break
+        try:
+            (item,), _ = encode_inputs([examples[number].given], explainer.loaded, truncate=True)
+            lengths.append((number, len(item)))
+        except InputError as wrong:
+            error = wrong
+    if error is not None and not lengths:
+        raise error
+    return lengths
+
+
+def _count_calls(requests: Sequence[MethodRequest], chosen: Sequence[tuple[int, int]]) -> int:
+    """Return the maximum of forward passes: explaining, removing shares, leaving out each token."""
+    # Each method is first tried alone on one example, at most the longest.
+    longest = max((tokens for _, tokens in chosen), default=0)
+    total = _PROBES + len(requests) + sum(request.extra_forwards(longest) for request in requests)
+    for _, tokens in chosen:
+        own = sum(request.extra_forwards(tokens) for request in requests)
+        shares = 2 * _SHARES * (len(requests) + RANKINGS)
+        total += 1 + own + shares + tokens + 1
+    return total
+
+
+def _count_repeat_calls(
+    requests: Sequence[MethodRequest], chosen: Sequence[tuple[int, int]]
+) -> int | None:
+    """Return the forward passes of repeating explanations as often as `sensitivity` does."""
+    if OPTIONAL_METRIC not in metric_registry.names():
+        return None
+    entry = metric_registry.get(OPTIONAL_METRIC)
+    times = int(
+        entry.facts["again"](
+            0, {name: parameter.default for name, parameter in entry.parameters.items()}
+        )
+    )
+    calls = sum(len(requests) + sum(r.extra_forwards(t) for r in requests) for _, t in chosen)
+    return times * calls
+
+
+_MAX_NAMED_METHODS = 3  # methods named in a sentence
+_AS_QUICK = 1.25  # times the quickest; two runs of one method differ by as much
 
 
 @dataclass(frozen=True, eq=False)
 class Recommendation:
-    """Which method to use, and why: a sentence, the plan it stands on, and the table behind it."""
+    """The recommended method, with a sentence that gives the reason, the plan and the evaluation."""
 
     payload: Mapping[str, Any]
 
     @property
     def sentence(self) -> str:
-        """The answer."""
+        """The recommendation and its reason, in one sentence."""
         return str(self.payload["sentence"])
 
     @property
     def method(self) -> str | None:
         """The method to use; None where none beats random explanations."""
-        found: str | None = self.payload["method"]
-        return found
+        name: str | None = self.payload["method"]
+        return name
 
     @property
     def evaluation(self) -> Evaluation:
-        """The table behind it."""
+        """The evaluation that the recommendation is based on."""
         return Evaluation(self.payload["evaluation"])
 
     def to_dict(self) -> dict[str, Any]:
@@ -72,29 +258,29 @@ class Recommendation:
 
     @classmethod
     def load(cls, path: str | Path) -> "Recommendation":
-        """Read what `save` wrote."""
+        """Read a recommendation that `save` wrote."""
         payload = read_json(path, "recommendation")
         if not isinstance(payload, dict) or payload.get("kind") != "recommendation":
             raise CannotRead(
                 f"{str(path)!r} is not a recommendation. Give a file that save() wrote."
             )
         Evaluation.from_dict(payload.get("evaluation"))
-        found = cls(payload)
+        recommendation = cls(payload)
         try:
-            _ = found.sentence, found.method, found.plan
+            _ = recommendation.sentence, recommendation.method, recommendation.plan
         except (KeyError, TypeError) as error:
             raise CannotRead(
                 f"{str(path)!r} is not a recommendation ({type(error).__name__} {error}). Give one that save() wrote."
             ) from None
-        return found
+        return recommendation
 
     @property
-    def plan(self) -> Plan:
-        """What was done for it, and what was left out."""
-        told = dict(self.payload["plan"])
+    def plan(self) -> RecommendationPlan:
+        """The plan: tested methods, metrics and examples, and the methods left out."""
+        fields = dict(self.payload["plan"])
         for name in ("methods", "metrics", "examples"):
-            told[name] = tuple(told[name])
-        return Plan(**told)
+            fields[name] = tuple(fields[name])
+        return RecommendationPlan(**fields)
 
     def __str__(self) -> str:
         return f"{self.sentence}\n{self.plan}\n\n{self.evaluation}"
@@ -103,14 +289,14 @@ class Recommendation:
         return f"<Recommendation {self.method}: {self.sentence}>"
 
     def __rich__(self) -> "RenderableType":
-        from whence.report.table.terminal import answered
+        from whence.studies.evaluation.report import render_recommendation
 
-        return answered(self.sentence, self.payload["evaluation"], str(self.plan))
+        return render_recommendation(self.sentence, self.payload["evaluation"], str(self.plan))
 
     def _repr_html_(self) -> str:
-        from whence.report.table import fragment
+        from whence.studies.evaluation.report import render_evaluation_fragment
 
-        return fragment(self.payload["evaluation"], self.sentence, str(self.plan))
+        return render_evaluation_fragment(self.payload["evaluation"], self.sentence, str(self.plan))
 
 
 def recommend(
@@ -124,189 +310,217 @@ def recommend(
     methods: str | Sequence[str] | None = None,
     params: Mapping[str, Any] | None = None,
     seed: int = 0,
-    announce: Callable[[Plan], None] | None = None,
+    announce: Callable[[RecommendationPlan], None] | None = None,
     progress: Progress | None = None,
 ) -> Recommendation:
-    """Hold methods against each other on a sample, within a budget of forward passes, and say which one to use.
+    """Compare methods on a sample, within a budget of forward passes, and recommend one.
 
     `explainer`: an `Explainer`, or what `whence.load` takes. `examples`, `text`, `pair` and `label`: as
     `whence.evaluate` takes them. `announce` gets the plan before anything is run.
     """
-    given = collect(examples, text=text, pair=pair, label=label)
+    dataset = collect_examples(examples, text=text, pair=pair, label=label)
     explainer = explainer if isinstance(explainer, Explainer) else load(explainer)
-    given.refuse_labels(explainer.labels)
-    planned = plan(
-        explainer, given.examples, budget=budget, methods=methods, params=params, seed=seed
+    dataset.check_pairs(explainer.labels)
+    plan = plan_recommendation(
+        explainer, dataset.examples, budget=budget, methods=methods, params=params, seed=seed
     )
     if announce is not None:
-        announce(planned)
+        announce(plan)
     table = evaluate(
         explainer,
-        given.choose(planned.examples, seed),
-        list(planned.methods),
-        list(planned.metrics),
-        params={name: value for name, value in (params or {}).items() if _kept(name, planned)},
+        dataset.select(plan.examples, seed),
+        list(plan.methods),
+        list(plan.metrics),
+        params={
+            name: value for name, value in (params or {}).items() if _is_used_parameter(name, plan)
+        },
         seed=seed,
         progress=progress,
     )
     return Recommendation(
         {
-            "version": VERSION,
+            "version": RESULT_VERSION,
             "kind": "recommendation",
-            **decided(table, planned.left_out, planned.seconds),
-            "plan": planned.to_dict(),
+            **apply_rule(table, plan.left_out, plan.seconds),
+            "plan": plan.to_dict(),
             "evaluation": table.to_dict(),
         }
     )
 
 
-def _kept(name: str, planned: Plan) -> bool:
-    """Parameters of a method that was left out are left out with it."""
-    return name.partition(".")[0] not in planned.left_out
+def _is_used_parameter(name: str, plan: RecommendationPlan) -> bool:
+    """Return whether a parameter belongs to a planned method; those of left-out methods are dropped."""
+    return name.partition(".")[0] not in plan.left_out
 
 
-def decided(
+def apply_rule(
     table: Evaluation, left_out: Collection[str] = (), seconds: Mapping[str, float] | None = None
 ) -> dict[str, Any]:
-    """Apply the rule to a table; methods that were left out of it are named, as nothing is known of them.
+    """Apply the rule to an evaluation; left-out methods are named, because nothing is known about them.
 
-    `seconds` is what each method took on one example, alone.
+    `seconds` is the time of each method alone on one example.
     """
     n = table.payload["examples"]["explained"]
     candidates = [
         name
         for name in table.methods
-        if all(table.cell(name, metric).beats_random for metric in DECIDING)
+        if all(table.cell(name, metric).beats_random for metric in DECIDING_METRICS)
     ]
     if not candidates:
-        said = _nobody(table, n) + _unknown(left_out)
-        return {"method": None, "best": None, "equals": [], "sentence": said}
-    effects = {name: _mean_effect(table, name) for name in candidates}
-    standing = [name for name in candidates if not _outdone(table, name, candidates)] or candidates
+        sentence = _describe_no_candidate(table, n) + _describe_untested(left_out)
+        return {"method": None, "best": None, "equals": [], "sentence": sentence}
+    effects = {name: _compute_mean_effect(table, name) for name in candidates}
+    standing = [
+        name for name in candidates if not _is_outdone(table, name, candidates)
+    ] or candidates
     best = max(standing, key=lambda name: effects[name])
-    equals = [name for name in standing if name == best or not _worse(table, name, best)]
-    calls = {name: _calls(table, name) for name in equals}
+    equals = [
+        name for name in standing if name == best or not _find_losing_metrics(table, name, best)
+    ]
+    calls = {name: _compute_mean_calls(table, name) for name in equals}
     timed = seconds is not None and all(name in seconds for name in equals)
-    took = {name: seconds[name] for name in equals} if seconds is not None and timed else calls
+    costs = {name: seconds[name] for name in equals} if seconds is not None and timed else calls
     quick = [
-        name for name in equals if took[name] <= min(took.values()) * (_AS_QUICK if timed else 1)
+        name for name in equals if costs[name] <= min(costs.values()) * (_AS_QUICK if timed else 1)
     ]
     chosen = max(quick, key=lambda name: effects[name])
     return {
         "method": chosen,
         "best": best,
         "equals": equals,
-        "sentence": _sentence(table, chosen, best, candidates, calls, n, took if timed else None)
-        + _unknown(left_out),
+        "sentence": _describe_choice(
+            table, chosen, best, candidates, calls, n, costs if timed else None
+        )
+        + _describe_untested(left_out),
     }
 
 
-def _mean_effect(table: Evaluation, method: str) -> float:
-    found = [table.cell(method, metric).effect for metric in DECIDING]
-    known = [effect for effect in found if effect is not None]
+def _compute_mean_effect(table: Evaluation, method: str) -> float:
+    effects = [table.cell(method, metric).effect for metric in DECIDING_METRICS]
+    known = [effect for effect in effects if effect is not None]
     return sum(known) / len(known)
 
 
-def _worse(table: Evaluation, method: str, best: str) -> list[str]:
-    """Return those of the deciding metrics by which the best is better than a method by more than chance."""
-    found = []
-    for metric in DECIDING:
+def _find_losing_metrics(table: Evaluation, method: str, best: str) -> list[str]:
+    """Return the deciding metrics by which the best method is better than another, beyond chance."""
+    metrics = []
+    for metric in DECIDING_METRICS:
         for pair in table.pairs(metric):
             if {pair["a"], pair["b"]} == {method, best} and pair["gain"] is not None:
                 gain = pair["gain"]["mean"] * (1 if pair["a"] == best else -1)
                 if gain > 0 and pair["p"] < LEVEL:
-                    found.append(metric)
-    return found
+                    metrics.append(metric)
+    return metrics
 
 
-def _outdone(table: Evaluation, method: str, candidates: Sequence[str]) -> bool:
-    """Say whether a candidate is better than a method in one of the deciding metrics, and worse in none."""
+def _is_outdone(table: Evaluation, method: str, candidates: Sequence[str]) -> bool:
+    """Return whether a candidate is better than a method in a deciding metric, and worse in none."""
     return any(
-        _worse(table, method, other) and not _worse(table, other, method)
+        _find_losing_metrics(table, method, other)
+        and not _find_losing_metrics(table, other, method)
         for other in candidates
         if other != method
     )
 
 
-def _calls(table: Evaluation, method: str) -> float:
+def _compute_mean_calls(table: Evaluation, method: str) -> float:
     cost = table.cost[method]
-    return sum(one.mean for what in ("forward", "backward") if (one := cost[what]) is not None)
+    return sum(
+        interval.mean for what in ("forward", "backward") if (interval := cost[what]) is not None
+    )
 
 
-def _sentence(
+def _describe_choice(
     table: Evaluation,
     chosen: str,
     best: str,
     candidates: Sequence[str],
     calls: Mapping[str, float],
     n: int,
-    took: Mapping[str, float] | None,
+    seconds: Mapping[str, float] | None,
 ) -> str:
     figures = []
-    for metric in DECIDING:
+    for metric in DECIDING_METRICS:
         cell = table.cell(chosen, metric)
-        assert cell.value is not None and cell.null is not None  # it beats random explanations
+        assert (
+            cell.value is not None and cell.null is not None
+        )  # true of every method that beats random explanations
         figures.append(f"{metric} {cell.value.mean:.2f} against {cell.null.mean:.2f}")
-    said = f"Use {chosen}: on {n} examples it beats random explanations ({', '.join(figures)})"
-    others, though = [name for name in calls if name != chosen], _though(table, chosen)
+    text = f"Use {chosen}: on {n} examples it beats random explanations ({', '.join(figures)})"
+    others, though = (
+        [name for name in calls if name != chosen],
+        _describe_better_methods(table, chosen),
+    )
     if len(table.methods) == 1:
-        return f"{said}; no other method was tested."
+        return f"{text}; no other method was tested."
     if len(candidates) == 1:
-        return f"{said}, as no other of the {len(table.methods)} methods does in both{though}."
+        return f"{text}, as no other of the {len(table.methods)} methods does in both{though}."
     if not others:
         worse = len(candidates) - 1
         whom = "the other method that does" if worse == 1 else f"each of the other {worse} that do"
-        return f"{said} and is better than {whom} by {' or '.join(DECIDING)}{though}."
+        return f"{text} and is better than {whom} by {' or '.join(DECIDING_METRICS)}{though}."
     if chosen == best:
-        whom = f"{len(others)} others" if len(others) > _NAMED else " and ".join(others)
+        whom = f"{len(others)} others" if len(others) > _MAX_NAMED_METHODS else " and ".join(others)
         return (
-            f"{said}, has the largest mean effect, cannot be told to be better than {whom}, and takes no more model "
-            f"calls than they do, {_price(table, chosen)}{though}."
-            if took is None
-            else f"{said}, has the largest mean effect, cannot be told to be better than {whom}, and is as quick as "
-            f"any of them, {took[chosen]:.2g} s per example{though}."
+            f"{text}, has the largest mean effect, cannot be told to be better than {whom}, and takes no more model "
+            f"calls than they do, {_format_cost(table, chosen)}{though}."
+            if seconds is None
+            else f"{text}, has the largest mean effect, cannot be told to be better than {whom}, and is as quick as "
+            f"any of them, {seconds[chosen]:.2g} s per example{though}."
         )
-    if took is not None:
+    if seconds is not None:
         return (
-            f"{said}, cannot be told from the best, {best}, and is quicker, {took[chosen]:.2g} s per example instead "
-            f"of {took[best]:.2g} s{though}."
+            f"{text}, cannot be told from the best, {best}, and is quicker, {seconds[chosen]:.2g} s per example instead "
+            f"of {seconds[best]:.2g} s{though}."
         )
     return (
-        f"{said}, cannot be told from the best, {best}, and takes fewer model calls, {_price(table, chosen)} instead "
-        f"of {_price(table, best)}{though}."
+        f"{text}, cannot be told from the best, {best}, and takes fewer model calls, {_format_cost(table, chosen)} instead "
+        f"of {_format_cost(table, best)}{though}."
     )
 
 
-def _though(table: Evaluation, chosen: str) -> str:
-    """Name those that are better by a deciding metric, by more than chance, whatever became of them."""
+def _describe_better_methods(table: Evaluation, chosen: str) -> str:
+    """Describe the methods that are better than the chosen one by a deciding metric, beyond chance."""
     better = [
         f"{name} is better by {' and '.join(metrics)}"
         for name in table.methods
-        if name != chosen and (metrics := _worse(table, chosen, name))
+        if name != chosen and (metrics := _find_losing_metrics(table, chosen, name))
     ]
-    more = f", and {len(better) - _NAMED} more are" if len(better) > _NAMED else ""
-    return f"; but {', '.join(better[:_NAMED])}{more}" if better else ""
+    more = (
+        f", and {len(better) - _MAX_NAMED_METHODS} more are"
+        if len(better) > _MAX_NAMED_METHODS
+        else ""
+    )
+    return f"; but {', '.join(better[:_MAX_NAMED_METHODS])}{more}" if better else ""
 
 
-def _price(table: Evaluation, method: str) -> str:
+def _format_cost(table: Evaluation, method: str) -> str:
     seconds = table.cost[method]["seconds"]
-    took = "" if seconds is None else f" ({seconds.mean:.2g} s)"
-    return f"{_calls(table, method):.3g}{took} per example"
+    timing = "" if seconds is None else f" ({seconds.mean:.2g} s)"
+    return f"{_compute_mean_calls(table, method):.3g}{timing} per example"
 
 
-def _nobody(table: Evaluation, n: int) -> str:
-    tested = [name for name in table.methods if all(table.cell(name, m).value for m in DECIDING)]
-    both = " and ".join(DECIDING)
+def _describe_no_candidate(table: Evaluation, n: int) -> str:
+    tested = [
+        name for name in table.methods if all(table.cell(name, m).value for m in DECIDING_METRICS)
+    ]
+    both = " and ".join(DECIDING_METRICS)
     if not tested:
-        only = [cell for cell in table.payload["cells"] if cell["metric"] in DECIDING]
-        why = failure({**table.payload, "cells": only, "agreement": []}) or "The table says why."
-        return f"No method could be tested by both {both} on these {n} examples. {why}"
-    if not any(all(table.cell(name, m).enough for m in DECIDING) for name in tested):
-        most = max(
-            value.n for name in tested for m in DECIDING if (value := table.cell(name, m).value)
+        only = [cell for cell in table.payload["cells"] if cell["metric"] in DECIDING_METRICS]
+        why = (
+            describe_failure({**table.payload, "cells": only, "agreement": []})
+            or "The table says why."
         )
-        facts = [one for one in table.payload["metrics"] if one["metric"] in DECIDING]
-        few = too_few(most, len(tested), max(one["needed"] for one in facts))
+        return f"No method could be tested by both {both} on these {n} examples. {why}"
+    if not any(all(table.cell(name, m).enough for m in DECIDING_METRICS) for name in tested):
+        most = max(
+            value.n
+            for name in tested
+            for m in DECIDING_METRICS
+            if (value := table.cell(name, m).value)
+        )
+        facts = [row for row in table.payload["metrics"] if row["metric"] in DECIDING_METRICS]
+        few = describe_too_few(most, len(tested), max(row["needed"] for row in facts))
         return f"No method can be recommended: {few} Give more examples, or compare fewer methods."
     count = len(table.methods)
     who = f"{table.methods[0]} cannot" if count == 1 else f"None of the {count} methods can"
@@ -317,199 +531,7 @@ def _nobody(table: Evaluation, n: int) -> str:
     )
 
 
-def _unknown(left_out: Collection[str]) -> str:
+def _describe_untested(left_out: Collection[str]) -> str:
     if not left_out:
         return ""
     return f" Not tested, as the budget is too small for them: {', '.join(left_out)}."
-
-
-"""What a recommendation will do, and what it will cost at most, found out before it is done."""
-
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any
-
-from whence.core.errors import BadParameter, InputError, WhenceError
-from whence.data.sets.examples import Example, shuffled
-from whence.evaluation.run import RANKINGS
-from whence.evaluation.timing import Timed, timed
-from whence.explainer import Explainer
-from whence.explainer.intake import take
-from whence.explainer.request import Request, requests
-from whence.methods import method
-from whence.metrics import metric
-
-BUDGET = 20_000  # forward passes
-RULE = (
-    "Which methods fit depends on the seconds that each took alone on one example, and so on this machine; the "
-    "scores of those that were tested do not."
-)
-DECIDING = ("comprehensiveness", "sufficiency")
-ALWAYS = (*DECIDING, "loo_correlation")
-IF_IT_FITS = "sensitivity"
-
-_MOST = 100  # examples; more would tell little more
-_FEWEST = 20  # fewer tell little
-_SHARES = 5  # of ERASER, in either of the two deciding metrics
-_PROBES = 3  # short passes that find out once whether padding is neutral
-
-
-@dataclass(frozen=True)
-class Plan:
-    """Which methods will be held against each other, by what, on which examples, and the forward passes at most."""
-
-    methods: tuple[str, ...]
-    left_out: Mapping[
-        str, int
-    ]  # methods too dear, and the forward passes that each example would take
-    metrics: tuple[str, ...]
-    examples: tuple[int, ...]  # by number
-    given: int
-    calls: int
-    budget: int
-    seconds: Mapping[str, float] = field(default_factory=dict)  # of one explanation, as measured
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the plan as plain data."""
-        return {
-            **asdict(self),
-            "left_out": dict(self.left_out),
-            "seconds": dict(self.seconds),
-        }
-
-    def __str__(self) -> str:
-        methods = "1 method" if len(self.methods) == 1 else f"{len(self.methods)} methods"
-        said = (
-            f"{methods} on {len(self.examples)} of {self.given} examples by "
-            f"{', '.join(self.metrics)}: at most {self.calls:,} model calls, of a budget of {self.budget:,}."
-        )
-        if self.left_out:
-            dear = ", ".join(
-                f"{name} ({calls:,}{self._took(name)})" for name, calls in self.left_out.items()
-            )
-            said += f" Left out, for what they would take per example: {dear}."
-        if self.seconds:
-            said += f" {RULE}"
-        return said
-
-    def _took(self, name: str) -> str:
-        return f" calls, {self.seconds[name]:.2g} s" if name in self.seconds else ""
-
-
-def plan(
-    explainer: Explainer,
-    examples: Sequence[Example],
-    *,
-    budget: int = BUDGET,
-    methods: str | Sequence[str] | None = None,
-    params: Mapping[str, Any] | None = None,
-    seed: int = 0,
-) -> Plan:
-    """Fit methods and examples into a budget of forward passes.
-
-    Each method is timed on one example first. Those that take the longest are left out until twenty examples fit, or
-    all if there are fewer; then so many examples are drawn as fit, up to a hundred. What fits makes no more calls
-    than the budget has, and explains no longer than these would take. Making every explanation anew for `sensitivity`
-    comes last, if there is room.
-    """
-    if isinstance(budget, bool) or not isinstance(budget, int) or budget < 1:
-        raise BadParameter(
-            f"budget must be a whole number of model calls, at least 1. Got {budget!r}."
-        )
-    every = [name for name in method.names() if name != "random"]
-    asked = requests(every if methods is None else methods, params, explainer.fillers)
-    drawn = _lengths(explainer, examples, seed)
-    few = drawn[: min(_FEWEST, len(drawn))]
-    dear = {r.name: 1 + sum(r.extra_forwards(n) for _, n in few) / len(few) for r in asked}
-    times = _timed(explainer, asked, examples, few)
-    took, allowed = times.methods, budget * times.forward
-
-    def fits(some: Sequence[Request], chosen: Sequence[tuple[int, int]]) -> bool:
-        seconds = len(chosen) * sum(took.get(one.name, 0.0) for one in some)
-        return times.calls + _calls(some, chosen) <= budget and seconds <= allowed
-
-    kept = sorted(asked, key=lambda one: (took.get(one.name, 0.0), dear[one.name]))
-    while len(kept) > 1 and not fits(kept, few):
-        kept.pop()
-    if (least := times.calls + _calls(kept, few)) > budget:
-        raise BadParameter(
-            f"A budget of {budget:,} model calls is too small: {kept[0].name} alone on {len(few)} examples takes "
-            f"{least:,}. Give at least that."
-        )
-    most = range(min(_MOST, len(drawn)), 0, -1)
-    # A single method that is slow is tested all the same, on as few examples as tell anything.
-    count = next((n for n in most if fits(kept, drawn[:n])), len(few))
-    chosen = drawn[:count]
-    calls = times.calls + _calls(kept, chosen)
-    metrics: tuple[str, ...] = ALWAYS
-    anew = _anew(kept, chosen)
-    if anew is not None and calls + anew <= budget:
-        metrics, calls = (*ALWAYS, IF_IT_FITS), calls + anew
-    names = {request.name for request in kept}
-    return Plan(
-        tuple(request.name for request in asked if request.name in names),
-        {name: round(calls) for name, calls in dear.items() if name not in names},
-        metrics,
-        tuple(sorted(number for number, _ in chosen)),
-        len(examples),
-        calls,
-        budget,
-        took,
-    )
-
-
-def _timed(
-    explainer: Explainer,
-    asked: Sequence[Request],
-    examples: Sequence[Example],
-    few: Sequence[tuple[int, int]],
-) -> Timed:
-    """Time the methods on the example of middle length; one that the model cannot take gives way to the next."""
-    middle = sorted(tokens for _, tokens in few)[len(few) // 2]
-    for number, tokens in sorted(few, key=lambda one: abs(one[1] - middle)):
-        try:
-            return timed(explainer, asked, examples[number].given, tokens)
-        except WhenceError:  # the table will say why it cannot be explained
-            continue
-    return Timed(0.0, {}, 0)
-
-
-def _lengths(explainer: Explainer, examples: Sequence[Example], seed: int) -> list[tuple[int, int]]:
-    """Draw examples that can be read, as many as could be wanted: their numbers, and how many tokens they have."""
-    found: list[tuple[int, int]] = []
-    error: InputError | None = None
-    for number in shuffled(examples, seed):
-        if len(found) == _MOST:
-            break
-        try:
-            (item,), _ = take([examples[number].given], explainer.loaded, truncate=True)
-            found.append((number, len(item)))
-        except InputError as wrong:
-            error = wrong
-    if error is not None and not found:
-        raise error
-    return found
-
-
-def _calls(asked: Sequence[Request], chosen: Sequence[tuple[int, int]]) -> int:
-    """Return the forward passes at most: explaining, each explanation's shares, and one for each token left out."""
-    # Each method is first tried alone on one of them, whichever comes first: at most the longest.
-    longest = max((tokens for _, tokens in chosen), default=0)
-    total = _PROBES + len(asked) + sum(request.extra_forwards(longest) for request in asked)
-    for _, tokens in chosen:
-        own = sum(request.extra_forwards(tokens) for request in asked)
-        shares = 2 * _SHARES * (len(asked) + RANKINGS)
-        total += 1 + own + shares + tokens + 1
-    return total
-
-
-def _anew(asked: Sequence[Request], chosen: Sequence[tuple[int, int]]) -> int | None:
-    """Return the forward passes of explaining again as often as `sensitivity` does."""
-    if IF_IT_FITS not in metric.names():
-        return None
-    entry = metric.get(IF_IT_FITS)
-    times = int(
-        entry.facts["again"](0, {name: one.default for name, one in entry.parameters.items()})
-    )
-    each = sum(len(asked) + sum(r.extra_forwards(t) for r in asked) for _, t in chosen)
-    return times * each

@@ -1,24 +1,42 @@
-"""What stands in the table of an evaluation, on every surface the same: never a mean without its interval or n."""
+"""Report of an evaluation: methods by metrics as text, terminal, Markdown, LaTeX, CSV, HTML and SVG.
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+Never a mean without its interval or n. A method is marked as best if no other is better by more than
+chance, and as chance (°) if it cannot be told from random explanations: paired sign-flip tests, corrected
+by Holm's procedure for all comparisons of a metric, at 5%. Where too few examples were tested for any
+difference to show, the notes say so and give the number needed.
+"""
+
+import csv
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from html import escape
+from io import StringIO
 from itertools import pairwise
 from math import floor, log10
 from statistics import mode
+from textwrap import wrap
 from typing import Any
 
-from whence.report.data import data_told
-from whence.report.figures import TOO_FEW, digits_of, interval
-from whence.report.table.failure import NOTHING as TESTED_NOTHING
-from whence.report.table.failure import failure
-from whence.report.table.power import power
-from whence.report.text import visible
+from rich.console import Console, ConsoleOptions, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from whence.render.charts import AxisScale, compute_axis_bounds, compute_ticks
+from whence.render.colour import POSITIVE
+from whence.render.document import TOO_FEW, choose_decimals, format_interval
+from whence.render.html import render_notebook_cell as notebook
+from whence.render.html import render_page, render_provenance
+from whence.render.latex import escape_latex as latex_escaped
+from whence.render.latex import format_latex_table as latex_table
+from whence.render.markdown import escape_markdown, format_markdown_table
+from whence.render.terminal import TerminalWriter
+from whence.render.text import escape_formula, format_dataset, sanitise_text
 
 ARROWS = {"higher": "↑", "lower": "↓"}
-NOTHING = "not tested"
-CHANCE = "chance"  # a method may be called random
+NOT_TESTED = "not tested"
+CHANCE_ROW = "chance"  # not "random", which is also the name of a method
 
-LEGEND = (
+TABLE_LEGEND = (
     "Mean over the examples [95% bootstrap interval]. ↑ more is better, ↓ less is better. Chance: what random "
     "explanations of the same examples get.",
     "{best}: no other method is better by more than chance. {chance}: cannot be told from random explanations, or is "
@@ -27,85 +45,91 @@ LEGEND = (
 
 
 @dataclass(frozen=True)
-class Cell:
-    """One cell in words, and how it is to be marked."""
+class MetricCell:
+    """The text of one cell, and its marks."""
 
     own: str
     best: bool = False
-    chance: bool = False  # no better than random explanations, as far as can be told
-    null: str = ""  # what random explanations get, where it is another number for each method
+    chance: bool = False  # not significantly better than random explanations
+    null: str = ""  # result of random explanations, if it differs by method
 
     @property
     def text(self) -> str:
-        """All figures on one line."""
+        """The method's value, and the random explanations' if it differs by method."""
         return f"{self.own}, {self.null}" if self.null else self.own
 
 
 @dataclass(frozen=True)
-class Grid:
-    """Methods down, some metrics of one kind across, random explanations last."""
+class MetricTable:
+    """A table of methods by some metrics of one kind, with random explanations in the last row."""
 
     kind: str
     metrics: tuple[str, ...]
     arrows: tuple[str, ...]
-    counts: tuple[str, ...]  # of examples that most methods were tested on; the others say so
-    rows: tuple[tuple[str, tuple[Cell, ...]], ...]
+    counts: tuple[str, ...]  # number of examples of most methods; the others state their own
+    rows: tuple[tuple[str, tuple[MetricCell, ...]], ...]
 
 
-def grids(payload: Mapping[str, Any], across: int) -> Iterator[Grid]:
-    """Cut the table of an evaluation into pieces of at most so many metrics."""
-    for metrics in pieces_of(payload, across):
-        yield _grid(payload, metrics[0]["kind"], metrics)
+def build_metric_tables(payload: Mapping[str, Any], across: int) -> Iterator[MetricTable]:
+    """Split the results of an evaluation into tables of at most `across` metrics."""
+    for metrics in group_metrics(payload, across):
+        yield _build_metric_table(payload, metrics[0]["kind"], metrics)
 
 
-def pieces_of(payload: Mapping[str, Any], across: int) -> Iterator[list[Mapping[str, Any]]]:
-    """Cut the metrics into pieces of one kind."""
-    kinds = dict.fromkeys(one["kind"] for one in payload["metrics"])
+def group_metrics(payload: Mapping[str, Any], across: int) -> Iterator[list[Mapping[str, Any]]]:
+    """Yield groups of metrics of one kind, at most `across` each."""
+    kinds = dict.fromkeys(metric["kind"] for metric in payload["metrics"])
     for kind in kinds:
-        own = [one for one in payload["metrics"] if one["kind"] == kind]
+        own = [metric for metric in payload["metrics"] if metric["kind"] == kind]
         pieces = -(-len(own) // max(across, 1))
-        ends = [-(-len(own) * piece // pieces) for piece in range(pieces + 1)]  # as even as can be
+        ends = [
+            -(-len(own) * piece // pieces) for piece in range(pieces + 1)
+        ]  # groups of nearly equal size
         for start, end in pairwise(ends):
             yield own[start:end]
 
 
-def _grid(payload: Mapping[str, Any], kind: str, metrics: Sequence[Mapping[str, Any]]) -> Grid:
-    columns = [_column(payload, metric) for metric in metrics]
-    names = [one["method"] for one in payload["methods"]]
-    return Grid(
+def _build_metric_table(
+    payload: Mapping[str, Any], kind: str, metrics: Sequence[Mapping[str, Any]]
+) -> MetricTable:
+    columns = [_build_metric_column(payload, metric) for metric in metrics]
+    names = [row["method"] for row in payload["methods"]]
+    return MetricTable(
         kind,
         tuple(metric["metric"] for metric in metrics),
         tuple(ARROWS[metric["direction"]] for metric in metrics),
         tuple(count for count, _ in columns),
         tuple(
             (name, tuple(cells[place] for _, cells in columns))
-            for place, name in enumerate([*names, CHANCE])
+            for place, name in enumerate([*names, CHANCE_ROW])
         ),
     )
 
 
-def _column(payload: Mapping[str, Any], metric: Mapping[str, Any]) -> tuple[str, list[Cell]]:
+def _build_metric_column(
+    payload: Mapping[str, Any], metric: Mapping[str, Any]
+) -> tuple[str, list[MetricCell]]:
     own = [cell for cell in payload["cells"] if cell["metric"] == metric["metric"]]
     tested = [cell for cell in own if cell["n"]]
-    digits = digits_of([*tested, *([metric["null"]] if metric["null"] else [])])
+    digits = choose_decimals([*tested, *([metric["null"]] if metric["null"] else [])])
     usual = mode(cell["n"] for cell in tested) if tested else 0
     cells = []
     for cell in own:
         if not cell["n"]:
-            cells.append(Cell(NOTHING))
+            cells.append(MetricCell(NOT_TESTED))
             continue
         chance = ""
         if metric["null"] is None and cell["null"]:
-            chance = f"{CHANCE} {interval(cell['null'], digits, cell['n'])}"
+            chance = f"{CHANCE_ROW} {format_interval(cell['null'], digits, cell['n'])}"
         marked = cell["beats_random"] is False and cell.get("enough", True)
-        cells.append(Cell(interval(cell, digits, usual), cell["best"], marked, chance))
+        cells.append(MetricCell(format_interval(cell, digits, usual), cell["best"], marked, chance))
     null = metric["null"]
-    last = interval(null, digits, usual) if null else "see each" if tested else NOTHING
-    return count_of(own), [*cells, Cell(last)]
+    last = format_interval(null, digits, usual) if null else "see each" if tested else NOT_TESTED
+    return format_sample_size(own), [*cells, MetricCell(last)]
 
 
-def count_of(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Say how many examples most rows are of, and that these are too few, if they are."""
+def format_sample_size(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return the number of examples of most rows, and whether it is too small."""
     counts = [row["n"] for row in rows if row["n"]]
     if not counts:
         return ""
@@ -114,61 +138,65 @@ def count_of(rows: Sequence[Mapping[str, Any]]) -> str:
     return f"n={usual}: {TOO_FEW}" if few else f"n={usual}"
 
 
-COSTS = ("method", "seconds per example", "forwards", "backwards", "explained")
-COSTS_LEGEND = (
+COST_HEADS = ("method", "seconds per example", "forwards", "backwards", "explained")
+COST_LEGEND = (
     "Costs are means over the explained examples [95% bootstrap interval]; one number alone: the same for each. "
     "Seconds are timed batch by batch: of fewer than 5 batches no interval is known."
 )
 
 
-def costs(payload: Mapping[str, Any]) -> list[tuple[str, str, str, str, str]]:
-    """Return for each method: its name, seconds, forward and backward passes per example, and examples explained."""
+def build_cost_rows(payload: Mapping[str, Any]) -> list[tuple[str, str, str, str, str]]:
+    """Return the cost of each method: name, seconds, passes per example, and explained examples."""
     rows = []
-    for one in payload["methods"]:
-        explained = f"{one['explained']} of {payload['examples']['given']}"
+    for entry in payload["methods"]:
+        explained = f"{entry['explained']} of {payload['examples']['given']}"
         passes = [
-            _passes(one[what], one["explained"]) if one[what] else "-"
+            _format_passes(entry[what], entry["explained"]) if entry[what] else "-"
             for what in ("forward", "backward")
         ]
-        seconds = _seconds(one["seconds"]) if one["seconds"] else "-"
-        rows.append((one["method"], seconds, *passes, explained))
+        seconds = _format_seconds(entry["seconds"]) if entry["seconds"] else "-"
+        rows.append((entry["method"], seconds, *passes, explained))
     return rows
 
 
-def _seconds(one: Mapping[str, Any]) -> str:
-    mean, n = one["mean"], one["n"]
+def _format_seconds(interval: Mapping[str, Any]) -> str:
+    mean, n = interval["mean"], interval["n"]
     digits = 1 - floor(log10(mean)) if 0 < mean < 10 else 0
-    return f"{interval(one, digits, n)} ({n} {'batch' if n == 1 else 'batches'})"
+    return f"{format_interval(interval, digits, n)} ({n} {'batch' if n == 1 else 'batches'})"
 
 
-def _passes(one: Mapping[str, Any], explained: int) -> str:
-    if one.get("least", one["low"]) == one.get("most", one["high"]) and one["mean"] % 1 == 0:
-        return f"{one['mean']:.0f}"
-    if one["low"] is None and "least" in one:
-        return f"{one['mean']:.4g} (from {one['least']:.0f} to {one['most']:.0f})"
-    return interval(one, digits_of([one]), explained)
+def _format_passes(cost: Mapping[str, Any], explained: int) -> str:
+    if cost.get("least", cost["low"]) == cost.get("most", cost["high"]) and cost["mean"] % 1 == 0:
+        return f"{cost['mean']:.0f}"
+    if cost["low"] is None and "least" in cost:
+        return f"{cost['mean']:.4g} (from {cost['least']:.0f} to {cost['most']:.0f})"
+    return format_interval(cost, choose_decimals([cost]), explained)
 
 
-def notes(payload: Mapping[str, Any]) -> list[str]:
-    """Say what could not be done, and why."""
-    reached = [one["metric"] for one in payload["metrics"] if one.get("aim") == "reach"]
+def list_evaluation_notes(payload: Mapping[str, Any]) -> list[str]:
+    """Return notes on the sample, and on failed methods and metrics with reasons."""
+    reached = [entry["metric"] for entry in payload["metrics"] if entry.get("aim") == "reach"]
     lines = [f"{name}: what random explanations get is the aim here." for name in reached]
-    lines = [f"{TESTED_NOTHING}."] if failure(payload) else lines + notes_of_size(payload)
+    lines = (
+        [f"{NOTHING_TESTED}."] if describe_failure(payload) else lines + list_sample_notes(payload)
+    )
     lines += [
-        f"{_counted(row, 'example')} could not be taken by any method: {row['why']}"
+        f"{_format_example_count(row, 'example')} could not be taken by any method: {row['why']}"
         for row in payload["examples"]["why_not"]
     ]
-    given = payload["examples"]["given"]
-    for one in payload["methods"]:
-        for row in one["why_not"]:
-            what = "every example" if row["count"] == given else _counted(row, "example")
-            lines.append(f"{one['method']} failed for {what}: {row['why']}")
+    total = payload["examples"]["given"]
+    for entry in payload["methods"]:
+        for row in entry["why_not"]:
+            what = (
+                "every example" if row["count"] == total else _format_example_count(row, "example")
+            )
+            lines.append(f"{entry['method']} failed for {what}: {row['why']}")
     untested: dict[tuple[str, int, str], list[str]] = {}
     for cell in payload["cells"]:
         for row in cell["why_not"]:
             key = (cell["metric"], row["count"], row["why"])
             untested.setdefault(key, []).append(cell["method"])
-    everyone = [one["method"] for one in payload["methods"] if one["explained"]]
+    everyone = [entry["method"] for entry in payload["methods"] if entry["explained"]]
     together: dict[tuple[int, str, tuple[str, ...]], list[str]] = {}
     for (metric, count, why), methods in untested.items():
         together.setdefault((count, why, tuple(methods)), []).append(metric)
@@ -176,459 +204,390 @@ def notes(payload: Mapping[str, Any]) -> list[str]:
         whom = "" if list(who) == everyone else f" of {', '.join(who)}"
         examples = "1 example" if count == 1 else f"{count} examples"
         lines.append(f"{', '.join(metrics)}{whom} could not be tested on {examples}: {why}")
-    return [visible(line) for line in lines]
+    return [sanitise_text(line) for line in lines]
 
 
-def notes_of_size(payload: Mapping[str, Any]) -> list[str]:
-    """Say what concerns every figure: that there are too few examples, or that some are copies or not whole."""
-    return [*power(payload), *_copies(payload), *_cut(payload), *_warned(payload)]
+def list_sample_notes(payload: Mapping[str, Any]) -> list[str]:
+    """Return notes that concern every figure: too few, duplicate or truncated examples."""
+    return [
+        *list_power_notes(payload),
+        *_describe_copies(payload),
+        *_describe_truncation(payload),
+        *_list_input_warnings(payload),
+    ]
 
 
-def _copies(payload: Mapping[str, Any]) -> list[str]:
-    given = payload["examples"]["given"]
-    different = payload["examples"].get("different", given)
-    if different >= given:
+def _describe_copies(payload: Mapping[str, Any]) -> list[str]:
+    total = payload["examples"]["given"]
+    different = payload["examples"].get("different", total)
+    if different >= total:
         return []
     return [
-        f"Only {different} of the {given} examples {'is' if different == 1 else 'are'} different; intervals and "
+        f"Only {different} of the {total} examples {'is' if different == 1 else 'are'} different; intervals and "
         "tests take each for an observation of its own, so they promise too much."
     ]
 
 
-def _warned(payload: Mapping[str, Any]) -> list[str]:
-    """Say what must be known of the inputs, such as that they are no pairs."""
+def _list_input_warnings(payload: Mapping[str, Any]) -> list[str]:
+    """Return the warnings about the inputs, such as that they are no pairs."""
     of = payload["examples"]["explained"]
-    found = payload["examples"].get("warnings", ())
-    return [f"{row['count']} of {of} examples: {visible(row['message'])}" for row in found]
+    warnings = payload["examples"].get("warnings", ())
+    return [f"{row['count']} of {of} examples: {sanitise_text(row['message'])}" for row in warnings]
 
 
-def _cut(payload: Mapping[str, Any]) -> list[str]:
+def _describe_truncation(payload: Mapping[str, Any]) -> list[str]:
     count, of = payload["examples"].get("cut", 0), payload["examples"]["explained"]
     if not count:
         return []
     verb = "was" if count == 1 else "were"
-    said = f"{count} of {of} examples {verb} longer than the model takes and {verb} cut"
-    marked = any(one["kind"] == "plausibility" for one in payload["metrics"])
-    return [f"{said}, with what people marked beyond." if marked else f"{said}."]
+    text = f"{count} of {of} examples {verb} longer than the model takes and {verb} cut"
+    marked = any(metric["kind"] == "plausibility" for metric in payload["metrics"])
+    return [f"{text}, with what people marked beyond." if marked else f"{text}."]
 
 
-def _counted(row: Mapping[str, Any], what: str) -> str:
+def _format_example_count(row: Mapping[str, Any], what: str) -> str:
     count = row["count"]
     named = ", ".join(str(number) for number in row["examples"])
     more = ", ..." if count > len(row["examples"]) else ""
     return f"{count} {what}{'' if count == 1 else 's'} (number {named}{more})"
 
 
-def headline(payload: Mapping[str, Any]) -> str:
-    """Say what was evaluated."""
+def describe_evaluation(payload: Mapping[str, Any]) -> str:
+    """Describe the evaluated model, examples and setting."""
     setting, examples = payload["setting"], payload["examples"]
     count = len(payload["methods"])
     methods = "1 method" if count == 1 else f"{count} methods"
-    # Nobody knows how anything would have been removed where no example could be explained.
+    # The removal is unknown if no example could be explained.
     how = f"removed by {setting['remove']}, {setting['unit']} by {setting['unit']}, "
     removed = how if setting["remove"] else ""
     return (
-        f"{' '.join(visible(payload['model']['name']).split())}: {methods} on {examples['explained']} of "
+        f"{' '.join(sanitise_text(payload['model']['name']).split())}: {methods} on {examples['explained']} of "
         f"{examples['given']} examples, {removed}{setting['rankings']} random explanations each, "
         f"seed {setting['seed']}"
     )
 
 
-def data_line(payload: Mapping[str, Any]) -> list[str]:
-    """Name the data set, and what was drawn from how many rows; of what an earlier whence wrote, nothing is known."""
-    told = data_told(payload.get("data"))
-    return [f"{told}."] if told else []
+def list_data_lines(payload: Mapping[str, Any]) -> list[str]:
+    """Return the line on the data set and its sample; empty for files of older versions."""
+    text = format_dataset(payload.get("data"))
+    return [f"{text}."] if text else []
 
 
-def effort(payload: Mapping[str, Any]) -> list[str]:
-    """Say what it took, where that is known."""
+def list_evaluation_cost(payload: Mapping[str, Any]) -> list[str]:
+    """Return the line on the cost of the evaluation, if known."""
     calls, seconds = payload["calls"], payload["seconds"]
-    took = [] if seconds is None else [f"{seconds:,.1f} s"]
+    costs = [] if seconds is None else [f"{seconds:,.1f} s"]
     if calls is not None:
-        took.insert(
+        costs.insert(
             0,
             f"{calls['forward']:,} forward and {calls['backward']:,} backward passes of the model in all",
         )
-    return [", ".join(took) + "."] if took else []
+    return [", ".join(costs) + "."] if costs else []
 
 
-def agreement(payload: Mapping[str, Any]) -> list[str]:
-    """Say which methods agree most and least, by each measure."""
+def list_method_agreement(payload: Mapping[str, Any]) -> list[str]:
+    """Describe which methods agree most and least, by each measure."""
     lines = []
     for measure in dict.fromkeys(row["measure"] for row in payload["agreement"]):
         rows = [r for r in payload["agreement"] if r["measure"] == measure and r["n"]]
         if not rows:
             continue
         rows.sort(key=lambda row: row["mean"])
-        digits = digits_of(rows)
+        digits = choose_decimals(rows)
         ends = [("", rows[0])] if len(rows) == 1 else [("most ", rows[-1]), ("least ", rows[0])]
-        said = "; ".join(
-            f"{which}{row['a']} and {row['b']} {interval(row, digits)}" for which, row in ends
+        text = "; ".join(
+            f"{which}{row['a']} and {row['b']} {format_interval(row, digits)}"
+            for which, row in ends
         )
         if null := rows[-1].get("null"):
-            said += f"; {CHANCE} {interval(null, digits)}"
-        lines.append(f"{measure.replace('_', ' ')}: {said}")
+            text += f"; {CHANCE_ROW} {format_interval(null, digits)}"
+        lines.append(f"{measure.replace('_', ' ')}: {text}")
     return lines
 
 
-"""The table of an evaluation: methods by metrics, for a terminal, a paper, a notebook or a program."""
-
-from whence.report.table.export import compared, latex, markdown, tidy
-from whence.report.table.html import fragment, page
-from whence.report.table.text import plain
-
-__all__ = ["compared", "fragment", "latex", "markdown", "page", "plain", "tidy"]
-
-
-"""The table of an evaluation for papers and programs: Markdown, LaTeX, comma separated values."""
-
-import csv
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
-from io import StringIO
-from typing import Any
-
-from whence.report.latex import escaped as latex_escaped
-from whence.report.latex import table as latex_table
-from whence.report.markdown import escaped, table
-from whence.report.spreadsheet import harmless
-from whence.report.table.grid import (
-    CHANCE,
-    COSTS,
-    COSTS_LEGEND,
-    LEGEND,
-    Cell,
-    Grid,
-    agreement,
-    costs,
-    data_line,
-    effort,
-    grids,
-    headline,
-    notes,
-)
-from whence.report.table.pairs import PAIRS_LEGEND, elsewhere, pair_grids
-
-_ACROSS = 4
+_METRICS_ACROSS = 4
 _MARKS = {"best": "Bold", "chance": "°"}
 
 
-def markdown(payload: Mapping[str, Any]) -> str:
-    """Write an evaluation in Markdown."""
-    parts = [" ".join([escaped(headline(payload)) + ".", *map(escaped, data_line(payload))])]
-    parts += [_markdown_grid(grid) for grid in grids(payload, _ACROSS)]
-    pairs = [_markdown_grid(grid) for grid in pair_grids(payload, _ACROSS)]
+def format_evaluation_markdown(payload: Mapping[str, Any]) -> str:
+    """Return an evaluation in Markdown."""
+    parts = [
+        " ".join(
+            [
+                escape_markdown(describe_evaluation(payload)) + ".",
+                *map(escape_markdown, list_data_lines(payload)),
+            ]
+        )
+    ]
+    parts += [_format_markdown_grid(grid) for grid in build_metric_tables(payload, _METRICS_ACROSS)]
+    pairs = [_format_markdown_grid(grid) for grid in build_pair_tables(payload, _METRICS_ACROSS)]
     parts += pairs
-    parts.append(table([COSTS, *((f"`{name}`", *facts) for name, *facts in costs(payload))]))
-    legend = [line.format(**_MARKS) for line in LEGEND]
-    parts.append(" ".join([*legend, *([PAIRS_LEGEND] if pairs else []), COSTS_LEGEND]))
-    said = [f"Agreement by {line}." for line in agreement(payload)]
-    said += [*notes(payload), *elsewhere(payload), *effort(payload)]
-    parts.append("\n".join(f"- {escaped(line)}" for line in said))
+    parts.append(
+        format_markdown_table(
+            [COST_HEADS, *((f"`{name}`", *facts) for name, *facts in build_cost_rows(payload))]
+        )
+    )
+    legend = [line.format(**_MARKS) for line in TABLE_LEGEND]
+    parts.append(" ".join([*legend, *([PAIRS_LEGEND] if pairs else []), COST_LEGEND]))
+    notes = [f"Agreement by {line}." for line in list_method_agreement(payload)]
+    notes += [
+        *list_evaluation_notes(payload),
+        *list_pairs_hint(payload),
+        *list_evaluation_cost(payload),
+    ]
+    parts.append("\n".join(f"- {escape_markdown(line)}" for line in notes))
     return "\n\n".join(parts) + "\n"
 
 
-def _markdown_grid(grid: Grid) -> str:
+def _format_markdown_grid(grid: MetricTable) -> str:
     rows = [
-        (_markdown_name(name), *(_marked(cell, "**{}**".format, " °") for cell in cells))
+        (_format_markdown_name(name), *(_mark_cell(cell, "**{}**".format, " °") for cell in cells))
         for name, cells in grid.rows
     ]
-    return table([(grid.kind, *_heads(grid)), *rows])
+    return format_markdown_table([(grid.kind, *_format_metric_heads(grid)), *rows])
 
 
-def _markdown_name(name: str) -> str:
-    return name if name == CHANCE else " over ".join(f"`{one}`" for one in name.split(" over "))
+def _format_markdown_name(name: str) -> str:
+    return (
+        name if name == CHANCE_ROW else " over ".join(f"`{part}`" for part in name.split(" over "))
+    )
 
 
-def _heads(grid: Grid) -> list[str]:
+def _format_metric_heads(grid: MetricTable) -> list[str]:
     return [
         " ".join(part for part in (name, arrow, f"({count})" if count else "") if part)
         for name, arrow, count in zip(grid.metrics, grid.arrows, grid.counts, strict=True)
     ]
 
 
-def _marked(cell: Cell, strong: Callable[[str], str], chance: str) -> str:
-    """Write a cell with its marks at its own figures, not at those of random explanations."""
+def _mark_cell(cell: MetricCell, strong: Callable[[str], str], chance: str) -> str:
+    """Return a cell with its marks after its own figures, before those of random explanations."""
     own = (strong(cell.own) if cell.best else cell.own) + (chance if cell.chance else "")
     return f"{own}, {cell.null}" if cell.null else own
 
 
-def latex(payload: Mapping[str, Any]) -> str:
-    """Write an evaluation in LaTeX, with the rules of booktabs."""
-    parts = ["% " + " ".join(line.split()) for line in (headline(payload), *data_line(payload))]
+def format_evaluation_latex(payload: Mapping[str, Any]) -> str:
+    """Return an evaluation in LaTeX, with booktabs rules."""
+    parts = [
+        "% " + " ".join(line.split())
+        for line in (describe_evaluation(payload), *list_data_lines(payload))
+    ]
     parts.append("% \\usepackage{booktabs}")
-    for grid in grids(payload, _ACROSS):
-        parts += latex_table([grid.kind, *_heads(grid)], _latex_rows(grid), {CHANCE})
-    pairs = list(pair_grids(payload, _ACROSS))
+    for grid in build_metric_tables(payload, _METRICS_ACROSS):
+        parts += latex_table(
+            [grid.kind, *_format_metric_heads(grid)], _format_latex_rows(grid), {CHANCE_ROW}
+        )
+    pairs = list(build_pair_tables(payload, _METRICS_ACROSS))
     for grid in pairs:
-        parts += latex_table([grid.kind, *_heads(grid)], _latex_rows(grid), {CHANCE})
+        parts += latex_table(
+            [grid.kind, *_format_metric_heads(grid)], _format_latex_rows(grid), {CHANCE_ROW}
+        )
     cost = [
         [latex_escaped(name), *(f"{{{latex_escaped(fact)}}}" for fact in facts)]
-        for name, *facts in costs(payload)
+        for name, *facts in build_cost_rows(payload)
     ]
-    parts += latex_table(COSTS, cost)
-    said = [line.format(**_MARKS) for line in LEGEND]
-    said += [*([PAIRS_LEGEND] if pairs else []), COSTS_LEGEND]
-    said += [f"Agreement by {line}." for line in agreement(payload)]
-    said += [*notes(payload), *elsewhere(payload), *effort(payload)]
-    parts += [f"% {' '.join(line.split())}" for line in said]
+    parts += latex_table(COST_HEADS, cost)
+    lines = [line.format(**_MARKS) for line in TABLE_LEGEND]
+    lines += [*([PAIRS_LEGEND] if pairs else []), COST_LEGEND]
+    lines += [f"Agreement by {line}." for line in list_method_agreement(payload)]
+    lines += [
+        *list_evaluation_notes(payload),
+        *list_pairs_hint(payload),
+        *list_evaluation_cost(payload),
+    ]
+    parts += [f"% {' '.join(line.split())}" for line in lines]
     return "\n".join(parts) + "\n"
 
 
-def _latex_rows(grid: Grid) -> list[list[str]]:
-    return [[latex_escaped(name), *map(_latex_cell, cells)] for name, cells in grid.rows]
+def _format_latex_rows(grid: MetricTable) -> list[list[str]]:
+    return [[latex_escaped(name), *map(_format_latex_cell, cells)] for name, cells in grid.rows]
 
 
-def _latex_cell(cell: Cell) -> str:
-    # A bracket that follows a line break or a macro would be taken for its argument.
+def _format_latex_cell(cell: MetricCell) -> str:
+    # LaTeX would take a bracket after a line break or a macro for its argument.
     safe = replace(cell, own=f"{{{latex_escaped(cell.own)}}}", null=latex_escaped(cell.null))
-    return _marked(safe, "\\textbf{}".format, "$^\\circ$")
+    return _mark_cell(safe, "\\textbf{}".format, "$^\\circ$")
 
 
-_DATA = ("data", "rows", "drawn", "drawn_by_seed")  # its name, all rows, those that were taken
-_CELLS = (
+_DATA_COLUMNS = (
+    "data",
+    "rows",
+    "drawn",
+    "drawn_by_seed",
+)  # name of the data set, its rows, and drawn rows
+_CELL_COLUMNS = (
     *("model", "remove", "unit", "seed", "method", "metric", "kind", "direction"),
     *("mean", "low", "high", "n", "random", "random_low", "random_high"),
     *("gain", "gain_low", "gain_high", "effect", "p", "beats_random", "best", "enough"),
     *("seconds", "forward", "backward", "untested"),
-    *_DATA,
+    *_DATA_COLUMNS,
 )
-_PAIRS = (
+_PAIR_COLUMNS = (
     *("model", "remove", "unit", "seed", "metric", "a", "b"),
     *("gain", "low", "high", "n", "p", "enough"),
-    *_DATA,
+    *_DATA_COLUMNS,
 )
 
 
-def tidy(payload: Mapping[str, Any]) -> str:
-    """Write one row for each method and metric, all figures in full."""
-    costs_of = {one["method"]: one for one in payload["methods"]}
-    facts_of = {one["metric"]: one for one in payload["metrics"]}
+def format_cells_csv(payload: Mapping[str, Any]) -> str:
+    """Return CSV with one row per method and metric, all figures in full."""
+    costs_of = {entry["method"]: entry for entry in payload["methods"]}
+    facts_of = {entry["metric"]: entry for entry in payload["metrics"]}
     rows = []
     for cell in payload["cells"]:
-        fact, own = facts_of[cell["metric"]], costs_of[cell["method"]]
+        fact, cost = facts_of[cell["metric"]], costs_of[cell["method"]]
         rows.append(
             [
-                *_setting(payload),
+                *_list_setting(payload),
                 *(cell["method"], cell["metric"], fact["kind"], fact["direction"]),
                 *(cell[name] for name in ("mean", "low", "high", "n")),
-                *_ends(cell["null"]),
-                *_ends(cell["gain"]),
+                *_list_interval(cell["null"]),
+                *_list_interval(cell["gain"]),
                 *(cell[name] for name in ("effect", "p", "beats_random", "best")),
                 cell.get("enough", True),
-                *(_ends(own[what])[0] for what in ("seconds", "forward", "backward")),
+                *(_list_interval(cost[what])[0] for what in ("seconds", "forward", "backward")),
                 sum(row["count"] for row in cell["why_not"]),
-                *_data(payload),
+                *_list_data_columns(payload),
             ]
         )
-    return _separated(_CELLS, rows)
+    return _format_csv(_CELL_COLUMNS, rows)
 
 
-def compared(payload: Mapping[str, Any]) -> str:
-    """Write one row for each two methods and metric: by how much `a` is better than `b`, and the corrected p."""
-    return _separated(
-        _PAIRS,
+def format_pairs_csv(payload: Mapping[str, Any]) -> str:
+    """Return CSV with one row per pair of methods and metric: the gain of `a` over `b`, corrected p."""
+    return _format_csv(
+        _PAIR_COLUMNS,
         [
             [
-                *_setting(payload),
+                *_list_setting(payload),
                 *(pair["metric"], pair["a"], pair["b"]),
-                *_ends(pair["gain"]),
+                *_list_interval(pair["gain"]),
                 pair["gain"]["n"] if pair["gain"] else 0,
                 pair["p"],
                 pair.get("enough", True),
-                *_data(payload),
+                *_list_data_columns(payload),
             ]
             for pair in payload["pairs"]
         ],
     )
 
 
-def _setting(payload: Mapping[str, Any]) -> list[Any]:
+def _list_setting(payload: Mapping[str, Any]) -> list[Any]:
     setting = payload["setting"]
     return [payload["model"]["name"], setting["remove"], setting["unit"], setting["seed"]]
 
 
-def _data(payload: Mapping[str, Any]) -> list[Any]:
-    """Return what the data set is called, how many rows it has, how many were taken, and by which seed."""
+def _list_data_columns(payload: Mapping[str, Any]) -> list[Any]:
+    """Return the columns on the data set: name, rows, drawn rows and seed."""
     facts = payload.get("data") or {}
-    taken = facts.get("rows") if facts.get("drawn") is None else facts["drawn"]
-    return [facts.get("name"), facts.get("rows"), taken, facts.get("seed")]
+    sample_size = facts.get("rows") if facts.get("drawn") is None else facts["drawn"]
+    return [facts.get("name"), facts.get("rows"), sample_size, facts.get("seed")]
 
 
-def _ends(one: Mapping[str, Any] | None) -> list[Any]:
-    return [None, None, None] if one is None else [one[name] for name in ("mean", "low", "high")]
+def _list_interval(row: Mapping[str, Any] | None) -> list[Any]:
+    return [None, None, None] if row is None else [row[name] for name in ("mean", "low", "high")]
 
 
-def _separated(heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+def _format_csv(heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     stream = StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(heads)
-    writer.writerows([harmless(value) for value in row] for row in rows)
+    writer.writerows([escape_formula(value) for value in row] for row in rows)
     return stream.getvalue()
 
 
-"""The sentence of an evaluation that tested nothing: which errors that was, and how often each came."""
-
-from collections.abc import Iterator, Mapping
-from typing import Any
-
-NOTHING = "Nothing was tested"
-_NAMED = 3  # reasons that the sentence has room for; the notes below the table have all of them
-
-
-def failure(payload: Mapping[str, Any]) -> str | None:
-    """Return a sentence on why nothing at all was tested; None where one number was found."""
-    if any(row["n"] for what in ("cells", "agreement") for row in payload[what]):
-        return None
-    reasons = sorted(_reasons(payload), key=lambda reason: -reason[0])
-    said = [text for _, text in reasons[:_NAMED]]
-    if more := len(reasons) - len(said):
-        said.append(f"{more} more reason{'' if more == 1 else 's'}")
-    why = "; ".join(text.removesuffix(".") for text in said)
-    return f"{NOTHING}: {why or 'agreement is that of two methods, and there is one'}."
-
-
-def _reasons(payload: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
-    """Go through what was refused, what failed and what could not be tested: how often, and the error's words."""
-    given = payload["examples"]["given"]
-    for row in payload["examples"]["why_not"]:
-        yield row["count"], f"no method could take {row['count']} of {given}: {row['why']}"
-    methods: dict[tuple[str, int], list[str]] = {}
-    for one in payload["methods"]:
-        for row in one["why_not"]:
-            methods.setdefault((row["why"], row["count"]), []).append(one["method"])
-    for (why, count), names in methods.items():
-        yield count, f"{', '.join(names)} failed for {count} of {given}: {why}"
-    metrics: dict[tuple[str, int], list[str]] = {}
-    tested = [(cell["metric"], cell["why_not"]) for cell in payload["cells"]]
-    tested += [(row["measure"], row.get("why_not", ())) for row in payload["agreement"]]
-    for metric, why_not in tested:
-        for row in why_not:
-            metrics.setdefault((row["why"], row["count"]), []).append(metric)
-    for (why, count), names in metrics.items():
-        tests = ", ".join(dict.fromkeys(names))
-        yield count, f"{tests} could not be measured on {count} of {given}: {why}"
-
-
-"""The table of an evaluation for a notebook and as a page: every piece of text escaped."""
-
-from collections.abc import Mapping, Sequence
-from html import escape
-from typing import Any
-
-from whence.report.sheet import cell as notebook
-from whence.report.sheet import provenance, sheet
-from whence.report.table.grid import (
-    CHANCE,
-    COSTS,
-    COSTS_LEGEND,
-    LEGEND,
-    Cell,
-    Grid,
-    agreement,
-    costs,
-    data_line,
-    effort,
-    grids,
-    headline,
-    notes,
-)
-from whence.report.table.pairs import PAIRS_LEGEND, elsewhere, pair_grids
-from whence.report.table.plot import plot
-
-_ACROSS = 4
-STYLE = """.whence td.chance, .whence tr.chance td { color: var(--dim); }
+EVALUATION_STYLE = """.whence td.chance, .whence tr.chance td { color: var(--dim); }
 .whence .wide { overflow-x: auto; }
 .whence svg { max-width: max(100%, 40rem); height: auto; }"""
 
 
-def page(*payloads: dict[str, Any]) -> str:
-    """Return a whole page about one evaluation, or about several that belong together."""
-    return sheet("whence: methods held against each other", "".join(map(fragment, payloads)), "")
+def render_evaluation_html(*payloads: dict[str, Any]) -> str:
+    """Return an HTML page of one evaluation, or of several related ones."""
+    return render_page(
+        "whence: methods held against each other",
+        "".join(map(render_evaluation_fragment, payloads)),
+        "",
+    )
 
 
-def fragment(payload: dict[str, Any], answer: str = "", plan: str = "") -> str:
-    """Return a piece of HTML for a notebook cell, below an answer that stands on it and its plan, if there are."""
+def render_evaluation_fragment(payload: dict[str, Any], answer: str = "", plan: str = "") -> str:
+    """Return an evaluation as HTML for a notebook cell, after its recommendation and plan, if any."""
     above = [
         f"<p><strong>{escape(answer)}</strong></p>" if answer else "",
         f'<p class="dim">{escape(plan)}</p>' if plan else "",
-        f"<h2>{escape(headline(payload))}</h2>",
-        *(f'<p class="dim">{escape(line)}</p>' for line in data_line(payload)),
+        f"<h2>{escape(describe_evaluation(payload))}</h2>",
+        *(f'<p class="dim">{escape(line)}</p>' for line in list_data_lines(payload)),
     ]
-    inside = "\n".join([*above, body(payload), provenance(payload)])
-    return notebook(f"<section>{inside}</section>", STYLE)
+    inside = "\n".join([*above, render_evaluation_body(payload), render_provenance(payload)])
+    return notebook(f"<section>{inside}</section>", EVALUATION_STYLE)
 
 
-def body(payload: Mapping[str, Any]) -> str:
-    """Return the drawing, the tables and all that is said about them, to stand below a heading."""
-    legend = [line.format(best="Bold", chance="°") for line in LEGEND]
-    pairs = list(pair_grids(payload, _ACROSS))
-    legend += [*([PAIRS_LEGEND] if pairs else []), COSTS_LEGEND]
-    said = [f"Agreement by {line}." for line in agreement(payload)]
+def render_evaluation_body(payload: Mapping[str, Any]) -> str:
+    """Return the plot, the tables and the notes of an evaluation, to stand below a heading."""
+    legend = [line.format(best="Bold", chance="°") for line in TABLE_LEGEND]
+    pairs = list(build_pair_tables(payload, _METRICS_ACROSS))
+    legend += [*([PAIRS_LEGEND] if pairs else []), COST_LEGEND]
+    agreement = [f"Agreement by {line}." for line in list_method_agreement(payload)]
     parts = [
-        f'<div class="wide">{plot(payload, titled=False)}</div>',
-        *(_table(grid) for grid in grids(payload, _ACROSS)),
-        *(_table(grid) for grid in pairs),
-        _rows([COSTS], costs(payload)),
-        *(f'<p class="dim">{escape(line)}</p>' for line in [*legend, *said]),
-        *(f"<p>{escape(line)}</p>" for line in notes(payload)),
-        *(f'<p class="dim">{escape(line)}</p>' for line in [*elsewhere(payload), *effort(payload)]),
+        f'<div class="wide">{render_evaluation_plot(payload, titled=False)}</div>',
+        *(_render_metric_table(grid) for grid in build_metric_tables(payload, _METRICS_ACROSS)),
+        *(_render_metric_table(grid) for grid in pairs),
+        _render_rows([COST_HEADS], build_cost_rows(payload)),
+        *(f'<p class="dim">{escape(line)}</p>' for line in [*legend, *agreement]),
+        *(f"<p>{escape(line)}</p>" for line in list_evaluation_notes(payload)),
+        *(
+            f'<p class="dim">{escape(line)}</p>'
+            for line in [*list_pairs_hint(payload), *list_evaluation_cost(payload)]
+        ),
     ]
     return "\n".join(parts)
 
 
-def _table(grid: Grid) -> str:
+def _render_metric_table(grid: MetricTable) -> str:
     heads = "".join(
         f'<th>{escape(name)} {arrow} <span class="dim">{escape(count)}</span></th>'
         for name, arrow, count in zip(grid.metrics, grid.arrows, grid.counts, strict=True)
     )
     rows = "".join(
-        f'<tr class="{"chance" if name == CHANCE else "method"}"><td>{escape(name)}</td>'
-        f"{''.join(_cell(cell) for cell in cells)}</tr>"
+        f'<tr class="{"chance" if name == CHANCE_ROW else "method"}"><td>{escape(name)}</td>'
+        f"{''.join(_render_metric_cell(cell) for cell in cells)}</tr>"
         for name, cells in grid.rows
     )
-    return _wide(f"<tr><th>{escape(grid.kind)}</th>{heads}</tr>", rows)
+    return _render_wide_table(f"<tr><th>{escape(grid.kind)}</th>{heads}</tr>", rows)
 
 
-def _cell(cell: Cell) -> str:
+def _render_metric_cell(cell: MetricCell) -> str:
     text = escape(cell.own)
     text = f"<strong>{text}</strong>" if cell.best else text
     null = f'<br><span class="dim">{escape(cell.null)}</span>' if cell.null else ""
     return f'<td class="chance">{text} °{null}</td>' if cell.chance else f"<td>{text}{null}</td>"
 
 
-def _rows(heads: Sequence[Sequence[str]], body: Sequence[Sequence[str]]) -> str:
-    top = "".join(f"<th>{escape(one)}</th>" for head in heads for one in head)
-    rows = "".join(f"<tr>{''.join(f'<td>{escape(one)}</td>' for one in row)}</tr>" for row in body)
-    return _wide(f"<tr>{top}</tr>", rows)
+def _render_rows(heads: Sequence[Sequence[str]], body: Sequence[Sequence[str]]) -> str:
+    top = "".join(f"<th>{escape(text)}</th>" for head in heads for text in head)
+    rows = "".join(
+        f"<tr>{''.join(f'<td>{escape(text)}</td>' for text in row)}</tr>" for row in body
+    )
+    return _render_wide_table(f"<tr>{top}</tr>", rows)
 
 
-def _wide(head: str, rows: str) -> str:
-    """Return a table that scrolls by itself where the page is too narrow for it."""
+def _render_wide_table(head: str, rows: str) -> str:
+    """Return a table that scrolls horizontally if the page is too narrow."""
     return f'<div class="wide"><table><thead>{head}</thead>{rows}</table></div>'
 
 
-"""Each two methods of an evaluation beside each other: how much better one is, and whether that may be chance."""
-
-from collections.abc import Iterator, Mapping, Sequence
-from statistics import mode
-from typing import Any
-
-from whence.report.figures import digits_of, interval
-from whence.report.table.grid import NOTHING, Cell, Grid, count_of, pieces_of
-
-MOST = 6  # methods; more have more pairs than anybody reads
+MAX_PAIRED_METHODS = 6  # more methods have too many pairs to read
 PAIRS_LEGEND = (
     "By how much the first method is better than the second, example by example [95% bootstrap interval], and p of "
     "that difference, corrected with all comparisons of the metric."
 )
 
 
-def pair_grids(payload: Mapping[str, Any], across: int) -> Iterator[Grid]:
-    """Return tables of each two methods by some metrics of a kind, if they are few enough to be read."""
-    if not 2 <= len(payload["methods"]) <= MOST:
+def build_pair_tables(payload: Mapping[str, Any], across: int) -> Iterator[MetricTable]:
+    """Return tables of pairs of methods by metric, if there are at most 6 methods."""
+    if not 2 <= len(payload["methods"]) <= MAX_PAIRED_METHODS:
         return
-    for metrics in pieces_of(payload, across):
+    for metrics in group_metrics(payload, across):
         columns = [
             [pair for pair in payload["pairs"] if pair["metric"] == metric["metric"]]
             for metric in metrics
@@ -637,35 +596,35 @@ def pair_grids(payload: Mapping[str, Any], across: int) -> Iterator[Grid]:
             continue
         names = [f"{pair['a']} over {pair['b']}" for pair in columns[0]]
         gains = [[pair["gain"] or {"n": 0, "low": None} for pair in pairs] for pairs in columns]
-        cells = [_differences(pairs) for pairs in columns]
-        yield Grid(
+        cells = [_build_difference_cells(pairs) for pairs in columns]
+        yield MetricTable(
             "difference",
             tuple(metric["metric"] for metric in metrics),
             ("",) * len(metrics),
-            tuple(count_of(own) for own in gains),
+            tuple(format_sample_size(own) for own in gains),
             tuple((name, tuple(own[place] for own in cells)) for place, name in enumerate(names)),
         )
 
 
-def _differences(pairs: Sequence[Mapping[str, Any]]) -> list[Cell]:
+def _build_difference_cells(pairs: Sequence[Mapping[str, Any]]) -> list[MetricCell]:
     tested = [pair["gain"] for pair in pairs if pair["gain"]]
-    digits = digits_of(tested)
-    usual = mode(one["n"] for one in tested) if tested else 0
+    digits = choose_decimals(tested)
+    usual = mode(gain["n"] for gain in tested) if tested else 0
     return [
-        Cell(f"{interval(pair['gain'], digits, usual)} p={_p(pair['p'])}")
+        MetricCell(f"{format_interval(pair['gain'], digits, usual)} p={_format_p_value(pair['p'])}")
         if pair["gain"]
-        else Cell(NOTHING)
+        else MetricCell(NOT_TESTED)
         for pair in pairs
     ]
 
 
-def _p(p: float) -> str:
+def _format_p_value(p: float) -> str:
     return f"{p:.3f}" if p >= 0.001 else f"{p:.1g}"
 
 
-def elsewhere(payload: Mapping[str, Any]) -> list[str]:
-    """Say where the comparisons of each two methods are to be found, if they are too many for a table."""
-    if len(payload["methods"]) <= MOST or not payload["pairs"]:
+def list_pairs_hint(payload: Mapping[str, Any]) -> list[str]:
+    """Return a note on where to find the comparisons of methods, if they are too many for a table."""
+    if len(payload["methods"]) <= MAX_PAIRED_METHODS or not payload["pairs"]:
         return []
     return [
         f"The {len(payload['pairs']):,} comparisons of each two methods are in the JSON object, and one a row in "
@@ -673,79 +632,76 @@ def elsewhere(payload: Mapping[str, Any]) -> list[str]:
     ]
 
 
-"""An evaluation drawn: a panel for each metric, in it a dot with its interval for each method."""
-
-from collections.abc import Mapping, Sequence
-from html import escape
-from textwrap import wrap
-from typing import Any
-
-from whence.report.figures import TOO_FEW
-from whence.report.scale import Scale, bounds, ticks
-from whence.report.table.grid import ARROWS, data_line, headline, notes_of_size
-from whence.view.shade import POSITIVE
-
-_ROW = 20  # height of a method
-_PANEL = 210
-_GAP = 26
-_HEAD = 40
-_FOOT = 30
-_ACROSS = 4
+_ROW_HEIGHT = 20  # height of a method's row
+_PANEL_WIDTH = 210
+_PANEL_GAP = 26
+_PANEL_HEAD = 40
+_PANEL_FOOT = 30
+_PANELS_ACROSS = 4
 _INK, _DIM, _RULE, _BAND = "#1b1f24", "#5c6670", "#e3e7eb", "#e9ecef"
-_LEGEND = (
+_PLOT_LEGEND = (
     "Dot: mean; line: 95% bootstrap interval. Dashed, with its interval as a band: random explanations of the same "
     "examples.",
     "Filled: no other method is better by more than chance. Grey: cannot be told from random explanations, or is "
     "worse.",
 )
-_DOT = "#{:02x}{:02x}{:02x}".format(*POSITIVE)
+_DOT_COLOUR = "#{:02x}{:02x}{:02x}".format(*POSITIVE)
 
 
-def plot(payload: Mapping[str, Any], *, titled: bool = True) -> str:
-    """Return the drawing in SVG. Methods stand in the order of their means by the first metric, best first."""
-    methods = _ordered(payload)
+def render_evaluation_plot(payload: Mapping[str, Any], *, titled: bool = True) -> str:
+    """Return the plot as SVG; methods are sorted by their means in the first metric, best first."""
+    methods = _order_methods(payload)
     metrics = payload["metrics"]
-    label = 18 + 7.2 * max(len(name) for name in methods)  # of the names, in a font of 12
-    across = min(_ACROSS, len(metrics)) or 1
-    tall = _HEAD + _ROW * len(methods) + _FOOT
+    label = 18 + 7.2 * max(len(name) for name in methods)  # width of the names in a font of size 12
+    across = min(_PANELS_ACROSS, len(metrics)) or 1
+    tall = _PANEL_HEAD + _ROW_HEIGHT * len(methods) + _PANEL_FOOT
     down = -(-len(metrics) // across)
-    width = label + across * (_PANEL + _GAP) + 8
-    title = _lines(headline(payload), width, 13) if titled else []
-    below = (*data_line(payload), *_LEGEND, *notes_of_size(payload))
-    foot = [line for said in below for line in _lines(said, width, 11)]
+    width = label + across * (_PANEL_WIDTH + _PANEL_GAP) + 8
+    title = _wrap_lines(describe_evaluation(payload), width, 13) if titled else []
+    below = (*list_data_lines(payload), *_PLOT_LEGEND, *list_sample_notes(payload))
+    foot = [line for note in below for line in _wrap_lines(note, width, 11)]
     above = 22 + 17 * len(title) if titled else 4
     height = above + down * tall + 14 + 16 * len(foot)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" width="{width:g}" '
         f'height="{height:g}" font-family="system-ui, -apple-system, Segoe UI, Roboto, sans-serif" font-size="12" '
-        f'role="img"><title>{escape(headline(payload))}</title>',
+        f'role="img"><title>{escape(describe_evaluation(payload))}</title>',
         f'<rect width="{width:g}" height="{height:g}" fill="#fff"/>',
-        *(_text(8, 24 + 17 * row, line, size=13, weight="600") for row, line in enumerate(title)),
+        *(
+            _render_text(8, 24 + 17 * row, line, size=13, weight="600")
+            for row, line in enumerate(title)
+        ),
     ]
     for place, metric in enumerate(metrics):
         top = above + tall * (place // across)
-        left = label + (place % across) * (_PANEL + _GAP)
+        left = label + (place % across) * (_PANEL_WIDTH + _PANEL_GAP)
         if place % across == 0:
             parts += [
-                _text(label - 10, top + _HEAD + _ROW * (row + 0.5) + 4, name, anchor="end")
+                _render_text(
+                    label - 10,
+                    top + _PANEL_HEAD + _ROW_HEIGHT * (row + 0.5) + 4,
+                    name,
+                    anchor="end",
+                )
                 for row, name in enumerate(methods)
             ]
-        parts.append(_panel(payload, metric, methods, left, top))
+        parts.append(_render_panel(payload, metric, methods, left, top))
     bottom = height - 16 * len(foot)
     parts += [
-        _text(8, bottom + 16 * row, line, colour=_DIM, size=11) for row, line in enumerate(foot)
+        _render_text(8, bottom + 16 * row, line, colour=_DIM, size=11)
+        for row, line in enumerate(foot)
     ]
     parts.append("</svg>")
     return "\n".join(parts) + "\n"
 
 
-def _lines(text: str, width: float, size: int) -> list[str]:
-    """Break a text into lines that fit; the letters are less than 0.6 of their size wide, on average."""
+def _wrap_lines(text: str, width: float, size: int) -> list[str]:
+    """Break a text into lines that fit; letters are on average less than 0.6 of the font size wide."""
     return wrap(text, max(20, int((width - 16) / (0.6 * size))))
 
 
-def _ordered(payload: Mapping[str, Any]) -> list[str]:
-    names = [one["method"] for one in payload["methods"]]
+def _order_methods(payload: Mapping[str, Any]) -> list[str]:
+    names = [row["method"] for row in payload["methods"]]
     if not payload["metrics"]:
         return names
     first = payload["metrics"][0]
@@ -758,7 +714,7 @@ def _ordered(payload: Mapping[str, Any]) -> list[str]:
     return sorted(names, key=lambda name: -sign * means[name] if name in means else float("inf"))
 
 
-def _panel(
+def _render_panel(
     payload: Mapping[str, Any],
     metric: Mapping[str, Any],
     methods: Sequence[str],
@@ -769,7 +725,7 @@ def _panel(
         cell["method"]: cell for cell in payload["cells"] if cell["metric"] == metric["metric"]
     }
     tested = [cells[name] for name in methods if cells[name]["n"]]
-    first, last = top + _HEAD, top + _HEAD + _ROW * len(methods)
+    first, last = top + _PANEL_HEAD, top + _PANEL_HEAD + _ROW_HEIGHT * len(methods)
     better = "more is better" if metric["direction"] == "higher" else "less is better"
     counts = sorted({cell["n"] for cell in tested})
     n = (
@@ -781,84 +737,84 @@ def _panel(
     )
     parts = [
         f"<g><title>{escape(metric['metric'])}</title>",
-        _text(left, top + 14, f"{metric['metric']} {ARROWS[metric['direction']]}", weight="600"),
-        _text(left, top + 30, better + n, colour=_DIM, size=11),
+        _render_text(
+            left, top + 14, f"{metric['metric']} {ARROWS[metric['direction']]}", weight="600"
+        ),
+        _render_text(left, top + 30, better + n, colour=_DIM, size=11),
     ]
     if not tested:
-        parts.append(_text(left, first + 14, "not tested", colour=_DIM))
+        parts.append(_render_text(left, first + 14, "not tested", colour=_DIM))
         return "\n".join([*parts, "</g>"])
-    scale = _scale(tested, left)
-    for tick, shown in ticks(scale.low, scale.high):
+    scale = _build_panel_scale(tested, left)
+    for tick, label in compute_ticks(scale.low, scale.high):
         x = scale.at(tick)
-        parts.append(_line(x, first, x, last, _RULE))
-        parts.append(_text(x, last + 14, shown, anchor="middle", colour=_DIM, size=10))
+        parts.append(_render_line(x, first, x, last, _RULE))
+        parts.append(_render_text(x, last + 14, label, anchor="middle", colour=_DIM, size=10))
     for row, name in enumerate(methods):
-        cell, y = cells[name], first + _ROW * row
+        cell, y = cells[name], first + _ROW_HEIGHT * row
         if cell["n"] and cell["null"]:
-            parts.append(_random(scale, cell["null"], y))
+            parts.append(_render_random_band(scale, cell["null"], y))
     for row, name in enumerate(methods):
-        cell, y = cells[name], first + _ROW * (row + 0.5)
+        cell, y = cells[name], first + _ROW_HEIGHT * (row + 0.5)
         parts.append(
-            _dot(scale, cell, y)
+            _render_dot(scale, cell, y)
             if cell["n"]
-            else _text(left, y + 4, "not tested", colour=_DIM, size=10)
+            else _render_text(left, y + 4, "not tested", colour=_DIM, size=10)
         )
     return "\n".join([*parts, "</g>"])
 
 
-def _random(scale: Scale, null: Mapping[str, Any], y: float) -> str:
-    """Draw random explanations behind one method; where all have the same, it is one line down the panel."""
+def _render_random_band(scale: AxisScale, null: Mapping[str, Any], y: float) -> str:
+    """Return the interval of random explanations behind one method's row of a panel."""
     x = scale.at(null["mean"])
     dashed = f'stroke="{_DIM}" stroke-dasharray="4 3"'
-    line = f'<line x1="{x:.1f}" y1="{y:.1f}" x2="{x:.1f}" y2="{y + _ROW:.1f}" {dashed}/>'
+    line = f'<line x1="{x:.1f}" y1="{y:.1f}" x2="{x:.1f}" y2="{y + _ROW_HEIGHT:.1f}" {dashed}/>'
     if null["low"] is None:
         return line
     low, high = scale.at(null["low"]), scale.at(null["high"])
-    band = (
-        f'<rect x="{low:.1f}" y="{y:.1f}" width="{high - low:.1f}" height="{_ROW}" fill="{_BAND}"/>'
-    )
+    band = f'<rect x="{low:.1f}" y="{y:.1f}" width="{high - low:.1f}" height="{_ROW_HEIGHT}" fill="{_BAND}"/>'
     return band + line
 
 
-def _dot(scale: Scale, cell: Mapping[str, Any], y: float) -> str:
+def _render_dot(scale: AxisScale, cell: Mapping[str, Any], y: float) -> str:
     x = scale.at(cell["mean"])
-    # Where nothing could have been told apart, nothing is greyed out either.
+    # With too few examples to show any difference, no method is greyed out.
     grey = cell["beats_random"] is False and cell.get("enough", True)
-    colour = "#8a939c" if grey else _DOT
+    colour = "#8a939c" if grey else _DOT_COLOUR
     fill = colour if cell["best"] else "#fff"
-    told = f"{cell['method']}: {cell['mean']:.4g}"
+    title = f"{cell['method']}: {cell['mean']:.4g}"
     line = ""
     if cell["low"] is not None:
-        told += f" [{cell['low']:.4g}, {cell['high']:.4g}], n={cell['n']}"
-        line = _line(scale.at(cell["low"]), y, scale.at(cell["high"]), y, colour, 2)
+        title += f" [{cell['low']:.4g}, {cell['high']:.4g}], n={cell['n']}"
+        line = _render_line(scale.at(cell["low"]), y, scale.at(cell["high"]), y, colour, 2)
     else:
-        told += f", n={cell['n']}: {TOO_FEW}"
+        title += f", n={cell['n']}: {TOO_FEW}"
     return (
-        f"<g><title>{escape(told)}</title>{line}"
+        f"<g><title>{escape(title)}</title>{line}"
         f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{fill}" stroke="{colour}" stroke-width="2"/></g>'
     )
 
 
-def _scale(cells: Sequence[Mapping[str, Any]], left: float) -> Scale:
-    """Return a scale that shows all intervals."""
+def _build_panel_scale(cells: Sequence[Mapping[str, Any]], left: float) -> AxisScale:
+    """Return a scale that covers all intervals of a panel."""
     ends = [
-        one[end]
+        interval[end]
         for cell in cells
-        for one in (cell, cell["null"] or cell)
+        for interval in (cell, cell["null"] or cell)
         for end in ("mean", "low", "high")
-        if one[end] is not None
+        if interval[end] is not None
     ]
-    return Scale(*bounds(ends), left, left + _PANEL)
+    return AxisScale(*compute_axis_bounds(ends), left, left + _PANEL_WIDTH)
 
 
-def _line(x1: float, y1: float, x2: float, y2: float, colour: str, width: float = 1) -> str:
+def _render_line(x1: float, y1: float, x2: float, y2: float, colour: str, width: float = 1) -> str:
     return (
         f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="{colour}" '
         f'stroke-width="{width}"/>'
     )
 
 
-def _text(
+def _render_text(
     x: float,
     y: float,
     text: str,
@@ -874,79 +830,46 @@ def _text(
     )
 
 
-"""Whether there are examples enough for any difference to show."""
-
-from collections.abc import Mapping
-from typing import Any
-
-
-def power(payload: Mapping[str, Any]) -> list[str]:
-    """Say where there are so few examples that no difference could have shown."""
-    found: dict[str, list[str]] = {}
+def list_power_notes(payload: Mapping[str, Any]) -> list[str]:
+    """Return notes on metrics with too few examples for any difference to be significant."""
+    metrics_by_note: dict[str, list[str]] = {}
     alone: list[str] = []
-    judged = [one for one in payload["metrics"] if one.get("needed")]
+    judged = [entry for entry in payload["metrics"] if entry.get("needed")]
     for metric in judged:
         cells = [c for c in payload["cells"] if c["metric"] == metric["metric"] and c["n"]]
         few = [cell for cell in cells if not cell.get("enough", True)]
         if few and len(few) == len(cells):
             n = max(cell["n"] for cell in cells)
-            found.setdefault(too_few(n, len(cells), metric["needed"]), []).append(metric["metric"])
+            metrics_by_note.setdefault(
+                describe_too_few(n, len(cells), metric["needed"]), []
+            ).append(metric["metric"])
             continue
         alone += [
             f"{metric['metric']}: {cell['method']} has too few examples, n={cell['n']}, to be told from random "
             "explanations."
             for cell in few
         ]
-    said = [
+    notes = [
         line if len(names) == len(judged) else f"{', '.join(names)}: {line}"
-        for line, names in found.items()
+        for line, names in metrics_by_note.items()
     ]
-    return [*said, *alone]
+    return [*notes, *alone]
 
 
-def too_few(n: int, methods: int, needed: int) -> str:
-    """Say that so many examples cannot show any difference, and how many can."""
+def describe_too_few(n: int, methods: int, needed: int) -> str:
+    """Describe that `n` examples cannot show any difference, and how many could."""
     examples = "n=1 example is" if n == 1 else f"n={n} examples are"
     compared = "1 method" if methods == 1 else f"{methods} methods"
     return f"{examples} too few: with {compared} compared, differences can only show from n={needed} on."
 
 
-"""The table of an evaluation in a terminal: as many metrics side by side as there is room for."""
-
-from collections.abc import Iterator, Mapping
-from typing import Any
-
-from rich.console import Console, ConsoleOptions, Group, RenderableType
-from rich.table import Table
-from rich.text import Text
-
-from whence.report.table.grid import (
-    CHANCE,
-    COSTS,
-    COSTS_LEGEND,
-    LEGEND,
-    Cell,
-    Grid,
-    agreement,
-    costs,
-    data_line,
-    effort,
-    grids,
-    headline,
-    notes,
-)
-from whence.report.table.pairs import PAIRS_LEGEND, elsewhere, pair_grids
-from whence.report.table.text import BEST, NO_BETTER
-from whence.report.terminal import Writer
-from whence.report.text import visible
-
-_CELL = 27  # columns that a metric takes up, about
-_PAIR = 34  # the same of a difference with its p
-_OVER = " over "
+_CELL_WIDTH = 27  # approximate columns of a metric
+_PAIR_WIDTH = 34  # approximate columns of a difference with its p
+_OVER_WORD = " over "
 
 
-class Sheet:
-    """A payload laid out for rich, as wide as the terminal."""
+class EvaluationRenderable:
+    """A rich renderable of an evaluation, fitted to the terminal's width."""
 
     def __init__(self, payload: Mapping[str, Any]) -> None:
         self._payload = payload
@@ -954,47 +877,55 @@ class Sheet:
     def __rich_console__(
         self, console: Console, options: ConsoleOptions
     ) -> Iterator[RenderableType]:
-        """Lay the tables out."""
-        payload, write = self._payload, Writer(ascii_only=options.ascii_only)
-        longest = max((len(one["method"]) for one in payload["methods"]), default=0)
+        """Yield the tables and notes."""
+        payload, write = self._payload, TerminalWriter(ascii_only=options.ascii_only)
+        longest = max((len(entry["method"]) for entry in payload["methods"]), default=0)
         room = options.max_width - longest
-        yield write(headline(payload), "bold")
-        yield from (write(line, "dim") for line in data_line(payload))
-        for grid in grids(payload, max(1, room // _CELL)):
+        yield write(describe_evaluation(payload), "bold")
+        yield from (write(line, "dim") for line in list_data_lines(payload))
+        for grid in build_metric_tables(payload, max(1, room // _CELL_WIDTH)):
             yield Text()
-            yield _table(grid, write)
-        pairs = list(pair_grids(payload, max(1, (room - longest - len(_OVER)) // _PAIR)))
-        # Where there is no room for two names side by side, the second goes below.
-        between = _OVER if room - longest - len(_OVER) >= _PAIR else f"{_OVER.rstrip()}\n"
+            yield _build_terminal_table(grid, write)
+        pairs = list(
+            build_pair_tables(payload, max(1, (room - longest - len(_OVER_WORD)) // _PAIR_WIDTH))
+        )
+        # Without space for two names side by side, the second goes below.
+        between = (
+            _OVER_WORD
+            if room - longest - len(_OVER_WORD) >= _PAIR_WIDTH
+            else f"{_OVER_WORD.rstrip()}\n"
+        )
         for grid in pairs:
             yield Text()
-            yield _table(grid, write, between)
+            yield _build_terminal_table(grid, write, between)
         yield Text()
-        yield _costs(payload, write, options.max_width)
+        yield _render_costs(payload, write, options.max_width)
         yield Text()
-        legend = [line.format(best=BEST, chance=NO_BETTER) for line in LEGEND]
-        for line in [*legend, *([PAIRS_LEGEND] if pairs else []), COSTS_LEGEND]:
+        legend = [line.format(best=BEST_MARK, chance=CHANCE_MARK) for line in TABLE_LEGEND]
+        for line in [*legend, *([PAIRS_LEGEND] if pairs else []), COST_LEGEND]:
             yield write(line, "dim")
-        for line in agreement(payload):
+        for line in list_method_agreement(payload):
             yield write(f"Agreement by {line}.", "dim")
-        for line in notes(payload):
+        for line in list_evaluation_notes(payload):
             yield write(line, "yellow")
-        for line in [*elsewhere(payload), *effort(payload)]:
+        for line in [*list_pairs_hint(payload), *list_evaluation_cost(payload)]:
             yield write(line, "dim")
 
 
-def render(payload: Mapping[str, Any]) -> RenderableType:
-    """Lay an evaluation out for rich."""
-    return Sheet(payload)
+def render_evaluation_terminal(payload: Mapping[str, Any]) -> RenderableType:
+    """Return an evaluation as a rich renderable."""
+    return EvaluationRenderable(payload)
 
 
-def answered(sentence: str, payload: Mapping[str, Any], plan: str = "") -> RenderableType:
-    """Lay out an answer, with the plan and the evaluation that it stands on."""
-    return Group(_Answer(sentence, plan), Text(), Sheet(payload))
+def render_recommendation(
+    sentence: str, payload: Mapping[str, Any], plan: str = ""
+) -> RenderableType:
+    """Return a recommendation with its plan and evaluation as a rich renderable."""
+    return Group(_AnswerRenderable(sentence, plan), Text(), EvaluationRenderable(payload))
 
 
-class _Answer:
-    """A sentence and what was planned for it."""
+class _AnswerRenderable:
+    """A rich renderable of a recommendation's sentence and plan."""
 
     def __init__(self, sentence: str, plan: str) -> None:
         self._sentence, self._plan = sentence, plan
@@ -1002,13 +933,15 @@ class _Answer:
     def __rich_console__(
         self, console: Console, options: ConsoleOptions
     ) -> Iterator[RenderableType]:
-        write = Writer(ascii_only=options.ascii_only)
-        yield write(visible(self._sentence), "bold")
+        write = TerminalWriter(ascii_only=options.ascii_only)
+        yield write(sanitise_text(self._sentence), "bold")
         if self._plan:
-            yield write(visible(self._plan), "dim")
+            yield write(sanitise_text(self._plan), "dim")
 
 
-def _table(grid: Grid, write: Writer, between: str = _OVER) -> Table:
+def _build_terminal_table(
+    grid: MetricTable, write: TerminalWriter, between: str = _OVER_WORD
+) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column(Text(grid.kind, "dim"), no_wrap=True)
     for name, arrow, count in zip(grid.metrics, grid.arrows, grid.counts, strict=True):
@@ -1016,24 +949,24 @@ def _table(grid: Grid, write: Writer, between: str = _OVER) -> Table:
         both = Text.assemble(write(head, "bold"), " ", write(count, "dim"))
         table.add_column(both, overflow="fold")
     for name, cells in grid.rows:
-        last = name == CHANCE
+        last = name == CHANCE_ROW
         table.add_row(
-            Text(name.replace(_OVER, between), "dim" if last else "bold"),
-            *(_cell(cell, last, write) for cell in cells),
+            Text(name.replace(_OVER_WORD, between), "dim" if last else "bold"),
+            *(_build_terminal_cell(cell, last, write) for cell in cells),
         )
     return table
 
 
-def _cell(cell: Cell, last: bool, write: Writer) -> Text:
+def _build_terminal_cell(cell: MetricCell, last: bool, write: TerminalWriter) -> Text:
     style = "dim" if last or cell.chance else "green" if cell.best else ""
-    marks = (f" {BEST}" if cell.best else "") + (f" {NO_BETTER}" if cell.chance else "")
+    marks = (f" {BEST_MARK}" if cell.best else "") + (f" {CHANCE_MARK}" if cell.chance else "")
     text = write(cell.own + marks, style)
     return Text.assemble(text, "\n", write(cell.null, "dim")) if cell.null else text
 
 
-def _costs(payload: Mapping[str, Any], write: Writer, width: int) -> RenderableType:
-    """Lay the costs out side by side, or where a word would have to be broken for that, one below the other."""
-    rows = [COSTS, *costs(payload)]
+def _render_costs(payload: Mapping[str, Any], write: TerminalWriter, width: int) -> RenderableType:
+    """Return the costs as a table, or stacked if the terminal is too narrow for the longest words."""
+    rows = [COST_HEADS, *build_cost_rows(payload)]
     words = [
         max(len(word) for text in column for word in text.split())
         for column in zip(*rows, strict=True)
@@ -1044,77 +977,102 @@ def _costs(payload: Mapping[str, Any], write: Writer, width: int) -> RenderableT
                 Text(name, "bold"),
                 *(
                     write(f"\n  {head}: {fact}")
-                    for head, fact in zip(COSTS[1:], facts, strict=True)
+                    for head, fact in zip(COST_HEADS[1:], facts, strict=True)
                 ),
             )
             for name, *facts in rows[1:]
         ]
         return Group(*lines)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for head in COSTS:
-        table.add_column(head, no_wrap=head == COSTS[0], overflow="fold")
+    for head in COST_HEADS:
+        table.add_column(head, no_wrap=head == COST_HEADS[0], overflow="fold")
     for name, *facts in rows[1:]:
         table.add_row(Text(name, "bold"), *(write(fact) for fact in facts))
     return table
 
 
-"""The table of an evaluation as plain text: for a log, a pipe, or print()."""
-
-from collections.abc import Mapping, Sequence
-from typing import Any
-
-from whence.report.table.grid import (
-    COSTS,
-    COSTS_LEGEND,
-    LEGEND,
-    Cell,
-    Grid,
-    agreement,
-    costs,
-    data_line,
-    effort,
-    grids,
-    headline,
-    notes,
-)
-from whence.report.table.pairs import PAIRS_LEGEND, elsewhere, pair_grids
-
-BEST, NO_BETTER = "*", "°"
+BEST_MARK, CHANCE_MARK = "*", "°"
 
 
-def plain(payload: Mapping[str, Any], across: int = 3) -> str:
-    """Write an evaluation as lines of text."""
-    lines = [headline(payload), *data_line(payload), ""]
-    for grid in grids(payload, across):
-        lines += [*_table(grid), ""]
-    pairs = [line for grid in pair_grids(payload, across) for line in [*_table(grid), ""]]
-    lines += [*pairs, *_aligned([COSTS, *costs(payload)]), ""]
-    lines += [line.format(best=BEST, chance=NO_BETTER) for line in LEGEND]
+def format_evaluation_text(payload: Mapping[str, Any], across: int = 3) -> str:
+    """Return an evaluation as plain text."""
+    lines = [describe_evaluation(payload), *list_data_lines(payload), ""]
+    for grid in build_metric_tables(payload, across):
+        lines += [*_format_metric_table(grid), ""]
+    pairs = [
+        line
+        for grid in build_pair_tables(payload, across)
+        for line in [*_format_metric_table(grid), ""]
+    ]
+    lines += [*pairs, *_align_columns([COST_HEADS, *build_cost_rows(payload)]), ""]
+    lines += [line.format(best=BEST_MARK, chance=CHANCE_MARK) for line in TABLE_LEGEND]
     lines += [PAIRS_LEGEND] if pairs else []
-    lines += [COSTS_LEGEND]
-    lines += [f"Agreement by {line}." for line in agreement(payload)]
-    lines += [*notes(payload), *elsewhere(payload)]
-    return "\n".join([*lines, *effort(payload)])
+    lines += [COST_LEGEND]
+    lines += [f"Agreement by {line}." for line in list_method_agreement(payload)]
+    lines += [*list_evaluation_notes(payload), *list_pairs_hint(payload)]
+    return "\n".join([*lines, *list_evaluation_cost(payload)])
 
 
-def _table(grid: Grid) -> list[str]:
+def _format_metric_table(grid: MetricTable) -> list[str]:
     heads = [
         " ".join(part for part in parts if part)
         for parts in zip(grid.metrics, grid.arrows, grid.counts, strict=True)
     ]
-    rows = [(name, *(shown(cell) for cell in cells)) for name, cells in grid.rows]
-    return _aligned([(grid.kind, *heads), *rows])
+    rows = [(name, *(format_cell(cell) for cell in cells)) for name, cells in grid.rows]
+    return _align_columns([(grid.kind, *heads), *rows])
 
 
-def shown(cell: Cell) -> str:
-    """Write a cell with its marks."""
-    own = cell.own + (f" {BEST}" if cell.best else "") + (f" {NO_BETTER}" if cell.chance else "")
+def format_cell(cell: MetricCell) -> str:
+    """Return a cell with its marks."""
+    own = (
+        cell.own
+        + (f" {BEST_MARK}" if cell.best else "")
+        + (f" {CHANCE_MARK}" if cell.chance else "")
+    )
     return f"{own}, {cell.null}" if cell.null else own
 
 
-def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+def _align_columns(rows: Sequence[Sequence[str]]) -> list[str]:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join(f"{text:<{width}}" for text, width in zip(row, widths, strict=True)).rstrip()
         for row in rows
     ]
+
+
+NOTHING_TESTED = "Nothing was tested"
+_MAX_REASONS = 3  # reasons in the sentence; the notes below the table have all
+
+
+def describe_failure(payload: Mapping[str, Any]) -> str | None:
+    """Return why nothing at all was tested; None if there is any result."""
+    if any(row["n"] for what in ("cells", "agreement") for row in payload[what]):
+        return None
+    reasons = sorted(_list_failures(payload), key=lambda reason: -reason[0])
+    texts = [text for _, text in reasons[:_MAX_REASONS]]
+    if more := len(reasons) - len(texts):
+        texts.append(f"{more} more reason{'' if more == 1 else 's'}")
+    why = "; ".join(text.removesuffix(".") for text in texts)
+    return f"{NOTHING_TESTED}: {why or 'agreement is that of two methods, and there is one'}."
+
+
+def _list_failures(payload: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
+    """Yield the counts and descriptions of refused examples, failed methods and failed metrics."""
+    total = payload["examples"]["given"]
+    for row in payload["examples"]["why_not"]:
+        yield row["count"], f"no method could take {row['count']} of {total}: {row['why']}"
+    methods: dict[tuple[str, int], list[str]] = {}
+    for entry in payload["methods"]:
+        for row in entry["why_not"]:
+            methods.setdefault((row["why"], row["count"]), []).append(entry["method"])
+    for (why, count), names in methods.items():
+        yield count, f"{', '.join(names)} failed for {count} of {total}: {why}"
+    metrics: dict[tuple[str, int], list[str]] = {}
+    tested = [(cell["metric"], cell["why_not"]) for cell in payload["cells"]]
+    tested += [(row["measure"], row.get("why_not", ())) for row in payload["agreement"]]
+    for metric, why_not in tested:
+        for row in why_not:
+            metrics.setdefault((row["why"], row["count"]), []).append(metric)
+    for (why, count), names in metrics.items():
+        tests = ", ".join(dict.fromkeys(names))
+        yield count, f"{tests} could not be measured on {count} of {total}: {why}"

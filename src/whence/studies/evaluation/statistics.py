@@ -1,248 +1,59 @@
-"""From numbers to what can be said about them: means with intervals, and which differences are more than chance.
+"""Statistics of an evaluation: intervals, corrected comparisons, agreement and cost of methods.
 
-Every comparison is paired: the same example under both. Within one metric, all comparisons, of each method with
-random explanations and of each two methods, are corrected together by Holm's procedure. Where there are so few
-examples that no data could pass, nothing is marked: that nothing was found is then no finding.
+Every comparison is paired by example. Within a metric all comparisons (each method with random explanations,
+each two methods) are corrected together by Holm's procedure. Where no data could reach significance with so
+few examples, nothing is marked.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 
-from whence.evaluation.measures import Measure
-from whence.evaluation.notes import Notes
-from whence.stats import Interval, bootstrap, holm, least_p, needed
-from whence.stats.interval import Array, Key
-from whence.stats.together import bootstraps, sign_flips
-
-LEVEL = 0.05  # a corrected p below this is a difference
-
-
-def plain(interval: Interval | None) -> dict[str, Any] | None:
-    """Return an interval as plain data."""
-    if interval is None:
-        return None
-    return {"mean": interval.mean, "low": interval.low, "high": interval.high, "n": interval.n}
-
-
-@dataclass(frozen=True)
-class Judgement:
-    """What can be said by one metric, as plain data."""
-
-    cells: list[dict[str, Any]]
-    pairs: list[dict[str, Any]]
-    null: (
-        dict[str, Any] | None
-    )  # what random explanations get, where that is the same for all methods
-    comparisons: int
-    needed: int  # examples from which on a difference can show
-
-    def facts(self) -> dict[str, Any]:
-        """Return what belongs to the metric itself."""
-        return {"null": self.null, "comparisons": self.comparisons, "needed": self.needed}
+from whence.metrics._trial import Trial
+from whence.stats.intervals import (
+    Array,
+    Interval,
+    SeedKey,
+    adjust_holm,
+    bootstrap,
+    bootstrap_columns,
+    count_needed_examples,
+    mean_of_known,
+    sign_flip_columns,
+    smallest_p_value,
+)
+from whence.studies.evaluation.measure import MetricRequest
+from whence.studies.evaluation.scores import ReasonCounts, ScoreTables
 
 
-def judged(notes: Notes, measure: Measure, order: Sequence[int], seed: int) -> Judgement:
-    """Judge the methods by one metric.
-
-    `order` is an order of the examples that does not depend on how they were given, so that draws do not, either.
-    """
-    name = measure.name
-    values, nulls = notes.values[name][order], notes.nulls[name][order]
-    seen_nulls = np.where(np.isnan(values), np.nan, nulls)
-    gains = measure.sign * (values - seen_nulls)
-    couples = list(combinations(range(len(notes.methods)), 2))
-    apart = [measure.sign * (values[:, a] - values[:, b]) for a, b in couples]
-    columns = np.column_stack([gains, *apart])
-    key = ("evaluate", name, seed)
-    # Holm multiplies the smallest p by their number: there must be draws enough for that to leave anything.
-    draws = max(10_000, 100 * columns.shape[1])
-    p_values = corrected(sign_flips(columns, key, draws))
-    # Holm's procedure is monotone: of the least p values it makes the least corrected ones that any data can have.
-    counts = (~np.isnan(columns)).sum(0)
-    least = corrected([least_p(int(n)) if n else None for n in counts])
-    enough = [p is not None and p < LEVEL for p in least]
-    differences = bootstraps(columns, key)
-    of_values = bootstraps(values, key)
-    of_nulls = bootstraps(seen_nulls, key)
-    if measure.aggregates:
-        of_values = _aggregated(notes.parts, notes, measure, values, order, key)
-        if name in notes.null_parts:
-            of_nulls = _aggregated(notes.null_parts, notes, measure, values, order, key)
-    cells = []
-    for place, method in enumerate(notes.methods):
-        own = of_values[place]
-        gain, p = differences[place], p_values[place]
-        cells.append(
-            {
-                "method": method,
-                "metric": name,
-                **(plain(own) or {"mean": None, "low": None, "high": None, "n": 0}),
-                "null": plain(of_nulls[place]),
-                "gain": plain(gain),
-                "effect": _effect(gains[:, place]),
-                "p": p,
-                "beats_random": _beats(gain, p) if measure.aim == "beat" else None,
-                "enough": enough[place],
-                "best": False,
-                "why_not": notes.why_not[method, name].listed(),
-            }
-        )
-    count = len(notes.methods)
-    pairs = [
-        {
-            "metric": name,
-            "a": notes.methods[a],
-            "b": notes.methods[b],
-            "gain": plain(differences[count + place]),
-            "p": p_values[count + place],
-            "enough": enough[count + place],
-        }
-        for place, (a, b) in enumerate(couples)
-    ]
-    mark_best(cells, pairs)
-    comparisons = sum(p is not None for p in p_values)
-    return Judgement(
-        cells,
-        pairs,
-        plain(_chance(measure, nulls, of_nulls, key)),
-        comparisons,
-        needed(max(comparisons, 1), LEVEL),
-    )
-
-
-def _beats(gain: Interval | None, p: float | None) -> bool:
-    return gain is not None and gain.mean > 0 and p is not None and p < LEVEL
-
-
-def _chance(
-    measure: Measure, nulls: Array, by_method: Sequence[Interval | None], key: Key
-) -> Interval | None:
-    """Return what random explanations get, where that is the same for all methods."""
-    if not measure.shared:
-        return None
-    if measure.aggregates:
-        known = [interval for interval in by_method if interval is not None]
-        return max(known, key=lambda interval: interval.n, default=None)
-    # Any method that has the null of an example has the one that all have.
-    return bootstraps(np.fmax.reduce(nulls, axis=1)[:, None], key)[0]
-
-
-def corrected(p_values: Sequence[float | None]) -> list[float | None]:
-    """Correct p values by Holm's procedure; those that are not known stay so, and do not count."""
-    known = [place for place, p in enumerate(p_values) if p is not None]
-    found: list[float | None] = [None] * len(p_values)
-    for place, p in zip(known, holm([p for p in p_values if p is not None]), strict=True):
-        found[place] = p
-    return found
-
-
-def _effect(gains: Array) -> float | None:
-    """Return the mean gain over random explanations in units of its spread between examples."""
-    known = gains[~np.isnan(gains)]
-    if len(known) < 2:
-        return None
-    mean, spread = float(known.mean()), float(known.std(ddof=1))
-    # Gains that are all the same are as sure as can be; a number stands for that, not an infinity.
-    return mean / max(spread, 1e-9 * abs(mean)) if mean else 0.0
-
-
-def _aggregated(
-    kept: dict[str, Array],
-    notes: Notes,
-    measure: Measure,
-    values: Array,
-    order: Sequence[int],
-    key: Key,
-) -> list[Interval | None]:
-    """Return a metric's own figure for a data set, for each method, over the examples that could be tested.
-
-    Of random explanations it is the mean of the figures of all draws.
-    """
-    found: list[Interval | None] = []
-    names = notes.part_names.get(measure.name, [])
-    known: dict[bytes, Interval] = {}
-    for place in range(len(notes.methods)):
-        tested = ~np.isnan(values[:, place])
-        if not tested.any():
-            found.append(None)
-            continue
-        rows = kept[measure.name][order][tested, place]  # (examples, draws, parts)
-        draws, parts = rows.shape[1:]
-
-        def figure(some: Array, draws: int = draws, parts: int = parts) -> float:
-            each = some.reshape(len(some), draws, parts)
-            return float(
-                np.mean([measure.aggregated(each[:, draw], names) for draw in range(draws)])
-            )
-
-        flat = rows.reshape(len(rows), -1)
-        if flat.tobytes() not in known:
-            known[flat.tobytes()] = bootstrap(flat, key, statistic=figure, draws=2000)
-        found.append(known[flat.tobytes()])
-    return found
-
-
-def mark_best(cells: Sequence[dict[str, Any]], pairs: Sequence[Mapping[str, Any]]) -> None:
-    """Mark every method that no other is better than by more than chance, example by example.
-
-    One method alone is no best, nor is one that could not have been told from any other.
-    """
-    compared, beaten = set(), set()
-    for row in pairs:
-        if row["enough"] and row["gain"] is not None:
-            compared |= {row["a"], row["b"]}
-            if row["p"] < LEVEL:
-                beaten.add(row["b"] if row["gain"]["mean"] > 0 else row["a"])
-    for cell in cells:
-        cell["best"] = cell["method"] in compared - beaten
-
-
-"""How much the methods agree with each other, over a data set."""
-
-from collections.abc import Sequence
-from dataclasses import replace
-from itertools import combinations
-from typing import Any
-
-import numpy as np
-
-from whence.evaluation.judge import plain
-from whence.evaluation.measures import Measure
-from whence.evaluation.reasons import Reasons
-from whence.stats.known import mean_of_known
-from whence.stats.together import bootstraps
-from whence.trial import Trial
-
-
-class Alike:
-    """For each measure of agreement, a number for each two methods and each example."""
+class AgreementScores:
+    """Agreement of each pair of methods on each example, by measure."""
 
     def __init__(
-        self, measures: Sequence[Measure], methods: Sequence[str], examples: int, draws: int
+        self, measures: Sequence[MetricRequest], methods: Sequence[str], examples: int, draws: int
     ) -> None:
-        """`draws` is how many random explanations of an example the methods are compared with, too."""
+        """`draws` is the number of random explanations per example to compare with, too."""
         self._measures = list(measures)
         self._methods = list(methods)
         self._couples = list(combinations(methods, 2))
         self._found = {
             measure.name: np.full((examples, len(self._couples)), np.nan) for measure in measures
         }
-        self._why_not = {measure.name: Reasons() for measure in measures}
+        self._why_not = {measure.name: ReasonCounts() for measure in measures}
         self._random = {measure.name: np.full(examples, np.nan) for measure in measures}
         self._draws = draws
 
     def add(self, example: int, trial: Trial) -> None:
-        """Compare the explanations of one trial with each other."""
+        """Add the agreement of the explanations of one trial."""
         if not self._measures:
             return
         count = len(trial.names)
-        both = _beside(trial, trial.null(self._draws))
+        both = _join_trials(trial, trial.null(self._draws))
         for measure in self._measures:
-            outcome = measure.of(both)
+            outcome = measure.run(both)
             pairs = outcome.pairs
             if pairs is None:
                 why = next(iter(outcome.why_not.values()), "")
@@ -252,33 +63,35 @@ class Alike:
             self._random[measure.name][example] = mean_of_known(strangers)
             for place, (a, b) in enumerate(self._couples):
                 if a in trial.names and b in trial.names:
-                    found = pairs[trial.names.index(a), trial.names.index(b)]
-                    self._found[measure.name][example, place] = found
+                    value = pairs[trial.names.index(a), trial.names.index(b)]
+                    self._found[measure.name][example, place] = value
 
     def matrices(self, order: Sequence[int], seed: int) -> list[dict[str, Any]]:
-        """Return the mean agreement of each two methods with its interval, measure by measure."""
+        """Return the mean agreement of each pair of methods with its interval, by measure."""
         return [
             {
                 **{"measure": measure.name, "params": dict(measure.params), "a": a, "b": b, **row},
-                **({"why_not": why} if (why := self._why_not[measure.name].listed()) else {}),
+                **({"why_not": why} if (why := self._why_not[measure.name].to_list()) else {}),
             }
             for measure in self._measures
             for (a, b), row in zip(self._couples, self._rows(measure, order, seed), strict=True)
         ]
 
-    def _rows(self, measure: Measure, order: Sequence[int], seed: int) -> list[dict[str, Any]]:
+    def _rows(
+        self, measure: MetricRequest, order: Sequence[int], seed: int
+    ) -> list[dict[str, Any]]:
         nothing = {"mean": None, "low": None, "high": None, "n": 0}
         columns, key = self._found[measure.name][order], ("evaluate", "agreement", seed)
         random = self._random[measure.name][order][:, None]
-        nulls = bootstraps(np.where(np.isnan(columns), np.nan, random), key)
+        nulls = bootstrap_columns(np.where(np.isnan(columns), np.nan, random), key)
         return [
-            {**(plain(own) or nothing), "null": plain(null)}
-            for own, null in zip(bootstraps(columns, key), nulls, strict=True)
+            {**(interval_to_dict(own) or nothing), "null": interval_to_dict(null)}
+            for own, null in zip(bootstrap_columns(columns, key), nulls, strict=True)
         ]
 
 
-def _beside(trial: Trial, other: Trial) -> Trial:
-    """Return the explanations of both trials in one, to be compared as they are."""
+def _join_trials(trial: Trial, other: Trial) -> Trial:
+    """Return the explanations of both trials as one trial."""
     return replace(
         trial,
         names=trial.names + other.names,
@@ -288,23 +101,13 @@ def _beside(trial: Trial, other: Trial) -> Trial:
     )
 
 
-"""What a method took per example: seconds, forward and backward passes."""
-
-from collections.abc import Sequence
-from typing import Any
-
-import numpy as np
-
-from whence.evaluation.judge import plain
-from whence.evaluation.notes import Notes
-from whence.stats import Interval, bootstrap
-from whence.stats.interval import Array, Key
-
-_DRAWS = 2000  # costs are told in two figures
+_DRAWS = 2000  # enough for costs in two digits
 
 
-def costs(notes: Notes, place: int, order: Sequence[int], seed: int) -> dict[str, Any]:
-    """Return how many examples the method in one place explained, and the mean costs with their intervals."""
+def compute_costs(
+    notes: ScoreTables, place: int, order: Sequence[int], seed: int
+) -> dict[str, Any]:
+    """Return the number of examples a method explained, and its mean costs with intervals."""
     seconds, forward, backward = (
         table[order, place] for table in (notes.seconds, notes.forward, notes.backward)
     )
@@ -312,28 +115,28 @@ def costs(notes: Notes, place: int, order: Sequence[int], seed: int) -> dict[str
     key = ("evaluate", "cost", seed)
     return {
         "explained": int(known.sum()),
-        "seconds": _told(seconds[timed], _timed(seconds[timed], key)),
-        "forward": _told(forward[known], _counted(forward[known], key)),
-        "backward": _told(backward[known], _counted(backward[known], key)),
+        "seconds": _describe_cost(seconds[timed], _bootstrap_batch_times(seconds[timed], key)),
+        "forward": _describe_cost(forward[known], _bootstrap_counts(forward[known], key)),
+        "backward": _describe_cost(backward[known], _bootstrap_counts(backward[known], key)),
     }
 
 
-def _counted(values: Array, key: Key) -> Interval | None:
+def _bootstrap_counts(values: Array, key: SeedKey) -> Interval | None:
     return bootstrap(values, key, draws=_DRAWS) if len(values) else None
 
 
-def _timed(seconds: Array, key: Key) -> Interval | None:
-    """Draw batches, not examples: those of a batch share its time evenly, which is one observation."""
+def _bootstrap_batch_times(seconds: Array, key: SeedKey) -> Interval | None:
+    """Bootstrap batches, not examples: the time of a batch is one observation."""
     if not len(seconds):
         return None
     _, first, examples = np.unique(seconds, return_index=True, return_counts=True)
     order = np.argsort(first)
     times, counts = seconds[np.sort(first)], examples[order].astype(np.float64)
-    return timed(times * counts, counts, key)
+    return bootstrap_seconds_per_example(times * counts, counts, key)
 
 
-def timed(seconds: Array, counts: Array, key: Key) -> Interval:
-    """Return the seconds per example of batches that took so long, of so many examples each."""
+def bootstrap_seconds_per_example(seconds: Array, counts: Array, key: SeedKey) -> Interval:
+    """Return the seconds per example, from the times and sizes of batches."""
     return bootstrap(
         np.stack([seconds, counts], axis=1),
         key,
@@ -342,6 +145,189 @@ def timed(seconds: Array, counts: Array, key: Key) -> Interval:
     )
 
 
-def _told(values: Array, interval: Interval | None) -> dict[str, Any] | None:
-    found = plain(interval)
-    return found and {**found, "least": float(values.min()), "most": float(values.max())}
+def _describe_cost(values: Array, interval: Interval | None) -> dict[str, Any] | None:
+    cost = interval_to_dict(interval)
+    return cost and {**cost, "least": float(values.min()), "most": float(values.max())}
+
+
+LEVEL = 0.05  # a corrected p below this is significant
+
+
+def interval_to_dict(interval: Interval | None) -> dict[str, Any] | None:
+    """Return an interval as a JSON object."""
+    if interval is None:
+        return None
+    return {"mean": interval.mean, "low": interval.low, "high": interval.high, "n": interval.n}
+
+
+@dataclass(frozen=True)
+class MetricComparison:
+    """The comparison of all methods by one metric, as JSON objects."""
+
+    cells: list[dict[str, Any]]
+    pairs: list[dict[str, Any]]
+    null: dict[str, Any] | None  # result of random explanations, if the same for all methods
+    comparisons: int
+    needed: int  # examples needed for any difference to be significant
+
+    def facts(self) -> dict[str, Any]:
+        """Return the facts that belong to the metric itself."""
+        return {"null": self.null, "comparisons": self.comparisons, "needed": self.needed}
+
+
+def compare_methods(
+    notes: ScoreTables, measure: MetricRequest, order: Sequence[int], seed: int
+) -> MetricComparison:
+    """Compare the methods by one metric.
+
+    `order` is a permutation of the examples that does not depend on their given order, so that random draws do not, either.
+    """
+    name = measure.name
+    values, nulls = notes.values[name][order], notes.nulls[name][order]
+    known_nulls = np.where(np.isnan(values), np.nan, nulls)
+    gains = measure.sign * (values - known_nulls)
+    couples = list(combinations(range(len(notes.methods)), 2))
+    apart = [measure.sign * (values[:, a] - values[:, b]) for a, b in couples]
+    columns = np.column_stack([gains, *apart])
+    key = ("evaluate", name, seed)
+    # Holm multiplies the smallest p by the number of comparisons: more comparisons need more draws.
+    draws = max(10_000, 100 * columns.shape[1])
+    p_values = correct_p_values(sign_flip_columns(columns, key, draws))
+    # Holm's procedure is monotone: the smallest possible p-values stay the smallest after correction.
+    counts = (~np.isnan(columns)).sum(0)
+    least = correct_p_values([smallest_p_value(int(n)) if n else None for n in counts])
+    enough = [p is not None and p < LEVEL for p in least]
+    differences = bootstrap_columns(columns, key)
+    of_values = bootstrap_columns(values, key)
+    of_nulls = bootstrap_columns(known_nulls, key)
+    if measure.aggregates:
+        of_values = _bootstrap_aggregate(notes.parts, notes, measure, values, order, key)
+        if name in notes.null_parts:
+            of_nulls = _bootstrap_aggregate(notes.null_parts, notes, measure, values, order, key)
+    cells = []
+    for place, method in enumerate(notes.methods):
+        own = of_values[place]
+        gain, p = differences[place], p_values[place]
+        cells.append(
+            {
+                "method": method,
+                "metric": name,
+                **(interval_to_dict(own) or {"mean": None, "low": None, "high": None, "n": 0}),
+                "null": interval_to_dict(of_nulls[place]),
+                "gain": interval_to_dict(gain),
+                "effect": _compute_effect(gains[:, place]),
+                "p": p,
+                "beats_random": _is_better_than_random(gain, p) if measure.aim == "beat" else None,
+                "enough": enough[place],
+                "best": False,
+                "why_not": notes.why_not[method, name].to_list(),
+            }
+        )
+    count = len(notes.methods)
+    pairs = [
+        {
+            "metric": name,
+            "a": notes.methods[a],
+            "b": notes.methods[b],
+            "gain": interval_to_dict(differences[count + place]),
+            "p": p_values[count + place],
+            "enough": enough[count + place],
+        }
+        for place, (a, b) in enumerate(couples)
+    ]
+    mark_best(cells, pairs)
+    comparisons = sum(p is not None for p in p_values)
+    return MetricComparison(
+        cells,
+        pairs,
+        interval_to_dict(_find_shared_null(measure, nulls, of_nulls, key)),
+        comparisons,
+        count_needed_examples(max(comparisons, 1), LEVEL),
+    )
+
+
+def _is_better_than_random(gain: Interval | None, p: float | None) -> bool:
+    return gain is not None and gain.mean > 0 and p is not None and p < LEVEL
+
+
+def _find_shared_null(
+    measure: MetricRequest, nulls: Array, by_method: Sequence[Interval | None], key: SeedKey
+) -> Interval | None:
+    """Return the result of random explanations, if it is the same for all methods."""
+    if not measure.has_shared_null:
+        return None
+    if measure.aggregates:
+        known = [interval for interval in by_method if interval is not None]
+        return max(known, key=lambda interval: interval.n, default=None)
+    # The null of an example is the same in every method that has one.
+    return bootstrap_columns(np.fmax.reduce(nulls, axis=1)[:, None], key)[0]
+
+
+def correct_p_values(p_values: Sequence[float | None]) -> list[float | None]:
+    """Correct p-values by Holm's procedure; unknown ones stay unknown and do not count."""
+    known = [place for place, p in enumerate(p_values) if p is not None]
+    corrected_p: list[float | None] = [None] * len(p_values)
+    for place, p in zip(known, adjust_holm([p for p in p_values if p is not None]), strict=True):
+        corrected_p[place] = p
+    return corrected_p
+
+
+def _compute_effect(gains: Array) -> float | None:
+    """Return the mean gain over random explanations in units of its spread between examples."""
+    known = gains[~np.isnan(gains)]
+    if len(known) < 2:
+        return None
+    mean, spread = float(known.mean()), float(known.std(ddof=1))
+    # Equal gains have no spread; a large finite number stands for their infinite effect.
+    return mean / max(spread, 1e-9 * abs(mean)) if mean else 0.0
+
+
+def _bootstrap_aggregate(
+    tables: dict[str, Array],
+    notes: ScoreTables,
+    measure: MetricRequest,
+    values: Array,
+    order: Sequence[int],
+    key: SeedKey,
+) -> list[Interval | None]:
+    """Return a metric's aggregate over the testable examples, for each method, with its interval.
+
+    For random explanations it is the mean of the aggregates of all draws.
+    """
+    intervals: list[Interval | None] = []
+    names = notes.part_names.get(measure.name, [])
+    known: dict[bytes, Interval] = {}
+    for place in range(len(notes.methods)):
+        tested = ~np.isnan(values[:, place])
+        if not tested.any():
+            intervals.append(None)
+            continue
+        rows = tables[measure.name][order][tested, place]  # (examples, draws, parts)
+        draws, parts = rows.shape[1:]
+
+        def compute_aggregate(some: Array, draws: int = draws, parts: int = parts) -> float:
+            by_draw = some.reshape(len(some), draws, parts)
+            return float(
+                np.mean([measure.aggregate(by_draw[:, draw], names) for draw in range(draws)])
+            )
+
+        flat = rows.reshape(len(rows), -1)
+        if flat.tobytes() not in known:
+            known[flat.tobytes()] = bootstrap(flat, key, statistic=compute_aggregate, draws=2000)
+        intervals.append(known[flat.tobytes()])
+    return intervals
+
+
+def mark_best(cells: Sequence[dict[str, Any]], pairs: Sequence[Mapping[str, Any]]) -> None:
+    """Mark every method that no other is better than by more than chance, paired by example.
+
+    A single method is not marked, nor is one that too few examples could tell from any other.
+    """
+    compared, beaten = set(), set()
+    for row in pairs:
+        if row["enough"] and row["gain"] is not None:
+            compared |= {row["a"], row["b"]}
+            if row["p"] < LEVEL:
+                beaten.add(row["b"] if row["gain"]["mean"] > 0 else row["a"])
+    for cell in cells:
+        cell["best"] = cell["method"] in compared - beaten

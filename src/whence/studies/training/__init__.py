@@ -1,22 +1,27 @@
-"""Training: classifiers of words with attention as in Jain & Wallace, and Transformers, by a recipe."""
+"""Training of classifiers: RNNs with attention as in Jain & Wallace, and Transformers."""
 
-from whence.training.attention import Trained, train_attention
-from whence.training.course import Epoch, Fitted
-from whence.training.fit import fit
-from whence.training.performance import Performance, Row, judged, performance, roc_auc
-from whence.training.recipe import RECIPES, Recipe
+from whence.studies.training.fit import Epoch, FitResult, fit
+from whence.studies.training.performance import (
+    LabelledInput,
+    Performance,
+    compute_performance,
+    measure_performance,
+    roc_auc,
+)
+from whence.studies.training.recipe import RECIPES, Recipe
+from whence.studies.training.train import TrainingResult, train_attention
 
 __all__ = [
     "RECIPES",
     "Epoch",
-    "Fitted",
+    "FitResult",
+    "LabelledInput",
     "Performance",
     "Recipe",
-    "Row",
-    "Trained",
+    "TrainingResult",
+    "compute_performance",
     "fit",
-    "judged",
-    "performance",
+    "measure_performance",
     "roc_auc",
     "train_attention",
 ]

@@ -1,4 +1,7 @@
-"""A training on disk after every epoch: what is named in state.json is there whole, whenever the process dies."""
+"""TrainingCheckpoints: the state of a training on disk after every epoch, safe against a killed process.
+
+Files are written under a temporary name, synced and renamed; state.json names only complete files.
+"""
 
 import json
 import os
@@ -13,7 +16,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from whence.core.errors import BadParameter, CannotRead, CannotWrite
-from whence.core.io import write_text
+from whence.core.files import write_text
 
 Tensors = dict[str, Tensor]
 
@@ -23,8 +26,8 @@ _VERSION = 1
 _HASH = re.compile(r" \([0-9a-f]{16}\)$|^blake2b.*$")
 
 
-class Kept:
-    """The folder of one training. `about` says which: recipe, data and first weights."""
+class TrainingCheckpoints:
+    """The checkpoint folder of one training; `about` identifies it: recipe, data and first weights."""
 
     def __init__(self, folder: Path, about: Mapping[str, Any]) -> None:
         self._folder = folder
@@ -32,12 +35,12 @@ class Kept:
         self._files: dict[str, str] = {}
 
     def start(self) -> dict[str, Any] | None:
-        """Make the folder, or read how far an earlier run came: the state that it saved."""
+        """Create the folder, or return the state saved by an earlier run."""
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             text = (self._folder / STATE).read_text(encoding="utf-8")
         except FileNotFoundError:
-            self._say({"history": [], "best_epoch": None})
+            self._write_state({"history": [], "best_epoch": None})
             return None
         except OSError as error:
             raise CannotWrite(
@@ -45,11 +48,11 @@ class Kept:
                 "Choose a folder that you may write to."
             ) from None
         try:
-            found = json.loads(text)
-            if found["version"] != _VERSION:
-                raise ValueError(f"version {found['version']}")
-            about, self._files = found["about"], dict(found["files"])
-            state = dict(found["state"])
+            record = json.loads(text)
+            if record["version"] != _VERSION:
+                raise ValueError(f"version {record['version']}")
+            about, self._files = record["about"], dict(record["files"])
+            state = dict(record["state"])
         except (ValueError, KeyError, TypeError) as error:
             raise CannotRead(
                 f"{str(self._folder / STATE)!r} is not the state of a training ({error}). Delete the folder "
@@ -57,20 +60,20 @@ class Kept:
             ) from None
         if about != self._about:
             raise BadParameter(
-                f"The folder {str(self._folder)!r} keeps another training: {difference(about, self._about)}. Give "
+                f"The folder {str(self._folder)!r} keeps another training: {describe_difference(about, self._about)}. Give "
                 "the settings it was begun with to go on, or delete the folder to start anew."
             )
         return state
 
     def save(self, state: Mapping[str, Any], last: Tensors, best: Tensors | None) -> None:
-        """Keep the weights and the optimiser after an epoch; `best` where this epoch is the best so far."""
+        """Save weights and optimiser after an epoch; `best` if this epoch is the best so far."""
         epoch = len(state["history"])
         try:
-            self._files["last"] = self._written(f"last-{epoch}.safetensors", last)
+            self._files["last"] = self._write_tensors(f"last-{epoch}.safetensors", last)
             if best is not None:
-                self._files["best"] = self._written(f"best-{epoch}.safetensors", best)
-            self._say(state)
-            # What nothing names any more, and what a killed run left behind.
+                self._files["best"] = self._write_tensors(f"best-{epoch}.safetensors", best)
+            self._write_state(state)
+            # Delete files of earlier epochs, and those that a killed run left behind.
             for path in self._folder.glob("*.safetensors*"):
                 if path.name not in self._files.values():
                     path.unlink()
@@ -84,23 +87,23 @@ class Kept:
         """Read the "last" or the "best" tensors."""
         path = self._folder / self._files[which]
         try:
-            found: Tensors = load_file(path, device=str(device))
-            return found
+            tensors: Tensors = load_file(path, device=str(device))
+            return tensors
         except (OSError, SafetensorError) as error:
             raise CannotRead(
                 f"Cannot read {str(path)!r} ({error}). Delete the folder {str(self._folder)!r} to start anew."
             ) from None
 
-    def _say(self, state: Mapping[str, Any]) -> None:
-        whole = {"version": _VERSION, "about": self._about, "state": state, "files": self._files}
-        write_text(self._folder / STATE, json.dumps(whole, indent=1) + "\n")
+    def _write_state(self, state: Mapping[str, Any]) -> None:
+        record = {"version": _VERSION, "about": self._about, "state": state, "files": self._files}
+        write_text(self._folder / STATE, json.dumps(record, indent=1) + "\n")
 
-    def _written(self, name: str, tensors: Tensors) -> str:
-        """Write a file under another name, and rename it when it is on the disk."""
+    def _write_tensors(self, name: str, tensors: Tensors) -> str:
+        """Write a file under a temporary name, sync it, and rename it."""
         temporary = self._folder / f"{name}.part"
-        # Copies, because weights may share memory, which a file of safetensors cannot say.
-        whole = torch.contiguous_format
-        copies = {k: v.detach().cpu().clone(memory_format=whole) for k, v in tensors.items()}
+        # Copies, because weights may share memory, which safetensors cannot store.
+        layout = torch.contiguous_format
+        copies = {k: v.detach().cpu().clone(memory_format=layout) for k, v in tensors.items()}
         save_file(copies, temporary)
         with temporary.open("rb") as stream:
             os.fsync(stream.fileno())
@@ -108,15 +111,15 @@ class Kept:
         return name
 
 
-def difference(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> str:
-    """Say what is not the same, setting by setting."""
+def describe_difference(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> str:
+    """Describe the differing settings of two trainings."""
     names = [name for name in {**theirs, **ours} if theirs.get(name) != ours.get(name)]
-    # Other settings mean other weights: naming those as well would say it twice.
+    # Other settings imply other first weights, which need not be named as well.
     names = [name for name in names if name != FIRST_WEIGHTS] or names
-    return "; ".join(_change(name, theirs.get(name), ours.get(name)) for name in names)
+    return "; ".join(_describe_change(name, theirs.get(name), ours.get(name)) for name in names)
 
 
-def _change(name: str, was: Any, now: Any) -> str:
-    # How things are told apart is nothing to read.
-    was, now = (_HASH.sub("", one) if isinstance(one, str) else one for one in (was, now))
+def _describe_change(name: str, was: Any, now: Any) -> str:
+    # Digests are not shown.
+    was, now = (_HASH.sub("", value) if isinstance(value, str) else value for value in (was, now))
     return f"other {name}" if was == now else f"{name} was {was!r}, now {now!r}"

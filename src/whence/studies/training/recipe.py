@@ -1,4 +1,4 @@
-"""How a model is trained: every choice that its weights depend on, as plain data."""
+"""Recipe: all training settings that the weights depend on, as plain data."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
@@ -10,45 +10,47 @@ from whence.core.errors import BadParameter
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """The settings of a training. The optimiser is Adam; the defaults are Jain & Wallace's for classification."""
+    """The settings of a training with Adam; the defaults are Jain & Wallace's for classification."""
 
     epochs: int = 8
     batch_size: int = 32
     learning_rate: float = 1e-3
     weight_decay: float = 1e-5
-    attention_weight_decay: float | None = 0.0  # of a model's one attention; None: as all weights
+    attention_weight_decay: float | None = (
+        0.0  # of a model's single attention; None: as for all weights
+    )
     amsgrad: bool = True
-    decoupled: bool = False  # AdamW: weights decay by themselves, not through the gradient
+    decoupled: bool = False  # AdamW: weight decay apart from the gradient
     pos_weight: bool = True  # two labels: the second counts N / N_second - 1 times
     summed: bool = True  # the loss of a batch is the sum over its examples, not their mean
-    patience: int | None = None  # stop after so many epochs without a better one
+    patience: int | None = None  # stop after this many epochs without a better one
     seed: int = 0
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch_size"):
-            _check(name, getattr(self, name), whole=True, least=1)
+            _check_number(name, getattr(self, name), whole=True, least=1)
         if self.patience is not None:
-            _check("patience", self.patience, whole=True, least=1)
-        _check("seed", self.seed, whole=True, least=0)
-        _check("learning_rate", self.learning_rate)
-        _check("weight_decay", self.weight_decay)
+            _check_number("patience", self.patience, whole=True, least=1)
+        _check_number("seed", self.seed, whole=True, least=0)
+        _check_number("learning_rate", self.learning_rate)
+        _check_number("weight_decay", self.weight_decay)
         if self.attention_weight_decay is not None:
-            _check("attention_weight_decay", self.attention_weight_decay)
+            _check_number("attention_weight_decay", self.attention_weight_decay)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the settings as plain data."""
+        """Return the settings as a JSON object."""
         return asdict(self)
 
     @classmethod
-    def from_dict(cls, given: Mapping[str, Any]) -> "Recipe":
-        """Take the settings from plain data; what is not said has its default."""
+    def from_dict(cls, data: Mapping[str, Any]) -> "Recipe":
+        """Build a recipe from a JSON object; missing settings have their defaults."""
         known = [field.name for field in fields(cls)]
-        if unknown := [name for name in given if name not in known]:
+        if unknown := [name for name in data if name not in known]:
             raise BadParameter(f"A recipe has no {str(unknown[0])!r}; it has {', '.join(known)}.")
-        return cls(**given)
+        return cls(**data)
 
 
-def _check(name: str, value: Any, *, whole: bool = False, least: float = 0.0) -> None:
+def _check_number(name: str, value: Any, *, whole: bool = False, least: float = 0.0) -> None:
     kinds = (int,) if whole else (int, float)
     good = isinstance(value, kinds) and not isinstance(value, bool) and isfinite(value)
     if not good or value < least:
@@ -56,16 +58,16 @@ def _check(name: str, value: Any, *, whole: bool = False, least: float = 0.0) ->
         raise BadParameter(f"{name} must be {what}, at least {least:g}. Got {value!r}.")
 
 
-# Jain & Wallace's, by task, and a usual one to fine-tune a Transformer.
-TEXT = Recipe()
-QUERY = Recipe(
+# The recipes of Jain & Wallace, by task, and a common one to fine-tune a Transformer.
+TEXT_RECIPE = Recipe()
+QUERY_RECIPE = Recipe(
     epochs=25, batch_size=128, attention_weight_decay=None, pos_weight=False, summed=False
 )
 RECIPES: Mapping[str, Recipe] = {
-    "text": TEXT,
-    "query": QUERY,
-    "cnn": replace(QUERY, batch_size=90),
-    "babi": replace(QUERY, epochs=100, batch_size=50),
+    "text": TEXT_RECIPE,
+    "query": QUERY_RECIPE,
+    "cnn": replace(QUERY_RECIPE, batch_size=90),
+    "babi": replace(QUERY_RECIPE, epochs=100, batch_size=50),
     "transformer": Recipe(
         epochs=3,
         learning_rate=3e-5,
@@ -79,9 +81,9 @@ RECIPES: Mapping[str, Recipe] = {
 }
 
 
-def usual(*, query: bool, labels: int) -> Recipe:
-    """Return the recipe of Jain & Wallace for such a task."""
+def choose_recipe(*, query: bool, labels: int) -> Recipe:
+    """Return the recipe of Jain & Wallace for a task."""
     if query:
-        return QUERY
-    # Their text classification has two classes. With more there is no positive one, and the loss is that of queries.
-    return TEXT if labels == 2 else replace(TEXT, pos_weight=False, summed=False)
+        return QUERY_RECIPE
+    # Jain & Wallace classify texts into two classes; with more, none is positive, and the query loss is used.
+    return TEXT_RECIPE if labels == 2 else replace(TEXT_RECIPE, pos_weight=False, summed=False)

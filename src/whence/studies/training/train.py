@@ -1,27 +1,225 @@
-"""`train_attention`: a model of Jain & Wallace, from a data set to a folder that `whence.load` takes."""
+"""`train_attention`, the training of a Jain & Wallace model: corpus, splits, settings, resuming, model folder."""
 
+import json
+import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
-from whence.core.errors import BadParameter, did_you_mean
-from whence.models import Loaded, load, save
-from whence.models.attentive import AttentiveConfig, fresh, word_tokenizer
-from whence.training.corpus import Columns, Corpus, Lengths, gathered
-from whence.training.course import Epoch
-from whence.training.fit import fit, settings
-from whence.training.folder import TRAINING, check_folder, finished
-from whence.training.performance import Performance, judged
-from whence.training.recipe import RECIPES, Recipe, usual
-from whence.training.vectors import Vectors, vectors_for
+from whence.core.errors import BadExamples, BadParameter, CannotWrite, suggest_name
+from whence.core.seed import build_generator
+from whence.core.types import InputText
+from whence.data.dataset import LoadedDataset, read_dataset, resolve_label_indices
+from whence.data.example import Example
+from whence.data.tokens import EncodedInput, wrap_tokenizer_errors
+from whence.models.load import load_model, save_model
+from whence.models.model import LoadedModel
+from whence.models.rnn import AttentiveConfig, build_word_tokenizer, initialise_model
+from whence.studies.training.checkpoints import describe_difference
+from whence.studies.training.fit import Epoch, describe_settings, fit
+from whence.studies.training.performance import LabelledInput, Performance, measure_performance
+from whence.studies.training.recipe import RECIPES, Recipe, choose_recipe
+from whence.studies.training.vectors import WordVectors, load_vectors
+
+_DEV = 0.15  # share of the training examples, if no development set was given
+
+
+@dataclass(frozen=True)
+class CorpusSplit:
+    """One split of the examples, with label indices."""
+
+    examples: tuple[Example, ...]
+    labels: tuple[int, ...]
+
+    def __len__(self) -> int:
+        return len(self.examples)
+
+    def texts(self) -> list[str]:
+        """Return all texts, both texts of pairs."""
+        return [text for example in self.examples for text in example.texts]
+
+    def rows(self, tokenizer: Any) -> list[LabelledInput]:
+        """Encode all examples at once, to ids only: nothing here is explained token by token."""
+        inputs = [example.texts for example in self.examples]
+        pairs = len(inputs[0]) == 2
+        first = [texts[0] for texts in inputs]
+        second = [texts[1] for texts in inputs] if pairs else None
+        with wrap_tokenizer_errors(first):
+            encoded = tokenizer(first, second, return_attention_mask=True, verbose=False)
+        features = [
+            {name: tuple(values[i]) for name, values in encoded.items()} for i in range(len(inputs))
+        ]
+        return [
+            LabelledInput(EncodedInput(feature, (), (), InputText(None)), label)
+            for feature, label in zip(features, self.labels, strict=True)
+        ]
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """The data of a training: its splits, labels and notes."""
+
+    name: str
+    labels: tuple[str, ...]
+    query: bool
+    train: CorpusSplit
+    dev: CorpusSplit
+    test: CorpusSplit | None
+    notes: tuple[str, ...]  # sentences on guesses, omitted and set-aside examples
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The names of the columns; None: guess."""
+
+    text: str | None = None
+    pair: str | None = None
+    label: str | None = None
+
+
+@dataclass(frozen=True)
+class Lengths:
+    """Bounds on the words of an example's first text: more than `least` and fewer than `most`."""
+
+    least: int | None = None
+    most: int | None = None
+
+    def __contains__(self, words: int) -> bool:
+        low, high = self.least is None or words > self.least, self.most is None or words < self.most
+        return low and high
+
+    def __str__(self) -> str:
+        bounds = [f"more than {self.least}"] if self.least is not None else []
+        bounds += [f"fewer than {self.most}"] if self.most is not None else []
+        return f"{' and '.join(bounds)} words" if bounds else "a word"
+
+
+def read_corpus(
+    train: Any,
+    dev: Any,
+    test: Any,
+    *,
+    columns: Columns,
+    lengths: Lengths,
+    query: bool | None,
+    seed: int,
+) -> Corpus:
+    """Read all splits; without `dev`, 15% of the training examples are set aside for it."""
+    notes: list[str] = []
+    name, examples = _read_examples(_read_training_set(train, columns), columns, lengths, notes)
+    labels = _list_labels(examples)
+    query = isinstance(examples[0].given, tuple) if query is None else query
+
+    def build_part(data: Any) -> CorpusSplit:
+        where, part_examples = _read_examples(data, columns, lengths, notes)
+        return _build_split(where, part_examples, labels, query)
+
+    train_split = _build_split(name, examples, labels, query)
+    dev_split = None if dev is None else build_part(dev)
+    test_split = None if test is None else build_part(test)
+    if dev_split is None:
+        train_split, dev_split = _split_dev(train_split, seed)
+        notes.append(
+            f"No development set was given: {len(dev_split)} of {len(examples)} training examples were drawn to "
+            "choose the best epoch by, and are not trained on."
+        )
+    return Corpus(name, labels, query, train_split, dev_split, test_split, tuple(notes))
+
+
+def _read_training_set(source: Any, columns: Columns) -> LoadedDataset:
+    """Read the training examples; a data set by name needs its split, as the guess would be "test"."""
+    dataset = read_dataset(source, text=columns.text, pair=columns.pair, label=columns.label)
+    if "split" in dataset.guessed:
+        raise BadExamples(
+            f"Which split of {str(source)!r} is to be trained on? Name it: {str(source) + ':train'!r}."
+        )
+    return dataset
+
+
+def _read_examples(
+    source: Any, columns: Columns, lengths: Lengths, notes: list[str]
+) -> tuple[str, list[Example]]:
+    """Read a data set, without examples that have no words, too few or too many."""
+    dataset = read_dataset(source, text=columns.text, pair=columns.pair, label=columns.label)
+    if any(example.is_image for example in dataset.examples):
+        raise BadExamples(
+            f"{dataset.name} has pictures, and attention is trained on texts. Give a file of texts and labels."
+        )
+    if dataset.guessed:
+        notes.append(f"Read {dataset}")
+    usable = [
+        example
+        for example in dataset.examples
+        if all(_count_words(example)) and _count_words(example)[0] in lengths
+    ]
+    if not usable:
+        raise BadExamples(
+            f"Nothing is left of the {len(dataset)} examples of {dataset.name}: none has {lengths}. Widen min_length and "
+            "max_length, or give other texts."
+        )
+    if out := len(dataset) - len(usable):
+        notes.append(f"{out} of {len(dataset)} examples of {dataset.name} do not have {lengths}.")
+    return dataset.name, usable
+
+
+def _count_words(example: Example) -> list[int]:
+    """Return the number of words of the text, or of both texts."""
+    return [len(text.split()) for text in example.texts]
+
+
+def _list_labels(examples: Sequence[Example]) -> tuple[str, ...]:
+    """Return the labels: in alphabetical order, or numbers in ascending order."""
+    names = {example.label.strip() for example in examples if example.label is not None}
+    if len(names) == len(examples) > 2:
+        raise BadExamples(
+            f"Every one of the {len(examples)} examples has a label of its own. Name the column of the labels: "
+            "label=..., --label COLUMN."
+        )
+    return tuple(sorted(names, key=lambda name: (int(name) if name.isdecimal() else -1, name)))
+
+
+def _build_split(
+    where: str, examples: Sequence[Example], labels: tuple[str, ...], query: bool
+) -> CorpusSplit:
+    odd = sum(isinstance(example.given, tuple) is not query for example in examples)
+    if odd:
+        expected, got = ("pairs", "one text") if query else ("single texts", "two texts")
+        raise BadExamples(
+            f"{where} has {odd} examples of {got}, and {expected} are wanted. Name the columns: text=..., pair=...; "
+            "--text, --pair."
+        )
+    return CorpusSplit(tuple(examples), tuple(resolve_label_indices(examples, labels)))
+
+
+def _split_dev(part: CorpusSplit, seed: int) -> tuple[CorpusSplit, CorpusSplit]:
+    """Split off development examples of every label in proportion; a label's only example stays."""
+    rng = build_generator("development set", seed)
+    labels = np.asarray(part.labels)
+    aside: set[int] = set()
+    for label in range(int(labels.max()) + 1):
+        places = rng.permutation(np.flatnonzero(labels == label))
+        count = max(round(_DEV * len(places)), 1) if len(places) > 1 else 0
+        aside.update(int(place) for place in places[:count])
+    return (
+        _select_examples(part, [i for i in range(len(part)) if i not in aside]),
+        _select_examples(part, sorted(aside)),
+    )
+
+
+def _select_examples(part: CorpusSplit, places: Sequence[int]) -> CorpusSplit:
+    return CorpusSplit(
+        tuple(part.examples[i] for i in places), tuple(part.labels[i] for i in places)
+    )
+
 
 ENCODERS = ("bilstm", "cnn", "average")
 ATTENTIONS = ("tanh", "dot", "uniform")
-_OTHER_WORDS = {
+_SYNONYMS = {
     "bi-lstm": "bilstm",
     "lstm": "bilstm",
     "avg": "average",
@@ -32,17 +230,17 @@ _EMBEDDING = 300
 
 
 @dataclass(frozen=True)
-class Trained:
-    """What a training came to. `whence.load(trained.folder)` explains with the model."""
+class TrainingResult:
+    """The result of a training; `whence.load(result.folder)` explains with the model."""
 
     folder: Path
-    loaded: Loaded
+    loaded: LoadedModel
     dev: Performance
     test: Performance | None
     history: tuple[Mapping[str, Any], ...]  # of each epoch: number, loss, score
     best_epoch: int
     sizes: Mapping[str, int]
-    notes: tuple[str, ...]  # what was guessed, left out or set aside, in sentences
+    notes: tuple[str, ...]  # sentences on guesses, omitted and set-aside examples
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -50,7 +248,7 @@ class Trained:
         return self.loaded.labels
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain data."""
+        """Return the result as a JSON object."""
         config = self.loaded.model.config
         return {
             "version": 1,
@@ -101,7 +299,7 @@ def train_attention(
     progress: Callable[[int, int], None] | None = None,
     each: Callable[[Epoch], None] | None = None,
     announce: Callable[[str], None] = lambda note: None,
-) -> Trained:
+) -> TrainingResult:
     """Train a model of Jain & Wallace on `train` and save it in the folder `out`.
 
     `train`, `dev` and `test` are files, Hugging Face data sets or lists of examples; `text`, `pair` and `label` name
@@ -121,11 +319,11 @@ def train_attention(
     `progress` is called with (examples done, examples in all), `each` with every epoch that was trained, `announce`
     before all training with sentences about what was guessed, left out, set aside or trained before.
     """
-    encoder = _one_of("encoder", encoder, ENCODERS)
-    attention = _one_of("attention", attention, ATTENTIONS)
+    encoder = _resolve_choice("encoder", encoder, ENCODERS)
+    attention = _resolve_choice("attention", attention, ATTENTIONS)
     folder = Path(out)
     check_folder(folder)
-    corpus = gathered(
+    corpus = read_corpus(
         train,
         dev,
         test,
@@ -134,16 +332,16 @@ def train_attention(
         query=query,
         seed=seed,
     )
-    given = {"epochs": epochs, "batch_size": batch_size, "learning_rate": learning_rate}
-    chosen = _recipe(recipe, corpus, given, seed)
+    overrides = {"epochs": epochs, "batch_size": batch_size, "learning_rate": learning_rate}
+    chosen = _resolve_recipe(recipe, corpus, overrides, seed)
     texts, least = (vocabulary, 1) if vocabulary else (corpus.train.texts(), min_df)
-    tokenizer = word_tokenizer(texts, min_df=least, lowercase=lowercase)
-    start = None if vectors is None else vectors_for(_words(tokenizer), vectors, seed)
+    tokenizer = build_word_tokenizer(texts, min_df=least, lowercase=lowercase)
+    start = None if vectors is None else load_vectors(_list_vocabulary(tokenizer), vectors, seed)
     parts: dict[str, Any] = {
         "encoder": encoder,
         "attention": attention,
         "query": corpus.query,
-        "embedding_size": _size(embedding_size, start),
+        "embedding_size": _resolve_embedding_size(embedding_size, start),
         "hidden_size": hidden_size,
         "answers_in_passage": answers_in_passage,
     }
@@ -151,10 +349,10 @@ def train_attention(
         vocab_size=len(tokenizer),
         id2label=dict(enumerate(corpus.labels)),
         label2id={name: number for number, name in enumerate(corpus.labels)},
-        answer_ids=_answers(corpus.labels, tokenizer) if answers_in_passage else (),
+        answer_ids=_list_answer_ids(corpus.labels, tokenizer) if answers_in_passage else (),
         **parts,
     )
-    model = fresh(config, seed, start and start.rows)
+    model = initialise_model(config, seed, start and start.rows)
     about = {
         **parts,
         "vectors": start and start.name,
@@ -166,12 +364,12 @@ def train_attention(
     if start is not None:
         corpus = replace(corpus, notes=(*corpus.notes, str(start)))
     where = device or ("cuda" if torch.cuda.is_available() else "cpu")
-    loaded = replace(load(model, tokenizer=tokenizer, device=where), name=str(folder))
-    return _trained(loaded, folder, corpus, chosen, about, progress, each, announce)
+    loaded = replace(load_model(model, tokenizer=tokenizer, device=where), name=str(folder))
+    return _train_or_resume(loaded, folder, corpus, chosen, about, progress, each, announce)
 
 
-def _trained(
-    loaded: Loaded,
+def _train_or_resume(
+    loaded: LoadedModel,
     folder: Path,
     corpus: Corpus,
     recipe: Recipe,
@@ -179,12 +377,12 @@ def _trained(
     progress: Callable[[int, int], None] | None,
     each: Callable[[Epoch], None] | None,
     announce: Callable[[str], None],
-) -> Trained:
-    """Train, or go on, or find that all is done; save, and judge."""
+) -> TrainingResult:
+    """Train, resume or reuse a finished training; save the model and measure its performance."""
     model, pad_id = loaded.model, loaded.pad_id
     rows, dev = corpus.train.rows(loaded.tokenizer), corpus.dev.rows(loaded.tokenizer)
-    wanted = {**about, **settings(rows, recipe, dev)}
-    record = finished(folder, wanted)
+    settings = {**about, **describe_settings(rows, recipe, dev)}
+    record = read_finished_record(folder, settings)
     notes = corpus.notes if record is None else (*corpus.notes, _DONE)
     for note in notes:
         announce(note)
@@ -204,29 +402,29 @@ def _trained(
             ),
         )
         record = {
-            **wanted,
+            **settings,
             "data": corpus.name,
             "best_epoch": fitted.best_epoch,
             "history": [
                 {"number": epoch.number, "loss": epoch.loss, "score": epoch.score}
                 for epoch in fitted.history
             ],
-            "dev": judged(model, dev, pad_id=pad_id).to_dict(),
+            "dev": measure_performance(model, dev, pad_id=pad_id).to_dict(),
         }
         model.config.training = record
-        save(model, loaded.tokenizer, folder)
+        save_model(model, loaded.tokenizer, folder)
     else:
-        loaded = load(folder, device=loaded.device)
+        loaded = load_model(folder, device=loaded.device)
     shutil.rmtree(folder / TRAINING, ignore_errors=True)
-    tested = None if corpus.test is None else corpus.test.rows(loaded.tokenizer)
-    return Trained(
+    test_rows = None if corpus.test is None else corpus.test.rows(loaded.tokenizer)
+    return TrainingResult(
         folder,
         loaded,
         Performance.from_dict(record["dev"]),
-        judged(loaded.model, tested, pad_id=loaded.pad_id) if tested else None,
+        measure_performance(loaded.model, test_rows, pad_id=loaded.pad_id) if test_rows else None,
         tuple(record["history"]),
         record["best_epoch"],
-        _sizes(loaded, corpus),
+        _count_sizes(loaded, corpus),
         notes,
     )
 
@@ -234,7 +432,7 @@ def _trained(
 _DONE = "The folder holds this very model, already trained: nothing was trained again."
 
 
-def _sizes(loaded: Loaded, corpus: Corpus) -> dict[str, int]:
+def _count_sizes(loaded: LoadedModel, corpus: Corpus) -> dict[str, int]:
     return {
         "train": len(corpus.train),
         "dev": len(corpus.dev),
@@ -244,48 +442,48 @@ def _sizes(loaded: Loaded, corpus: Corpus) -> dict[str, int]:
     }
 
 
-def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> str:
-    """Forgive other words for the same thing."""
+def _resolve_choice(name: str, value: str, allowed: tuple[str, ...]) -> str:
+    """Return the allowed value that equals `value` or is its synonym; else raise."""
     word = str(value).lower().replace("_", "-")
-    word = _OTHER_WORDS.get(word, word)
+    word = _SYNONYMS.get(word, word)
     if word not in allowed:
         raise BadParameter(
-            f"{name} must be one of {', '.join(allowed)}. Got {value!r}.{did_you_mean(word, list(allowed))}"
+            f"{name} must be one of {', '.join(allowed)}. Got {value!r}.{suggest_name(word, list(allowed))}"
         )
     return word
 
 
-def _recipe(
-    given: Recipe | str | None, corpus: Corpus, others: Mapping[str, Any], seed: int
+def _resolve_recipe(
+    request: Recipe | str | None, corpus: Corpus, overrides: Mapping[str, Any], seed: int
 ) -> Recipe:
-    """Return the recipe that was asked for; what was given beside it wins."""
-    if isinstance(given, str):
-        if given not in RECIPES:
+    """Return the requested recipe; separate arguments override its settings."""
+    if isinstance(request, str):
+        if request not in RECIPES:
             raise BadParameter(
-                f"There is no recipe {given!r}; there are {', '.join(RECIPES)}.{did_you_mean(given, list(RECIPES))}"
+                f"There is no recipe {request!r}; there are {', '.join(RECIPES)}.{suggest_name(request, list(RECIPES))}"
             )
-        given = RECIPES[given]
-    recipe = given or usual(query=corpus.query, labels=len(corpus.labels))
-    return replace(recipe, seed=seed, **{k: v for k, v in others.items() if v is not None})
+        request = RECIPES[request]
+    recipe = request or choose_recipe(query=corpus.query, labels=len(corpus.labels))
+    return replace(recipe, seed=seed, **{k: v for k, v in overrides.items() if v is not None})
 
 
-def _words(tokenizer: Any) -> list[str]:
-    """Return the vocabulary in the order of its numbers."""
+def _list_vocabulary(tokenizer: Any) -> list[str]:
+    """Return the vocabulary in the order of its ids."""
     return sorted(tokenizer.get_vocab(), key=tokenizer.get_vocab().__getitem__)
 
 
-def _size(asked: int | None, start: Vectors | None) -> int:
+def _resolve_embedding_size(requested: int | None, start: WordVectors | None) -> int:
     if start is None:
-        return _EMBEDDING if asked is None else asked
-    if asked not in (None, start.size):
+        return _EMBEDDING if requested is None else requested
+    if requested not in (None, start.size):
         raise BadParameter(
-            f"The vectors of {start.name} have {start.size} numbers, not embedding_size={asked}. Leave that out."
+            f"The vectors of {start.name} have {start.size} numbers, not embedding_size={requested}. Leave that out."
         )
     return start.size
 
 
-def _answers(labels: tuple[str, ...], tokenizer: Any) -> list[int]:
-    """Return the number of each label's word."""
+def _list_answer_ids(labels: tuple[str, ...], tokenizer: Any) -> list[int]:
+    """Return the token id of each label's word."""
     known = tokenizer.get_vocab()
     if missing := [label for label in labels if label not in known]:
         raise BadParameter(
@@ -295,242 +493,27 @@ def _answers(labels: tuple[str, ...], tokenizer: Any) -> list[int]:
     return [known[label] for label in labels]
 
 
-"""The examples of a training: read, filtered, divided, and their labels numbered."""
-
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
-
-from whence.core.errors import BadExamples
-from whence.core.seed import generator
-from whence.core.types import Source
-from whence.data import Encoded
-from whence.data.sets.examples import Example, Read, read
-from whence.data.sets.labels import label_indices
-from whence.data.text.encode import tokenizing
-from whence.training.performance import Row
-
-_DEV = 0.15  # of the training examples, where no others were given
-
-
-@dataclass(frozen=True)
-class Part:
-    """Some of the examples, with the numbers of their labels."""
-
-    examples: tuple[Example, ...]
-    labels: tuple[int, ...]
-
-    def __len__(self) -> int:
-        return len(self.examples)
-
-    def texts(self) -> list[str]:
-        """Return all texts, both of a pair."""
-        return [text for example in self.examples for text in example.texts]
-
-    def rows(self, tokenizer: Any) -> list[Row]:
-        """Encode all at once: ids and no more, because nothing will be explained to a person."""
-        given = [example.texts for example in self.examples]
-        pairs = len(given[0]) == 2
-        first = [one[0] for one in given]
-        second = [one[1] for one in given] if pairs else None
-        with tokenizing(first):
-            encoded = tokenizer(first, second, return_attention_mask=True, verbose=False)
-        features = [
-            {name: tuple(values[i]) for name, values in encoded.items()} for i in range(len(given))
-        ]
-        return [
-            Row(Encoded(feature, (), (), Source(None)), label)
-            for feature, label in zip(features, self.labels, strict=True)
-        ]
-
-
-@dataclass(frozen=True)
-class Corpus:
-    """All that a training is given."""
-
-    name: str
-    labels: tuple[str, ...]
-    query: bool
-    train: Part
-    dev: Part
-    test: Part | None
-    notes: tuple[str, ...]  # what was guessed, left out or set aside, in sentences
-
-
-@dataclass(frozen=True)
-class Columns:
-    """Which columns hold what; None: guess."""
-
-    text: str | None = None
-    pair: str | None = None
-    label: str | None = None
-
-
-@dataclass(frozen=True)
-class Lengths:
-    """How many words the first text of an example may have: more than `least` and fewer than `most`."""
-
-    least: int | None = None
-    most: int | None = None
-
-    def __contains__(self, words: int) -> bool:
-        low, high = self.least is None or words > self.least, self.most is None or words < self.most
-        return low and high
-
-    def __str__(self) -> str:
-        bounds = [f"more than {self.least}"] if self.least is not None else []
-        bounds += [f"fewer than {self.most}"] if self.most is not None else []
-        return f"{' and '.join(bounds)} words" if bounds else "a word"
-
-
-def gathered(
-    train: Any,
-    dev: Any,
-    test: Any,
-    *,
-    columns: Columns,
-    lengths: Lengths,
-    query: bool | None,
-    seed: int,
-) -> Corpus:
-    """Read all examples; without `dev`, some of the training examples are set aside for it."""
-    notes: list[str] = []
-    name, examples = _taken(_to_train_on(train, columns), columns, lengths, notes)
-    labels = _names(examples)
-    query = isinstance(examples[0].given, tuple) if query is None else query
-
-    def part(given: Any) -> Part:
-        where, found = _taken(given, columns, lengths, notes)
-        return _part(where, found, labels, query)
-
-    whole = _part(name, examples, labels, query)
-    given_dev = None if dev is None else part(dev)
-    given_test = None if test is None else part(test)
-    if given_dev is None:
-        whole, given_dev = _divided(whole, seed)
-        notes.append(
-            f"No development set was given: {len(given_dev)} of {len(examples)} training examples were drawn to "
-            "choose the best epoch by, and are not trained on."
-        )
-    return Corpus(name, labels, query, whole, given_dev, given_test, tuple(notes))
-
-
-def _to_train_on(given: Any, columns: Columns) -> Read:
-    """Read the training examples. Of a data set by name the split is asked for: the likely guess is to test on."""
-    found = read(given, text=columns.text, pair=columns.pair, label=columns.label)
-    if "split" in found.guessed:
-        raise BadExamples(
-            f"Which split of {str(given)!r} is to be trained on? Name it: {str(given) + ':train'!r}."
-        )
-    return found
-
-
-def _taken(
-    given: Any, columns: Columns, lengths: Lengths, notes: list[str]
-) -> tuple[str, list[Example]]:
-    """Read a data set, and leave out what has no words, too few or too many."""
-    found = read(given, text=columns.text, pair=columns.pair, label=columns.label)
-    if any(example.seen for example in found.examples):
-        raise BadExamples(
-            f"{found.name} has pictures, and attention is trained on texts. Give a file of texts and labels."
-        )
-    if found.guessed:
-        notes.append(f"Read {found}")
-    kept = [
-        example
-        for example in found.examples
-        if all(_words(example)) and _words(example)[0] in lengths
-    ]
-    if not kept:
-        raise BadExamples(
-            f"Nothing is left of the {len(found)} examples of {found.name}: none has {lengths}. Widen min_length and "
-            "max_length, or give other texts."
-        )
-    if out := len(found) - len(kept):
-        notes.append(f"{out} of {len(found)} examples of {found.name} do not have {lengths}.")
-    return found.name, kept
-
-
-def _words(example: Example) -> list[int]:
-    """Count the words of the text, or of both texts."""
-    return [len(text.split()) for text in example.texts]
-
-
-def _names(examples: Sequence[Example]) -> tuple[str, ...]:
-    """Name the labels: by the alphabet, or in the order of their numbers."""
-    names = {example.label.strip() for example in examples if example.label is not None}
-    if len(names) == len(examples) > 2:
-        raise BadExamples(
-            f"Every one of the {len(examples)} examples has a label of its own. Name the column of the labels: "
-            "label=..., --label COLUMN."
-        )
-    return tuple(sorted(names, key=lambda name: (int(name) if name.isdecimal() else -1, name)))
-
-
-def _part(where: str, examples: Sequence[Example], labels: tuple[str, ...], query: bool) -> Part:
-    odd = sum(isinstance(example.given, tuple) is not query for example in examples)
-    if odd:
-        wanted, got = ("pairs", "one text") if query else ("single texts", "two texts")
-        raise BadExamples(
-            f"{where} has {odd} examples of {got}, and {wanted} are wanted. Name the columns: text=..., pair=...; "
-            "--text, --pair."
-        )
-    return Part(tuple(examples), tuple(label_indices(examples, labels)))
-
-
-def _divided(part: Part, seed: int) -> tuple[Part, Part]:
-    """Draw examples of every label, in proportion; one that occurs once stays."""
-    rng = generator("development set", seed)
-    labels = np.asarray(part.labels)
-    aside: set[int] = set()
-    for label in range(int(labels.max()) + 1):
-        places = rng.permutation(np.flatnonzero(labels == label))
-        count = max(round(_DEV * len(places)), 1) if len(places) > 1 else 0
-        aside.update(int(place) for place in places[:count])
-    return (
-        _chosen(part, [i for i in range(len(part)) if i not in aside]),
-        _chosen(part, sorted(aside)),
-    )
-
-
-def _chosen(part: Part, places: Sequence[int]) -> Part:
-    return Part(tuple(part.examples[i] for i in places), tuple(part.labels[i] for i in places))
-
-
-"""The folder that a model is trained into: empty, begun, or finished; never somebody else's."""
-
-import json
-import os
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
-
-from whence.core.errors import BadParameter, CannotWrite
-from whence.training.kept import difference
-
-TRAINING = "training"  # holds an unfinished training; gone when the model is saved
-_OURS = {TRAINING, ".saving"}
+TRAINING = "training"  # folder of an unfinished training; deleted when the model is saved
+_TRAINING_FILES = {TRAINING, ".saving"}
 
 
 def check_folder(folder: Path) -> None:
-    """Find out before the work that nothing can be saved in `folder`."""
+    """Refuse a folder that the model cannot be saved in, before the training starts."""
     try:
-        there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
-        allowed = not there.is_dir() or os.access(there, os.W_OK | os.X_OK)
-    except PermissionError:  # not even to look
-        there, allowed = folder, False
+        existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+        allowed = not existing.is_dir() or os.access(existing, os.W_OK | os.X_OK)
+    except PermissionError:  # the folder cannot even be listed
+        existing, allowed = folder, False
     if not allowed:
         raise CannotWrite(
             f"Cannot save a model in {str(folder)!r}: no permission. Choose a place that you may write to."
         )
-    if not there.is_dir():
+    if not existing.is_dir():
         raise CannotWrite(
-            f"Cannot save a model in {str(folder)!r}: {str(there)!r} is a file. Give the name of a folder."
+            f"Cannot save a model in {str(folder)!r}: {str(existing)!r} is a file. Give the name of a folder."
         )
-    if folder.is_dir() and _record(folder) is None:
-        others = sorted(path.name for path in folder.iterdir() if path.name not in _OURS)
+    if folder.is_dir() and _read_record(folder) is None:
+        others = sorted(path.name for path in folder.iterdir() if path.name not in _TRAINING_FILES)
         if others and not (folder / TRAINING).is_dir():
             raise CannotWrite(
                 f"The folder {str(folder)!r} holds something else ({', '.join(others[:3])}). Give a new or an empty "
@@ -538,26 +521,26 @@ def check_folder(folder: Path) -> None:
             )
 
 
-def finished(folder: Path, wanted: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the record of a training that ended in `folder`, None where none did; another one is refused."""
-    record = _record(folder)
+def read_finished_record(folder: Path, settings: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the record of the training that ended in `folder`, if any; refuse a different training."""
+    record = _read_record(folder)
     if record is None:
         return None
-    known = {name: record.get(name) for name in wanted}
-    if known != wanted:
+    known = {name: record.get(name) for name in settings}
+    if known != settings:
         raise BadParameter(
-            f"The folder {str(folder)!r} holds another model: {difference(known, wanted)}. Give another folder, or "
+            f"The folder {str(folder)!r} holds another model: {describe_difference(known, settings)}. Give another folder, or "
             "delete this one."
         )
     return record
 
 
-def _record(folder: Path) -> dict[str, Any] | None:
-    """Read what the configuration says about the training, if it is one of ours."""
+def _read_record(folder: Path) -> dict[str, Any] | None:
+    """Return the training record of a model's configuration, if whence wrote it."""
     try:
-        found = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    ours = isinstance(found, dict) and found.get("model_type") == "attentive"
-    record = found.get("training") if ours else None
+    ours = isinstance(config, dict) and config.get("model_type") == "attentive"
+    record = config.get("training") if ours else None
     return record if isinstance(record, dict) and "learning_rate" in record else None

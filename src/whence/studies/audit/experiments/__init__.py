@@ -1,8 +1,9 @@
-"""Experiments on attention: one file each, registered by one decorator.
+"""Registry of the audit experiments, one file each, and `Finding`, the type of their results.
 
-An experiment is `fn(subject, *, ...)`. It states its hypothesis, a claim that must hold if attention is to be read as
-an explanation, and the threshold before any number is known; it returns a `Finding`. The verdict follows from the
-finding's interval and the threshold (`whence.audit.verdict`), never from the experiment itself.
+An experiment is `fn(subject, *, ...)`. It states its hypothesis, a claim that must hold if attention is to be
+read as an explanation, and the threshold before any number is known; it returns a `Finding`. The verdict
+follows from the finding's interval and the threshold (`whence.studies.audit.verdict`), never from the
+experiment itself.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -22,22 +23,22 @@ DIRECTIONS = ("above", "below")
 
 @dataclass(frozen=True)
 class Finding:
-    """What an experiment measured: one number for each example, and all that a reader may want beside it."""
+    """The result of an experiment: one number for each example, with further figures, plots and notes."""
 
-    values: Numbers  # (n,), at the first site; the effect is their mean. NaN where there is none
+    values: Numbers  # (n,), at the first site; the effect is their mean. NaN if undefined
     by_site: Mapping[str, Numbers] = field(default_factory=dict)  # the same at the other sites
     by_class: Mapping[str, Numbers] = field(default_factory=dict)  # by predicted class
-    chance: float | None = None  # the effect that attention which means nothing would have
-    # Where the effect is no mean: makes one number of rows; `values` is then (n, parts).
+    chance: float | None = None  # the effect of attention without meaning
+    # If the effect is no mean: a statistic of rows; `values` is then (n, parts).
     statistic: Callable[[Numbers], float] | None = None
     detail: Mapping[str, Any] = field(default_factory=dict)  # further figures, ready for JSON
     plots: Sequence[Mapping[str, Any]] = ()
-    notes: Sequence[str] = ()  # what a reader must know
-    undecided: str | None = None  # why there is no verdict, whatever the number
+    notes: Sequence[str] = ()  # remarks on the result
+    undecided: str | None = None  # reason for no verdict, whatever the effect
 
 
-def _check(entry: Entry) -> None:
-    """Refuse an experiment that could only fail later, and less clearly."""
+def _check_direction(entry: Entry) -> None:
+    """Refuse an experiment with an unknown direction when it is registered."""
     if entry.facts["direction"] not in DIRECTIONS:
         raise BadMethod(
             f"The experiment {entry.name!r} must hold {' or '.join(DIRECTIONS)} its threshold. "
@@ -47,7 +48,7 @@ def _check(entry: Entry) -> None:
 
 experiment = Registry(
     "experiment",
-    "whence.audit.experiments",
+    "whence.studies.audit.experiments",
     required=frozenset(
         {
             "hypothesis",
@@ -61,6 +62,6 @@ experiment = Registry(
             "misleads_when",
         }
     ),
-    check=_check,
+    check=_check_direction,
     unknown=UnknownExperiment,
 )

@@ -1,4 +1,4 @@
-"""Attention that looks elsewhere and predicts the same (Jain & Wallace 2019)."""
+"""Experiment: attention far from the model's own that gives the same prediction (Jain & Wallace 2019)."""
 
 from typing import Annotated, Any
 
@@ -6,19 +6,25 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from whence.audit.adversary import Found, Search, adversaries
-from whence.audit.compare import too_short
-from whence.audit.distance import jsd, spread
-from whence.audit.experiments import Finding, experiment
-from whence.audit.figures import Plot, by_class, histogram, summary, violin
-from whence.audit.subject import Subject
 from whence.core.params import Range
-from whence.core.seed import generator
+from whence.core.seed import build_generator
+from whence.studies.audit.adversary import AdversarialResult, SearchOptions, find_adversaries
+from whence.studies.audit.attention_variants import average_reads, jsd
+from whence.studies.audit.experiments import Finding, experiment
+from whence.studies.audit.finding_summary import (
+    Plot,
+    build_histogram,
+    build_violin,
+    group_by_class,
+    summarise,
+)
+from whence.studies.audit.retrain import describe_too_short
+from whence.studies.audit.subject import AuditSubject
 
 Numbers = NDArray[np.float64]
 
 THRESHOLD = 0.4
-_EXAMPLES = 6  # shown, from the least divergence to the greatest
+_EXAMPLES = 6  # examples in the plot, from the smallest divergence to the largest
 
 
 @experiment(
@@ -49,7 +55,7 @@ _EXAMPLES = 6  # shown, from the least divergence to the greatest
     },
 )
 def adversarial(
-    subject: Subject,
+    subject: AuditSubject,
     *,
     epsilon: Annotated[float, Range(0, 1)] = 0.05,
     optimise_epsilon: Annotated[float, Range(0, 1)] = 0.01,
@@ -70,94 +76,112 @@ def adversarial(
     threshold, 0.4, is the divergence from which on Wiegreffe and Pinter speak of an adversary: twice what two
     distributions drawn at random are apart, and not yet the 0.693 of two that have no word in common.
     """
-    search = Search(candidates, steps, rate, weight, optimise_epsilon)
-    found = adversaries(subject, search, subject.sites)
-    every = [np.array([one.farthest(epsilon) for one in site]) for site in found]
-    values, largest = every[0], np.array([weights.max() for weights in subject.attention()])
-    alone = np.array([not one.feasible(epsilon).any() for one in found[0]])
-    reach = _reach(found[0])
+    search = SearchOptions(candidates, steps, rate, weight, optimise_epsilon)
+    results = find_adversaries(subject, search, subject.sites)
+    by_site = [
+        np.array([result.largest_divergence(epsilon) for result in site]) for site in results
+    ]
+    values, largest = by_site[0], np.array([weights.max() for weights in subject.attention()])
+    alone = np.array([not result.find_feasible(epsilon).any() for result in results[0]])
+    reach = _compute_reach(results[0])
     return Finding(
         values,
-        by_site={site.name: far for site, far in zip(subject.sites[1:], every[1:], strict=True)},
-        by_class=by_class(subject, values),
+        by_site={site.name: far for site, far in zip(subject.sites[1:], by_site[1:], strict=True)},
+        by_class=group_by_class(subject, values),
         detail={
             "median": float(np.median(values)),
             "at_least_0.6": float((values >= 0.6).mean()),
             "below_0.2": float((values < 0.2).mean()),
             "only_the_original": float(alone.mean()),
-            "random_distribution": summary(_random(subject, found[0]), "random", subject.seed),
-            "tvd": summary(_moved(found[0], epsilon), "tvd", subject.seed),
-            "reach": summary(reach, "reach", subject.seed),
+            "random_distribution": summarise(
+                _compute_random_divergence(subject, results[0]), "random", subject.seed
+            ),
+            "tvd": summarise(_compute_prediction_shift(results[0], epsilon), "tvd", subject.seed),
+            "reach": summarise(reach, "reach", subject.seed),
         },
         plots=[
-            histogram(
+            build_histogram(
                 "How far attention can go without the prediction",
                 "largest JSD",
-                by_class(subject, values),
+                group_by_class(subject, values),
                 low=0,
                 high=0.7,
                 threshold=THRESHOLD,
             ),
-            violin(
+            build_violin(
                 subject,
                 "How far attention can go, by its largest weight",
                 "largest JSD",
                 values,
                 largest,
             ),
-            _shown(subject, found[0], values, epsilon),
+            _build_example_plot(subject, results[0], values, epsilon),
         ],
-        undecided=None if reach.mean() >= THRESHOLD else too_short(reach),
+        undecided=None if reach.mean() >= THRESHOLD else describe_too_short(reach),
     )
 
 
-def _reach(found: list[Found]) -> Numbers:
-    """Return how far any distribution can be from each example's own: all of it where the model looks least.
+def _compute_reach(results: list[AdversarialResult]) -> Numbers:
+    """Return the largest possible divergence of any attention from each example's own.
 
-    The divergence is convex, so that the farthest is a corner of the simplex.
+    The divergence is convex, so that the maximum is at a corner of the simplex: all weight on the token with the least.
     """
-    result = []
-    for one in found:
-        own, shares = one.kept.own, torch.from_numpy(one.kept.shares)
+    reach = []
+    for result in results:
+        own, shares = (
+            result.first_site_distributions.own,
+            torch.from_numpy(result.first_site_distributions.shares),
+        )
         corner = np.eye(own.shape[-1])[own.argmin(-1)]
         apart = jsd(torch.from_numpy(own), torch.from_numpy(corner))
-        result.append(float(spread(apart[None, None], shares[None])))
-    return np.array(result)
+        reach.append(float(average_reads(apart[None, None], shares[None])))
+    return np.array(reach)
 
 
-def _random(subject: Subject, found: list[Found]) -> Numbers:
-    """Return how far a distribution drawn at random is from each example's own, whatever it predicts."""
-    result = []
-    for number, one in enumerate(found):
-        own, shares = one.kept.own, torch.from_numpy(one.kept.shares)
-        draw = generator("random distance", subject.seed, subject.items[number].key)
+def _compute_random_divergence(subject: AuditSubject, results: list[AdversarialResult]) -> Numbers:
+    """Return the divergence of random attention from each example's own, whatever it predicts."""
+    divergences = []
+    for number, result in enumerate(results):
+        own, shares = (
+            result.first_site_distributions.own,
+            torch.from_numpy(result.first_site_distributions.shares),
+        )
+        draw = build_generator("random distance", subject.seed, subject.items[number].key)
         other = draw.dirichlet(np.ones(own.shape[-1]), size=own.shape[:-1])
         apart = jsd(torch.from_numpy(own), torch.from_numpy(other))
-        result.append(float(spread(apart[None, None], shares[None])))
-    return np.array(result)
+        divergences.append(float(average_reads(apart[None, None], shares[None])))
+    return np.array(divergences)
 
 
-def _moved(found: list[Found], epsilon: float) -> Numbers:
-    """Return how far the prediction of the farthest that counts is from the model's own; of the original, 0."""
-    best = [(one, one.best(epsilon)) for one in found]
-    return np.array([0.0 if at is None else float(one.tvd[at]) for one, at in best])
+def _compute_prediction_shift(results: list[AdversarialResult], epsilon: float) -> Numbers:
+    """Return the distance of the best candidate's prediction from the model's; 0 without one."""
+    best = [(result, result.find_best(epsilon)) for result in results]
+    return np.array([0.0 if at is None else float(result.tvd[at]) for result, at in best])
 
 
-def _shown(subject: Subject, found: list[Found], values: Numbers, epsilon: float) -> Plot:
-    """Return examples of the model's own attention beside the farthest that counts, the mean over heads of both."""
+def _build_example_plot(
+    subject: AuditSubject, results: list[AdversarialResult], values: Numbers, epsilon: float
+) -> Plot:
+    """Return example rows of the model's attention and the best candidate's, means over heads."""
     order = np.argsort(values, kind="stable")
     places = np.unique(np.linspace(0, len(order) - 1, _EXAMPLES).round().astype(int))
     examples = []
     for number in order[places].tolist():
-        one, label = found[number], int(subject.predicted[number])
-        rows: list[dict[str, Any]] = [_row(one, one.kept.own, "the model's own", "")]
-        best = one.best(epsilon)
+        result, label = results[number], int(subject.predictions[number])
+        rows: list[dict[str, Any]] = [
+            _build_plot_row(result, result.first_site_distributions.own, "the model's own", "")
+        ]
+        best = result.find_best(epsilon)
         if best is not None:
-            note = f"JSD {one.jsd[best]:.2f}, TVD {one.tvd[best]:.3f}"
-            rows.append(_row(one, one.kept.candidates[best], "adversarial", note))
+            note = f"JSD {result.jsd[best]:.2f}, TVD {result.tvd[best]:.3f}"
+            rows.append(
+                _build_plot_row(
+                    result, result.first_site_distributions.candidates[best], "adversarial", note
+                )
+            )
         examples.append(
             {
-                "tokens": subject.names(number, one.kept.places),
+                "tokens": subject.name_tokens(number, result.first_site_distributions.places),
                 "predicted": subject.loaded.labels[label],
                 "probability": float(subject.probabilities[number, label]),
                 "rows": rows,
@@ -167,6 +191,8 @@ def _shown(subject: Subject, found: list[Found], values: Numbers, epsilon: float
     return {"kind": "attention", "title": title, "examples": examples}
 
 
-def _row(found: Found, weights: Numbers, name: str, note: str) -> dict[str, Any]:
-    mean = np.einsum("crt,r->t", weights, found.kept.shares) / len(weights)
+def _build_plot_row(
+    result: AdversarialResult, weights: Numbers, name: str, note: str
+) -> dict[str, Any]:
+    mean = np.einsum("crt,r->t", weights, result.first_site_distributions.shares) / len(weights)
     return {"name": name, "weights": mean.tolist(), "note": note}

@@ -1,4 +1,4 @@
-"""Attention beside measures of feature importance (Jain & Wallace 2019)."""
+"""Experiment: rank correlation of attention, also by head, with feature importance (Jain & Wallace 2019)."""
 
 from itertools import combinations
 from typing import Annotated, Any
@@ -6,23 +6,29 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from whence.audit import importance
-from whence.audit.experiments import Finding, experiment
-from whence.audit.figures import Plot, by_class, histogram, matrix, summary
-from whence.audit.subject import Subject
 from whence.core.params import Range
-from whence.data.removal import Removal, calls_per_hole
-from whence.stats import kendall, kendall_p, pearson, spearman
-from whence.stats.known import mean_of_known
+from whence.data.removal import Removal, count_passes_per_removal
+from whence.stats.intervals import kendall_p_value, mean_of_known
+from whence.stats.rank import kendall, pearson, spearman
+from whence.studies.audit import importance
+from whence.studies.audit.experiments import Finding, experiment
+from whence.studies.audit.finding_summary import (
+    Plot,
+    build_histogram,
+    build_matrix,
+    group_by_class,
+    summarise,
+)
+from whence.studies.audit.subject import AuditSubject
 
 Numbers = NDArray[np.float64]
 Scores = dict[str, list[Numbers]]
 Pair = tuple[str, str]
 
 ATTENTION = "attention"
-SIGNIFICANT = 0.05
-# Where the others agree with each other no better than this, they are no yardstick.
-YARDSTICK = 0.2
+SIGNIFICANCE_LEVEL = 0.05
+# If the other measures agree with each other no better than this, they are no reference.
+MIN_AGREEMENT = 0.2
 _MEASURES = {"kendall": kendall, "pearson": pearson, "spearman": spearman}
 
 
@@ -37,7 +43,8 @@ _MEASURES = {"kendall": kendall, "pearson": pearson, "spearman": spearman}
     labels=False,
     trains=False,
     calls=lambda plan, params: (
-        plan.n * (3 + 3 * params["steps"] + 3 + plan.tokens * calls_per_hole(params["remove"]))
+        plan.n
+        * (3 + 3 * params["steps"] + 3 + plan.tokens * count_passes_per_removal(params["remove"]))
     ),
     cite="Jain & Wallace 2019, arXiv:1902.10186",
     misleads_when="the others are wrong together: gradients and leave-one-out share their blindness to words "
@@ -46,7 +53,7 @@ _MEASURES = {"kendall": kendall, "pearson": pearson, "spearman": spearman}
     presets={"jain_wallace": {"detach": True, "remove": "delete"}},
 )
 def correlation(
-    subject: Subject,
+    subject: AuditSubject,
     *,
     detach: bool = True,
     remove: Removal | None = None,
@@ -61,86 +68,94 @@ def correlation(
     """
     others: Scores = {
         "gradient": importance.gradient(subject, detached=detach),
-        "leave_one_out": importance.loo(subject, remove=remove),
+        "leave_one_out": importance.leave_one_out(subject, remove=remove),
         "integrated_gradients": importance.integrated_gradients(subject, steps=steps),
     }
     scores = {ATTENTION: subject.attention(), **others}
     pairs = list(combinations(scores, 2))
-    taus = {pair: _each(kendall, scores, pair) for pair in pairs}
-    among = _mean_of([taus[pair] for pair in combinations(others, 2)])
-    effects = _mean_of([taus[ATTENTION, name] for name in others]) - among
+    taus = {pair: _correlate_examples(kendall, scores, pair) for pair in pairs}
+    among = _average_columns([taus[pair] for pair in combinations(others, 2)])
+    effects = _average_columns([taus[ATTENTION, name] for name in others]) - among
     by_site = {}
     for site in subject.sites[1:]:
         here = {ATTENTION: subject.attention(site), **others}
-        own = [_each(kendall, here, (ATTENTION, name)) for name in others]
-        by_site[site.name] = _mean_of(own) - among
-    yardstick = summary(among, "yardstick", subject.seed)
-    by_head = {name: _by_head(subject, others[name]) for name in ("gradient", "leave_one_out")}
+        own = [_correlate_examples(kendall, here, (ATTENTION, name)) for name in others]
+        by_site[site.name] = _average_columns(own) - among
+    yardstick = summarise(among, "yardstick", subject.seed)
+    by_head = {
+        name: _correlate_heads(subject, others[name]) for name in ("gradient", "leave_one_out")
+    }
     unknown = int(np.isnan(effects).sum())
     return Finding(
         effects,
         by_site=by_site,
-        by_class=by_class(subject, effects),
+        by_class=group_by_class(subject, effects),
         chance=None if yardstick["mean"] is None else -yardstick["mean"],
         detail={
-            "pairs": [_pair(subject, scores, pair, taus[pair]) for pair in pairs],
+            "pairs": [_summarise_pair(subject, scores, pair, taus[pair]) for pair in pairs],
             "others_among_themselves": yardstick,
-            "heads": {name: _heads(values) for name, values in by_head.items()},
+            "heads": {name: _describe_heads(values) for name, values in by_head.items()},
         },
-        plots=_plots(subject, list(scores), taus, by_head),
-        notes=[_constant(scores, unknown, len(effects))] if unknown else [],
-        undecided=_no_yardstick(yardstick),
+        plots=_build_plots(subject, list(scores), taus, by_head),
+        notes=[_describe_constant(scores, unknown, len(effects))] if unknown else [],
+        undecided=_explain_no_reference(yardstick),
     )
 
 
-def _each(measure: Any, scores: Scores, pair: Pair) -> Numbers:
-    """Return the correlation of two measures for each example; NaN where one of them ranks nothing."""
+def _correlate_examples(measure: Any, scores: Scores, pair: Pair) -> Numbers:
+    """Return the correlation of two measures for each example; NaN if one of them is constant."""
     both = zip(scores[pair[0]], scores[pair[1]], strict=True)
     return np.array([measure(one, other)[0] for one, other in both])
 
 
-def _mean_of(columns: list[Numbers]) -> Numbers:
-    """Return the mean for each example; NaN where one of the columns has it."""
+def _average_columns(columns: list[Numbers]) -> Numbers:
+    """Return the mean over columns for each example; NaN if any column is NaN."""
     return np.asarray(np.mean(columns, axis=0))
 
 
-def _pair(subject: Subject, scores: Scores, pair: Pair, taus: Numbers) -> dict[str, Any]:
-    """Return all figures of two measures, over all examples and by predicted class."""
-    p = _each(kendall_p, scores, pair)
-    found: dict[str, Any] = {"one": pair[0], "other": pair[1], **_taus(subject, taus, p, *pair)}
+def _summarise_pair(
+    subject: AuditSubject, scores: Scores, pair: Pair, taus: Numbers
+) -> dict[str, Any]:
+    """Return the correlation statistics of two measures, over all examples and by predicted class."""
+    p = _correlate_examples(kendall_p_value, scores, pair)
+    summary: dict[str, Any] = {
+        "one": pair[0],
+        "other": pair[1],
+        **_summarise_taus(subject, taus, p, *pair),
+    }
     for name in ("pearson", "spearman"):
-        values = _each(_MEASURES[name], scores, pair)
-        found[name] = summary(values, name, *pair, subject.seed)
-    classes = by_class(subject, taus)
-    levels = by_class(subject, p)
-    found["by_class"] = [
-        {"class": name, **_taus(subject, values, levels[name], *pair, name)}
+        values = _correlate_examples(_MEASURES[name], scores, pair)
+        summary[name] = summarise(values, name, *pair, subject.seed)
+    classes = group_by_class(subject, taus)
+    levels = group_by_class(subject, p)
+    summary["by_class"] = [
+        {"class": name, **_summarise_taus(subject, values, levels[name], *pair, name)}
         for name, values in classes.items()
     ]
-    return found
+    return summary
 
 
-def _taus(subject: Subject, taus: Numbers, p: Numbers, *key: str) -> dict[str, Any]:
+def _summarise_taus(subject: AuditSubject, taus: Numbers, p: Numbers, *key: str) -> dict[str, Any]:
     known = np.isfinite(taus)
     return {
-        **summary(taus, "tau", *key, subject.seed),
-        "significant": float((p[known] <= SIGNIFICANT).mean()) if known.any() else None,
+        **summarise(taus, "tau", *key, subject.seed),
+        "significant": float((p[known] <= SIGNIFICANCE_LEVEL).mean()) if known.any() else None,
         "constant": int((~known).sum()),
     }
 
 
-def _by_head(subject: Subject, others: list[Numbers]) -> Numbers:
-    """Return the mean tau of each layer's heads with another measure, (layers, heads)."""
-    found = []
+def _correlate_heads(subject: AuditSubject, others: list[Numbers]) -> Numbers:
+    """Return the mean tau of each head's attention with another measure, (layers, heads)."""
+    taus = []
     for weights, other in zip(subject.attention_by_head(), others, strict=True):
         layers, heads, tokens = weights.shape
-        found.append(kendall(weights.reshape(-1, tokens), other).reshape(layers, heads))
-    return mean_of_known(np.stack(found))
+        taus.append(kendall(weights.reshape(-1, tokens), other).reshape(layers, heads))
+    return mean_of_known(np.stack(taus))
 
 
-def _heads(values: Numbers) -> dict[str, Any]:
-    """Return the matrix of layers and heads, and the best and the worst of them."""
-    cells = [[float(one) if np.isfinite(one) else None for one in row] for row in values]
+def _describe_heads(values: Numbers) -> dict[str, Any]:
+    """Return the tau of every head, with the best and the worst head."""
+    cells = [[float(tau) if np.isfinite(tau) else None for tau in row] for row in values]
     if not np.isfinite(values).any():
         return {"tau": cells, "best": None, "worst": None}
     places = {"best": np.nanargmax(values), "worst": np.nanargmin(values)}
@@ -151,17 +166,17 @@ def _heads(values: Numbers) -> dict[str, Any]:
     return {"tau": cells, **named}
 
 
-def _plots(
-    subject: Subject,
+def _build_plots(
+    subject: AuditSubject,
     names: list[str],
     taus: dict[Pair, Numbers],
     by_head: dict[str, Numbers],
 ) -> list[Plot]:
     plots = [
-        histogram(
-            f"Attention and {_said(other)}",
+        build_histogram(
+            f"Attention and {_format_name(other)}",
             "Kendall tau",
-            by_class(subject, taus[ATTENTION, other]),
+            group_by_class(subject, taus[ATTENTION, other]),
             low=-1,
             high=1,
         )
@@ -172,25 +187,27 @@ def _plots(
         mean = mean_of_known(values)
         means[names.index(one), names.index(other)] = mean
         means[names.index(other), names.index(one)] = mean
-    said = [_said(name) for name in names]
-    plots.append(matrix("Mean tau of all pairs", said, said, means, low=-1, high=1))
+    captions = [_format_name(name) for name in names]
+    plots.append(build_matrix("Mean tau of all pairs", captions, captions, means, low=-1, high=1))
     for name, values in by_head.items():
         if values.size > 1:
             rows = [f"layer {layer}" for layer in range(values.shape[0])]
             columns = [f"head {head}" for head in range(values.shape[1])]
-            title = f"Mean tau with {_said(name)}, by layer and head"
-            plots.append(matrix(title, rows, columns, values, low=-1, high=1))
+            title = f"Mean tau with {_format_name(name)}, by layer and head"
+            plots.append(build_matrix(title, rows, columns, values, low=-1, high=1))
     return plots
 
 
-def _said(name: str) -> str:
+def _format_name(name: str) -> str:
     return name.replace("leave_one_out", "leave-one-out").replace("_", " ")
 
 
-def _constant(scores: Scores, unknown: int, n: int) -> str:
-    """Say how many examples have no correlation, and because of which measures."""
+def _describe_constant(scores: Scores, unknown: int, n: int) -> str:
+    """Describe how many examples have no correlation, and which measures cause this."""
     flat = {
-        _said(name): sum(len(set(row.tolist())) < 2 or not np.isfinite(row).all() for row in rows)
+        _format_name(name): sum(
+            len(set(row.tolist())) < 2 or not np.isfinite(row).all() for row in rows
+        )
         for name, rows in scores.items()
     }
     because = ", ".join(f"{name} in {count}" for name, count in flat.items() if count)
@@ -200,11 +217,11 @@ def _constant(scores: Scores, unknown: int, n: int) -> str:
     )
 
 
-def _no_yardstick(among: dict[str, Any]) -> str | None:
+def _explain_no_reference(among: dict[str, Any]) -> str | None:
     high = among["interval"][1] if among["interval"] else among["mean"]
-    if high is None or high >= YARDSTICK:
+    if high is None or high >= MIN_AGREEMENT:
         return None
     return (
         "Gradients, leave-one-out and integrated gradients do not agree with each other (their mean tau is "
-        f"{among['mean']:.2f}, surely below {YARDSTICK:g}): there is nothing to hold attention against."
+        f"{among['mean']:.2f}, surely below {MIN_AGREEMENT:g}): there is nothing to hold attention against."
     )

@@ -1,4 +1,4 @@
-"""Attention as a guide for a model without context (Wiegreffe & Pinter 2019)."""
+"""Experiment: context-free models guided by the model's, uniform or adversarial attention (Wiegreffe & Pinter)."""
 
 from collections.abc import Mapping
 from math import ceil
@@ -7,33 +7,33 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from whence.audit.compare import standing
-from whence.audit.experiments import Finding, experiment
-from whence.audit.figures import Plot, by_class, summary
-from whence.audit.guided import (
-    FEWEST_STEPS,
-    SHARE_OF_ATTENTIVE,
-    SHARE_OF_TRANSFORMER,
-    Guide,
-    Guided,
-)
-from whence.audit.plan import Plan
-from whence.audit.subject import Subject
-from whence.audit.workshop import training_passes
 from whence.core.params import Range
+from whence.studies.audit.audit import AuditCostEstimate
+from whence.studies.audit.experiments import Finding, experiment
+from whence.studies.audit.finding_summary import Plot, group_by_class, summarise
+from whence.studies.audit.retrain import (
+    MIN_GUIDED_STEPS,
+    RNN_PASS_COST,
+    TRANSFORMER_PASS_COST,
+    AttentionGuide,
+    ContextFreeTrainer,
+    count_training_passes,
+    summarise_performance,
+)
+from whence.studies.audit.subject import AuditSubject
 
 Labels = NDArray[np.int64]
-Arm = Literal["uniform", "tanh"] | Guide
+Arm = Literal["uniform", "tanh"] | AttentionGuide
 
-_BATCH = 32  # of the usual recipe
+_BATCH_SIZE = 32  # that of the default recipe
 _ARMS = 4
 
 
-def _calls(plan: Plan, params: Mapping[str, Any]) -> float:
-    """Two passes over the examples for the attention, and the small models, whose passes are shorter."""
-    share = SHARE_OF_ATTENTIVE if plan.layers == 1 else SHARE_OF_TRANSFORMER
-    epochs = max(8, ceil(FEWEST_STEPS / max(1, ceil(plan.train / _BATCH))))
-    trained = training_passes(plan.train, 1) * epochs * params["runs"] * _ARMS
+def _count_calls(plan: AuditCostEstimate, params: Mapping[str, Any]) -> float:
+    """Return the estimated forward passes: one per training example, and those of small models."""
+    share = RNN_PASS_COST if plan.layers == 1 else TRANSFORMER_PASS_COST
+    epochs = max(8, ceil(MIN_GUIDED_STEPS / max(1, ceil(plan.train / _BATCH_SIZE))))
+    trained = count_training_passes(plan.train, 1) * epochs * params["runs"] * _ARMS
     return float(plan.train + share * trained)
 
 
@@ -47,13 +47,13 @@ def _calls(plan: Plan, params: Mapping[str, Any]) -> float:
     direction="above",
     labels=True,
     trains=True,
-    calls=_calls,
+    calls=_count_calls,
     cite="Wiegreffe & Pinter 2019, arXiv:1908.04626",
     misleads_when="single words tell the label so well that the model without context needs no guide; or what "
     "matters is how words stand together, which a model without context cannot see wherever it looks",
 )
 def guides(
-    subject: Subject,
+    subject: AuditSubject,
     *,
     runs: Annotated[int, Range(1, 100)] = 3,
     vectors: Literal["model", "drawn"] = "model",
@@ -67,56 +67,62 @@ def guides(
     """
     workshop, truth = subject.workshop, subject.truth
     assert workshop is not None and truth is not None, "not run without labels and a workshop"
-    seen = workshop.training(subject)
-    guided = Guided(subject, workshop, vectors)
+    training = workshop.build_training_subject(subject)
+    guided = ContextFreeTrainer(subject, workshop, vectors)
     arms: dict[str, Arm] = {
         "uniform": "uniform",
         "learned": "tanh",
-        "guide": Guide(seen.attention(), subject.attention()),
+        "guide": AttentionGuide(training.attention(), subject.attention()),
     }
     adversary = subject.memo.get("adversary")
     if adversary is not None:
-        arms["adversary"] = Guide(adversary.on(seen).attention(), adversary.on(subject).attention())
-    said: dict[str, list[Labels]] = {name: [] for name in arms}
-    for seed in workshop.seeds(runs):
+        arms["adversary"] = AttentionGuide(
+            adversary.apply_to(training).attention(), adversary.apply_to(subject).attention()
+        )
+    predictions: dict[str, list[Labels]] = {name: [] for name in arms}
+    for seed in workshop.list_seeds(runs):
         for name, arm in arms.items():
-            said[name].append(guided.said(seed, arm, subject.tick))
-    right = {name: np.mean([one == truth for one in every], axis=0) for name, every in said.items()}
+            predictions[name].append(guided.train_and_predict(seed, arm, subject.tick))
+    right = {
+        name: np.mean([row == truth for row in rows], axis=0) for name, rows in predictions.items()
+    }
     values = right["guide"] - right["uniform"]
     labels, seed = len(subject.loaded.labels), subject.seed
     detail: dict[str, Any] = {
         name: {
-            "accuracy": summary(right[name], "accuracy", name, seed),
-            "f1": _mean([standing(one, truth, labels, name, seed)["f1"] for one in every]),
+            "accuracy": summarise(right[name], "accuracy", name, seed),
+            "f1": _average_intervals(
+                [summarise_performance(row, truth, labels, name, seed)["f1"] for row in rows]
+            ),
         }
-        for name, every in said.items()
+        for name, rows in predictions.items()
     }
     for name in set(arms) - {"uniform", "guide"}:
         gain = right[name] - right["uniform"]
-        detail[name]["gain"] = summary(gain, "gain", name, seed)
+        detail[name]["gain"] = summarise(gain, "gain", name, seed)
     return Finding(
         values,
-        by_class=by_class(subject, values),
+        by_class=group_by_class(subject, values),
         chance=0.0,
         detail=detail,
-        plots=[_bars(detail)],
+        plots=[_build_bars(detail)],
         notes=["The interval is over examples; the accuracies are means over the runs."],
-        undecided=_undecided(detail, truth),
+        undecided=_explain_undecided(detail, truth),
     )
 
 
-def _mean(found: list[dict[str, Any]]) -> dict[str, Any]:
+def _average_intervals(figures: list[dict[str, Any]]) -> dict[str, Any]:
     """Return the mean of several figures of the same examples, and of the ends of their intervals."""
-    ends = [one["interval"] for one in found if one["interval"]]
+    ends = [figure["interval"] for figure in figures if figure["interval"]]
     interval = [float(np.mean([end[at] for end in ends])) for at in (0, 1)] if ends else None
-    mean = float(np.mean([one["mean"] for one in found]))
-    return {"mean": mean, "interval": interval, "n": found[0]["n"]}
+    mean = float(np.mean([figure["mean"] for figure in figures]))
+    return {"mean": mean, "interval": interval, "n": figures[0]["n"]}
 
 
-def _undecided(detail: dict[str, Any], truth: Labels) -> str | None:
-    """Say so if no model learnt anything: if not even the best one's interval is above the commonest label."""
+def _explain_undecided(detail: dict[str, Any], truth: Labels) -> str | None:
+    """Return why there is no verdict, if no model is clearly better than the commonest label."""
     commonest = float(np.bincount(truth).max() / len(truth))
-    best = max((found["accuracy"] for found in detail.values()), key=lambda one: one["mean"])
+    best = max((arm["accuracy"] for arm in detail.values()), key=lambda accuracy: accuracy["mean"])
     if best["interval"] is None or best["interval"][0] > commonest:
         return None
     return (
@@ -125,7 +131,7 @@ def _undecided(detail: dict[str, Any], truth: Labels) -> str | None:
     )
 
 
-def _bars(detail: dict[str, Any]) -> Plot:
+def _build_bars(detail: dict[str, Any]) -> Plot:
     names = {
         "uniform": "uniform",
         "learned": "learned with it",
@@ -133,9 +139,9 @@ def _bars(detail: dict[str, Any]) -> Plot:
         "adversary": "the adversary's",
     }
     bars = []
-    for name, found in detail.items():
-        low, high = found["accuracy"]["interval"] or (None, None)
-        value = found["accuracy"]["mean"]
+    for name, arm in detail.items():
+        low, high = arm["accuracy"]["interval"] or (None, None)
+        value = arm["accuracy"]["mean"]
         bars.append({"name": names[name], "value": value, "low": low, "high": high})
     return {
         "kind": "bars",

@@ -1,16 +1,15 @@
-"""Attention weights dealt out anew (Jain & Wallace 2019)."""
+"""Experiment: distance of predictions when attention weights are permuted (Jain & Wallace 2019)."""
 
 from typing import Annotated
 
 import numpy as np
 import torch
 
-from whence.audit.distance import tvd
-from whence.audit.experiments import Finding, experiment
-from whence.audit.figures import by_class, summary, violin
-from whence.audit.moving import COPIES, permuted
-from whence.audit.subject import Subject
 from whence.core.params import Range
+from whence.studies.audit.attention_variants import COPIES, replay_permutations, tvd
+from whence.studies.audit.experiments import Finding, experiment
+from whence.studies.audit.finding_summary import build_violin, group_by_class, summarise
+from whence.studies.audit.subject import AuditSubject
 
 
 @experiment(
@@ -32,7 +31,7 @@ from whence.core.params import Range
     presets={"jain_wallace": {"permutations": 100}},
 )
 def permutation(
-    subject: Subject, *, permutations: Annotated[int, Range(1, 10_000)] = 100
+    subject: AuditSubject, *, permutations: Annotated[int, Range(1, 10_000)] = 100
 ) -> Finding:
     """Permute the weights of the text's tokens, and see how far the prediction goes.
 
@@ -41,9 +40,9 @@ def permutation(
     """
     task = subject.loaded.task
     medians = {site.name: np.full(len(subject), np.nan) for site in subject.sites}
-    for replayed in subject.replays(subject.sites, copies=COPIES):
+    for replayed in subject.build_replays(subject.sites, copies=COPIES):
         with torch.no_grad():
-            _, answers = permuted(subject, replayed, permutations)
+            _, answers = replay_permutations(subject, replayed, permutations)
             moved = tvd(answers, replayed.base[:, None], task).double().cpu().numpy()
         for number, site, row in zip(replayed.numbers, replayed.sites, moved, strict=True):
             medians[site.name][number] = np.median(row)
@@ -54,13 +53,13 @@ def permutation(
     return Finding(
         values,
         by_site={site.name: medians[site.name] for site in others},
-        by_class=by_class(subject, values),
+        by_class=group_by_class(subject, values),
         detail={
-            "largest_weight": summary(largest, "largest weight", subject.seed),
+            "largest_weight": summarise(largest, "largest weight", subject.seed),
             "median": float(np.median(values)),
         },
         plots=[
-            violin(
+            build_violin(
                 subject,
                 "How far the prediction goes when the weights are permuted",
                 "median TVD",

@@ -1,16 +1,21 @@
-"""Attention under other seeds of the same model (Wiegreffe & Pinter 2019)."""
+"""Experiment: the model retrained from other seeds, and how far its attention moves (Wiegreffe & Pinter 2019)."""
 
 from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 
-from whence.audit.compare import has_learnt, looks_apart, looks_apart_by_chance, says_apart
-from whence.audit.experiments import Finding, experiment
-from whence.audit.figures import by_class, summary, violin
-from whence.audit.subject import Subject
-from whence.audit.workshop import training_passes
 from whence.core.params import Range
+from whence.studies.audit.experiments import Finding, experiment
+from whence.studies.audit.finding_summary import build_violin, group_by_class, summarise
+from whence.studies.audit.retrain import (
+    attention_divergence,
+    chance_attention_divergence,
+    count_training_passes,
+    has_learnt,
+    prediction_distance,
+)
+from whence.studies.audit.subject import AuditSubject
 
 Numbers = NDArray[np.float64]
 
@@ -27,14 +32,14 @@ THRESHOLD = 0.1
     labels=False,
     trains=True,
     calls=lambda plan, params: (
-        params["seeds"] * (training_passes(plan.train, plan.epochs) + plan.n)
+        params["seeds"] * (count_training_passes(plan.train, plan.epochs) + plan.n)
     ),
     cite="Wiegreffe & Pinter 2019, arXiv:1908.04626",
     misleads_when="two words say the same, and it is a matter of luck which of them is looked at; or attention is so "
     "flat that all divergences are small",
     presets={"wiegreffe_pinter": {"seeds": 8}},
 )
-def seeds(subject: "Subject", *, seeds: Annotated[int, Range(1, 100)] = 3) -> Finding:
+def seeds(subject: "AuditSubject", *, seeds: Annotated[int, Range(1, 100)] = 3) -> Finding:
     """Train the same model from other seeds and compare where they look.
 
     `seeds`: how many are trained, unless other models were given. A divergence of 0.1 is reached at the earliest when
@@ -46,57 +51,59 @@ def seeds(subject: "Subject", *, seeds: Annotated[int, Range(1, 100)] = 3) -> Fi
     assert workshop is not None, "an experiment that trains is not run without a workshop"
     if workshop.others:
         names = [other.name for other in workshop.others]
-        kin = [subject.kin(other) for other in workshop.others]
+        retrained = [subject.with_model(other) for other in workshop.others]
     else:
-        numbers = workshop.seeds(seeds)
+        numbers = workshop.list_seeds(seeds)
         names = [f"seed {number}" for number in numbers]
-        kin = [workshop.kin(number, tick=subject.tick).on(subject) for number in numbers]
-    apart = np.stack([looks_apart(subject, other) for other in kin])
-    moved = np.stack([says_apart(subject, other) for other in kin])
-    dealt = np.median([looks_apart_by_chance(subject, other) for other in kin], axis=0)
+        retrained = [
+            workshop.retrain(number, tick=subject.tick).apply_to(subject) for number in numbers
+        ]
+    apart = np.stack([attention_divergence(subject, other) for other in retrained])
+    moved = np.stack([prediction_distance(subject, other) for other in retrained])
+    chance = np.median([chance_attention_divergence(subject, other) for other in retrained], axis=0)
     values = np.median(apart, axis=0)
     lost = [
         name
-        for name, other in zip(names, kin, strict=True)
-        if not has_learnt(other.predicted, subject.predicted)
+        for name, other in zip(names, retrained, strict=True)
+        if not has_learnt(other.predictions, subject.predictions)
     ]
     if not lost:
         subject.memo["floor"] = values
     largest = np.array([weights.max() for weights in subject.attention()])
     return Finding(
         values,
-        by_class=by_class(subject, values),
-        chance=float(dealt.mean()),
+        by_class=group_by_class(subject, values),
+        chance=float(chance.mean()),
         detail={
             "each": [
                 {
                     "name": name,
-                    "jsd": summary(apart[at], "jsd", at, subject.seed),
-                    "tvd": summary(moved[at], "tvd", at, subject.seed),
-                    "same_class": float((kin[at].predicted == subject.predicted).mean()),
+                    "jsd": summarise(apart[at], "jsd", at, subject.seed),
+                    "tvd": summarise(moved[at], "tvd", at, subject.seed),
+                    "same_class": float((retrained[at].predictions == subject.predictions).mean()),
                 }
                 for at, name in enumerate(names)
             ],
-            "tvd": summary(moved.mean(0), "tvd", subject.seed),
+            "tvd": summarise(moved.mean(0), "tvd", subject.seed),
             "median": float(np.median(values)),
         },
-        plots=[violin(subject, "Attention under other seeds", "median JSD", values, largest)],
+        plots=[build_violin(subject, "Attention under other seeds", "median JSD", values, largest)],
         notes=[
             "Chance is the divergence when the other seed's weights are dealt out anew over the words of each text."
         ],
-        undecided=_undecided(values, dealt, lost, len(kin)),
+        undecided=_explain_undecided(values, chance, lost, len(retrained)),
     )
 
 
-def _undecided(values: Numbers, dealt: Numbers, lost: list[str], count: int) -> str | None:
+def _explain_undecided(values: Numbers, chance: Numbers, lost: list[str], count: int) -> str | None:
     if lost:
         return (
             f"{len(lost)} of {count} other models ({', '.join(lost)}) did not learn to predict what this one does: "
             "where they look says nothing. Train longer (--epochs), or on more examples."
         )
-    if dealt.mean() / 2 <= values.mean() < THRESHOLD:
+    if chance.mean() / 2 <= values.mean() < THRESHOLD:
         return (
-            f"Attention is so flat that weights dealt out at random over the words are only {dealt.mean():.3f} away: "
+            f"Attention is so flat that weights dealt out at random over the words are only {chance.mean():.3f} away: "
             f"that other seeds are {values.mean():.3f} away does not mean that they look at the same words."
         )
     return None

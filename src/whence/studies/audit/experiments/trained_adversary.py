@@ -1,4 +1,4 @@
-"""A model trained to predict the same with different attention (Wiegreffe & Pinter 2019)."""
+"""Experiment: a model trained to predict the same with other attention (Wiegreffe & Pinter 2019)."""
 
 from dataclasses import dataclass
 from math import isfinite
@@ -7,14 +7,21 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from whence.audit.compare import looks_apart, reach, says_apart, standing, too_short
-from whence.audit.experiments import Finding, experiment
-from whence.audit.figures import Plot, by_class, summary, violin
-from whence.audit.imitation import Imitation
-from whence.audit.subject import Subject
-from whence.audit.workshop import Kin, training_passes
 from whence.core.errors import BadParameter
 from whence.core.params import Range
+from whence.studies.audit.experiments import Finding, experiment
+from whence.studies.audit.finding_summary import Plot, build_violin, group_by_class, summarise
+from whence.studies.audit.retrain import (
+    ImitationLoss,
+    RetrainedModel,
+    attention_divergence,
+    count_training_passes,
+    describe_too_short,
+    largest_attention_divergence,
+    prediction_distance,
+    summarise_performance,
+)
+from whence.studies.audit.subject import AuditSubject
 
 Numbers = NDArray[np.float64]
 
@@ -22,12 +29,12 @@ THRESHOLD = 0.4
 
 
 @dataclass(frozen=True, eq=False)
-class _Point:
-    """One adversary: how far it looks and says apart from the model, for each example."""
+class _Adversary:
+    """A trained adversary, with its distances from the model in attention and predictions."""
 
     weight: float
-    kin: Kin
-    seen: Subject
+    model: RetrainedModel
+    subject: AuditSubject
     jsd: Numbers
     tvd: Numbers
 
@@ -43,8 +50,8 @@ class _Point:
     labels=False,
     trains=True,
     calls=lambda plan, params: (
-        len(weights_of(params["weights"]))
-        * (params["passes"] * training_passes(plan.train, plan.epochs) + plan.n)
+        len(parse_weights(params["weights"]))
+        * (params["passes"] * count_training_passes(plan.train, plan.epochs) + plan.n)
         + 2 * plan.train
     ),
     cite="Wiegreffe & Pinter 2019, arXiv:1908.04626",
@@ -59,7 +66,7 @@ class _Point:
     },
 )
 def trained_adversary(
-    subject: Subject,
+    subject: AuditSubject,
     *,
     weights: str = "0, 0.03, 0.1, 0.3, 1",
     epsilon: Annotated[float, Range(0, 1)] = 0.05,
@@ -82,79 +89,81 @@ def trained_adversary(
     """
     workshop = subject.workshop
     assert workshop is not None, "an experiment that trains is not run without a workshop"
-    (seed,) = workshop.seeds(1)
-    imitation = Imitation(workshop.training(subject))
+    (seed,) = workshop.list_seeds(1)
+    imitation = ImitationLoss(workshop.build_training_subject(subject))
     points = []
-    for weight in weights_of(weights):
-        kin = workshop.kin(
+    for weight in parse_weights(weights):
+        model = workshop.retrain(
             seed,
             loss=imitation.loss(weight),
             start=start,
             epochs=passes * workshop.recipe.epochs,
             tick=subject.tick,
         )
-        seen = kin.on(subject)
-        apart, moved = looks_apart(subject, seen), says_apart(subject, seen)
-        points.append(_Point(weight, kin, seen, apart, moved))
+        other = model.apply_to(subject)
+        apart, moved = attention_divergence(subject, other), prediction_distance(subject, other)
+        points.append(_Adversary(weight, model, other, apart, moved))
     same = [point for point in points if point.tvd.mean() <= epsilon]
     chosen = max(same, key=lambda point: float(point.jsd.mean())) if same else None
-    shown = chosen or min(points, key=lambda point: float(point.tvd.mean()))
+    best = chosen or min(points, key=lambda point: float(point.tvd.mean()))
     if chosen is not None:
-        subject.memo["adversary"] = chosen.kin
+        subject.memo["adversary"] = chosen.model
     floor = subject.memo.get("floor")
-    far = reach(subject)
+    far = largest_attention_divergence(subject)
     largest = np.array([own.max() for own in subject.attention()])
     detail: dict[str, Any] = {
         "weight": None if chosen is None else chosen.weight,
-        "curve": [_figures(subject, point) for point in points],
-        "reach": summary(far, "reach", subject.seed),
+        "curve": [_summarise_adversary(subject, point) for point in points],
+        "reach": summarise(far, "reach", subject.seed),
     }
     if floor is not None:
-        detail["floor"] = summary(floor, "floor", subject.seed)
-        detail["above_floor"] = summary(shown.jsd - floor, "above the floor", subject.seed)
+        detail["floor"] = summarise(floor, "floor", subject.seed)
+        detail["above_floor"] = summarise(best.jsd - floor, "above the floor", subject.seed)
     return Finding(
-        shown.jsd,
-        by_class=by_class(subject, shown.jsd),
+        best.jsd,
+        by_class=group_by_class(subject, best.jsd),
         detail=detail,
         plots=[
-            _curve(points, floor),
-            violin(subject, "How far the adversary looks", "JSD", shown.jsd, largest),
+            _build_curve(points, floor),
+            build_violin(subject, "How far the adversary looks", "JSD", best.jsd, largest),
         ],
-        notes=_notes(points, chosen, floor),
-        undecided=_undecided(points, chosen, far, epsilon),
+        notes=_list_notes(points, chosen, floor),
+        undecided=_explain_undecided(points, chosen, far, epsilon),
     )
 
 
-def weights_of(text: str) -> list[float]:
-    """Read the weights of the divergence, each once, from the least to the greatest."""
+def parse_weights(text: str) -> list[float]:
+    """Parse the weights of the divergence: each once, in ascending order."""
     try:
-        found = sorted({float(part) for part in text.replace(";", ",").split(",")})
+        weights = sorted({float(part) for part in text.replace(";", ",").split(",")})
     except ValueError:
-        found = []
-    if not found or not all(isfinite(one) and one >= 0 for one in found):
+        weights = []
+    if not weights or not all(isfinite(weight) and weight >= 0 for weight in weights):
         raise BadParameter(
             f"The 'weights' parameter of trained_adversary must be numbers from 0, separated by commas, such as "
             f"'0, 0.001, 0.01'. Got {text!r}."
         )
-    return found
+    return weights
 
 
-def _figures(subject: Subject, point: _Point) -> dict[str, Any]:
-    found: dict[str, Any] = {
+def _summarise_adversary(subject: AuditSubject, point: _Adversary) -> dict[str, Any]:
+    summary: dict[str, Any] = {
         "weight": point.weight,
-        "jsd": summary(point.jsd, "jsd", subject.seed),
-        "tvd": summary(point.tvd, "tvd", subject.seed),
-        "same_class": float((point.seen.predicted == subject.predicted).mean()),
-        "epochs": len(point.kin.fitted.history),
-        "loss": point.kin.fitted.best.loss,
+        "jsd": summarise(point.jsd, "jsd", subject.seed),
+        "tvd": summarise(point.tvd, "tvd", subject.seed),
+        "same_class": float((point.subject.predictions == subject.predictions).mean()),
+        "epochs": len(point.model.fitted.history),
+        "loss": point.model.fitted.best.loss,
     }
     if subject.truth is not None:
         labels = len(subject.loaded.labels)
-        found |= standing(point.seen.predicted, subject.truth, labels, "adversary", subject.seed)
-    return found
+        summary |= summarise_performance(
+            point.subject.predictions, subject.truth, labels, "adversary", subject.seed
+        )
+    return summary
 
 
-def _curve(points: list[_Point], floor: Numbers | None) -> Plot:
+def _build_curve(points: list[_Adversary], floor: Numbers | None) -> Plot:
     return {
         "kind": "curve",
         "title": "Looking elsewhere, and what it costs",
@@ -168,30 +177,32 @@ def _curve(points: list[_Point], floor: Numbers | None) -> Plot:
     }
 
 
-def _notes(points: list[_Point], chosen: _Point | None, floor: Numbers | None) -> list[str]:
-    found = []
+def _list_notes(
+    points: list[_Adversary], chosen: _Adversary | None, floor: Numbers | None
+) -> list[str]:
+    notes = []
     away = [point for point in points if point.jsd.mean() >= THRESHOLD]
     if away and chosen not in away:
         least = min(away, key=lambda point: float(point.tvd.mean()))
-        found.append(
+        notes.append(
             f"Attention that is {least.jsd.mean():.2f} away has its price: predictions that are "
             f"{least.tvd.mean():.3f} away in the mean."
         )
     if chosen is not None:
-        found.append(
+        notes.append(
             f"The adversary was trained with a weight of {chosen.weight:g}. It was chosen on the examples it is "
             "judged on, so that the divergence is that of the best of several."
         )
     if floor is not None and chosen is not None and chosen.jsd.mean() <= floor.mean():
-        found.append(
+        notes.append(
             f"It looks no farther away ({chosen.jsd.mean():.3f}) than a model trained from another seed does "
             f"({floor.mean():.3f})."
         )
-    return found
+    return notes
 
 
-def _undecided(
-    points: list[_Point], chosen: _Point | None, far: Numbers, epsilon: float
+def _explain_undecided(
+    points: list[_Adversary], chosen: _Adversary | None, far: Numbers, epsilon: float
 ) -> str | None:
     if chosen is None:
         nearest = min(float(point.tvd.mean()) for point in points)
@@ -201,7 +212,7 @@ def _undecided(
             "or on more examples."
         )
     if chosen.jsd.mean() < THRESHOLD and far.mean() < THRESHOLD:
-        return too_short(far)
+        return describe_too_short(far)
     farthest = max(float(point.jsd.mean()) for point in points)
     if farthest < THRESHOLD:
         return (

@@ -1,16 +1,15 @@
-"""Is attention needed at all: the model trained with uniform weights (Wiegreffe & Pinter 2019)."""
+"""Experiment: performance of the model retrained with uniform attention (Wiegreffe & Pinter 2019)."""
 
 from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from whence.audit.compare import has_learnt, standing
-from whence.audit.experiments import Finding, experiment
-from whence.audit.figures import Plot, by_class
-from whence.audit.subject import Subject
-from whence.audit.workshop import training_passes
 from whence.core.params import Range
+from whence.studies.audit.experiments import Finding, experiment
+from whence.studies.audit.finding_summary import Plot, group_by_class
+from whence.studies.audit.retrain import count_training_passes, has_learnt, summarise_performance
+from whence.studies.audit.subject import AuditSubject
 
 Numbers = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -26,14 +25,16 @@ Labels = NDArray[np.int64]
     labels=True,
     trains=True,
     calls=lambda plan, params: (
-        2 * params["runs"] * (training_passes(plan.train, plan.epochs) + plan.n)
+        2 * params["runs"] * (count_training_passes(plan.train, plan.epochs) + plan.n)
     ),
     cite="Wiegreffe & Pinter 2019, arXiv:1908.04626",
     misleads_when="the training examples are so few that neither model learns what attention would be good for; or "
     "the model makes up elsewhere (in its recurrence, or its feed-forward layers) for the attention it is denied; "
     "and uniform weights are trained without the dropout of attention that a Transformer may have",
 )
-def uniform_training(subject: "Subject", *, runs: Annotated[int, Range(1, 100)] = 1) -> Finding:
+def uniform_training(
+    subject: "AuditSubject", *, runs: Annotated[int, Range(1, 100)] = 1
+) -> Finding:
     """Train the model twice on the same data, once with uniform attention, and compare.
 
     `runs`: how often, each time from another seed; the effect is the mean. The control is trained here, too, because
@@ -43,53 +44,62 @@ def uniform_training(subject: "Subject", *, runs: Annotated[int, Range(1, 100)] 
     """
     workshop, truth = subject.workshop, subject.truth
     assert workshop is not None and truth is not None, "not run without labels and a workshop"
-    said: dict[str, list[Labels]] = {"own": [], "uniform": []}
-    for seed in workshop.seeds(runs):
+    predictions: dict[str, list[Labels]] = {"own": [], "uniform": []}
+    for seed in workshop.list_seeds(runs):
         for attention in ("own", "uniform"):
-            kin = workshop.kin(seed, "own" if attention == "own" else "uniform", tick=subject.tick)
-            said[attention].append(kin.on(subject).predicted)
-    right = {name: np.mean([one == truth for one in every], axis=0) for name, every in said.items()}
+            model = workshop.retrain(
+                seed, "own" if attention == "own" else "uniform", tick=subject.tick
+            )
+            predictions[attention].append(model.apply_to(subject).predictions)
+    right = {
+        name: np.mean([row == truth for row in rows], axis=0) for name, rows in predictions.items()
+    }
     values = right["own"] - right["uniform"]
     labels, seed = len(subject.loaded.labels), subject.seed
     detail: dict[str, Any] = {
-        "model": standing(subject.predicted, truth, labels, "model", seed),
+        "model": summarise_performance(subject.predictions, truth, labels, "model", seed),
         "majority": float(np.bincount(truth).max() / len(truth)),
-        "control": [standing(one, truth, labels, "control", seed) for one in said["own"]],
-        "uniform": [standing(one, truth, labels, "uniform", seed) for one in said["uniform"]],
+        "control": [
+            summarise_performance(row, truth, labels, "control", seed) for row in predictions["own"]
+        ],
+        "uniform": [
+            summarise_performance(row, truth, labels, "uniform", seed)
+            for row in predictions["uniform"]
+        ],
     }
-    own = float((subject.predicted == truth).mean())
-    weak = [one for one in said["own"] if not has_learnt(one, truth, own)]
+    own = float((subject.predictions == truth).mean())
+    weak = [row for row in predictions["own"] if not has_learnt(row, truth, own)]
     return Finding(
         values,
-        by_class=by_class(subject, values),
+        by_class=group_by_class(subject, values),
         chance=0.0,
         detail=detail,
-        plots=[_bars(detail)],
+        plots=[_build_bars(detail)],
         notes=[
             "Attention that is not needed cannot be what a prediction is due to: where this fails, the other "
             "experiments have little to say about this data.",
             "The interval is over examples; what another seed would change shows in several runs.",
         ],
-        undecided=_weak(weak, truth, own) if weak else None,
+        undecided=_explain_weak_control(weak, truth, own) if weak else None,
     )
 
 
-def _weak(weak: list[Labels], truth: Labels, own: float) -> str:
-    reached = float(np.mean([(one == truth).mean() for one in weak]))
+def _explain_weak_control(weak: list[Labels], truth: Labels, own: float) -> str:
+    reached = float(np.mean([(row == truth).mean() for row in weak]))
     return (
         f"The control reached an accuracy of {reached:.2f} where the examined model has {own:.2f}: it was trained "
         "too little to show what attention is good for. Give more training examples, or more epochs (--epochs)."
     )
 
 
-def _bars(detail: dict[str, Any]) -> Plot:
+def _build_bars(detail: dict[str, Any]) -> Plot:
     bars = []
     named = [("the examined model", detail["model"])]
-    named += [("trained as ever", one) for one in detail["control"]]
-    named += [("trained uniform", one) for one in detail["uniform"]]
-    for name, found in named:
-        low, high = found["accuracy"]["interval"] or (None, None)
-        bars.append({"name": name, "value": found["accuracy"]["mean"], "low": low, "high": high})
+    named += [("trained as ever", arm) for arm in detail["control"]]
+    named += [("trained uniform", arm) for arm in detail["uniform"]]
+    for name, arm in named:
+        low, high = arm["accuracy"]["interval"] or (None, None)
+        bars.append({"name": name, "value": arm["accuracy"]["mean"], "low": low, "high": high})
     return {
         "kind": "bars",
         "title": "With attention and without",
