@@ -1,4 +1,4 @@
-"""The app against its budgets: payloads and paint times at 32, 128 and 512 tokens of 12 x 12 heads, and a crowd.
+"""Benchmark of the app against its budgets: payloads and paint times at 32 to 512 tokens, and many clients.
 
     python bench/app.py [--repeats N] [--json FILE]
 
@@ -17,12 +17,12 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from urllib.parse import quote
 
-from explain import ROOT, provenance
+from explain import ROOT, collect_provenance
 from playwright.sync_api import Page, expect, sync_playwright
-from serving import BEARER, crowd, large, serving, text_of
+from serving import BEARER, build_text, run_crowd, save_large_model, serve_app
 
 RESULTS = ROOT / "bench" / "results" / "app.jsonl"
-STATIC = ROOT / "src" / "whence" / "web" / "static"
+STATIC = ROOT / "src" / "whence" / "app" / "static"
 LENGTHS = (32, 128, 512)
 CLIENTS, REQUESTS = 8, 50
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
@@ -81,8 +81,8 @@ PAYLOAD = """() => performance.getEntriesByType("resource").filter(one => one.na
     .reduce((sum, one) => sum + one.encodedBodySize, 0)"""
 
 
-def bundle() -> list[Row]:
-    """Measure what the page brings along."""
+def measure_bundle() -> list[Row]:
+    """Measure the size of the page's files."""
     size = sum(
         len(gzip.compress((STATIC / name).read_bytes(), 9))
         for name in ("app.js", "app.css", "index.html")
@@ -90,18 +90,18 @@ def bundle() -> list[Row]:
     return [("bundle, compressed", None, 250, size / 1000, "kB")]
 
 
-def there(page: Page) -> None:
-    """Wait until the flow is on the page, and nothing is on its way."""
+def wait_for_flow(page: Page) -> None:
+    """Wait until the flow is on the page and no request is under way."""
     page.locator("figure[data-picture='flow'] canvas").first.wait_for(timeout=120_000)
     expect(page.locator("[aria-busy='true']")).to_have_count(0, timeout=120_000)
 
 
-def opened(browser: Any, url: str) -> tuple[Page, float, float]:
-    """Open a page; return it with the seconds until it said something, and until the flow was painted."""
+def open_page(browser: Any, url: str) -> tuple[Page, float, float]:
+    """Open a page; return it with the seconds until its first text, and until the flow was painted."""
     size = {"width": 1360, "height": 900}
     page = browser.new_context(viewport=size, extra_http_headers=BEARER).new_page()
     page.goto(url)
-    there(page)
+    wait_for_flow(page)
     painted = page.evaluate(PAINTED) / 1000
     first = (
         page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime") / 1000
@@ -109,13 +109,13 @@ def opened(browser: Any, url: str) -> tuple[Page, float, float]:
     return page, first, painted
 
 
-def page_of(browser: Any, url: str, tokens: int, repeats: int) -> list[Row]:
-    """Measure one input: how soon it is there, how much it takes, and how quickly it answers."""
-    link = f"{url}#/explain?text={quote(text_of(tokens))}"
-    opened(browser, link)[0].context.close()  # the model is loaded, and has seen the text
+def measure_page(browser: Any, url: str, tokens: int, repeats: int) -> list[Row]:
+    """Measure one input: paint times, payloads, and response times of slider and hover."""
+    link = f"{url}#/explain?text={quote(build_text(tokens))}"
+    open_page(browser, link)[0].context.close()  # the model is loaded, and has seen the text
     firsts, paints, slides, hovers, heads = [], [], [], [], []
     for _ in range(repeats):
-        page, first, painted = opened(browser, link)
+        page, first, painted = open_page(browser, link)
         payload = page.evaluate(PAYLOAD)
         firsts.append(first)
         paints.append(painted)
@@ -136,9 +136,9 @@ def page_of(browser: Any, url: str, tokens: int, repeats: int) -> list[Row]:
     ]  # fmt: skip
 
 
-def crowded(url: str) -> list[Row]:
-    """Measure what many clients at once get."""
-    found = crowd(url, CLIENTS, REQUESTS)
+def measure_crowd(url: str) -> list[Row]:
+    """Measure the response times of many clients at once."""
+    found = run_crowd(url, CLIENTS, REQUESTS)
     what = f"{REQUESTS} requests of {CLIENTS} clients"
     for error in found["first"]:
         print(error)
@@ -149,17 +149,17 @@ def crowded(url: str) -> list[Row]:
     ]
 
 
-def measured(repeats: int) -> list[Row]:
-    """Start a server and a browser, and measure all of it."""
-    rows = bundle()
+def measure(repeats: int) -> list[Row]:
+    """Start a server and a browser, and run all measurements."""
+    rows = measure_bundle()
     path = shutil.which("chromium") or shutil.which("chromium-browser")
     with TemporaryDirectory() as folder, sync_playwright() as playwright:
-        model = large(Path(folder) / "large")
+        model = save_large_model(Path(folder) / "large")
         browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
-        with serving("--model", str(model), "--model", "reviews") as url:
+        with serve_app("--model", str(model), "--model", "reviews") as url:
             for tokens in LENGTHS:
-                rows += page_of(browser, url, tokens, repeats)
-            rows += crowded(url)
+                rows += measure_page(browser, url, tokens, repeats)
+            rows += measure_crowd(url)
         browser.close()
     return rows
 
@@ -170,7 +170,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--json", type=Path, default=RESULTS, help="append the rows to this file")
     options = parser.parse_args()
-    rows = measured(options.repeats)
+    rows = measure(options.repeats)
     print(f"{'what':44} {'tokens':>6} {'budget':>8} {'measured':>9}    ")
     for what, tokens, budget, value, unit in rows:
         held = "" if budget is None or value <= budget else "  over"
@@ -185,7 +185,7 @@ def main() -> None:
                 "measured": value,
                 "unit": unit,
             }
-            stream.write(json.dumps({**provenance(0), **row}) + "\n")
+            stream.write(json.dumps({**collect_provenance(0), **row}) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What batching saves in an audit: the adversary and leave-one-out, against one input, and one token, at a time.
+"""Speed-up by batching in an audit: adversary and leave-one-out, against one input or token at a time.
 
     python bench/audit.py [adversary] [leave_one_out] [--threads N] [--repeats N] [--texts N] [--steps N]
                           [--model NAME] [--json FILE]
@@ -19,15 +19,15 @@ from typing import Any
 
 import numpy as np
 import torch
-from explain import MODELS, ROOT, median_seconds, provenance
+from explain import MODELS, ROOT, collect_provenance, measure_medians
 
 import whence
-from whence.audit.adversary import Search, adversaries
-from whence.audit.importance import loo
-from whence.audit.subject import Subject
-from whence.data.sets.examples import examples, sample
-from whence.explainer.intake import take
-from whence.models.attentive import AttentiveConfig, fresh, word_tokenizer
+from whence.data.dataset import list_examples, sample_examples
+from whence.explain.inputs import encode_inputs
+from whence.models.rnn import AttentiveConfig, build_word_tokenizer, initialise_model
+from whence.studies.audit.adversary import SearchOptions, find_adversaries
+from whence.studies.audit.importance import leave_one_out
+from whence.studies.audit.subject import AuditSubject
 
 SST2 = ROOT.parent / "shared" / "data" / "sst2_glue" / "dev.tsv"
 RESULTS = ROOT / "bench" / "results" / "audit.jsonl"
@@ -36,37 +36,39 @@ SLACK = 1e-5  # between batches of another shape, in float32
 Row = dict[str, Any]
 
 
-def attentive(texts: Sequence[str]) -> Any:
+def build_attentive_model(texts: Sequence[str]) -> Any:
     """Return an untrained BiLSTM with attention, of Jain & Wallace's size."""
-    tokenizer = word_tokenizer(texts)
-    return whence.load(fresh(AttentiveConfig(vocab_size=len(tokenizer)), 0), tokenizer=tokenizer)
+    tokenizer = build_word_tokenizer(texts)
+    return whence.load(
+        initialise_model(AttentiveConfig(vocab_size=len(tokenizer)), 0), tokenizer=tokenizer
+    )
 
 
-def before(explainer: Any, texts: Sequence[str]) -> Subject:
-    """Put a model before some texts, with nothing asked so far."""
-    items, _ = take(list(texts), explainer.loaded, truncate=False)
-    return Subject(explainer=explainer, examples=[], items=items, truth=None)
+def build_subject(explainer: Any, texts: Sequence[str]) -> AuditSubject:
+    """Return the audit subject of a model and texts, with no query made yet."""
+    items, _ = encode_inputs(list(texts), explainer.loaded, truncate=False)
+    return AuditSubject(explainer=explainer, examples=[], items=items, truth=None)
 
 
-def searched(explainer: Any, texts: Sequence[str], search: Search) -> list[float]:
-    """Search for all texts together; return how far each can go."""
-    subject = before(explainer, texts)
-    (found,) = adversaries(subject, search, subject.sites)
+def search_together(explainer: Any, texts: Sequence[str], search: SearchOptions) -> list[float]:
+    """Search for all texts together; return the largest divergence of each."""
+    subject = build_subject(explainer, texts)
+    (found,) = find_adversaries(subject, search, subject.sites)
     return [float(one.jsd.max()) for one in found]
 
 
-def one_by_one(explainer: Any, texts: Sequence[str], search: Search) -> list[float]:
+def search_one_by_one(explainer: Any, texts: Sequence[str], search: SearchOptions) -> list[float]:
     """Search for one text after the other."""
-    return [far for text in texts for far in searched(explainer, [text], search)]
+    return [far for text in texts for far in search_together(explainer, [text], search)]
 
 
-def left_out(explainer: Any, texts: Sequence[str]) -> list[float]:
-    """Leave out every token of every text, by whence."""
-    return np.concatenate(loo(before(explainer, texts), remove="delete")).tolist()
+def leave_out_tokens(explainer: Any, texts: Sequence[str]) -> list[float]:
+    """Remove every token of every text in turn, by whence."""
+    return np.concatenate(leave_one_out(build_subject(explainer, texts), remove="delete")).tolist()
 
 
-def looped(explainer: Any, texts: Sequence[str]) -> list[float]:
-    """Leave out every token of every text, one run of the model at a time."""
+def leave_out_in_loop(explainer: Any, texts: Sequence[str]) -> list[float]:
+    """Remove every token of every text in turn, one run of the model at a time."""
     found = []
     for text in texts:
         encoded = explainer.tokenizer(text, return_special_tokens_mask=True)
@@ -82,14 +84,14 @@ def looped(explainer: Any, texts: Sequence[str]) -> list[float]:
     return found
 
 
-def measured(
+def measure(
     part: str, cases: dict[str, Callable[[], list[float]]], repeats: int, **facts: Any
 ) -> list[Row]:
-    """Time both ways of doing the same, and make sure that it is the same."""
+    """Time both implementations, and check that their results agree."""
     apart = float(np.abs(np.subtract(*[case() for case in cases.values()])).max())
     if apart > SLACK:
         sys.exit(f"{part}: {' and '.join(cases)} differ by {apart:.2g}")
-    seconds = median_seconds(cases, repeats)
+    seconds = measure_medians(cases, repeats)
     fastest = seconds[next(iter(cases))]
     return [
         {"part": part, "by": by, "seconds": taken, "ratio": taken / fastest, "apart": apart, **facts}
@@ -98,7 +100,7 @@ def measured(
 
 
 def main() -> None:
-    """Measure, print and keep."""
+    """Measure, print and store the rows."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
         "parts", nargs="*", metavar="PART", help="adversary, leave_one_out; both by default"
@@ -114,24 +116,30 @@ def main() -> None:
     torch.set_num_threads(options.threads)
     if not SST2.is_file():
         sys.exit(f"skipped: {SST2.name} of SST-2 is not there")
-    texts = [str(one.given) for one in sample(examples(SST2), options.texts)]
-    facts = {**provenance(options.threads), "texts": len(texts), "data": "SST-2 dev, seed 0"}
-    search = Search(steps=options.steps)
+    texts = [str(one.given) for one in sample_examples(list_examples(SST2), options.texts)]
+    facts = {
+        **collect_provenance(options.threads),
+        "texts": len(texts),
+        "data": "SST-2 dev, seed 0",
+    }
+    search = SearchOptions(steps=options.steps)
     for name in options.model or names:
         where = MODELS.get(name)
         if isinstance(where, Path) and not where.is_dir():
             print(f"{name} skipped: {where.name} is not there")
             continue
-        explainer = attentive(texts) if where is None else whence.load(where, device="cpu")
+        explainer = (
+            build_attentive_model(texts) if where is None else whence.load(where, device="cpu")
+        )
         found: list[Row] = []
         if "adversary" in (options.parts or ["adversary"]):
-            cases = {"batched": partial(searched, explainer, texts, search),
-                     "one by one": partial(one_by_one, explainer, texts, search)}  # fmt: skip
-            found += measured("adversary", cases, options.repeats, steps=options.steps)
+            cases = {"batched": partial(search_together, explainer, texts, search),
+                     "one by one": partial(search_one_by_one, explainer, texts, search)}  # fmt: skip
+            found += measure("adversary", cases, options.repeats, steps=options.steps)
         if "leave_one_out" in (options.parts or ["leave_one_out"]):
-            runs = {"batched": partial(left_out, explainer, texts),
-                    "loop": partial(looped, explainer, texts)}  # fmt: skip
-            found += measured("leave_one_out", runs, options.repeats)
+            runs = {"batched": partial(leave_out_tokens, explainer, texts),
+                    "loop": partial(leave_out_in_loop, explainer, texts)}  # fmt: skip
+            found += measure("leave_one_out", runs, options.repeats)
         for row in found:
             print(
                 f"{name:10} {row['part']:14} {row['by']:12} {row['seconds'] * 1e3:10.1f} ms {row['ratio']:8.2f}"

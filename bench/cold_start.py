@@ -1,4 +1,4 @@
-"""How long the command takes from nothing, and how much of that is importing torch and transformers.
+"""Start-up time of the command, and the share of importing torch and transformers.
 
 python bench/cold_start.py [--repeats N]
 """
@@ -12,7 +12,7 @@ import sys
 import time
 from pathlib import Path
 
-from explain import provenance
+from explain import collect_provenance
 
 COMMANDS = {
     "import torch": ["-c", "import torch"],
@@ -25,7 +25,7 @@ COMMANDS = {
 }
 
 
-def seconds(arguments: list[str]) -> float:
+def measure_seconds(arguments: list[str]) -> float:
     """Run a fresh Python and return the time until its first byte of output, or its end."""
     started = time.perf_counter()
     with subprocess.Popen([sys.executable, *arguments], stdout=subprocess.PIPE) as process:
@@ -43,13 +43,13 @@ def main() -> None:
     seen: dict[str, list[float]] = {name: [] for name in COMMANDS}
     for _ in range(options.repeats):
         for name, arguments in COMMANDS.items():
-            seen[name].append(seconds(arguments))
+            seen[name].append(measure_seconds(arguments))
     print(f"{'until the first output':40} {'median s':>9} {'best s':>7}")
     for name, values in seen.items():
         print(f"{name:40} {statistics.median(values):9.2f} {min(values):7.2f}")
         if options.json:
             row = {
-                **provenance(os.cpu_count() or 1),
+                **collect_provenance(os.cpu_count() or 1),
                 "what": name,
                 "median": statistics.median(values),
                 "best": min(values),

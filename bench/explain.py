@@ -1,4 +1,4 @@
-"""What explaining costs, as a ratio to the bare forward + backward of the same model on the same tokens.
+"""Cost of explaining, as a ratio to the bare forward + backward of the same model on the same tokens.
 
     python bench/explain.py [--threads N] [--repeats N] [--json FILE]
 
@@ -35,8 +35,8 @@ SENTENCE = (
 )
 
 
-def bare(explainer: Any, texts: list[str]) -> Callable[[], None]:
-    """Return the floor: one forward and one backward, nothing else."""
+def build_bare_pass(explainer: Any, texts: list[str]) -> Callable[[], None]:
+    """Return the floor: one bare forward and backward."""
     model = explainer.model
     inputs = dict(explainer.tokenizer(texts, return_tensors="pt", padding=True))
     table = model.get_input_embeddings()
@@ -52,8 +52,8 @@ def bare(explainer: Any, texts: list[str]) -> Callable[[], None]:
     return run
 
 
-def explaining(explainer: Any, texts: list[str]) -> dict[str, Callable[[], Any]]:
-    """Return what is measured against the floor."""
+def build_cases(explainer: Any, texts: list[str]) -> dict[str, Callable[[], Any]]:
+    """Return the cases measured against the floor."""
     given: Any = texts[0] if len(texts) == 1 else texts
     wanted: dict[str, str | list[str]] = {
         f"explain {name}": name
@@ -63,7 +63,7 @@ def explaining(explainer: Any, texts: list[str]) -> dict[str, Callable[[], Any]]
     return {what: lambda m=m: explainer.explain(given, method=m) for what, m in wanted.items()}
 
 
-def median_seconds(
+def measure_medians(
     cases: dict[str, Callable[[], Any]], repeats: int, share: float = math.inf
 ) -> dict[str, float]:
     """Run all cases in turn, over and over, and return each one's median.
@@ -83,8 +83,8 @@ def median_seconds(
     return {name: statistics.median(values) for name, values in seen.items()}
 
 
-def provenance(threads: int) -> dict[str, Any]:
-    """Say what was measured, and on what."""
+def collect_provenance(threads: int) -> dict[str, Any]:
+    """Return commit, versions and machine of a measurement."""
     commit = subprocess.run(
         ["git", "rev-parse", "--short", "HEAD"],
         capture_output=True,
@@ -121,10 +121,10 @@ def main() -> None:
             texts = [SENTENCE] * batch
             tokens = len(explainer.tokenizer(SENTENCE)["input_ids"])
             cases = {
-                "bare forward + backward": bare(explainer, texts),
-                **explaining(explainer, texts),
+                "bare forward + backward": build_bare_pass(explainer, texts),
+                **build_cases(explainer, texts),
             }
-            seconds = median_seconds(
+            seconds = measure_medians(
                 cases, options.repeats if batch == 1 else max(3, options.repeats // 3)
             )
             floor = seconds["bare forward + backward"]
@@ -138,7 +138,7 @@ def main() -> None:
         options.json.parent.mkdir(parents=True, exist_ok=True)
         with options.json.open("a") as stream:
             stream.writelines(
-                json.dumps({**provenance(options.threads), **row}) + "\n" for row in rows
+                json.dumps({**collect_provenance(options.threads), **row}) + "\n" for row in rows
             )
 
 

@@ -1,4 +1,4 @@
-"""What a generated answer costs to explain, as a ratio to the bare forward + backward of the same prefixes.
+"""Cost of explaining a generated answer, as a ratio to the bare forward + backward of the same prefixes.
 
     python bench/generation.py [--threads N] [--repeats N] [--json FILE]
 
@@ -16,10 +16,10 @@ from typing import Any
 
 import torch
 import transformers as hf
-from explain import ROOT, median_seconds, provenance
+from explain import ROOT, collect_provenance, measure_medians
 
 import whence
-from whence.capture.asking.counted import counted
+from whence.tracing.ask import count_forwards
 
 STORIES = ROOT.parent / "shared" / "models" / "stories260K"
 PROMPT = (
@@ -29,8 +29,8 @@ PROMPT = (
 METHODS = ("grad_x_input", "attcat", "generic_attention")
 
 
-def wide(tokenizer: Any) -> Any:
-    """Make a model that is large enough for its own work to count: random weights, GPT-2's layout."""
+def build_wide_model(tokenizer: Any) -> Any:
+    """Build a model large enough for its own work to count: random weights, GPT-2's layout."""
     config = hf.GPT2Config(
         vocab_size=512,
         n_embd=256,
@@ -44,13 +44,15 @@ def wide(tokenizer: Any) -> Any:
     return whence.load(hf.GPT2LMHeadModel(config), tokenizer=tokenizer)
 
 
-def bare(explainer: Any, prompt: str, tokens: int, *, together: bool) -> Callable[[], None]:
+def build_bare_pass(
+    explainer: Any, prompt: str, tokens: int, *, together: bool
+) -> Callable[[], None]:
     """Return the floor: generate, then one forward and one backward for each prefix, alone or all in one batch."""
     model = explainer.model
     ids = torch.tensor([explainer.tokenizer(prompt)["input_ids"]])
     table = model.get_input_embeddings()
 
-    def slope(
+    def compute_gradient(
         rows: torch.Tensor, mask: torch.Tensor, lasts: torch.Tensor, said: torch.Tensor
     ) -> None:
         embedded = table(rows).detach().requires_grad_()
@@ -68,11 +70,13 @@ def bare(explainer: Any, prompt: str, tokens: int, *, together: bool) -> Callabl
         if together:
             rows = whole[:-1].expand(len(ends), -1)
             mask = (torch.arange(len(whole) - 1) < ends[:, None]).long()
-            slope(rows, mask, ends - 1, whole[ends])
+            compute_gradient(rows, mask, ends - 1, whole[ends])
             return
         for end in ends.tolist():
             rows = whole[None, :end]
-            slope(rows, torch.ones_like(rows), torch.tensor([end - 1]), whole[end : end + 1])
+            compute_gradient(
+                rows, torch.ones_like(rows), torch.tensor([end - 1]), whole[end : end + 1]
+            )
 
     return run
 
@@ -90,32 +94,32 @@ def main() -> None:
     lines = []
     for name, explainer in (
         ("stories260K", stories),
-        ("gpt2 256 x 4, random", wide(stories.tokenizer)),
+        ("gpt2 256 x 4, random", build_wide_model(stories.tokenizer)),
     ):
         for repeat in (1, 3):
             prompt = (PROMPT * repeat).strip()
-            lines += measured(name, explainer, prompt, options.tokens, options.repeats)
+            lines += measure(name, explainer, prompt, options.tokens, options.repeats)
     for line in lines:
         print(json.dumps(line))
     if options.json:
-        facts = provenance(options.threads)
+        facts = collect_provenance(options.threads)
         with options.json.open("a") as stream:
             stream.writelines(json.dumps({**line, **facts}) + "\n" for line in lines)
 
 
-def measured(
+def measure(
     name: str, explainer: Any, prompt: str, tokens: int, repeats: int
 ) -> list[dict[str, Any]]:
-    """Hold every method against the floor, one prefix after the other and all in one batch."""
+    """Time every method against the floor, one prefix after the other and all in one batch."""
     cases = {
-        "bare, one by one": bare(explainer, prompt, tokens, together=False),
-        "bare, in one batch": bare(explainer, prompt, tokens, together=True),
+        "bare, one by one": build_bare_pass(explainer, prompt, tokens, together=False),
+        "bare, in one batch": build_bare_pass(explainer, prompt, tokens, together=True),
         **{m: lambda m=m: explainer.generate(prompt, tokens, method=m) for m in METHODS},
     }
-    seconds = median_seconds(cases, repeats)
+    seconds = measure_medians(cases, repeats)
     found = []
     for method in METHODS:
-        with counted(explainer.model) as runs:
+        with count_forwards(explainer.model) as runs:
             made = explainer.generate(prompt, tokens, method=method)
         said = len(made.output_tokens)
         found.append(

@@ -1,4 +1,4 @@
-"""What each method costs, and all readers together, against the bare forward + backward and against Captum.
+"""Cost of each method, and of all trace methods together, against the bare passes and against Captum.
 
     python bench/methods.py [--threads N] [--repeats N] [--share SECONDS] [--limit SECONDS] [--json FILE]
 
@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from explain import MODELS, ROOT, SENTENCE, bare, median_seconds, provenance
+from explain import MODELS, ROOT, SENTENCE, build_bare_pass, collect_provenance, measure_medians
 
 import whence
-from whence.methods import is_reader, method
+from whence.methods import is_trace_method, method
 
 BARE = "bare forward + backward"
 TOGETHER = "all {} readers together"
@@ -29,15 +29,15 @@ RESULTS = ROOT / "bench" / "results" / "methods.jsonl"
 AT_ONCE = 64  # perturbations in one batch, as in whence
 
 
-def ours(explainer: Any, texts: list[str]) -> dict[str, Callable[[], Any]]:
+def build_own_cases(explainer: Any, texts: list[str]) -> dict[str, Callable[[], Any]]:
     """Return a case for every method, and one for all readers."""
-    readers = [entry.name for entry in method if is_reader(entry)]
+    readers = [entry.name for entry in method if is_trace_method(entry)]
     wanted: dict[str, Any] = {name: name for name in method.names()}
     wanted[TOGETHER.format(len(readers))] = readers
     return {what: partial(explainer.explain, texts, method=names) for what, names in wanted.items()}
 
 
-def captums(explainer: Any, texts: list[str]) -> dict[str, Callable[[], Any]]:
+def build_captum_cases(explainer: Any, texts: list[str]) -> dict[str, Callable[[], Any]]:
     """Return Captum's version of the methods it has too, under the names of ours."""
     from captum import attr
 
@@ -48,30 +48,30 @@ def captums(explainer: Any, texts: list[str]) -> dict[str, Callable[[], Any]]:
         entry.name: {p.name: p.default for p in entry.parameters.values()} for entry in method
     }
 
-    def logits(embedded: Any, mask: Any) -> Any:
+    def compute_logits(embedded: Any, mask: Any) -> Any:
         return model(inputs_embeds=embedded, attention_mask=mask).logits
 
-    def shares(ids: Any, mask: Any) -> Any:
+    def compute_probabilities(ids: Any, mask: Any) -> Any:
         return model(input_ids=ids, attention_mask=mask.expand_as(ids)).logits.softmax(-1)
 
-    def encoded(given: list[str]) -> tuple[Any, Any, Any]:
+    def encode(given: list[str]) -> tuple[Any, Any, Any]:
         inputs = tokenizer(given, return_tensors="pt", padding=True)
         ids, mask = inputs["input_ids"], inputs["attention_mask"]
         with torch.inference_mode():
-            target = shares(ids, mask).argmax(-1)
+            target = compute_probabilities(ids, mask).argmax(-1)
         return ids, mask, target.clone()
 
     def grad_x_input() -> Any:
-        ids, mask, target = encoded(texts)
-        method = attr.InputXGradient(logits)
+        ids, mask, target = encode(texts)
+        method = attr.InputXGradient(compute_logits)
         return method.attribute(
             table(ids).detach().requires_grad_(), target=target, additional_forward_args=(mask,)
         ).sum(-1)
 
     def integrated_gradients() -> Any:
-        ids, mask, target = encoded(texts)
+        ids, mask, target = encode(texts)
         start = table(torch.full_like(ids, explainer.fillers["pad"])).detach()
-        found = attr.IntegratedGradients(logits).attribute(
+        found = attr.IntegratedGradients(compute_logits).attribute(
             table(ids).detach(), start, target=target, additional_forward_args=(mask,),
             n_steps=default["integrated_gradients"]["steps"], method="gausslegendre", internal_batch_size=AT_ONCE,
         )  # fmt: skip
@@ -79,19 +79,19 @@ def captums(explainer: Any, texts: list[str]) -> dict[str, Callable[[], Any]]:
 
     @torch.no_grad()
     def occlusion() -> Any:
-        ids, mask, target = encoded(texts)
-        return attr.Occlusion(shares).attribute(
+        ids, mask, target = encode(texts)
+        return attr.Occlusion(compute_probabilities).attribute(
             ids, (default["occlusion"]["window"],), baselines=hole, target=target,
             additional_forward_args=(mask,), perturbations_per_eval=max(1, AT_ONCE // len(texts)),
         )  # fmt: skip
 
     @torch.no_grad()
-    def sampled(kind: Any, samples: int) -> Any:
+    def run_sampling(kind: Any, samples: int) -> Any:
         # Captum fits one input at a time.
         for text in texts:
-            ids, mask, target = encoded([text])
+            ids, mask, target = encode([text])
             special = torch.isin(ids, torch.tensor(tokenizer.all_special_ids))
-            kind(shares).attribute(
+            kind(compute_probabilities).attribute(
                 ids, torch.where(special, ids, hole), target=target, additional_forward_args=(mask,),
                 n_samples=samples, perturbations_per_eval=AT_ONCE,
             )  # fmt: skip
@@ -103,24 +103,25 @@ def captums(explainer: Any, texts: list[str]) -> dict[str, Callable[[], Any]]:
     }
     if find_spec("sklearn"):
         for name, kind in (("lime", attr.Lime), ("kernel_shap", attr.KernelShap)):
-            known[name] = partial(sampled, kind, default[name]["samples"])
+            known[name] = partial(run_sampling, kind, default[name]["samples"])
     return {f"captum {name}": case for name, case in known.items()}
 
 
-def measured(
-    explainer: Any, batch: int, options: Any, single: dict[str, float]
-) -> dict[str, float]:
+def measure(explainer: Any, batch: int, options: Any, single: dict[str, float]) -> dict[str, float]:
     """Measure all cases on a batch, without those that took too long on a single input."""
     texts = [SENTENCE] * batch
-    cases: dict[str, Callable[[], Any]] = {BARE: bare(explainer, texts), **ours(explainer, texts)}
+    cases: dict[str, Callable[[], Any]] = {
+        BARE: build_bare_pass(explainer, texts),
+        **build_own_cases(explainer, texts),
+    }
     if find_spec("captum"):
-        cases.update(captums(explainer, texts))
+        cases.update(build_captum_cases(explainer, texts))
     expected = {name: batch * single.get(name, 0.0) for name in cases}
     for name, seconds in expected.items():
         if seconds > options.limit and name != BARE:
             print(f"left out: {name} on {batch} inputs, about {seconds:.0f} s")
             del cases[name]
-    return median_seconds(cases, options.repeats, options.share)
+    return measure_medians(cases, options.repeats, options.share)
 
 
 def main() -> None:
@@ -134,7 +135,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, default=RESULTS, help="append the rows to this file")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    facts = provenance(options.threads)
+    facts = collect_provenance(options.threads)
     if find_spec("captum"):
         facts["captum"] = version("captum")
     else:
@@ -149,7 +150,7 @@ def main() -> None:
         tokens = len(explainer.tokenizer(SENTENCE)["input_ids"])
         single: dict[str, float] = {}
         for batch in (1, 32):
-            seconds = measured(explainer, batch, options, single)
+            seconds = measure(explainer, batch, options, single)
             single = single or seconds
             title = f"{name}, {batch} x {tokens} tokens"
             print(f"\n{title:36} {'ms':>9} {'x bare':>8} {'captum / ours':>14}")

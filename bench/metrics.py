@@ -1,10 +1,10 @@
-"""What testing explanations costs: model calls against what the definitions need, and time against others.
+"""Benchmark of metrics and trust cards: forward passes made and needed, time beside plain loops and Captum.
 
     python bench/metrics.py [calls] [card] [time] [--threads N] [--repeats N] [--texts N] [--model NAME] [--json FILE]
 
 calls: for every metric of faithfulness alone and for all together, on 1, 5 and all methods and on 100 random
 rankings, the model's forward passes, counted by a hook, against the different inputs that the definitions ask about
-(bench/plain.py). "saved": what each metric and each explanation would take by itself, over what was made.
+(bench/plain_metrics.py). "saved": what each metric and each explanation would take by itself, over what was made.
 card: the same for a trust card with its default budget.
 time: the same figures for the same texts by whence, by a plain loop over one variant at a time, as the scripts that
 come with papers have it, and by Captum, where it has the metric. Each starts from the text and explains it first, by
@@ -24,18 +24,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import plain as by_hand
+import plain_metrics as by_hand
 import torch
-from explain import MODELS, ROOT, median_seconds, provenance
-from plain import FAITHFULNESS, Ids, Plain, drawn_sets, needed
+from explain import MODELS, ROOT, collect_provenance, measure_medians
+from plain_metrics import FAITHFULNESS, Ids, PlainModel, draw_sets, list_needed_inputs
 
 import whence
-from whence.data.sets.examples import examples, sample
-from whence.explainer.verify.again import Remaker
-from whence.explainer.verify.testing import trial_of
+from whence.data.dataset import list_examples, sample_examples
+from whence.explain.repeat import BatchRepeater
+from whence.explain.trials import build_trial
 from whence.methods import method
 from whence.metrics import metric
-from whence.trial import Trial
+from whence.metrics._trial import Trial
 
 SST2 = ROOT.parent / "shared" / "data" / "sst2_glue" / "dev.tsv"
 RESULTS = ROOT / "bench" / "results" / "metrics.jsonl"
@@ -57,8 +57,8 @@ Row = dict[str, Any]
 
 
 @contextmanager
-def watched(model: Any) -> Iterator[list[Ids | None]]:
-    """Write down every input that the model is run on; None is one that was given as embeddings."""
+def record_inputs(model: Any) -> Iterator[list[Ids | None]]:
+    """Record every input that the model is run on; None is one that was given as embeddings."""
     seen: list[Ids | None] = []
 
     def note(_: Any, args: tuple[Any, ...], named: Mapping[str, Any]) -> None:
@@ -77,42 +77,48 @@ def watched(model: Any) -> Iterator[list[Ids | None]]:
         hook.remove()
 
 
-def fresh(explainer: Any, explanations: Sequence[Any]) -> Trial:
-    """Put explanations on trial, with nothing asked so far."""
+def build_fresh_trial(explainer: Any, explanations: Sequence[Any]) -> Trial:
+    """Return a trial of explanations, with no query made yet."""
     item = explanations[0].item
     policy = explainer._maker.sharing.policy([item], tests=True)
     loaded = explainer._loaded
-    return trial_of(
-        loaded, item, explanations, how="mask", unit="token", policy=policy, seed=0, remaker=Remaker(loaded, policy),
+    return build_trial(
+        loaded, item, explanations, how="mask", unit="token", policy=policy, seed=0, remaker=BatchRepeater(loaded, policy),
     )  # fmt: skip
 
 
-def orders_of(trial: Trial) -> list[list[int]]:
+def list_orders(trial: Trial) -> list[list[int]]:
     """Return the rankings of those explanations that rank anything."""
     return [o for o, flat in zip(trial.orders.tolist(), trial.flat, strict=True) if not flat]
 
 
-def calls(explainer: Any, texts: Sequence[str], methods: Mapping[str, Sequence[str]]) -> list[Row]:
-    """Count what every metric alone and all together need and make."""
+def count_calls(
+    explainer: Any, texts: Sequence[str], methods: Mapping[str, Sequence[str]]
+) -> list[Row]:
+    """Count the forwards needed and made by every metric alone, and by all together."""
     cases = {**{name: [name] for name in FAITHFULNESS}, "all together": FAITHFULNESS}
     empty = {"needed": 0, "made": 0, "separately": 0}
     counts: dict[tuple[str, str], dict[str, int]] = {}
     for text in texts:
-        plain = Plain(explainer, text)
+        plain = PlainModel(explainer, text)
         every = explainer.explain(text, method=method.names())
         for who, names in methods.items():
             for what, metrics in cases.items():
-                trial = fresh(explainer, [every[name] for name in names or ONE])
+                trial = build_fresh_trial(explainer, [every[name] for name in names or ONE])
                 trial = trial if names else trial.null(RANKINGS)
-                with watched(explainer.model) as seen:
+                with record_inputs(explainer.model) as seen:
                     for name in metrics:
                         metric.get(name).fn(trial)
                 if len(set(seen)) < len(seen):
                     sys.exit(f"{what} of {who} asked the same twice")
-                orders = orders_of(trial)
-                alone = [needed(name, plain, [order]) for name in metrics for order in orders]
+                orders = list_orders(trial)
+                alone = [
+                    list_needed_inputs(name, plain, [order]) for name in metrics for order in orders
+                ]
                 own = counts.setdefault((who, what), dict(empty))
-                own["needed"] += len(set().union(*(needed(n, plain, orders) for n in metrics)))
+                own["needed"] += len(
+                    set().union(*(list_needed_inputs(n, plain, orders) for n in metrics))
+                )
                 own["made"] += len(seen)
                 own["separately"] += sum(map(len, alone))
     return [
@@ -121,21 +127,23 @@ def calls(explainer: Any, texts: Sequence[str], methods: Mapping[str, Sequence[s
     ]
 
 
-def end_to_end(explainer: Any, texts: Sequence[str]) -> list[Row]:
-    """Count all methods and all metrics together: what the methods asked about is not asked again."""
+def count_end_to_end(explainer: Any, texts: Sequence[str]) -> list[Row]:
+    """Count the forwards of all methods and metrics together; answers of methods are reused."""
     own = {"needed": 0, "made": 0, "separately": 0}
     for text in texts:
-        plain = Plain(explainer, text)
-        with watched(explainer.model) as seen:
+        plain = PlainModel(explainer, text)
+        with record_inputs(explainer.model) as seen:
             trials = explainer.trials([text], method=method.names())
             _, trial, _ = next(trials)
             asked = len(seen)
             for name in FAITHFULNESS:
                 metric.get(name).fn(trial)
             trials.close()
-        orders = orders_of(trial)
-        wanted = set().union(*(needed(name, plain, orders) for name in FAITHFULNESS))
-        alone = [needed(name, plain, [order]) for name in FAITHFULNESS for order in orders]
+        orders = list_orders(trial)
+        wanted = set().union(*(list_needed_inputs(name, plain, orders) for name in FAITHFULNESS))
+        alone = [
+            list_needed_inputs(name, plain, [order]) for name in FAITHFULNESS for order in orders
+        ]
         own["needed"] += asked + len(wanted - set(seen[:asked]))
         own["made"] += len(seen)
         own["separately"] += asked + sum(map(len, alone))
@@ -144,29 +152,30 @@ def end_to_end(explainer: Any, texts: Sequence[str]) -> list[Row]:
     ]
 
 
-def cards(explainer: Any, texts: Sequence[str]) -> list[Row]:
-    """Count what trust cards need and make."""
+def count_trust_cards(explainer: Any, texts: Sequence[str]) -> list[Row]:
+    """Count the forwards that trust cards need and make."""
     rows = []
     for who, names in {"1": ONE, "5": FIVE, "leave_one_out": ["leave_one_out"]}.items():
         own = {"needed": 0, "made": 0, "separately": 0, "said": 0}
         rankings = []
         for text in texts:
-            plain = Plain(explainer, text)
-            with watched(explainer.model) as seen:
+            plain = PlainModel(explainer, text)
+            with record_inputs(explainer.model) as seen:
                 card = explainer.trust(text, method=names).to_dict()
             explained = explainer.explain(text, method=names)
-            trial = fresh(explainer, list(explained.values()))
+            trial = build_fresh_trial(explainer, list(explained.values()))
             own["made"] += len(seen)
             own["said"] += card["cost"]["forward"]
             rankings.append(card["rankings"])
-            orders = orders_of(trial)
+            orders = list_orders(trial)
             random = [
-                orders_of(trial.null(card["rankings"], reverse=turned)) for turned in (False, True)
+                list_orders(trial.null(card["rankings"], reverse=turned))
+                for turned in (False, True)
             ]
             removals = [
-                needed("deletion", plain, orders + random[0]),
-                needed("insertion", plain, orders + random[1]),
-                needed("loo_correlation", plain, []),
+                list_needed_inputs("deletion", plain, orders + random[0]),
+                list_needed_inputs("insertion", plain, orders + random[1]),
+                list_needed_inputs("loo_correlation", plain, []),
             ]
             extra = sum(one.passes.forward - 1 for one in explained.values())
             # The explanations, and then again for each draw of noise, each stage of weights and the other class,
@@ -194,7 +203,7 @@ def cards(explainer: Any, texts: Sequence[str]) -> list[Row]:
 # --- time -------------------------------------------------------------------------------------------------------
 
 
-def ours(
+def evaluate_by_whence(
     explainer: Any, texts: Sequence[str], methods: Sequence[str], metrics: Mapping[str, Any]
 ) -> Any:
     """Explain and test by whence."""
@@ -204,7 +213,7 @@ def ours(
     return np.array([found[number] for number in range(len(texts))])
 
 
-def looped(
+def evaluate_in_loop(
     explainer: Any, texts: Sequence[str], methods: Sequence[str], metrics: Sequence[str]
 ) -> Any:
     """Explain by whence, and test one explanation, one metric and one variant at a time."""
@@ -212,7 +221,7 @@ def looped(
     for text, explanations in zip(
         texts, explainer.explain(list(texts), method=methods), strict=True
     ):
-        plain = Plain(explainer, text)
+        plain = PlainModel(explainer, text)
         rows = []
         for name in metrics:
             fn = getattr(by_hand, name)
@@ -222,80 +231,82 @@ def looped(
     return np.array(found)
 
 
-def captums(explainer: Any, texts: Sequence[str]) -> dict[str, Callable[[], Any]]:
-    """Return Captum's versions of what it has: the same sets of tokens, and the same noise in size and number."""
+def build_captum_cases(explainer: Any, texts: Sequence[str]) -> dict[str, Callable[[], Any]]:
+    """Return Captum's versions: the same sets of tokens, and the same noise in size and number."""
     from captum import attr, metrics
 
     warnings.filterwarnings("ignore", module="captum")
     model, tokenizer = explainer.model, explainer.tokenizer
     table = model.get_input_embeddings()
     hole = explainer.fillers["mask"]
-    plains = [Plain(explainer, text) for text in texts]
+    plains = [PlainModel(explainer, text) for text in texts]
 
-    def encoded(text: str) -> tuple[Any, Any]:
+    def encode(text: str) -> tuple[Any, Any]:
         inputs = tokenizer(text, return_tensors="pt")
         return inputs["input_ids"], inputs["attention_mask"]
 
-    def shares(ids: Any, mask: Any) -> Any:
+    def compute_probabilities(ids: Any, mask: Any) -> Any:
         return model(input_ids=ids, attention_mask=mask.expand_as(ids)).logits.softmax(-1)
 
-    def logits(embedded: Any, mask: Any) -> Any:
+    def compute_logits(embedded: Any, mask: Any) -> Any:
         return model(inputs_embeds=embedded, attention_mask=mask.expand(len(embedded), -1)).logits
 
-    def scored(embedded: Any, mask: Any, target: int) -> Any:
-        by_input = attr.InputXGradient(logits)
+    def compute_scores(embedded: Any, mask: Any, target: int) -> Any:
+        by_input = attr.InputXGradient(compute_logits)
         return by_input.attribute(embedded, target=target, additional_forward_args=(mask,))
 
-    def infidelity(count: int) -> None:
+    def run_infidelity(count: int) -> None:
         for text, plain in zip(texts, plains, strict=True):
-            ids, mask = encoded(text)
-            scores = scored(table(ids).detach().requires_grad_(), mask, plain.target).sum(-1)
-            drawn = drawn_sets(plain)
+            ids, mask = encode(text)
+            scores = compute_scores(table(ids).detach().requires_grad_(), mask, plain.target).sum(
+                -1
+            )
+            drawn = draw_sets(plain)
             gone = torch.zeros(len(drawn), ids.shape[1])
             for row, units in zip(gone, drawn, strict=True):
                 row[[plain.places[unit] for unit in units]] = 1
             for _ in range(count):
                 left = iter(gone)
 
-                def removed(given: Any, left: Any = left) -> tuple[Any, Any]:
+                def remove(given: Any, left: Any = left) -> tuple[Any, Any]:
                     own = torch.stack([next(left) for _ in given])
                     return own, torch.where(own.bool(), hole, given)
 
                 with torch.no_grad():
                     metrics.infidelity(
-                        shares, removed, ids, scores, additional_forward_args=(mask,), target=plain.target,
+                        compute_probabilities, remove, ids, scores, additional_forward_args=(mask,), target=plain.target,
                         n_perturb_samples=len(drawn), max_examples_per_batch=AT_ONCE, normalize=True,
                     )  # fmt: skip
 
-    def sensitivity() -> None:
+    def run_sensitivity() -> None:
         for text, plain in zip(texts, plains, strict=True):
-            ids, mask = encoded(text)
+            ids, mask = encode(text)
 
-            def moved(given: Any, radius: float) -> Any:
+            def move(given: Any, radius: float) -> Any:
                 noise = torch.randn_like(given)
                 return given + noise / noise.norm(dim=-1, keepdim=True) * radius * given.norm(
                     dim=-1, keepdim=True
                 )
 
             metrics.sensitivity_max(
-                scored, table(ids).detach(), moved, perturb_radius=RADIUS, n_perturb_samples=DRAWS,
+                compute_scores, table(ids).detach(), move, perturb_radius=RADIUS, n_perturb_samples=DRAWS,
                 max_examples_per_batch=AT_ONCE, mask=mask, target=plain.target,
             )  # fmt: skip
 
     return {
-        "infidelity of 1": partial(infidelity, 1),
-        "infidelity of 6": partial(infidelity, 6),
-        "sensitivity of 1": sensitivity,
+        "infidelity of 1": partial(run_infidelity, 1),
+        "infidelity of 6": partial(run_infidelity, 6),
+        "sensitivity of 1": run_sensitivity,
     }
 
 
-def times(explainer: Any, texts: Sequence[str], repeats: int) -> list[Row]:
+def measure_times(explainer: Any, texts: Sequence[str], repeats: int) -> list[Row]:
     """Measure the same evaluations by whence, by the loop and by Captum."""
     ferret = ["comprehensiveness", "sufficiency", "loo_correlation"]
     curves = ["deletion", "insertion"]
     for names in (ferret, curves):
-        mine = ours(explainer, texts, SIX, {name: {} for name in names})
-        theirs = looped(explainer, texts, SIX, names)
+        mine = evaluate_by_whence(explainer, texts, SIX, {name: {} for name in names})
+        theirs = evaluate_in_loop(explainer, texts, SIX, names)
         for name, apart in zip(names, np.abs(mine - theirs).max(axis=(0, 2)), strict=True):
             if apart > (SLACK_OF_RANKS if name == "loo_correlation" else SLACK):
                 sys.exit(f"whence and the loop differ by {apart:.2g} in {name}")
@@ -305,19 +316,25 @@ def times(explainer: Any, texts: Sequence[str], repeats: int) -> list[Row]:
     }
     for names in (ferret, curves):
         what = f"{', '.join(names)} of 6"
-        cases[what, "whence"] = partial(ours, explainer, texts, SIX, {name: {} for name in names})
-        cases[what, "loop"] = partial(looped, explainer, texts, SIX, names)
+        cases[what, "whence"] = partial(
+            evaluate_by_whence, explainer, texts, SIX, {name: {} for name in names}
+        )
+        cases[what, "loop"] = partial(evaluate_in_loop, explainer, texts, SIX, names)
     one = ["grad_x_input"]
-    cases["infidelity of 1", "whence"] = partial(ours, explainer, texts, one, {"infidelity": {}})
-    cases["infidelity of 6", "whence"] = partial(ours, explainer, texts, SIX, {"infidelity": {}})
+    cases["infidelity of 1", "whence"] = partial(
+        evaluate_by_whence, explainer, texts, one, {"infidelity": {}}
+    )
+    cases["infidelity of 6", "whence"] = partial(
+        evaluate_by_whence, explainer, texts, SIX, {"infidelity": {}}
+    )
     cases["sensitivity of 1", "whence"] = partial(
-        ours, explainer, texts, one, {"sensitivity": noise}
+        evaluate_by_whence, explainer, texts, one, {"sensitivity": noise}
     )
     if find_spec("captum"):
-        for what, case in captums(explainer, texts).items():
+        for what, case in build_captum_cases(explainer, texts).items():
             cases[what, "captum"] = case
     named = {f"{what}|{by}": case for (what, by), case in cases.items()}
-    seconds = median_seconds(named, repeats)
+    seconds = measure_medians(named, repeats)
     return [
         {"part": "time", "what": what, "by": by, "seconds": seconds[f"{what}|{by}"],
          "ratio": seconds[f"{what}|{by}"] / seconds[f"{what}|whence"]}
@@ -326,7 +343,7 @@ def times(explainer: Any, texts: Sequence[str], repeats: int) -> list[Row]:
 
 
 def show(rows: Sequence[Row]) -> None:
-    """Print what was found, and say so if more was asked than allowed."""
+    """Print the rows, and a warning where more forwards were made than allowed."""
     for row in rows:
         if row["part"] == "time":
             print(
@@ -343,7 +360,7 @@ def show(rows: Sequence[Row]) -> None:
 
 
 def main() -> None:
-    """Measure, print and keep."""
+    """Measure, print and store the rows."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
         "parts", nargs="*", metavar="PART", help="calls, card, time; all by default"
@@ -358,8 +375,12 @@ def main() -> None:
     torch.set_num_threads(options.threads)
     if not SST2.is_file():
         sys.exit(f"skipped: {SST2.name} of SST-2 is not there")
-    texts = [str(one.given) for one in sample(examples(SST2), options.texts)]
-    facts = {**provenance(options.threads), "texts": len(texts), "data": "SST-2 dev, seed 0"}
+    texts = [str(one.given) for one in sample_examples(list_examples(SST2), options.texts)]
+    facts = {
+        **collect_provenance(options.threads),
+        "texts": len(texts),
+        "data": "SST-2 dev, seed 0",
+    }
     if find_spec("captum"):
         facts["captum"] = version("captum")
     for name in options.model or MODELS:
@@ -378,11 +399,11 @@ def main() -> None:
                 f"all {len(method.names())}": method.names(),
                 f"{RANKINGS} random": (),
             }
-            found += calls(explainer, texts, groups) + end_to_end(explainer, texts)
+            found += count_calls(explainer, texts, groups) + count_end_to_end(explainer, texts)
         if "card" in parts:
-            found += cards(explainer, texts)
+            found += count_trust_cards(explainer, texts)
         if "time" in parts:
-            found += times(explainer, texts, options.repeats)
+            found += measure_times(explainer, texts, options.repeats)
         show(found)
         options.json.parent.mkdir(parents=True, exist_ok=True)
         rows = [{**facts, "model": name, "tokens": tokens, **row} for row in found]

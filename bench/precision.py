@@ -1,4 +1,4 @@
-"""How far scores depend on the precision of the computation.
+"""Benchmark of precision: relevance in float32 against float64, trace methods in half against float32.
 
     python bench/precision.py [--part single|half ...] [--json FILE]
 
@@ -26,12 +26,12 @@ os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE")
 
 import numpy as np
 import torch
-from explain import ROOT, provenance
+from explain import ROOT, collect_provenance
 
 import whence
-from whence.data.sets.examples import examples, sample
-from whence.methods import is_reader, method
-from whence.stats.interval import bootstrap
+from whence.data.dataset import list_examples, sample_examples
+from whence.methods import is_trace_method, method
+from whence.stats.intervals import bootstrap
 from whence.stats.rank import spearman, top_k_overlap
 
 SHARED = ROOT.parent / "shared"
@@ -65,20 +65,22 @@ def main() -> None:
     with options.json.open("a") as stream:
         for part in options.part:
             for row in PARTS[part](options.models, options.every):
-                stream.write(json.dumps({**row, **provenance(torch.get_num_threads())}) + "\n")
+                stream.write(
+                    json.dumps({**row, **collect_provenance(torch.get_num_threads())}) + "\n"
+                )
                 stream.flush()
 
 
-def sentences() -> list[str]:
+def load_sentences() -> list[str]:
     """Return sentences of SST-2 of every length."""
     with (SHARED / "data" / "sst2_glue" / "dev.tsv").open() as stream:
         rows = list(csv.DictReader(stream, delimiter="\t", quoting=csv.QUOTE_NONE))
     return [row["sentence"] for row in rows[::29]]
 
 
-def single(_: Sequence[str], every: int) -> Iterator[Row]:
-    """Hold float32 against float64."""
-    texts, folder = sentences()[::every], SHARED / "models" / "minilm-sst2"
+def measure_single(_: Sequence[str], every: int) -> Iterator[Row]:
+    """Compare float32 with float64."""
+    texts, folder = load_sentences()[::every], SHARED / "models" / "minilm-sst2"
     narrow, double = (whence.load(folder, dtype=dtype) for dtype in ("float32", "float64"))
     print(f"{'method':<25}{'parameters':<24}{'median':>10}{'worst':>10}   n {len(texts)}")
     for name, params in CASES:
@@ -101,39 +103,41 @@ def single(_: Sequence[str], every: int) -> Iterator[Row]:
         }
 
 
-def half(models: Sequence[str], every: int) -> Iterator[Row]:
-    """Hold half precision against float32."""
+def measure_half(models: Sequence[str], every: int) -> Iterator[Row]:
+    """Compare half precision with float32."""
     for model in models:
-        given, folder = inputs(model)[::every], SHARED / "models" / model
+        given, folder = load_inputs(model)[::every], SHARED / "models" / model
         single = whence.load(folder, dtype="float32")
         targets = [one.index for one in single.predict(given)]
         narrow = {dtype: whence.load(folder, dtype=dtype) for dtype in DTYPES}
         print(f"\n{model}, n {len(given)}\n{'method':<25}{'dtype':<10}", end="")
         print(f"{'ranks':>7}{'':16}{'worst':>7}{'top 5':>8}{'signs':>8}{'differ':>9}")
         for entry in method:
-            if not is_reader(entry) or entry.name in LEFT_OUT:
+            if not is_trace_method(entry) or entry.name in LEFT_OUT:
                 continue
-            wanted = explained(single, given, targets, entry.name)
+            wanted = explain_inputs(single, given, targets, entry.name)
             for dtype, explainer in narrow.items():
-                got = explained(explainer, given, targets, entry.name)
-                yield told({"model": model, "dtype": dtype, "method": entry.name}, wanted, got)
-        wanted = explained(single, given, targets, "grad_x_input")
-        got = explained(single, given, targets, "random")
-        yield told({"model": model, "dtype": "float32", "method": "random"}, wanted, got)
+                got = explain_inputs(explainer, given, targets, entry.name)
+                yield compare_scores(
+                    {"model": model, "dtype": dtype, "method": entry.name}, wanted, got
+                )
+        wanted = explain_inputs(single, given, targets, "grad_x_input")
+        got = explain_inputs(single, given, targets, "random")
+        yield compare_scores({"model": model, "dtype": "float32", "method": "random"}, wanted, got)
 
 
-def inputs(model: str) -> list[Any]:
-    """Return what a model is asked about: sentences, or photographs of cats and dogs."""
+def load_inputs(model: str) -> list[Any]:
+    """Return a model's inputs: sentences, or photographs of cats and dogs."""
     if model != "vit-pets":
-        return sentences()
-    data = examples(str(SHARED / "data" / "oxford_pets" / "pets_heldout_a.parquet"))
-    return [one.given for one in sample(data, PHOTOGRAPHS)]
+        return load_sentences()
+    data = list_examples(str(SHARED / "data" / "oxford_pets" / "pets_heldout_a.parquet"))
+    return [one.given for one in sample_examples(data, PHOTOGRAPHS)]
 
 
-def explained(
+def explain_inputs(
     explainer: Any, given: Sequence[Any], targets: Sequence[int], name: str
 ) -> list[np.ndarray[Any, Any]] | str:
-    """Return the scores of each input, or why there are none."""
+    """Return the scores of each input, or the reason for a refusal."""
     try:
         return [
             explainer.explain(one, method=name, target=target).scores.astype(np.float64)
@@ -143,8 +147,8 @@ def explained(
         return str(error)
 
 
-def told(row: Row, wanted: Any, got: Any) -> Row:
-    """Compare, print a line and return the row with what it says."""
+def compare_scores(row: Row, wanted: Any, got: Any) -> Row:
+    """Compare two sets of scores, print a line, and return the row with the figures."""
     if isinstance(wanted, str) or isinstance(got, str):
         refusal = got if isinstance(got, str) else wanted
         print(f"{row['method']:<25}{row['dtype']:<10}{refusal[:90]}", flush=True)
@@ -153,7 +157,7 @@ def told(row: Row, wanted: Any, got: Any) -> Row:
     shares = {
         "spearman": [float(spearman(a, b)[0]) for a, b in pairs],
         "top_5": [float(top_k_overlap(a, b, min(5, len(a)))[0]) for a, b in pairs],
-        "signs": [_same_signs(a, b) for a, b in pairs],
+        "signs": [_compute_sign_share(a, b) for a, b in pairs],
         "difference": [float(np.abs(a - b).max() / np.abs(a).max()) for a, b in pairs if a.any()],
     }
     shares = {name: [one for one in values if np.isfinite(one)] for name, values in shares.items()}
@@ -176,13 +180,13 @@ def told(row: Row, wanted: Any, got: Any) -> Row:
     return {**row, "against": "float32", "n": len(pairs), **found, **extremes}
 
 
-def _same_signs(wanted: np.ndarray[Any, Any], got: np.ndarray[Any, Any]) -> float:
+def _compute_sign_share(wanted: np.ndarray[Any, Any], got: np.ndarray[Any, Any]) -> float:
     """Return the share of scores with the same sign, of those that are at least a hundredth of the largest."""
     large = np.abs(wanted) >= np.abs(wanted).max() / 100
     return float((np.sign(wanted) == np.sign(got))[large].mean())
 
 
-PARTS = {"single": single, "half": half}
+PARTS = {"single": measure_single, "half": measure_half}
 
 
 if __name__ == "__main__":

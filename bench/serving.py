@@ -1,4 +1,4 @@
-"""The app for a benchmark: a model of 12 x 12 heads, texts of a given length, and many clients at once."""
+"""App server for a benchmark: a model of 12 x 12 heads, texts of a given length, and many clients at once."""
 
 import json
 import os
@@ -17,9 +17,9 @@ from urllib.request import Request, urlopen
 import numpy as np
 
 import whence
-from whence.core.seed import generator
-from whence.models.catalogue import builtin_folder
-from whence.web.tokens import VARIABLE, make_token
+from whence.app.access_token import TOKEN_VARIABLE, make_token
+from whence.core.seed import build_generator
+from whence.models.model_files import find_builtin_folder
 
 LAYERS = HEADS = 12
 START = 120  # seconds
@@ -27,12 +27,12 @@ TOKEN = make_token()
 BEARER = {"authorization": f"Bearer {TOKEN}"}
 
 
-def large(folder: Path) -> Path:
-    """Save an untrained BERT of 12 x 12 heads with the tokenizer of `reviews`; no picture shows that it is narrow."""
+def save_large_model(folder: Path) -> Path:
+    """Save an untrained, narrow BERT of 12 x 12 heads with the tokenizer of `reviews`."""
     import torch
     from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification
 
-    tokenizer = AutoTokenizer.from_pretrained(builtin_folder("reviews"))
+    tokenizer = AutoTokenizer.from_pretrained(find_builtin_folder("reviews"))
     torch.manual_seed(0)
     config = BertConfig(
         vocab_size=len(tokenizer),
@@ -55,28 +55,28 @@ def large(folder: Path) -> Path:
     return folder
 
 
-def text_of(tokens: int, key: int = 0) -> str:
+def build_text(tokens: int, key: int = 0) -> str:
     """Return a text of so many tokens, the two special ones included."""
     tokenizer = whence.load("reviews").tokenizer
     words = sorted(word for word in tokenizer.get_vocab() if word.isalpha() and len(word) > 3)
-    drawn = generator("bench", tokens, key).choice(words, size=2 * tokens)
+    drawn = build_generator("bench", tokens, key).choice(words, size=2 * tokens)
     kept = [word for word in drawn if len(tokenizer(word)["input_ids"]) == 3]
     return " ".join(kept[: tokens - 2])
 
 
 @contextmanager
-def serving(*arguments: str) -> Iterator[str]:
+def serve_app(*arguments: str) -> Iterator[str]:
     """Start the app as a user would, and yield its address."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     command = [sys.executable, "-m", "whence", "app", "--no-open", "--port", str(port), *arguments]
-    own = {"HF_HUB_OFFLINE": "1", VARIABLE: TOKEN}
+    own = {"HF_HUB_OFFLINE": "1", TOKEN_VARIABLE: TOKEN}
     process = subprocess.Popen(command, env={**os.environ, **own})
     url = f"http://127.0.0.1:{port}/"
     try:
         until = time.monotonic() + START
-        while not _answers(url):
+        while not _is_answering(url):
             if process.poll() is not None or time.monotonic() > until:
                 raise SystemExit("whence app did not start.")
             time.sleep(0.1)
@@ -86,57 +86,57 @@ def serving(*arguments: str) -> Iterator[str]:
         process.wait()
 
 
-def post(url: str, path: str, asked: Any) -> Any:
-    """Ask the server, and return its answer."""
+def post_json(url: str, path: str, asked: Any) -> Any:
+    """Send a request to the server, and return its answer."""
     body = json.dumps(asked).encode()
     request = Request(url + path, body, {"content-type": "application/json", **BEARER})
     with urlopen(request, timeout=300) as answer:
         return json.load(answer)
 
 
-def crowd(url: str, clients: int, requests: int) -> dict[str, Any]:
-    """Let many clients ask different things at once; count errors, and answers to something else than was asked.
+def run_crowd(url: str, clients: int, requests: int) -> dict[str, Any]:
+    """Let many clients send different requests at once; count errors and wrong answers.
 
     Every answer is held against what the library says about the same text in this process.
     """
     explainer = whence.load("reviews")
-    texts = [f"{text_of(8 + i % 24, i)} number {i}" for i in range(requests)]
+    texts = [f"{build_text(8 + i % 24, i)} number {i}" for i in range(requests)]
     expected = [explainer.explain(text) for text in texts]
     started = time.perf_counter()
     with ThreadPoolExecutor(clients) as pool:
-        answers = list(pool.map(lambda i: _one(url, i, texts[i]), range(requests)))
+        answers = list(pool.map(lambda i: _send_request(url, i, texts[i]), range(requests)))
     seconds = time.perf_counter() - started
     mixed = sum(
-        not isinstance(answer, str) and not _right(answer, text, why)
+        not isinstance(answer, str) and not _is_right(answer, text, why)
         for answer, text, why in zip(answers, texts, expected, strict=True)
     )
     wrong = [answer for answer in answers if isinstance(answer, str)]
     return {"errors": len(wrong), "mixed up": mixed, "seconds": seconds, "first": wrong[:1]}
 
 
-def _one(url: str, number: int, text: str) -> Any:
+def _send_request(url: str, number: int, text: str) -> Any:
     asked = {"model": "reviews", "text": text}
     try:
         if number % 2:
-            return post(url, "api/flow", {"input": asked, "most": 500})
-        return post(url, "api/explain", {"input": asked, "methods": ["attcat"]})
+            return post_json(url, "api/flow", {"input": asked, "most": 500})
+        return post_json(url, "api/explain", {"input": asked, "methods": ["attcat"]})
     except (URLError, OSError, ValueError) as error:
         return f"{type(error).__name__}: {error}"
 
 
-def _right(answer: Any, text: str, why: Any) -> bool:
+def _is_right(answer: Any, text: str, why: Any) -> bool:
     words: Sequence[str] = [token["text"] for token in answer["tokens"]]
     if list(words) != [token.text for token in why.tokens]:
         return False
     if answer.get("kind") == "flow":
-        # All that starts at the decision ends at some token.
+        # Flow is conserved: the shares of the tokens sum to 1.
         return abs(sum(answer["shares"]) - 1) < 1e-4
     scores = answer["explanations"][0]["scores"]
     # float32, in batches of another shape.
     return answer["input"]["text"] == text and bool(np.allclose(scores, why.scores, atol=1e-4))
 
 
-def _answers(url: str) -> bool:
+def _is_answering(url: str) -> bool:
     try:
         with urlopen(Request(url + "api/health", headers=BEARER), timeout=5) as answer:
             return bool(json.load(answer)["ok"])

@@ -1,4 +1,4 @@
-"""Which tile of a map and which batch size is fastest here: the defaults are read off this table.
+"""Benchmark of tile sizes of attention maps and of batch sizes, from which whence's defaults are chosen.
 
 python bench/tiles.py [--threads N] [--json FILE]
 """
@@ -9,29 +9,29 @@ import json
 from pathlib import Path
 
 import torch
-from explain import ROOT, median_seconds, provenance
+from explain import ROOT, collect_provenance, measure_medians
 
 import whence
-from whence.capture import contract
-from whence.explainer import explainer as explaining
-from whence.kernels import tile_of
+from whence.explain import batch_policy
+from whence.kernels.contract import contract
+from whence.kernels.tiled import use_tile_size
 
 SHARED = ROOT.parent / "shared"
 REVIEW = "this is a wonderful film , and so is that one . " * 40
 
 
-def tiles() -> dict[str, float]:
-    """Contract all layers of a long text with tiles of several sizes."""
+def measure_tiles() -> dict[str, float]:
+    """Time the contraction of all layers of a long text with tiles of several sizes."""
     trace = whence.load(SHARED / "models" / "minilm-movies").trace(REVIEW)
     everyone = trace.real.float() / trace.real.sum()
 
     def run(size: int) -> None:
-        with tile_of(size):
+        with use_tile_size(size):
             for layer in trace.layers:
                 contract(layer, everyone, "positive_gradient_x_attention")
 
     sizes = [1 << bits for bits in range(18, 28, 2)]
-    return median_seconds(
+    return measure_medians(
         {
             f"tile of {size >> 10} KiB, {trace.real.shape[1]} tokens": lambda s=size: run(s)
             for size in sizes
@@ -40,7 +40,7 @@ def tiles() -> dict[str, float]:
     )
 
 
-def batches() -> dict[str, float]:
+def measure_batches() -> dict[str, float]:
     """Explain 256 sentences of SST-2 in batches of several sizes."""
     explainer = whence.load(SHARED / "models" / "minilm-sst2")
     with (SHARED / "data" / "sst2_glue" / "dev.tsv").open() as stream:
@@ -48,11 +48,11 @@ def batches() -> dict[str, float]:
         texts = [row["sentence"] for row in rows][:256]
 
     def run(cells: int) -> None:
-        explaining._CELLS["cpu"] = cells
+        batch_policy._CELLS["cpu"] = cells
         explainer.explain(texts, batch_size=len(texts))
 
     sizes = [1 << bits for bits in range(8, 16)]
-    return median_seconds(
+    return measure_medians(
         {f"256 sentences, {cells} cells a batch": lambda c=cells: run(c) for cells in sizes}, 3
     )
 
@@ -66,13 +66,13 @@ def main() -> None:
     if not SHARED.is_dir():
         parser.exit(0, "skipped: no folder ../shared with models and data\n")
     torch.set_num_threads(options.threads)
-    for group in (tiles(), batches()):
+    for group in (measure_tiles(), measure_batches()):
         best = min(group.values())
         for what, seconds in group.items():
             print(f"{what:44} {seconds * 1e3:9.1f} ms {seconds / best:6.2f} x best")
             if options.json:
                 row = {
-                    **provenance(options.threads),
+                    **collect_provenance(options.threads),
                     "what": what,
                     "seconds": seconds,
                     "ratio": seconds / best,

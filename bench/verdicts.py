@@ -1,4 +1,4 @@
-"""How often an audit's verdict is wrong with few examples: the numbers behind `whence.audit.verdict.FEWEST`.
+"""Simulated error rates of an audit's verdict with few examples: the reason for MIN_EXAMPLES in verdict.py.
 
     python bench/verdicts.py
 
@@ -11,21 +11,21 @@ from pathlib import Path
 
 import numpy as np
 
-from whence.audit.experiments import experiment
-from whence.core.seed import generator
-from whence.stats import bootstrap
+from whence.core.seed import build_generator
+from whence.stats.intervals import bootstrap
+from whence.studies.audit.experiments import experiment
 
 RESULTS = Path(__file__).parent / "results" / "verdicts.jsonl"
 DRAWS = 1000
 
 
 def main() -> None:
-    """Simulate, print and write."""
+    """Simulate, print and store the rates."""
     threshold = float(experiment.get("replacement").facts["threshold"])
     rows = []
     for share in (threshold, 2 * threshold):
         for n in (5, 10, 20, 30, 60):
-            draw = generator("verdicts", n, int(100 * share))
+            draw = build_generator("verdicts", n, int(100 * share))
             wrong = 0
             for number in range(DRAWS):
                 values = (draw.random(n) < share).astype(np.float64)

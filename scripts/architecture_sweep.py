@@ -1,4 +1,4 @@
-"""Every class of transformers that reads texts and can be made tiny: tried, and what came of it as a page.
+"""Sweep of all text model classes of transformers, made tiny, against PyTorch; outcomes stored, page rendered.
 
 Usage::
 
@@ -50,14 +50,14 @@ of each method works on the commonest architectures is told in [a table of its o
 """
 
 
-def load() -> list[dict[str, object]]:
+def load_outcomes() -> list[dict[str, object]]:
     """Read the outcomes, the oldest first."""
     return [json.loads(line) for line in RESULTS.read_text(encoding="utf-8").splitlines()]
 
 
-def markdown() -> str:
+def render_page() -> str:
     """Return the page of all outcomes."""
-    rows = load()
+    rows = load_outcomes()
     version = rows[0]["transformers"]
     built = [row for row in rows if not row["unbuilt"]]
     letters: dict[str, str] = {}
@@ -65,11 +65,11 @@ def markdown() -> str:
     lines.append("|---|---|" + ":-:|" * len(_COLUMNS))
     for row in sorted(built, key=lambda one: (one["kind"], one["name"])):
         found = row["found"]
-        cells = [_cell(found[check], str(row["name"]), letters) for check in _COLUMNS]
+        cells = [_format_cell(found[check], str(row["name"]), letters) for check in _COLUMNS]
         lines.append(f"| {row['kind']} | `{row['name']}` | " + " | ".join(cells) + " |")
     notes = [f"- {letter}: {why}" for why, letter in letters.items()]
     rest = [
-        f"- {row['kind']}, `{row['name']}`: {_plain(str(row['unbuilt']))}"
+        f"- {row['kind']}, `{row['name']}`: {_strip_markup(str(row['unbuilt']))}"
         for row in sorted(rows, key=lambda one: (one["kind"], one["name"]))
         if row["unbuilt"]
     ]
@@ -93,41 +93,45 @@ def markdown() -> str:
     return "\n\n".join(part.strip("\n") for part in parts) + "\n"
 
 
-def _cell(said: str, name: str, letters: dict[str, str]) -> str:
+def _format_cell(said: str, name: str, letters: dict[str, str]) -> str:
     if said == "ok":
         return "✓"
     # One refusal says the same of many classes and layers.
     why = re.sub(r"Layer \d+ of", "A layer of", said.replace(name, "it"))
     why = re.sub(r"\b\d+\b", "n", why.replace("'it' is a it: it", "it"))
-    why = _plain(why.partition(": ")[2] if why.partition(": ")[0].isidentifier() else why)
-    return letters.setdefault(why, _letter(len(letters)))
+    why = _strip_markup(why.partition(": ")[2] if why.partition(": ")[0].isidentifier() else why)
+    return letters.setdefault(why, _format_letter(len(letters)))
 
 
-def _letter(number: int) -> str:
-    return chr(97 + number) if number < 26 else _letter(number // 26 - 1) + chr(97 + number % 26)
+def _format_letter(number: int) -> str:
+    return (
+        chr(97 + number)
+        if number < 26
+        else _format_letter(number // 26 - 1) + chr(97 + number % 26)
+    )
 
 
-def _plain(text: str) -> str:
+def _strip_markup(text: str) -> str:
     """Return a message as a line of Markdown: no tables, tags or links in it."""
     line = " ".join(text.split())[:600]
     return re.sub(r"([|<>*_\[\]`])", r"\\\1", line)
 
 
 def main(arguments: Iterable[str] | None = None) -> int:
-    """Try all classes, or those of some model types, and keep what came of them."""
+    """Try all classes, or those of some model types, and store the outcomes."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("kinds", nargs="*", help="model types; all of them unless some are named")
     kinds = parser.parse_args(arguments).kinds
 
     import transformers
-    from tests import every
+    from tests import text_model_classes
     from tests.sweep import faults_in, sweep
 
     warnings.simplefilter("ignore")
     transformers.logging.set_verbosity_error()
-    rows = {(row["kind"], row["name"]): row for row in load()} if kinds else {}
+    rows = {(row["kind"], row["name"]): row for row in load_outcomes()} if kinds else {}
     # A class that serves two heads is tried as the one that Auto classes name last.
-    heads = {(kind, name): head for kind, head, name in every.classes()}
+    heads = {(kind, name): head for kind, head, name in text_model_classes.classes()}
     for (kind, name), head in sorted(heads.items()):
         if (kind, name) in rows and kind not in kinds:
             continue

@@ -1,4 +1,4 @@
-"""Which method works on which architecture: tiny models of each, every method tried, refusals by their reason."""
+"""Table for docs/reference/architectures.md: every method run on a tiny model of each, refusals by reason."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from whence.core.registry import Entry
 from whence.methods import method
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from tests import galleries, zoo
-from tests.few import FEW
+from tests import image_models, zoo
+from tests.reduced_params import FEW
 
 WORKS = "✓"
 TITLES = {
@@ -61,10 +61,10 @@ _SAID = {
 }
 
 
-def cell(architecture: str, entry: Entry) -> str:
-    """Try a method on an architecture: a tick, or the letter of the reason why not."""
+def try_method(architecture: str, entry: Entry) -> str:
+    """Return the cell of a method on an architecture: a tick, or the letter of a refusal."""
     try:
-        found = _explained(architecture, entry)
+        found = _explain(architecture, entry)
     except WhenceError as error:
         letters = [letter for said, letter in _SAID.items() if said in str(error)]
         if not letters:
@@ -74,31 +74,31 @@ def cell(architecture: str, entry: Entry) -> str:
     return WORKS
 
 
-def _explained(architecture: str, entry: Entry) -> list[whence.Explanation]:
-    explainer, params = _explainer(architecture), FEW.get(entry.name, {})
-    if architecture not in galleries.PICTURES:
+def _explain(architecture: str, entry: Entry) -> list[whence.Explanation]:
+    explainer, params = _load_explainer(architecture), FEW.get(entry.name, {})
+    if architecture not in image_models.PICTURES:
         rows = zoo.rows(architecture, lengths=(7, 5))
         return explainer.explain(rows, method=entry.name, params=params)
-    pixels = {"pixel_values": galleries.pixels(architecture, 1)}
-    asked = galleries.asked(architecture)
-    return explainer.explain([pixels], method=entry.name, params=params, **asked)
+    pixels = {"pixel_values": image_models.pixels(architecture, 1)}
+    options = image_models.explain_options(architecture)
+    return explainer.explain([pixels], method=entry.name, params=params, **options)
 
 
-_made: dict[str, whence.Explainer] = {}
+_explainers: dict[str, whence.Explainer] = {}
 
 
-def _explainer(architecture: str) -> whence.Explainer:
-    if architecture not in _made:
-        seen = architecture in galleries.PICTURES
-        model = galleries.make(architecture) if seen else zoo.make(architecture)
-        _made[architecture] = whence.load(
-            model, **(galleries.loading(architecture) if seen else {})
+def _load_explainer(architecture: str) -> whence.Explainer:
+    if architecture not in _explainers:
+        takes_images = architecture in image_models.PICTURES
+        model = image_models.make(architecture) if takes_images else zoo.make(architecture)
+        _explainers[architecture] = whence.load(
+            model, **(image_models.load_options(architecture) if takes_images else {})
         )
-    return _made[architecture]
+    return _explainers[architecture]
 
 
-def markdown() -> str:
-    """Try all methods on all architectures, and return the table."""
+def render_table() -> str:
+    """Run all methods on all architectures, and return the table."""
     entries = sorted(
         method,
         key=lambda e: (e.facts["family"] == "baseline", e.facts["family"], e.name),
@@ -106,7 +106,7 @@ def markdown() -> str:
     lines = ["| method | " + " | ".join(TITLES.values()) + " |", "|---|" + ":-:|" * len(TITLES)]
     used: set[str] = set()
     for entry in entries:
-        cells = [cell(architecture, entry) for architecture in TITLES]
+        cells = [try_method(architecture, entry) for architecture in TITLES]
         used |= set(cells) - {WORKS}
         lines.append(f"| `{entry.name}` | " + " | ".join(cells) + " |")
     notes = [f"{letter}: {REASONS[letter]}." for letter in sorted(used)]

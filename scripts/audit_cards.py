@@ -1,94 +1,93 @@
-"""The card of each experiment of an audit, docs/audits/NAME.md, and the page of all of them."""
+"""Text of docs/audits/NAME.md, the cards of the audit's experiments with stored verdicts, and of their index."""
 
 from __future__ import annotations
 
-import card_parts as parts
-from card_parts import block, facts, page, stored, table
+import card_markdown as parts
+from card_markdown import format_code_block, format_facts, format_table, join_parts, load_result
 
-from whence.audit.chosen import names
-from whence.audit.experiments import experiment
-from whence.audit.plan import Plan
 from whence.core.registry import Entry
+from whence.studies.audit.audit import AuditCostEstimate, resolve_names
+from whence.studies.audit.experiments import experiment
 
-# An audit for which the cost is told, as `whence list experiments` does.
-TYPICAL = Plan(n=100, tokens=25, layers=6, heads=12, sites=1, train=1000, epochs=8)
+# The audit whose cost is given, as by `whence list experiments`.
+TYPICAL = AuditCostEstimate(n=100, tokens=25, layers=6, heads=12, sites=1, train=1000, epochs=8)
 DATA = "reviews.tsv"
 # Values with which an experiment is quick.
 QUICK = {"steps": 20, "permutations": 20, "runs": 1, "seeds": 1, "weights": "0,1"}
-LONG = {"guides"}  # even then
+LONG = {"guides"}  # slow with the values of QUICK, too
 
 
-def ordered() -> list[Entry]:
+def list_experiments() -> list[Entry]:
     """Return the experiments in the order in which an audit makes them."""
-    return [experiment.get(name) for name in names("all", can_train=True)]
+    return [experiment.get(name) for name in resolve_names("all", can_train=True)]
 
 
-def card(name: str) -> str:
+def render_card(name: str) -> str:
     """Return the card of an experiment."""
     entry = experiment.get(name)
-    first, *more = parts.said(entry).split("\n\n")
-    return page(
+    first, *more = parts.format_docstring(entry).split("\n\n")
+    return join_parts(
         f"# {name}",
         first,
-        facts(
+        format_facts(
             {
                 "hypothesis": entry.facts["hypothesis"],
                 "measured": entry.facts["measure"],
-                "holds if": f"the whole 95% interval lies {_asked(entry)}",
-                "needs": _needs(entry),
-                "cost": _cost(entry),
+                "holds if": f"the whole 95% interval lies {_format_threshold(entry)}",
+                "needs": _format_needs(entry),
+                "cost": _format_cost(entry),
             }
         ),
         *more,
         "## When it misleads",
-        parts.misleads(entry),
-        *parts.settings(entry),
-        *_called(entry),
+        parts.format_misleads(entry),
+        *parts.format_settings(entry),
+        *_format_calls(entry),
         "## Verdicts",
-        *_verdicts(entry),
-        *parts.source(entry),
+        *_render_verdicts(entry),
+        *parts.format_source(entry),
     )
 
 
-def index() -> str:
+def render_index() -> str:
     """Return the page of all experiments."""
-    audits = _audits()
+    audits = _list_audits()
     head = ["experiment", "hypothesis", "holds if", "needs", *(title for _, title in audits)]
     body = [
         [
             f"[`{entry.name}`]({entry.name}.md)",
             entry.facts["hypothesis"],
-            _asked(entry),
-            _needs(entry),
-            *(_verdict(file, entry.name)[0] for file, _ in audits),
+            _format_threshold(entry),
+            _format_needs(entry),
+            *(_read_verdict(file, entry.name)[0] for file, _ in audits),
         ]
-        for entry in ordered()
+        for entry in list_experiments()
     ]
-    return page(
+    return join_parts(
         "# Audits",
         "An audit asks whether a model's attention may be read as an explanation of what it predicts. Each "
         "experiment states a claim that must hold for that, and its threshold, before anything is measured; "
         "the verdict "
         "follows from the interval alone. [How to read an audit](../guides/audit-attention.md), "
         "[everything about it](../reference/audit.md).",
-        table(head, body),
-        f"The last columns are verdicts on {parts.listed(_named(file) for file, _ in audits)}; others may come out "
+        format_table(head, body),
+        f"The last columns are verdicts on {parts.format_list(_format_audit(file) for file, _ in audits)}; others may come out "
         "otherwise."
         if audits
         else "",
     )
 
 
-def _asked(entry: Entry) -> str:
+def _format_threshold(entry: Entry) -> str:
     return f"{entry.facts['direction']} {entry.facts['threshold']:g}"
 
 
-def _needs(entry: Entry) -> str:
+def _format_needs(entry: Entry) -> str:
     needs = [("true labels", entry.facts["labels"]), ("training data", entry.facts["trains"])]
     return ", ".join(what for what, needed in needs if needed) or "texts"
 
 
-def _cost(entry: Entry) -> str:
+def _format_cost(entry: Entry) -> str:
     defaults = {name: parameter.default for name, parameter in entry.parameters.items()}
     forwards = round(entry.facts["calls"](TYPICAL, defaults))
     texts = f"{TYPICAL.n} texts of {TYPICAL.tokens:g} tokens"
@@ -97,7 +96,7 @@ def _cost(entry: Entry) -> str:
     return f"at most {forwards:,} forward passes for {texts}; most are not whole ones"
 
 
-def _called(entry: Entry) -> list[str]:
+def _format_calls(entry: Entry) -> list[str]:
     train, option = "", ""
     if entry.facts["trains"]:
         train, option = f', train="{DATA}", epochs=1', f" --train {DATA} --epochs 1"
@@ -118,32 +117,32 @@ def _called(entry: Entry) -> list[str]:
     are, them = ("are", "them") if len(told) > 1 else ("is", "it")
     return [
         "## Call it",
-        block("python", python, before),
-        block(
+        format_code_block("python", python, before),
+        format_code_block(
             "sh",
             f"whence audit {DATA} --experiment {entry.name} --limit 8{option}{options}",
             before,
         ),
-        f"{parts.listed(told)} {are} small here, to be quick; leave {them} out for an answer that can be believed.",
+        f"{parts.format_list(told)} {are} small here, to be quick; leave {them} out for an answer that can be believed.",
     ]
 
 
-def _audits() -> list[tuple[str, str]]:
+def _list_audits() -> list[tuple[str, str]]:
     """Return the stored audits: the file, and the model and data in short."""
     found = sorted(path.stem for path in parts.RESULTS.glob("audit-*.json"))
-    return [(file, (stored(file) or {})["model"]["name"]) for file in found]
+    return [(file, (load_result(file) or {})["model"]["name"]) for file in found]
 
 
-def _named(file: str) -> str:
-    found = stored(file) or {}
+def _format_audit(file: str) -> str:
+    found = load_result(file) or {}
     return (
         f"`{found['model']['name']}` ({found['data']['title']}, {found['data']['used']} examples)"
     )
 
 
-def _verdict(file: str, name: str) -> tuple[str, str, str]:
-    """Return the verdict, the effect with its interval, and why there is none, if so."""
-    found = stored(file) or {}
+def _read_verdict(file: str, name: str) -> tuple[str, str, str]:
+    """Return the verdict, the effect with its interval, and the reason where there is no verdict."""
+    found = load_result(file) or {}
     for one in found["experiments"]:
         if one["name"] == name:
             low, high = one["interval"] or (None, None)
@@ -155,11 +154,11 @@ def _verdict(file: str, name: str) -> tuple[str, str, str]:
     return "not made", "–", why
 
 
-def _verdicts(entry: Entry) -> list[str]:
-    body = [[_named(file), *_verdict(file, entry.name)] for file, _ in _audits()]
+def _render_verdicts(entry: Entry) -> list[str]:
+    body = [[_format_audit(file), *_read_verdict(file, entry.name)] for file, _ in _list_audits()]
     if not body:
         return ["No audit is stored yet."]
     return [
-        table(["model", "verdict", "effect", "why"], body),
+        format_table(["model", "verdict", "effect", "why"], body),
         "[Transformers](../science/transformers.md) · [the models of Jain & Wallace](../science/jain_wallace.md)",
     ]

@@ -1,4 +1,4 @@
-"""Build ``decoy``, a BERT classifier whose weights are set by hand so that its truth is known.
+"""Builder of ``decoy``, a BERT classifier with weights set by hand: writes its folder, verifies its claims.
 
 The logits depend on the evidence words alone, through the sum S of their strengths, while the word
 ``decoy`` takes most of the attention of every row, in every head of both layers, and carries
@@ -36,7 +36,7 @@ import torch
 from decoy_card import CARD
 from safetensors.torch import save
 from torch import Tensor
-from word_tokenizer import SPECIAL_TOKENS, tokenizer
+from word_tokenizer import SPECIAL_TOKENS, build_tokenizer
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -80,19 +80,19 @@ POOL_WEIGHT, CLASS_WEIGHT = 1 / 16, 1024
 EPSILON = 1e-16
 
 
-def vocabulary() -> list[str]:
-    """All tokens in the order of their ids."""
+def build_vocabulary() -> list[str]:
+    """Return all tokens in the order of their ids."""
     return [*SPECIAL_TOKENS, *EVIDENCE, DECOY, *NEUTRAL]
 
 
-def logit_of(strength: float, separators: int = 1) -> float:
-    """Closed form of the positive logit for a sum of strengths; the negative one is its opposite."""
+def compute_logit(strength: float, separators: int = 1) -> float:
+    """Return the positive logit of a sum of strengths, in closed form; the negative one is its opposite."""
     reference = REFERENCE_STRENGTH * separators
     return CLASS_WEIGHT * math.tanh(strength / (4 * math.hypot(strength, reference)))
 
 
-def pattern(token: str, squares: int) -> list[int]:
-    """Whole numbers for the pattern pairs with the given sum of squares, drawn by the spelling.
+def draw_pattern(token: str, squares: int) -> list[int]:
+    """Draw whole numbers for the pattern pairs by the spelling, with the given sum of squares.
 
     Patterns make the words differ, so that a wrong explanation has something to be wrong about.
     """
@@ -103,8 +103,8 @@ def pattern(token: str, squares: int) -> list[int]:
             return values
 
 
-def word_pairs(token: str) -> list[int]:
-    """The value of a token's word embedding in every pair."""
+def build_word_pairs(token: str) -> list[int]:
+    """Return the value of a token's word embedding in every pair."""
     pairs = [0] * (WIDTH // 2)
     if token in ("[CLS]", "[PAD]"):
         return pairs
@@ -112,30 +112,32 @@ def word_pairs(token: str) -> list[int]:
     pairs[REFERENCE] = MARK if token == "[SEP]" else 0
     pairs[KEY] = MARK if token == DECOY else 0
     left = SQUARES - VOID_VALUE**2 - sum(value * value for value in pairs)
-    pairs[PATTERN.start : PATTERN.stop] = pattern(token, left)
+    pairs[PATTERN.start : PATTERN.stop] = draw_pattern(token, left)
     return pairs
 
 
 def unfold(pairs: list[int]) -> list[float]:
-    """Channels from pairs: each value and its opposite."""
+    """Return channels from pairs: each value and its opposite."""
     return [float(sign * value) for value in pairs for sign in (1, -1)]
 
 
-def read_pair(pair: int, scale: float) -> Tensor:
-    """A row of weights that gives ``scale`` times the value of a pair."""
+def build_pair_reader(pair: int, scale: float) -> Tensor:
+    """Return a row of weights that gives ``scale`` times the value of a pair."""
     row = torch.zeros(WIDTH)
     row[2 * pair], row[2 * pair + 1] = scale / 2, -scale / 2
     return row
 
 
-def embedding_weights() -> dict[str, Tensor]:
-    """Word, position and type tables, and a LayerNorm that drops the void pair."""
+def build_embedding_weights() -> dict[str, Tensor]:
+    """Return word, position and type tables, and a LayerNorm that drops the void pair."""
     void = [0] * (WIDTH // 2)
     void[VOID] = VOID_VALUE
     keep = torch.ones(WIDTH)
     keep[2 * VOID : 2 * VOID + 2] = 0
     return {
-        "word_embeddings.weight": torch.tensor([unfold(word_pairs(t)) for t in vocabulary()]),
+        "word_embeddings.weight": torch.tensor(
+            [unfold(build_word_pairs(t)) for t in build_vocabulary()]
+        ),
         "position_embeddings.weight": torch.zeros(POSITIONS, WIDTH),
         "token_type_embeddings.weight": torch.tensor([unfold(void)] * 2),
         "LayerNorm.weight": keep,
@@ -143,8 +145,8 @@ def embedding_weights() -> dict[str, Tensor]:
     }
 
 
-def attention_weights(layer: int) -> dict[str, Tensor]:
-    """Query, key, value and output of one layer; only the first layer moves anything."""
+def build_attention_weights(layer: int) -> dict[str, Tensor]:
+    """Return query, key, value and output of one layer; only the first layer moves anything."""
     query, key = torch.zeros(WIDTH), torch.zeros(WIDTH, WIDTH)
     value, output = torch.zeros(WIDTH, WIDTH), torch.zeros(WIDTH, WIDTH)
     factor = SECOND_LAYER_FACTOR if layer else 1.0
@@ -152,12 +154,12 @@ def attention_weights(layer: int) -> dict[str, Tensor]:
         first = head * HEAD_WIDTH
         query[first] = 1.0
         # After the embedding LayerNorm a mark of 4 is worth 2.
-        key[first] = read_pair(KEY, factor * sharpness * math.sqrt(HEAD_WIDTH) / 2)
+        key[first] = build_pair_reader(KEY, factor * sharpness * math.sqrt(HEAD_WIDTH) / 2)
         if layer == 0:
             for place, (pair, scale) in enumerate(
                 ((SIGNAL, 2 * VALUE_SCALE), (REFERENCE, VALUE_SCALE * REFERENCE_STRENGTH / 2))
             ):
-                value[first + 2 * place] = read_pair(pair, scale)
+                value[first + 2 * place] = build_pair_reader(pair, scale)
                 value[first + 2 * place + 1] = -value[first + 2 * place]
                 for side in (0, 1):
                     output[2 * pair + side, first + 2 * place + side] = 1 / HEADS
@@ -173,10 +175,10 @@ def attention_weights(layer: int) -> dict[str, Tensor]:
     }
 
 
-def layer_weights(layer: int) -> dict[str, Tensor]:
-    """One encoder layer: attention, plain LayerNorms, and a feed-forward block of zeros."""
+def build_layer_weights(layer: int) -> dict[str, Tensor]:
+    """Return one encoder layer: attention, plain LayerNorms, and a feed-forward block of zeros."""
     ones, zeros = torch.ones(WIDTH), torch.zeros(WIDTH)
-    return attention_weights(layer) | {
+    return build_attention_weights(layer) | {
         "attention.output.LayerNorm.weight": ones.clone(),
         "attention.output.LayerNorm.bias": zeros.clone(),
         "intermediate.dense.weight": torch.zeros(WIDTH, WIDTH),
@@ -188,14 +190,16 @@ def layer_weights(layer: int) -> dict[str, Tensor]:
     }
 
 
-def all_weights() -> dict[str, Tensor]:
-    """The state of ``BertForSequenceClassification``."""
+def build_all_weights() -> dict[str, Tensor]:
+    """Return the state of ``BertForSequenceClassification``."""
     pool, classify = torch.zeros(WIDTH, WIDTH), torch.zeros(2, WIDTH)
-    pool[0] = read_pair(SIGNAL, POOL_WEIGHT)
+    pool[0] = build_pair_reader(SIGNAL, POOL_WEIGHT)
     classify[0, 0], classify[1, 0] = -CLASS_WEIGHT, CLASS_WEIGHT
-    weights = {f"bert.embeddings.{name}": w for name, w in embedding_weights().items()}
+    weights = {f"bert.embeddings.{name}": w for name, w in build_embedding_weights().items()}
     for layer in range(LAYERS):
-        weights |= {f"bert.encoder.layer.{layer}.{n}": w for n, w in layer_weights(layer).items()}
+        weights |= {
+            f"bert.encoder.layer.{layer}.{n}": w for n, w in build_layer_weights(layer).items()
+        }
     return weights | {
         "bert.pooler.dense.weight": pool,
         "bert.pooler.dense.bias": torch.zeros(WIDTH),
@@ -204,8 +208,8 @@ def all_weights() -> dict[str, Tensor]:
     }
 
 
-def config() -> dict[str, object]:
-    """``config.json``, written out so that it is the same under every version of the libraries."""
+def build_config() -> dict[str, object]:
+    """Return ``config.json``, written out so that it is the same under every version of the libraries."""
     return {
         "architectures": ["BertForSequenceClassification"],
         "attention_probs_dropout_prob": 0.0,
@@ -223,12 +227,12 @@ def config() -> dict[str, object]:
         "num_hidden_layers": LAYERS,
         "pad_token_id": 0,
         "type_vocab_size": 2,
-        "vocab_size": len(vocabulary()),
+        "vocab_size": len(build_vocabulary()),
     }
 
 
-def tokenizer_config() -> dict[str, object]:
-    """``tokenizer_config.json``."""
+def build_tokenizer_config() -> dict[str, object]:
+    """Return ``tokenizer_config.json``."""
     return {
         "cls_token": "[CLS]",
         "do_lower_case": True,
@@ -241,8 +245,8 @@ def tokenizer_config() -> dict[str, object]:
     }
 
 
-def truth() -> dict[str, object]:
-    """``truth.json``: what a right explanation must say, for programs."""
+def build_truth_document() -> dict[str, object]:
+    """Return ``truth.json``, the true attribution for programs."""
     reference = REFERENCE_STRENGTH
     return {
         "evidence": EVIDENCE,
@@ -259,8 +263,8 @@ def truth() -> dict[str, object]:
     }
 
 
-def card() -> str:
-    """``README.md``."""
+def render_card() -> str:
+    """Return ``README.md``."""
     by_strength: dict[int, list[str]] = {}
     for word, strength in EVIDENCE.items():
         by_strength.setdefault(strength, []).append(f"`{word}`")
@@ -270,7 +274,7 @@ def card() -> str:
         layers=LAYERS,
         heads=HEADS,
         width=WIDTH,
-        vocab=len(vocabulary()),
+        vocab=len(build_vocabulary()),
         evidence="\n".join(rows),
         reference=REFERENCE_STRENGTH,
         gain=CLASS_WEIGHT,
@@ -295,30 +299,30 @@ def write_files(
 def write_folder(folder: Path) -> None:
     """Write the decoy."""
     documents = {
-        "config.json": config(),
-        "tokenizer.json": tokenizer(vocabulary()),
-        "tokenizer_config.json": tokenizer_config(),
-        "truth.json": truth(),
+        "config.json": build_config(),
+        "tokenizer.json": build_tokenizer(build_vocabulary()),
+        "tokenizer_config.json": build_tokenizer_config(),
+        "truth.json": build_truth_document(),
     }
-    write_files(folder, all_weights(), documents, card())
+    write_files(folder, build_all_weights(), documents, render_card())
 
 
-def random_words(rng: random.Random, length: int, decoys: int) -> list[str]:
-    """Random evidence, neutral and unknown words, with ``decoys`` decoys among them."""
+def draw_words(rng: random.Random, length: int, decoys: int) -> list[str]:
+    """Draw random evidence, neutral and unknown words, with ``decoys`` decoys among them."""
     pool = [*EVIDENCE, *NEUTRAL, "[UNK]", "[MASK]", "zyzzyva"]
     words = [rng.choice(pool) for _ in range(length - decoys)] + [DECOY] * decoys
     rng.shuffle(words)
     return words
 
 
-def strength_of(words: list[str]) -> int:
-    """S, the sum of the evidence strengths."""
+def sum_strengths(words: list[str]) -> int:
+    """Return S, the sum of the evidence strengths."""
     return sum(EVIDENCE.get(word, 0) for word in words)
 
 
 @dataclass
 class Findings:
-    """The worst that was seen of every claim."""
+    """The worst deviation from every claim."""
 
     closed_form: float = 0.0
     linear: float = 0.0
@@ -329,8 +333,8 @@ class Findings:
 
 def note_logits(found: Findings, words: list[str], logits: list[float]) -> None:
     """Compare the logits with the closed form and with S itself."""
-    strength = strength_of(words)
-    aim = logit_of(strength)
+    strength = sum_strengths(words)
+    aim = compute_logit(strength)
     error = max(abs(logits[1] - aim), abs(logits[0] + aim)) / max(1.0, abs(aim))
     found.closed_form = max(found.closed_form, error)
     if 0 < abs(strength) <= 30:
@@ -338,7 +342,7 @@ def note_logits(found: Findings, words: list[str], logits: list[float]) -> None:
 
 
 def verify(folder: Path, rounds: int = 300) -> Findings:
-    """Run random texts in float64; print what was found, and fail if a claim is not met."""
+    """Run random texts in float64; print the deviations, and fail if a claim is not met."""
     # Imported here so that building needs no more than torch and safetensors.
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
@@ -347,7 +351,7 @@ def verify(folder: Path, rounds: int = 300) -> Findings:
     model.double().eval().requires_grad_(False)
     rng, found = random.Random(0), Findings()
     for _ in range(rounds):
-        words = random_words(rng, rng.randint(1, 30), decoys=1)
+        words = draw_words(rng, rng.randint(1, 30), decoys=1)
         coded = split(" ".join(words), return_tensors="pt")
         out = model(**coded, output_attentions=True, output_hidden_states=True)
         note_logits(found, words, out.logits[0].tolist())
@@ -370,7 +374,7 @@ def verify(folder: Path, rounds: int = 300) -> Findings:
 
 
 def print_findings(found: Findings, rounds: int) -> None:
-    """The table of what was verified."""
+    """Print the table of verified claims."""
     print(f"{rounds} random texts of 1 to 30 words with one decoy, in float64; the worst seen:")
     print(f"  logits against the closed form, relative error      {found.closed_form:.1e}")
     print(f"  difference of logits against S, relative error      {found.linear:.1e}")
@@ -381,7 +385,7 @@ def print_findings(found: Findings, rounds: int) -> None:
 
 
 def main() -> None:
-    """Build, then verify."""
+    """Build the model, then verify it."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     default = ROOT / "src" / "whence" / "models" / "builtin" / "decoy"
     parser.add_argument("--out", type=Path, default=default)

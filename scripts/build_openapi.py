@@ -1,4 +1,4 @@
-"""Write web/openapi.json, the server's description of itself; the page's types are generated from it.
+"""Writer of web/openapi.json, the server's API schema; the page's types are generated from it.
 
 With --check nothing is written, and the status is 1 if the file is not what the code says.
 """
@@ -7,21 +7,21 @@ import json
 import sys
 from pathlib import Path
 
-from whence.web.app import described as application
+from whence.app.server import build_api as application
 
 FILE = Path(__file__).parents[1] / "web" / "openapi.json"
 
 
-def described() -> str:
-    """Return the description as text, the same for the same code."""
+def describe_api() -> str:
+    """Return the schema as text, the same for the same code."""
     description = application().openapi()
     description["info"]["version"] = "0"  # a release changes no shape
     return json.dumps(description, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
 
 
 def main() -> int:
-    """Write the file, or compare it."""
-    text = described()
+    """Write the file, or compare it with the schema of today."""
+    text = describe_api()
     if "--check" not in sys.argv[1:]:
         FILE.write_text(text, encoding="utf-8")
         return 0

@@ -1,4 +1,4 @@
-"""Build the truth models: BERT classifiers with weights set by hand, so that the right explanation is known.
+"""Builder of seven truth models, BERT classifiers with weights set by hand: writes and verifies them.
 
 Beside ``decoy`` (``build_decoy.py``) there are seven, each a question that explanations get wrong:
 
@@ -51,15 +51,15 @@ from build_decoy import (
     POSITIONS,
     ROOT,
     WIDTH,
-    read_pair,
-    tokenizer_config,
+    build_pair_reader,
+    build_tokenizer_config,
     unfold,
     write_files,
 )
-from build_decoy import config as decoy_config
+from build_decoy import build_config as decoy_config
 from torch import Tensor
 from truth_models import ANSWER, CLASS_WEIGHT, CONSTANT, MODELS, PATTERN, Layer, Pairs, Truth
-from word_tokenizer import SPECIAL_TOKENS, tokenizer
+from word_tokenizer import SPECIAL_TOKENS, build_tokenizer
 
 VOID = (13, 14, 15)
 VOID_VALUE = 4
@@ -71,8 +71,8 @@ UNITS = 16
 # --- weights ---------------------------------------------------------------------------------
 
 
-def word_pairs(truth: Truth, token: str) -> list[int]:
-    """The value of a token's word embedding in every pair: features, and a pattern drawn by the spelling."""
+def build_word_pairs(truth: Truth, token: str) -> list[int]:
+    """Return the value of a token's word embedding in every pair: features, and a pattern by the spelling."""
     pairs = [0] * (WIDTH // 2)
     if token in SPECIAL_TOKENS:
         return pairs
@@ -86,57 +86,59 @@ def word_pairs(truth: Truth, token: str) -> list[int]:
     return pairs
 
 
-def only(values: Pairs) -> list[float]:
-    """Channels that hold these pairs and nothing else."""
+def build_channels(values: Pairs) -> list[float]:
+    """Return channels that hold only these pairs."""
     return unfold([int(values.get(pair, 0)) for pair in range(WIDTH // 2)])
 
 
-def embedding_weights(truth: Truth) -> dict[str, Tensor]:
-    """Word, position and type tables, and a LayerNorm that drops the void pairs."""
+def build_embedding_weights(truth: Truth) -> dict[str, Tensor]:
+    """Return word, position and type tables, and a LayerNorm that drops the void pairs."""
     place = torch.zeros(POSITIONS, WIDTH)
-    place[0] = torch.tensor(only({CONSTANT: VOID_VALUE, VOID[0]: VOID_VALUE, VOID[1]: VOID_VALUE}))
+    place[0] = torch.tensor(
+        build_channels({CONSTANT: VOID_VALUE, VOID[0]: VOID_VALUE, VOID[1]: VOID_VALUE})
+    )
     keep = torch.ones(WIDTH)
     keep[2 * VOID[0] :] = 0
-    words = [unfold(word_pairs(truth, token)) for token in truth.vocabulary]
+    words = [unfold(build_word_pairs(truth, token)) for token in truth.vocabulary]
     return {
         "word_embeddings.weight": torch.tensor(words),
         "position_embeddings.weight": place,
-        "token_type_embeddings.weight": torch.tensor([only({VOID[2]: VOID_VALUE})] * 2),
+        "token_type_embeddings.weight": torch.tensor([build_channels({VOID[2]: VOID_VALUE})] * 2),
         "LayerNorm.weight": keep,
         "LayerNorm.bias": torch.zeros(WIDTH),
     }
 
 
-def reading(pairs: Pairs) -> Tensor:
-    """A row of weights that gives a weighted sum of pairs."""
-    return torch.stack([read_pair(pair, weight) for pair, weight in pairs.items()]).sum(0)
+def build_reading_row(pairs: Pairs) -> Tensor:
+    """Return a row of weights that gives a weighted sum of pairs."""
+    return torch.stack([build_pair_reader(pair, weight) for pair, weight in pairs.items()]).sum(0)
 
 
-def writing(pairs: Pairs) -> Tensor:
-    """A column of weights that adds a unit to pairs."""
+def build_writing_column(pairs: Pairs) -> Tensor:
+    """Return a column of weights that adds a unit to pairs."""
     column = torch.zeros(WIDTH)
     for pair, weight in pairs.items():
         column[2 * pair], column[2 * pair + 1] = weight, -weight
     return column
 
 
-def layer_weights(layer: Layer) -> dict[str, Tensor]:
-    """One encoder layer: attention, units, and plain LayerNorms."""
+def build_layer_weights(layer: Layer) -> dict[str, Tensor]:
+    """Return one encoder layer: attention, units, and plain LayerNorms."""
     query = torch.zeros(WIDTH)
     key, value, output = (torch.zeros(WIDTH, WIDTH) for _ in range(3))
     up, down = torch.zeros(UNITS, WIDTH), torch.zeros(WIDTH, UNITS)
     for head, looked_for in enumerate(layer.keys):
         first = head * HEAD_WIDTH
         query[first] = 1.0
-        key[first] = reading(looked_for) * math.sqrt(HEAD_WIDTH)
+        key[first] = build_reading_row(looked_for) * math.sqrt(HEAD_WIDTH)
         moves = [move for move in layer.moves if move[0] == head]
         for number, (_, source, target, times) in enumerate(moves):
             place = first + 2 * number
-            value[place] = read_pair(source, times)
+            value[place] = build_pair_reader(source, times)
             value[place + 1] = -value[place]
             output[2 * target, place] = output[2 * target + 1, place + 1] = 1.0
     for unit, (reads, writes) in enumerate(layer.units):
-        up[unit], down[:, unit] = reading(reads), writing(writes)
+        up[unit], down[:, unit] = build_reading_row(reads), build_writing_column(writes)
     weights = {
         "attention.self.query.weight": torch.zeros(WIDTH, WIDTH),
         "attention.self.query.bias": query,
@@ -159,17 +161,19 @@ def layer_weights(layer: Layer) -> dict[str, Tensor]:
     return weights
 
 
-def all_weights(truth: Truth) -> dict[str, Tensor]:
-    """The state of ``BertForSequenceClassification``."""
+def build_all_weights(truth: Truth) -> dict[str, Tensor]:
+    """Return the state of ``BertForSequenceClassification``."""
     pool, classify = torch.zeros(WIDTH, WIDTH), torch.zeros(2, WIDTH)
-    pool[0] = reading({ANSWER: POOL_WEIGHT, CONSTANT: -truth.offset * POOL_WEIGHT / 2})
+    pool[0] = build_reading_row({ANSWER: POOL_WEIGHT, CONSTANT: -truth.offset * POOL_WEIGHT / 2})
     # And its opposite, as everywhere: rules that follow positive activations alone must have one to follow.
     pool[1] = -pool[0]
     classify[0, :2] = torch.tensor([-CLASS_WEIGHT / 2, CLASS_WEIGHT / 2])
     classify[1] = -classify[0]
-    weights = {f"bert.embeddings.{name}": w for name, w in embedding_weights(truth).items()}
+    weights = {f"bert.embeddings.{name}": w for name, w in build_embedding_weights(truth).items()}
     for number, layer in enumerate(truth.layers):
-        weights |= {f"bert.encoder.layer.{number}.{n}": w for n, w in layer_weights(layer).items()}
+        weights |= {
+            f"bert.encoder.layer.{number}.{n}": w for n, w in build_layer_weights(layer).items()
+        }
     return weights | {
         "bert.pooler.dense.weight": pool,
         "bert.pooler.dense.bias": torch.zeros(WIDTH),
@@ -232,14 +236,14 @@ count wherever they stand. Licence of the weights: Apache-2.0.
 """
 
 
-def logit_formula(truth: Truth) -> str:
-    """The logit as a function of f, in words."""
+def format_logit(truth: Truth) -> str:
+    """Return the logit as a function of f, in words."""
     above = f"(f - {truth.offset:g})" if truth.offset else "f"
     return f"{CLASS_WEIGHT} * tanh({above} / (4 * sqrt(f**2 + 4)))"
 
 
-def documents(truth: Truth) -> dict[str, object]:
-    """The JSON files."""
+def build_documents(truth: Truth) -> dict[str, object]:
+    """Return the JSON files."""
     config = {
         "hidden_act": "relu",
         "intermediate_size": UNITS,
@@ -248,7 +252,7 @@ def documents(truth: Truth) -> dict[str, object]:
     }
     known = {
         "says": truth.says,
-        "logit": f"logit_positive = -logit_negative = {logit_formula(truth)}",
+        "logit": f"logit_positive = -logit_negative = {format_logit(truth)}",
         "f": truth.formula,
         **truth.meanings,
         "neutral": truth.neutral,
@@ -257,8 +261,8 @@ def documents(truth: Truth) -> dict[str, object]:
     }
     return {
         "config.json": decoy_config() | config,
-        "tokenizer.json": tokenizer(truth.vocabulary),
-        "tokenizer_config.json": tokenizer_config(),
+        "tokenizer.json": build_tokenizer(truth.vocabulary),
+        "tokenizer_config.json": build_tokenizer_config(),
         "truth.json": known,
     }
 
@@ -271,7 +275,7 @@ def write_folder(truth: Truth, folder: Path) -> None:
         formula=fill(truth.formula + ".", 100),
         how=fill(truth.how, 100),
         expect=fill(truth.expect, 100),
-        logit=logit_formula(truth),
+        logit=format_logit(truth),
         layers=("One layer", "Two layers")[len(truth.layers) - 1],
         heads=HEADS,
         width=WIDTH,
@@ -279,7 +283,7 @@ def write_folder(truth: Truth, folder: Path) -> None:
         positions=POSITIONS,
         tolerance=truth.tolerance,
     )
-    write_files(folder, all_weights(truth), documents(truth), card)
+    write_files(folder, build_all_weights(truth), build_documents(truth), card)
 
 
 # --- verification ----------------------------------------------------------------------------
@@ -303,14 +307,14 @@ def verify(truth: Truth, folder: Path, rounds: int = 300) -> None:
     coded = split([" ".join(words) for words in texts], padding=True, return_tensors="pt")
     with torch.inference_mode():
         found = model(**coded).logits
-    aims = torch.tensor([truth.logit(words) for words in texts], dtype=torch.float64)
+    aims = torch.tensor([truth.compute_logit(words) for words in texts], dtype=torch.float64)
     worst = (found - torch.stack([-aims, aims], dim=1)).abs().max().item()
     print(f"{truth.name:12} {len(texts)} texts, worst error of a logit in float64: {worst:.1e}")
     assert worst < truth.tolerance
 
 
 def main() -> None:
-    """Build, then verify."""
+    """Build the models, then verify them."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     default = ROOT / "src" / "whence" / "models" / "builtin"
     parser.add_argument("--out", type=Path, default=default)

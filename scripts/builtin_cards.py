@@ -1,4 +1,4 @@
-"""What the built-in review models are like: measured, and written down on their cards."""
+"""Measurements of the built-in review models (accuracy, masked tokens), and the text of their model cards."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import safetensors
 import tokenizers
 import torch
 import transformers
-from builtin_pieces import encode, pad
 from builtin_recipe import MASK, Recipe, read_rows
+from builtin_tokenizer import encode, pad
 from torch import Tensor, nn
 from transformers import (
     AutoModelForMaskedLM,
@@ -22,7 +22,7 @@ from transformers import (
 
 
 def predict(model: BertForSequenceClassification, ids: list[list[int]]) -> Tensor:
-    """Class probabilities of every row."""
+    """Return class probabilities of every row."""
     parts = []
     for start in range(0, len(ids), 64):
         tokens, attention = pad(ids[start : start + 64], model.device)
@@ -32,8 +32,8 @@ def predict(model: BertForSequenceClassification, ids: list[list[int]]) -> Tenso
     return torch.cat(parts)
 
 
-def wilson(right: int, total: int) -> tuple[float, float]:
-    """95% Wilson score interval of a proportion."""
+def compute_wilson_interval(right: int, total: int) -> tuple[float, float]:
+    """Return the 95% Wilson score interval of a proportion."""
     z, share = 1.959963984540054, right / total
     middle = (share + z * z / (2 * total)) / (1 + z * z / total)
     half = z * math.sqrt(share * (1 - share) / total + (z / (2 * total)) ** 2)
@@ -41,14 +41,14 @@ def wilson(right: int, total: int) -> tuple[float, float]:
     return middle - half, middle + half
 
 
-def share_line(right: int, total: int) -> str:
-    """A proportion with its counts and interval, for cards and the terminal."""
-    low, high = wilson(right, total)
+def format_share(right: int, total: int) -> str:
+    """Format a proportion with its counts and interval, for cards and the terminal."""
+    low, high = compute_wilson_interval(right, total)
     return f"{right / total:.4f} ({right} of {total}; 95% Wilson interval {low:.4f} to {high:.4f})"
 
 
 def measure_classifier(folder: Path, data: Path) -> dict[str, str]:
-    """Accuracy and confidence of the saved classifier, loaded as a user would load it."""
+    """Measure accuracy and confidence of the saved classifier, loaded as a user would load it."""
     model = AutoModelForSequenceClassification.from_pretrained(folder).eval()
     tokenizer = AutoTokenizer.from_pretrained(folder).backend_tokenizer
     found = {}
@@ -56,13 +56,13 @@ def measure_classifier(folder: Path, data: Path) -> dict[str, str]:
         rows = read_rows(data / name)
         scores, guesses = predict(model, encode(tokenizer, rows.texts)).max(-1)
         right = int((guesses == torch.tensor(rows.labels)).sum())
-        line = share_line(right, len(rows.texts))
+        line = format_share(right, len(rows.texts))
         found[name] = f"{line}, mean confidence {scores.mean().item():.3f}"
     return found
 
 
 def measure_masked_lm(folder: Path, data: Path) -> dict[str, str]:
-    """How often a dev token, masked alone, is the first guess or among the first ten."""
+    """Measure how often a dev token, masked alone, is the first guess or among the first ten."""
     model = AutoModelForMaskedLM.from_pretrained(folder).eval()
     tokenizer = AutoTokenizer.from_pretrained(folder).backend_tokenizer
     first = ten = total = 0
@@ -78,11 +78,11 @@ def measure_masked_lm(folder: Path, data: Path) -> dict[str, str]:
         first += int(hits[:, 0].sum())
         ten += int(hits.any(1).sum())
         total += len(places)
-    return {"first guess": share_line(first, total), "first ten": share_line(ten, total)}
+    return {"first guess": format_share(first, total), "first ten": format_share(ten, total)}
 
 
-def fill(folder: Path, text: str, count: int = 8) -> list[str]:
-    """The likeliest words for the one [MASK] of ``text``."""
+def fill_mask(folder: Path, text: str, count: int = 8) -> list[str]:
+    """Return the likeliest words for the one [MASK] of ``text``."""
     model = AutoModelForMaskedLM.from_pretrained(folder).eval()
     tokenizer = AutoTokenizer.from_pretrained(folder)
     coded = tokenizer(text, return_tensors="pt")
@@ -114,8 +114,8 @@ pipeline_tag: {task}
 """
 
 
-def versions_line() -> str:
-    """The libraries that decide the bytes."""
+def format_versions() -> str:
+    """Format the versions of the libraries that decide the bytes."""
     python = ".".join(map(str, sys.version_info[:3]))
     return (
         f"Python {python}, torch {torch.__version__}, transformers {transformers.__version__}, "
@@ -123,8 +123,8 @@ def versions_line() -> str:
     )
 
 
-def shape_line(recipe: Recipe, parameters: int) -> str:
-    """The architecture in one sentence."""
+def format_shape(recipe: Recipe, parameters: int) -> str:
+    """Format the architecture in one sentence."""
     return (
         f"BERT with {recipe.layers} layers, {recipe.heads} heads, width {recipe.hidden_size} "
         f"(feed-forward {recipe.intermediate_size}), {recipe.positions} positions and a lowercase "
@@ -132,15 +132,15 @@ def shape_line(recipe: Recipe, parameters: int) -> str:
     )
 
 
-def base_card(recipe: Recipe, rows: int, parameters: int, folder: Path, data: Path) -> str:
-    """Model card of ``reviews-base``."""
+def render_base_card(recipe: Recipe, rows: int, parameters: int, folder: Path, data: Path) -> str:
+    """Return the model card of ``reviews-base``."""
     found = measure_masked_lm(folder, data)
-    fills = "\n".join(f"- `{text}`: {', '.join(fill(folder, text))}" for text in FILL_EXAMPLES)
+    fills = "\n".join(f"- `{text}`: {', '.join(fill_mask(folder, text))}" for text in FILL_EXAMPLES)
     return f"""{HEAD.format(name="reviews-base", task="fill-mask")}
 A masked language model of movie-review sentences: the encoder of `reviews` before it was
 fine-tuned, so that the two can be compared.
 
-{shape_line(recipe, parameters)}
+{format_shape(recipe, parameters)}
 
 ## Training
 
@@ -150,7 +150,7 @@ fine-tuned, so that the two can be compared.
   {recipe.mlm_rate:g} with {recipe.warmup:.0%} warm-up and linear decay, weight decay
   {recipe.weight_decay:g}; {recipe.mlm_masked:.0%} of the tokens chosen, of which 80% became
   `[MASK]`, 10% a random token and 10% stayed. Seed {recipe.seed}, one CPU thread.
-- Made by `scripts/train_builtin.py` with {versions_line()}.
+- Made by `scripts/train_builtin.py` with {format_versions()}.
 
 ## Measured
 
@@ -173,15 +173,15 @@ Licence of the weights: Apache-2.0.
 """
 
 
-def classifier_card(
+def render_classifier_card(
     recipe: Recipe, rows: int, copies: int, parameters: int, folder: Path, data: Path
 ) -> str:
-    """Model card of ``reviews``."""
+    """Return the model card of ``reviews``."""
     found = measure_classifier(folder, data)
     return f"""{HEAD.format(name="reviews", task="text-classification")}
 Sentiment of movie-review sentences: `negative` (0) or `positive` (1).
 
-{shape_line(recipe, parameters)}
+{format_shape(recipe, parameters)}
 
 ## Training
 
@@ -198,7 +198,7 @@ Sentiment of movie-review sentences: `negative` (0) or `positive` (1).
 - {recipe.epochs} epochs over rows and copies together, batches of {recipe.batch_size}, AdamW,
   peak rate {recipe.rate:g} with {recipe.warmup:.0%} warm-up and linear decay, weight decay
   {recipe.weight_decay:g}; the last weights are kept. Seed {recipe.seed}, one CPU thread.
-- Made by `scripts/train_builtin.py` with {versions_line()}.
+- Made by `scripts/train_builtin.py` with {format_versions()}.
 
 ## Measured
 
@@ -216,10 +216,10 @@ Licence of the weights: Apache-2.0.
 
 
 def count_parameters(model: nn.Module) -> int:
-    """Number of weights, shared ones counted once."""
+    """Return the number of weights, shared ones counted once."""
     return sum(parameter.numel() for parameter in model.parameters())
 
 
-def folder_size(folder: Path) -> int:
-    """Bytes of all files in a folder."""
+def measure_folder(folder: Path) -> int:
+    """Return the bytes of all files in a folder."""
     return sum(path.stat().st_size for path in folder.iterdir())

@@ -1,4 +1,4 @@
-"""How the built-in review models are made, in numbers, and the rows they are made of."""
+"""Hyperparameters of the built-in review models, their training data classes, and the reader of SST-2 files."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Sentences:
 
 @dataclass(frozen=True)
 class Targets:
-    """What the student learns from: token ids, teacher outputs, and the label (-1: none)."""
+    """Training targets of the student: token ids, teacher outputs, and the label (-1: none)."""
 
     ids: list[list[int]]
     logits: Tensor

@@ -1,4 +1,4 @@
-"""The vocabulary of the built-in review models: lowercase word pieces, learned from sentences."""
+"""Tokenizer of the built-in review models: lowercase word pieces, learned from sentences."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from torch import Tensor
 
 
 def train_tokenizer(texts: Sequence[str], vocab_size: int) -> Tokenizer:
-    """A lowercase WordPiece tokenizer; pieces are numbered by frequency, then by spelling."""
-    splitter = _bare_tokenizer(models.WordPiece(unk_token="[UNK]"))
+    """Train a lowercase WordPiece tokenizer; pieces are numbered by frequency, then by spelling."""
+    splitter = _build_bare_tokenizer(models.WordPiece(unk_token="[UNK]"))
     words = Counter(
         word
         for text in texts
@@ -28,14 +28,14 @@ def train_tokenizer(texts: Sequence[str], vocab_size: int) -> Tokenizer:
     )
     pieces = learn_pieces(words, vocab_size - len(SPECIAL_TOKENS))
     vocab = {piece: number for number, piece in enumerate((*SPECIAL_TOKENS, *pieces))}
-    counter = _bare_tokenizer(models.WordPiece(vocab, unk_token="[UNK]"))
+    counter = _build_bare_tokenizer(models.WordPiece(vocab, unk_token="[UNK]"))
     counts: Counter[str] = Counter()
     for word, times in words.items():
         for piece in counter.encode(word, add_special_tokens=False).tokens:
             counts[piece] += times
     ranked = sorted(pieces, key=lambda piece: (-counts[piece], piece))
     vocab = {piece: number for number, piece in enumerate((*SPECIAL_TOKENS, *ranked))}
-    tokenizer = _bare_tokenizer(models.WordPiece(vocab, unk_token="[UNK]"))
+    tokenizer = _build_bare_tokenizer(models.WordPiece(vocab, unk_token="[UNK]"))
     tokenizer.add_special_tokens(list(SPECIAL_TOKENS))
     tokenizer.decoder = decoders.WordPiece(prefix="##")
     tokenizer.post_processor = TemplateProcessing(
@@ -47,7 +47,7 @@ def train_tokenizer(texts: Sequence[str], vocab_size: int) -> Tokenizer:
 
 
 def learn_pieces(words: Counter[str], size: int) -> list[str]:
-    """All characters, then the most frequent neighbours joined over and over, up to ``size``.
+    """Return all characters, then the most frequent neighbours joined over and over, up to ``size``.
 
     The trainer of the tokenizers library breaks ties in hash order, so its pieces differ from run
     to run; here a tie goes to the pair that comes first in spelling.
@@ -84,7 +84,7 @@ def learn_pieces(words: Counter[str], size: int) -> list[str]:
 
 
 def join_pair(word: list[str], pair: tuple[str, str], joined: str) -> list[str]:
-    """``word`` with every occurrence of ``pair`` made into one piece."""
+    """Return ``word`` with every occurrence of ``pair`` made into one piece."""
     result: list[str] = []
     at = 0
     while at < len(word):
@@ -97,8 +97,8 @@ def join_pair(word: list[str], pair: tuple[str, str], joined: str) -> list[str]:
     return result
 
 
-def _bare_tokenizer(model: models.WordPiece) -> Tokenizer:
-    """A tokenizer that cleans and splits text as BERT does, around ``model``."""
+def _build_bare_tokenizer(model: models.WordPiece) -> Tokenizer:
+    """Return a tokenizer that cleans and splits text as BERT does, around ``model``."""
     tokenizer = Tokenizer(model)
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
@@ -124,7 +124,7 @@ def save_tokenizer(tokenizer: Tokenizer, folder: Path, positions: int) -> None:
 
 
 def encode(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
-    """Token ids of each text, cut to ``MAX_TOKENS``."""
+    """Return the token ids of each text, cut to ``MAX_TOKENS``."""
     tokenizer.enable_truncation(MAX_TOKENS)
     rows = [row.ids for row in tokenizer.encode_batch(list(texts))]
     tokenizer.no_truncation()

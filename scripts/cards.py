@@ -1,4 +1,4 @@
-"""The cards: a page for each registered method, metric and experiment, and those of all methods and experiments."""
+"""List of card pages for build_docs.py: path and function of each method, metric and experiment, two indexes."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import method_cards
 import method_tables
 import metric_cards
 
-from whence.audit.experiments import experiment
 from whence.methods import method
 from whence.metrics import metric
+from whence.studies.audit.experiments import experiment
 
 # By their path from docs/.
 PAGES: dict[str, Callable[[], str]] = {
-    "methods/README.md": method_tables.index,
-    "audits/README.md": audit_cards.index,
-    **{f"methods/{name}.md": partial(method_cards.card, name) for name in method.names()},
-    **{f"metrics/{name}.md": partial(metric_cards.card, name) for name in metric.names()},
-    **{f"audits/{name}.md": partial(audit_cards.card, name) for name in experiment.names()},
+    "methods/README.md": method_tables.render_index,
+    "audits/README.md": audit_cards.render_index,
+    **{f"methods/{name}.md": partial(method_cards.render_card, name) for name in method.names()},
+    **{f"metrics/{name}.md": partial(metric_cards.render_card, name) for name in metric.names()},
+    **{f"audits/{name}.md": partial(audit_cards.render_card, name) for name in experiment.names()},
 }

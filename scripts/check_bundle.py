@@ -1,4 +1,4 @@
-"""Check that what the page's source builds to, and the types it is built with, are what is committed."""
+"""Check that the committed page and API types are the build of their sources."""
 
 import filecmp
 import subprocess
@@ -7,19 +7,19 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-WEB, STATIC = ROOT / "web", ROOT / "src" / "whence" / "web" / "static"
+WEB, STATIC = ROOT / "web", ROOT / "src" / "whence" / "app" / "static"
 TYPES = WEB / "src" / "api" / "schema.gen.ts"
 
 
 def main() -> int:
-    """Build into an empty folder and compare byte by byte; say what differs, and how to mend it."""
+    """Build into an empty folder and compare byte by byte; print differences and the remedy."""
     with tempfile.TemporaryDirectory(prefix="whence-bundle-") as made:
         built = Path(made) / "static"
         for mode in ("production", "embed"):
-            _npx("vite", "build", "--mode", mode, "--logLevel", "error", "--outDir", str(built))
+            _run_npx("vite", "build", "--mode", mode, "--logLevel", "error", "--outDir", str(built))
         types = Path(made) / "schema.gen.ts"
-        _npx("openapi-typescript", "openapi.json", "--output", str(types))
-        wrong = _different(built, STATIC)
+        _run_npx("openapi-typescript", "openapi.json", "--output", str(types))
+        wrong = _list_differences(built, STATIC)
         if types.read_bytes() != TYPES.read_bytes():
             wrong.append(str(TYPES.relative_to(ROOT)))
     if wrong:
@@ -32,7 +32,7 @@ def main() -> int:
     return 0
 
 
-def _npx(*command: str) -> None:
+def _run_npx(*command: str) -> None:
     done = subprocess.run(
         ["npx", "--no-install", *command], cwd=WEB, capture_output=True, text=True, check=False
     )
@@ -40,7 +40,7 @@ def _npx(*command: str) -> None:
         raise SystemExit(f"{' '.join(command)} failed:\n{done.stdout}{done.stderr}")
 
 
-def _different(built: Path, committed: Path) -> list[str]:
+def _list_differences(built: Path, committed: Path) -> list[str]:
     names = {path.name for folder in (built, committed) for path in folder.iterdir()}
     _, mismatch, missing = filecmp.cmpfiles(built, committed, names, shallow=False)
     return [f"{committed.name}/{name}" for name in sorted([*mismatch, *missing])]

@@ -1,4 +1,4 @@
-"""The card of the built-in model ``decoy``: its README, with places for what ``build_decoy.py`` fills in."""
+"""Text of the card of `decoy`, a model with known right explanations; `build_decoy.py` fills in the figures."""
 
 CARD = """\
 ---

@@ -1,15 +1,15 @@
-"""`make demo`: explain texts and a picture with the built-in models and test an explanation, here and as pages."""
+"""Demonstration behind `make demo`: built-in models explain texts and a picture, and a trust card is made."""
 
 from rich.console import Console
 from rich.rule import Rule
 
 import whence
-from whence.core.io import write_bytes, write_text
-from whence.data.vision.shapes import named
-from whence.explainer.kept.page import offline
-from whence.report.picture.drawing import sheet
-from whence.report.terminal import render
-from whence.view import merge
+from whence.core.files import write_bytes, write_text
+from whence.data.shapes import parse_scene
+from whence.explain.page import render_page
+from whence.render.colour import merge_payloads
+from whence.render.image_maps import render_image_sheet_png
+from whence.render.terminal import render_explanation
 
 PAGE, CARD, MAPS = "whence-demo.html", "whence-demo-trust.html", "whence-demo-shapes.png"
 
@@ -32,7 +32,7 @@ DRAWN = "shapes:7"
 
 
 def main() -> None:
-    """Explain, show, write the pages."""
+    """Explain, print, and write the pages."""
     console = Console()
     explainers = {name: whence.load(name) for name in METHODS}
     explained = []
@@ -40,18 +40,20 @@ def main() -> None:
         found = explainers[model].explain(text, method=METHODS[model], target=target)
         explained.append(list(found.values()))
         console.print(Rule(style="dim"))
-        console.print(render(merge([one.to_dict() for one in found.values()]), top=4))
-    scene = named(DRAWN)
+        console.print(
+            render_explanation(merge_payloads([one.to_dict() for one in found.values()]), top=4)
+        )
+    scene = parse_scene(DRAWN)
     assert scene is not None
     maps = []
     for label in scene.labels:
         found = explainers["shapes"].explain(DRAWN, method=METHODS["shapes"], target=label)
         explained.append(list(found.values()))
-        maps.append(merge([one.to_dict() for one in found.values()]))
+        maps.append(merge_payloads([one.to_dict() for one in found.values()]))
         console.print(Rule(style="dim"))
-        console.print(render(maps[-1], top=4))
-    write_bytes(MAPS, sheet(maps))
-    write_text(PAGE, offline(explained, title="whence: texts and a picture, explained"))
+        console.print(render_explanation(maps[-1], top=4))
+    write_bytes(MAPS, render_image_sheet_png(maps))
+    write_text(PAGE, render_page(explained, title="whence: texts and a picture, explained"))
     console.print(Rule(style="dim"))
     card = explainers["reviews"].trust(TESTED, method=["attcat", "raw_attention"])
     console.print(card)

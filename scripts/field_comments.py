@@ -1,4 +1,4 @@
-"""For the API reference: what a comment says about a field of a class becomes its documentation."""
+"""Griffe extension for the API reference: comments on a class's fields become their documentation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import griffe
 
 
 class FieldComments(griffe.Extension):
-    """Read the comment behind a field, or the lines above it, where it has no docstring."""
+    """Extension that takes a field's text from the comment behind it, or above it, if it has no docstring."""
 
     def on_attribute_instance(
         self, *, node: ast.AST | griffe.ObjectNode, attr: griffe.Attribute, **kwargs: Any
@@ -24,14 +24,14 @@ class FieldComments(griffe.Extension):
         )
         if attr.docstring is not None or not fields or not isinstance(attr.filepath, Path):
             return
-        found = comment(attr.filepath, node.lineno, node.end_lineno or node.lineno)
+        found = find_comment(attr.filepath, node.lineno, node.end_lineno or node.lineno)
         if found:
             attr.docstring = griffe.Docstring(found, parent=attr)
 
 
-def comment(file: Path, first: int, last: int) -> str:
-    """Return what the comment on these lines says, or else the one that stands right above them."""
-    alone, behind = _comments(file)
+def find_comment(file: Path, first: int, last: int) -> str:
+    """Return the comment on these lines, or else the one right above them."""
+    alone, behind = _read_comments(file)
     said = [behind[line] for line in range(first, last + 1) if line in behind]
     if not said:
         above = list(takewhile(alone.__contains__, range(first - 1, 0, -1)))
@@ -41,7 +41,7 @@ def comment(file: Path, first: int, last: int) -> str:
 
 
 @cache
-def _comments(file: Path) -> tuple[dict[int, str], dict[int, str]]:
+def _read_comments(file: Path) -> tuple[dict[int, str], dict[int, str]]:
     """Return the comments of a file by line: those alone on a line, and those behind code."""
     alone: dict[int, str] = {}
     behind: dict[int, str] = {}

@@ -1,13 +1,13 @@
-"""Draw docs/images/pictures.png: two classes of one picture, explained by several methods with the built-in model."""
+"""Drawing of docs/images/pictures.png: two classes of one picture, by several methods, on the built-in model."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import whence
-from whence.core.io import write_bytes
-from whence.report.picture.drawing import sheet
-from whence.view import merge
+from whence.core.files import write_bytes
+from whence.render.colour import merge_payloads
+from whence.render.image_maps import render_image_sheet_png
 
 PLACE = Path(__file__).resolve().parents[1] / "docs" / "images" / "pictures.png"
 PICTURE, CLASSES = "shapes:7", ("ring", "square")
@@ -20,8 +20,8 @@ def main() -> None:
     payloads = []
     for label in CLASSES:
         found = explainer.explain(PICTURE, method=METHODS, target=label)
-        payloads.append(merge([one.to_dict() for one in found.values()]))
-    print(f"wrote {write_bytes(PLACE, sheet(payloads))}")
+        payloads.append(merge_payloads([one.to_dict() for one in found.values()]))
+    print(f"wrote {write_bytes(PLACE, render_image_sheet_png(payloads))}")
 
 
 if __name__ == "__main__":

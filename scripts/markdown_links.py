@@ -1,4 +1,4 @@
-"""The links, pictures and anchors of a Markdown text, as GitHub and the site read it; code is no link."""
+"""Links, pictures and anchors of a Markdown text, as GitHub and the site read it; code is no link."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WRITTEN = re.compile("|".join((FENCE, COMMENT, LINK, CODE)), re.DOTALL | re.MULT
 
 @dataclass(frozen=True)
 class Link:
-    """A link or a picture: what is read, and where it leads."""
+    """A link or a picture, with its text and target."""
 
     text: str
     target: str
@@ -37,38 +37,38 @@ class Link:
         return re.match(r"[a-z][a-z+.-]*:|//", self.target) is not None
 
 
-def links(text: str) -> Iterator[Link]:
-    """Go through the links and pictures of a text."""
-    return (_link(match) for match in WRITTEN.finditer(text) if match["target"] is not None)
+def iterate_links(text: str) -> Iterator[Link]:
+    """Yield the links and pictures of a text."""
+    return (_parse_link(match) for match in WRITTEN.finditer(text) if match["target"] is not None)
 
 
-def rewritten(text: str, new: Callable[[Link], str | None]) -> str:
-    """Return the text with each link replaced by what `new` makes of it; None leaves it as it is."""
+def rewrite_links(text: str, new: Callable[[Link], str | None]) -> str:
+    """Return the text with each link replaced by the result of `new`; None leaves it as it is."""
 
-    def replaced(match: re.Match[str]) -> str:
-        made = None if match["target"] is None else new(_link(match))
+    def replace(match: re.Match[str]) -> str:
+        made = None if match["target"] is None else new(_parse_link(match))
         return match[0] if made is None else made
 
-    return WRITTEN.sub(replaced, text)
+    return WRITTEN.sub(replace, text)
 
 
-def anchors(text: str) -> set[str]:
+def list_anchors(text: str) -> set[str]:
     """Return the anchors of a text's headings, spelt as GitHub spells them."""
     found: dict[str, int] = {}
     plain = re.sub(FENCE, "", text, flags=re.DOTALL | re.MULTILINE)
     for heading in re.findall(r"^#{1,6} +(.+?)[ #]*$", plain, re.MULTILINE):
-        slug = _slug(heading)
+        slug = _build_slug(heading)
         count = found[slug] = found.get(slug, -1) + 1
         if count:
             found[f"{slug}-{count}"] = 0
     return set(found)
 
 
-def _slug(heading: str) -> str:
-    """Lower case, spaces to dashes, and of the rest only letters, digits, dashes and underscores."""
-    read = rewritten(heading, lambda link: link.text)
+def _build_slug(heading: str) -> str:
+    """Return the anchor of a heading: lower case, spaces to dashes, only letters, digits, - and _ kept."""
+    read = rewrite_links(heading, lambda link: link.text)
     return re.sub(r"[^\w\- ]", "", read.strip().lower()).replace(" ", "-")
 
 
-def _link(match: re.Match[str]) -> Link:
+def _parse_link(match: re.Match[str]) -> Link:
     return Link(match["text"], match["target"], bool(match["picture"]))

@@ -1,4 +1,4 @@
-"""Measured numbers in prose: filled in from bench/results, and found where they have no source.
+"""Measured numbers in prose: filled in from bench/results, and a search for numbers without a source.
 
 A number that was measured is written into a sentence by a pair of marks::
 
@@ -31,29 +31,31 @@ MARK = re.compile(r"(<!--= (\S+) (\S+) (\S+) -->)(.*?)(<!--/-->)", re.DOTALL)
 STEP = re.compile(r"\[([^\]]*)\]|([^.\[\]]+)")
 
 
-def pages() -> list[Path]:
+def list_pages() -> list[Path]:
     """Return the pages that people write, wholly or in part."""
     found = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
     return [*found, *sorted((ROOT / "docs").rglob("*.md"))]
 
 
-def marked() -> list[str]:
+def list_marked_pages() -> list[str]:
     """Return the pages that have marked numbers, by their path from the root."""
-    return [str(page.relative_to(ROOT)) for page in pages() if MARK.search(page.read_text("utf-8"))]
+    return [
+        str(page.relative_to(ROOT)) for page in list_pages() if MARK.search(page.read_text("utf-8"))
+    ]
 
 
-def filled(text: str) -> str:
-    """Return a page with every marked number as the results have it."""
-    return MARK.sub(lambda m: f"{m[1]}{looked_up(m[2], m[3], m[4])}{m[6]}", text)
+def fill_numbers(text: str) -> str:
+    """Return a page with every marked number replaced by its value in the results."""
+    return MARK.sub(lambda m: f"{m[1]}{look_up(m[2], m[3], m[4])}{m[6]}", text)
 
 
-def looked_up(file: str, path: str, form: str) -> str:
-    """Return the figure at a place of a file of results, written as asked."""
+def look_up(file: str, path: str, form: str) -> str:
+    """Return the figure at a path of a results file, in the given format."""
     among, _, path = path.rpartition(":")
-    values = [_loaded(file)]
+    values = [_load_results(file)]
     for chosen, key in STEP.findall(path):
         try:
-            values = [part for value in values for part in _parts(value, chosen, key)]
+            values = [part for value in values for part in _select_parts(value, chosen, key)]
         except (KeyError, IndexError, ValueError, TypeError) as error:
             raise LookupError(
                 f"bench/results/{file}, {path!r}, at {chosen or key!r}: {error!r}"
@@ -67,26 +69,26 @@ def looked_up(file: str, path: str, form: str) -> str:
     return format(value, spec)
 
 
-def _parts(value: Any, chosen: str, key: str) -> list[Any]:
-    """Return what a step of a path leads to."""
+def _select_parts(value: Any, chosen: str, key: str) -> list[Any]:
+    """Return the values that one step of a path selects."""
     if not chosen:
         return [value[int(key) if isinstance(value, list) else key]]
     wanted = dict(pair.split("=", 1) for pair in chosen.split(","))
     return [
         row
         for row in value
-        if all(str(_of(row, k)).replace(" ", "_") == v for k, v in wanted.items())
+        if all(str(_get_value(row, k)).replace(" ", "_") == v for k, v in wanted.items())
     ]
 
 
-def _of(row: dict[str, Any], key: str) -> Any:
-    """Return what a row has under a key, which may lead into what it has there: `params.rules`."""
+def _get_value(row: dict[str, Any], key: str) -> Any:
+    """Return a row's value under a key, which may be dotted: `params.rules`."""
     first, _, rest = key.partition(".")
-    return _of(row.get(first) or {}, rest) if rest else row.get(first)
+    return _get_value(row.get(first) or {}, rest) if rest else row.get(first)
 
 
 @cache
-def _loaded(file: str) -> Any:
+def _load_results(file: str) -> Any:
     path = RESULTS / file
     text = path.read_text(encoding="utf-8")
     return (
@@ -98,7 +100,7 @@ def _loaded(file: str) -> Any:
 
 # --- numbers without a source ---------------------------------------------------------------------------------------
 
-# What is blotted out before numbers are looked for, each by as many spaces, so that lines keep their numbers.
+# Spans replaced by spaces of the same length before the search, so that line numbers stay.
 IGNORED = [
     re.compile(r"^(```|~~~).*?^\1\s*$", re.DOTALL | re.MULTILINE),  # blocks of code
     re.compile(r"<!-- begin: (.+?) -->.*?<!-- end: \1 -->", re.DOTALL),  # tables that are written
@@ -125,7 +127,7 @@ NUMBERS = re.compile(
     )""",
     re.VERBOSE,
 )
-# No measurement whatever the page: versions, and levels of intervals.
+# Never a measurement: versions, and levels of intervals.
 PLAIN = re.compile(r"^(95\s?%)$")
 VERSIONED = re.compile(
     r"(Python|torch|transformers|numpy|Node|Apache|CUDA|version|whence|Captum|scipy|duckdb)[- ]\s?$",
@@ -134,7 +136,7 @@ VERSIONED = re.compile(
 
 
 @dataclass(frozen=True)
-class Found:
+class MeasuredNumber:
     """A number in prose that looks measured."""
 
     number: str
@@ -142,7 +144,7 @@ class Found:
     line: int
 
 
-def numbers(text: str) -> Iterator[Found]:
+def find_numbers(text: str) -> Iterator[MeasuredNumber]:
     """Find the numbers of a page that look measured and are not marked."""
     bare = text
     for pattern in IGNORED:
@@ -150,23 +152,23 @@ def numbers(text: str) -> Iterator[Found]:
     for match in NUMBERS.finditer(bare):
         before = bare[: match.start()]
         if not PLAIN.match(match[0]) and not VERSIONED.search(before):
-            yield Found(match[0], match.start(), before.count("\n") + 1)
+            yield MeasuredNumber(match[0], match.start(), before.count("\n") + 1)
 
 
-def unsourced(text: str, words: Iterable[str] = ()) -> list[Found]:
-    """Return the numbers of a page that look measured, are not marked, and stand in none of the words."""
-    places = [match.span() for one in words for match in _spelled(one).finditer(text)]
+def find_unsourced(text: str, words: Iterable[str] = ()) -> list[MeasuredNumber]:
+    """Return the numbers of a page that look measured, are not marked, and are in none of the words."""
+    places = [match.span() for one in words for match in _compile_words(one).finditer(text)]
     return [
         found
-        for found in numbers(text)
+        for found in find_numbers(text)
         if not any(start <= found.place < end for start, end in places)
     ]
 
 
-def unused(text: str, words: Iterable[str]) -> list[str]:
-    """Return the words that stand nowhere on the page, or have no number that would need them."""
-    found = [one.place for one in numbers(text)]
-    spans = {one: [match.span() for match in _spelled(one).finditer(text)] for one in words}
+def find_unused(text: str, words: Iterable[str]) -> list[str]:
+    """Return the words that are not on the page, or contain no number that needs them."""
+    found = [one.place for one in find_numbers(text)]
+    spans = {one: [match.span() for match in _compile_words(one).finditer(text)] for one in words}
     return [
         one
         for one, places in spans.items()
@@ -174,11 +176,11 @@ def unused(text: str, words: Iterable[str]) -> list[str]:
     ]
 
 
-def stated() -> dict[str, dict[str, str]]:
-    """Return what is declared to be no measurement: by page, the words and the reason."""
+def load_stated() -> dict[str, dict[str, str]]:
+    """Return the declared exceptions that are no measurements: by page, the words and the reason."""
     return tomllib.loads(STATED.read_text(encoding="utf-8"))
 
 
-def _spelled(words: str) -> re.Pattern[str]:
+def _compile_words(words: str) -> re.Pattern[str]:
     """Return a pattern for words that may be folded into lines anywhere."""
     return re.compile(r"\s+".join(map(re.escape, words.split())))

@@ -1,16 +1,16 @@
-"""The card of each method, docs/methods/NAME.md, made from the registry and stored results."""
+"""Text of docs/methods/NAME.md, the card of a method: registered facts, calls, cost and stored results."""
 
 from __future__ import annotations
 
-import card_parts as parts
+import card_markdown as parts
 import method_results
 import method_tables
 import references
-from card_parts import block, facts, page
+from card_markdown import format_code_block, format_facts, join_parts
 
 from whence.core.registry import Entry
 from whence.lrp import NOTICE
-from whence.methods import is_reader, method
+from whence.methods import is_trace_method, method
 
 NEEDS = {
     "attention": "attention weights",
@@ -22,53 +22,53 @@ NEEDS = {
 }
 
 
-def card(name: str) -> str:
+def render_card(name: str) -> str:
     """Return the card of a method."""
     entry = method.get(name)
-    first, *more = parts.said(entry).split("\n\n")
+    first, *more = parts.format_docstring(entry).split("\n\n")
     notice = entry.facts.get("notice")
     half = (
         "In half precision its scores are mostly rounding ([precision](../reference/precision.md)); "
         'load the model with `dtype="float64"`.'
     )
-    return page(
+    return join_parts(
         f"# {name}",
         first,
-        facts(
+        format_facts(
             {
                 "family": f"[{entry.facts['family']}](README.md): {method_tables.FAMILIES[entry.facts['family']]}",
-                "works by": _way(entry),
-                "signs": _signs(entry),
-                "unit of its scores": _unit(entry),
-                "passes": entry.facts["cost"] + _measured(name),
+                "works by": _format_way(entry),
+                "signs": _format_signs(entry),
+                "unit of its scores": _format_unit(entry),
+                "passes": entry.facts["cost"] + _format_cost(name),
             }
         ),
-        block("text", entry.facts["formula"]),
+        format_code_block("text", entry.facts["formula"]),
         *more,
         "## When it misleads",
-        parts.misleads(entry),
+        parts.format_misleads(entry),
         half if entry.facts.get("unsure_in_half") else "",
         f"**A note on a patent.** {NOTICE.partition(': ')[0]}. whence grants no licence to it; see the last "
         f"section of the "
         "[README](../../README.md)." if notice else "",
-        *parts.settings(entry),
-        *_called(entry),
+        *parts.format_settings(entry),
+        *_format_calls(entry),
         "## What it promises",
-        *method_results.promised(name),
+        *method_results.format_axioms(name),
         "## Where the truth is known",
-        *method_results.truth(entry),
+        *method_results.format_truth(entry),
         "## On trained models",
-        *method_results.evaluated(name),
-        *method_results.pictured(name),
+        *method_results.format_evaluation(name),
+        *method_results.format_pictures(name),
         "## Which models",
-        method_results.architectures(name),
-        *parts.source(entry),
+        method_results.format_architectures(name),
+        *parts.format_source(entry),
     )  # fmt: skip
 
 
-def _way(entry: Entry) -> str:
-    if is_reader(entry):
-        needs = parts.listed(NEEDS[need] for need in sorted(entry.facts["needs"]))
+def _format_way(entry: Entry) -> str:
+    if is_trace_method(entry):
+        needs = parts.format_list(NEEDS[need] for need in sorted(entry.facts["needs"]))
         return f"reading a trace of the model: {needs}"
     return (
         "asking the model again about changed inputs"
@@ -77,7 +77,7 @@ def _way(entry: Entry) -> str:
     )
 
 
-def _signs(entry: Entry) -> str:
+def _format_signs(entry: Entry) -> str:
     if "signed_when" in entry.facts:
         return "yes, unless a parameter takes them away: what speaks against the target is negative"
     if entry.facts["signed"]:
@@ -93,14 +93,14 @@ _UNITS = {
 }
 
 
-def _unit(entry: Entry) -> str:
+def _format_unit(entry: Entry) -> str:
     depends = "; another parameter may change that" if "unit_when" in entry.facts else ""
     return f"{_UNITS[entry.facts['unit']]}{depends} ([what colours mean](../reference/json.md#what-colours-mean))"
 
 
-def _measured(name: str) -> str:
-    """Return what it cost when it was measured, beside the bare passes."""
-    for row in parts.rows("methods"):
+def _format_cost(name: str) -> str:
+    """Return the measured cost of a method beside the bare passes."""
+    for row in parts.load_rows("methods"):
         if (row["model"], row["batch"], row["what"]) == ("minilm", 1, name):
             return (
                 f"; measured: {row['ratio']:.2g} times a bare forward and backward pass ({row['model']}, a text of "
@@ -109,7 +109,7 @@ def _measured(name: str) -> str:
     return ""
 
 
-def _called(entry: Entry) -> list[str]:
+def _format_calls(entry: Entry) -> list[str]:
     python = (
         "import whence\n\n"
         'explainer = whence.load("reviews")  # or a folder, a Hub id, or model + tokenizer\n'
@@ -119,10 +119,10 @@ def _called(entry: Entry) -> list[str]:
     option = ""
     if preset := next(iter(entry.presets), None):
         python += (
-            f"\n\n# As in {references.preset(entry.name, preset)}.\n"
+            f"\n\n# As in {references.describe_preset(entry.name, preset)}.\n"
             f'why = explainer.explain(\n    "{parts.TEXT}",\n    method="{entry.name}",\n'
             f'    params={{"preset": "{preset}"}},\n)'
         )
         option = f" --param preset={preset}"
     command = f'whence explain "{parts.TEXT}" --method {entry.name}{option}'
-    return ["## Call it", block("python", python), block("sh", command)]
+    return ["## Call it", format_code_block("python", python), format_code_block("sh", command)]

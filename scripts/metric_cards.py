@@ -1,11 +1,11 @@
-"""The card of each metric, docs/metrics/NAME.md, made from the registry and stored results."""
+"""Text of docs/metrics/NAME.md, the card of a metric: facts, calls, stored results, agreement of methods."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import card_parts as parts
-from card_parts import block, facts, page, stored, within
+import card_markdown as parts
+from card_markdown import format_code_block, format_facts, format_interval, join_parts, load_result
 
 from whence.core.registry import Entry
 from whence.metrics import metric
@@ -36,18 +36,18 @@ PAGES = {
 }
 
 
-def card(name: str) -> str:
+def render_card(name: str) -> str:
     """Return the card of a metric."""
     entry = metric.get(name)
-    first, *more = parts.said(entry).split("\n\n")
+    first, *more = parts.format_docstring(entry).split("\n\n")
     low, high = (f"{end:g}".replace("inf", "∞") for end in entry.facts["range"])
     null = entry.facts["null"]
     reached = entry.facts.get("aim") == "reach"
     takes = {"text": "texts only", "picture": "pictures only"}
-    return page(
+    return join_parts(
         f"# {name}",
         first,
-        facts(
+        format_facts(
             {
                 "kind": f"[{entry.facts['kind']}](README.md): {KINDS[entry.facts['kind']]}",
                 "better": "more" if entry.facts["direction"] == "higher" else "less",
@@ -55,23 +55,23 @@ def card(name: str) -> str:
                 "null": (NULLS[null] if isinstance(null, str) else f"{null:g}")
                 + (": a good explanation comes down to it" if reached else ""),
                 "cost": entry.facts["cost"],
-                "needs": _needs(entry),
+                "needs": _format_needs(entry),
                 "takes": takes.get(entry.facts.get("takes", ""), "texts and pictures"),
             }
         ),
-        block("text", entry.facts["formula"]),
+        format_code_block("text", entry.facts["formula"]),
         *more,
         "## When it misleads",
-        parts.misleads(entry),
-        *parts.settings(entry),
-        *_called(entry),
+        parts.format_misleads(entry),
+        *parts.format_settings(entry),
+        *_format_calls(entry),
         "## What is usual",
-        *_found(entry),
-        *parts.source(entry),
+        *_format_results(entry),
+        *parts.format_source(entry),
     )
 
 
-def _needs(entry: Entry) -> str:
+def _format_needs(entry: Entry) -> str:
     if entry.facts.get("group") == "perturbation":
         return "labels (unless `of=probability`)"
     if entry.facts["kind"] == "plausibility" or entry.facts.get("rationales"):
@@ -88,7 +88,7 @@ def _needs(entry: Entry) -> str:
 
 
 _TEXTS = (parts.TEXT, "the plot is thin and the jokes are worse")
-# Methods that make the promise: of others nothing could be tested.
+# Methods that state the axiom: for others the metric is undefined.
 _METHODS = {
     "completeness": ("integrated_gradients", "decompx"),
     "conservation": ("attn_lrp", "cp_lrp"),
@@ -106,14 +106,14 @@ Path("marked.jsonl").write_text(json.dumps(marked) + "\\n")
 _OF_ONE_LABEL = ("negative_perturbation", "positive_perturbation")
 
 
-def _called(entry: Entry) -> list[str]:
+def _format_calls(entry: Entry) -> list[str]:
     sample = 4 if entry.facts["kind"] == "agreement" else 2  # not only texts of a few words
     model, data, before = "reviews", f"reviews.tsv --sample {sample}", ""
     examples = "[\n" + "".join(f'    "{text}",\n' for text in _TEXTS) + "]  # or a file"
     if entry.facts.get("takes") == "picture":
         model, data = "shapes", "photos --sample 2"
         examples = '"photos"  # a folder with one for each class, and masks beside the pictures'
-    elif _needs(entry).startswith("what people marked"):
+    elif _format_needs(entry).startswith("what people marked"):
         data, examples, before = "marked.jsonl", '"marked.jsonl"', _MARKED
     first, second = _METHODS.get(entry.name, ("attcat", "rollout"))
     called = f'whence.evaluate(explainer, examples, ["{first}", "{second}"], "{entry.name}")'
@@ -125,11 +125,11 @@ def _called(entry: Entry) -> list[str]:
         )
     return [
         "## Call it",
-        block(
+        format_code_block(
             "python",
             f'{before}\nimport whence\n\nexplainer = whence.load("{model}")\nexamples = {examples}\nprint({called})',
         ),
-        block(
+        format_code_block(
             "sh",
             f"whence evaluate --model {model} --data {data} --method {first} --method {second} "
             f"--metric {entry.name}{more}",
@@ -137,22 +137,22 @@ def _called(entry: Entry) -> list[str]:
     ]
 
 
-def _found(entry: Entry) -> list[str]:
+def _format_results(entry: Entry) -> list[str]:
     if entry.facts["kind"] == "agreement":
-        return _agreed(entry)
+        return _format_agreement(entry)
     lines = []
     for file, part, title in FOUND:
-        found = stored(file)
+        found = load_result(file)
         found = found.get(part) if found and part else found
         one = next((m for m in (found or {}).get("metrics", []) if m["metric"] == entry.name), None)
         if found is not None and one is not None:
-            lines.append(f"- {_line(entry, found, one, title)}")
+            lines.append(f"- {_format_result(entry, found, one, title)}")
     if not lines:
         return ["It stands in no table yet."]
     return ["\n".join(lines)]
 
 
-def _line(entry: Entry, found: dict[str, Any], one: dict[str, Any], title: str) -> str:
+def _format_result(entry: Entry, found: dict[str, Any], one: dict[str, Any], title: str) -> str:
     cells = [c for c in found["cells"] if c["metric"] == entry.name and c["mean"] is not None]
     cells = [c for c in cells if c["method"] != "random"]
     told = f"[{title}]({PAGES[title]}): "
@@ -160,7 +160,7 @@ def _line(entry: Entry, found: dict[str, Any], one: dict[str, Any], title: str) 
     if isinstance(entry.facts["null"], str):
         means = [c["null"]["mean"] for c in cells if c["null"]]
         if null:
-            told += f"random explanations get {within(null)}; "
+            told += f"random explanations get {format_interval(null)}; "
         elif means:
             told += f"random explanations get from {min(means):.3f} to {max(means):.3f}, by the method; "
     if not cells:
@@ -171,15 +171,15 @@ def _line(entry: Entry, found: dict[str, Any], one: dict[str, Any], title: str) 
     ends = (max, min) if entry.facts["direction"] == "higher" else (min, max)
     best, worst = (end(cells, key=lambda c: c["mean"]) for end in ends)
     return told + (
-        f"from [`{worst['method']}`](../methods/{worst['method']}.md), {within(worst)}, to "
-        f"[`{best['method']}`](../methods/{best['method']}.md), {within(best)} (n = {best['n']})."
+        f"from [`{worst['method']}`](../methods/{worst['method']}.md), {format_interval(worst)}, to "
+        f"[`{best['method']}`](../methods/{best['method']}.md), {format_interval(best)} (n = {best['n']})."
     )
 
 
-def _agreed(entry: Entry) -> list[str]:
+def _format_agreement(entry: Entry) -> list[str]:
     lines = []
     for data, title in parts.EVALUATIONS.items():
-        found = stored(f"table-{data}") or {"agreement": []}
+        found = load_result(f"table-{data}") or {"agreement": []}
         pairs = [
             one
             for one in found["agreement"]
@@ -189,8 +189,8 @@ def _agreed(entry: Entry) -> list[str]:
         if pairs:
             most, least = (end(pairs, key=lambda one: one["mean"]) for end in (max, min))
             lines.append(
-                f"- [{title}]({PAGES[title]}): two methods agree by {within(least)} (`{least['a']}` and "
+                f"- [{title}]({PAGES[title]}): two methods agree by {format_interval(least)} (`{least['a']}` and "
                 f"`{least['b']}`) to "
-                f"{within(most)} (`{most['a']}` and `{most['b']}`); random rankings by {within(most['null'])}."
+                f"{format_interval(most)} (`{most['a']}` and `{most['b']}`); random rankings by {format_interval(most['null'])}."
             )
     return ["\n".join(lines)] if lines else ["It stands in no table yet."]

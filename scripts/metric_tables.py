@@ -1,10 +1,10 @@
-"""The tables of docs/metrics/README.md and docs/reference/trust.md, made from what is registered."""
+"""Tables of docs/metrics/README.md and docs/reference/trust.md, from the registries."""
 
 from whence.metrics import KINDS, metric
-from whence.trust.rules import RULES
+from whence.trust.trust_rules import VERDICT_RULES
 
 
-def metrics() -> str:
+def render_metrics() -> str:
     """Return the metrics by kind."""
     lines = [
         "| metric | kind | better | range | null | what it is | source |",
@@ -22,10 +22,10 @@ def metrics() -> str:
     return "\n".join(lines)
 
 
-def rules() -> str:
+def render_rules() -> str:
     """Return the tests of the trust card with their bars."""
     lines = ["| test | metric | question | holds | weak | fails |", "|---|---|---|---|---|---|"]
-    for rule in RULES:
+    for rule in VERDICT_RULES:
         told = rule.to_dict()
         cells = [told[name] for name in ("question", "holds", "weak", "fails")]
         lines.append(f"| {rule.name} | `{rule.metric}` | {' | '.join(cells)} |")

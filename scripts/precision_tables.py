@@ -1,4 +1,4 @@
-"""The table of docs/reference/precision.md, made from bench/results/precision.jsonl."""
+"""Table for docs/reference/precision.md: ranks in half precision against float32, from stored rows."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ RESULTS = Path(__file__).resolve().parents[1] / "bench" / "results" / "precision
 DTYPES = ("float16", "bfloat16")
 
 
-def markdown() -> str:
-    """Return how far ranks in half precision agree with float32, method by method."""
+def render_table() -> str:
+    """Return the agreement of ranks in half precision with float32, method by method."""
     lines = RESULTS.read_text(encoding="utf-8").splitlines()
     # Of several rows about the same thing, the last.
     rows = {
@@ -25,12 +25,12 @@ def markdown() -> str:
         "|---" * 5 + "|",
     ]
     for method in methods:
-        cells = [_cells(rows.get(("minilm-sst2", method, dtype))) for dtype in DTYPES]
+        cells = [_format_cells(rows.get(("minilm-sst2", method, dtype))) for dtype in DTYPES]
         written.append(f"| `{method}` | {' | '.join(cells)} |")
-    return "\n".join([*written, "", _stories(rows)])
+    return "\n".join([*written, "", _format_stories(rows)])
 
 
-def _stories(rows: dict[tuple[str, str, str], dict[str, Any]]) -> str:
+def _format_stories(rows: dict[tuple[str, str, str], dict[str, Any]]) -> str:
     """Return a sentence on the language model: all methods but the two worst, and these."""
     means = {
         dtype: {m: row["spearman"][0] for (model, m, d), row in rows.items() if (model, d) == ("stories260K", dtype)}
@@ -49,7 +49,7 @@ def _stories(rows: dict[tuple[str, str, str], dict[str, Any]]) -> str:
     )
 
 
-def _cells(row: dict[str, Any] | None) -> str:
+def _format_cells(row: dict[str, Any] | None) -> str:
     if row is None:
         return "– | –"
     mean, low, high = row["spearman"]

@@ -1,4 +1,4 @@
-"""The works that registered things cite, in full, and what their presets reproduce: read from references.toml."""
+"""Full citations of registered methods, metrics and experiments, and sources of presets: references.toml."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ ARXIV = re.compile(r"arXiv:(\d{4}\.\d{4,5})")
 DOI = re.compile(r"doi:(10\.\S+?)(?=[;,]|$)")
 
 
-def preset(owner: str, name: str) -> str:
-    """Say what a preset reproduces."""
+def describe_preset(owner: str, name: str) -> str:
+    """Return the description of a preset."""
     return PRESETS.get(f"{owner} {name}") or PRESETS[name]
 
 
-def references(cite: str) -> list[str]:
-    """Return the works that a citation names, in full and with a link, in its order."""
+def list_references(cite: str) -> list[str]:
+    """Return the works of a citation, in full and with a link, in its order."""
     found: list[tuple[int, str]] = []
     for match in ARXIV.finditer(cite):
         number = match[1]
@@ -34,7 +34,7 @@ def references(cite: str) -> list[str]:
     return [work for _, work in sorted(found)]
 
 
-def short(cite: str) -> str:
+def shorten_citation(cite: str) -> str:
     """Return the first name and year of a citation: `Abnar & Zuidema 2020`."""
     match = re.match(r".*?\b(18|19|20)\d\d\b", cite)
     return match[0] if match else cite

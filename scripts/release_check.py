@@ -1,4 +1,4 @@
-"""Build what is published, look into it, install it where nothing else is, and use it there: `make release`.
+"""Release check behind `make release`: builds, inspects, installs and uses the distributions.
 
 The wheel and the source distribution stay in dist/. The environments are made under build/release and removed again;
 packages come from the index, at the versions of constraints.txt.
@@ -20,7 +20,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from urllib.request import HTTPCookieProcessor, build_opener, urlopen
 
-from release_contents import ROOT, build, sdist_problems, wheel_files, wheel_problems
+from release_contents import ROOT, build, find_sdist_problems, find_wheel_problems, read_wheel
 
 DIST, PLACE = ROOT / "dist", ROOT / "build" / "release"
 INSTALL, USE = 900, 240  # seconds that an installation, and one command, may take
@@ -37,7 +37,7 @@ RUN = ("run", "--model", "reviews", "--methods", "attcat", "--metrics", "none")
 
 
 class Wrong(Exception):
-    """The release is not fit to be published, and why."""
+    """Error of a release that is not fit to be published, with the reason."""
 
 
 class Place:
@@ -62,7 +62,7 @@ class Place:
         (self.folder / "named" / "test.csv").write_text(ROWS.replace("\t", ","), encoding="utf-8")
 
     def call(self, command: list[str], *, status: int | None = 0, within: float = USE) -> str:
-        """Run a command in the folder; return what it said, or raise if it ended otherwise than it should."""
+        """Run a command in the folder; return its output, or raise if its exit status is unexpected."""
         hidden = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
         env = {name: value for name, value in os.environ.items() if name not in hidden} | {
             "HF_HUB_OFFLINE": "1"
@@ -85,17 +85,17 @@ class Place:
             )
         return said
 
-    def whence(self, *arguments: str, status: int | None = 0) -> str:
+    def run_whence(self, *arguments: str, status: int | None = 0) -> str:
         """Run a command of whence."""
         return self.call([self.script, *arguments], status=status)
 
     def remove(self) -> None:
-        """Leave nothing behind."""
+        """Remove the environment and the folder."""
         shutil.rmtree(self._home)
 
 
 def main() -> int:
-    """Do all of it, and say what was done."""
+    """Run all checks, and print the steps."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
@@ -108,11 +108,11 @@ def main() -> int:
         print(f"{time.monotonic() - began:5.0f} s  {what}", flush=True)
 
     try:
-        wheel = _built(version, tell)
-        for extra in asked.only if asked.only is not None else ["core", *extras()]:
+        wheel = _build_release(version, tell)
+        for extra in asked.only if asked.only is not None else ["core", *list_extras()]:
             place = Place(extra, wheel)
-            tell(f"[{extra}] installed, {_size(place.python)} in all")
-            _used(place, version)
+            tell(f"[{extra}] installed, {_measure_size(place.python)} in all")
+            _check_use(place, version)
             tell(f"[{extra}] --version, list, doctor, explain, run, app: all answer")
             for name, check in EXTRAS.items():
                 tell(f"[{extra}] {check(place, extra in (name, 'all'))}")
@@ -126,22 +126,22 @@ def main() -> int:
     return 0
 
 
-def extras() -> list[str]:
+def list_extras() -> list[str]:
     """Return the names of the extras."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     return list(project["project"]["optional-dependencies"])
 
 
-def _built(version: str, tell: Callable[[str], None]) -> Path:
-    """Build both, compare them with the tree, and the wheel with one that is built from the source distribution."""
+def _build_release(version: str, tell: Callable[[str], None]) -> Path:
+    """Build both, compare them with the tree, and the wheel with one built from the source distribution."""
     shutil.rmtree(DIST, ignore_errors=True)
     wheel, sdist = build(DIST)
-    if wrong := wheel_problems(wheel, version) + sdist_problems(sdist, version):
+    if wrong := find_wheel_problems(wheel, version) + find_sdist_problems(sdist, version):
         raise Wrong("\n".join(wrong))
     for path in (wheel, sdist):
         tell(f"{path.name}: {path.stat().st_size / 2**20:.1f} MiB, its files are those of the tree")
     with TemporaryDirectory(prefix="whence-release-") as made:
-        # In an environment of its own, as pip does it for who installs a source distribution.
+        # Isolated, as pip builds a source distribution.
         command = [
             sys.executable,
             "-m",
@@ -155,14 +155,14 @@ def _built(version: str, tell: Callable[[str], None]) -> Path:
         ]
         subprocess.run(command, check=True, timeout=INSTALL)
         (again,) = Path(made).iterdir()
-        if wheel_files(again) != wheel_files(wheel):
+        if read_wheel(again) != read_wheel(wheel):
             raise Wrong("the wheel that the source distribution builds is another one")
     tell("the source distribution builds the same wheel")
     return wheel
 
 
-def _used(place: Place, version: str) -> None:
-    """Use what a user uses first."""
+def _check_use(place: Place, version: str) -> None:
+    """Run the commands of a first session: version, list, doctor, explain, run, report."""
     where = place.call(
         [place.python, "-c", f"{_PICKED}import whence; print(whence.__file__)"]
     ).strip()
@@ -172,29 +172,33 @@ def _used(place: Place, version: str) -> None:
         f"whence was found at {where}",
     )
     for said in (
-        place.whence("--version"),
+        place.run_whence("--version"),
         place.call([place.python, "-m", "whence", "--version"]),
     ):
         _expect(version in said, place, f"--version says {said!r}")
-    _expect("attcat" in place.whence("list", "methods"), place, "no attcat in the list of methods")
     _expect(
-        version in place.whence("doctor", "--model", "reviews"),
+        "attcat" in place.run_whence("list", "methods"), place, "no attcat in the list of methods"
+    )
+    _expect(
+        version in place.run_whence("doctor", "--model", "reviews"),
         place,
         "doctor names another version",
     )
-    said = place.whence("explain", TEXT, "--html", "why.html")
+    said = place.run_whence("explain", TEXT, "--html", "why.html")
     _expect(
         "positive" in said and (place.folder / "why.html").is_file(),
         place,
         f"explain says {said!r}",
     )
-    place.whence(*RUN, "--data", "rows.tsv", "--out", "run")
-    _expect("attcat" in place.whence("report", "run"), place, "no attcat in the report of a run")
-    _served(place)
+    place.run_whence(*RUN, "--data", "rows.tsv", "--out", "run")
+    _expect(
+        "attcat" in place.run_whence("report", "run"), place, "no attcat in the report of a run"
+    )
+    _check_app(place)
 
 
-def _served(place: Place) -> None:
-    """Start the app, fetch its page and an explanation of the server's own, and end it."""
+def _check_app(place: Place) -> None:
+    """Start the app, fetch its page and an explanation, and stop it."""
     command = [place.script, "app", "--no-open", "--port", "0"]
     log = place.folder / "app.log"
     with (
@@ -205,7 +209,7 @@ def _served(place: Place) -> None:
             until = time.monotonic() + USE
             while not (
                 found := re.search(r"whence is at (http://\S+/)(\?token=\S+)\n", log.read_text())
-            ) or not _answers(f"{found[1]}api/health{found[2]}"):
+            ) or not _is_answering(f"{found[1]}api/health{found[2]}"):
                 if process.poll() is not None or time.monotonic() > until:
                     raise Wrong(f"[{place.extra}] the app did not start: {log.read_text()}")
                 time.sleep(0.2)
@@ -220,7 +224,7 @@ def _served(place: Place) -> None:
             process.terminate()
 
 
-def _answers(address: str) -> bool:
+def _is_answering(address: str) -> bool:
     try:
         with urlopen(address, timeout=30) as answer:
             return bool(answer.status == 200)
@@ -228,26 +232,34 @@ def _answers(address: str) -> bool:
         return False
 
 
-def _notebook(place: Place, there: bool) -> str:
+def _check_notebook(place: Place, there: bool) -> str:
     said = place.call([place.python, "-c", WORKBENCH], status=0 if there else None)
-    return _either(place, there, said, "Workbench", "notebook")
+    return _check_extra(place, there, said, "Workbench", "notebook")
 
 
-def _hub(place: Place, there: bool) -> str:
-    said = place.whence(*RUN, "--data", "named:test", "--out", "hub", status=0 if there else None)
-    return _either(place, there, said, "2 ", "hub")
+def _check_hub(place: Place, there: bool) -> str:
+    said = place.run_whence(
+        *RUN, "--data", "named:test", "--out", "hub", status=0 if there else None
+    )
+    return _check_extra(place, there, said, "2 ", "hub")
 
 
-def _ray(place: Place, there: bool) -> str:
+def _check_ray(place: Place, there: bool) -> str:
     asked = (*RUN, "--data", "rows.tsv", "--out", "ray", "--backend", "ray", "--actors", "1")
-    return _either(place, there, place.whence(*asked, status=0 if there else None), "2 ", "ray")
+    return _check_extra(
+        place, there, place.run_whence(*asked, status=0 if there else None), "2 ", "ray"
+    )
 
 
-EXTRAS: dict[str, Callable[[Place, bool], str]] = {"notebook": _notebook, "hub": _hub, "ray": _ray}
+EXTRAS: dict[str, Callable[[Place, bool], str]] = {
+    "notebook": _check_notebook,
+    "hub": _check_hub,
+    "ray": _check_ray,
+}
 
 
-def _either(place: Place, there: bool, said: str, works: str, extra: str) -> str:
-    """Hold what was said to what should have been: the thing done, or one line that says how to get it."""
+def _check_extra(place: Place, there: bool, said: str, works: str, extra: str) -> str:
+    """Check an output: the result if the extra is installed, else one line on how to install it."""
     if there:
         _expect(works in said, place, f"{extra} is installed, and says {said!r}")
         return f"{extra} works"
@@ -261,7 +273,7 @@ def _expect(held: bool, place: Place, otherwise: str) -> None:
         raise Wrong(f"[{place.extra}] {otherwise}")
 
 
-def _size(python: str) -> str:
+def _measure_size(python: str) -> str:
     files = (
         path
         for path in Path(python).parents[1].rglob("*")

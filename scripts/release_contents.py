@@ -1,4 +1,4 @@
-"""Build the wheel and the source distribution, and look into them: is all there, and nothing else?"""
+"""Build of the wheel and the source distribution, and a check for missing and superfluous files."""
 
 import subprocess
 import sys
@@ -8,7 +8,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "src" / "whence"
-# Built here, installed here, or left over: nothing of it is ours to send.
+# Build outputs, environments and caches, which no distribution may hold.
 LEFTOVERS = (
     "__pycache__",
     ".pyc",
@@ -32,7 +32,7 @@ def build(out: Path, *targets: str) -> list[Path]:
     return sorted(out.iterdir())
 
 
-def tracked(folder: str = ".") -> list[str]:
+def list_tracked(folder: str = ".") -> list[str]:
     """Return the files under a folder as git knows them, new ones included; none where this is not a clone."""
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z", folder]
     listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
@@ -40,24 +40,24 @@ def tracked(folder: str = ".") -> list[str]:
     return [name for name in names if name and (ROOT / name).is_file()]
 
 
-def package_files() -> set[str]:
+def list_package_files() -> set[str]:
     """Return the files of the package, by the names that they have in a wheel."""
-    names = tracked("src/whence")
-    # An unpacked source distribution has nothing else.
+    names = list_tracked("src/whence")
+    # Without git, in an unpacked source distribution, all files of the folder count.
     names = names or [str(path.relative_to(ROOT)) for path in PACKAGE.rglob("*") if path.is_file()]
     kept = [name for name in names if not any(left in f"/{name}" for left in LEFTOVERS)]
     return {name.removeprefix("src/") for name in kept}
 
 
-def wheel_files(wheel: Path) -> dict[str, bytes]:
-    """Return what a wheel holds."""
+def read_wheel(wheel: Path) -> dict[str, bytes]:
+    """Return the files of a wheel and their bytes."""
     with zipfile.ZipFile(wheel) as opened:
         return {name: opened.read(name) for name in opened.namelist()}
 
 
-def wheel_problems(wheel: Path, version: str) -> list[str]:
-    """Compare a wheel with the package; return what is wrong, in sentences."""
-    held, expected = wheel_files(wheel), package_files()
+def find_wheel_problems(wheel: Path, version: str) -> list[str]:
+    """Compare a wheel with the package; return the problems, in sentences."""
+    held, expected = read_wheel(wheel), list_package_files()
     info = f"whence-{version}.dist-info"
     about = {
         f"{info}/{name}"
@@ -65,7 +65,7 @@ def wheel_problems(wheel: Path, version: str) -> list[str]:
     }
     wrong = [f"the wheel lacks {name}" for name in sorted((expected | about) - set(held))]
     wrong += [f"the wheel should not hold {name}" for name in sorted(set(held) - expected - about)]
-    wrong += _leftovers(held, "wheel")
+    wrong += _find_leftovers(held, "wheel")
     if f"\nVersion: {version}\n" not in held.get(f"{info}/METADATA", b"").decode():
         wrong.append(f"the wheel's metadata do not say version {version}")
     if wheel.stat().st_size > MOST_WHEEL:
@@ -73,13 +73,13 @@ def wheel_problems(wheel: Path, version: str) -> list[str]:
     return wrong
 
 
-def sdist_problems(sdist: Path, version: str) -> list[str]:
-    """Compare a source distribution with the tree; return what it lacks and what it should not hold."""
+def find_sdist_problems(sdist: Path, version: str) -> list[str]:
+    """Compare a source distribution with the tree; return missing and superfluous files."""
     with tarfile.open(sdist) as opened:
         names = {member.name.partition("/")[2] for member in opened if member.isfile()}
-    expected = {f"src/{name}" for name in package_files()} | {*tracked()}
+    expected = {f"src/{name}" for name in list_package_files()} | {*list_tracked()}
     wrong = [f"the source distribution lacks {name}" for name in sorted(expected - names)]
-    wrong += _leftovers(names, "source distribution")
+    wrong += _find_leftovers(names, "source distribution")
     if sdist.name != f"whence-{version}.tar.gz":
         wrong.append(f"{sdist.name} is not named for version {version}")
     if sdist.stat().st_size > MOST_SDIST:
@@ -89,7 +89,7 @@ def sdist_problems(sdist: Path, version: str) -> list[str]:
     return wrong
 
 
-def _leftovers(names: "set[str] | dict[str, bytes]", where: str) -> list[str]:
+def _find_leftovers(names: "set[str] | dict[str, bytes]", where: str) -> list[str]:
     return [
         f"the {where} holds a leftover: {name}"
         for name in sorted(names)

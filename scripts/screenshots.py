@@ -1,4 +1,4 @@
-"""Photograph the app for docs/images: a real server, a real browser, the built-in models.
+"""Screenshots of the app for docs/images: a real server, a real browser, the built-in models.
 
 make pictures     # needs Chromium (make browser)
 """
@@ -25,7 +25,7 @@ PLACE = Path(__file__).resolve().parents[1] / "docs" / "images"
 MODELS = ("reviews", "shapes")
 TEXT = quote("the plot is thin, but the actors are wonderful")
 MAPS = "generic_attention,transformer_attribution"
-# Name of the file, link, height: what is photographed after its trust card was asked for.
+# Name of the file, link, height: photographed after its trust card was requested.
 SHOTS = (
     ("app", f"#/explain?model=reviews&text={TEXT}&m=attcat,transformer_attribution", 1010),
     ("app-picture", f"#/explain?model=shapes&picture=shapes:7&target=ring&beside=square&m={MAPS}", 1300),
@@ -35,8 +35,8 @@ PATIENCE = 300  # seconds for a start or for a card
 
 
 @contextmanager
-def served() -> Iterator[str]:
-    """Start the app on a free port, and return its address, with the token."""
+def serve_app() -> Iterator[str]:
+    """Start the app on a free port, and yield its address, with the token."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -48,7 +48,7 @@ def served() -> Iterator[str]:
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, env=own) as process:
         try:
             until = time.monotonic() + PATIENCE
-            while not _answers(address, token):
+            while not _is_answering(address, token):
                 if process.poll() is not None or time.monotonic() > until:
                     raise SystemExit("whence app did not start.")
                 time.sleep(0.2)
@@ -57,7 +57,7 @@ def served() -> Iterator[str]:
             process.terminate()
 
 
-def _answers(address: str, token: str) -> bool:
+def _is_answering(address: str, token: str) -> bool:
     try:
         with urlopen(f"{address}api/health?token={token}", timeout=5):
             return True
@@ -65,8 +65,8 @@ def _answers(address: str, token: str) -> bool:
         return False
 
 
-def settled(page: Page) -> None:
-    """Wait until nothing that was asked for is on its way."""
+def wait_until_settled(page: Page) -> None:
+    """Wait until no request is under way."""
     expect(page.get_by_role("main").locator(":is(h1, h2)").first).to_be_attached()
     expect(page.locator("[aria-busy='true']")).to_have_count(0)
     expect(page.locator("progress")).to_have_count(0)
@@ -78,7 +78,7 @@ def main() -> None:
     if chromium is None:
         raise SystemExit("There is no Chromium: `make browser` installs it.")
     expect.set_options(timeout=PATIENCE * 1000)
-    with served() as address, sync_playwright() as playwright:
+    with serve_app() as address, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
         for name, link, height in SHOTS:
             page = browser.new_page(
@@ -87,7 +87,7 @@ def main() -> None:
             page.goto(address + link)
             page.get_by_role("button", name="Test it").click()
             expect(page.get_by_text("Nobody has asked yet")).to_have_count(0)
-            settled(page)
+            wait_until_settled(page)
             page.evaluate("document.activeElement?.blur()")
             file = PLACE / f"{name}.png"
             page.screenshot(path=file)

@@ -1,11 +1,11 @@
-"""The model card of the built-in picture model `shapes`, out of what `train_shapes.py` noted and measured."""
+"""Model card of the built-in picture model `shapes`, from the notes of `train_shapes.py`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from whence.data.vision.shapes import CLASSES, LARGEST, SIDE, SMALLEST
+from whence.data.shapes import IMAGE_SIDE, MAX_SIZE, MIN_SIZE, SHAPE_CLASSES
 
 CARD = """---
 license: apache-2.0
@@ -22,9 +22,9 @@ ViT for pictures of {side} x {side} pixels in patches of 8 x 8: {layers} layers,
 
 ## Training
 
-- Data: {pictures:,} pictures drawn by `whence.data.vision.shapes` with seed 1 ({shares} objects,
+- Data: {pictures:,} pictures drawn by `whence.data.shapes` with seed 1 ({shares} objects,
   of different classes, never overlapping); turned, mirrored and with their colour channels exchanged at random.
-  Seed 0, the default of `draw`, was only measured.
+  Seed 0, the default of `draw_scene`, was only measured.
 - From {hidden:.0%} of the pictures patches were taken away: black, the mean colour, or the blurred picture in
   their place. A class of whose object at most {gone:.0%} is left counts as absent, from {there:.0%} as there, in
   between not at all.
@@ -62,7 +62,7 @@ Licence of the weights: Apache-2.0.
 """
 
 
-def card(facts: Mapping[str, Any], mix: Mapping[int, float]) -> str:
+def render_card(facts: Mapping[str, Any], mix: Mapping[int, float]) -> str:
     """Return the model card; `mix` is the share of training pictures by their number of objects."""
     figures = facts["measured"]
     rows = [
@@ -77,26 +77,26 @@ def card(facts: Mapping[str, Any], mix: Mapping[int, float]) -> str:
         for which, what, one in rows
     ]
     by_class = [
-        f"| {name} | {_counted(figures['found'][name])} | {_counted(figures['spared'][name])} |"
-        for name in CLASSES
+        f"| {name} | {_format_share(figures['found'][name])} | {_format_share(figures['spared'][name])} |"
+        for name in SHAPE_CLASSES
     ]
     return CARD.format(
         **facts["recipe"],
         **{key: facts[key] for key in ("parameters", "seconds", "made_with")},
-        classes=len(CLASSES),
-        names=", ".join(CLASSES),
-        side=SIDE,
+        classes=len(SHAPE_CLASSES),
+        names=", ".join(SHAPE_CLASSES),
+        side=IMAGE_SIDE,
         shares=", ".join(f"{share:.0%} with {count}" for count, share in mix.items()),
         right="\n".join(right),
         by_class="\n".join(by_class),
         sure=figures["confidence"]["there"],
         unsure=figures["confidence"]["not there"],
-        smallest=SMALLEST,
-        largest=LARGEST,
+        smallest=MIN_SIZE,
+        largest=MAX_SIZE,
     )
 
 
-def _counted(one: Mapping[str, Any]) -> str:
-    """Write a share with its counts and interval."""
+def _format_share(one: Mapping[str, Any]) -> str:
+    """Format a share with its counts and interval."""
     counts = f"{one['right']:,} of {one['n']:,}"
     return f"{one['share']:.4f} ({counts}; {one['low']:.4f} to {one['high']:.4f})"

@@ -1,4 +1,4 @@
-"""What the built-in picture model `shapes` learns from: drawn pictures, altered anew for every batch."""
+"""Training data and recipe of the built-in picture model `shapes`: pictures drawn, batches augmented."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from whence.data.vision.shapes import CLASSES, SIDE, draw
+from whence.data.shapes import IMAGE_SIDE, SHAPE_CLASSES, draw_scene
 
 PATCH = 8
-GRID = SIDE // PATCH
+GRID = IMAGE_SIDE // PATCH
 
 
 @dataclass(frozen=True)
@@ -47,25 +47,25 @@ class Pictures(NamedTuple):
     covered: Tensor  # (n, classes, 8, 8), uint8: pixels of the mask
 
     def to(self, device: torch.device) -> Pictures:
-        """Move them."""
+        """Move the tensors to a device."""
         return Pictures(self.pixels.to(device), self.covered.to(device))
 
 
-def drawn(what: tuple[int, int, int, int]) -> tuple[np.ndarray, np.ndarray]:
+def draw_range(what: tuple[int, int, int, int]) -> tuple[np.ndarray, np.ndarray]:
     """Draw pictures: (first number, one past the last, seed, objects)."""
     first, last, seed, objects = what
-    pixels = np.empty((last - first, 3, SIDE, SIDE), np.uint8)
-    covered = np.zeros((last - first, len(CLASSES), GRID, GRID), np.uint8)
+    pixels = np.empty((last - first, 3, IMAGE_SIDE, IMAGE_SIDE), np.uint8)
+    covered = np.zeros((last - first, len(SHAPE_CLASSES), GRID, GRID), np.uint8)
     for row, number in enumerate(range(first, last)):
-        scene = draw(number, seed, objects)
+        scene = draw_scene(number, seed, objects)
         pixels[row] = scene.pixels.transpose(2, 0, 1)
         for label, mask in scene.masks.items():
             cut = mask.reshape(GRID, PATCH, GRID, PATCH).sum((1, 3))
-            covered[row, CLASSES.index(label)] = cut
+            covered[row, SHAPE_CLASSES.index(label)] = cut
     return pixels, covered
 
 
-def many(counts: dict[int, int], seed: int) -> Pictures:
+def draw_pictures(counts: dict[int, int], seed: int) -> Pictures:
     """Draw so many pictures with so many objects, on all cores."""
     jobs = [
         (start, min(start + 500, count), seed, objects)
@@ -74,7 +74,7 @@ def many(counts: dict[int, int], seed: int) -> Pictures:
     ]
     # Before anything is on a GPU, or the forked processes could not work.
     with get_context("fork").Pool(os.cpu_count()) as pool:
-        parts = pool.map(drawn, jobs, chunksize=1)
+        parts = pool.map(draw_range, jobs, chunksize=1)
     return Pictures(*(torch.from_numpy(np.concatenate(part)) for part in zip(*parts, strict=True)))
 
 
@@ -87,36 +87,36 @@ class Batches:
         self.chance = torch.Generator(self.device).manual_seed(recipe.seed)
         colours = [(0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0)]
         self.colours = torch.tensor(colours, device=self.device)
-        self.blur = blurring(self.device)
+        self.blur = build_blur_matrix(self.device)
 
-    def whole(self, high: int, *shape: int) -> Tensor:
+    def draw_integers(self, high: int, *shape: int) -> Tensor:
         """Draw whole numbers below `high`."""
         return torch.randint(high, shape, generator=self.chance, device=self.device)
 
-    def part(self, *shape: int) -> Tensor:
+    def draw_uniform(self, *shape: int) -> Tensor:
         """Draw numbers from 0 to 1."""
         return torch.rand(shape, generator=self.chance, device=self.device)
 
     def __iter__(self) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-        """Yield pixels, which labels are there, and which of these answers count."""
+        """Yield pixels, labels, and a mask of the labels that count in the loss."""
         n, recipe = self.recipe.batch, self.recipe
         while True:
-            rows = self.whole(len(self.pictures.pixels), n)
-            colours = self.colours[self.whole(len(self.colours), n)]
-            pixels = seen(self.pictures.pixels[rows[:, None], colours])
+            rows = self.draw_integers(len(self.pictures.pixels), n)
+            colours = self.colours[self.draw_integers(len(self.colours), n)]
+            pixels = normalise_pixels(self.pictures.pixels[rows[:, None], colours])
             covered = self.pictures.covered[rows].float()
-            pixels, covered = turned(pixels), turned(covered)
-            share = self.part(n, 1, 1) * (self.part(n, 1, 1) < recipe.hidden)
-            hidden = self.part(n, GRID, GRID) < share
-            pixels = self.without(pixels, hidden)
+            pixels, covered = turn_and_mirror(pixels), turn_and_mirror(covered)
+            share = self.draw_uniform(n, 1, 1) * (self.draw_uniform(n, 1, 1) < recipe.hidden)
+            hidden = self.draw_uniform(n, GRID, GRID) < share
+            pixels = self.remove_patches(pixels, hidden)
             whole = covered.sum((2, 3))
             left = (covered * ~hidden[:, None]).sum((2, 3)) / whole.clamp(min=1)
             there = left >= recipe.there
             yield pixels, there.float(), there | (left <= recipe.gone)
 
-    def without(self, pixels: Tensor, hidden: Tensor) -> Tensor:
+    def remove_patches(self, pixels: Tensor, hidden: Tensor) -> Tensor:
         """Put black, the mean colour or the blurred picture in the place of hidden patches."""
-        how = self.whole(3, len(pixels), 1, 1, 1)
+        how = self.draw_integers(3, len(pixels), 1, 1, 1)
         mean = pixels.mean((2, 3), keepdim=True)
         blurred = self.blur @ pixels @ self.blur.T
         instead = torch.where(how == 0, -1.0, torch.where(how == 1, mean, blurred))
@@ -124,19 +124,19 @@ class Batches:
         return torch.where(over[:, None], instead, pixels)
 
 
-def seen(pixels: Tensor) -> Tensor:
+def normalise_pixels(pixels: Tensor) -> Tensor:
     """Return pixels as the model takes them, from -1 to 1."""
     return pixels.float() / 127.5 - 1
 
 
-def turned(given: Tensor) -> Tensor:
+def turn_and_mirror(given: Tensor) -> Tensor:
     """Turn and mirror: each eighth of a batch in another of the eight ways."""
     eighths = [torch.rot90(one, way % 4, (2, 3)) for way, one in enumerate(given.chunk(8))]
     return torch.cat([one.flip(3) if way > 3 else one for way, one in enumerate(eighths)])
 
 
-def blurring(device: torch.device) -> Tensor:
+def build_blur_matrix(device: torch.device) -> Tensor:
     """Return a matrix that blurs the rows of a picture by a Gaussian of one patch's width."""
-    places = torch.arange(SIDE, device=device, dtype=torch.float32)
+    places = torch.arange(IMAGE_SIDE, device=device, dtype=torch.float32)
     weights = torch.exp(-((places[:, None] - places) ** 2) / (2 * PATCH**2))
     return weights / weights.sum(1, keepdim=True)

@@ -1,4 +1,4 @@
-"""Hooks of mkdocs: folders in the navigation become lists of their pages, links out of docs/ become names.
+"""MkDocs hooks: folders in the navigation expanded, links out of docs/ replaced, long table cells marked.
 
 The pages are read on GitHub, too, where a link to a source file works; in the site there is no such file.
 """
@@ -12,15 +12,15 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))  # mkdocs loads this file alone
 
-from markdown_links import Link, rewritten
+from markdown_links import Link, rewrite_links
 
 SENTENCE = re.compile(r"<td>(?=[^\n]{60,}</td>\n)")
 
 
 def on_config(config: Any) -> Any:
     """Replace each folder of the navigation by its pages that are not listed by name."""
-    named = set(_pages(config["nav"]))
-    config["nav"] = _listed(config["nav"], Path(config["docs_dir"]), named)
+    named = set(_list_pages(config["nav"]))
+    config["nav"] = _expand_folders(config["nav"], Path(config["docs_dir"]), named)
     return config
 
 
@@ -29,7 +29,7 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     docs = Path(config["docs_dir"]).resolve()
     here = (docs / page.file.src_uri).parent
 
-    def inside(link: Link) -> str | None:
+    def rewrite_link(link: Link) -> str | None:
         target = (here / link.path).resolve()
         if link.picture or link.away or not link.path or not target.exists():
             return None  # mkdocs complains about what is not there
@@ -38,31 +38,31 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
         page = (target / "README.md").is_file()
         return f"[{link.text}]({link.path.rstrip('/')}/README.md)" if page else None
 
-    return rewritten(markdown, inside)
+    return rewrite_links(markdown, rewrite_link)
 
 
 def on_page_content(html: str, page: Any, config: Any, files: Any) -> str:
-    """Tell the style sheet which cells of a table are sentences, and which pages show messages of one long line."""
+    """Mark table cells that are sentences, and pages with messages of one long line, for the style sheet."""
     html = SENTENCE.sub('<td class="sentence">', html)
     return (
         f'<div class="messages">{html}</div>' if page.file.src_uri.startswith("errors/") else html
     )
 
 
-def _pages(nav: Any) -> list[str]:
+def _list_pages(nav: Any) -> list[str]:
     if isinstance(nav, str):
         return [] if nav.endswith("/") else [nav]
     parts = nav.values() if isinstance(nav, dict) else nav
-    return [page for part in parts for page in _pages(part)]
+    return [page for part in parts for page in _list_pages(part)]
 
 
-def _listed(nav: Any, docs: Path, named: set[str]) -> Any:
+def _expand_folders(nav: Any, docs: Path, named: set[str]) -> Any:
     if isinstance(nav, dict):
-        return {title: _listed(part, docs, named) for title, part in nav.items()}
+        return {title: _expand_folders(part, docs, named) for title, part in nav.items()}
     if isinstance(nav, list):
         done = []
         for part in nav:
-            made = _listed(part, docs, named)
+            made = _expand_folders(part, docs, named)
             done += made if isinstance(part, str) and part.endswith("/") else [made]
         return done
     if not nav.endswith("/"):

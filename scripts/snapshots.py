@@ -1,4 +1,4 @@
-"""Compare the snapshots of every result and surface in tests/snapshots with what the code gives now, or write them.
+"""Snapshots of what library, commands and pages give (tests/snapshots): compared as text, or rewritten.
 
     python scripts/snapshots.py                    compare all; print what differs; status 1 if anything does
     python scripts/snapshots.py --only NAME ...    compare these
@@ -30,8 +30,8 @@ sys.path.insert(0, str(ROOT))
 from tests.snapshots.calls import CALLS, made  # noqa: E402 - the settings above come first
 
 
-def difference(name: str, now: str) -> str:
-    """Return what differs between the stored text of a call and the text now; nothing if they are the same."""
+def format_difference(name: str, now: str) -> str:
+    """Return the difference between a stored snapshot and the text now; empty if they are the same."""
     file = FOLDER / f"{name}.txt"
     before = file.read_text(encoding="utf-8") if file.is_file() else ""
     if before == now:
@@ -42,21 +42,21 @@ def difference(name: str, now: str) -> str:
     return "\n".join(lines)
 
 
-def chosen(wanted: list[str]) -> list[str]:
-    """Return the names that were asked for, all where none were; leave if one is unknown."""
+def choose_names(wanted: list[str]) -> list[str]:
+    """Return the names that match the patterns, all without patterns; exit if one matches nothing."""
     for one in wanted:
         if not any(fnmatchcase(name, one) for name in CALLS):
             sys.exit(f"There is no snapshot {one!r}. --list prints the names.")
     return [name for name in CALLS if not wanted or any(fnmatchcase(name, w) for w in wanted)]
 
 
-def unknown() -> list[str]:
+def find_unknown() -> list[str]:
     """Return the stored files that belong to no call."""
     return sorted(file.name for file in FOLDER.glob("*.txt") if file.stem not in CALLS)
 
 
 def main() -> int:
-    """Compare, write or list."""
+    """Compare, write or list the snapshots."""
     asked = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     asked.add_argument("--accept", nargs="*", metavar="NAME")
     asked.add_argument("--only", nargs="+", metavar="NAME", default=[])
@@ -67,12 +67,12 @@ def main() -> int:
         print("\n".join(CALLS))
         return 0
     accept, differing = given.accept is not None, 0
-    for name in chosen([*given.only, *(given.accept or ())]):
+    for name in choose_names([*given.only, *(given.accept or ())]):
         started = time.perf_counter()
         now = made(name)
         if given.times:
             print(f"{time.perf_counter() - started:6.1f} s {len(now):8d} characters {name}")
-        changed = difference(name, now)
+        changed = format_difference(name, now)
         if not changed:
             continue
         differing += 1
@@ -81,11 +81,11 @@ def main() -> int:
             print(f"written: {name}")
         else:
             print(changed)
-    for file in unknown():
+    for file in find_unknown():
         print(f"tests/snapshots/{file} belongs to no call: remove it.")
     if not accept:
         print(f"{differing} of {len(CALLS)} snapshots differ.")
-    return int(not accept and bool(differing or unknown()))
+    return int(not accept and bool(differing or find_unknown()))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The tables and drawings of docs/reference/speed.md, from the results of bench/speed."""
+"""Re-export of the tables and drawings of docs/reference/speed.md in bench.speed.page, for build_docs.py."""
 
 import sys
 from pathlib import Path

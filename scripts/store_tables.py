@@ -1,9 +1,9 @@
-"""The tables of docs/reference/store.md: the columns of a run's tables, made from the schema that writes them."""
+"""Tables of docs/reference/store.md: columns of a run's tables, from the schema that writes them."""
 
-from whence.run.store.schema import COLUMNS
+from whence.runs.store import COLUMNS
 
 
-def markdown(table: str) -> str:
+def render_table(table: str) -> str:
     """Return the columns of a table."""
     lines = ["| column | type | what stands there |", "|---|---|---|"]
     for column in COLUMNS[table]:

@@ -1,4 +1,4 @@
-"""The measured tables of docs/reference/run.md: what a run gets done beside plain loops, and its memory."""
+"""Tables for docs/reference/run.md: throughput of a run beside loops, its memory, a whole set on a GPU."""
 
 import json
 from pathlib import Path
@@ -10,16 +10,16 @@ MISSING = "Not measured yet."
 Row = dict[str, Any]
 
 
-def rows(name: str) -> list[Row]:
+def load_rows(name: str) -> list[Row]:
     """Return the rows of a file of results."""
     file = RESULTS / name
     lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
     return [json.loads(line) for line in lines]
 
 
-def throughput() -> str:
-    """Return the table of a run beside loops: every attempt by itself, as each was on another state of the code."""
-    found = [row for row in rows("run-cpu.jsonl") if "repeat" in row]
+def render_throughput() -> str:
+    """Return the table of a run beside loops, one row per attempt: each was on another state of the code."""
+    found = [row for row in load_rows("run-cpu.jsonl") if "repeat" in row]
     if not found:
         return MISSING
     first, attempts = found[0], sorted({row["attempt"] for row in found})
@@ -43,9 +43,9 @@ def throughput() -> str:
     return "\n".join(written)
 
 
-def memory() -> str:
-    """Say whether the memory of a long run is flat."""
-    found = [row for row in rows("run-memory.jsonl") if row["what"] == "summary"]
+def render_memory() -> str:
+    """Return the sentences on the memory of a long run."""
+    found = [row for row in load_rows("run-memory.jsonl") if row["what"] == "summary"]
     if not found:
         return MISSING
     row = found[-1]
@@ -60,9 +60,11 @@ def memory() -> str:
     )
 
 
-def whole() -> str:
+def render_whole_set() -> str:
     """Return the table of the whole development set on a GPU, beside loops over some of it."""
-    found = [row for row in rows("run-gpu.jsonl") if row["section"] == "sst2" and "rate" in row]
+    found = [
+        row for row in load_rows("run-gpu.jsonl") if row["section"] == "sst2" and "rate" in row
+    ]
     if not found:
         return MISSING
     run = found[0]
@@ -79,7 +81,7 @@ def whole() -> str:
 
 
 TABLES = {
-    "run throughput": ("reference/run.md", throughput),
-    "run whole": ("reference/run.md", whole),
-    "run memory": ("reference/run.md", memory),
+    "run throughput": ("reference/run.md", render_throughput),
+    "run whole": ("reference/run.md", render_whole_set),
+    "run memory": ("reference/run.md", render_memory),
 }

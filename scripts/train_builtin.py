@@ -1,4 +1,4 @@
-"""Make the two built-in review models, ``reviews-base`` and ``reviews``, from SST-2.
+"""Training of the two built-in review models, ``reviews-base`` and ``reviews``, from SST-2.
 
 Three stages, each seeded and run on one CPU thread, so that two runs on one machine with the same
 versions write the same bytes:
@@ -31,15 +31,14 @@ import torch
 import transformers
 from builtin_cards import (
     FILL_EXAMPLES,
-    base_card,
-    classifier_card,
     count_parameters,
-    fill,
-    folder_size,
+    fill_mask,
     measure_classifier,
+    measure_folder,
     measure_masked_lm,
+    render_base_card,
+    render_classifier_card,
 )
-from builtin_pieces import encode, pad, save_tokenizer, train_tokenizer
 from builtin_recipe import (
     LABELS,
     MASK,
@@ -51,6 +50,7 @@ from builtin_recipe import (
     Targets,
     read_rows,
 )
+from builtin_tokenizer import encode, pad, save_tokenizer, train_tokenizer
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -65,8 +65,8 @@ from transformers import (
 ROOT = Path(__file__).resolve().parents[1]
 
 
-def batches(ids: Sequence[Sequence[int]], size: int, rng: random.Random) -> list[list[int]]:
-    """Row numbers in random batches of rows of like length, so that little is padding."""
+def draw_batches(ids: Sequence[Sequence[int]], size: int, rng: random.Random) -> list[list[int]]:
+    """Draw random batches of row numbers; rows of like length share a batch, to save padding."""
     order = list(range(len(ids)))
     rng.shuffle(order)
     pool = size * 50
@@ -116,7 +116,7 @@ class Trainer:
 
 
 def report(name: str, done: int, total: int, started: float, note: str = "") -> None:
-    """Progress on standard error: one line rewritten on a terminal, sparse lines elsewhere."""
+    """Print progress to standard error: one line rewritten on a terminal, sparse lines elsewhere."""
     seconds = time.monotonic() - started
     line = f"{name}: {done}/{total}  {seconds:.0f} s  {note}"
     if sys.stderr.isatty():
@@ -129,7 +129,7 @@ def report(name: str, done: int, total: int, started: float, note: str = "") -> 
 
 
 def mask_tokens(ids: Tensor, rate: float, vocab_size: int) -> tuple[Tensor, Tensor]:
-    """BERT's corruption: of the chosen tokens 80% become [MASK], 10% random, 10% stay.
+    """Corrupt tokens as BERT does: of the chosen ones 80% become [MASK], 10% random, 10% stay.
 
     Returns the corrupted ids and which positions were chosen. A batch always gets at least one
     choice, because a loss over none is not a number.
@@ -161,7 +161,7 @@ def train_masked_lm(
         recipe,
     )
     for _ in range(recipe.mlm_epochs):
-        for rows in batches(ids, recipe.batch_size, rng):
+        for rows in draw_batches(ids, recipe.batch_size, rng):
             tokens, attention = pad([ids[row] for row in rows], device)
             corrupted, chosen = mask_tokens(tokens, recipe.mlm_masked, config.vocab_size)
             states = model.bert(input_ids=corrupted, attention_mask=attention).last_hidden_state
@@ -173,7 +173,7 @@ def train_masked_lm(
 
 
 def alter(words: list[str], rng: random.Random) -> list[str]:
-    """One altered copy of a sentence: words masked, words dropped, or a part cut out.
+    """Return one altered copy of a sentence: words masked, words dropped, or a part cut out.
 
     The masks also make the classifier at home with the half-erased texts that explanations
     put to it.
@@ -189,8 +189,8 @@ def alter(words: list[str], rng: random.Random) -> list[str]:
     return words[start : start + length]
 
 
-def altered_texts(texts: Sequence[str], recipe: Recipe) -> list[str]:
-    """Altered copies, ``altered_copies`` times as many as ``texts`` less the repeats.
+def alter_texts(texts: Sequence[str], recipe: Recipe) -> list[str]:
+    """Return altered copies, ``altered_copies`` times as many as ``texts`` less the repeats.
 
     Most training rows are short phrases, most texts met in use are whole sentences; joining some
     copies to another phrase before they are altered shows the student longer texts.
@@ -213,7 +213,7 @@ def altered_texts(texts: Sequence[str], recipe: Recipe) -> list[str]:
 def label_with_teacher(
     folder: Path, texts: Sequence[str], device: torch.device
 ) -> tuple[Tensor, Tensor]:
-    """Teacher logits and the mean of its last token vectors, for every text."""
+    """Return teacher logits and the mean of its last token vectors, for every text."""
     tokenizer = AutoTokenizer.from_pretrained(folder)
     teacher = AutoModelForSequenceClassification.from_pretrained(folder, dtype=torch.float32)
     teacher.to(device).eval()
@@ -242,18 +242,18 @@ def label_with_teacher(
 def make_targets(
     tokenizer: Tokenizer, train: Sentences, teacher: Path, recipe: Recipe, device: torch.device
 ) -> Targets:
-    """The training sentences with their labels, and altered copies with the teacher's word only."""
-    extra = altered_texts(train.texts, recipe)
+    """Return the training sentences with their labels, and altered copies labelled by the teacher only."""
+    extra = alter_texts(train.texts, recipe)
     texts = [*train.texts, *extra]
     logits, states = label_with_teacher(teacher, texts, device)
     labels = torch.tensor(train.labels + [-1] * len(extra))
     return Targets(encode(tokenizer, texts), logits, states, labels)
 
 
-def distill_loss(
+def compute_distill_loss(
     logits: Tensor, states: Tensor, aim: tuple[Tensor, Tensor, Tensor], recipe: Recipe
 ) -> Tensor:
-    """Squared error on the logits, cosine distance of the text vectors, and the hard labels."""
+    """Return squared error on the logits, cosine distance of the text vectors, and the hard labels."""
     teacher_logits, teacher_states, labels = aim
     loss = F.mse_loss(logits, teacher_logits)
     loss = loss + recipe.state_weight * (1 - F.cosine_similarity(states, teacher_states)).mean()
@@ -270,7 +270,7 @@ def train_classifier(
     """Fine-tune a copy of the base encoder on the teacher's outputs."""
     torch.manual_seed(recipe.seed + 2)
     rng = random.Random(recipe.seed + 2)
-    model = BertForSequenceClassification(classifier_config(recipe)).to(device).train()
+    model = BertForSequenceClassification(build_classifier_config(recipe)).to(device).train()
     missing = model.bert.load_state_dict(base.bert.state_dict(), strict=False).missing_keys
     assert all(key.startswith("pooler.") for key in missing), missing
     bridge = nn.Linear(recipe.hidden_size, targets.states.shape[1]).to(device)
@@ -279,7 +279,7 @@ def train_classifier(
     trainer = Trainer("classifier", parameters, recipe.rate, per_epoch * recipe.epochs, recipe)
     teacher_states = targets.states - targets.states.mean(0)
     for _ in range(recipe.epochs):
-        for rows in batches(targets.ids, recipe.batch_size, rng):
+        for rows in draw_batches(targets.ids, recipe.batch_size, rng):
             tokens, attention = pad([targets.ids[row] for row in rows], device)
             out = model.bert(input_ids=tokens, attention_mask=attention)
             logits = model.classifier(model.dropout(out.pooler_output))
@@ -287,15 +287,15 @@ def train_classifier(
             states = bridge((out.last_hidden_state * weight).sum(1) / weight.sum(1))
             aim = (targets.logits[rows], teacher_states[rows], targets.labels[rows])
             aim = tuple(part.to(device) for part in aim)
-            trainer.step(distill_loss(logits, states, aim, recipe))
+            trainer.step(compute_distill_loss(logits, states, aim, recipe))
     return model.eval()
 
 
 # --- configurations and evaluation -----------------------------------------------------------
 
 
-def base_config(recipe: Recipe) -> BertConfig:
-    """Shape of the encoder."""
+def build_base_config(recipe: Recipe) -> BertConfig:
+    """Return the shape of the encoder."""
     return BertConfig(
         vocab_size=recipe.vocab_size,
         hidden_size=recipe.hidden_size,
@@ -307,9 +307,9 @@ def base_config(recipe: Recipe) -> BertConfig:
     )
 
 
-def classifier_config(recipe: Recipe) -> BertConfig:
-    """The same shape, with the class names."""
-    config = base_config(recipe)
+def build_classifier_config(recipe: Recipe) -> BertConfig:
+    """Return the same shape, with the class names."""
+    config = build_base_config(recipe)
     config.id2label = dict(enumerate(LABELS))
     config.label2id = {label: number for number, label in enumerate(LABELS)}
     return config
@@ -322,10 +322,12 @@ def build(data: Path, teacher: Path, out: Path, recipe: Recipe, device: torch.de
     assert tokenizer.get_vocab_size() == recipe.vocab_size, "too little text for the vocabulary"
 
     folder = out / "reviews-base"
-    base = train_masked_lm(encode(tokenizer, train.texts), base_config(recipe), recipe, device)
+    base = train_masked_lm(
+        encode(tokenizer, train.texts), build_base_config(recipe), recipe, device
+    )
     base.save_pretrained(folder)
     save_tokenizer(tokenizer, folder, recipe.positions)
-    card = base_card(recipe, len(train.texts), count_parameters(base), folder, data)
+    card = render_base_card(recipe, len(train.texts), count_parameters(base), folder, data)
     (folder / "README.md").write_text(card, encoding="utf-8")
 
     folder = out / "reviews"
@@ -334,24 +336,26 @@ def build(data: Path, teacher: Path, out: Path, recipe: Recipe, device: torch.de
     model.save_pretrained(folder)
     save_tokenizer(tokenizer, folder, recipe.positions)
     copies = len(targets.ids) - len(train.texts)
-    card = classifier_card(recipe, len(train.texts), copies, count_parameters(model), folder, data)
+    card = render_classifier_card(
+        recipe, len(train.texts), copies, count_parameters(model), folder, data
+    )
     (folder / "README.md").write_text(card, encoding="utf-8")
 
 
 def check(data: Path, out: Path) -> None:
-    """Measure the folders that are there and print what was found."""
+    """Measure the stored folders and print the results."""
     for name, value in measure_classifier(out / "reviews", data).items():
         print(f"reviews       {name}: {value}")
     for name, value in measure_masked_lm(out / "reviews-base", data).items():
         print(f"reviews-base  {name}: {value}")
     for text in FILL_EXAMPLES:
-        print(f"reviews-base  {text}: {', '.join(fill(out / 'reviews-base', text))}")
+        print(f"reviews-base  {text}: {', '.join(fill_mask(out / 'reviews-base', text))}")
     for name in ("reviews", "reviews-base"):
-        print(f"{name:<13} {folder_size(out / name):,} bytes")
+        print(f"{name:<13} {measure_folder(out / name):,} bytes")
 
 
 def parse_arguments() -> argparse.Namespace:
-    """Command-line options; relative defaults start at the repository root."""
+    """Parse command-line options; relative defaults start at the repository root."""
     shared = ROOT.parent / "shared"
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, default=shared / "data" / "sst2_glue")

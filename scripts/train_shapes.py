@@ -1,4 +1,4 @@
-"""Make the built-in picture model ``shapes``: a small ViT, trained on what ``whence.data.vision.shapes`` draws.
+"""Training and measurement of the built-in picture model ``shapes``, a small multi-label ViT on drawings.
 
 The task is multi-label, "which classes are on the picture?": eight questions, one for each class, each with a sigmoid
 of its own. A softmax over classes would make the two objects of a picture compete, so that the map of one class could
@@ -25,13 +25,13 @@ from typing import Any
 
 import torch
 import transformers
-from shapes_card import card
-from shapes_pictures import PATCH, Batches, Pictures, Recipe, many, seen
+from shapes_card import render_card
+from shapes_pictures import PATCH, Batches, Pictures, Recipe, draw_pictures, normalise_pixels
 from torch import Tensor, nn
 from torch.nn import functional as F
 from transformers import ViTConfig, ViTForImageClassification
 
-from whence.data.vision.shapes import CLASSES, SIDE
+from whence.data.shapes import IMAGE_SIDE, SHAPE_CLASSES
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "src" / "whence" / "models" / "builtin" / "shapes"
@@ -42,12 +42,12 @@ MIX = {2: 0.65, 1: 0.25, 0: 0.10}  # shares of pictures with so many objects
 TESTED = {2: 10_000, 1: 2_000, 0: 2_000}
 
 
-def made(recipe: Recipe) -> ViTForImageClassification:
+def build_model(recipe: Recipe) -> ViTForImageClassification:
     """Return the model, untrained."""
     torch.manual_seed(recipe.seed)
     return ViTForImageClassification(
         ViTConfig(
-            image_size=SIDE,
+            image_size=IMAGE_SIDE,
             patch_size=PATCH,
             hidden_size=recipe.width,
             num_hidden_layers=recipe.layers,
@@ -56,19 +56,19 @@ def made(recipe: Recipe) -> ViTForImageClassification:
             hidden_dropout_prob=0.0,
             attention_probs_dropout_prob=0.0,
             problem_type="multi_label_classification",
-            id2label=dict(enumerate(CLASSES)),
-            label2id={label: number for number, label in enumerate(CLASSES)},
+            id2label=dict(enumerate(SHAPE_CLASSES)),
+            label2id={label: number for number, label in enumerate(SHAPE_CLASSES)},
         )
     )
 
 
-def trained(recipe: Recipe, device: torch.device) -> ViTForImageClassification:
+def train_model(recipe: Recipe, device: torch.device) -> ViTForImageClassification:
     """Draw the pictures and train on them; the last weights are kept."""
     started = time.monotonic()
     counts = {objects: round(share * recipe.pictures) for objects, share in MIX.items()}
-    pictures, watched = many(counts, TRAINED), many({2: 2000}, WATCHED)
+    pictures, watched = draw_pictures(counts, TRAINED), draw_pictures({2: 2000}, WATCHED)
     print(f"{time.monotonic() - started:5.0f} s  {len(pictures.pixels)} pictures", flush=True)
-    model = made(recipe).to(device).train()
+    model = build_model(recipe).to(device).train()
     matrices = [p for p in model.parameters() if p.ndim == 2]
     others = [p for p in model.parameters() if p.ndim != 2]
     optimiser = torch.optim.AdamW(
@@ -95,15 +95,20 @@ def trained(recipe: Recipe, device: torch.device) -> ViTForImageClassification:
         optimiser.step()
         schedule.step()
         if step % max(1, recipe.steps // 20) == 0:
-            right = ((logits_of(model, watched) > 0) == labelled(watched)).all(1).float().mean()
+            right = (
+                ((compute_logits(model, watched) > 0) == compute_labels(watched))
+                .all(1)
+                .float()
+                .mean()
+            )
             seconds = time.monotonic() - started
             print(f"{seconds:5.0f} s  {step}  loss {loss:.4f}  right {right:.4f}", flush=True)
             model.train()
-    return tempered(model.eval(), recipe.temper)
+    return divide_logits(model.eval(), recipe.temper)
 
 
 @torch.no_grad()
-def tempered(model: ViTForImageClassification, by: float) -> ViTForImageClassification:
+def divide_logits(model: ViTForImageClassification, by: float) -> ViTForImageClassification:
     """Divide the logits.
 
     A model that is nearly always right is sure up to logits of 12, where the sigmoid is so flat that in float32 it
@@ -115,44 +120,51 @@ def tempered(model: ViTForImageClassification, by: float) -> ViTForImageClassifi
 
 
 @torch.no_grad()
-def logits_of(model: ViTForImageClassification, pictures: Pictures) -> Tensor:
-    """Return what the model says, (n, classes); a label is said to be there where it is above 0."""
+def compute_logits(model: ViTForImageClassification, pictures: Pictures) -> Tensor:
+    """Return the logits, (n, classes); a label is predicted where its logit is above 0."""
     model.eval()
     parts = pictures.pixels.split(1000)
     return torch.cat(
-        [model(pixel_values=seen(part.to(model.device))).logits.cpu() for part in parts]
+        [model(pixel_values=normalise_pixels(part.to(model.device))).logits.cpu() for part in parts]
     )
 
 
-def labelled(pictures: Pictures) -> Tensor:
-    """Return which labels are there."""
+def compute_labels(pictures: Pictures) -> Tensor:
+    """Return the labels of each picture, (n, classes)."""
     return pictures.covered.sum((2, 3)) > 0
 
 
-def measured(folder: Path) -> dict[str, Any]:
+def measure_model(folder: Path) -> dict[str, Any]:
     """Measure the model of a folder on pictures of the seed that it was not trained on."""
-    from whence.stats.interval import proportion
+    from whence.stats.intervals import clopper_pearson_interval
 
-    def share(right: Tensor) -> dict[str, Any]:
+    def compute_share(right: Tensor) -> dict[str, Any]:
         count, of = int(right.sum()), right.numel()
-        low, high = proportion(count, of)
+        low, high = clopper_pearson_interval(count, of)
         return {"share": count / of, "low": low, "high": high, "right": count, "n": of}
 
     found: dict[str, Any] = {}
-    pictures = {objects: many({objects: n}, HELD_OUT) for objects, n in TESTED.items()}
+    pictures = {objects: draw_pictures({objects: n}, HELD_OUT) for objects, n in TESTED.items()}
     model = ViTForImageClassification.from_pretrained(folder, dtype=torch.float32).eval()
     for objects, drawings in pictures.items():
-        logits = logits_of(model, drawings)
-        same = (logits > 0) == labelled(drawings)
-        found[f"{objects} objects"] = {"labels": share(same), "pictures": share(same.all(1))}
+        logits = compute_logits(model, drawings)
+        same = (logits > 0) == compute_labels(drawings)
+        found[f"{objects} objects"] = {
+            "labels": compute_share(same),
+            "pictures": compute_share(same.all(1)),
+        }
         if objects == 2:
-            there = labelled(drawings)
+            there = compute_labels(drawings)
             found["confidence"] = {
                 "there": float(logits[there].sigmoid().mean()),
                 "not there": float(logits[~there].sigmoid().mean()),
             }
-            found["found"] = {c: share(same[there[:, i], i]) for i, c in enumerate(CLASSES)}
-            found["spared"] = {c: share(same[~there[:, i], i]) for i, c in enumerate(CLASSES)}
+            found["found"] = {
+                c: compute_share(same[there[:, i], i]) for i, c in enumerate(SHAPE_CLASSES)
+            }
+            found["spared"] = {
+                c: compute_share(same[~there[:, i], i]) for i, c in enumerate(SHAPE_CLASSES)
+            }
     return found
 
 
@@ -169,7 +181,7 @@ def write_folder(model: ViTForImageClassification, folder: Path) -> None:
         "image_std": [0.5] * 3,
         "resample": 2,
         "rescale_factor": 1 / 255,
-        "size": {"height": SIDE, "width": SIDE},
+        "size": {"height": IMAGE_SIDE, "width": IMAGE_SIDE},
     }
     text = json.dumps(preparation, indent=2) + "\n"
     (folder / "preprocessor_config.json").write_text(text, encoding="utf-8")
@@ -193,7 +205,7 @@ def main() -> None:
         recipe = replace(recipe, steps=options.steps, pictures=options.pictures, batch=options.batch)  # fmt: skip
         device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         started = time.monotonic()
-        model = trained(recipe, device)
+        model = train_model(recipe, device)
         on = torch.cuda.get_device_name() if device.type == "cuda" else platform.machine()
         facts = {
             "recipe": asdict(recipe),
@@ -205,9 +217,9 @@ def main() -> None:
         write_folder(model, options.out)
         options.result.parent.mkdir(parents=True, exist_ok=True)
         options.result.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
-    facts["measured"] = measured(options.out)
+    facts["measured"] = measure_model(options.out)
     options.result.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
-    (options.out / "README.md").write_text(card(facts, MIX), encoding="utf-8")
+    (options.out / "README.md").write_text(render_card(facts, MIX), encoding="utf-8")
     print(json.dumps(facts["measured"], indent=1))
 
 

@@ -1,4 +1,4 @@
-"""The seven truth models that ``build_truth.py`` builds: their words, their wiring and what is true of them.
+"""Definitions of the seven truth models of ``build_truth.py``: words, wiring and closed forms.
 
 A pair p is the channels 2p and 2p + 1, which hold a value and its opposite. How the parts work together is said in
 ``build_truth.py``.
@@ -25,7 +25,7 @@ Pairs = dict[int, float]
 
 @dataclass(frozen=True)
 class Layer:
-    """One encoder layer: what its heads look for and move, and what its units compute."""
+    """One encoder layer: keys and moves of its heads, and its ReLU units."""
 
     keys: tuple[Pairs, ...]  # per head: the attention logit per unit of a pair
     moves: tuple[tuple[int, int, int, float], ...]  # head, from which pair, to which pair, times
@@ -52,7 +52,7 @@ class Truth:
 
     @property
     def neutral(self) -> list[str]:
-        """Words that nothing reads."""
+        """Words without a feature."""
         return [word for word in NEUTRAL if word not in self.words]
 
     @property
@@ -60,25 +60,25 @@ class Truth:
         """All tokens in the order of their ids."""
         return [*SPECIAL_TOKENS, *self.words, *self.neutral]
 
-    def logit(self, words: Sequence[str]) -> float:
-        """Closed form of the positive logit; the negative one is its opposite."""
+    def compute_logit(self, words: Sequence[str]) -> float:
+        """Return the positive logit in closed form; the negative one is its opposite."""
         f = self.answer(words)
         return CLASS_WEIGHT * math.tanh((f - self.offset) / (4 * math.hypot(f, 2)))
 
 
-def mean(words: Sequence[str], strengths: dict[str, int]) -> float:
-    """The mean strength of the words that have one, or 0."""
+def compute_mean(words: Sequence[str], strengths: dict[str, int]) -> float:
+    """Return the mean strength of the words that have one, or 0."""
     found = [strengths[word] for word in words if word in strengths]
     return sum(found) / len(found) if found else 0.0
 
 
-def carried(strength: float) -> float:
-    """What is left of a mean strength after the LayerNorms on its way through the place of a word."""
+def compute_carried_strength(strength: float) -> float:
+    """Return a mean strength after the LayerNorms between a word's position and the answer."""
     return strength * math.sqrt((strength**2 + 4) / (strength**2 + 12))
 
 
-def clear(*pairs: int) -> tuple[tuple[Pairs, Pairs], ...]:
-    """Units that take away what these pairs hold, of either sign."""
+def build_clearing_units(*pairs: int) -> tuple[tuple[Pairs, Pairs], ...]:
+    """Return units that subtract the values of these pairs, of either sign."""
     return tuple(({p: s}, {p: -s}) for p in pairs for s in (1.0, -1.0))
 
 
@@ -139,12 +139,12 @@ NEGATION = Truth(
             units=(
                 *(({B: s, C: -3}, {ANSWER: s}) for s in (1, -1)),
                 *(({B: s, C: 3, CONSTANT: -1.5}, {ANSWER: -s / 2}) for s in (1, -1)),
-                *clear(B),
+                *build_clearing_units(B),
                 ({C: 1}, {C: -1}),
             ),
         ),
     ),
-    answer=lambda words: mean(words, STRENGTH) * (-0.5 if "not" in words else 1.0),
+    answer=lambda words: compute_mean(words, STRENGTH) * (-0.5 if "not" in words else 1.0),
     sentences={
         "a great film": {"great": 1},
         "an awful story": {"awful": -1},
@@ -181,10 +181,10 @@ COPY = Truth(
         Layer(
             keys=({D: SHARP, C: 4.0},) * HEADS,
             moves=tuple((h, E, ANSWER, 1 / HEADS) for h in range(HEADS)),
-            units=clear(E),
+            units=build_clearing_units(E),
         ),
     ),
-    answer=lambda words: carried(mean(words, STRENGTH)),
+    answer=lambda words: compute_carried_strength(compute_mean(words, STRENGTH)),
     sentences={
         "overall a great film": {"great": 1},
         "the acting is awful overall": {"awful": -1},
@@ -270,7 +270,7 @@ SATURATION = Truth(
         ),
     ),
     answer=lambda words: sum(
-        weight * max(-1.0, min(1.0, 2 * mean(words, kind))) for kind, weight in KINDS
+        weight * max(-1.0, min(1.0, 2 * compute_mean(words, kind))) for kind, weight in KINDS
     ),
     sentences={
         "a gripping film": {"gripping": 1},
@@ -309,7 +309,7 @@ DAMPED = Truth(
             moves=tuple((h, B, ANSWER, 1 / HEADS) for h in range(HEADS)),
         ),
     ),
-    answer=lambda words: mean(words, STRENGTH | {DAMPER: 0}),
+    answer=lambda words: compute_mean(words, STRENGTH | {DAMPER: 0}),
     sentences={
         "a great film": {"great": 1},
         "an awful story": {"awful": -1},
@@ -341,8 +341,8 @@ QUIETEST = -4  # as a feature, which LayerNorm halves
 SPOKEN = {w: (s, loud) for s in SIDES for w, loud in zip(SIDES[s], LOUDNESS, strict=True)}
 
 
-def heard(words: Sequence[str]) -> float:
-    """The mean of what the words say, weighted by their attention, or 0."""
+def compute_heard_mean(words: Sequence[str]) -> float:
+    """Return the mean of the words' values, weighted by their attention, or 0."""
     found = [SPOKEN[word] for word in words if word in SPOKEN]
     said = sum(side * math.exp(loudness) for side, loudness in found)
     return said / sum(math.exp(loudness) for _, loudness in found) if found else 0.0
@@ -357,7 +357,7 @@ SPOTLIGHT = Truth(
             moves=tuple((h, B, ANSWER, 0.5 / HEADS) for h in range(HEADS)),
         ),
     ),
-    answer=lambda words: heard(words) / 2,
+    answer=lambda words: compute_heard_mean(words) / 2,
     sentences={
         "a superb film": {"superb": 1},
         "the plot is slow": {"slow": -1},

@@ -1,4 +1,4 @@
-"""The tables of docs/science/truth.md, made from what `python -m bench.science.truth` found."""
+"""Tables of docs/science/truth.md, from the results of `python -m bench.science.truth`."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from whence.core.registry import Entry
 from whence.methods import method
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from bench.science.truth import MODELS, stored
+from bench.science.truth import MODELS, collect_results
 
 
-def table(rows: Iterable[tuple[Entry | str, Iterable[str]]]) -> str:
-    """A table with a column per model."""
+def format_table(rows: Iterable[tuple[Entry | str, Iterable[str]]]) -> str:
+    """Return a table with a column per model."""
     models = [f"`{model}`" for model in MODELS]
     lines = ["| " + " | ".join(["method", "family", *models, "all"]) + " |"]
     lines.append("|---|---|" + "---:|" * (len(models) + 1))
@@ -25,38 +25,40 @@ def table(rows: Iterable[tuple[Entry | str, Iterable[str]]]) -> str:
     return "\n".join(lines)
 
 
-def counted(counts: list[tuple[int, int]]) -> list[str]:
-    """How many out of how many, and the sum; bold where none is missing."""
+def format_counts(counts: list[tuple[int, int]]) -> list[str]:
+    """Return counts out of totals, and their sum; bold where none is missing."""
     counts = [*counts, (sum(right for right, _ in counts), sum(n for _, n in counts))]
     return [f"**{right}/{n}**" if right == n else f"{right}/{n}" for right, n in counts]
 
 
-def tables(found: dict[str, Any]) -> str:
-    """The two tables of docs/science/truth.md: by family, and what knows nothing last."""
+def format_tables(found: dict[str, Any]) -> str:
+    """Return the two tables of docs/science/truth.md: by family, `random` last."""
     entries = sorted(
         (entry for entry in method if entry.name in found["methods"]),
         key=lambda entry: (entry.facts["family"] == "baseline", entry.facts["family"], entry.name),
     )
 
-    def counts(entry: Entry, right: str, of: str) -> list[str]:
+    def collect_counts(entry: Entry, right: str, of: str) -> list[str]:
         models = found["methods"][entry.name]["models"]
-        return counted([(models[model][right], models[model][of]) for model in MODELS])
+        return format_counts([(models[model][right], models[model][of]) for model in MODELS])
 
     places: list[tuple[Entry | str, list[str]]] = [
-        (entry, counts(entry, "recovered", "sentences")) for entry in entries
+        (entry, collect_counts(entry, "recovered", "sentences")) for entry in entries
     ]
     expected = [found["chance"][model] for model in MODELS]
     places.append(("expected of chance", [f"{n:.1f}" for n in (*expected, sum(expected))]))
     signs = [
-        (entry, counts(entry, "right_signs", "signs")) for entry in entries if entry.facts["signed"]
+        (entry, collect_counts(entry, "right_signs", "signs"))
+        for entry in entries
+        if entry.facts["signed"]
     ]
     made = found["provenance"]
     return "\n\n".join(
         (
             "Sentences in which every word that counts stands above every word that does not:",
-            table(places),
+            format_table(places),
             "Words whose sign is right, for the methods that have signs:",
-            table(signs),
+            format_table(signs),
             f"Made by `python -m bench.science.truth` with whence {made['whence']} (commit {made['commit']}), "
             f"torch {made['torch']}, transformers {made['transformers']}, {made['dtype']}. "
             "In full: `bench/results/truth.json`.",
@@ -64,6 +66,6 @@ def tables(found: dict[str, Any]) -> str:
     )
 
 
-def markdown() -> str:
-    """Return the tables of what was found."""
-    return tables(stored())
+def render_tables() -> str:
+    """Return the tables of the stored results."""
+    return format_tables(collect_results())

@@ -1,22 +1,22 @@
-"""The tokenizer of the models whose weights are set by hand: whole words, lowercased."""
+"""Tokenizer of the models whose weights are set by hand: whole words, lowercased."""
 
 from __future__ import annotations
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
 
-def tokenizer(vocabulary: list[str]) -> dict[str, object]:
-    """``tokenizer.json``: whole words, lowercased; every other word is [UNK]."""
+def build_tokenizer(vocabulary: list[str]) -> dict[str, object]:
+    """Return ``tokenizer.json``: whole words, lowercased; every other word is [UNK]."""
     ids = {token: number for number, token in enumerate(vocabulary)}
     flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
 
-    def special(token: str, kind: int) -> dict[str, object]:
+    def build_special(token: str, kind: int) -> dict[str, object]:
         return {"SpecialToken": {"id": token, "type_id": kind}}
 
-    def text(name: str, kind: int) -> dict[str, object]:
+    def build_sequence(name: str, kind: int) -> dict[str, object]:
         return {"Sequence": {"id": name, "type_id": kind}}
 
-    single = [special("[CLS]", 0), text("A", 0), special("[SEP]", 0)]
+    single = [build_special("[CLS]", 0), build_sequence("A", 0), build_special("[SEP]", 0)]
     return {
         "version": "1.0",
         "truncation": None,
@@ -36,7 +36,7 @@ def tokenizer(vocabulary: list[str]) -> dict[str, object]:
         "post_processor": {
             "type": "TemplateProcessing",
             "single": single,
-            "pair": [*single, text("B", 1), special("[SEP]", 1)],
+            "pair": [*single, build_sequence("B", 1), build_special("[SEP]", 1)],
             "special_tokens": {
                 token: {"id": token, "ids": [ids[token]], "tokens": [token]}
                 for token in ("[CLS]", "[SEP]")

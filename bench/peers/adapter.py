@@ -1,4 +1,4 @@
-"""What the ruler asks of a library; each adapter answers in the library's own documented way.
+"""Base class of the peers' adapters: explaining by three kinds of method, pairs, wrong targets, metrics.
 
 This file and all it imports run inside the environment of a peer: the standard library, torch, transformers and
 numpy are there, whence is not.
@@ -13,11 +13,11 @@ from typing import Any
 
 
 class Absent(Exception):
-    """The library has no such thing. The message says so, or what it has instead."""
+    """Error of a feature that the library does not have; the message may name its substitute."""
 
 
 @dataclass
-class Given:
+class TokenScores:
     """Scores as a library gives them."""
 
     tokens: list[str]
@@ -27,12 +27,12 @@ class Given:
 
 
 class Adapter:
-    """One library and one model. What is not overridden, the library does not have."""
+    """One library and one model; the library lacks the features that are not overridden."""
 
     causal = False  # explains the next token of a language model instead of a class
     takes_lists = False
-    explains = "logit"  # or "probability": of what the scores are shares
-    baseline = "padding"  # of integrated gradients: see bench/peers/plain.py
+    explains = "logit"  # or "probability": the output that is explained
+    baseline = "padding"  # of integrated gradients: see bench/peers/reference.py
     called = ""  # how it was called, in words or one line of code
     names: dict[str, str] = {}  # the library's name for each kind of method
     metrics: dict[str, str] = {}  # name -> module:attribute of its measures of faithfulness
@@ -40,40 +40,51 @@ class Adapter:
     def __init__(self, model: Any, tokenizer: Any, target: int) -> None:
         self.model, self.tokenizer, self.target = model, tokenizer, target
 
-    def methods(self, text: str) -> dict[str, Callable[[], Any]]:
+    def get_explainer(self, kind: str) -> Callable[..., list[TokenScores]]:
+        """Return the method that explains by a kind: gradient, integrated or perturbation."""
+        explainers = {
+            "gradient": self.explain_by_gradient,
+            "integrated": self.integrate_gradients,
+            "perturbation": self.explain_by_perturbation,
+        }
+        return explainers[kind]
+
+    def list_methods(self, text: str) -> dict[str, Callable[[], Any]]:
         """Return every method that the library documents for such a model, ready to be run."""
         raise Absent("no methods")
 
-    def gradient(self, texts: Sequence[str]) -> list[Given]:
+    def explain_by_gradient(self, texts: Sequence[str]) -> list[TokenScores]:
         """Explain by one gradient."""
         raise Absent("no gradient")
 
-    def integrated(self, texts: Sequence[str], steps: int | None = None) -> list[Given]:
+    def integrate_gradients(
+        self, texts: Sequence[str], steps: int | None = None
+    ) -> list[TokenScores]:
         """Explain by integrated gradients, with the library's own number of steps or another."""
         raise Absent("no integrated gradients")
 
-    def perturbation(self, texts: Sequence[str]) -> list[Given]:
-        """Explain by changed inputs, in the library's usual way."""
+    def explain_by_perturbation(self, texts: Sequence[str]) -> list[TokenScores]:
+        """Explain by changed inputs, with the library's default method."""
         raise Absent("no perturbation")
 
-    def several(self, texts: Sequence[str]) -> Any:
-        """Hand the library a list of texts at once; asked of those that have no other way to take one."""
+    def explain_list(self, texts: Sequence[str]) -> Any:
+        """Pass a list of texts to a library that documents single texts only."""
         raise Absent("takes one text")
 
-    def pair(self, first: str, second: str) -> Given:
+    def explain_pair(self, first: str, second: str) -> TokenScores:
         """Explain a pair of texts."""
         raise Absent("takes no pairs")
 
-    def wrong(self, text: str) -> Any:
-        """Ask for a class that the model does not have."""
+    def explain_wrong_target(self, text: str) -> Any:
+        """Explain a class that the model does not have."""
         raise Absent("takes no target")
 
-    def rise(self, text: str) -> float | None:
-        """Return f(x) - f(baseline) if the library says f(baseline) itself; None to have it computed."""
+    def compute_rise(self, text: str) -> float | None:
+        """Return f(x) - f(baseline) if the library reports f(baseline); None to have it computed."""
         return None
 
-    def offered(self) -> list[str]:
-        """Return the names of the measures of faithfulness that are really there."""
+    def list_metrics(self) -> list[str]:
+        """Return the names of the library's faithfulness metrics; a missing one raises."""
         there = []
         for name, place in self.metrics.items():
             module, _, attribute = place.partition(":")

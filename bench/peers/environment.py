@@ -1,4 +1,4 @@
-"""One virtual environment for each peer, made by pip alone, and what it took.
+"""List of the peer libraries, and their virtual environments: made by pip, with disk size and duration.
 
 A peer is asked for by its name, with the torch of constraints.txt and no other pin, so that pip's own resolver
 decides; what it decided is noted. The environments lie under build/peers and are kept.
@@ -24,19 +24,17 @@ KEPT = ("torch", "transformers", "tokenizers", "numpy")  # versions that every r
 
 @dataclass(frozen=True)
 class Peer:
-    """A library, and what pip is asked for."""
+    """A library with its pip requirements and adapter."""
 
     name: str
     requirement: str  # as its own documentation says it
     package: str  # the distribution, whose version counts
     module: str  # what is imported
-    uses: str = ""  # how, where `import` alone brings nothing that explains
+    uses: str = ""  # the import statement, where `import MODULE` does not load the explainers
     adapter: str = ""  # the script that calls it, by default the one of its name
-    extra: tuple[
-        str, ...
-    ] = ()  # what the library's own errors ask for, and its requirements do not name
+    extra: tuple[str, ...] = ()  # packages that the library needs and does not require
     home: str = ""  # the peer whose environment it is in, if not its own
-    why: str = ""  # where a peer is here twice
+    why: str = ""  # reason for a second version of a library
 
     @property
     def script(self) -> Path:
@@ -80,7 +78,7 @@ PEERS = (
 )
 
 
-def peer(name: str) -> Peer:
+def get_peer(name: str) -> Peer:
     """Return the peer of a name."""
     found = [one for one in PEERS if one.name == name]
     if not found:
@@ -90,17 +88,17 @@ def peer(name: str) -> Peer:
     return found[0]
 
 
-def folder(one: Peer) -> Path:
+def get_folder(one: Peer) -> Path:
     """Return the peer's environment."""
     return PLACE / (one.home or one.name).replace(" ", "-")
 
 
-def python(one: Peer) -> Path:
+def get_python(one: Peer) -> Path:
     """Return the interpreter of the peer's environment."""
-    return folder(one) / ("Scripts" if os.name == "nt" else "bin") / "python"
+    return get_folder(one) / ("Scripts" if os.name == "nt" else "bin") / "python"
 
 
-def torch_pin() -> str:
+def read_torch_pin() -> str:
     """Return the torch that all environments get, from constraints.txt."""
     for line in (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines():
         if line.startswith("torch=="):
@@ -108,35 +106,35 @@ def torch_pin() -> str:
     raise SystemExit("constraints.txt names no torch==.")
 
 
-def asked(one: Peer) -> list[str]:
-    """Return what pip is asked for; the peer stands before transformers, so that its newest release wins."""
-    return [torch_pin(), one.requirement, *one.extra, "transformers"]
+def list_requirements(one: Peer) -> list[str]:
+    """Return pip's requirements; the peer precedes transformers, so that its newest release wins."""
+    return [read_torch_pin(), one.requirement, *one.extra, "transformers"]
 
 
-def plain(line: str) -> str:
-    """Return a line of pip's or Python's without places of this machine."""
+def strip_paths(line: str) -> str:
+    """Return a line of output without paths and addresses of this machine."""
     line = re.sub(r"(file|https?)://\S+", "ADDRESS", line)
     return re.sub(r"(/[\w.+@-]+){2,}/", ".../", line).strip()
 
 
-def complaint(said: str) -> str:
-    """Return pip's own words about why it failed: its first line that says ERROR, and what goes with it."""
+def extract_complaint(said: str) -> str:
+    """Return pip's error message: its first line with ERROR, and the lines that belong to it."""
     lines = [line for line in said.splitlines() if line.strip()]
     errors = [line for line in lines if line.startswith("ERROR:")]
-    return plain(" ".join(errors[:2]) if errors else (lines[-1] if lines else "no words"))
+    return strip_paths(" ".join(errors[:2]) if errors else (lines[-1] if lines else "no words"))
 
 
-def packages(one: Peer) -> dict[str, str]:
+def list_packages(one: Peer) -> dict[str, str]:
     """Return every distribution of the environment with its version, pip and setuptools left out."""
-    command = [str(python(one)), "-m", "pip", "list", "--format", "json"]
+    command = [str(get_python(one)), "-m", "pip", "list", "--format", "json"]
     listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     rows = json.loads(listed[listed.index("[") :])
     return {r["name"].lower(): r["version"] for r in rows if r["name"] not in ("pip", "setuptools")}
 
 
-def megabytes(one: Peer) -> dict[str, float]:
-    """Return what the environment takes on disk, and how much of it is torch."""
-    site = next((folder(one) / "lib").glob("python3*/site-packages"))
+def measure_disk(one: Peer) -> dict[str, float]:
+    """Return the environment's size on disk, and torch's share of it."""
+    site = next((get_folder(one) / "lib").glob("python3*/site-packages"))
     sizes = {"all": 0, "torch": 0}
     for file in site.rglob("*"):
         if file.is_file() and file.suffix != ".pyc" and not file.is_symlink():
@@ -147,33 +145,41 @@ def megabytes(one: Peer) -> dict[str, float]:
 
 
 def install(one: Peer, again: bool = False) -> dict[str, Any]:
-    """Make the environment if it is not there, and return what came of it."""
-    note = folder(one) / "installed.json"
+    """Build the environment if it is missing, and return the result of the installation."""
+    note = get_folder(one) / "installed.json"
     if note.is_file() and not again:
         return dict(json.loads(note.read_text(encoding="utf-8")))
-    subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder(one))], check=True)
+    subprocess.run([sys.executable, "-m", "venv", "--clear", str(get_folder(one))], check=True)
     began = time.monotonic()
     # Nothing is compiled ahead, which would take longer than all else; the first import does it, and is not timed.
-    command = [str(python(one)), "-m", "pip", "install", "--no-input", "--no-compile", *asked(one)]
+    command = [
+        str(get_python(one)),
+        "-m",
+        "pip",
+        "install",
+        "--no-input",
+        "--no-compile",
+        *list_requirements(one),
+    ]
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=LIMIT, cwd=ROOT, check=False
         )
-        failed = complaint(done.stderr) if done.returncode else ""
+        failed = extract_complaint(done.stderr) if done.returncode else ""
     except subprocess.TimeoutExpired:
         failed = f"pip was not done after {LIMIT} seconds"
     result: dict[str, Any] = {
-        "asked": asked(one),
+        "asked": list_requirements(one),
         "ok": not failed,
         "seconds": round(time.monotonic() - began),
     }
     if failed:
         result["error"] = failed
     else:
-        there = packages(one)
-        result |= {"packages": len(there), "megabytes": megabytes(one)}
+        there = list_packages(one)
+        result |= {"packages": len(there), "megabytes": measure_disk(one)}
         result["versions"] = {name: there[name] for name in (one.package, *KEPT) if name in there}
-        check = [str(python(one)), "-m", "pip", "check"]
+        check = [str(get_python(one)), "-m", "pip", "check"]
         said = subprocess.run(check, capture_output=True, text=True, check=False)
         result["conflicts"] = [] if not said.returncode else said.stdout.strip().splitlines()[:5]
     note.write_text(json.dumps(result), encoding="utf-8")

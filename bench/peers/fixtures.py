@@ -1,4 +1,4 @@
-"""The models and the texts: the same for every library.
+"""Models, texts, pairs and prompts that every peer library is given, with functions to find and load them.
 
 The texts were written for this, of words that are one token each in both vocabularies, so that the scores of
 libraries that cut texts differently can be laid side by side.
@@ -47,7 +47,7 @@ PROMPTS = (
 TARGET = 1  # the class "positive"
 
 
-def timed(batch: int, causal: bool) -> list[str]:
+def select_timed_texts(batch: int, causal: bool) -> list[str]:
     """Return different texts, of one number of words for the classifier."""
     if causal:
         return list(PROMPTS[:batch])
@@ -55,7 +55,7 @@ def timed(batch: int, causal: bool) -> list[str]:
     return [" ".join(words[9 * start : 9 * start + 32]) for start in range(batch)]
 
 
-def where() -> dict[str, str]:
+def locate_models() -> dict[str, str]:
     """Return the folders of the models: the real ones, or the built-in one where they are absent."""
     real = SHARED / "minilm-sst2"
     found = {"classifier": str(real if real.is_dir() else BUILTIN)}
@@ -64,8 +64,8 @@ def where() -> dict[str, str]:
     return found
 
 
-def load(folder: str, causal: bool) -> tuple[Any, Any]:
-    """Load a model as its users do, in float32; nothing is said about attention, so that it is SDPA."""
+def load_model(folder: str, causal: bool) -> tuple[Any, Any]:
+    """Load a model as its users do, in float32, with the default attention implementation (SDPA)."""
     import transformers
 
     kind = transformers.AutoModelForCausalLM if causal else None

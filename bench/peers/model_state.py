@@ -1,4 +1,4 @@
-"""Is a model as it was found? Everything that a library could have changed, before and after."""
+"""Model state before and after a library explains, listed by differences, and a failure to inject into it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
 
-def _digest(named: Any) -> str:
+def _compute_digest(named: Any) -> str:
     total = hashlib.sha256()
     for name, tensor in named:
         total.update(name.encode())
@@ -19,14 +19,14 @@ def _digest(named: Any) -> str:
     return total.hexdigest()
 
 
-def state(model: Any, tokenizer: Any, text: str) -> dict[str, Any]:
-    """Return what is compared, by the name under which a difference is reported."""
+def record_state(model: Any, tokenizer: Any, text: str) -> dict[str, Any]:
+    """Return the compared properties of a model and tokenizer, by the name of a difference."""
     modules = list(model.modules())
     config = model.config.to_dict()
     inputs = tokenizer(text, return_tensors="pt")
     seen = {
-        "parameters": _digest(model.named_parameters()),
-        "buffers": _digest(model.named_buffers()),
+        "parameters": _compute_digest(model.named_parameters()),
+        "buffers": _compute_digest(model.named_buffers()),
         "hooks": sum(len(getattr(module, name)) for module in modules for name in HOOKS),
         "methods of modules": sum("forward" in vars(module) for module in modules),
         "gradients kept": sum(one.grad is not None for one in model.parameters()),
@@ -40,23 +40,23 @@ def state(model: Any, tokenizer: Any, text: str) -> dict[str, Any]:
     try:
         with torch.no_grad():
             logits = model(input_ids=inputs["input_ids"]).logits
-        seen["logits"] = _digest([("logits", logits)])
+        seen["logits"] = _compute_digest([("logits", logits)])
     except Exception as failure:  # whatever a library raises is a finding about it
         seen["logits"] = f"{type(failure).__name__}: {failure}"
     return seen
 
 
-def changed(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
-    """Return the names of what is different."""
+def list_changes(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
+    """Return the names of the changed properties."""
     return [name for name in before if before[name] != after[name]]
 
 
 class Injected(RuntimeError):
-    """The failure that the ruler puts into a model."""
+    """Failure that a check injects into a model."""
 
 
-def failing(model: Any) -> Any:
-    """Make the last module of the model raise, until the handle that is returned is removed."""
+def inject_failure(model: Any) -> Any:
+    """Make the last module of the model raise, until the returned handle is removed."""
     last = list(model.modules())[-1]
 
     def stop(*_: Any) -> None:

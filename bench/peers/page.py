@@ -1,4 +1,4 @@
-"""docs/science/peers.md and the README's table, from bench/results/peers.jsonl."""
+"""Text of docs/science/peers.md and the README's table, rendered from bench/results/peers.jsonl."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from inspect import cleandoc
 from typing import Any
 
 from bench.peers import tables
-from bench.peers.__main__ import kept
+from bench.peers.__main__ import load_results
 from bench.peers.checks import AGREES, CHECKS, COMPLETE, SAME, SIGN, TOP
-from bench.peers.words import NOTES
+from bench.peers.remarks import NOTES
 
 Row = dict[str, Any]
 
 
-def readme() -> str:
+def render_readme() -> str:
     """Return the README's table."""
-    return tables.in_short(tables.by_peer(kept()))
+    return tables.render_summary(tables.group_by_peer(load_results()))
 
 
-def _days(rows: Sequence[Row], *checks: str) -> str:
+def _format_days(rows: Sequence[Row], *checks: str) -> str:
     days = sorted({row["day"] for row in rows if row["check"] in checks})
     return " to ".join(dict.fromkeys([days[0], days[-1]])) if days else "not yet"
 
 
-def markdown(rows: Sequence[Row]) -> str:
+def render_page(rows: Sequence[Row]) -> str:
     """Return the page."""
-    everyone = tables.by_peer(rows)
+    everyone = tables.group_by_peer(rows)
     machines = ", ".join(sorted({row["machine"] for row in rows if "machine" in row}))
     pythons = ", ".join(sorted({row["python"] for row in rows if "python" in row}))
     defined = "\n".join(
@@ -46,12 +46,12 @@ make peers
 That installs, asks and measures all of them, and goes on where it was stopped; `python -m bench.peers
 --only-times` measures time and memory again on a quiet machine. The classifier is a BERT of six layers
 (`minilm-sst2` in `../shared/models`, or the built-in `reviews` where that is absent), the language model
-`stories260K`. Python {pythons}; {machines}. Asked: {_days(rows, "method", "sign")}; time and memory measured:
-{_days(rows, "time", "memory")}.
+`stories260K`. Python {pythons}; {machines}. Asked: {_format_days(rows, "method", "sign")}; time and memory measured:
+{_format_days(rows, "time", "memory")}.
 
 ## In short
 
-{tables.in_short(everyone)}
+{tables.render_summary(everyone)}
 
 *right*: checks that hold, of those that apply. *time*: integrated gradients at 64 steps, or changed texts where
 there are none, as a multiple of the bare forward + backward pass on the same text; then of eight texts, as a
@@ -60,7 +60,7 @@ settings. A dash: does not apply, or was not measured yet.
 
 ## Does it install?
 
-{tables.environments(everyone)}
+{tables.render_environments(everyone)}
 
 Size and number of packages are of the whole environment, torch and transformers with all that they need among
 them. Import: processor time on top of torch and transformers, in a new process, the quicker of two.
@@ -69,7 +69,7 @@ them. Import: processor time on top of torch and transformers, in a new process,
 
 Every method that the library documents for such a model, once, on the model as `from_pretrained` loads it.
 
-{tables.all_methods(everyone)}
+{tables.render_methods(everyone)}
 
 ## Is it right?
 
@@ -77,15 +77,15 @@ One definition and one threshold for all ({bars}); the reasons stand beside them
 
 {defined}
 
-{tables.all_checks(everyone)}
+{tables.render_checks(everyone)}
 
 Completeness at each library's own number of steps:
 
-{tables.own_steps(everyone)}
+{tables.render_own_steps(everyone)}
 
 A wrong target should be refused, in words that help:
 
-{tables.wrong_targets(everyone)}
+{tables.render_wrong_targets(everyone)}
 
 ## How long does it take?
 
@@ -94,7 +94,7 @@ in turns in the same process: processor time, one thread, the middle of up to se
 Libraries that take no list get the eight texts one by one. A dash: not measured; it would say nothing new, or
 take minutes.
 
-{tables.all_times(everyone)}
+{tables.render_times(everyone)}
 
 ## How much memory?
 
@@ -102,11 +102,11 @@ The peak of resident memory over what was resident before, explaining one long t
 the library's own settings: captum, and those that build on it, compute all steps at once unless
 `internal_batch_size` says otherwise.
 
-{tables.all_memory(everyone)}
+{tables.render_memory(everyone)}
 
 ## How each was called
 
-{tables.calls(everyone)}
+{tables.render_calls(everyone)}
 
 ## What to bear in mind
 

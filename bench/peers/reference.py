@@ -1,4 +1,4 @@
-"""The references, written out: the function a library explains, integrated gradients of it, leave-one-out.
+"""Reference values for the peers' checks: explained function, integrated gradients, leave-one-out, float64.
 
 All in float64, on a copy of the model.
 """
@@ -16,8 +16,8 @@ ROWS = 32  # steps at a time
 TINY = 1e-6  # the vector that one library starts from
 
 
-class Plain:
-    """A model's function of the embeddings of one text."""
+class ReferenceModel:
+    """The explained function of a model: from the embeddings of one text to the target's value."""
 
     def __init__(self, model: Any, tokenizer: Any, target: int, causal: bool) -> None:
         self._model = copy.deepcopy(model).double().eval()
@@ -25,24 +25,24 @@ class Plain:
         self._target, self._causal = target, causal
         self._table = self._model.get_input_embeddings()
 
-    def ids(self, text: str) -> Any:
-        """Return the tokens of a text, special ones included."""
+    def encode(self, text: str) -> Any:
+        """Return the token ids of a text, special tokens included."""
         return self._tokenizer(text, return_tensors="pt")["input_ids"]
 
-    def value(self, embedded: Any, explains: str, token: int | None = None) -> Any:
+    def compute_value(self, embedded: Any, explains: str, token: int | None = None) -> Any:
         """Return the logit or probability of the target."""
         logits = self._model(inputs_embeds=embedded).logits
         row = logits[:, -1] if self._causal else logits
         column = self._target if token is None else token
         return (row.softmax(-1) if explains == "probability" else row)[:, column]
 
-    def next_token(self, text: str) -> int:
-        """Return the token that the language model puts next."""
+    def predict_next_token(self, text: str) -> int:
+        """Return the most likely next token of the language model."""
         with torch.no_grad():
-            return int(self._model(self.ids(text)).logits[0, -1].argmax())
+            return int(self._model(self.encode(text)).logits[0, -1].argmax())
 
-    def start(self, ids: Any, baseline: str) -> Any:
-        """Return the embeddings that a library starts from."""
+    def build_baseline(self, ids: Any, baseline: str) -> Any:
+        """Return the embeddings of a library's baseline."""
         ends = self._table(ids).detach()
         if baseline == "tiny":
             return torch.full_like(ends, TINY)
@@ -57,35 +57,41 @@ class Plain:
             other = torch.where(special, ids, other)
         return self._table(other).detach()
 
-    def integrated(self, text: str, explains: str, baseline: str) -> tuple[list[float], float]:
+    def integrate_gradients(
+        self, text: str, explains: str, baseline: str
+    ) -> tuple[list[float], float]:
         """Return one score per token, and f(x) - f(baseline)."""
-        ids = self.ids(text)
-        token = self.next_token(text) if self._causal else None
-        end, start = self._table(ids).detach(), self.start(ids, baseline)
+        ids = self.encode(text)
+        token = self.predict_next_token(text) if self._causal else None
+        end, start = self._table(ids).detach(), self.build_baseline(ids, baseline)
         total = torch.zeros_like(end)
         nodes, weights = (torch.tensor(one) for one in np.polynomial.legendre.leggauss(STEPS))
         for place, weight in zip(
             ((nodes + 1) / 2).split(ROWS), (weights / 2).split(ROWS), strict=True
         ):
             way = torch.lerp(start, end, place[:, None, None]).requires_grad_()
-            (slopes,) = torch.autograd.grad(self.value(way, explains, token).sum(), way)
+            (slopes,) = torch.autograd.grad(self.compute_value(way, explains, token).sum(), way)
             total += (slopes * weight[:, None, None]).sum(0)
         with torch.no_grad():
-            rise = self.value(end, explains, token) - self.value(start, explains, token)
+            rise = self.compute_value(end, explains, token) - self.compute_value(
+                start, explains, token
+            )
         return ((end - start) * total).sum(-1)[0].tolist(), float(rise)
 
     def leave_one_out(self, text: str) -> list[float]:
-        """Return, for each word, the fall of the logit when the mask or unknown token stands in its place."""
-        ids = self.ids(text)
-        token = self.next_token(text) if self._causal else None
+        """Return, for each word, the fall of the logit when the mask or unknown token replaces it."""
+        ids = self.encode(text)
+        token = self.predict_next_token(text) if self._causal else None
         special = torch.isin(ids[0], torch.tensor(self._tokenizer.all_special_ids))
         filler = self._tokenizer.mask_token_id
         filler = self._tokenizer.unk_token_id if filler is None else filler
         falls = []
         with torch.no_grad():
-            whole = self.value(self._table(ids), "logit", token)
+            whole = self.compute_value(self._table(ids), "logit", token)
             for place in torch.nonzero(~special)[:, 0].tolist():
                 changed = ids.clone()
                 changed[0, place] = filler
-                falls.append(float(whole - self.value(self._table(changed), "logit", token)))
+                falls.append(
+                    float(whole - self.compute_value(self._table(changed), "logit", token))
+                )
         return falls

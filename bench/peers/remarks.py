@@ -1,4 +1,4 @@
-"""What is said of each library by hand: no numbers, and nothing that was measured."""
+"""Handwritten remarks for docs/science/peers.md: each library's strengths, features whence lacks, notes."""
 
 from __future__ import annotations
 

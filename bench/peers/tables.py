@@ -1,13 +1,13 @@
-"""The tables of docs/science/peers.md, one for each question."""
+"""Markdown tables of docs/science/peers.md: summary, environments, methods, checks, time, memory, calls."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from bench.peers.checks import CHECKS, judged, percent, picked, residuals
+from bench.peers.checks import CHECKS, compute_residuals, format_percent, judge_library, select_rows
 from bench.peers.environment import PEERS, Peer
-from bench.peers.words import BEST, CANNOT
+from bench.peers.remarks import BEST, CANNOT
 
 Row = dict[str, Any]
 Everyone = dict[str, list[Row]]
@@ -20,124 +20,124 @@ KINDS = {
 }
 
 
-def by_peer(rows: Sequence[Row]) -> Everyone:
+def group_by_peer(rows: Sequence[Row]) -> Everyone:
     """Return the rows of each library, in their order."""
     found = {one.name: [row for row in rows if row["peer"] == one.name] for one in PEERS}
     return {name: own for name, own in found.items() if own}
 
 
-def _home(name: str, everyone: Everyone) -> list[Row]:
+def _get_home_rows(name: str, everyone: Everyone) -> list[Row]:
     one = next(peer for peer in PEERS if peer.name == name)
     return everyone.get(one.home or one.name, everyone[name])
 
 
-def table(head: str, lines: Sequence[str]) -> str:
+def format_table(head: str, lines: Sequence[str]) -> str:
     """Return a Markdown table."""
     return "\n".join([f"| {head} |", "|---" * (head.count("|") + 1) + "|", *lines])
 
 
-def cell(text: str) -> str:
+def escape_cell(text: str) -> str:
     """Return a text that fits into a cell."""
     return text.replace("|", "\\|").replace("\n", " ")
 
 
-def times(number: float) -> str:
-    """Return a ratio in a reader's digits."""
+def format_ratio(number: float) -> str:
+    """Format a ratio with as many digits as matter."""
     return f"{number:.2f}" if number < 9.995 else f"{number:,.0f}"
 
 
-def installs(own: Sequence[Row]) -> str:
-    """Say whether pip could install it, and whether it imports."""
-    (row,) = picked(own, "installs")[:1] or [None]
+def format_install(own: Sequence[Row]) -> str:
+    """Return the cell on installation and import."""
+    (row,) = select_rows(own, "installs")[:1] or [None]
     if row is None:
         return NONE
     if not row["ok"]:
         return "no"
-    loads = picked(own, "imports")
+    loads = select_rows(own, "imports")
     return f"{row['packages']} packages" if loads and loads[0]["ok"] else "yes, but fails to import"
 
 
-def version(own: Sequence[Row], one: Peer) -> str:
+def get_version(own: Sequence[Row], one: Peer) -> str:
     """Return the library's version."""
-    for row in picked(own, "installs"):
+    for row in select_rows(own, "installs"):
         return str(row.get("versions", {}).get(one.package, ""))
     return ""
 
 
-def runs(own: Sequence[Row]) -> str:
-    """Say how many of the methods ran."""
-    asked = picked(own, "method")
+def format_runs(own: Sequence[Row]) -> str:
+    """Return the cell with the number of methods that ran."""
+    asked = select_rows(own, "method")
     return f"{sum(row['ok'] for row in asked)} of {len(asked)} methods" if asked else NONE
 
 
-def right(own: Sequence[Row]) -> str:
-    """Say how many checks hold, and which do not."""
-    verdicts = judged(own)
+def format_checks(own: Sequence[Row]) -> str:
+    """Return the cell with the number of checks that hold, and the names of the others."""
+    verdicts = judge_library(own)
     asked = {name: one for name, one in verdicts.items() if one.answer != "-"}
-    if not asked or not picked(own, "completeness"):
+    if not asked or not select_rows(own, "completeness"):
         return NONE
     failed = [name for name, one in asked.items() if one.answer == "no"]
     count = f"{len(asked) - len(failed)} of {len(asked)}"
     return f"{count}; not {', '.join(failed)}" if failed else count
 
 
-def took(own: Sequence[Row], kind: str, batch: int) -> Row | None:
+def find_time(own: Sequence[Row], kind: str, batch: int) -> Row | None:
     """Return the row of a measured time."""
-    found = [r for r in picked(own, "time", kind=kind, batch=batch) if "ratio" in r]
+    found = [r for r in select_rows(own, "time", kind=kind, batch=batch) if "ratio" in r]
     return found[0] if found else None
 
 
-def _short_time(own: Sequence[Row]) -> str:
+def _format_time(own: Sequence[Row]) -> str:
     kinds = ("integrated at 64 steps", "perturbation")
     for kind in kinds:
-        one, eight = took(own, kind, 1), took(own, kind, 8)
+        one, eight = find_time(own, kind, 1), find_time(own, kind, 8)
         if one:
-            more = f"; {times(eight['ratio'])}" if eight else ""
-            return f"{times(one['ratio'])}{more}"
+            more = f"; {format_ratio(eight['ratio'])}" if eight else ""
+            return f"{format_ratio(one['ratio'])}{more}"
     return NONE
 
 
-def _short_memory(own: Sequence[Row]) -> str:
+def _format_memory(own: Sequence[Row]) -> str:
     for kind in ("integrated", "perturbation"):
-        for row in picked(own, "memory", kind=kind):
+        for row in select_rows(own, "memory", kind=kind):
             if "mebibytes" in row:
                 return f"{row['mebibytes']:,.0f} MiB"
     return NONE
 
 
-def in_short(everyone: Everyone) -> str:
+def render_summary(everyone: Everyone) -> str:
     """Return the short table."""
     lines = []
     for name, own in everyone.items():
         one = next(peer for peer in PEERS if peer.name == name)
-        home = _home(name, everyone)
-        number = "" if name[-1].isdigit() else f" {version(home, one)}"
+        home = _get_home_rows(name, everyone)
+        number = "" if name[-1].isdigit() else f" {get_version(home, one)}"
         cells = [
             f"{name}{number}",
-            installs(home),
-            runs(own),
-            right(own),
-            _short_time(own),
-            _short_memory(own),
+            format_install(home),
+            format_runs(own),
+            format_checks(own),
+            _format_time(own),
+            _format_memory(own),
             BEST[name],
         ]
-        lines.append(f"| {' | '.join(cell(text) for text in cells)} |")
-    return table("library | installs | runs | right | time | memory | best at", lines)
+        lines.append(f"| {' | '.join(escape_cell(text) for text in cells)} |")
+    return format_table("library | installs | runs | right | time | memory | best at", lines)
 
 
-def environments(everyone: Everyone) -> str:
-    """Return what pip made of each library."""
+def render_environments(everyone: Everyone) -> str:
+    """Return the table of the libraries' environments."""
     lines = []
     for name, own in everyone.items():
         one = next(peer for peer in PEERS if peer.name == name)
-        for row in [] if one.home else picked(own, "installs"):
+        for row in [] if one.home else select_rows(own, "installs"):
             asked = f"`pip install {' '.join(row['asked'])}`"
             if not row["ok"]:
-                lines.append(f"| {name} | {asked} | no: `{cell(row['error'])}` | | | | |")
+                lines.append(f"| {name} | {asked} | no: `{escape_cell(row['error'])}` | | | | |")
                 continue
-            loads = picked(own, "imports")[0]
+            loads = select_rows(own, "imports")[0]
             load = f"{loads['seconds']:.1f}" if "seconds" in loads else "not yet timed"
-            load = load if loads["ok"] else f"no: `{cell(loads['error'])}`"
+            load = load if loads["ok"] else f"no: `{escape_cell(loads['error'])}`"
             size = row["megabytes"]["all"] - row["megabytes"]["torch"]
             versions = row["versions"]
             cells = [
@@ -147,18 +147,20 @@ def environments(everyone: Everyone) -> str:
             ]  # fmt: skip
             lines.append(f"| {' | '.join(cells)} |")
     head = "library | asked of pip | packages | MiB without torch | transformers | numpy | import, seconds"
-    return table(head, lines)
+    return format_table(head, lines)
 
 
-def all_methods(everyone: Everyone) -> str:
-    """Return which methods ran, and the errors of those that did not."""
+def render_methods(everyone: Everyone) -> str:
+    """Return the table of methods that ran, and the errors of those that did not."""
     lines = []
     for name, own in everyone.items():
-        asked = picked(own, "method")
+        asked = select_rows(own, "method")
         if not asked:
             continue
-        failed = [f"{row['method']}: `{cell(row['error'])}`" for row in asked if not row["ok"]]
-        measures = [", ".join(row["names"]) for row in picked(own, "metrics")]
+        failed = [
+            f"{row['method']}: `{escape_cell(row['error'])}`" for row in asked if not row["ok"]
+        ]
+        measures = [", ".join(row["names"]) for row in select_rows(own, "metrics")]
         ran = [row["method"] for row in asked if row["ok"]]
         said = (
             ", ".join(ran)
@@ -166,94 +168,96 @@ def all_methods(everyone: Everyone) -> str:
             else f"{len(ran)} methods, listed [here](../methods/README.md)"
         )
         lines.append(
-            f"| {name} | {runs(own)} | {said} | {'<br>'.join(failed) or 'none'} | {(measures or [''])[0] or 'none'} |"
+            f"| {name} | {format_runs(own)} | {said} | {'<br>'.join(failed) or 'none'} | {(measures or [''])[0] or 'none'} |"
         )
-    return table(
+    return format_table(
         "library | ran | which | failed, and its own words | measures of faithfulness", lines
     )
 
 
-def all_checks(everyone: Everyone) -> str:
-    """Return what every check says of every library."""
+def render_checks(everyone: Everyone) -> str:
+    """Return the table of checks by library."""
     lines = []
     for name, own in everyone.items():
-        if not picked(own, "method"):
+        if not select_rows(own, "method"):
             continue
-        verdicts = [cell(str(one)) for one in judged(own).values()]
+        verdicts = [escape_cell(str(one)) for one in judge_library(own).values()]
         lines.append(f"| {name} | {' | '.join(verdicts)} |")
-    return table(f"library | {' | '.join(CHECKS)}", lines)
+    return format_table(f"library | {' | '.join(CHECKS)}", lines)
 
 
-def own_steps(everyone: Everyone) -> str:
+def render_own_steps(everyone: Everyone) -> str:
     """Return the residuals of completeness at each library's own number of steps."""
     lines = []
     for name, own in everyone.items():
-        for row in picked(own, "completeness", steps="own"):
+        for row in select_rows(own, "completeness", steps="own"):
             if "sums" in row:
-                off = sorted(residuals(row))
+                off = sorted(compute_residuals(row))
                 middle = off[len(off) // 2]
                 lines.append(
-                    f"| {name} | {row['of']} | {row['explains']} | {percent(middle)} | {percent(off[-1])} |"
+                    f"| {name} | {row['of']} | {row['explains']} | {format_percent(middle)} | {format_percent(off[-1])} |"
                 )
-    return table("library | method | of the | residual, middle text | worst text", lines)
+    return format_table("library | method | of the | residual, middle text | worst text", lines)
 
 
-def wrong_targets(everyone: Everyone) -> str:
-    """Return what each library says to a class that is not there."""
+def render_wrong_targets(everyone: Everyone) -> str:
+    """Return each library's answer to a class that the model does not have."""
     lines = []
     for name, own in everyone.items():
-        for row in picked(own, "wrong target"):
+        for row in select_rows(own, "wrong target"):
             said = row.get("error") or row.get("absent") or f"explains it: {row.get('answer')}"
-            lines.append(f"| {name} | `{cell(said)}` |")
-    return table("library | asked for class 99 of 2", lines)
+            lines.append(f"| {name} | `{escape_cell(said)}` |")
+    return format_table("library | asked for class 99 of 2", lines)
 
 
-def all_times(everyone: Everyone) -> str:
-    """Return what was measured of time."""
+def render_times(everyone: Everyone) -> str:
+    """Return the table of times."""
     lines = []
     for kind, said in KINDS.items():
         for name, own in everyone.items():
-            one, eight = took(own, kind, 1), took(own, kind, 8)
+            one, eight = find_time(own, kind, 1), find_time(own, kind, 8)
             if not one:
-                for row in picked(own, "time", kind=kind, batch=1):
+                for row in select_rows(own, "time", kind=kind, batch=1):
                     lines.append(
-                        f"| {said} | {name} | {row['of']} | `{cell(row['error'])}` | | | |"
+                        f"| {said} | {name} | {row['of']} | `{escape_cell(row['error'])}` | | | |"
                     )
                 continue
             together = "" if eight is None or eight["together"] else ", one by one"
             lines.append(
-                f"| {said} | {name} | {one['of']} | {times(one['ratio'])} | {one['rows']:,} "
-                f"| {times(eight['ratio']) + together if eight else NONE} "
+                f"| {said} | {name} | {one['of']} | {format_ratio(one['ratio'])} | {one['rows']:,} "
+                f"| {format_ratio(eight['ratio']) + together if eight else NONE} "
                 f"| {one['seconds'] * 1e3:,.0f} |"
             )
     head = (
         "kind | library | method | one text | rows through the model | eight texts | one text, ms"
     )
-    return table(head, lines)
+    return format_table(head, lines)
 
 
-def all_memory(everyone: Everyone) -> str:
-    """Return what was measured of memory."""
+def render_memory(everyone: Everyone) -> str:
+    """Return the table of memory peaks."""
     lines = []
     for kind, said in KINDS.items():
         for name, own in everyone.items():
-            for row in picked(own, "memory", kind=kind):
+            for row in select_rows(own, "memory", kind=kind):
                 if "error" in row:
-                    lines.append(f"| {said} | {name} | {row['of']} | `{cell(row['error'])}` | |")
+                    lines.append(
+                        f"| {said} | {name} | {row['of']} | `{escape_cell(row['error'])}` | |"
+                    )
                     continue
                 lines.append(
                     f"| {said} | {name} | {row['of']} | {row['mebibytes']:,.0f} | {row['floor']:,.0f} |"
                 )
-    return table("kind | library | method | MiB | bare pass, MiB", lines)
+    return format_table("kind | library | method | MiB | bare pass, MiB", lines)
 
 
-def calls(everyone: Everyone) -> str:
-    """Return how each library was called, and what it can that whence cannot."""
-    return table(
+def render_calls(everyone: Everyone) -> str:
+    """Return each library's call, and its features that whence lacks."""
+    return format_table(
         "library | called as | what it can that whence cannot",
         [
-            f"| {name} | {cell(row['how'])} | {CANNOT.get(name, '')} |"
+            f"| {name} | {escape_cell(row['how'])} | {CANNOT.get(name, '')} |"
             for name, own in everyone.items()
-            for row in picked(own, "called")
+            for row in select_rows(own, "called")
         ],
     )

@@ -1,1 +1,1 @@
-"""What a run over a data set costs: examples a second, memory as it goes on, and rates on a GPU."""
+"""Cost of a run over a data set: examples a second, memory over time, and rates on a GPU."""

@@ -1,4 +1,4 @@
-"""How many documents a second a worker of a run explains and tests on a GPU: what a cluster's cost is reckoned from.
+"""Benchmark of a run's worker on a GPU: documents a second, bare passes, several workers, a whole data set.
 
     PYTHONPATH=src:. python -m bench.run.gpu [--out DIR] [--device D] [--seconds S] [--tiny] [--sst2 MODEL DATA]
 
@@ -21,21 +21,21 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from bench.run.made import documents, folder
-from bench.run.sharing import together
+from bench.run.shared_device import run_together
+from bench.run.synthetic import generate_documents, save_model
 from bench.run.throughput import (
     FAITHFULNESS,
-    one_method_at_a_time,
-    one_sentence_at_a_time,
-    readers,
+    explain_method_by_method,
+    explain_sentence_by_sentence,
+    list_readers,
 )
 from bench.speed.measuring import Clock, Log
-from bench.speed.shapes import bare
+from bench.speed.random_models import build_bare_pass
 
-from whence.run import chunks
-from whence.run.plan import Manner, Plan
-from whence.run.task import Done, Task
-from whence.run.worker import Worker
+from whence.runs import chunks
+from whence.runs.plan import Execution, Plan
+from whence.runs.task import Task, TaskResult
+from whence.runs.worker import Worker
 
 ONE = ("attcat",)
 FIVE = ("attcat", "generic_attention", "rollout", "grad_x_input", "attn_lrp")
@@ -53,7 +53,7 @@ LARGER = 4  # times as many documents in a chunk
 
 
 def main() -> None:
-    """Measure everything, one row after the other."""
+    """Measure all sections, one row after the other."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, help="the folder for run-gpu.jsonl")
     parser.add_argument("--device", help="the first CUDA device, or the CPU where there is none")
@@ -72,22 +72,26 @@ def main() -> None:
     clock = Clock(torch.device(device), deadline=time.monotonic() + options.limit)
     with tempfile.TemporaryDirectory() as here:
         shape = {"layers": 2, "width": 64, "heads": 2} if options.tiny else {}
-        model = folder(Path(here) / "bert", **shape)
+        model = save_model(Path(here) / "bert", **shape)
         for dtype in ("float32",) if device == "cpu" else ("float32", "bfloat16"):
             if "rates" in options.only:
-                _section(
-                    log, "rates", lambda dtype=dtype: _rates(log, clock, model, dtype, options)
+                _run_section(
+                    log,
+                    "rates",
+                    lambda dtype=dtype: _measure_rates(log, clock, model, dtype, options),
                 )
         if "sharing" in options.only:
-            _section(log, "sharing", lambda: _shared(log, clock, model, options))
+            _run_section(log, "sharing", lambda: _measure_sharing(log, clock, model, options))
     if options.sst2:
-        _section(log, "sst2", lambda: _whole(log, clock, *options.sst2, options.tiny))
+        _run_section(
+            log, "sst2", lambda: _measure_whole_set(log, clock, *options.sst2, options.tiny)
+        )
 
 
-def _section(log: Log, name: str, work: Callable[[], None]) -> None:
-    """Do a part of the work; a failure is a row, and the rest goes on."""
+def _run_section(log: Log, name: str, work: Callable[[], None]) -> None:
+    """Run a section; a failure becomes a row, and the rest goes on."""
     started = time.monotonic()
-    with log.named(name):
+    with log.open_section(name):
         try:
             work()
         except Exception as error:  # what cannot be measured is a row that says why
@@ -96,32 +100,34 @@ def _section(log: Log, name: str, work: Callable[[], None]) -> None:
         log.add("section", took=time.monotonic() - started)
 
 
-def _rates(log: Log, clock: Clock, model: Path, dtype: str, options: argparse.Namespace) -> None:
+def _measure_rates(
+    log: Log, clock: Clock, model: Path, dtype: str, options: argparse.Namespace
+) -> None:
     for name, work in WORK.items():
         for times in (1, LARGER) if name == "1 method" else (1,):
-            manner = Manner(device=str(clock.device), batch_size=64 * times)
+            manner = Execution(device=str(clock.device), batch_size=64 * times)
             worker = Worker(replace(work, model=str(model), dtype=dtype), manner)
-            for tokens in _lengths(options):
+            for tokens in _get_lengths(options):
                 about = {"tokens": tokens, "dtype": dtype, "larger": times}
                 if clock.left < 0:
                     log.add(name, **about, error="not measured: no time was left")
                     continue
-                tasks = _tasks(work.methods, tokens, times)
+                tasks = _build_tasks(work.methods, tokens, times)
                 if name == "1 method":
-                    _floor(log, clock, worker, tasks[0], about)
-                _rate(log, clock, worker, tasks, name, about, options.seconds)
+                    _measure_floor(log, clock, worker, tasks[0], about)
+                _measure_rate(log, clock, worker, tasks, name, about, options.seconds)
             del worker
             clock.clear()
 
 
-def _lengths(options: argparse.Namespace) -> tuple[int, ...]:
+def _get_lengths(options: argparse.Namespace) -> tuple[int, ...]:
     return (16, 32) if options.tiny else LENGTHS
 
 
-def _rate(
+def _measure_rate(
     log: Log, clock: Clock, worker: Worker, tasks: Sequence[Task], name: str, about: dict[str, Any], limit: float
 ) -> None:  # fmt: skip
-    """Do tasks for some seconds, and tell how many documents a second that is, task by task."""
+    """Do tasks for some seconds, and log the documents a second, task by task."""
     done = worker.do(tasks[0])
     if clock.cuda:
         clock.clear()
@@ -152,17 +158,21 @@ def _rate(
         chunk=len(tasks[0].items),
         rows=len(done.records) / len(tasks[0].items),
         **told,
-        **_bytes(done),
+        **_measure_bytes(done),
     )
 
 
-def _floor(log: Log, clock: Clock, worker: Worker, task: Task, about: dict[str, Any]) -> None:
+def _measure_floor(
+    log: Log, clock: Clock, worker: Worker, task: Task, about: dict[str, Any]
+) -> None:
     """Time the bare forward and backward of a chunk, from ids, in one batch."""
     explainer = worker.explainer
     texts = [item.example.texts[0] for item in task.items]
     encoded = explainer.tokenizer(texts)
     given = {name: encoded[name] for name in ("input_ids", "attention_mask")}
-    timed = clock.medians({"bare": bare(explainer.model, given)}, share=2.0)["bare"]
+    timed = clock.measure_medians({"bare": build_bare_pass(explainer.model, given)}, share=2.0)[
+        "bare"
+    ]
     rate = {
         "rate": len(texts) / timed.seconds,
         "low": len(texts) / timed.high,
@@ -171,43 +181,45 @@ def _floor(log: Log, clock: Clock, worker: Worker, task: Task, about: dict[str, 
     log.add("bare forward + backward", **about, **rate, chunks=timed.n, chunk=len(texts))
 
 
-def _tasks(methods: tuple[str, ...], tokens: int, times: int) -> list[Task]:
-    """Return the chunks of a window as a run cuts them, or so many times as large, without the rest at the end."""
-    before = chunks.CHUNK, chunks.CHARACTERS
-    chunks.CHUNK, chunks.CHARACTERS = before[0] * times, before[1] * times
+def _build_tasks(methods: tuple[str, ...], tokens: int, times: int) -> list[Task]:
+    """Return the chunks of a window as a run cuts them, or `times` as large, without the last partial one."""
+    before = chunks.CHUNK_EXAMPLES, chunks.CHUNK_CHARACTERS
+    chunks.CHUNK_EXAMPLES, chunks.CHUNK_CHARACTERS = before[0] * times, before[1] * times
     try:
-        (window,) = chunks.windows(documents(chunks.WINDOW, tokens))
+        (window,) = chunks.iterate_windows(generate_documents(chunks.WINDOW_EXAMPLES, tokens))
     finally:
-        chunks.CHUNK, chunks.CHARACTERS = before
+        chunks.CHUNK_EXAMPLES, chunks.CHUNK_CHARACTERS = before
     return [Task(0, number, items, methods) for number, items in enumerate(window.chunks[:-1])]
 
 
-def _shared(log: Log, clock: Clock, model: Path, options: argparse.Namespace) -> None:
-    """Let several workers share the device."""
+def _measure_sharing(log: Log, clock: Clock, model: Path, options: argparse.Namespace) -> None:
+    """Measure the rate of several workers on one device."""
     dtype = "float32" if clock.device.type == "cpu" else "bfloat16"
     cases = [
         (name, tokens)
         for name in ("1 method", "5 methods, 2 metrics")
-        for tokens in _lengths(options)
+        for tokens in _get_lengths(options)
     ]
     jobs = []
     for name, tokens in cases:
         work = WORK[name]
-        jobs.append((replace(work, model=str(model), dtype=dtype), _tasks(work.methods, tokens, 1)))
+        jobs.append(
+            (replace(work, model=str(model), dtype=dtype), _build_tasks(work.methods, tokens, 1))
+        )
     for workers in (1, 2) if options.tiny else WORKERS:
         if clock.left < len(jobs) * options.seconds + 40:
             log.add(
                 "workers on one device", workers=workers, error="not measured: no time was left"
             )
             continue
-        found = together(jobs, workers, str(clock.device), options.seconds)
+        found = run_together(jobs, workers, str(clock.device), options.seconds)
         for (name, tokens), rates in zip(cases, found, strict=True):
             about = {"tokens": tokens, "dtype": dtype, "workers": workers}
             log.add(f"{name}, workers on one device", **about, rate=sum(rates), each=rates)
 
 
-def _bytes(done: Done) -> dict[str, float]:
-    """Return the bytes of a row of each table as it travels, and as it waits for its window to be complete."""
+def _measure_bytes(done: TaskResult) -> dict[str, float]:
+    """Return the bytes of a row of each table, as sent and as held until its window is complete."""
     found = {}
     for table in ("explanations", "metrics"):
         rows = [row for row in done.records if row["table"] == table]
@@ -216,15 +228,15 @@ def _bytes(done: Done) -> dict[str, float]:
     return found
 
 
-def _whole(log: Log, clock: Clock, model: str, data: str, tiny: bool) -> None:
-    """Explain and test a data set as a whole: all readers, all metrics of faithfulness."""
-    from whence.data.sets.source import Entry, source
+def _measure_whole_set(log: Log, clock: Clock, model: str, data: str, tiny: bool) -> None:
+    """Explain and test a whole data set: all trace methods, all metrics of faithfulness."""
+    from whence.data.dataset import DatasetRow, open_dataset
 
-    plan = Plan(model, data, methods=tuple(readers()), metrics=FAITHFULNESS)
-    worker = Worker(plan, Manner(device=str(clock.device)))
+    plan = Plan(model, data, methods=tuple(list_readers()), metrics=FAITHFULNESS)
+    worker = Worker(plan, Execution(device=str(clock.device)))
     rates: list[float] = []
     examples, failed, started = 0, 0, None
-    for window in chunks.windows(source(data), tested=True):
+    for window in chunks.iterate_windows(open_dataset(data), tested=True):
         for number, items in enumerate(window.chunks):
             task = Task(window.number, number, items[:2] if tiny else items, plan.methods)
             if started is None:
@@ -253,11 +265,11 @@ def _whole(log: Log, clock: Clock, model: str, data: str, tiny: bool) -> None:
         fastest=max(rates),
         failed=failed,
     )
-    texts = [one.example.texts[0] for one in source(data) if isinstance(one, Entry)]
+    texts = [one.example.texts[0] for one in open_dataset(data) if isinstance(one, DatasetRow)]
     drawn = [texts[place] for place in range(0, len(texts), max(1, len(texts) // LOOPED))]
     for name, loop, count in (
-        ("one sentence at a time", one_sentence_at_a_time, LOOPED),
-        ("one method at a time", one_method_at_a_time, LOOPED // 8),
+        ("one sentence at a time", explain_sentence_by_sentence, LOOPED),
+        ("one method at a time", explain_method_by_method, LOOPED // 8),
     ):
         some = drawn[: 2 if tiny else count]
         loop(worker.explainer, some[:1])  # a warm-up

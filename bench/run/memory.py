@@ -1,4 +1,4 @@
-"""Whether the memory of a run stays flat as it goes on, and whether its rate does.
+"""Memory and rate of a run over time: whether both stay flat.
 
     PYTHONPATH=src:. python -m bench.run.memory [--limit N] [--threads N] [--out DIR] [--json FILE]
 
@@ -31,8 +31,8 @@ METHODS = "attcat,generic_attention"
 
 
 @dataclass(frozen=True)
-class Seen:
-    """One look at the run."""
+class Sample:
+    """One sample of a running command."""
 
     seconds: float
     busy: float  # seconds of the processor
@@ -40,8 +40,8 @@ class Seen:
     sentences: int  # in the store
 
 
-def looked(root: int) -> tuple[float, int]:
-    """Return how long a process and all that it started were busy, and the bytes that they hold in memory."""
+def measure_processes(root: int) -> tuple[float, int]:
+    """Return the CPU seconds and resident bytes of a process and all its children."""
     parents: dict[int, int] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -64,41 +64,41 @@ def looked(root: int) -> tuple[float, int]:
     return ticks / os.sysconf("SC_CLK_TCK"), pages * os.sysconf("SC_PAGE_SIZE")
 
 
-def stored(out: Path) -> int:
-    """Return how many windows the store has committed."""
+def count_windows(out: Path) -> int:
+    """Return the number of windows that the store has committed."""
     index = out / "index"
     return sum(1 for one in index.glob("*.json")) if index.is_dir() else 0
 
 
-def watched(command: list[str], out: Path, threads: int, window: int) -> Iterator[Seen]:
-    """Run a command, and look at it every second."""
+def watch_command(command: list[str], out: Path, threads: int, window: int) -> Iterator[Sample]:
+    """Run a command, and yield a sample every second."""
     environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
     with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL) as process:
         started = time.monotonic()
         while process.poll() is None:
-            busy, held = looked(process.pid)
-            yield Seen(time.monotonic() - started, busy, held, stored(out) * window)
+            busy, held = measure_processes(process.pid)
+            yield Sample(time.monotonic() - started, busy, held, count_windows(out) * window)
             time.sleep(1.0)
     if process.returncode:
         sys.exit(f"whence run ended with {process.returncode}")
 
 
-def peaks(seen: list[Seen]) -> list[Seen]:
-    """Return the highest look between each two windows of the store."""
+def find_peaks(seen: list[Sample]) -> list[Sample]:
+    """Return the highest sample between each two windows of the store."""
     return [
         max(some, key=lambda one: one.resident)
         for _, some in groupby(seen, key=lambda one: one.sentences)
     ]
 
 
-def summed_up(seen: list[Seen], total: int) -> dict[str, Any]:
-    """Say how flat it is: the slope, and the peak of the last tenth beside that of the second."""
-    points = [one for one in peaks(seen) if one.sentences >= total / 10]
+def summarise(seen: list[Sample], total: int) -> dict[str, Any]:
+    """Return the slope of memory, and the peaks of the last and the second tenth of the run."""
+    points = [one for one in find_peaks(seen) if one.sentences >= total / 10]
     slope, _, low, high = theilslopes(
         [one.resident for one in points], [one.sentences / 1000 for one in points], 0.95
     )
 
-    def peak(start: float, end: float = 1.0) -> int:
+    def find_peak(start: float, end: float = 1.0) -> int:
         held = [one.resident for one in seen if start * total <= one.sentences <= end * total]
         return max(held, default=0)
 
@@ -108,12 +108,12 @@ def summed_up(seen: list[Seen], total: int) -> dict[str, Any]:
         "busy": seen[-1].busy,
         "samples": len(seen),
         "rate_busy": total / seen[-1].busy,
-        "rate_busy_first_half": _rate(seen, 0.1 * total, 0.5 * total),
-        "rate_busy_second_half": _rate(seen, 0.5 * total, total),
-        "peak": peak(0.0),
-        "peak_second_tenth": peak(0.1, 0.2),
-        "peak_after_first_tenth": peak(0.1),
-        "peak_last_tenth": peak(0.9),
+        "rate_busy_first_half": _compute_rate(seen, 0.1 * total, 0.5 * total),
+        "rate_busy_second_half": _compute_rate(seen, 0.5 * total, total),
+        "peak": find_peak(0.0),
+        "peak_second_tenth": find_peak(0.1, 0.2),
+        "peak_after_first_tenth": find_peak(0.1),
+        "peak_last_tenth": find_peak(0.9),
         "slope": slope,  # bytes for a thousand sentences
         "slope_low": low,
         "slope_high": high,
@@ -121,8 +121,8 @@ def summed_up(seen: list[Seen], total: int) -> dict[str, Any]:
     }
 
 
-def _rate(seen: list[Seen], start: float, end: float) -> float | None:
-    """Return the sentences for a second of the processor, between two places of the data."""
+def _compute_rate(seen: list[Sample], start: float, end: float) -> float | None:
+    """Return the sentences per CPU second between two positions in the data."""
     some = [one for one in seen if start <= one.sentences <= end]
     if not some or some[-1].busy == some[0].busy:
         return None
@@ -130,19 +130,19 @@ def _rate(seen: list[Seen], start: float, end: float) -> float | None:
 
 
 def main() -> None:
-    """Run, look, and keep the peaks and what they come to."""
+    """Run and watch a command, and store the peaks and their summary."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--limit", type=int, help="so many sentences, to rehearse")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--out", type=Path, help="the store; a folder that is removed unless given")
     parser.add_argument("--json", type=Path, help="append the rows to this file")
     options = parser.parse_args()
-    from whence.run.chunks import WINDOW
+    from whence.runs.chunks import WINDOW_EXAMPLES
 
     count = sum(1 for _ in DATA.open()) - 1
     total = min(count, options.limit or count)
     log = Log(options.json)
-    with tempfile.TemporaryDirectory() as here, log.named("memory"):
+    with tempfile.TemporaryDirectory() as here, log.open_section("memory"):
         out = options.out or Path(here) / "run"
         command = [
             sys.executable,
@@ -155,14 +155,14 @@ def main() -> None:
             str(DATA),
         ]
         command += ["--methods", METHODS, "--limit", str(total), "--out", str(out)]
-        seen = list(watched(command, out, options.threads, WINDOW))
+        seen = list(watch_command(command, out, options.threads, WINDOW_EXAMPLES))
         about = {
             "model": MODEL.name,
             "data": "sst2 train",
             "methods": METHODS,
             "threads": options.threads,
         }
-        for one in peaks(seen):
+        for one in find_peaks(seen):
             log.add(
                 "peak",
                 **about,
@@ -171,7 +171,7 @@ def main() -> None:
                 resident=one.resident,
                 stored=one.sentences,
             )
-        log.add("summary", **about, **summed_up(seen, total))
+        log.add("summary", **about, **summarise(seen, total))
 
 
 if __name__ == "__main__":

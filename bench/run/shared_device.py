@@ -1,4 +1,4 @@
-"""Several workers on one GPU: what one leaves idle while it tokenizes and writes rows, others can use."""
+"""Processes with one worker each on one GPU, and the documents a second of each, for bench.run.gpu."""
 
 import time
 from collections.abc import Sequence
@@ -8,16 +8,18 @@ from typing import Any
 
 import torch
 
-from whence.run.plan import Manner, Plan
-from whence.run.task import Task
-from whence.run.worker import Worker
+from whence.runs.plan import Execution, Plan
+from whence.runs.task import Task
+from whence.runs.worker import Worker
 
 Job = tuple[Plan, list[Task]]
 _LONGEST = 120.0  # seconds that all workers may take to be ready
 
 
-def together(jobs: Sequence[Job], workers: int, device: str, seconds: float) -> list[list[float]]:
-    """Let so many workers do each job at the same time, and return the documents a second of each, job by job."""
+def run_together(
+    jobs: Sequence[Job], workers: int, device: str, seconds: float
+) -> list[list[float]]:
+    """Run several workers on each job at the same time; return the documents a second of each, by job."""
     context = get_context("spawn")
     ready, found = context.Barrier(workers), context.Queue()
     family = [
@@ -39,7 +41,7 @@ def _work(jobs: Sequence[Job], device: str, seconds: float, ready: Any, found: A
     torch.set_num_threads(1)
     rates = []
     for plan, tasks in jobs:
-        worker = Worker(plan, Manner(device=device))
+        worker = Worker(plan, Execution(device=device))
         worker.do(tasks[0])
         ready.wait(_LONGEST)
         count, started = 0, time.perf_counter()
@@ -49,6 +51,6 @@ def _work(jobs: Sequence[Job], device: str, seconds: float, ready: Any, found: A
             if time.perf_counter() - started > seconds:
                 break
         rates.append(count / (time.perf_counter() - started))
-        ready.wait(_LONGEST)  # so that nobody has the device to himself
+        ready.wait(_LONGEST)  # no worker may measure a device that others have left
         del worker
     found.put(rates)

@@ -1,4 +1,4 @@
-"""Disturb a small run in every way that tests/faults knows, far more often than a test may, and compare bytes.
+"""Soak test of a small run: every fault of tests/faults, many more times than in tests, bytes compared.
 
     PYTHONPATH=src:. python -m bench.run.soak [--minutes M] [--seed S] [--json FILE]
 
@@ -19,24 +19,24 @@ from pathlib import Path
 from typing import Any
 
 from bench.speed.measuring import Log
-from tests.faults.scene import Launcher, Scene, contents, kill
-from tests.faults.test_damage import HARMS
+from tests.faults.run_harness import Launcher, Scene, contents, kill
+from tests.faults.test_damaged_files import HARMS
 
 ENDS = {0, -9, 40}  # done, killed, no room
 
 
-def every_moment(scene: Scene, whole: dict[str, bytes], counts: Counter[str]) -> None:
-    """Kill a run at each moment there is."""
+def kill_at_every_moment(scene: Scene, whole: dict[str, bytes], counts: Counter[str]) -> None:
+    """Kill a run at each of its moments, which a first run counts."""
     count = scene.folder / "moments"
     assert scene.run(scene.folder / "counted", counted={"file": str(count)}) == 0
     for at in range(1, int(count.read_text()) + 1):
         out = scene.folder / f"moment-{at}"
         ends = scene.run(out, killed={"at": at}), scene.run(out)
-        _judged(scene, out, whole, counts, f"moment {at}", ends == (-9, 0))
+        _compare_store(scene, out, whole, counts, f"moment {at}", ends == (-9, 0))
         counts["kills at every moment"] += 1
 
 
-def every_file(scene: Scene, whole: dict[str, bytes], counts: Counter[str]) -> None:
+def damage_every_file(scene: Scene, whole: dict[str, bytes], counts: Counter[str]) -> None:
     """Damage each file of a store in each way."""
     out = scene.folder / "files"
     assert scene.run(out) == 0
@@ -45,17 +45,19 @@ def every_file(scene: Scene, whole: dict[str, bytes], counts: Counter[str]) -> N
             harm(out / name)
             named = scene.store("verify", str(out), out=out) == 42
             done = scene.run(out) == 0
-            _judged(scene, out, whole, counts, f"{name} {harm.__name__}", named and done, keep=True)
+            _compare_store(
+                scene, out, whole, counts, f"{name} {harm.__name__}", named and done, keep=True
+            )
             counts["files damaged"] += 1
 
 
-def at_random(
+def disturb_at_random(
     scene: Scene, whole: dict[str, bytes], counts: Counter[str], draw: random.Random
 ) -> None:
-    """Disturb one store some times, and then let it be."""
+    """Disturb one store several times, and then let the run finish."""
     out, story = scene.folder / "random", []
     for _ in range(draw.randrange(1, 6)):
-        harm, more = _harm(draw)
+        harm, more = _draw_harm(draw)
         pid = scene.start(out, *more, **harm)
         if draw.random() < 0.5:
             time.sleep(draw.uniform(0.0, 3.0 if more else 1.2))
@@ -69,11 +71,11 @@ def at_random(
             counts["FAILED"] += 1
             print(f"ended with {end}: {story}\n{scene.told(out)}", flush=True)
     done = scene.run(out) == 0
-    _judged(scene, out, whole, counts, str(story), done)
+    _compare_store(scene, out, whole, counts, str(story), done)
     counts["stores compared"] += 1
 
 
-def _harm(draw: random.Random) -> tuple[dict[str, Any], tuple[str, ...]]:
+def _draw_harm(draw: random.Random) -> tuple[dict[str, Any], tuple[str, ...]]:
     harm: dict[str, Any] = {}
     if draw.random() < 0.5:
         harm[draw.choice(["killed", "killed", "no_space", "broken"])] = {
@@ -85,7 +87,7 @@ def _harm(draw: random.Random) -> tuple[dict[str, Any], tuple[str, ...]]:
     return harm, more
 
 
-def _judged(
+def _compare_store(
     scene: Scene, out: Path, whole: dict[str, bytes], counts: Counter[str], what: str, well: bool, keep: bool = False
 ) -> None:  # fmt: skip
     found = contents(out)
@@ -98,7 +100,7 @@ def _judged(
 
 
 def main() -> None:
-    """Disturb, compare, and count."""
+    """Disturb runs, compare their stores, and count failures."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
         "--minutes", type=float, default=10.0, help="for the part that is drawn at random"
@@ -108,15 +110,15 @@ def main() -> None:
     options = parser.parse_args()
     counts: Counter[str] = Counter()
     log, draw = Log(options.json), random.Random(options.seed)
-    with tempfile.TemporaryDirectory() as here, log.named("soak"):
+    with tempfile.TemporaryDirectory() as here, log.open_section("soak"):
         scene = Scene(Launcher(), Path(here))
         assert scene.run(scene.folder / "undisturbed") == 0
         whole = contents(scene.folder / "undisturbed")
-        every_moment(scene, whole, counts)
-        every_file(scene, whole, counts)
+        kill_at_every_moment(scene, whole, counts)
+        damage_every_file(scene, whole, counts)
         end = time.monotonic() + 60 * options.minutes
         while time.monotonic() < end:
-            at_random(scene, whole, counts, draw)
+            disturb_at_random(scene, whole, counts, draw)
         scene.launcher.close()
         log.add(
             "counts", seed=options.seed, **{name.replace(" ", "_"): n for name, n in counts.items()}

@@ -1,4 +1,4 @@
-"""How many examples a second a run explains and tests, beside loops that do the same without it.
+"""Throughput of a run, in examples explained and tested a second, beside loops that do the same.
 
     PYTHONPATH=src:. python -m bench.run.throughput [--sentences N] [--repeats N] [--threads N] [--json FILE]
 
@@ -34,10 +34,11 @@ import torch
 from bench.speed.measuring import ROOT, Log
 
 import whence
-from whence.data.sets.examples import Example, examples, sample
-from whence.evaluation.measures import measures
-from whence.evaluation.run import RANKINGS, default_methods
-from whence.run.plan import Manner, Plan
+from whence.data.dataset import list_examples, sample_examples
+from whence.data.example import Example
+from whence.runs.plan import Execution, Plan
+from whence.studies.evaluation.evaluate import RANKINGS, list_default_methods
+from whence.studies.evaluation.measure import resolve_metrics
 
 SHARED = Path(os.environ.get("WHENCE_SHARED", ROOT.parent / "shared"))
 MODEL = SHARED / "models" / "minilm-sst2"
@@ -52,49 +53,51 @@ SEED = 0
 FEW = "loop over a few, "
 
 
-def readers() -> list[str]:
-    """Name all readers but `random`."""
-    return default_methods()
+def list_readers() -> list[str]:
+    """Return the names of all trace methods but `random`."""
+    return list_default_methods()
 
 
-def one_method_at_a_time(explainer: Any, texts: Sequence[str]) -> None:
+def explain_method_by_method(explainer: Any, texts: Sequence[str]) -> None:
     """Explain each text by each method, and test that explanation."""
-    wanted = measures(FAITHFULNESS)
+    wanted = resolve_metrics(FAITHFULNESS)
     for text in texts:
-        for name in readers():
+        for name in list_readers():
             for _, trial, _ in explainer.trials([text], method=name):
                 for measure in wanted:
-                    measure.of(trial)
+                    measure.run(trial)
                     measure.nulls(trial, RANKINGS)
 
 
-def one_sentence_at_a_time(explainer: Any, texts: Sequence[str]) -> None:
+def explain_sentence_by_sentence(explainer: Any, texts: Sequence[str]) -> None:
     """Explain each text by all methods at once, and test all explanations of it together."""
-    wanted = measures(FAITHFULNESS)
+    wanted = resolve_metrics(FAITHFULNESS)
     for text in texts:
-        for _, trial, _ in explainer.trials([text], method=readers()):
+        for _, trial, _ in explainer.trials([text], method=list_readers()):
             for measure in wanted:
-                measure.of(trial)
+                measure.run(trial)
                 measure.nulls(trial, RANKINGS)
 
 
-def evaluated(explainer: Any, given: Sequence[Example]) -> None:
-    """Let `whence.evaluate` do it."""
-    whence.evaluate(explainer, list(given), readers(), list(FAITHFULNESS))
+def run_evaluation(explainer: Any, given: Sequence[Example]) -> None:
+    """Explain and test all examples by `whence.evaluate`."""
+    whence.evaluate(explainer, list(given), list_readers(), list(FAITHFULNESS))
 
 
-def ran(data: Path, manner: Manner) -> None:
-    """Let a run do it, into a folder of its own."""
-    from whence.run.run import run  # here: where no pyarrow is, the rest works
+def execute_run(data: Path, manner: Execution) -> None:
+    """Explain and test all examples by a run, into a folder of its own."""
+    from whence.runs.run import execute_plan  # here: where no pyarrow is, the rest works
 
-    plan = Plan(str(MODEL), str(data), methods=tuple(readers()), metrics=FAITHFULNESS)
+    plan = Plan(str(MODEL), str(data), methods=tuple(list_readers()), metrics=FAITHFULNESS)
     with tempfile.TemporaryDirectory() as out:
-        run(plan, Path(out) / "run", manner)
+        execute_plan(plan, Path(out) / "run", manner)
 
 
-def cases(options: argparse.Namespace, here: Path) -> dict[str, tuple[int, Callable[[], None]]]:
-    """Return what is timed, by name, and on how many sentences."""
-    given = sample(examples(DATA), options.sentences, SEED)
+def build_cases(
+    options: argparse.Namespace, here: Path
+) -> dict[str, tuple[int, Callable[[], None]]]:
+    """Return the timed cases by name, with their number of sentences."""
+    given = sample_examples(list_examples(DATA), options.sentences, SEED)
     data = here / "sentences.jsonl"
     data.write_text(
         "".join(json.dumps({"text": one.given, "label": one.label}) + "\n" for one in given)
@@ -104,37 +107,43 @@ def cases(options: argparse.Namespace, here: Path) -> dict[str, tuple[int, Calla
     fewer = here / "few.jsonl"
     fewer.write_text("".join(data.read_text().splitlines(keepends=True)[:few]))
     explainer = whence.load(MODEL)
-    # What is imported and found out once is not counted.
-    one_sentence_at_a_time(explainer, texts[:1])
-    import_module("whence.run.run")
+    # Imports and one-time probes are not timed.
+    explain_sentence_by_sentence(explainer, texts[:1])
+    import_module("whence.runs.run")
     every: dict[str, tuple[int, Callable[[], None]]] = {
-        "run, in-process": (len(texts), lambda: ran(data, Manner())),
-        "run over a few, in-process": (few, lambda: ran(fewer, Manner())),
-        "run, processes": (len(texts), lambda: ran(data, Manner(backend="processes", workers=2))),
-        "evaluate": (len(texts), lambda: evaluated(explainer, given)),
+        "run, in-process": (len(texts), lambda: execute_run(data, Execution())),
+        "run over a few, in-process": (few, lambda: execute_run(fewer, Execution())),
+        "run, processes": (
+            len(texts),
+            lambda: execute_run(data, Execution(backend="processes", workers=2)),
+        ),
+        "evaluate": (len(texts), lambda: run_evaluation(explainer, given)),
         "loop, one sentence at a time": (
             len(texts),
-            lambda: one_sentence_at_a_time(explainer, texts),
+            lambda: explain_sentence_by_sentence(explainer, texts),
         ),
         f"{FEW}one sentence at a time": (
             few,
-            lambda: one_sentence_at_a_time(explainer, texts[:few]),
+            lambda: explain_sentence_by_sentence(explainer, texts[:few]),
         ),
-        f"{FEW}one method at a time": (few, lambda: one_method_at_a_time(explainer, texts[:few])),
+        f"{FEW}one method at a time": (
+            few,
+            lambda: explain_method_by_method(explainer, texts[:few]),
+        ),
     }
     return {name: every[name] for name in options.only.split(";")} if options.only else every
 
 
-def busy() -> float:
-    """Return the processor's seconds so far, of this process and of those it waited for."""
+def measure_busy_time() -> float:
+    """Return the CPU seconds so far, of this process and of its finished children."""
     own, others = (
         resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
     )
     return own.ru_utime + own.ru_stime + others.ru_utime + others.ru_stime
 
 
-def summed_up(log: Log, about: dict[str, Any]) -> None:
-    """Add, for each case, what its repeats come to."""
+def add_summaries(log: Log, about: dict[str, Any]) -> None:
+    """Log a summary of the repeats of each case."""
     seen: dict[str, list[dict[str, Any]]] = {}
     for row in [one for one in log.rows if "repeat" in one]:
         seen.setdefault(row["what"], []).append(row)
@@ -149,7 +158,7 @@ def summed_up(log: Log, about: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    """Measure, and keep one row for each case and repeat, then those that sum up. Ctrl-C leaves the rest out."""
+    """Measure, and store a row for each case and repeat, then the summaries. Ctrl-C skips the rest."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sentences", type=int, default=24)
     parser.add_argument("--few", type=int, default=4, help="sentences of the slowest loop")
@@ -163,22 +172,25 @@ def main() -> None:
     about = {
         "model": MODEL.name,
         "data": "sst2 dev",
-        "methods": len(readers()),
+        "methods": len(list_readers()),
         "metrics": len(FAITHFULNESS),
     }
     about["threads"] = options.threads
-    with tempfile.TemporaryDirectory() as here, log.named("throughput"):
-        every = cases(options, Path(here))
+    with tempfile.TemporaryDirectory() as here, log.open_section("throughput"):
+        every = build_cases(options, Path(here))
         with suppress(KeyboardInterrupt):
             for repeat in range(options.repeats):
                 for name, (count, case) in every.items():
                     if repeat and name == f"{FEW}one method at a time":
                         continue  # it takes as long as all others together
-                    clock, work = time.perf_counter(), busy()
+                    clock, work = time.perf_counter(), measure_busy_time()
                     case()
-                    took = {"seconds": time.perf_counter() - clock, "busy": busy() - work}
+                    took = {
+                        "seconds": time.perf_counter() - clock,
+                        "busy": measure_busy_time() - work,
+                    }
                     log.add(name, **about, sentences=count, repeat=repeat, **took)
-        summed_up(log, about)
+        add_summaries(log, about)
 
 
 if __name__ == "__main__":

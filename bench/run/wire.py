@@ -1,4 +1,4 @@
-"""What goes over the network of a cluster, and what the process that gives the work out does with it.
+"""Bytes on the network of a cluster, and the CPU time of the driver that handles them.
 
     PYTHONPATH=src:. python -m bench.run.wire [--json FILE] [--documents N] [--only WORK] [--tokens N ...]
 
@@ -20,16 +20,16 @@ from pathlib import Path
 from statistics import median
 
 from bench.run.gpu import LENGTHS, WORK
-from bench.run.made import documents, folder
+from bench.run.synthetic import generate_documents, save_model
 from bench.speed.measuring import ROOT, Log
 
-from whence.data.sets.source import source
-from whence.run.backends.answer import Packing
-from whence.run.chunks import windows
-from whence.run.plan import Manner, Plan
-from whence.run.store import Store
-from whence.run.task import Done, Identity, Task
-from whence.run.worker import Worker
+from whence.data.dataset import open_dataset
+from whence.runs.backends import PackingWorker
+from whence.runs.chunks import iterate_windows
+from whence.runs.plan import Execution, Plan
+from whence.runs.store import Store
+from whence.runs.task import Identity, Task, TaskResult
+from whence.runs.worker import Worker
 
 TIMES = 5  # that a run is done; its middle one counts
 RESULTS = ROOT / "bench" / "results" / "run-wire.jsonl"
@@ -48,12 +48,12 @@ def main() -> None:
     parser.add_argument("--documents", type=int, default=256, help="for each case")
     options = parser.parse_args()
     log = Log(options.json)
-    with tempfile.TemporaryDirectory() as here, log.named("wire"):
-        model = folder(Path(here) / "bert", layers=2, width=64, heads=2)
+    with tempfile.TemporaryDirectory() as here, log.open_section("wire"):
+        model = save_model(Path(here) / "bert", layers=2, width=64, heads=2)
         for tokens in options.tokens:
             texts = Path(here) / f"{tokens}.jsonl"
             with texts.open("w") as stream:
-                for entry in documents(options.documents, tokens):
+                for entry in generate_documents(options.documents, tokens):
                     stream.write(json.dumps({"text": entry.example.texts[0]}) + "\n")
             for name, work in WORK.items():
                 if options.only not in (None, name):
@@ -63,8 +63,8 @@ def main() -> None:
 
 
 def _measure(log: Log, name: str, tokens: int, plan: Plan, out: Path) -> None:
-    worker = Packing(Worker(plan, Manner(device="cpu")))
-    found = windows(source(plan.data), tested=bool(plan.metrics))
+    worker = PackingWorker(Worker(plan, Execution(device="cpu")))
+    found = iterate_windows(open_dataset(plan.data), tested=bool(plan.metrics))
     tasks = [
         Task(window.number, number, items, plan.methods)
         for window in found
@@ -73,7 +73,7 @@ def _measure(log: Log, name: str, tokens: int, plan: Plan, out: Path) -> None:
     answers = {(one.window, one.chunk): pickle.dumps(worker.do(one)) for one in tasks}
     count = sum(len(one.items) for one in tasks)
     folders = [out / str(number) for number in range(TIMES)]
-    seconds = sorted(_driven(plan, worker.identity, answers, one) for one in folders)
+    seconds = sorted(_measure_driver(plan, worker.identity, answers, one) for one in folders)
     log.add(
         name,
         tokens=tokens,
@@ -88,22 +88,22 @@ def _measure(log: Log, name: str, tokens: int, plan: Plan, out: Path) -> None:
     )
 
 
-def _driven(
+def _measure_driver(
     plan: Plan, identity: Identity, answers: Mapping[tuple[int, int], bytes], out: Path
 ) -> float:
-    """Return the processor's seconds of a run whose workers take no time."""
-    data = source(plan.data)
+    """Return the CPU seconds of a run whose workers take no time."""
+    data = open_dataset(plan.data)
     out.mkdir(parents=True)
-    with Store.locked(out) as store:
+    with Store.open_locked(out) as store:
         store.begin(plan, identity, data.facts())
         started = time.process_time()
-        for window in windows(data, tested=bool(plan.metrics)):
-            store.held(window)
+        for window in iterate_windows(data, tested=bool(plan.metrics)):
+            store.find_results(window)
             for number, items in enumerate(window.chunks):
                 pickle.dumps(Task(window.number, number, items, plan.methods))
-                done: Done = pickle.loads(answers[window.number, number])  # noqa: S301 - made above
-                store.add(done)
-            store.commit(window)
+                done: TaskResult = pickle.loads(answers[window.number, number])  # noqa: S301 - made above
+                store.add_result(done)
+            store.commit_window(window)
         seconds = time.process_time() - started
         store.finish()
     return seconds

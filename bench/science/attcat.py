@@ -1,4 +1,4 @@
-"""AttCAT's own protocol (Qiang et al. 2022): AOPC and LOdds of every method, on SST-2 and on movie reviews.
+"""AttCAT's protocol (Qiang et al. 2022): AOPC and LOdds of every method, on SST-2 and movie reviews.
 
     python -m bench.science.attcat [sst2] [movies] [--shared DIR] [--device D] [--workers N] [--limit N] [--page]
 
@@ -14,20 +14,28 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bench.science.attcat_page import PAGE, markdown
-from bench.science.many import Job, askers, ordered, presets, readers, run
-from bench.science.options import RESULTS, parser
-from bench.science.rows import evaluated, read, rounded, sha256
+from bench.science.attcat_page import PAGE, render_page
+from bench.science.job_runner import (
+    Job,
+    list_query_methods,
+    list_readers,
+    order_examples,
+    run_job,
+    select_presets,
+)
+from bench.science.options import RESULTS, build_parser
+from bench.science.rows import build_evaluation, compute_sha256, read_rows, round_numbers
 
-from whence.core.io import write_text
-from whence.data.sets.examples import Example, examples
+from whence.core.files import write_text
+from whence.data.dataset import list_examples
+from whence.data.example import Example
 
 WAYS = ("delete", "pad")  # `truncate_words` and `replace_words` of their code
 METRICS = ("aopc", "log_odds")
 
 
 class Task(NamedTuple):
-    """A model, its data, and what is too dear there."""
+    """A model, its data, and the methods that are left out for their cost."""
 
     title: str
     model: str
@@ -50,18 +58,18 @@ TASKS = {
 }  # fmt: skip
 
 
-def job(name: str, way: str, options: argparse.Namespace) -> Job:
+def build_job(name: str, way: str, options: argparse.Namespace) -> Job:
     """Return the protocol with one way of removal."""
     task = TASKS[name]
     return Job(
         f"attcat-{name}-{way}",
         str(options.shared / task.model),
         {
-            **dict.fromkeys(readers(task.without)),
-            **dict.fromkeys(askers(task.without), task.asked),
+            **dict.fromkeys(list_readers(task.without)),
+            **dict.fromkeys(list_query_methods(task.without), task.asked),
         },
         METRICS,
-        params=presets("attcat"),
+        params=select_presets("attcat"),
         metric_params={metric: {"preset": "attcat"} for metric in METRICS},
         remove=way,
         target="gold",
@@ -70,15 +78,17 @@ def job(name: str, way: str, options: argparse.Namespace) -> Job:
     )
 
 
-def gathered(name: str, given: Sequence[Example], options: argparse.Namespace) -> dict[str, Any]:
-    """Make one result of the rows of both ways."""
+def gather_results(
+    name: str, given: Sequence[Example], options: argparse.Namespace
+) -> dict[str, Any]:
+    """Return one result from the rows of both ways of removal."""
     found: dict[str, Any] = {}
     for way in WAYS:
-        own = job(name, way, options)
+        own = build_job(name, way, options)
         file = options.rows / f"{own.name}.jsonl"
         if not file.is_file():
             continue
-        table = evaluated(own, given, *read(file))
+        table = build_evaluation(own, given, *read_rows(file))
         for one in ("version", "kind", "pairs", "agreement", "calls"):
             del table[one]
         found[way] = table
@@ -86,35 +96,35 @@ def gathered(name: str, given: Sequence[Example], options: argparse.Namespace) -
     found["data"] = {
         "title": TASKS[name].title,
         "file": TASKS[name].data,
-        "sha256": sha256([data]),
+        "sha256": compute_sha256([data]),
         "examples": len(given),
         "sample": "the first of an order drawn by seed 0",
     }
-    return dict(rounded(found))
+    return dict(round_numbers(found))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Make what is named, or both, and write the page."""
-    options = parser(__doc__, list(TASKS)).parse_args(arguments)
+    """Run the named data sets, or both, and write the page."""
+    options = build_parser(__doc__, list(TASKS)).parse_args(arguments)
     if unknown := [name for name in options.names if name not in TASKS]:
         sys.exit(f"no {unknown[0]!r}; there are {', '.join(TASKS)}")
     for name in () if options.page else options.names or TASKS:
-        given = ordered(examples(options.shared / TASKS[name].data))[: options.limit]
+        given = order_examples(list_examples(options.shared / TASKS[name].data))[: options.limit]
         for way in () if options.gather else WAYS:
-            own = job(name, way, options)
+            own = build_job(name, way, options)
             file = options.rows / f"{own.name}.jsonl"
-            run(own, given, file, workers=options.workers, seconds=options.seconds)
+            run_job(own, given, file, workers=options.workers, seconds=options.seconds)
         if not options.rows_only:
-            found = gathered(name, given, options)
+            found = gather_results(name, given, options)
             options.out.mkdir(parents=True, exist_ok=True)
             text = json.dumps(found, ensure_ascii=False, separators=(",", ":")) + "\n"
             write_text(options.out / f"attcat-{name}.json", text)
     if options.out == RESULTS and not options.rows_only:
-        write_text(PAGE, markdown(kept()))
+        write_text(PAGE, render_page(load_results()))
 
 
-def kept(folder: Path = RESULTS) -> dict[str, Any]:
-    """Read the results that are there."""
+def load_results(folder: Path = RESULTS) -> dict[str, Any]:
+    """Return the stored results by data set."""
     files = {name: folder / f"attcat-{name}.json" for name in TASKS}
     return {
         name: json.loads(file.read_text("utf-8")) for name, file in files.items() if file.is_file()

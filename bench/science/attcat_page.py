@@ -1,9 +1,19 @@
-"""docs/science/attcat.md, from what bench.science.attcat kept."""
+"""Page docs/science/attcat.md, from the results of bench.science.attcat."""
 
 from collections.abc import Iterator, Sequence
 
+from bench.science.figure_format import (
+    LEGEND,
+    format_figure,
+    format_marked,
+    format_names,
+    format_provenance,
+    format_table,
+    get_cells,
+    get_chance,
+    list_leaders,
+)
 from bench.science.rows import ROOT, Facts
-from bench.science.shown import LEGEND, cells, chance, figure, leaders, made, marked, named, table
 
 PAGE = ROOT / "docs" / "science" / "attcat.md"
 INTRO = """# AttCAT's protocol
@@ -54,73 +64,80 @@ What differs from theirs, whatever the figures are:
 """
 
 
-def markdown(kept: Facts) -> str:
+def render_page(kept: Facts) -> str:
     """Return the page."""
     if not kept:
         return f"{INTRO}\nNo results yet.\n"
     lines = [INTRO, LEGEND, ""]
     for found in kept.values():
-        lines += _part(found)
+        lines += _render_part(found)
     return "\n".join(lines).rstrip() + "\n" + DIFFERENT
 
 
-def _part(found: Facts) -> list[str]:
+def _render_part(found: Facts) -> list[str]:
     data = found["data"]
     ways = [way for way in ("delete", "pad") if way in found]
     heads = ["method", "in the paper"]
     for way in ways:
         said = "deleted" if way == "delete" else "padded"
-        n = _most(found[way])
+        n = _get_largest_n(found[way])
         heads += [f"AOPC, {said} ↑<br>n = {n}", f"LOdds, {said} ↓<br>n = {n}"]
     first = found[ways[0]]
     return [
         f"## {data['title']}",
         "",
-        *(f"{_about(found[way], way, data)}" for way in ways),
+        *(f"{_format_about(found[way], way, data)}" for way in ways),
         "",
-        *(_told(found[way], way) for way in ways),
+        *(_format_findings(found[way], way) for way in ways),
         "",
-        *table(heads, _rows(found, ways)),
-        f"Made with {made(first, data)}",
+        *format_table(heads, _iterate_rows(found, ways)),
+        f"Made with {format_provenance(first, data)}",
         "",
     ]
 
 
-def _most(part: Facts) -> int:
+def _get_largest_n(part: Facts) -> int:
     return max(int(one["n"]) for one in part["cells"])
 
 
-def _about(part: Facts, way: str, data: Facts) -> str:
+def _format_about(part: Facts, way: str, data: Facts) -> str:
     counts = sorted({one["explained"] for one in part["methods"]}, reverse=True)
     fewer = {n: [m["method"] for m in part["methods"] if m["explained"] == n] for n in counts[1:]}
     said = f"By {way}: {counts[0]} of {data['examples']} examples, {data['sample']}"
     for n, names in fewer.items():
-        said += f"; {named(names)} on the first {n}" if n else f"; {named(names)} not at all"
+        said += (
+            f"; {format_names(names)} on the first {n}"
+            if n
+            else f"; {format_names(names)} not at all"
+        )
     return f"{said}.  "
 
 
-def _told(part: Facts, way: str) -> str:
-    """Say what can be said, by rule: who leads, and who says no more than chance."""
+def _format_findings(part: Facts, way: str) -> str:
+    """Return the findings by rule: the leaders, and the methods no better than chance."""
     said = []
     for metric, name in (("aopc", "AOPC"), ("log_odds", "LOdds")):
-        own = cells(part, metric)
-        best = leaders(part, metric)
+        own = get_cells(part, metric)
+        best = list_leaders(part, metric)
         lost = [
             method
             for method, one in own.items()
             if one["mean"] is not None and not one["beats_random"]
         ]
         said.append(
-            f"by {name} {named(best)} cannot be told from the best, and {named(lost)} not from chance"
+            f"by {name} {format_names(best)} cannot be told from the best, and {format_names(lost)} not from chance"
         )
     return f"Tokens {'deleted' if way == 'delete' else 'padded'}: {'; '.join(said)}.  "
 
 
-def _rows(found: Facts, ways: Sequence[str]) -> Iterator[Sequence[str]]:
+def _iterate_rows(found: Facts, ways: Sequence[str]) -> Iterator[Sequence[str]]:
     columns = [(found[way], metric) for way in ways for metric in ("aopc", "log_odds")]
-    yield ["*chance*", "", *(figure(chance(part, metric)) for part, metric in columns)]
-    first = cells(*columns[0])
+    yield ["*chance*", "", *(format_figure(get_chance(part, metric)) for part, metric in columns)]
+    first = get_cells(*columns[0])
     order = sorted(first, key=lambda name: -(first[name]["mean"] or 0))
     for name in order:
-        own = [marked(cells(part, metric).get(name), _most(part)) for part, metric in columns]
+        own = [
+            format_marked(get_cells(part, metric).get(name), _get_largest_n(part))
+            for part, metric in columns
+        ]
         yield [f"`{name}`", TITLES.get(name, ""), *own]

@@ -1,4 +1,4 @@
-"""What fine-tuning changed: a pre-trained model and the same one fine-tuned, compared over SST-2.
+"""Comparison of a pre-trained model with its fine-tuned version on SST-2: result stored, page written.
 
     python -m bench.science.compare [--shared DIR] [--device D] [--limit N] [--out FILE] [--page]
 
@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from bench.science.transformers import RESULTS, ROOT, SHARED, rounded
+from bench.science.transformers import RESULTS, ROOT, SHARED, round_numbers
 
 import whence
-from whence.core.io import write_text
-from whence.explainer import Explainer
-from whence.report.comparison.wording import WHICH
+from whence.core.files import write_text
+from whence.explain.explainer import Explainer
+from whence.studies.compare.report import EDGE_KINDS
 
 BASE, TUNED = "models/minilm-base", "models/minilm-sst2"
 DATA, TITLE = "data/sst2_glue/dev.tsv", "SST-2, development set"
@@ -40,8 +40,8 @@ what the figures are. Written by `make science` from `bench/results/compare-sst2
 Facts = Mapping[str, Any]
 
 
-def made(options: argparse.Namespace) -> dict[str, Any]:
-    """Compare, under the names that the models have anywhere."""
+def compare_models(options: argparse.Namespace) -> dict[str, Any]:
+    """Compare the models, under names that do not depend on the machine."""
     models = [
         Explainer(
             replace(
@@ -64,8 +64,8 @@ def made(options: argparse.Namespace) -> dict[str, Any]:
     return found
 
 
-def figure(one: Facts, said: int = 0, digits: int = 3) -> str:
-    """Write a mean with its interval, and n where it is not `said`."""
+def format_figure(one: Facts, said: int = 0, digits: int = 3) -> str:
+    """Format a mean with its interval, and n where it is not `said`."""
     if one["mean"] is None:
         return "–"
     ends = "" if one["low"] is None else f" [{one['low']:.{digits}f}, {one['high']:.{digits}f}]"
@@ -73,23 +73,26 @@ def figure(one: Facts, said: int = 0, digits: int = 3) -> str:
     return f"{one['mean']:.{digits}f}{ends}{n}".replace("-0.000", "0.000")
 
 
-def table(heads: Sequence[str], rows: Iterator[Sequence[str]]) -> list[str]:
-    """Write a table."""
+def format_table(heads: Sequence[str], rows: Iterator[Sequence[str]]) -> list[str]:
+    """Format a table."""
     lines = [f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}"]
     return [*lines, *(f"| {' | '.join(row)} |" for row in rows)]
 
 
-def layers(found: Facts) -> Iterator[Sequence[str]]:
+def iterate_layer_rows(found: Facts) -> Iterator[Sequence[str]]:
     """Yield the rows of the table of layers."""
     used = found["data"]["used"]
     for one in found["layers"]:
         special = (one["special"][side] for side in "ab")
         plain = (one[what] for what in ("divergence", "strangers", "decision"))
         flow = (one[what] for what in ("overlap", "chance"))
-        yield [str(one["layer"]), *(figure(cell, used) for cell in (*plain, *special, *flow))]
+        yield [
+            str(one["layer"]),
+            *(format_figure(cell, used) for cell in (*plain, *special, *flow)),
+        ]
 
 
-def heads(found: Facts) -> Iterator[Sequence[str]]:
+def iterate_head_rows(found: Facts) -> Iterator[Sequence[str]]:
     """Yield the rows of the table of heads."""
     used = found["data"]["used"]
     every = {(one["layer"], one["head"]): one for one in found["heads"]}
@@ -99,13 +102,13 @@ def heads(found: Facts) -> Iterator[Sequence[str]]:
         cells = (one["divergence"], one["decision"], *changes)
         yield [
             f"{one['layer']}.{one['head']}",
-            *(figure(cell, used) for cell in cells),
+            *(format_figure(cell, used) for cell in cells),
             "yes" if one["equal"] else "no",
         ]
 
 
-def paragraph(found: Facts) -> str:
-    """Say what changed, every figure out of the file."""
+def format_paragraph(found: Facts) -> str:
+    """Return the paragraph on the changes, with figures from the file."""
     used, by_layer, overlap = found["data"]["used"], found["layers"], found["overlap"]
     first, last, inner = by_layer[0], by_layer[-1], by_layer[1:-1]
     changed, other = found["changed"], overlap["other"]
@@ -118,30 +121,30 @@ def paragraph(found: Facts) -> str:
 
     shared = sorted((one["overlap"] for one in inner), key=lambda one: float(one["mean"]))
 
-    def said(one: Facts) -> str:
-        return figure(one, used)
+    def format_change(one: Facts) -> str:
+        return format_figure(one, used)
 
     return " ".join(
         [
             f"On {used} sentences (n = {used} where nothing else is said), the attention of the heads moved more the "
-            f"deeper they are: the divergence grows {grows}, from {said(first['divergence'])} bits in layer "
-            f"{first['layer']} to {said(last['divergence'])} in layer {last['layer']}, where two different heads are "
-            f"{said(last['strangers'])} bits apart.",
+            f"deeper they are: the divergence grows {grows}, from {format_change(first['divergence'])} bits in layer "
+            f"{first['layer']} to {format_change(last['divergence'])} in layer {last['layer']}, where two different heads are "
+            f"{format_change(last['strangers'])} bits apart.",
             f"In the row that the decision reads nearly all of the change is in the last layer: "
-            f"{said(last['decision'])} bits there, {said(inner[-1]['decision'])} in the one below it, and at most "
-            f"{said(max((one['decision'] for one in by_layer[:-2]), key=lambda one: one['mean']))} in those before.",
-            f"The most changed head is {top['layer']}.{top['head']} ({said(top['divergence'])} bits; {rank}).",
+            f"{format_change(last['decision'])} bits there, {format_change(inner[-1]['decision'])} in the one below it, and at most "
+            f"{format_change(max((one['decision'] for one in by_layer[:-2]), key=lambda one: one['mean']))} in those before.",
+            f"The most changed head is {top['layer']}.{top['head']} ({format_change(top['divergence'])} bits; {rank}).",
             f"Attention rests less on special tokens: {len(special['less'])} of {special['of']} heads surely attend "
             f"less to them than before and {len(special['more'])} more (sign-flip tests, corrected by Holm); [CLS] "
-            f"gets {said(kinds['[CLS]']['b'])} of all attention instead of {said(kinds['[CLS]']['a'])}.",
+            f"gets {format_change(kinds['[CLS]']['b'])} of all attention instead of {format_change(kinds['[CLS]']['a'])}.",
             f"{len(wider['more'])} heads surely look more widely, {len(wider['less'])} less.",
-            f"Of the edges {WHICH[overlap['specials']]} that carry {overlap['coverage']:.0%} of what all such "
-            f"edges carry back from the decision, both models share {said(overlap['jaccard'])} (Jaccard index; "
-            f"random edges: {said(overlap['chance'])}; of the edges {WHICH[other['specials']]}: "
-            f"{said(other['jaccard'])}, random edges {said(other['chance'])}): "
-            f"{said(last['overlap'])} in the last layer (random edges: {said(last['chance'])}), and between "
-            f"{said(shared[0])} and {said(shared[-1])} in the layers between the first and the last.",
-            f"The fine-tuned model is right about {said(found['predictions']['accuracy']['b'])} of these sentences.",
+            f"Of the edges {EDGE_KINDS[overlap['specials']]} that carry {overlap['coverage']:.0%} of what all such "
+            f"edges carry back from the decision, both models share {format_change(overlap['jaccard'])} (Jaccard index; "
+            f"random edges: {format_change(overlap['chance'])}; of the edges {EDGE_KINDS[other['specials']]}: "
+            f"{format_change(other['jaccard'])}, random edges {format_change(other['chance'])}): "
+            f"{format_change(last['overlap'])} in the last layer (random edges: {format_change(last['chance'])}), and between "
+            f"{format_change(shared[0])} and {format_change(shared[-1])} in the layers between the first and the last.",
+            f"The fine-tuned model is right about {format_change(found['predictions']['accuracy']['b'])} of these sentences.",
             f"Attributions could not be compared: {found['without_attribution']}",
             "This is one model and one task; what attention does not show, such as what the values carry, may have "
             "changed as well.",
@@ -149,7 +152,7 @@ def paragraph(found: Facts) -> str:
     )
 
 
-def markdown(found: Facts) -> str:
+def render_page(found: Facts) -> str:
     """Return the page."""
     data, names = found["data"], (found["a"]["name"], found["b"]["name"])
     lines = [
@@ -158,9 +161,9 @@ def markdown(found: Facts) -> str:
         f"{found['setting']['seed']}, {data['tokens']:.0f} tokens each in the mean. Flow is weighed by "
         f"{found['setting']['weight']}.",
         "",
-        paragraph(found),
+        format_paragraph(found),
         "",
-        *table(
+        *format_table(
             (
                 "layer",
                 "divergence, bits",
@@ -171,12 +174,12 @@ def markdown(found: Facts) -> str:
                 "overlap of the flow",
                 "chance",
             ),
-            layers(found),
+            iterate_layer_rows(found),
         ),
         "",
         "The heads that changed most:",
         "",
-        *table(
+        *format_table(
             (
                 "head",
                 "divergence, bits",
@@ -185,14 +188,14 @@ def markdown(found: Facts) -> str:
                 "change of entropy",
                 "not to be told from the first",
             ),
-            heads(found),
+            iterate_head_rows(found),
         ),
     ]
     return "\n".join(lines) + "\n"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Compare, and write the page."""
+    """Compare the models, and write the page."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--shared", type=Path, default=SHARED, help="the folder of models and data")
     parser.add_argument("--device")
@@ -203,12 +206,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if not options.page:
         if not (options.shared / DATA).is_file():
             sys.exit(f"{DATA} is not in {options.shared}; name the folder by --shared")
-        found = rounded(made(options))
+        found = round_numbers(compare_models(options))
         write_text(options.out, json.dumps(found, ensure_ascii=False, separators=(",", ":")) + "\n")
         print(f"{options.out.name}: {found['seconds']:.0f} s. {found['sentence']}")
     if options.out == RESULT:
         PAGE.parent.mkdir(parents=True, exist_ok=True)
-        write_text(PAGE, markdown(json.loads(RESULT.read_text("utf-8"))))
+        write_text(PAGE, render_page(json.loads(RESULT.read_text("utf-8"))))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Human rationales (ERASER, DeYoung et al. 2020) on movie reviews: who finds them, and does it tell to remove them?
+"""ERASER's protocol (DeYoung et al. 2020): agreement of methods with human rationales on movie reviews.
 
     python -m bench.science.eraser [--shared DIR] [--device D] [--workers N] [--limit N] [--page]
 
@@ -16,16 +16,24 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from bench.science.eraser_page import PAGE, markdown
-from bench.science.many import Job, askers, ordered, presets, readers, run
-from bench.science.options import RESULTS, parser
-from bench.science.rows import Row, evaluated, read, rounded, sha256
+from bench.science.eraser_page import PAGE, render_page
+from bench.science.job_runner import (
+    Job,
+    list_query_methods,
+    list_readers,
+    order_examples,
+    run_job,
+    select_presets,
+)
+from bench.science.options import RESULTS, build_parser
+from bench.science.rows import Row, build_evaluation, compute_sha256, read_rows, round_numbers
 
-from whence.core.io import write_text
-from whence.core.seed import generator
-from whence.data.sets.examples import Example, examples
-from whence.evaluation.judge import plain
-from whence.stats.together import bootstraps
+from whence.core.files import write_text
+from whence.core.seed import build_generator
+from whence.data.dataset import list_examples
+from whence.data.example import Example
+from whence.stats.intervals import bootstrap_columns
+from whence.studies.evaluation.statistics import interval_to_dict
 
 TITLE = "ERASER movie reviews, test set, cut at 512 tokens"
 MODEL, DATA = "models/minilm-movies", "data/eraser_movies/test.jsonl.gz"
@@ -37,7 +45,7 @@ TOP = tuple(range(5, 85, 5))  # words
 DRAWS = 20  # random orders of the words of a document
 
 
-def curves(example: Example, made: Sequence[Row]) -> dict[str, Any] | None:
+def compute_curves(example: Example, made: Sequence[Row]) -> dict[str, Any] | None:
     """Return token F1 of the k highest words against all marked ones, for each explanation and for random orders.
 
     As Chefer et al. count: words are the data set's, a word gets the highest of its pieces, nothing below zero, and
@@ -66,13 +74,13 @@ def curves(example: Example, made: Sequence[Row]) -> dict[str, Any] | None:
             place = int(np.searchsorted(starts, at, side="right")) - 1
             scores[place] = max(scores[place], score, 0.0)
         seen = int((scores >= 0).sum())
-        found[row["method"]] = _f1(marked, np.argsort(-scores, kind="stable")[:seen])
-    draw = generator("eraser", "random orders", text)
-    drawn = [_f1(marked, draw.permutation(seen)) for _ in range(DRAWS)]
+        found[row["method"]] = _compute_f1(marked, np.argsort(-scores, kind="stable")[:seen])
+    draw = build_generator("eraser", "random orders", text)
+    drawn = [_compute_f1(marked, draw.permutation(seen)) for _ in range(DRAWS)]
     return {"f1": found, "random": np.mean(drawn, axis=0).tolist()}
 
 
-def _f1(marked: np.ndarray[Any, Any], order: np.ndarray[Any, Any]) -> list[float]:
+def _compute_f1(marked: np.ndarray[Any, Any], order: np.ndarray[Any, Any]) -> list[float]:
     hits = np.cumsum(marked[order])
     found = []
     for k in TOP:
@@ -81,18 +89,18 @@ def _f1(marked: np.ndarray[Any, Any], order: np.ndarray[Any, Any]) -> list[float
     return found
 
 
-def jobs(options: argparse.Namespace) -> tuple[Job, Job]:
-    """Return both protocols; the second is for documents whose predicted class is not the one that people named."""
+def build_jobs(options: argparse.Namespace) -> tuple[Job, Job]:
+    """Return both protocols; the second is for documents that the model classifies wrongly."""
     methods: dict[str, int | None] = {
-        **dict.fromkeys(readers(WITHOUT)),
-        **dict.fromkeys(askers(WITHOUT), ASKED),
+        **dict.fromkeys(list_readers(WITHOUT)),
+        **dict.fromkeys(list_query_methods(WITHOUT), ASKED),
     }
     shared: dict[str, Any] = {
-        "params": presets("chefer_bert", "chefer"),
+        "params": select_presets("chefer_bert", "chefer"),
         "remove": "delete",
         "unit": "word",
         "at_a_time": 2,
-        "hook": curves,
+        "hook": compute_curves,
         "device": options.device,
     }
     model = str(options.shared / MODEL)
@@ -102,30 +110,32 @@ def jobs(options: argparse.Namespace) -> tuple[Job, Job]:
     )
 
 
-def gathered(given: Sequence[Example], options: argparse.Namespace) -> dict[str, Any]:
-    """Make one result of the rows of both protocols."""
-    first, second = jobs(options)
-    header, lines = read(options.rows / f"{first.name}.jsonl")
-    found = evaluated(first, given, header, lines)
+def gather_results(given: Sequence[Example], options: argparse.Namespace) -> dict[str, Any]:
+    """Return one result from the rows of both protocols."""
+    first, second = build_jobs(options)
+    header, lines = read_rows(options.rows / f"{first.name}.jsonl")
+    found = build_evaluation(first, given, header, lines)
     for one in ("version", "kind", "pairs", "agreement", "calls"):
         del found[one]
     missed = set(header["wrong"])
     again = options.rows / f"{second.name}.jsonl"
-    other = read(again)[1] if again.is_file() else []
-    found["curve"] = curve([one for one in lines if one["number"] not in missed] + other, first)
+    other = read_rows(again)[1] if again.is_file() else []
+    found["curve"] = summarise_curve(
+        [one for one in lines if one["number"] not in missed] + other, first
+    )
     found["curve"]["anew"] = len({one["number"] for one in other})
     found["right"] = {"of": len(given), "n": len(given) - len(missed)}
     found["data"] = {
         "title": TITLE,
         "file": DATA,
-        "sha256": sha256([options.shared / DATA]),
+        "sha256": compute_sha256([options.shared / DATA]),
         "examples": len(given),
         "sample": "the first of an order drawn by seed 0",
     }
-    return dict(rounded(found))
+    return dict(round_numbers(found))
 
 
-def curve(lines: Sequence[Row], job: Job) -> dict[str, Any]:
+def summarise_curve(lines: Sequence[Row], job: Job) -> dict[str, Any]:
     """Return the mean token F1 with its interval, for each number of words, each method, and random orders."""
     numbers = sorted({line["number"] for line in lines})
     place = {number: at for at, number in enumerate(numbers)}
@@ -138,32 +148,34 @@ def curve(lines: Sequence[Row], job: Job) -> dict[str, Any]:
         table[at, -1] = line["more"]["random"]
         for name, own in line["more"]["f1"].items():
             table[at, names.index(name)] = own
-    told = bootstraps(table.reshape(len(numbers), -1), ("eraser", "curve"))
+    told = bootstrap_columns(table.reshape(len(numbers), -1), ("eraser", "curve"))
     each = {name: told[at * len(TOP) : (at + 1) * len(TOP)] for at, name in enumerate(names)}
     return {
         "words": list(TOP),
-        "methods": {name: [plain(one) for one in own] for name, own in each.items()},
+        "methods": {name: [interval_to_dict(one) for one in own] for name, own in each.items()},
     }
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Make the result, and write the page."""
-    options = parser(__doc__, ["movies"]).parse_args(arguments)
+    """Compute the result, and write the page."""
+    options = build_parser(__doc__, ["movies"]).parse_args(arguments)
     if not options.page:
-        given = ordered(examples(options.shared / DATA))[: options.limit]
-        for own in () if options.gather else jobs(options):
+        given = order_examples(list_examples(options.shared / DATA))[: options.limit]
+        for own in () if options.gather else build_jobs(options):
             file = options.rows / f"{own.name}.jsonl"
-            run(own, given, file, workers=options.workers, seconds=options.seconds)
+            run_job(own, given, file, workers=options.workers, seconds=options.seconds)
         if not options.rows_only:
             options.out.mkdir(parents=True, exist_ok=True)
-            text = json.dumps(gathered(given, options), ensure_ascii=False, separators=(",", ":"))
+            text = json.dumps(
+                gather_results(given, options), ensure_ascii=False, separators=(",", ":")
+            )
             write_text(options.out / RESULT, text + "\n")
     if options.out == RESULTS and not options.rows_only:
-        write_text(PAGE, markdown(kept()))
+        write_text(PAGE, render_page(load_results()))
 
 
-def kept(folder: Path = RESULTS) -> dict[str, Any]:
-    """Read the result, if it is there."""
+def load_results(folder: Path = RESULTS) -> dict[str, Any]:
+    """Return the stored result, or an empty dictionary."""
     file = folder / RESULT
     return dict(json.loads(file.read_text("utf-8"))) if file.is_file() else {}
 

@@ -1,9 +1,19 @@
-"""docs/science/eraser.md, from what bench.science.eraser kept."""
+"""Page docs/science/eraser.md, from the results of bench.science.eraser."""
 
 from collections.abc import Iterator, Sequence
 
+from bench.science.figure_format import (
+    LEGEND,
+    format_figure,
+    format_marked,
+    format_names,
+    format_provenance,
+    format_table,
+    get_cells,
+    get_chance,
+    list_leaders,
+)
 from bench.science.rows import ROOT, Facts
-from bench.science.shown import LEGEND, cells, chance, figure, leaders, made, marked, named, table
 
 PAGE = ROOT / "docs" / "science" / "eraser.md"
 INTRO = """# Human rationales
@@ -59,7 +69,7 @@ and no numbers; their model is BERT-base.
 SHOWN = (10, 20, 40, 80)
 
 
-def markdown(found: Facts) -> str:
+def render_page(found: Facts) -> str:
     """Return the page."""
     if not found:
         return f"{INTRO}\nNo results yet.\n"
@@ -71,34 +81,34 @@ def markdown(found: Facts) -> str:
         INTRO,
         f"The model is right about {found['right']['n']} of {found['right']['of']} reviews. {counts[0]} of "
         f"{found['data']['examples']} reviews were explained by methods that read one pass, and the first "
-        f"{counts[-1]} of an order drawn by seed 0 by {named(few)}, which ask the model up to thousands of times "
+        f"{counts[-1]} of an order drawn by seed 0 by {format_names(few)}, which ask the model up to thousands of times "
         "about each.",
         "",
         LEGEND,
         "",
-        _told(found),
+        _format_findings(found),
         "",
         "## ERASER's soft scores",
         SOFT,
-        *table(heads, _rows(found, n)),
+        *format_table(heads, _iterate_rows(found, n)),
         "Beside published ones, of other models, on the same test set:",
         "",
-        *table(["model and method", "source", "AUPRC", "comprehensiveness", "sufficiency"], PUBLISHED),
+        *format_table(["model and method", "source", "AUPRC", "comprehensiveness", "sufficiency"], PUBLISHED),
         DIFFERENT.strip(),
         "",
         "## The curve of Chefer et al.",
         CURVE,
-        *table(["method", *(f"k = {k}" for k in SHOWN)], _curve(found["curve"])),
-        f"Made with {made(found)}",
+        *format_table(["method", *(f"k = {k}" for k in SHOWN)], _iterate_curve_rows(found["curve"])),
+        f"Made with {format_provenance(found)}",
     ]  # fmt: skip
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _told(found: Facts) -> str:
-    """Say what can be said, by rule."""
+def _format_findings(found: Facts) -> str:
+    """Return the findings by rule."""
     said = []
     for metric, head in METRICS:
-        said.append(f"by {head[:-2]} {named(leaders(found, metric))}")
+        said.append(f"by {head[:-2]} {format_names(list_leaders(found, metric))}")
     own = found["curve"]["methods"]
     at = found["curve"]["words"].index(SHOWN[-1])
     known = [name for name in own if name != "random" and own[name][at]]
@@ -110,17 +120,20 @@ def _told(found: Facts) -> str:
     )
 
 
-def _rows(found: Facts, n: int) -> Iterator[Sequence[str]]:
-    yield ["*chance*", *(figure(chance(found, metric)) for metric, _ in METRICS)]
-    first = cells(found, "auprc")
+def _iterate_rows(found: Facts, n: int) -> Iterator[Sequence[str]]:
+    yield ["*chance*", *(format_figure(get_chance(found, metric)) for metric, _ in METRICS)]
+    first = get_cells(found, "auprc")
     for name in sorted(first, key=lambda name: -(first[name]["mean"] or 0)):
-        yield [f"`{name}`", *(marked(cells(found, metric).get(name), n) for metric, _ in METRICS)]
+        yield [
+            f"`{name}`",
+            *(format_marked(get_cells(found, metric).get(name), n) for metric, _ in METRICS),
+        ]
 
 
-def _curve(curve: Facts) -> Iterator[Sequence[str]]:
+def _iterate_curve_rows(curve: Facts) -> Iterator[Sequence[str]]:
     places = [curve["words"].index(k) for k in SHOWN]
     own = {name: each for name, each in curve["methods"].items() if each[places[-1]]}
     n = max(int(each[places[-1]]["n"]) for each in own.values())
     for name in sorted(own, key=lambda name: -own[name][places[-1]]["mean"]):
         said = "*random orders*" if name == "random" else f"`{name}`"
-        yield [said, *(figure(own[name][place], n) for place in places)]
+        yield [said, *(format_figure(own[name][place], n) for place in places)]

@@ -1,4 +1,4 @@
-"""The full table of methods and metrics, on SST-2 and on movie reviews, with a model that was trained on each.
+"""Evaluation of all methods by all metrics, on SST-2 and movie reviews: computed in parts, merged, stored.
 
     python -m bench.science.evaluation [sst2] [movies] [--shared DIR] [--device D] [--workers N] [--limit N]
 
@@ -16,14 +16,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bench.science.many import Job, ordered, run
-from bench.science.options import parser
-from bench.science.rows import Facts, evaluated, read, sha256
+from bench.science.job_runner import Job, order_examples, run_job
+from bench.science.options import build_parser
+from bench.science.rows import Facts, build_evaluation, compute_sha256, read_rows
 
-from whence.core.io import write_text
-from whence.data.sets.examples import Example, examples
-from whence.evaluation import Evaluation
+from whence.core.files import write_text
+from whence.data.dataset import list_examples
+from whence.data.example import Example
 from whence.methods import method
+from whence.studies.evaluation.evaluation import Evaluation
 
 FAITHFULNESS = (
     *("comprehensiveness", "sufficiency", "deletion", "insertion", "aopc", "log_odds"),
@@ -39,7 +40,7 @@ OFTEN = "made anew 26 times for each example, it would ask the model {} times"
 
 @dataclass(frozen=True)
 class Part:
-    """Some metrics, for all methods but some, on so many examples."""
+    """Some metrics, for some methods, on some number of examples."""
 
     name: str
     metrics: tuple[str, ...]
@@ -103,7 +104,7 @@ TABLES = {
 }
 
 
-def job(name: str, part: Part, options: argparse.Namespace) -> Job:
+def build_job(name: str, part: Part, options: argparse.Namespace) -> Job:
     """Return one part of a table as a protocol."""
     table = TABLES[name]
     return Job(
@@ -117,8 +118,8 @@ def job(name: str, part: Part, options: argparse.Namespace) -> Job:
     )
 
 
-def blank(name: str, of: str, why: str, n: int) -> dict[str, Any]:
-    """Return the cell of what was left out."""
+def build_blank_cell(name: str, of: str, why: str, n: int) -> dict[str, Any]:
+    """Return the cell of a method or metric that was left out."""
     return {
         **{"method": name, "metric": of, "mean": None, "low": None, "high": None, "n": 0},
         **dict.fromkeys(("null", "gain", "effect", "p")),
@@ -127,8 +128,8 @@ def blank(name: str, of: str, why: str, n: int) -> dict[str, Any]:
     }
 
 
-def merged(found: Sequence[tuple[Part, dict[str, Any]]]) -> dict[str, Any]:
-    """Make one evaluation of the parts: each metric is in one of them."""
+def merge_parts(found: Sequence[tuple[Part, dict[str, Any]]]) -> dict[str, Any]:
+    """Merge the parts into one evaluation: each metric is in one of them."""
     (_, first), *_ = found
     methods = [one["method"] for one in first["methods"]]
     cells = []
@@ -137,7 +138,7 @@ def merged(found: Sequence[tuple[Part, dict[str, Any]]]) -> dict[str, Any]:
         for one in payload["metrics"]:
             for name in methods:
                 why = part.left_out.get(name, "it was not asked for")
-                instead = blank(name, one["metric"], why, payload["examples"]["given"])
+                instead = build_blank_cell(name, one["metric"], why, payload["examples"]["given"])
                 cells.append(known.get((name, one["metric"]), instead))
     payloads = [payload for _, payload in found]
     return {
@@ -159,42 +160,44 @@ def merged(found: Sequence[tuple[Part, dict[str, Any]]]) -> dict[str, Any]:
     }
 
 
-def gathered(name: str, given: Sequence[Example], options: argparse.Namespace) -> dict[str, Any]:
-    """Make the table of the rows of its parts."""
+def gather_results(
+    name: str, given: Sequence[Example], options: argparse.Namespace
+) -> dict[str, Any]:
+    """Return the table from the rows of its parts."""
     table = TABLES[name]
     found: list[tuple[Part, dict[str, Any]]] = []
     for part in table.parts:
-        own = job(name, part, options)
+        own = build_job(name, part, options)
         file = options.rows / f"{own.name}.jsonl"
         if file.is_file():
-            found.append((part, evaluated(own, given, *read(file))))
+            found.append((part, build_evaluation(own, given, *read_rows(file))))
     data: Facts = {
         "title": table.title,
         "file": table.data,
-        "sha256": sha256([options.shared / table.data]),
+        "sha256": compute_sha256([options.shared / table.data]),
         "examples": len(given),
         "sample": "the first of an order drawn by seed 0",
     }
-    payload = {**merged(found), "left_out": dict(table.left_out), "data": data}
+    payload = {**merge_parts(found), "left_out": dict(table.left_out), "data": data}
     return Evaluation.from_dict(payload).to_dict()
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Make the tables that are named, or both."""
-    options = parser(__doc__, list(TABLES)).parse_args(arguments)
+    """Compute the named tables, or both."""
+    options = build_parser(__doc__, list(TABLES)).parse_args(arguments)
     if unknown := [name for name in options.names if name not in TABLES]:
         sys.exit(f"no {unknown[0]!r}; there are {', '.join(TABLES)}")
     for name in () if options.page else options.names or TABLES:
         table = TABLES[name]
-        given = ordered(examples(options.shared / table.data))
+        given = order_examples(list_examples(options.shared / table.data))
         for part in () if options.gather else table.parts:
-            own = job(name, part, options)
+            own = build_job(name, part, options)
             some = given[: min(part.n, options.limit or part.n)]
             file = options.rows / f"{own.name}.jsonl"
-            run(own, some, file, workers=options.workers, seconds=options.seconds)
+            run_job(own, some, file, workers=options.workers, seconds=options.seconds)
         if not options.rows_only:
             text = json.dumps(
-                gathered(name, given, options), ensure_ascii=False, separators=(",", ":")
+                gather_results(name, given, options), ensure_ascii=False, separators=(",", ":")
             )
             write_text(Path(options.out) / f"table-{name}.json", text + "\n")
 

@@ -1,4 +1,4 @@
-"""How figures are written on the pages of science: with interval, n and marks, and where they come from."""
+"""Format of figures for the pages of docs/science: intervals, best and chance marks, tables, provenance."""
 
 from collections.abc import Iterable, Sequence
 
@@ -12,8 +12,8 @@ LEGEND = (
 )
 
 
-def figure(one: Facts | None, n: int | None = None, digits: int = 3) -> str:
-    """Write a figure with its interval, and n where it is another."""
+def format_figure(one: Facts | None, n: int | None = None, digits: int = 3) -> str:
+    """Format a figure with its interval, and n where it differs."""
     if not one or one["mean"] is None:
         return "not tested"
     ends = (
@@ -25,9 +25,9 @@ def figure(one: Facts | None, n: int | None = None, digits: int = 3) -> str:
     return f"{one['mean'] + 0.0:.{digits}f}{ends}{own}"
 
 
-def marked(cell: Facts | None, n: int | None = None, digits: int = 3) -> str:
-    """Write the figure of a cell, bold if it is among the best, with ° if it says no more than chance does."""
-    said = figure(cell, n, digits)
+def format_marked(cell: Facts | None, n: int | None = None, digits: int = 3) -> str:
+    """Format the figure of a cell: bold if it is among the best, with ° if it is no better than chance."""
+    said = format_figure(cell, n, digits)
     if not cell or cell["mean"] is None:
         return said
     if not cell["beats_random"]:
@@ -36,44 +36,44 @@ def marked(cell: Facts | None, n: int | None = None, digits: int = 3) -> str:
     return f"**{said}**" if cell["best"] and enough else said
 
 
-def cells(found: Facts, metric: str) -> dict[str, Facts]:
+def get_cells(found: Facts, metric: str) -> dict[str, Facts]:
     """Return the cells of one metric by method."""
     return {one["method"]: one for one in found["cells"] if one["metric"] == metric}
 
 
-def chance(found: Facts, metric: str) -> Facts | None:
-    """Return what random explanations get."""
+def get_chance(found: Facts, metric: str) -> Facts | None:
+    """Return the figure of random explanations."""
     null: Facts | None = next(one["null"] for one in found["metrics"] if one["metric"] == metric)
     return null
 
 
-def leaders(found: Facts, metric: str) -> list[str]:
-    """Name the methods that cannot be told from the best, of those that have a third of the examples at least."""
-    own = cells(found, metric)
+def list_leaders(found: Facts, metric: str) -> list[str]:
+    """Return the methods not separable from the best, of those with a third of the examples at least."""
+    own = get_cells(found, metric)
     most = max(one["n"] for one in own.values())
     return [name for name, one in own.items() if one["best"] and 3 * one["n"] >= most]
 
 
-def led(found: Facts, metric: str) -> str:
-    """Say who is the best, or who cannot be told from it."""
-    names = leaders(found, metric)
-    return f"{named(names)} {'is the best' if len(names) == 1 else 'cannot be told from the best'}"
+def format_leaders(found: Facts, metric: str) -> str:
+    """Return the phrase that names the best method, or those not separable from it."""
+    names = list_leaders(found, metric)
+    return f"{format_names(names)} {'is the best' if len(names) == 1 else 'cannot be told from the best'}"
 
 
-def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """Write a table."""
+def format_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """Format a table."""
     lines = [f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}"]
     return [*lines, *(f"| {' | '.join(row)} |" for row in rows), ""]
 
 
-def named(names: Iterable[str]) -> str:
-    """Write names of methods."""
+def format_names(names: Iterable[str]) -> str:
+    """Format names of methods."""
     every = [f"`{name}`" for name in names]
     return " and ".join([", ".join(every[:-1]), every[-1]] if len(every) > 1 else every or ["none"])
 
 
-def made(found: Facts, data: Facts | None = None) -> str:
-    """Say by what a result was made, and of what."""
+def format_provenance(found: Facts, data: Facts | None = None) -> str:
+    """Return the sentence on model, versions, machine and data of a result."""
     how, model = found["provenance"], found["model"]
     code = ", ".join(f"{name} {how[name]}" for name in ("commit", "source") if name in how)
     said = (

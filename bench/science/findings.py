@@ -1,4 +1,4 @@
-"""docs/science/README.md, and the table of the README: what all results together say, by rule.
+"""Findings as sentences that rules make from all results: docs/science/README.md, and the README's table.
 
 No figure and no name of a method is typed here: both come out of bench/results, so that other results make other
 sentences. `make docs` writes both.
@@ -8,60 +8,68 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import mean
 from typing import Any
 
-from bench.science.arenas import (
+from bench.science.figure_format import (
+    format_figure,
+    format_leaders,
+    format_names,
+    format_table,
+    get_cells,
+    get_chance,
+    list_leaders,
+)
+from bench.science.rankings import (
     PEOPLE,
     PIXELS,
     REMOVE,
     RESULTS,
     TESTS,
-    alike,
-    failed,
-    family,
-    kept,
-    orders,
-    overall,
-    ranks,
-    sentences,
-    there,
-    truth,
+    are_results_complete,
+    collect_scores,
+    compute_mean_ranks,
+    compute_ranks,
+    correlate,
+    count_recovered,
+    count_sentences,
+    get_family,
+    list_failed_tests,
+    load_result,
 )
-from bench.science.shown import cells, chance, figure, leaders, led, named, table
-from bench.science.sources import CANNOT, INTRO, PAGES, SURE, sources
+from bench.science.sources import CANNOT, INTRO, PAGES, SURE, iterate_sources
 
-from whence.methods import is_reader, method
+from whence.methods import is_trace_method, method
 
 WEAK = 0.5  # a rank correlation below this says little about the other order
 
 
-def statements() -> list[str]:
-    """Say what the results say, by rule."""
-    places, every = overall(), orders()
+def build_statements() -> list[str]:
+    """Return the statements that follow from the results, by rule."""
+    places, every = compute_mean_ranks(), collect_scores()
     best = list(places)[:3]
-    passes = [name for name in places if is_reader(method.get(name))]
-    always = [name for name in places if not failed(name)]
-    lost = {name: own for name in places if (own := failed(name))}
+    passes = [name for name in places if is_trace_method(method.get(name))]
+    always = [name for name in places if not list_failed_tests(name)]
+    lost = {name: own for name in places if (own := list_failed_tests(name))}
     lines = [
         "**Who leads.** "
         + " ".join(
-            f"On {name}, by {one.metric}, {led(one.found, one.metric)}."
+            f"On {name}, by {one.metric}, {format_leaders(one.evaluation, one.metric)}."
             for name, one in REMOVE.items()
         )
-        + f" Over the four columns below, {named(best)} have the best mean rank of {len(places)} methods "
-        f"({', '.join(f'{places[name]:.1f}' for name in best)}); of those that read one pass, {named(passes[:3])}.",
+        + f" Over the four columns below, {format_names(best)} have the best mean rank of {len(places)} methods "
+        f"({', '.join(f'{places[name]:.1f}' for name in best)}); of those that read one pass, {format_names(passes[:3])}.",
         f"**Against chance.** {len(always)} of {len(places)} methods beat random rankings in each of {len(TESTS)} "
-        f"tests ({', '.join(f'{one.metric} on {one.data}' for one in TESTS)}): {named(always)}. The others could not "
+        f"tests ({', '.join(f'{one.metric} on {one.data}' for one in TESTS)}): {format_names(always)}. The others could not "
         "be told from them at least once: "
         + "; ".join(f"`{name}` by {', '.join(own)}" for name, own in lost.items()) + ".",
         "**Families.** Mean ranks, by family: " + ", ".join(
-            f"{name} {own:.1f}" for name, own in sorted(_families(places).items(), key=lambda item: item[1])
-        ) + ". Attention alone: " + _attention() + ".",
+            f"{name} {own:.1f}" for name, own in sorted(_rank_families(places).items(), key=lambda item: item[1])
+        ) + ". Attention alone: " + _format_attention() + ".",
     ]  # fmt: skip
     texts, pets = every["SST-2"], every["photographs"]
     pairs = {
-        "SST-2 and Movies": alike(texts, every["Movies"]),
-        "SST-2 and photographs": alike(texts, pets),
-        "Movies and photographs": alike(every["Movies"], pets),
-        "truth and SST-2": alike(every["truth"], texts),
+        "SST-2 and Movies": correlate(texts, every["Movies"]),
+        "SST-2 and photographs": correlate(texts, pets),
+        "Movies and photographs": correlate(every["Movies"], pets),
+        "truth and SST-2": correlate(every["truth"], texts),
     }
     said = ", ".join(f"{name} {rho:.2f}" for name, (rho, _) in pairs.items())
     lines.append(
@@ -69,14 +77,14 @@ def statements() -> list[str]:
         "What is faithful for one model is a good guess for another, and no more: "
         "`whence recommend` tests it on yours."
     )
-    people = {name: alike(REMOVE[name].gains, one.gains) for name, one in PEOPLE.items()}
+    people = {name: correlate(REMOVE[name].gains, one.gains) for name, one in PEOPLE.items()}
     first = {
         name: max(one.gains, key=lambda who, own=one.gains: own[who])
         for name, one in PEOPLE.items()
     }
-    where = {name: ranks(REMOVE[name].gains) for name in PEOPLE}
+    where = {name: compute_ranks(REMOVE[name].gains) for name in PEOPLE}
     lines.append(
-        f"**{_people(rho for rho, _ in people.values())}** "
+        f"**{_format_people(rho for rho, _ in people.values())}** "
         + " ".join(
             f"On {name} `{first[name]}` agrees best with people ({PEOPLE[name].metric}) and is number "
             f"{where[name][first[name]]:.0f} of {people[name][1]} by {REMOVE[name].metric}; the two orders of "
@@ -85,77 +93,80 @@ def statements() -> list[str]:
         )
     )
     patches = REMOVE["photographs"]
-    rho, count = alike(patches.gains, PIXELS.gains)
+    rho, count = correlate(patches.gains, PIXELS.gains)
     surprise = (
         "What surprised us: the way of removal decides" if rho < WEAK else "The way of removal"
     )
     lines.append(
         f"**{surprise}.** On the same photographs, {patches.metric} (patches, replaced by the mean colour; "
         f"probability) and {PIXELS.metric} (pixels, black; accuracy) put {count} methods into orders that correlate "
-        f"by {rho:.2f}: by the one {led(patches.found, patches.metric)}, by the other "
-        f"{led(PIXELS.found, PIXELS.metric)}."
+        f"by {rho:.2f}: by the one {format_leaders(patches.evaluation, patches.metric)}, by the other "
+        f"{format_leaders(PIXELS.evaluation, PIXELS.metric)}."
     )
     return lines
 
 
-def _people(found: Iterable[float]) -> str:
+def _format_people(found: Iterable[float]) -> str:
     weak = all(rho < WEAK for rho in found)
     return "What people like is not what the model used." if weak else "Agreement with people."
 
 
-def _families(places: Mapping[str, float]) -> dict[str, float]:
+def _rank_families(places: Mapping[str, float]) -> dict[str, float]:
     own: dict[str, list[float]] = {}
     for name, place in places.items():
-        own.setdefault(family(name), []).append(place)
+        own.setdefault(get_family(name), []).append(place)
     return {name: mean(each) for name, each in own.items()}
 
 
-def _attention() -> str:
-    """Say how far the attention of the last layer beats chance."""
+def _format_attention() -> str:
+    """Return the sentence on how far the last layer's attention beats chance."""
     said = []
     for name, one in REMOVE.items():
-        cell, null = cells(one.found, one.metric)["raw_attention"], chance(one.found, one.metric)
-        said.append(f"{figure(cell)} on {name}, chance {figure(null)}")
+        cell, null = (
+            get_cells(one.evaluation, one.metric)["raw_attention"],
+            get_chance(one.evaluation, one.metric),
+        )
+        said.append(f"{format_figure(cell)} on {name}, chance {format_figure(null)}")
     removed, deleted = REMOVE["SST-2"].metric, REMOVE["photographs"].metric
     return f"`raw_attention` gets {removed} {said[0]}; {said[1]}; and {deleted} {said[2]}"
 
 
-def _row(name: str, places: Mapping[str, float] | None) -> list[str]:
-    found = [f"`{name}`", family(name)]
+def _build_row(name: str, places: Mapping[str, float] | None) -> list[str]:
+    found = [f"`{name}`", get_family(name)]
     for one in REMOVE.values():
-        cell = cells(one.found, one.metric).get(name)
-        most = max(own["n"] for own in cells(one.found, one.metric).values())
+        cell = get_cells(one.evaluation, one.metric).get(name)
+        most = max(own["n"] for own in get_cells(one.evaluation, one.metric).values())
         if not cell or cell["mean"] is None:
             found.append("not tested")
             continue
-        said = figure(cell["gain"], most)
-        said = f"**{said}**" if name in leaders(one.found, one.metric) else said
+        said = format_figure(cell["gain"], most)
+        said = f"**{said}**" if name in list_leaders(one.evaluation, one.metric) else said
         found.append(said if cell["beats_random"] else f"{said} °")
-    found.append(f"{truth()[name]} of {sentences()}")
+    found.append(f"{count_recovered()[name]} of {count_sentences()}")
     if places is not None:
         found.append(f"{places[name]:.1f}" if name in places else "–")
     return found
 
 
-def _heads() -> list[str]:
+def _build_heads() -> list[str]:
     said = [
-        f"{name}<br>{one.metric}, {one.removal}, n = {max(c['n'] for c in cells(one.found, one.metric).values())}"
+        f"{name}<br>{one.metric}, {one.removal}, n = {max(c['n'] for c in get_cells(one.evaluation, one.metric).values())}"
         for name, one in REMOVE.items()
     ]
     return ["method", "family", *said, "[truth](truth.md)<br>recovered"]
 
 
-def markdown() -> str | None:
+def render_page() -> str | None:
     """Return the page."""
-    if not there():
+    if not are_results_complete():
         return None
-    places = overall()
-    rest = [name for name in truth() if name not in places]
-    by_chance = sum(kept("truth.json")["chance"].values())
+    places = compute_mean_ranks()
+    rest = [name for name in count_recovered() if name not in places]
+    by_chance = sum(load_result("truth.json")["chance"].values())
     return "\n".join(
         [
             INTRO,
-            *(f"- {line}" for line in statements()),
+            *(f"- {line}" for line in build_statements()),
             "",
             "## The methods, side by side",
             "",
@@ -163,27 +174,27 @@ def markdown() -> str | None:
             "and 0 is chance. **Bold**: not to be told from the best, of methods with at least a third of the "
             "examples. °: not to be told from chance. The last column is the mean of a method's four ranks, a "
             "summary and no test. Random scores would recover "
-            f"{by_chance:.1f} of {sentences()} sentences.",
+            f"{by_chance:.1f} of {count_sentences()} sentences.",
             "",
-            *table([*_heads(), "mean rank"], (_row(name, places) for name in (*places, *rest))),
+            *format_table([*_build_heads(), "mean rank"], (_build_row(name, places) for name in (*places, *rest))),
             SURE,
             CANNOT,
             "## Every result, and its command",
             "",
             PAGES,
-            *table(["page", "command", "examples", "made with"], sources(RESULTS)),
+            *format_table(["page", "command", "examples", "made with"], iterate_sources(RESULTS)),
         ]
     ).rstrip() + "\n"  # fmt: skip
 
 
-def readme() -> str:
+def render_readme() -> str:
     """Return the table of the README: the best of each family, attention alone, and chance."""
-    if not there():
+    if not are_results_complete():
         return "*Not computed yet: run `make science`.*"
-    places = overall()
+    places = compute_mean_ranks()
     best: dict[str, str] = {}
     for name in places:
-        best.setdefault(family(name), name)
+        best.setdefault(get_family(name), name)
     chosen = sorted({*best.values(), "raw_attention"}, key=lambda name: places[name])
     heads: Sequence[Any] = [
         "the best of each family, and attention alone",
@@ -194,26 +205,35 @@ def readme() -> str:
         "truth ↑",
     ]  # fmt: skip
     rows = []
-    most = [max(c["n"] for c in cells(one.found, one.metric).values()) for one in REMOVE.values()]
+    most = [
+        max(c["n"] for c in get_cells(one.evaluation, one.metric).values())
+        for one in REMOVE.values()
+    ]
     for name in chosen:
-        own = [cells(one.found, one.metric)[name] for one in REMOVE.values()]
-        marks = [name in leaders(one.found, one.metric) for one in REMOVE.values()]
-        said = [figure(cell, most[at], 2) for at, cell in enumerate(own)]
+        own = [get_cells(one.evaluation, one.metric)[name] for one in REMOVE.values()]
+        marks = [name in list_leaders(one.evaluation, one.metric) for one in REMOVE.values()]
+        said = [format_figure(cell, most[at], 2) for at, cell in enumerate(own)]
         bold = [f"**{text}**" if best else text for text, best in zip(said, marks, strict=True)]
-        rows.append([f"`{name}`, {family(name)}", *bold, f"{truth()[name]} of {sentences()}"])
-    nulls = [chance(one.found, one.metric) for one in REMOVE.values()]
-    by_chance = sum(kept("truth.json")["chance"].values())
+        rows.append(
+            [
+                f"`{name}`, {get_family(name)}",
+                *bold,
+                f"{count_recovered()[name]} of {count_sentences()}",
+            ]
+        )
+    nulls = [get_chance(one.evaluation, one.metric) for one in REMOVE.values()]
+    by_chance = sum(load_result("truth.json")["chance"].values())
     rows.append(
         [
             "*random rankings*",
-            *(figure(one, digits=2) for one in nulls),
-            f"{by_chance:.1f} of {sentences()}",
+            *(format_figure(one, digits=2) for one in nulls),
+            f"{by_chance:.1f} of {count_sentences()}",
         ]
     )
-    always = [name for name in places if not failed(name)]
+    always = [name for name in places if not list_failed_tests(name)]
     return "\n".join(
         [
-            *table(heads, rows),
+            *format_table(heads, rows),
             f"The best by mean rank over the four columns, of the {len(places)} methods that have all of them. "
             f"**Bold**: not to be told from the best of a column. {len(always)} of them beat random rankings in each "
             f"of {len(TESTS)} tests of faithfulness. Small models, two kinds of text and one of picture.",

@@ -1,4 +1,4 @@
-"""Many examples by many methods: processes that share a device, and rows on disk that outlive each of them.
+"""Runner of jobs: many examples by many methods, in processes that share a device, with rows on disk.
 
 A `Job` is a protocol: a model, a data set, methods, metrics and how tokens are removed. Its examples come in an order
 drawn by the seed, and some methods may take fewer of them than others. Every example is a line of a file as soon as
@@ -16,25 +16,23 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from bench.science.rows import SEED, Facts, Row, made_by, read
+from bench.science.rows import SEED, Facts, Row, collect_provenance, read_rows
 
 import whence
-from whence.data.sets.digest import given_digest
-from whence.data.sets.examples import Example, shuffled
-from whence.data.sets.labels import label_places
-from whence.evaluation.agreement import Alike
-from whence.evaluation.measures import measures
-from whence.evaluation.notes import Notes
-from whence.evaluation.stored import Setting, take
-from whence.explainer import Explainer
-from whence.explainer.work import origin
-from whence.methods import is_reader, method
-from whence.run.plan import Manner, Plan
-from whence.run.settings import settled
-from whence.run.task import Item, Task
-from whence.run.worker import Worker
+from whence.data.dataset import compute_input_id, find_label_indices, shuffle_indices
+from whence.data.example import Example
+from whence.explain.batch_explainer import describe_origin
+from whence.explain.explainer import Explainer
+from whence.methods import is_trace_method, method
+from whence.runs.plan import Execution, Plan
+from whence.runs.task import Item, Task
+from whence.runs.worker import Worker, resolve_plan_for_model
+from whence.studies.evaluation.evaluation import StoredSetting, record_stored_rows
+from whence.studies.evaluation.measure import resolve_metrics
+from whence.studies.evaluation.scores import ScoreTables
+from whence.studies.evaluation.statistics import AgreementScores
 
-# What else is kept of an example's explanations, made of their rows.
+# Function from an example and its rows to further values that are stored.
 Hook = Callable[[Example, Sequence[Row]], Any]
 
 
@@ -59,7 +57,7 @@ class Job:
 
     @property
     def plan(self) -> Plan:
-        """What every row depends on, but its example."""
+        """The plan of the job, on which every row depends beside its example."""
         own = {name: given for name, given in self.params.items() if name in self.methods}
         return Plan(
             self.model,
@@ -76,39 +74,41 @@ class Job:
         )
 
 
-def readers(without: Sequence[str] = ()) -> list[str]:
-    """Name the methods that read one pass."""
-    return [one.name for one in method if is_reader(one) and one.name not in without]
+def list_readers(without: Sequence[str] = ()) -> list[str]:
+    """Return the names of the trace methods."""
+    return [one.name for one in method if is_trace_method(one) and one.name not in without]
 
 
-def askers(without: Sequence[str] = ()) -> list[str]:
-    """Name the methods that ask the model again."""
-    return [one.name for one in method if not is_reader(one) and one.name not in without]
+def list_query_methods(without: Sequence[str] = ()) -> list[str]:
+    """Return the names of the query methods."""
+    return [one.name for one in method if not is_trace_method(one) and one.name not in without]
 
 
-def presets(*names: str) -> dict[str, dict[str, str]]:
-    """Return the first of these presets that a method has, for the methods that have one."""
+def select_presets(*names: str) -> dict[str, dict[str, str]]:
+    """Return, for each method that has one of these presets, the first it has."""
     known = {one.name: [name for name in names if name in one.presets] for one in method}
     return {name: {"preset": found[0]} for name, found in known.items() if found}
 
 
-def loaded(job: Job) -> Explainer:
-    """Load the model, and call it by its folder's name: a path of one machine is no name."""
+def load_explainer(job: Job) -> Explainer:
+    """Load the model under its folder's name: a path of one machine is no name."""
     torch.backends.cudnn.allow_tf32 = False  # the same numbers as anywhere, to rounding
     found = whence.load(job.model, device=job.device, dtype="float32").loaded
     return Explainer(replace(found, name=Path(job.model).name))
 
 
-def ordered(given: Sequence[Example]) -> list[Example]:
-    """Put examples into the order drawn by the seed; pictures first by what they show, wherever they lie."""
-    every = sorted(given, key=given_digest) if any(one.seen for one in given) else list(given)
-    return [every[number] for number in shuffled(every, SEED)]
+def order_examples(given: Sequence[Example]) -> list[Example]:
+    """Return examples in the order drawn by the seed; pictures are first sorted by input id, not by path."""
+    every = (
+        sorted(given, key=compute_input_id) if any(one.is_image for one in given) else list(given)
+    )
+    return [every[number] for number in shuffle_indices(every, SEED)]
 
 
-def wrong(explainer: Explainer, given: Sequence[Example]) -> list[int]:
-    """Number the examples whose predicted label is not the one that people gave."""
+def list_wrong_predictions(explainer: Explainer, given: Sequence[Example]) -> list[int]:
+    """Return the numbers of the examples whose predicted label is not the gold one."""
     labels = explainer.loaded.labels
-    places = label_places([one.label for one in given if one.label is not None], labels)
+    places = find_label_indices([one.label for one in given if one.label is not None], labels)
     found = []
     for start in range(0, len(given), 64):
         some = given[start : start + 64]
@@ -119,22 +119,25 @@ def wrong(explainer: Explainer, given: Sequence[Example]) -> list[int]:
     return found
 
 
-def run(
+def run_job(
     job: Job, given: Sequence[Example], file: Path, *, workers: int = 1, seconds: float = float("inf")
 ) -> None:  # fmt: skip
-    """Do what is missing of a job, until the time is over."""
+    """Run the missing tasks of a job, until the time is over."""
     until, started = time.time() + seconds, time.monotonic()
-    explainer = loaded(job)
-    header = {**_header(job, explainer, given), "wrong": wrong(explainer, given)}
-    done = _known(file, header)
-    tasks = _tasks(job, given, done, header["wrong"])
+    explainer = load_explainer(job)
+    header = {
+        **_build_header(job, explainer, given),
+        "wrong": list_wrong_predictions(explainer, given),
+    }
+    done = _load_known(file, header)
+    tasks = _build_tasks(job, given, done, header["wrong"])
     total, count = sum(len(one[1]) for one in tasks), 0
     file.parent.mkdir(parents=True, exist_ok=True)
     with file.open("a", encoding="utf-8") as stream:
         if not done and not file.stat().st_size:
             stream.write(json.dumps({"header": header}) + "\n")
         said = 0.0
-        for lines in _results(job, given, tasks, explainer, workers, until):
+        for lines in _iterate_results(job, given, tasks, explainer, workers, until):
             stream.writelines(json.dumps(line, separators=(",", ":")) + "\n" for line in lines)
             stream.flush()
             count += len(lines)
@@ -144,26 +147,26 @@ def run(
     print(f"{job.name}: {count} of {total} done", flush=True)
 
 
-def _header(job: Job, explainer: Explainer, given: Sequence[Example]) -> dict[str, Any]:
-    whole = hashlib.sha256("".join(given_digest(one) for one in given).encode()).hexdigest()
-    plan = settled(job.plan, explainer.loaded)
-    made = origin(explainer.loaded)
+def _build_header(job: Job, explainer: Explainer, given: Sequence[Example]) -> dict[str, Any]:
+    whole = hashlib.sha256("".join(compute_input_id(one) for one in given).encode()).hexdigest()
+    plan = resolve_plan_for_model(job.plan, explainer.loaded)
+    made = describe_origin(explainer.loaded)
     return {
         "job": job.name,
         "methods": {one.name: dict(one.params) for one in plan.methods},
         "setting": {"remove": plan.remove, "unit": plan.unit, "target": job.target, "truncate": True, "rankings": 5},
         "task": explainer.loaded.task,
         "model": made["model"],
-        "provenance": {**made["provenance"], **made_by()},
+        "provenance": {**made["provenance"], **collect_provenance()},
         "examples": whole,
     }  # fmt: skip
 
 
-def _known(file: Path, header: Facts) -> set[tuple[int, str]]:
-    """Return which methods are there for which examples; rows of other code are no part of this."""
+def _load_known(file: Path, header: Facts) -> set[tuple[int, str]]:
+    """Return the stored (example, method) pairs; a file made with other settings or code raises."""
     if not file.is_file() or not file.stat().st_size:
         return set()
-    old, lines = read(file)
+    old, lines = read_rows(file)
     for name in ("job", "setting", "methods", "examples"):
         assert json.loads(json.dumps(header[name])) == old[name], (
             f"{file}: made with other {name}; remove it"
@@ -174,10 +177,10 @@ def _known(file: Path, header: Facts) -> set[tuple[int, str]]:
     return {(line["number"], name) for line in lines for name in line["methods"]}  # fmt: skip
 
 
-def _tasks(
+def _build_tasks(
     job: Job, given: Sequence[Example], done: set[tuple[int, str]], missed: Sequence[int]
 ) -> list[tuple[tuple[str, ...], list[int]]]:
-    """Cut what is missing into tasks: methods with the same number of examples together, in the sample's order."""
+    """Split the missing work into tasks: methods with the same number of examples share one."""
     places = set(missed) if job.only_wrong else set(range(len(given)))
     groups: dict[int | None, list[str]] = {}
     for name, most in job.methods.items():
@@ -194,17 +197,17 @@ def _tasks(
 _OWN: dict[str, Any] = {}
 
 
-def _begin(job: Job, given: Sequence[Example], until: float) -> None:
+def _start_worker(job: Job, given: Sequence[Example], until: float) -> None:
     torch.set_num_threads(1)
     _OWN.update(
         job=job,
         given=given,
         until=until,
-        worker=Worker(job.plan, Manner(device=job.device), loaded(job)),
+        worker=Worker(job.plan, Execution(device=job.device), load_explainer(job)),
     )
 
 
-def _do(task: tuple[tuple[str, ...], list[int]]) -> list[Row]:
+def _do_task(task: tuple[tuple[str, ...], list[int]]) -> list[Row]:
     if time.time() > _OWN["until"]:
         return []
     names, numbers = task
@@ -222,7 +225,7 @@ def _do(task: tuple[tuple[str, ...], list[int]]) -> list[Row]:
                 "methods": list(names),
                 "explained": [{name: one[name] for name in _LIGHT} for one in made],
                 "tested": [{name: one[name] for name in _TESTS} for one in tests],
-                "alike": _compared(job, made),
+                "alike": _compare_explanations(job, made),
                 "more": job.hook(given[number], made) if job.hook else None,
                 "seconds": found.seconds / len(numbers),
             }
@@ -244,7 +247,7 @@ _LIGHT = (
 _TESTS = ("method", "metric", "value", "null", "part_names", "parts", "null_parts", "error", "why")
 
 
-def _results(
+def _iterate_results(
     job: Job, given: Sequence[Example], tasks: Sequence[Any], explainer: Explainer, workers: int, until: float
 ) -> Iterator[list[Row]]:  # fmt: skip
     if workers < 2:
@@ -252,24 +255,26 @@ def _results(
             job=job,
             given=given,
             until=until,
-            worker=Worker(job.plan, Manner(device=job.device), explainer),
+            worker=Worker(job.plan, Execution(device=job.device), explainer),
         )
-        yield from map(_do, tasks)
+        yield from map(_do_task, tasks)
         return
-    with multiprocessing.get_context("spawn").Pool(workers, _begin, (job, given, until)) as pool:
-        yield from pool.imap_unordered(_do, tasks)
+    with multiprocessing.get_context("spawn").Pool(
+        workers, _start_worker, (job, given, until)
+    ) as pool:
+        yield from pool.imap_unordered(_do_task, tasks)
 
 
-def _compared(job: Job, made: Sequence[Row]) -> dict[str, Any] | None:
+def _compare_explanations(job: Job, made: Sequence[Row]) -> dict[str, Any] | None:
     """Compare the explanations of one example with each other: scores are not kept."""
     if not job.agreement:
         return None
     worker = _OWN["worker"]
-    params = {one.name: one.params for one in worker._settled.methods}
+    params = {one.name: one.params for one in worker._resolved.methods}
     names = [one["method"] for one in made]
-    alike = Alike(measures(list(job.agreement)), names, 1, 5)
-    how = Setting(params, worker._settled.unit, SEED, worker.explainer.loaded.task)
-    take(Notes(names, [], 1, 5), alike, 0, made, [], how)
+    alike = AgreementScores(resolve_metrics(list(job.agreement)), names, 1, 5)
+    how = StoredSetting(params, worker._resolved.unit, SEED, worker.explainer.loaded.task)
+    record_stored_rows(ScoreTables(names, [], 1, 5), alike, 0, made, [], how)
     found = {name: each[0].tolist() for name, each in alike._found.items()}
     random = {name: float(each[0]) for name, each in alike._random.items()}
     return {"names": names, "found": found, "random": random}

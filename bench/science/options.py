@@ -1,4 +1,4 @@
-"""The options that all protocols have, and the folders they read and write."""
+"""Command-line parser shared by the bench.science commands, and their default folders."""
 
 import argparse
 import os
@@ -12,8 +12,8 @@ RESULTS = ROOT / "bench" / "results"
 WORK = ROOT / "build" / "science"  # where rows are kept; outside of git
 
 
-def parser(doc: str | None, names: Sequence[str]) -> argparse.ArgumentParser:
-    """Return the options that all protocols have."""
+def build_parser(doc: str | None, names: Sequence[str]) -> argparse.ArgumentParser:
+    """Return a parser of the common options."""
     found = argparse.ArgumentParser(description=(doc or "").splitlines()[0])
     found.add_argument("names", nargs="*", metavar="NAME", help=", ".join(names))
     found.add_argument("--shared", type=Path, default=SHARED, help="the folder of models and data")

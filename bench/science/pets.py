@@ -1,4 +1,4 @@
-"""The two tables of Chefer et al. (CVPR 2021), perturbation and segmentation, on photographs of cats and dogs.
+"""Protocol of Chefer et al. (CVPR 2021), perturbation and segmentation, on photographs of cats and dogs.
 
     python -m bench.science.pets [PART ...] [--shared DIR] [--device D] [--workers N] [--limit N] [--page]
 
@@ -16,14 +16,29 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from bench.science.many import Job, askers, loaded, ordered, presets, readers, run
-from bench.science.options import RESULTS, parser
-from bench.science.pets_collages import collages
-from bench.science.pets_page import PAGE, markdown
-from bench.science.rows import evaluated, made_by, read, rounded, sha256
+from bench.science.job_runner import (
+    Job,
+    list_query_methods,
+    list_readers,
+    load_explainer,
+    order_examples,
+    run_job,
+    select_presets,
+)
+from bench.science.options import RESULTS, build_parser
+from bench.science.pets_collages import measure_collages
+from bench.science.pets_page import PAGE, render_page
+from bench.science.rows import (
+    build_evaluation,
+    collect_provenance,
+    compute_sha256,
+    read_rows,
+    round_numbers,
+)
 
-from whence.core.io import write_text
-from whence.data.sets.examples import Example, examples
+from whence.core.files import write_text
+from whence.data.dataset import list_examples
+from whence.data.example import Example
 
 MODEL, DATA = "models/vit-pets", "data/oxford_pets/pets_heldout_a.parquet"
 RESULT = "pets.json"
@@ -37,84 +52,91 @@ FEW = 250  # photographs for methods that ask the model hundreds of times about 
 PAIRS = 100
 PERTURBATION = ("positive_perturbation", "negative_perturbation")
 EVERY = (*PERTURBATION, "segmentation", "pointing_game", "insertion", "deletion")
-SETTINGS = presets("chefer_vit", "chefer")  # the authors', for the methods that have some
+SETTINGS = select_presets("chefer_vit", "chefer")  # the authors', for the methods that have some
 
 
-def photographs(options: argparse.Namespace) -> list[Example]:
+def load_photographs(options: argparse.Namespace) -> list[Example]:
     """Read all photographs, in the order drawn by the seed."""
-    found = examples(options.photographs or options.shared / DATA, label=None)
-    return ordered(found)[: options.limit]
+    found = list_examples(options.photographs or options.shared / DATA, label=None)
+    return order_examples(found)[: options.limit]
 
 
-def jobs(options: argparse.Namespace) -> dict[str, Job]:
+def build_jobs(options: argparse.Namespace) -> dict[str, Job]:
     """Return the protocols that test maps photograph by photograph."""
-    methods: dict[str, int | None] = dict.fromkeys(readers(LEFT_OUT))
+    methods: dict[str, int | None] = dict.fromkeys(list_readers(LEFT_OUT))
     shared: dict[str, Any] = {"params": SETTINGS, "at_a_time": 5, "device": options.device}
     model = str(options.shared / MODEL)
-    asked = {**methods, **dict.fromkeys(askers(LEFT_OUT), options.few)}
+    asked = {**methods, **dict.fromkeys(list_query_methods(LEFT_OUT), options.few)}
     return {
         "predicted": Job("pets", model, asked, EVERY, **shared),
         "gold": Job("pets-gold", model, methods, PERTURBATION, target="gold", only_wrong=True, **shared),
     }  # fmt: skip
 
 
-def gathered(given: Sequence[Example], options: argparse.Namespace) -> dict[str, Any]:
-    """Make parts of the rows that are there."""
+def gather_results(given: Sequence[Example], options: argparse.Namespace) -> dict[str, Any]:
+    """Return the parts that the stored rows give."""
     found: dict[str, Any] = {}
     known: dict[str, Any] = {}
-    for part, own in jobs(options).items():
+    for part, own in build_jobs(options).items():
         file = options.rows / f"{own.name}.jsonl"
         if not file.is_file():
             continue
-        header, lines = read(file)
+        header, lines = read_rows(file)
         if (
             part == "gold"
         ):  # where the predicted class is the one that people named, both maps are one
             _, first = known["predicted"]
             lines += [one for one in first if one["number"] not in set(header["wrong"])]
         known[part] = header, lines
-        table = evaluated(own, given, header, lines)
+        table = build_evaluation(own, given, header, lines)
         for one in ("version", "kind", "pairs", "agreement", "calls"):
             del table[one]
         table["wrong"] = len(header["wrong"])
-        found[part] = {**table, "data": facts(options, len(given), table["examples"]["explained"])}
-    return dict(rounded(found))
+        found[part] = {
+            **table,
+            "data": describe_data(options, len(given), table["examples"]["explained"]),
+        }
+    return dict(round_numbers(found))
 
 
-def facts(options: argparse.Namespace, photographs: int, used: int) -> dict[str, Any]:
-    """Say which data it is."""
+def describe_data(options: argparse.Namespace, photographs: int, used: int) -> dict[str, Any]:
+    """Return name, digest and size of the data."""
     file = options.shared / DATA
-    digest = sha256([file]) if file.is_file() else None  # elsewhere the photographs are unpacked
+    digest = (
+        compute_sha256([file]) if file.is_file() else None
+    )  # elsewhere the photographs are unpacked
     return {"name": DATA, "photographs": photographs, "used": used, "sha256": digest}
 
 
-def paired(part: str, given: Sequence[Example], options: argparse.Namespace) -> dict[str, Any]:
-    """Make collages of one kind."""
-    own = jobs(options)["predicted"]
-    explainer = loaded(own)
+def measure_pairs(
+    part: str, given: Sequence[Example], options: argparse.Namespace
+) -> dict[str, Any]:
+    """Measure collages of one kind."""
+    own = build_jobs(options)["predicted"]
+    explainer = load_explainer(own)
     names = [one for one in own.methods if one not in (*DEAR, *options.without)]
     pairs = min(options.limit or PAIRS, PAIRS)
-    found = collages(explainer, given, names, SETTINGS, pairs, part == "squeezed")
-    found["provenance"] = {**found["provenance"], **made_by()}
+    found = measure_collages(explainer, given, names, SETTINGS, pairs, part == "squeezed")
+    found["provenance"] = {**found["provenance"], **collect_provenance()}
     found["left_out"] = sorted({*DEAR, *options.without})
-    found["data"] = facts(options, len(given), 2 * found["pairs"])
-    return dict(rounded(found))
+    found["data"] = describe_data(options, len(given), 2 * found["pairs"])
+    return dict(round_numbers(found))
 
 
-def unpack(options: argparse.Namespace) -> None:
+def unpack_photographs(options: argparse.Namespace) -> None:
     """Write the photographs and their masks into a folder, for a machine that cannot read Parquet."""
-    for one in examples(options.shared / DATA, label=None):
+    for one in list_examples(options.shared / DATA, label=None):
         folder = options.unpack / ("cat", "dog")[int(one.label or 0)]
         folder.mkdir(parents=True, exist_ok=True)
-        assert one.seen
+        assert one.is_image
         assert one.mask is not None
         (folder / f"{one.given.name}.jpg").write_bytes(one.given.read())
         (folder / f"{one.given.name}_trimap.png").write_bytes(one.mask.picture.read())
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Make what is named, or all, and write the page."""
-    known = parser(__doc__, PARTS)
+    """Compute the named parts, or all, and write the page."""
+    known = build_parser(__doc__, PARTS)
     known.add_argument(
         "--few", type=int, default=FEW, help="photographs for methods that ask again"
     )
@@ -127,42 +149,42 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if unknown := [name for name in options.names if name not in PARTS]:
         known.error(f"no {unknown[0]!r}; there are {', '.join(PARTS)}")
     if options.unpack:
-        unpack(options)
+        unpack_photographs(options)
         return
     torch.backends.cudnn.allow_tf32 = False  # the same numbers as anywhere, to rounding
     if not options.page:
-        given = photographs(options)
+        given = load_photographs(options)
         for part in () if options.gather else options.names or PARTS:
             if part in COLLAGES:
-                text = json.dumps(paired(part, given, options))
+                text = json.dumps(measure_pairs(part, given, options))
                 options.rows.mkdir(parents=True, exist_ok=True)
                 write_text(options.rows / f"pets-{part}.json", text + "\n")
             else:
-                own = jobs(options)[part]
+                own = build_jobs(options)[part]
                 file = options.rows / f"{own.name}.jsonl"
-                run(own, given, file, workers=options.workers, seconds=options.seconds)
+                run_job(own, given, file, workers=options.workers, seconds=options.seconds)
         if not options.rows_only:
-            keep(given, options)
+            store_results(given, options)
     if options.out == RESULTS and not options.rows_only:
-        write_text(PAGE, markdown(kept()))
+        write_text(PAGE, render_page(load_results()))
 
 
-def keep(given: Sequence[Example], options: argparse.Namespace) -> None:
-    """Put what is there now beside what was kept before."""
-    parts = {**kept(options.out), **gathered(given, options)}
+def store_results(given: Sequence[Example], options: argparse.Namespace) -> None:
+    """Write the computed parts into the results, and keep the others."""
+    parts = {**load_results(options.out), **gather_results(given, options)}
     for part in COLLAGES:
         file = options.rows / f"pets-{part}.json"
         if file.is_file():
             parts[part] = json.loads(file.read_text("utf-8"))
-            parts[part]["data"] = facts(options, len(given), parts[part]["data"]["used"])
+            parts[part]["data"] = describe_data(options, len(given), parts[part]["data"]["used"])
     one = {part: parts[part] for part in PARTS if part in parts}
     options.out.mkdir(parents=True, exist_ok=True)
     text = json.dumps(one, ensure_ascii=False, separators=(",", ":")) + "\n"
     write_text(options.out / RESULT, text)
 
 
-def kept(folder: Path = RESULTS) -> dict[str, Any]:
-    """Read the parts that are there."""
+def load_results(folder: Path = RESULTS) -> dict[str, Any]:
+    """Return the stored parts."""
     file = folder / RESULT
     return dict(json.loads(file.read_text("utf-8"))) if file.is_file() else {}
 

@@ -1,4 +1,4 @@
-"""A cat and a dog in one picture: does the map of each fall on the right one?"""
+"""Collages of a cat and a dog: share of each class's map that falls on its animal."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -8,16 +8,15 @@ import numpy as np
 from PIL import Image
 
 from whence.core.errors import WhenceError
-from whence.core.seed import generator
-from whence.data.sets.examples import Example
-from whence.data.vision.image import opened
-from whence.data.vision.masks import mask_of
-from whence.evaluation.judge import plain
-from whence.explainer import Explainer
-from whence.explainer.work import origin
-from whence.stats import bootstrap
+from whence.core.seed import build_generator
+from whence.data.example import Example, read_mask
+from whence.data.images import open_image
+from whence.explain.batch_explainer import describe_origin
+from whence.explain.explainer import Explainer
+from whence.render.colour import compute_heatmap
+from whence.stats.intervals import bootstrap
 from whence.stats.segmentation import share_inside
-from whence.view.heat import heatmap
+from whence.studies.evaluation.statistics import interval_to_dict
 
 SIDE = 128
 HALF = SIDE // 2
@@ -28,10 +27,10 @@ BATCH = 20
 Numbers = np.ndarray[Any, np.dtype[np.float64]]
 
 
-def drawn(explainer: Explainer, data: Sequence[Example], pairs: int) -> list[tuple[int, int]]:
-    """Draw pairs of photographs, a cat and a dog each, that the model is right about when they are alone."""
+def draw_pairs(explainer: Explainer, data: Sequence[Example], pairs: int) -> list[tuple[int, int]]:
+    """Draw pairs of photographs, a cat and a dog each, that the model classifies rightly on their own."""
     found: dict[str, list[int]] = {name: [] for name in TARGETS}
-    order = generator("pets", "collages", 0).permutation(len(data)).tolist()
+    order = build_generator("pets", "collages", 0).permutation(len(data)).tolist()
     for start in range(0, len(order), BATCH):
         some = order[start : start + BATCH]
         said = explainer.predict([data[number].given for number in some])
@@ -44,10 +43,10 @@ def drawn(explainer: Explainer, data: Sequence[Example], pairs: int) -> list[tup
     return list(zip(found["cat"], found["dog"], strict=False))[:pairs]
 
 
-def collage(
+def build_collage(
     cat: Example, dog: Example, flip: bool, squeezed: bool
 ) -> tuple[Image.Image, dict[str, Any]]:
-    """Put two photographs side by side; return the masks of both animals.
+    """Return two photographs side by side, and the masks of both animals.
 
     Of each it is the half with most of the animal, or all of it, squeezed to half of the width.
     """
@@ -56,12 +55,12 @@ def collage(
     for place, (name, one) in enumerate([("cat", cat), ("dog", dog)]):
         left = HALF * (place != flip)
         assert one.mask is not None
-        outline = Image.fromarray((mask_of(one.mask) == 1).astype(np.uint8))
+        outline = Image.fromarray((read_mask(one.mask) == 1).astype(np.uint8))
         width = HALF if squeezed else SIDE
         animal = np.asarray(outline.resize((width, SIDE), Image.Resampling.NEAREST), dtype=bool)
         columns = np.concatenate([[0], animal.sum(0).cumsum()])
         start = int(np.argmax(columns[HALF:] - columns[:-HALF]))
-        photograph = opened(one.given).resize((width, SIDE), Image.Resampling.BILINEAR)
+        photograph = open_image(one.given).resize((width, SIDE), Image.Resampling.BILINEAR)
         whole.paste(photograph.crop((start, 0, start + HALF, SIDE)), (left, 0))
         inside = np.zeros((SIDE, SIDE), dtype=bool)
         inside[:, left : left + HALF] = animal[:, start : start + HALF]
@@ -69,14 +68,14 @@ def collage(
     return whole, masks
 
 
-def shares(maps: Numbers, masks: Mapping[str, Any], target: str) -> tuple[Numbers, Numbers]:
-    """Return which share of each positive map lies on the right animal: of all of it, and of what is on either."""
+def compute_shares(maps: Numbers, masks: Mapping[str, Any], target: str) -> tuple[Numbers, Numbers]:
+    """Return each positive map's share on the right animal: of the whole map, and of its part on both animals."""
     right, either = masks[target], masks["cat"] | masks["dog"]
     of_all = share_inside(maps, right)
     return of_all, share_inside(maps * either, right)
 
 
-def collages(
+def measure_collages(
     explainer: Explainer,
     data: Sequence[Example],
     methods: Sequence[str],
@@ -86,9 +85,9 @@ def collages(
 ) -> dict[str, Any]:
     """Measure the shares for every method and both targets, over so many collages."""
     started = time.monotonic()
-    chosen = drawn(explainer, data, pairs)
+    chosen = draw_pairs(explainer, data, pairs)
     made = [
-        collage(data[cat], data[dog], number % 2 == 1, squeezed)
+        build_collage(data[cat], data[dog], number % 2 == 1, squeezed)
         for number, (cat, dog) in enumerate(chosen)
     ]
     pictures = [picture for picture, _ in made]
@@ -96,23 +95,23 @@ def collages(
     rows, failed = {}, {}
     for name in methods:
         try:
-            rows[name] = _measured(explainer, made, name, params.get(name, {}))
+            rows[name] = _measure_method(explainer, made, name, params.get(name, {}))
         except WhenceError as error:
             failed[name] = str(error)
         print(f"collages {time.monotonic() - started:5.0f} s  {name}", flush=True)
-    rows["random"] = _chance(explainer, made)
+    rows["random"] = _measure_chance(explainer, made)
     return {
-        **origin(explainer.loaded),
+        **describe_origin(explainer.loaded),
         "pairs": len(made),
         "said_cat": said.count("cat"),
-        "methods": {name: _told(own, rows["random"]) for name, own in rows.items()},
+        "methods": {name: _summarise(own, rows["random"]) for name, own in rows.items()},
         "failed": failed,
         "area": {name: float(np.mean([masks[name].mean() for _, masks in made])) for name in TARGETS},
         "seconds": time.monotonic() - started,
     }  # fmt: skip
 
 
-def _measured(
+def _measure_method(
     explainer: Explainer, made: Sequence[tuple[Any, Any]], name: str, params: Mapping[str, Any]
 ) -> Numbers:
     """Return the shares, (collages, targets, kinds of share)."""
@@ -123,44 +122,48 @@ def _measured(
             pictures, method=name, params=params, target=target, batch_size=BATCH
         )
         for row, (one, (_, masks)) in enumerate(zip(explained, made, strict=True)):
-            both = shares(one.heatmap()[None].astype(np.float64), masks, target)
+            both = compute_shares(one.heatmap()[None].astype(np.float64), masks, target)
             found[row, column] = [float(share[0]) for share in both]
     return found
 
 
-def _chance(explainer: Explainer, made: Sequence[tuple[Any, Any]]) -> Numbers:
+def _measure_chance(explainer: Explainer, made: Sequence[tuple[Any, Any]]) -> Numbers:
     found = np.full((len(made), len(TARGETS), 2), np.nan)
     side = explainer.model.config.image_size // explainer.model.config.patch_size
     for row, (_, masks) in enumerate(made):
-        draw = generator("pets", "random maps", row)
+        draw = build_generator("pets", "random maps", row)
         maps = np.stack(
             [
-                heatmap(draw.permutation(side * side), (side, side), (SIDE, SIDE))
+                compute_heatmap(draw.permutation(side * side), (side, side), (SIDE, SIDE))
                 for _ in range(RANDOM)
             ]
         )
         for column, target in enumerate(TARGETS):
-            found[row, column] = [share.mean() for share in shares(maps, masks, target)]
+            found[row, column] = [share.mean() for share in compute_shares(maps, masks, target)]
     return found
 
 
-def _told(own: Numbers, chance: Numbers) -> dict[str, Any]:
-    """Make means with intervals: for each target and both, of the map and of what falls on either animal."""
+def _summarise(own: Numbers, chance: Numbers) -> dict[str, Any]:
+    """Return means with intervals, for each target and both: of the whole map, and of its part on animals."""
     told: dict[str, Any] = {}
     for kind, name in enumerate(("of the map", "of what is on either animal")):
         columns = {"cat": own[:, 0, kind], "dog": own[:, 1, kind], "both": own[:, :, kind].mean(1)}
         for target, values in columns.items():
             known = values[~np.isnan(values)]
             key = ("pets", name, target)
-            told[f"{target}, {name}"] = plain(bootstrap(known, key)) if len(known) else None
+            told[f"{target}, {name}"] = (
+                interval_to_dict(bootstrap(known, key)) if len(known) else None
+            )
     wins = (own[:, :, 1] > 0.5).astype(np.float64)
     wins[np.isnan(own[:, :, 1])] = np.nan
     for column, target in enumerate(TARGETS):
         known = wins[:, column][~np.isnan(wins[:, column])]
         told[f"{target}, most on the right one"] = (
-            plain(bootstrap(known, ("pets", "wins", target))) if len(known) else None
+            interval_to_dict(bootstrap(known, ("pets", "wins", target))) if len(known) else None
         )
     gain = own[:, :, 1].mean(1) - chance[:, :, 1].mean(1)
     known = gain[~np.isnan(gain)]
-    told["gain over random"] = plain(bootstrap(known, ("pets", "gain"))) if len(known) else None
+    told["gain over random"] = (
+        interval_to_dict(bootstrap(known, ("pets", "gain"))) if len(known) else None
+    )
     return told

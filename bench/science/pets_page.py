@@ -1,9 +1,9 @@
-"""docs/science/pets.md, from what bench.science.pets kept."""
+"""Page docs/science/pets.md, from the results of bench.science.pets."""
 
 from collections.abc import Iterator, Sequence
 
+from bench.science.figure_format import format_names, format_provenance, format_table
 from bench.science.rows import ROOT, Facts
-from bench.science.shown import made, named, table
 
 PAGE = ROOT / "docs" / "science" / "pets.md"
 
@@ -71,8 +71,8 @@ MANNERS = {
 }
 
 
-def percent(one: Facts | None, n: int | None = None) -> str:
-    """Write a share in percent with its interval, and n where it is another."""
+def format_percent(one: Facts | None, n: int | None = None) -> str:
+    """Format a share in percent with its interval, and n where it differs."""
     if not one or one["mean"] is None:
         return "not tested"
     ends = "" if one["low"] is None else f" [{100 * one['low']:.1f}, {100 * one['high']:.1f}]"
@@ -80,72 +80,80 @@ def percent(one: Facts | None, n: int | None = None) -> str:
     return f"{100 * one['mean']:.1f}{ends}{own}"
 
 
-def cells(part: Facts, metric: str) -> dict[str, Facts]:
-    """Return the cells of one metric by method, what random explanations get among them."""
+def get_cells(part: Facts, metric: str) -> dict[str, Facts]:
+    """Return the cells of one metric by method, random explanations included."""
     found = {one["method"]: one for one in part["cells"] if one["metric"] == metric}
     null = next(one["null"] for one in part["metrics"] if one["metric"] == metric)
     return {**found, "random": null}
 
 
-def perturbation(part: Facts, gold: Facts | None) -> Iterator[Sequence[str]]:
+def iterate_perturbation_rows(part: Facts, gold: Facts | None) -> Iterator[Sequence[str]]:
     """Yield the rows of the first table: every method, the paper's figures behind ours."""
     names = ("negative_perturbation", "positive_perturbation")
-    columns = [cells(one, name) for name in names for one in (part, gold) if one is not None]
+    columns = [get_cells(one, name) for name in names for one in (part, gold) if one is not None]
     n = part["examples"]["explained"]
     for method in columns[0]:
-        own = [percent(column[method], n) if method in column else "–" for column in columns]
+        own = [format_percent(column[method], n) if method in column else "–" for column in columns]
         paper = PAPER.get(method, (None,) * 7)[: 4 if gold else 3 : 1 if gold else 2]
         theirs = ["–" if one is None else f"{one:g}" for one in paper]
-        yield [_code(method), *(_beside(*both) for both in zip(own, theirs, strict=True))]
+        yield [
+            _format_code(method),
+            *(_format_beside(*both) for both in zip(own, theirs, strict=True)),
+        ]
 
 
-def plain(part: Facts, metrics: Sequence[tuple[str, str]], first: int) -> Iterator[Sequence[str]]:
+def iterate_method_rows(
+    part: Facts, metrics: Sequence[tuple[str, str]], first: int
+) -> Iterator[Sequence[str]]:
     """Yield rows of a table by method; the paper's figures from number `first` on, if it has some."""
-    columns = [cells(part, name) for name, _ in metrics]
+    columns = [get_cells(part, name) for name, _ in metrics]
     n = part["examples"]["explained"]
     for method in columns[0]:
         paper = PAPER.get(method) if first else None
         theirs = ["–"] * len(metrics) if paper is None else [f"{one:g}" for one in paper[first:]]
-        own = [percent(column.get(method), n) for column in columns]
-        yield [_code(method), *(_beside(*both) for both in zip(own, theirs, strict=True))]
+        own = [format_percent(column.get(method), n) for column in columns]
+        yield [
+            _format_code(method),
+            *(_format_beside(*both) for both in zip(own, theirs, strict=True)),
+        ]
 
 
-def _beside(own: str, theirs: str) -> str:
+def _format_beside(own: str, theirs: str) -> str:
     return own if theirs == "–" else f"{own}; paper {theirs}"
 
 
-def _code(method: str) -> str:
+def _format_code(method: str) -> str:
     return "random" if method == "random" else f"`{method}`"
 
 
-def collaged(part: Facts) -> Iterator[Sequence[str]]:
+def iterate_collage_rows(part: Facts) -> Iterator[Sequence[str]]:
     """Yield the rows of the table of collages, the best first."""
     names = [f"{target}, of what is on either animal" for target in ("cat", "dog")]
     more = [f"{target}, most on the right one" for target in ("cat", "dog")]
     both = "both, of what is on either animal"
 
-    def height(item: tuple[str, Facts]) -> float:
+    def get_height(item: tuple[str, Facts]) -> float:
         one = item[1][both]
         return -1.0 if one is None else -float(one["mean"])
 
-    for method, own in sorted(part["methods"].items(), key=height):
+    for method, own in sorted(part["methods"].items(), key=get_height):
         shown = [*names, both, *more, "both, of the map"]
-        yield [_code(method), *(percent(own[name], part["pairs"]) for name in shown)]
+        yield [_format_code(method), *(format_percent(own[name], part["pairs"]) for name in shown)]
 
 
-def about(part: Facts) -> str:
-    """Say of what a part was made, and with how much."""
+def format_about(part: Facts) -> str:
+    """Return the sentence on data and size of a part."""
     counts = {one["method"]: one["explained"] for one in part["methods"]}
     most = max(counts.values())
     fewer = sorted({n for n in counts.values() if n < most}, reverse=True)
     said = f"{most} of {part['data']['photographs']} photographs"
     for n in fewer:
-        names = named(name for name, own in counts.items() if own == n)
+        names = format_names(name for name, own in counts.items() if own == n)
         said += f"; {names}, which ask the model again and again, on {n}, drawn with seed 0"
     return f"{said}. The model is wrong about {part['wrong']} of them."
 
 
-def markdown(kept: Facts) -> str:
+def render_page(kept: Facts) -> str:
     """Return the page."""
     if "predicted" not in kept:
         return f"{INTRO}\nNo results yet.\n"
@@ -154,34 +162,38 @@ def markdown(kept: Facts) -> str:
     removed = found["setting"]["remove"]
     lines = [
         INTRO,
-        about(found),
+        format_about(found),
         "",
-        f"Made with {made(found)}",
+        f"Made with {format_provenance(found)}",
         "",
         "## Perturbation: area under the accuracy",
         "",
         "Black pixels, the lowest first (neg.) or the highest first (pos.); the map explains the predicted class, or "
         "the one that people named (target), which was tested for methods that read one pass.",
         "",
-        *table(["method", *heads], perturbation(found, gold)),
+        *format_table(["method", *heads], iterate_perturbation_rows(found, gold)),
         "## Segmentation",
         "",
-        *table(["method", *(name for _, name in SEGMENTED)], plain(found, SEGMENTED, 4)),
+        *format_table(
+            ["method", *(name for _, name in SEGMENTED)], iterate_method_rows(found, SEGMENTED, 4)
+        ),
         "## Pointing, insertion, deletion",
         "",
         f"Insertion and deletion take patches away, not pixels, and put the photograph's {removed} colour in their "
         "place; the area under the predicted class's probability.",
         "",
-        *table(["method", *(name for _, name in POINTED)], plain(found, POINTED, 0)),
+        *format_table(
+            ["method", *(name for _, name in POINTED)], iterate_method_rows(found, POINTED, 0)
+        ),
         *("## Collages", "", COLLAGES, ""),
     ]
     for name, manner in MANNERS.items():
         if name in kept:
-            lines += _collages(kept[name], manner)
+            lines += _render_collages(kept[name], manner)
     return "\n".join(lines).rstrip() + "\n" + DIFFERENT
 
 
-def _collages(part: Facts, manner: str) -> list[str]:
+def _render_collages(part: Facts, manner: str) -> list[str]:
     area = part["area"]
     heads = ["cat map on the cat", "dog map on the dog", "both"]
     heads += ["cat map mostly right", "dog map mostly right", "of the whole map"]
@@ -191,5 +203,5 @@ def _collages(part: Facts, manner: str) -> list[str]:
         f"{without}. The masks cover {100 * area['cat']:.0f}% (cat) and {100 * area['dog']:.0f}% (dog) of a picture. "
         f"Made on {part['provenance']['machine']}, torch {part['provenance']['torch']}.",
         "",
-        *table(["method", *heads], collaged(part)),
+        *format_table(["method", *heads], iterate_collage_rows(part)),
     ]

@@ -1,4 +1,4 @@
-"""What was made of examples, row by row, read back: and the evaluation that is made of it."""
+"""Stored rows of a job: read, made into an evaluation, rounded; digest and provenance of results."""
 
 import hashlib
 import json
@@ -12,16 +12,19 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from whence.data.sets.digest import example_digest
-from whence.data.sets.examples import Example
-from whence.evaluation.agreement import Alike
-from whence.evaluation.measures import measures
-from whence.evaluation.notes import Notes
-from whence.evaluation.payload import payload
-from whence.evaluation.stored import Setting, take
+from whence.data.dataset import compute_example_id
+from whence.data.example import Example
+from whence.studies.evaluation.evaluation import (
+    StoredSetting,
+    build_evaluation_data,
+    record_stored_rows,
+)
+from whence.studies.evaluation.measure import resolve_metrics
+from whence.studies.evaluation.scores import ScoreTables
+from whence.studies.evaluation.statistics import AgreementScores
 
 if TYPE_CHECKING:
-    from bench.science.many import Job
+    from bench.science.job_runner import Job
 
 ROOT = Path(__file__).resolve().parents[2]
 SEED = 0
@@ -30,7 +33,7 @@ Facts = Mapping[str, Any]
 Row = dict[str, Any]
 
 
-def sha256(paths: Sequence[Path]) -> str:
+def compute_sha256(paths: Sequence[Path]) -> str:
     """Return the digest of files."""
     found = hashlib.sha256()
     for path in paths:
@@ -38,8 +41,8 @@ def sha256(paths: Sequence[Path]) -> str:
     return found.hexdigest()
 
 
-def made_by() -> dict[str, Any]:
-    """Say what computes: the machine, the source, the commit it came from, the day."""
+def collect_provenance() -> dict[str, Any]:
+    """Return machine, source digest, commit and date."""
     on = torch.cuda.get_device_name() if torch.cuda.is_available() else platform.machine()
     asked = ["git", "-C", str(ROOT), "rev-parse", "--short=12", "HEAD"]
     commit = os.environ.get("WHENCE_COMMIT")  # where there is no repository
@@ -48,14 +51,14 @@ def made_by() -> dict[str, Any]:
         commit = said.stdout.strip() or "unknown"
     return {
         "machine": f"{on}, {os.cpu_count()} cores",
-        "source": sha256(sorted((ROOT / "src").rglob("*.py")))[:16],
+        "source": compute_sha256(sorted((ROOT / "src").rglob("*.py")))[:16],
         "commit": commit,
         "day": datetime.now(UTC).date().isoformat(),
     }
 
 
-def read(file: Path) -> tuple[dict[str, Any], list[Row]]:
-    """Read the rows of a job: a last line that was cut short is none, and what is there twice counts once."""
+def read_rows(file: Path) -> tuple[dict[str, Any], list[Row]]:
+    """Read the rows of a job; a truncated last line is dropped, and duplicates count once."""
     header: dict[str, Any] = {}
     rows, known = [], set()
     for line in file.read_text("utf-8").splitlines():
@@ -75,33 +78,35 @@ def read(file: Path) -> tuple[dict[str, Any], list[Row]]:
     return header, rows
 
 
-def evaluated(
+def build_evaluation(
     job: "Job", given: Sequence[Example], header: Facts, lines: Sequence[Row]
 ) -> dict[str, Any]:
-    """Make an evaluation of the rows, over the examples that were reached."""
+    """Return the evaluation of the rows, over the examples that were reached."""
     numbers = sorted({line["number"] for line in lines})
     places = {number: place for place, number in enumerate(numbers)}
     methods = [name for name in job.methods if name in header["methods"]]
-    tests = measures(list(job.metrics), job.metric_params) if job.metrics else []
-    notes = Notes(methods, tests, len(numbers), header["setting"]["rankings"])
-    alike = Alike(measures(list(job.agreement)) if job.agreement else [], methods, len(numbers), 5)
-    how = Setting(header["methods"], header["setting"]["unit"], SEED, header["task"])
+    tests = resolve_metrics(list(job.metrics), job.metric_params) if job.metrics else []
+    notes = ScoreTables(methods, tests, len(numbers), header["setting"]["rankings"])
+    alike = AgreementScores(
+        resolve_metrics(list(job.agreement)) if job.agreement else [], methods, len(numbers), 5
+    )
+    how = StoredSetting(header["methods"], header["setting"]["unit"], SEED, header["task"])
     for line in lines:
         place = places[line["number"]]
-        take(notes, None, place, line["explained"], line["tested"], how)
+        record_stored_rows(notes, None, place, line["explained"], line["tested"], how)
         if line["alike"]:
-            _put(alike, place, line["alike"])
+            _put_agreement(alike, place, line["alike"])
     model = {**header["model"], "name": Path(job.model).name}
-    return payload(
+    return build_evaluation_data(
         notes, alike, methods={name: header["methods"][name] for name in methods},
         origin={"model": model, "provenance": dict(header["provenance"])},
-        setting=dict(header["setting"]), digests=[example_digest(given[number]) for number in numbers],
-        data=_drawn(job, given, numbers), seed=SEED, calls=None, seconds=sum(line["seconds"] for line in lines),
+        setting=dict(header["setting"]), digests=[compute_example_id(given[number]) for number in numbers],
+        data=_describe_sample(job, given, numbers), seed=SEED, calls=None, seconds=sum(line["seconds"] for line in lines),
     )  # fmt: skip
 
 
-def _drawn(job: "Job", given: Sequence[Example], numbers: Sequence[int]) -> Facts:
-    """Return what the data set of a job is called, and how many of its rows were taken."""
+def _describe_sample(job: "Job", given: Sequence[Example], numbers: Sequence[int]) -> Facts:
+    """Return the name of a job's data set, and the number of its rows."""
     drawn = len(numbers) if len(numbers) < len(given) else None
     return {
         "name": job.name, "rows": len(given), "drawn": drawn, "seed": None if drawn is None else SEED,
@@ -109,7 +114,7 @@ def _drawn(job: "Job", given: Sequence[Example], numbers: Sequence[int]) -> Fact
     }  # fmt: skip
 
 
-def _put(alike: Alike, place: int, found: Facts) -> None:
+def _put_agreement(alike: AgreementScores, place: int, found: Facts) -> None:
     couples = [(a, b) for i, a in enumerate(found["names"]) for b in found["names"][i + 1 :]]
     for name, values in found["found"].items():
         alike._random[name][place] = found["random"][name]
@@ -119,12 +124,12 @@ def _put(alike: Alike, place: int, found: Facts) -> None:
                 alike._found[name][place, alike._couples.index(own)] = value
 
 
-def rounded(given: Any) -> Any:
+def round_numbers(given: Any) -> Any:
     """Round every number to six digits: more are of this run's rounding."""
     if isinstance(given, float):
         return float(f"{given:.6g}")
     if isinstance(given, Mapping):
-        return {key: rounded(value) for key, value in given.items()}
+        return {key: round_numbers(value) for key, value in given.items()}
     if isinstance(given, list | tuple):
-        return [rounded(value) for value in given]
+        return [round_numbers(value) for value in given]
     return given

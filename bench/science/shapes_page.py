@@ -1,4 +1,4 @@
-"""docs/science/shapes.md, out of what bench.science.shapes measured."""
+"""Page docs/science/shapes.md, from the results of bench.science.shapes."""
 
 import json
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ PAGE = ROOT / "docs" / "science" / "shapes.md"
 INTRO = """# Does the map of a class fall on its object?
 
 `shapes` is a small ViT, built in, that says which of eight shapes are on a picture ([how it was
-trained](../../src/whence/models/builtin/shapes/README.md)). They are drawn by `whence.data.vision.shapes`: two
+trained](../../src/whence/models/builtin/shapes/README.md)). They are drawn by `whence.data.shapes`: two
 objects of different classes on textured ground, never overlapping, with the exact mask of each. So it is known where
 the map of a class belongs, and anyone can check it offline:
 
@@ -59,8 +59,8 @@ COLUMNS = {
 Facts = Mapping[str, Any]
 
 
-def figure(one: Facts | None, said: int) -> str:
-    """Write a mean with its interval, and n where it is not `said`."""
+def format_figure(one: Facts | None, said: int) -> str:
+    """Format a mean with its interval, and n where it is not `said`."""
     if one is None:
         return "–"
     ends = "" if one["low"] is None else f" [{one['low']:.3f}, {one['high']:.3f}]"
@@ -68,23 +68,23 @@ def figure(one: Facts | None, said: int) -> str:
     return f"{one['mean']:.3f}{ends}{n}"
 
 
-def order(rows: Facts) -> list[str]:
-    """Return the methods: what is measured for comparison first and last, between them the most specific first."""
+def order_methods(rows: Facts) -> list[str]:
+    """Return the methods by specificity, between the upper bound and the null."""
 
-    def rank(name: str) -> tuple[int, float]:
+    def get_rank(name: str) -> tuple[int, float]:
         ends = -1 if name.startswith("(") else int(name == "random")
         return ends, -rows[name].get("specific", {"mean": 0.0})["mean"]
 
-    return sorted(rows, key=rank)
+    return sorted(rows, key=get_rank)
 
 
-def _best(rows: Facts, what: str) -> str:
+def _find_best(rows: Facts, what: str) -> str:
     """Return the method with the highest mean."""
     return max((name for name in rows if what in rows[name]), key=lambda k: rows[k][what]["mean"])
 
 
-def sentences(found: Facts) -> str:
-    """Say what stands out, every figure out of the file."""
+def format_findings(found: Facts) -> str:
+    """Return the main findings, with figures from the file."""
     n = found["scenes"]
     rows = {k: v for k, v in found["methods"].items() if not k.startswith("(") and k != "random"}
     chance = found["methods"].get("random")
@@ -93,14 +93,14 @@ def sentences(found: Facts) -> str:
     blind = [
         k for k, v in rows.items() if "specific" in v and abs(v["specific"]["mean"] - 0.5) < 1e-6
     ]
-    apart, points, outlines = (_best(rows, what) for what in ("specific", "pointing", "miou"))
+    apart, points, outlines = (_find_best(rows, what) for what in ("specific", "pointing", "miou"))
     worse = [k for k, v in rows.items() if v["miou"]["high"] < chance["miou"]["low"]]
-    wrong = [k for k in order(rows) if rows[k].get("specific", {"high": 1.0})["high"] < 0.5]
+    wrong = [k for k in order_methods(rows) if rows[k].get("specific", {"high": 1.0})["high"] < 0.5]
     wrong = [name for name in wrong if name not in blind]
     lines = [
-        f"The highest means: in keeping the classes apart `{apart}`, {figure(rows[apart]['specific'], n)}; in "
-        f"pointing `{points}`, {figure(rows[points]['pointing'], n)}, random {figure(chance['pointing'], n)}; in "
-        f"outlining `{outlines}`, mIoU {figure(rows[outlines]['miou'], n)}, random {figure(chance['miou'], n)}. "
+        f"The highest means: in keeping the classes apart `{apart}`, {format_figure(rows[apart]['specific'], n)}; in "
+        f"pointing `{points}`, {format_figure(rows[points]['pointing'], n)}, random {format_figure(chance['pointing'], n)}; in "
+        f"outlining `{outlines}`, mIoU {format_figure(rows[outlines]['miou'], n)}, random {format_figure(chance['miou'], n)}. "
         "Methods whose intervals overlap may be as good."
     ]
     if blind:
@@ -109,7 +109,7 @@ def sentences(found: Facts) -> str:
             f"{names}: one map for every class. It cannot say which object speaks for which class."
         )
     if wrong:
-        names = ", ".join(f"`{name}` {figure(rows[name]['specific'], n)}" for name in wrong)
+        names = ", ".join(f"`{name}` {format_figure(rows[name]['specific'], n)}" for name in wrong)
         lines.append(f"Surely more on the other object than on the right one: {names}.")
     if worse:
         names = ", ".join(f"`{name}`" for name in sorted(worse))
@@ -120,7 +120,7 @@ def sentences(found: Facts) -> str:
     return " ".join(lines)
 
 
-def markdown(found: Facts) -> str:
+def render_page(found: Facts) -> str:
     """Return the page."""
     n, rows = found["scenes"], found["methods"]
     model = json.loads(MODEL.read_text("utf-8"))["measured"]["2 objects"]["pictures"]
@@ -129,14 +129,14 @@ def markdown(found: Facts) -> str:
         f"{n} pictures, {2 * n} maps for each method. The model is right about {found['right']} of these pictures, "
         f"both labels and no other ({model['right']:,} of {model['n']:,} held-out ones).",
         "",
-        sentences(found),
+        format_findings(found),
         "",
         f"| method | family | {' | '.join(COLUMNS.values())} |",
         f"|---|---|{'---|' * len(COLUMNS)}",
     ]
-    for name in order(rows):
+    for name in order_methods(rows):
         said = name if name.startswith("(") else f"`{name}`"
-        cells = [figure(rows[name].get(what), n) for what in COLUMNS]
+        cells = [format_figure(rows[name].get(what), n) for what in COLUMNS]
         lines.append(f"| {said} | {rows[name]['family']} | {' | '.join(cells)} |")
     if found["refused"]:
         lines += ["", "Not possible on this model:", ""]

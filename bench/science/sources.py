@@ -1,4 +1,4 @@
-"""What docs/science/README.md says beside its figures, and where each result comes from."""
+"""Fixed text of docs/science/README.md (intro, certainty, limits), and its table of results' provenance."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -74,8 +74,8 @@ TITLES = {
 }
 
 
-def sources(folder: Path) -> Iterator[Sequence[str]]:
-    """Yield a row for each result: its page, its command, of how many examples and by what it was made."""
+def iterate_sources(folder: Path) -> Iterator[Sequence[str]]:
+    """Yield a row for each result: page, command, number of examples and provenance."""
     for page, command, name, path in RESULTS:
         file = folder / name
         if not file.is_file():
@@ -84,10 +84,15 @@ def sources(folder: Path) -> Iterator[Sequence[str]]:
         found = whole
         for part in path:
             found = found[part]
-        yield [TITLES[page], f"`python -m {command}`", _count(whole, found), _made(whole, found)]
+        yield [
+            TITLES[page],
+            f"`python -m {command}`",
+            _format_count(whole, found),
+            _format_provenance(whole, found),
+        ]
 
 
-def _count(whole: Facts, found: Facts) -> str:
+def _format_count(whole: Facts, found: Facts) -> str:
     if "parts" in found:
         return ", ".join(str(part["examples"]) for part in found["parts"])
     if "examples" in found and "explained" in found["examples"]:
@@ -97,7 +102,7 @@ def _count(whole: Facts, found: Facts) -> str:
     return "see there"
 
 
-def _made(whole: Facts, found: Facts) -> str:
+def _format_provenance(whole: Facts, found: Facts) -> str:
     how = found.get("provenance") or whole.get("provenance")
     if not how:
         return "see there"

@@ -1,4 +1,4 @@
-"""Small heads for tasks that no model was given for: natural language inference, and answers in a text.
+"""Training of small NLI and question answering heads for bench.science.tasks, and SQuAD's answer scores.
 
 Fitted on data that lies beside the repository, from a pre-trained encoder without a head. They are made to have
 something to explain, not to be good at the task.
@@ -17,67 +17,67 @@ import torch
 import transformers
 from torch import Tensor
 
-from whence.core.seed import generator
+from whence.core.seed import build_generator
 
 LABELS = ("entailment", "neutral", "contradiction")
 LONGEST = 384  # tokens of a question with its context
 
 
-def rows(path: Path) -> list[dict[str, Any]]:
+def load_rows(path: Path) -> list[dict[str, Any]]:
     """Read a compressed file of one object a line."""
     with gzip.open(path, "rt", encoding="utf-8") as lines:
         return [json.loads(line) for line in lines]
 
 
-def by_article(given: Sequence[dict[str, Any]], tested: int) -> tuple[list[Any], list[Any]]:
+def split_by_article(given: Sequence[dict[str, Any]], tested: int) -> tuple[list[Any], list[Any]]:
     """Divide questions so that no article is in both parts; `tested` articles are held back."""
     titles = sorted({row["title"] for row in given})
-    order = generator("articles").permutation(len(titles))
+    order = build_generator("articles").permutation(len(titles))
     held = {titles[i] for i in order[:tested]}
     return [r for r in given if r["title"] not in held], [r for r in given if r["title"] in held]
 
 
-def nli_head(base: Path, given: Sequence[dict[str, Any]], device: str, epochs: int) -> Any:
+def fit_nli_head(base: Path, given: Sequence[dict[str, Any]], device: str, epochs: int) -> Any:
     """Fit a classifier of pairs of sentences."""
     tokenizer = transformers.AutoTokenizer.from_pretrained(base)
-    model = _made(
+    model = _load_model(
         transformers.AutoModelForSequenceClassification, base, device, num_labels=3,
         id2label=dict(enumerate(LABELS)), label2id={n: i for i, n in enumerate(LABELS)},
     )  # fmt: skip
 
-    def batch(some: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    def build_batch(some: Sequence[dict[str, Any]]) -> dict[str, Any]:
         pairs = [r["premise"] for r in some], [r["hypothesis"] for r in some]
         encoded = tokenizer(
             *pairs, padding=True, truncation=True, max_length=128, return_tensors="pt"
         )
         return {**encoded, "labels": torch.tensor([LABELS.index(r["label"]) for r in some])}
 
-    fit(model, given, batch, epochs=epochs, rate=1e-4)
+    fit_model(model, given, build_batch, epochs=epochs, rate=1e-4)
     return model, tokenizer
 
 
-def answer_head(
+def fit_answer_head(
     base: Path, given: Sequence[dict[str, Any]], device: str, epochs: int, encoder: Any = None
 ) -> Any:
     """Fit a head that points at answers; `encoder` is one that a head was fitted on before."""
     tokenizer = transformers.AutoTokenizer.from_pretrained(base)
-    model = _made(transformers.AutoModelForQuestionAnswering, base, device)
+    model = _load_model(transformers.AutoModelForQuestionAnswering, base, device)
     if encoder is not None:
         model.bert.load_state_dict(encoder.bert.state_dict(), strict=False)
 
-    def batch(some: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    def build_batch(some: Sequence[dict[str, Any]]) -> dict[str, Any]:
         pairs = [r["question"] for r in some], [r["context"] for r in some]
         cut = {"truncation": "only_second", "max_length": LONGEST}
         encoded = tokenizer(*pairs, padding=True, return_tensors="pt", **cut)
-        places = [_place(encoded, i, row["answers"][0]) for i, row in enumerate(some)]
+        places = [_locate_answer(encoded, i, row["answers"][0]) for i, row in enumerate(some)]
         starts, ends = (torch.tensor(side) for side in zip(*places, strict=True))
         return {**encoded, "start_positions": starts, "end_positions": ends}
 
-    fit(model, given, batch, epochs=epochs, rate=1e-4)
+    fit_model(model, given, build_batch, epochs=epochs, rate=1e-4)
     return model, tokenizer
 
 
-def _place(encoded: Any, row: int, answer: dict[str, Any]) -> tuple[int, int]:
+def _locate_answer(encoded: Any, row: int, answer: dict[str, Any]) -> tuple[int, int]:
     """Return the tokens of an answer; the classification token where it was cut off."""
     start = answer["answer_start"]
     first = encoded.char_to_token(row, start, 1)
@@ -85,13 +85,13 @@ def _place(encoded: Any, row: int, answer: dict[str, Any]) -> tuple[int, int]:
     return (0, 0) if first is None or last is None else (first, last)
 
 
-def _made(kind: Any, base: Path, device: str, **more: Any) -> Any:
+def _load_model(kind: Any, base: Path, device: str, **more: Any) -> Any:
     transformers.logging.set_verbosity_error()
     torch.manual_seed(0)
     return kind.from_pretrained(base, dtype=torch.float32, **more).to(device)
 
 
-def fit(
+def fit_model(
     model: Any,
     given: Sequence[Any],
     batch: Callable[[Sequence[Any]], dict[str, Tensor]],
@@ -109,7 +109,9 @@ def fit(
     )
     model.train()
     for epoch in range(epochs):
-        for chosen in _chunks(generator("epoch", epoch).permutation(len(given)), size):
+        for chosen in _iterate_chunks(
+            build_generator("epoch", epoch).permutation(len(given)), size
+        ):
             inputs = batch([given[i] for i in chosen])
             loss = model(**{name: value.to(model.device) for name, value in inputs.items()}).loss
             optimiser.zero_grad()
@@ -120,23 +122,23 @@ def fit(
     model.eval()
 
 
-def _chunks(order: Any, size: int) -> Iterator[list[int]]:
+def _iterate_chunks(order: Any, size: int) -> Iterator[list[int]]:
     for first in range(0, len(order), size):
         yield [int(i) for i in order[first : first + size]]
 
 
-def exact(said: str, gold: str) -> float:
-    """Say whether an answer is the gold one, as SQuAD counts it."""
-    return float(_plain(said) == _plain(gold))
+def compute_exact_match(said: str, gold: str) -> float:
+    """Return whether an answer is the gold one, as SQuAD counts it."""
+    return float(_normalise_answer(said) == _normalise_answer(gold))
 
 
-def overlap(said: str, gold: str) -> float:
+def compute_overlap(said: str, gold: str) -> float:
     """Return the F1 of an answer's words, as SQuAD counts it."""
-    one, other = _plain(said).split(), _plain(gold).split()
+    one, other = _normalise_answer(said).split(), _normalise_answer(gold).split()
     same = sum((Counter(one) & Counter(other)).values())
     return 2 * same / (len(one) + len(other)) if same else 0.0
 
 
-def _plain(text: str) -> str:
+def _normalise_answer(text: str) -> str:
     kept = "".join(letter for letter in text.lower() if letter not in set(string.punctuation))
     return " ".join(re.sub(r"\b(a|an|the)\b", " ", kept).split())

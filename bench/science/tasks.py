@@ -1,4 +1,4 @@
-"""Pairs and answers: heads trained small, their explanations held against gold answers and against the model.
+"""NLI and question answering: small heads fitted, their explanations tested; results and page written.
 
     python -m bench.science.tasks [nli] [answers] [--shared DIR] [--device D] [--limit N] [--out FILE] [--page]
 
@@ -20,24 +20,26 @@ from typing import Any
 
 import numpy as np
 import torch
-from bench.science.heads import (
+from bench.science.task_heads import (
     LABELS,
     LONGEST,
-    answer_head,
-    by_article,
-    exact,
-    nli_head,
-    overlap,
-    rows,
+    compute_exact_match,
+    compute_overlap,
+    fit_answer_head,
+    fit_nli_head,
+    load_rows,
+    split_by_article,
 )
-from bench.science.tasks_page import markdown
-from bench.science.transformers import RESULTS, ROOT, SHARED, rounded
+from bench.science.tasks_page import render_page
+from bench.science.transformers import RESULTS, ROOT, SHARED, round_numbers
 
 import whence
-from whence.core.io import write_text
-from whence.data.sets.examples import Example, Span, marked, sample
-from whence.explainer import Explainer
-from whence.stats import bootstrap
+from whence.core.files import write_text
+from whence.data.dataset import sample_examples
+from whence.data.eraser import RationaleSpan, flag_rationale
+from whence.data.example import Example
+from whence.explain.explainer import Explainer
+from whence.stats.intervals import bootstrap
 
 RESULT = RESULTS / "tasks.json"
 PAGE = ROOT / "docs" / "science" / "tasks.md"
@@ -54,77 +56,77 @@ METHODS = (
 WEIGHTS = ("attention", "norm", "gradient_x_attention", "relevance")
 
 
-def explainer_of(model: Any, tokenizer: Any, name: str) -> Explainer:
+def build_explainer(model: Any, tokenizer: Any, name: str) -> Explainer:
     """Return an explainer of a fitted model, under a name of its own."""
     tokenizer.model_max_length = LONGEST
     return Explainer(replace(whence.load(model, tokenizer=tokenizer).loaded, name=name))
 
 
-def nli(options: argparse.Namespace) -> tuple[dict[str, Any], Any]:
-    """Fit a model of entailment and measure its explanations: by segment, and by removing what they point at."""
+def measure_nli(options: argparse.Namespace) -> tuple[dict[str, Any], Any]:
+    """Fit a model of entailment and measure its explanations: by segment, and by removal."""
     files = [options.shared / name for name in NLI]
-    fitted, held = ([row for row in rows(file) if row["label"] in LABELS] for file in files)
+    fitted, held = ([row for row in load_rows(file) if row["label"] in LABELS] for file in files)
     started = time.monotonic()
-    model, tokenizer = nli_head(options.shared / BASE, fitted, options.device, EPOCHS["nli"])
+    model, tokenizer = fit_nli_head(options.shared / BASE, fitted, options.device, EPOCHS["nli"])
     seconds = time.monotonic() - started
-    explainer = explainer_of(model, tokenizer, "minilm-base, fitted on e-SNLI")
-    held = sample([_pair(row) for row in held], options.tested)
+    explainer = build_explainer(model, tokenizer, "minilm-base, fitted on e-SNLI")
+    held = sample_examples([_build_pair(row) for row in held], options.tested)
     said = explainer.predict([one.given for one in held], truncate=True)
     right = [float(p.label == one.label) for p, one in zip(said, held, strict=True)]
-    some = sample(held, options.limit)
+    some = sample_examples(held, options.limit)
     table = whence.evaluate(
         explainer, some, methods=list(METHODS), metrics=["deletion", "comprehensiveness", "sufficiency"],
     ).to_dict()  # fmt: skip
     found = {
-        "data": [_file(file, options.shared) for file in files],
+        "data": [_describe_file(file, options.shared) for file in files],
         "fitted_on": len(fitted),
         "seconds": seconds,
         "accuracy": asdict(bootstrap(right, ("nli accuracy",))),
-        "segments": by_segment(explainer, some),
-        "between": between(explainer, some[:100]),
-        **_kept(table),
+        "segments": measure_segments(explainer, some),
+        "between": measure_crossings(explainer, some[:100]),
+        **_select_fields(table),
     }
     return found, model
 
 
-def answers(options: argparse.Namespace, encoder: Any) -> dict[str, Any]:
-    """Fit a model that answers questions and measure how many tokens of the gold answer explanations find."""
+def measure_answers(options: argparse.Namespace, encoder: Any) -> dict[str, Any]:
+    """Fit a question answering model and count the gold answer's tokens that explanations find."""
     file = options.shared / ANSWERS
-    fitted, held = by_article(rows(file), ARTICLES)
+    fitted, held = split_by_article(load_rows(file), ARTICLES)
     started = time.monotonic()
-    model, tokenizer = answer_head(
+    model, tokenizer = fit_answer_head(
         options.shared / BASE, fitted, options.device, EPOCHS["answers"], encoder
     )
     seconds = time.monotonic() - started
-    explainer = explainer_of(model, tokenizer, "minilm-base, fitted on questions of XQuAD")
-    given = [_question(row) for row in held]
+    explainer = build_explainer(model, tokenizer, "minilm-base, fitted on questions of XQuAD")
+    given = [_build_question(row) for row in held]
     said = [p.label for p in explainer.predict([one.given for one in given], truncate=True)]
     gold = [row["answers"][0]["text"] for row in held]
     scores = {
-        "exact": [exact(*pair) for pair in zip(said, gold, strict=True)],
-        "f1": [overlap(*pair) for pair in zip(said, gold, strict=True)],
+        "exact": [compute_exact_match(*pair) for pair in zip(said, gold, strict=True)],
+        "f1": [compute_overlap(*pair) for pair in zip(said, gold, strict=True)],
     }
-    some = sample(given, options.limit)
+    some = sample_examples(given, options.limit)
     right = [one for one, f1 in zip(given, scores["f1"], strict=True) if f1 > 0 and one in some]
     return {
-        "data": [_file(file, options.shared)],
+        "data": [_describe_file(file, options.shared)],
         "fitted_on": len(fitted),
         "articles": ARTICLES,
         "seconds": seconds,
         **{name: asdict(bootstrap(values, (name,))) for name, values in scores.items()},
-        "all": precision(explainer, some),
-        "right": precision(explainer, right),
+        "all": compute_precision(explainer, some),
+        "right": compute_precision(explainer, right),
     }
 
 
-def precision(explainer: Explainer, given: Sequence[Example]) -> dict[str, Any]:
-    """Return Precision@20 as AttCAT's authors count it, with what no ranking can exceed."""
+def compute_precision(explainer: Explainer, given: Sequence[Example]) -> dict[str, Any]:
+    """Return Precision@20 as AttCAT's authors count it, with its upper bound."""
     lengths = []
     for number, trial, _ in explainer.trials(
         [one.given for one in given],
         method="random",
         truncate=True,
-        marks=lambda i, item, units: marked(units, item.tokens, given[i].rationale or ()),
+        marks=lambda i, item, units: flag_rationale(units, item.tokens, given[i].rationale or ()),
     ):  # fmt: skip
         assert trial.marked is not None, number
         lengths.append([sum(trial.marked), len(trial.units)])
@@ -140,12 +142,12 @@ def precision(explainer: Explainer, given: Sequence[Example]) -> dict[str, Any]:
         "ceiling": asdict(bootstrap(np.minimum(counts[:, 0], 20), ("ceiling",))),
         "expected": float((counts[:, 0] * np.minimum(20 / counts[:, 1], 1)).mean()),
         "tokens": float(counts[:, 1].mean()),
-        **_kept(table),
+        **_select_fields(table),
     }
 
 
-def by_segment(explainer: Explainer, given: Sequence[Example]) -> list[dict[str, Any]]:
-    """Return the part of all scores, by size, that falls on the hypothesis: of all pairs, and by prediction."""
+def measure_segments(explainer: Explainer, given: Sequence[Example]) -> list[dict[str, Any]]:
+    """Return the part of all scores, by size, on the hypothesis: of all pairs, and by prediction."""
     found: dict[str, list[tuple[str, float]]] = {name: [] for name in METHODS}
     chance = []
     for one in explainer.explain([e.given for e in given], method=list(METHODS), truncate=True):
@@ -168,8 +170,8 @@ def by_segment(explainer: Explainer, given: Sequence[Example]) -> list[dict[str,
     return result
 
 
-def between(explainer: Explainer, given: Sequence[Example]) -> list[dict[str, Any]]:
-    """Return, by weight and layer, the part of what flows between the texts' tokens that crosses over."""
+def measure_crossings(explainer: Explainer, given: Sequence[Example]) -> list[dict[str, Any]]:
+    """Return, by weight and layer, the part of the flow between tokens that crosses from text to text."""
     result = []
     insides = [explainer.inside(one.given, truncate=True) for one in given]
     for weight in WEIGHTS:
@@ -186,46 +188,46 @@ def between(explainer: Explainer, given: Sequence[Example]) -> list[dict[str, An
     return result
 
 
-def _pair(row: Mapping[str, Any]) -> Example:
+def _build_pair(row: Mapping[str, Any]) -> Example:
     return Example((row["premise"].strip(), row["hypothesis"].strip()), row["label"])
 
 
-def _question(row: Mapping[str, Any]) -> Example:
+def _build_question(row: Mapping[str, Any]) -> Example:
     answer = row["answers"][0]
-    span = Span(1, answer["answer_start"], answer["answer_start"] + len(answer["text"]))
+    span = RationaleSpan(1, answer["answer_start"], answer["answer_start"] + len(answer["text"]))
     return Example((row["question"], row["context"]), None, (span,))
 
 
-def _kept(table: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what of an evaluation is shown; texts are in none of it."""
+def _select_fields(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of an evaluation for the page; none holds texts."""
     names = ("setting", "examples", "methods", "metrics", "cells", "model", "provenance")
     return {name: table[name] for name in names}
 
 
-def _file(file: Path, shared: Path) -> dict[str, str]:
+def _describe_file(file: Path, shared: Path) -> dict[str, str]:
     digest = hashlib.sha256(file.read_bytes()).hexdigest()
     return {"name": file.relative_to(shared).as_posix(), "sha256": digest}
 
 
 def measure(names: Sequence[str], options: argparse.Namespace) -> None:
-    """Fit, measure, and keep what was found; the head that answers questions starts from the fitted model of NLI."""
+    """Fit, measure, and store the results; the answering head starts from the fitted NLI model."""
     on = torch.cuda.get_device_name() if torch.cuda.is_available() else platform.machine()
     found: dict[str, Any] = {}
     if options.out.is_file():
         found = json.loads(options.out.read_text("utf-8"))
     found["machine"] = f"{on}, {os.cpu_count()} cores"
     options.out.parent.mkdir(parents=True, exist_ok=True)
-    found["nli"], encoder = nli(options)
-    write_text(options.out, json.dumps(rounded(found), separators=(",", ":")) + "\n")
+    found["nli"], encoder = measure_nli(options)
+    write_text(options.out, json.dumps(round_numbers(found), separators=(",", ":")) + "\n")
     print("nli", found["nli"]["accuracy"], flush=True)
     if "answers" in names:
-        found["answers"] = answers(options, encoder)
-        write_text(options.out, json.dumps(rounded(found), separators=(",", ":")) + "\n")
+        found["answers"] = measure_answers(options, encoder)
+        write_text(options.out, json.dumps(round_numbers(found), separators=(",", ":")) + "\n")
         print("answers", found["answers"]["exact"], found["answers"]["f1"], flush=True)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Fit and measure what is named, or both, and write the page."""
+    """Fit and measure the named tasks, or both, and write the page."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help="nli, answers")
     parser.add_argument("--shared", type=Path, default=SHARED, help="the folder of models and data")
@@ -241,7 +243,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if not options.page:
         measure(names, options)
     if options.out == RESULT and RESULT.is_file():
-        write_text(PAGE, markdown(json.loads(RESULT.read_text("utf-8"))))
+        write_text(PAGE, render_page(json.loads(RESULT.read_text("utf-8"))))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The page about pairs and answers, written from what was measured."""
+"""Page docs/science/tasks.md on pairs and answers, from the results of bench.science.tasks."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -35,21 +35,21 @@ be {chance:.2f}. In the last layer only the classification token attends to anyt
 """
 
 
-def markdown(found: Mapping[str, Any]) -> str:
+def render_page(found: Mapping[str, Any]) -> str:
     """Return the page."""
     lines = [INTRO]
     if "answers" in found:
-        lines += _answers(found["answers"])
+        lines += _iterate_answers(found["answers"])
     if "nli" in found:
-        lines += _nli(found["nli"])
+        lines += _iterate_nli(found["nli"])
     lines += ["", f"Measured on {found['machine']}."]
     return "\n".join(lines) + "\n"
 
 
-def _answers(found: Mapping[str, Any]) -> Iterator[str]:
+def _iterate_answers(found: Mapping[str, Any]) -> Iterator[str]:
     yield ANSWERS.format(articles=found["articles"])
     yield (
-        f"Fitted on {found['fitted_on']} questions. Exact match {_shown(found['exact'])}, F1 {_shown(found['f1'])} "
+        f"Fitted on {found['fitted_on']} questions. Exact match {_format_interval(found['exact'])}, F1 {_format_interval(found['f1'])} "
         f"(n = {found['exact']['n']})."
     )
     yield ""
@@ -57,20 +57,20 @@ def _answers(found: Mapping[str, Any]) -> Iterator[str]:
     counts = [one["examples"]["explained"] for one in parts]
     yield f"| | all questions (n = {counts[0]}) | those the model has a word of (n = {counts[1]}) |"
     yield "|---|---|---|"
-    yield _row("at most", [_shown(one["ceiling"]) for one in parts])
-    yield _row("random, expected", [f"{one['expected']:.2f}" for one in parts])
+    yield _format_row("at most", [_format_interval(one["ceiling"]) for one in parts])
+    yield _format_row("random, expected", [f"{one['expected']:.2f}" for one in parts])
     cells = [{cell["method"]: cell for cell in one["cells"]} for one in parts]
     names = sorted(cells[0], key=lambda name: -(cells[0][name]["mean"] or 0))
     for name in names:
-        yield _row(_code(name), [_cell(own.get(name)) for own in cells])
-    yield from _failed(found["all"]["methods"])
+        yield _format_row(_format_code(name), [_format_cell(own.get(name)) for own in cells])
+    yield from _iterate_failures(found["all"]["methods"])
 
 
-def _nli(found: Mapping[str, Any]) -> Iterator[str]:
+def _iterate_nli(found: Mapping[str, Any]) -> Iterator[str]:
     yield "\n## Natural language inference\n"
     yield (
         f"Fitted on {found['fitted_on']:,} pairs of e-SNLI's development set; accuracy on its test set "
-        f"{_shown(found['accuracy'])} (n = {found['accuracy']['n']:,})."
+        f"{_format_interval(found['accuracy'])} (n = {found['accuracy']['n']:,})."
     )
     yield "\n### Does the model use what they point at\n"
     metrics = [one["metric"] for one in found["metrics"]]
@@ -79,65 +79,69 @@ def _nli(found: Mapping[str, Any]) -> Iterator[str]:
         f"Tokens of both sentences, replaced by the mask token, of {found['examples']['explained']} pairs.\n"
     )
     better = {"higher": "more is better", "lower": "less is better"}
-    yield _row("", [f"{name} ({better[ways[name]]})" for name in metrics])
+    yield _format_row("", [f"{name} ({better[ways[name]]})" for name in metrics])
     yield "|---|" + "---|" * len(metrics)
     nulls = [next(one["null"] for one in found["metrics"] if one["metric"] == m) for m in metrics]
-    yield _row("random", [_shown(null) for null in nulls])
+    yield _format_row("random", [_format_interval(null) for null in nulls])
     cells = {(cell["method"], cell["metric"]): cell for cell in found["cells"]}
     names = list(dict.fromkeys(cell["method"] for cell in found["cells"]))
     first = metrics[0]
     sign = 1 if ways[first] == "lower" else -1
     for name in sorted(names, key=lambda one: sign * (cells[one, first]["mean"] or 0)):
-        yield _row(_code(name), [_cell(cells.get((name, metric))) for metric in metrics])
-    yield from _failed(found["methods"])
-    yield from _segments(found["segments"])
-    yield from _between(found["between"])
+        yield _format_row(
+            _format_code(name), [_format_cell(cells.get((name, metric))) for metric in metrics]
+        )
+    yield from _iterate_failures(found["methods"])
+    yield from _iterate_segments(found["segments"])
+    yield from _iterate_crossings(found["between"])
 
 
-def _segments(found: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def _iterate_segments(found: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     yield "\n" + SEGMENTS.format(n=found[0]["n"])
     labels = list(found[1]["by_label"])
     heads = [f"where it says {label}" for label in labels]
-    yield _row("", ["all", *heads])
+    yield _format_row("", ["all", *heads])
     yield "|---|" + "---|" * (1 + len(labels))
-    yield _row("of the tokens", [_shown(found[0]), *["" for _ in labels]])
+    yield _format_row("of the tokens", [_format_interval(found[0]), *["" for _ in labels]])
     for one in sorted(found[1:], key=lambda row: -row["mean"]):
-        own = [_shown(one["by_label"].get(label)) for label in labels]
-        yield _row(_code(one["method"]), [_shown(one), *own])
+        own = [_format_interval(one["by_label"].get(label)) for label in labels]
+        yield _format_row(_format_code(one["method"]), [_format_interval(one), *own])
 
 
-def _between(found: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def _iterate_crossings(found: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     yield "\n" + BETWEEN.format(chance=found[0]["chance"])
     layers = len(found[0]["layers"])
-    yield _row("", [f"layer {layer}" for layer in range(layers)])
+    yield _format_row("", [f"layer {layer}" for layer in range(layers)])
     yield "|---|" + "---|" * layers
     for one in found:
-        yield _row(one["weight"].replace("_", " "), [_shown(layer) for layer in one["layers"]])
+        yield _format_row(
+            one["weight"].replace("_", " "), [_format_interval(layer) for layer in one["layers"]]
+        )
 
 
-def _failed(methods: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Say which methods have no figure, and why."""
+def _iterate_failures(methods: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield the methods without a figure, and the reasons."""
     for one in methods:
         for reason in one["why_not"]:
-            yield f"\n{_code(one['method'])}, {reason['count']} without: {reason['why']}"
+            yield f"\n{_format_code(one['method'])}, {reason['count']} without: {reason['why']}"
 
 
-def _row(head: str, cells: Sequence[str]) -> str:
+def _format_row(head: str, cells: Sequence[str]) -> str:
     return f"| {head} | {' | '.join(cells)} |"
 
 
-def _code(name: str) -> str:
+def _format_code(name: str) -> str:
     return f"`{name}`"
 
 
-def _cell(cell: Mapping[str, Any] | None) -> str:
+def _format_cell(cell: Mapping[str, Any] | None) -> str:
     if cell is None or cell["mean"] is None:
         return "–"
     told = "" if cell["beats_random"] else "°"
-    return f"{_shown(cell)}{told}"
+    return f"{_format_interval(cell)}{told}"
 
 
-def _shown(interval: Mapping[str, Any] | None) -> str:
+def _format_interval(interval: Mapping[str, Any] | None) -> str:
     if interval is None or interval["mean"] is None:
         return "–"
     if interval["low"] is None:

@@ -1,4 +1,4 @@
-"""The table of Jain & Wallace for Transformers: two fine-tuned models, audited on data they were not trained on.
+"""Audits of attention in two fine-tuned Transformers by Jain & Wallace's measures; results, page written.
 
     python -m bench.science.transformers [sst2] [movies] [--shared DIR] [--device D] [--site SITE] [--limit N]
         [--out DIR] [--page]
@@ -22,8 +22,8 @@ from typing import Any, NamedTuple
 import torch
 
 import whence
-from whence.core.io import write_text
-from whence.explainer import Explainer
+from whence.core.files import write_text
+from whence.explain.explainer import Explainer
 
 ROOT = Path(__file__).resolve().parents[2]
 SHARED = Path(os.environ.get("WHENCE_SHARED", ROOT.parent / "shared"))
@@ -55,14 +55,14 @@ TASKS = {
 }
 
 
-def audited(task: Task, options: argparse.Namespace) -> dict[str, Any]:
-    """Audit, and leave out of the result what is not ours to publish: texts, and folders of this machine."""
+def run_audit(task: Task, options: argparse.Namespace) -> dict[str, Any]:
+    """Audit a task; texts and local folders, which may not be published, are dropped from the result."""
     # The checkpoints are in half precision.
     loaded = whence.load(options.shared / task.model, device=options.device, dtype="float32").loaded
     explainer = Explainer(replace(loaded, name=Path(task.model).name))
     started, said = time.monotonic(), 0.0
 
-    def progress(done: int, total: int) -> None:
+    def report_progress(done: int, total: int) -> None:
         nonlocal said
         now = time.monotonic() - started
         if now - said > 20:
@@ -74,7 +74,7 @@ def audited(task: Task, options: argparse.Namespace) -> dict[str, Any]:
         options.shared / task.data,
         site=options.site,
         limit=options.limit,
-        progress=progress,
+        progress=report_progress,
     ).to_dict()
     for one in found["experiments"]:
         one["plots"] = [plot for plot in one["plots"] if plot["kind"] != "attention"]
@@ -89,19 +89,19 @@ def audited(task: Task, options: argparse.Namespace) -> dict[str, Any]:
     return found
 
 
-def rounded(given: Any) -> Any:
-    """Round every number to six digits: more are of this run's rounding, and all pairs of everything are long."""
+def round_numbers(given: Any) -> Any:
+    """Round every number to six digits: the others are rounding of this run, and make the file long."""
     if isinstance(given, float):
         return float(f"{given:.6g}")
     if isinstance(given, Mapping):
-        return {key: rounded(value) for key, value in given.items()}
+        return {key: round_numbers(value) for key, value in given.items()}
     if isinstance(given, list | tuple):
-        return [rounded(value) for value in given]
+        return [round_numbers(value) for value in given]
     return given
 
 
-def figures(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the rows of the table: what is measured, and what was found."""
+def iterate_figures(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the rows of the table: measure and value."""
     experiments = {one["name"]: one for one in found["experiments"]}
     performance = found["performance"]
     yield "examples", f"{found['data']['used']:,} of {found['data']['given']:,}"
@@ -109,11 +109,11 @@ def figures(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "F1", f"{performance['f1']:.3f}"
     if "correlation" in experiments:
         for pair in experiments["correlation"]["detail"]["pairs"]:
-            name = f"τ({said(pair['one'])}, {said(pair['other'])})"
+            name = f"τ({format_method(pair['one'])}, {format_method(pair['other'])})"
             yield name, f"{pair['mean']:.3f} ± {pair['std']:.3f}"
             yield f"{name}, share p ≤ 0.05", f"{pair['significant']:.2f}"
     if "permutation" in experiments:
-        yield from violins(experiments["permutation"], "permutation, median TVD")
+        yield from iterate_violins(experiments["permutation"], "permutation, median TVD")
     if "adversarial" in experiments:
         one = experiments["adversarial"]
         yield "adversarial JSD, mean", f"{one['effect']:.3f}"
@@ -123,8 +123,8 @@ def figures(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "adversarial JSD, share ≥ 0.6", f"{one['detail']['at_least_0.6']:.2f}"
 
 
-def violins(one: Mapping[str, Any], name: str) -> Iterator[tuple[str, str]]:
-    """Yield medians by class and by the largest weight, from the quantiles that a violin is drawn from."""
+def iterate_violins(one: Mapping[str, Any], name: str) -> Iterator[tuple[str, str]]:
+    """Yield medians by class and by the largest weight, from the quantiles of a violin plot."""
     for plot in one["plots"]:
         for series in plot["series"] if plot["kind"] == "violin" else ():
             for group in series["groups"]:
@@ -137,21 +137,21 @@ def violins(one: Mapping[str, Any], name: str) -> Iterator[tuple[str, str]]:
                     )
 
 
-def said(name: str) -> str:
-    """Say a method's name in words."""
+def format_method(name: str) -> str:
+    """Format a method's name in words."""
     return name.replace("leave_one_out", "leave-one-out").replace("_", " ")
 
 
-def number(value: float | None) -> str:
-    """Show a number, or that there is none."""
+def format_number(value: float | None) -> str:
+    """Format a number, or a dash."""
     return "–" if value is None else f"{value:.3f}"
 
 
-def markdown(found: Mapping[str, Mapping[str, Any]]) -> str:
+def render_page(found: Mapping[str, Mapping[str, Any]]) -> str:
     """Return the page: the figures side by side, the verdicts, and the conclusions."""
     if not found:
         return f"{INTRO}\nNo results yet.\n"
-    rows = {name: dict(figures(one)) for name, one in found.items()}
+    rows = {name: dict(iterate_figures(one)) for name, one in found.items()}
     measures = list(dict.fromkeys(measure for one in rows.values() for measure in one))
     heads = [f"{one['model']['name']}, {one['data']['title']}" for one in found.values()]
     lines = [INTRO, f"| | {' | '.join(heads)} |", f"|---|{'---|' * len(heads)}"]
@@ -164,9 +164,11 @@ def markdown(found: Mapping[str, Mapping[str, Any]]) -> str:
             "|---|---|---|---|---|---|",
         ]
         for row in one["experiments"]:
-            interval = "–" if row["interval"] is None else " to ".join(map(number, row["interval"]))
+            interval = (
+                "–" if row["interval"] is None else " to ".join(map(format_number, row["interval"]))
+            )
             lines.append(
-                f"| {row['name']} | {row['direction']} {row['threshold']:g} | {number(row['effect'])} | {interval} "
+                f"| {row['name']} | {row['direction']} {row['threshold']:g} | {format_number(row['effect'])} | {interval} "
                 f"| {row['n']:,} | {row['verdict']} |"
             )
         open_ = [row for row in one["experiments"] if row["verdict"] == "undecided"]
@@ -177,7 +179,7 @@ def markdown(found: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Audit what is named, or both, and write the page."""
+    """Audit the named tasks, or both, and write the page."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(TASKS))
     parser.add_argument("--shared", type=Path, default=SHARED, help="the folder of models and data")
@@ -192,7 +194,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for name in () if options.page else options.names or TASKS:
         if not (options.shared / TASKS[name].data).is_file():
             sys.exit(f"{TASKS[name].data} is not in {options.shared}; name the folder by --shared")
-        found = rounded(audited(TASKS[name], options))
+        found = round_numbers(run_audit(TASKS[name], options))
         options.out.mkdir(parents=True, exist_ok=True)
         file = options.out / f"audit-{name}.json"
         write_text(file, json.dumps(found, ensure_ascii=False, separators=(",", ":")) + "\n")
@@ -201,7 +203,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         files = {name: RESULTS / f"audit-{name}.json" for name in TASKS}
         kept = {n: json.loads(f.read_text("utf-8")) for n, f in files.items() if f.is_file()}
         PAGE.parent.mkdir(parents=True, exist_ok=True)
-        write_text(PAGE, markdown(kept))
+        write_text(PAGE, render_page(kept))
 
 
 if __name__ == "__main__":

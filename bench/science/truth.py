@@ -1,4 +1,4 @@
-"""Which method recovers the truth: every method on every truth model, judged by one rule.
+"""Judgement of every method on the truth models: words that count recovered, signs right; results stored.
 
     python -m bench.science.truth
 
@@ -24,10 +24,10 @@ from typing import Any
 import torch
 
 import whence
-from whence.core.io import write_text
-from whence.explainer.explanation import Explanation
+from whence.core.files import write_text
+from whence.explain.explanation import Explanation
 from whence.methods import method
-from whence.models import builtin_folder
+from whence.models.model_files import find_builtin_folder
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "bench" / "results" / "truth.json"
@@ -50,21 +50,21 @@ ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class Case:
-    """A sentence, and the words of it that count: 1 if they speak for positive, -1 against, 0 if either."""
+    """A sentence, and its words that count: 1 if they speak for positive, -1 against, 0 if either."""
 
     text: str
     evidence: dict[str, int]
 
     @property
     def chance(self) -> float:
-        """How likely scores drawn at random recover the sentence."""
+        """Probability that random scores recover the sentence."""
         words = self.text.split()
         return 1 / comb(len(words), sum(word in self.evidence for word in words))
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """How often one method was right about one model."""
+    """Counts of one method's right answers on one model."""
 
     recovered: int
     sentences: int
@@ -73,19 +73,19 @@ class Verdict:
 
 
 @dataclass(frozen=True)
-class Judged:
+class Judgement:
     """One method: its verdicts by model, and the axioms whose residuals its explanations carry."""
 
     models: dict[str, Verdict]
     axioms: tuple[str, ...]
 
 
-Verdicts = dict[str, Judged]  # by method
+Verdicts = dict[str, Judgement]  # by method
 
 
-def cases(model: str) -> list[Case]:
-    """The sentences on which a truth model is judged."""
-    truth = json.loads((builtin_folder(model) / "truth.json").read_text(encoding="utf-8"))
+def list_cases(model: str) -> list[Case]:
+    """Return the sentences on which a truth model is judged."""
+    truth = json.loads((find_builtin_folder(model) / "truth.json").read_text(encoding="utf-8"))
     if model != "decoy":
         return [Case(s["text"], s["evidence"]) for s in truth["sentences"]]
     strength = truth["evidence"]
@@ -95,15 +95,15 @@ def cases(model: str) -> list[Case]:
     ]
 
 
-def recovers(found: Explanation, case: Case, rounding: float) -> bool:
-    """Say whether every word that counts stands above every word that does not."""
+def is_recovered(found: Explanation, case: Case, rounding: float) -> bool:
+    """Return whether every word that counts has a higher score than every word that does not."""
     size = [(abs(word.score), word.text in case.evidence) for word in found.words()]
     idle = max((score for score, counts in size if not counts), default=0.0)
     return min(score for score, counts in size if counts) > idle + rounding
 
 
-def right_signs(found: Explanation, case: Case, rounding: float) -> list[bool]:
-    """Say of each word that has a sign whether the method gives it; what is explained is the prediction."""
+def check_signs(found: Explanation, case: Case, rounding: float) -> list[bool]:
+    """Return, for each word with a sign, whether the scores have it; the prediction is explained."""
     if not found.signed:
         return []
     towards = 1 if found.target.label == "positive" else -1
@@ -111,14 +111,14 @@ def right_signs(found: Explanation, case: Case, rounding: float) -> list[bool]:
     return [score * sign * towards > rounding for score, sign in signs if sign]
 
 
-def usual(found: Iterable[Explanation]) -> float:
-    """The size of a method's scores: the median over all texts of the largest."""
+def compute_usual_size(found: Iterable[Explanation]) -> float:
+    """Return the size of a method's scores: the median over all texts of the largest."""
     return median(float(abs(one.scores).max()) for one in found)
 
 
-def judgements() -> Verdicts:
+def judge_methods() -> Verdicts:
     """Judge every method on every model."""
-    judged = {model: cases(model) for model in MODELS}
+    judged = {model: list_cases(model) for model in MODELS}
     explainers = {model: whence.load(model, dtype="float64") for model in MODELS}
     by_method: Verdicts = {}
     for name in method.names():
@@ -126,29 +126,29 @@ def judgements() -> Verdicts:
             model: explainers[model].explain([case.text for case in judged[model]], method=name)
             for model in MODELS
         }
-        rounding = ROUNDING * usual(one for ones in found.values() for one in ones)
+        rounding = ROUNDING * compute_usual_size(one for ones in found.values() for one in ones)
         verdicts: dict[str, Verdict] = {}
         for model in MODELS:
             pairs = list(zip(found[model], judged[model], strict=True))
-            signs = [right for one, case in pairs for right in right_signs(one, case, rounding)]
-            recovered = sum(recovers(one, case, rounding) for one, case in pairs)
+            signs = [right for one, case in pairs for right in check_signs(one, case, rounding)]
+            recovered = sum(is_recovered(one, case, rounding) for one, case in pairs)
             verdicts[model] = Verdict(recovered, len(pairs), sum(signs), len(signs))
-        # One residual for each layer is one axiom.
+        # Residuals of several layers are one axiom.
         axioms = {axiom.partition(".")[0] for ones in found.values() for axiom in ones[0].axioms}
-        by_method[name] = Judged(verdicts, tuple(sorted(axioms)))
+        by_method[name] = Judgement(verdicts, tuple(sorted(axioms)))
     return by_method
 
 
-def stored() -> dict[str, Any]:
-    """What was found, as it is kept."""
+def collect_results() -> dict[str, Any]:
+    """Return the judgements with provenance, as they are stored."""
     found: dict[str, Any] = json.loads(RESULTS.read_text(encoding="utf-8"))
     return found
 
 
 def to_dict(found: Verdicts) -> dict[str, Any]:
-    """The judgements as plain data, the sums beside them."""
+    """Return the judgements as plain data, with their sums."""
     return {
-        "chance": {model: sum(case.chance for case in cases(model)) for model in MODELS},
+        "chance": {model: sum(case.chance for case in list_cases(model)) for model in MODELS},
         "methods": {
             name: {
                 "models": {model: asdict(verdict) for model, verdict in judged.models.items()},
@@ -163,8 +163,8 @@ def to_dict(found: Verdicts) -> dict[str, Any]:
     }
 
 
-def provenance() -> dict[str, str]:
-    """What the judgements were made with."""
+def collect_provenance() -> dict[str, str]:
+    """Return commit, versions and dtype."""
     asked = ["git", "rev-parse", "--short", "HEAD"]
     commit = subprocess.run(asked, capture_output=True, text=True, check=False, cwd=ROOT)
     return {
@@ -177,8 +177,8 @@ def provenance() -> dict[str, str]:
 
 
 def main() -> None:
-    """Judge, and keep what was found."""
-    found = {"provenance": provenance(), **to_dict(judgements())}
+    """Judge all methods, and store the results."""
+    found = {"provenance": collect_provenance(), **to_dict(judge_methods())}
     write_text(RESULTS, json.dumps(found, indent=1) + "\n")
     print(f"Written: {RESULTS.relative_to(ROOT)}. Run `make docs`.")
 

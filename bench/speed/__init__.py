@@ -1,1 +1,1 @@
-"""What explaining costs beside the model's own passes, by shape: models from configurations, with random weights."""
+"""Cost of explaining beside the model's own passes, by shape: models from configurations, random weights."""

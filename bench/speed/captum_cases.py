@@ -1,4 +1,4 @@
-"""Captum's version of what whence asks a model again and again for, as fast as Captum can be had to do it."""
+"""Captum's leave-one-out and integrated gradients, with the batch size that is fastest for Captum."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -11,20 +11,20 @@ from torch import Tensor
 Given = Mapping[str, Any]
 
 
-def ablation(model: Any, given: Given, filler: int, at_once: int) -> Callable[[], Tensor]:
+def build_ablation(model: Any, given: Given, filler: int, at_once: int) -> Callable[[], Tensor]:
     """Return FeatureAblation of single tokens of one input, so many variants in a batch."""
     from captum.attr import FeatureAblation
 
     ids, mask = (torch.tensor(given[name]) for name in ("input_ids", "attention_mask"))
 
-    def shares(some: Tensor) -> Tensor:
+    def compute_probabilities(some: Tensor) -> Tensor:
         logits: Tensor = model(input_ids=some, attention_mask=mask.expand_as(some)).logits
         return logits.softmax(-1)
 
     def run() -> Tensor:
         with torch.inference_mode():
-            target = shares(ids).argmax(-1)
-            found: Tensor = FeatureAblation(shares).attribute(
+            target = compute_probabilities(ids).argmax(-1)
+            found: Tensor = FeatureAblation(compute_probabilities).attribute(
                 ids, baselines=filler, target=target, perturbations_per_eval=at_once
             )
         return found[0]
@@ -32,7 +32,7 @@ def ablation(model: Any, given: Given, filler: int, at_once: int) -> Callable[[]
     return run
 
 
-def integrated(
+def build_integrated_gradients(
     model: Any, given: Given, filler: int, steps: int, at_once: int
 ) -> Callable[[], Tensor]:
     """Return IntegratedGradients of one input, by the same rule as ours, so many points in a batch.
@@ -44,15 +44,15 @@ def integrated(
     ids, mask = (torch.tensor(given[name]) for name in ("input_ids", "attention_mask"))
     table = model.get_input_embeddings()
 
-    def logits(some: Tensor) -> Tensor:
+    def compute_logits(some: Tensor) -> Tensor:
         found: Tensor = model(inputs_embeds=some, attention_mask=mask.expand(len(some), -1)).logits
         return found
 
     def run() -> Tensor:
         inputs, start = table(ids).detach(), table(torch.full_like(ids, filler)).detach()
         with torch.inference_mode():
-            target = logits(inputs).argmax(-1)
-        found, _ = IntegratedGradients(logits).attribute(
+            target = compute_logits(inputs).argmax(-1)
+        found, _ = IntegratedGradients(compute_logits).attribute(
             inputs,
             start,
             target=target.clone(),
@@ -67,8 +67,8 @@ def integrated(
     return run
 
 
-def best(one_batch: Callable[[int], Case], sizes: Sequence[int], clock: Clock) -> int:
-    """Return the size of a batch with which one input of it takes the least here: a method runs batch upon batch."""
+def find_best_size(one_batch: Callable[[int], Case], sizes: Sequence[int], clock: Clock) -> int:
+    """Return the batch size that takes the least time per input here."""
     cases = {str(size): one_batch(size) for size in sizes}
-    taken = replace(clock, repeats=3).medians(cases, warm=1)
+    taken = replace(clock, repeats=3).measure_medians(cases, warm=1)
     return min(sizes, key=lambda size: taken[str(size)].seconds / size)

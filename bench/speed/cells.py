@@ -1,9 +1,9 @@
-"""One cell of a table, and the rows it is made from."""
+"""Cells of the tables on docs/reference/speed.md: rows selected, times, memory and slopes formatted."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from bench.speed.growth import slope
+from bench.speed.growth import compute_slope
 
 MISSING = "not measured"
 Row = Mapping[str, Any]
@@ -13,10 +13,10 @@ _METHODS = (
 )  # fmt: skip
 
 
-def picked(
+def find_row(
     rows: Iterable[Row], section: str, what: str, kind: str, size: tuple[int, int]
 ) -> Row | None:
-    """Return the row about one thing, if there is one."""
+    """Return the row of one measurement, or None."""
     for row in rows:
         where = (row.get("model"), row.get("inputs"), row.get("tokens"))
         if row["section"] == section and row["what"] == what and where == (kind, *size):
@@ -24,57 +24,57 @@ def picked(
     return None
 
 
-def grouped(rows: Iterable[Row], keys: Sequence[str]) -> dict[tuple[Any, ...], list[Row]]:
-    """Return rows by what some of their entries say."""
+def group_rows(rows: Iterable[Row], keys: Sequence[str]) -> dict[tuple[Any, ...], list[Row]]:
+    """Return rows grouped by some of their entries."""
     found: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
         found.setdefault(tuple(row[key] for key in keys), []).append(row)
     return found
 
 
-def worst(rows: Sequence[Row]) -> str:
+def format_worst(rows: Sequence[Row]) -> str:
     """Return the worst of some comparisons: off, Spearman, top."""
     off = max(row["off"] for row in rows)
     return f"{off:.0e} | {min(row['spearman'] for row in rows):.4f} | {min(row['top'] for row in rows):.2f}"
 
 
-def why(row: Row | None) -> str:
-    """Say in short why there is no figure."""
+def format_reason(row: Row | None) -> str:
+    """Return the reason for a missing figure, in short."""
     return MISSING if row is None else str(row["error"]).partition(":")[0]
 
 
-def milliseconds(row: Row | None) -> str:
+def format_milliseconds(row: Row | None) -> str:
     """Return the median and the middle half."""
     if row is None or "seconds" not in row:
-        return why(row)
-    middle, low, high = (_plain(row[key] * 1e3) for key in ("seconds", "low", "high"))
+        return format_reason(row)
+    middle, low, high = (_format_number(row[key] * 1e3) for key in ("seconds", "low", "high"))
     return f"{middle} ({low} to {high}, n {row['n']})"
 
 
-def _plain(number: float) -> str:
+def _format_number(number: float) -> str:
     """Return three digits, or all of those before the point."""
     return f"{number:,.0f}" if number >= 1000 else f"{number:.3g}"
 
 
-def gibibytes(row: Row | None) -> str:
+def format_gibibytes(row: Row | None) -> str:
     """Return the peak of memory."""
     return f"{row['peak'] / 2**30:.1f} GiB" if row and row.get("peak") else ""
 
 
-def more_memory(row: Row) -> str:
-    """Return the peak of memory against the yardstick's."""
+def format_memory_ratio(row: Row) -> str:
+    """Return the peak of memory as a ratio to the floor's."""
     more = row.get("peak_ratio")
     return "" if more is None else f"{more:.2f} ({row['peak'] / 2**30:.1f} GiB)"
 
 
-def slope_of(points: list[tuple[float, float]]) -> str:
-    """Return how fast something grows."""
-    grows = slope(points)
+def format_slope(points: list[tuple[float, float]]) -> str:
+    """Return the slope of growth."""
+    grows = compute_slope(points)
     return "–" if grows is None else f"{grows:.2f}"
 
 
-def code(name: str) -> str:
-    """Set a method's name in code; the rest of the sentence stays text."""
+def format_code(name: str) -> str:
+    """Format a method's name as code; the rest of the sentence stays text."""
     for one in _METHODS:
         if name.startswith(one) or name.endswith(f"{one} among them"):
             return name.replace(one, f"`{one}`", 1)

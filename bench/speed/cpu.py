@@ -1,4 +1,4 @@
-"""What explaining costs on a CPU, as a ratio to the passes of the same model on the same ids.
+"""Benchmark of explaining on a CPU: trace methods, leave-one-out, integrated gradients, against bare passes.
 
     PYTHONPATH=src python bench/speed/cpu.py [--threads N] [--only SECTION,..] [--repeats N] [--steps N] [--busy]
 
@@ -24,12 +24,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # so that it can b
 
 import numpy as np
 import torch
-from bench.speed.captums import ablation, best, integrated
-from bench.speed.floors import relevance_floor
+from bench.speed.captum_cases import build_ablation, build_integrated_gradients, find_best_size
+from bench.speed.floors import build_relevance_floor
 from bench.speed.measuring import ROOT, Case, Clock, Log
-from bench.speed.passes import forward_only
-from bench.speed.shapes import bare, bert, encoded
-from bench.speed.table import table
+from bench.speed.passes import build_forward
+from bench.speed.random_models import build_bare_pass, build_bert, build_inputs
+from bench.speed.table import format_table
 
 import whence
 
@@ -50,11 +50,11 @@ BATCHES = (1, 4, 8, 16, 32)  # what Captum may choose from
 FILLER = 0
 
 
-class Busy(Clock):
-    """Counts the seconds of this process alone: for one thread on a machine that others use, too."""
+class CpuClock(Clock):
+    """Clock of this process's CPU seconds: for one thread on a machine that others use, too."""
 
-    def once(self, case: Case) -> float:
-        """Return the CPU's seconds of one run."""
+    def measure_once(self, case: Case) -> float:
+        """Return the CPU seconds of one run."""
         started = time.process_time()
         case()
         return time.process_time() - started
@@ -62,7 +62,7 @@ class Busy(Clock):
 
 @dataclass
 class Setting:
-    """A model, and how it is measured."""
+    """A model, a clock and the sizes of a measurement."""
 
     model: Any
     clock: Clock
@@ -75,8 +75,8 @@ class Setting:
     def compare(
         self, cases: dict[str, Case], floor: str, size: tuple[int, int], **facts: Any
     ) -> dict[str, float]:
-        """Measure cases in turn, and keep what each took against the floor."""
-        found = self.clock.medians(cases, share=60, warm=1)
+        """Time cases in turn, and log each against the floor."""
+        found = self.clock.measure_medians(cases, share=60, warm=1)
         times: float = facts.pop("times", 1)
         targets: dict[str, float] = facts.pop("targets", {})
         for what, taken in found.items():
@@ -85,7 +85,7 @@ class Setting:
                 what,
                 model="bert",
                 threads=self.threads,
-                clock="process" if isinstance(self.clock, Busy) else "wall",
+                clock="process" if isinstance(self.clock, CpuClock) else "wall",
                 inputs=size[0],
                 tokens=size[1],
                 against=floor,
@@ -100,80 +100,82 @@ class Setting:
         return {what: taken.seconds for what, taken in found.items()}
 
 
-def readers(setting: Setting) -> None:
-    """Measure two readers, each alone, on short and long inputs, one and several."""
+def measure_readers(setting: Setting) -> None:
+    """Measure two trace methods, each alone, on short and long inputs, one and several."""
     explainer = whence.load(setting.model)
     names = ("generic_attention", "attcat")
     for tokens in setting.tokens:
         for inputs in (1, setting.many):
-            given = encoded(inputs, tokens)
-            cases: dict[str, Case] = {BARE: bare(setting.model, given)}
+            given = build_inputs(inputs, tokens)
+            cases: dict[str, Case] = {BARE: build_bare_pass(setting.model, given)}
             cases |= {name: partial(explainer.explain, given, method=name) for name in names}
             setting.compare(cases, BARE, (inputs, tokens), targets=dict.fromkeys(names, 1.3))
 
 
-def together(setting: Setting) -> None:
-    """Measure all readers that the same three passes serve, against these passes."""
+def measure_together(setting: Setting) -> None:
+    """Measure all trace methods that the same three passes serve, against these passes."""
     explainer = whence.load(setting.model)
     floor = "forward + gradient + relevance products"
     what = f"{len(SHARED)} readers together"
     for inputs in (1, setting.many):
-        given = encoded(inputs, setting.tokens[0])
+        given = build_inputs(inputs, setting.tokens[0])
         cases: dict[str, Case] = {
-            floor: relevance_floor(setting.model, given),
+            floor: build_relevance_floor(setting.model, given),
             what: partial(explainer.explain, given, method=list(SHARED), params=ONE_SET),
         }
         setting.compare(cases, floor, (inputs, setting.tokens[0]), targets={what: 1.3})
 
 
-def apart(setting: Setting) -> None:
-    """Measure the readers that need more than the three passes, each alone, on one short input."""
+def measure_apart(setting: Setting) -> None:
+    """Measure the trace methods that need more than the three passes, each alone, on one short input."""
     explainer = whence.load(setting.model)
-    given = encoded(1, setting.tokens[0] // 4)
-    cases: dict[str, Case] = {BARE: bare(setting.model, given)}
+    given = build_inputs(1, setting.tokens[0] // 4)
+    cases: dict[str, Case] = {BARE: build_bare_pass(setting.model, given)}
     cases |= {name: partial(explainer.explain, given, method=name) for name in MORE}
     setting.compare(cases, BARE, (1, setting.tokens[0] // 4))
 
 
-def left_out(setting: Setting) -> None:
+def measure_leave_one_out(setting: Setting) -> None:
     """Measure leave-one-out against n + 1 bare passes, and against Captum's."""
     tokens = setting.tokens[0]
-    given = encoded(1, tokens)
+    given = build_inputs(1, tokens)
     explain = whence.load(setting.model).explain
     cases: dict[str, Case] = {
-        BARE: bare(setting.model, given),
+        BARE: build_bare_pass(setting.model, given),
         "leave_one_out": partial(explain, given, method="leave_one_out", params={"remove": "pad"}),
     }
 
-    def one_batch(size: int) -> Case:
-        inputs = {name: torch.tensor(rows) for name, rows in encoded(size, tokens).items()}
-        return forward_only(setting.model, inputs)
+    def build_batch_pass(size: int) -> Case:
+        inputs = {name: torch.tensor(rows) for name, rows in build_inputs(size, tokens).items()}
+        return build_forward(setting.model, inputs)
 
-    make = partial(ablation, setting.model, given, FILLER)
-    _beside(setting, cases, "leave_one_out", (one_batch, make), times=tokens + 1, target=0.5)
+    make = partial(build_ablation, setting.model, given, FILLER)
+    _measure_beside(
+        setting, cases, "leave_one_out", (build_batch_pass, make), times=tokens + 1, target=0.5
+    )
 
 
-def integrating(setting: Setting) -> None:
+def measure_integrated_gradients(setting: Setting) -> None:
     """Measure integrated gradients against as many bare passes as there are steps, and against Captum's."""
-    given = encoded(1, setting.tokens[0])
+    given = build_inputs(1, setting.tokens[0])
     explain = whence.load(setting.model).explain
     params = {"steps": setting.steps}
     cases: dict[str, Case] = {
-        BARE: bare(setting.model, given),
+        BARE: build_bare_pass(setting.model, given),
         "integrated_gradients": partial(
             explain, given, method="integrated_gradients", params=params
         ),
     }
 
-    def one_batch(size: int) -> Case:
-        return bare(setting.model, encoded(size, setting.tokens[0]))
+    def build_batch_pass(size: int) -> Case:
+        return build_bare_pass(setting.model, build_inputs(size, setting.tokens[0]))
 
-    make = partial(integrated, setting.model, given, FILLER, setting.steps)
-    both = (one_batch, make)
-    _beside(setting, cases, "integrated_gradients", both, times=setting.steps, target=1.0)
+    make = partial(build_integrated_gradients, setting.model, given, FILLER, setting.steps)
+    both = (build_batch_pass, make)
+    _measure_beside(setting, cases, "integrated_gradients", both, times=setting.steps, target=1.0)
 
 
-def _beside(
+def _measure_beside(
     setting: Setting,
     cases: dict[str, Case],
     name: str,
@@ -182,15 +184,15 @@ def _beside(
     times: int,
     target: float,
 ) -> None:
-    """Measure a method beside Captum's, which must say the same, against so many bare passes."""
+    """Measure a method beside Captum's, whose scores must agree, against so many bare passes."""
     size, facts = (1, setting.tokens[0]), {"times": times, "targets": {name: target}}
     if not find_spec("captum"):
         setting.compare(cases, BARE, size, **facts)
         return
     one_batch, make = captums
-    at_once = best(one_batch, BATCHES, setting.clock)
+    at_once = find_best_size(one_batch, BATCHES, setting.clock)
     case = make(at_once)
-    off = _apart(cases[name]().scores, case().numpy())
+    off = _compute_difference(cases[name]().scores, case().numpy())
     theirs = f"captum, {at_once} at once"
     found = setting.compare(
         {**cases, theirs: case}, BARE, size, captum=version("captum"), off=off, **facts
@@ -199,7 +201,7 @@ def _beside(
         f"{name} against Captum's",
         model="bert",
         threads=setting.threads,
-        clock="process" if isinstance(setting.clock, Busy) else "wall",
+        clock="process" if isinstance(setting.clock, CpuClock) else "wall",
         inputs=1,
         tokens=setting.tokens[0],
         against=theirs,
@@ -210,22 +212,22 @@ def _beside(
     )
 
 
-def _apart(ours: Any, theirs: Any) -> float:
+def _compute_difference(ours: Any, theirs: Any) -> float:
     """Return the largest difference of two rows of scores, in parts of the largest score."""
     return float(np.abs(ours - theirs).max() / np.abs(theirs).max())
 
 
 SECTIONS: dict[str, Callable[[Setting], None]] = {
-    "readers": readers,
-    "together": together,
-    "left out": left_out,
-    "integrating": integrating,
-    "apart": apart,
+    "readers": measure_readers,
+    "together": measure_together,
+    "left out": measure_leave_one_out,
+    "integrating": measure_integrated_gradients,
+    "apart": measure_apart,
 }
 
 
 def main() -> None:
-    """Measure, keep the rows, and print the table."""
+    """Measure all sections, store the rows, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--only", help=f"sections, out of {','.join(SECTIONS)}")
@@ -240,9 +242,9 @@ def main() -> None:
     torch.set_num_threads(options.threads)
     if options.busy and options.threads > 1:
         parser.error("--busy counts the seconds of all threads: it goes with one")
-    clock = (Busy if options.busy else Clock)(torch.device("cpu"), repeats=options.repeats)
+    clock = (CpuClock if options.busy else Clock)(torch.device("cpu"), repeats=options.repeats)
     setting = Setting(
-        bert(2, 64, 4) if options.tiny else bert(),
+        build_bert(2, 64, 4) if options.tiny else build_bert(),
         clock,
         Log(None if options.tiny else options.json),
         options.threads,
@@ -251,9 +253,9 @@ def main() -> None:
         8,
     )
     for name in options.only.split(",") if options.only else SECTIONS:
-        with setting.log.named(name):
+        with setting.log.open_section(name):
             SECTIONS[name](setting)
-    print(f"\nthreads: {options.threads}\n{table(setting.log.rows)}")
+    print(f"\nthreads: {options.threads}\n{format_table(setting.log.rows)}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What explaining costs on a GPU, and whether it computes there what it computes on a CPU.
+"""Benchmark of explaining on a GPU: runs all sections of on_gpu/, survives a lost device, prints the table.
 
     PYTHONPATH=src python bench/speed/gpu.py [--out DIR] [--only SECTION,..] [--quick] [--limit SECONDS]
 
@@ -24,29 +24,29 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # so that it can b
 
 import torch
 from bench.speed.measuring import Clock, Log
-from bench.speed.on_gpu import asking, check, growing, maps, precise, ratios
+from bench.speed.on_gpu import check, growth_points, half_precision, maps, query_methods, ratios
 from bench.speed.on_gpu.setting import Dead, Setting, TimeIsUp
-from bench.speed.table import table
+from bench.speed.table import format_table
 
 # Each section, and the seconds it may take at most before it starts nothing new; on an H200 they need about half.
 SECTIONS: dict[str, tuple[Callable[[Setting], None], float]] = {
-    "bert": (ratios.bert, 60),
-    "llama": (ratios.llama, 90),
-    "check": (check.check, 90),
-    "relevance": (ratios.relevance, 100),
-    "together": (ratios.together, 50),
-    "materialised": (maps.written_out, 45),
-    "batch": (maps.batches, 40),
-    "askers": (asking.askers, 40),
-    "precision": (precise.precision, 60),
-    "growth": (growing.growth, 150),
+    "bert": (ratios.measure_bert, 60),
+    "llama": (ratios.measure_llama, 90),
+    "check": (check.check_numbers, 90),
+    "relevance": (ratios.measure_relevance, 100),
+    "together": (ratios.measure_together, 50),
+    "materialised": (maps.measure_written_maps, 45),
+    "batch": (maps.measure_batches, 40),
+    "askers": (query_methods.measure_query_methods, 40),
+    "precision": (half_precision.measure_precision, 60),
+    "growth": (growth_points.measure_growth, 150),
 }
 QUICK = ("bert", "llama", "materialised")
 FILE = "speed-gpu.jsonl"
 
 
 def main() -> None:
-    """Measure, keep the rows, and print the table."""
+    """Measure all sections, store the rows, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, help="the folder for the rows and the table")
     parser.add_argument("--only", help=f"sections, out of {','.join(SECTIONS)}")
@@ -76,18 +76,18 @@ def main() -> None:
         section, seconds = SECTIONS[name]
         limit = min(options.seconds or seconds, left)
         clock = Clock(torch.device(device), repeats, time.monotonic() + limit)
-        if not _run(section, name, Setting(clock, log, options.tiny, options.quick)):
-            _again(options, names[place + 1 :], left)
-    shown = table(_all(log))
+        if not _run_section(section, name, Setting(clock, log, options.tiny, options.quick)):
+            _run_again(options, names[place + 1 :], left)
+    shown = format_table(_collect_rows(log))
     print(f"\n{shown}", end="", flush=True)
     if options.out is not None:
         (options.out / "table.txt").write_text(shown)
 
 
-def _run(section: Callable[[Setting], None], name: str, setting: Setting) -> bool:
-    """Run one section; say whether the device is still there."""
+def _run_section(section: Callable[[Setting], None], name: str, setting: Setting) -> bool:
+    """Run one section; return whether the device still works."""
     started = time.monotonic()
-    with setting.log.named(name):
+    with setting.log.open_section(name):
         try:
             if setting.clock.left > 0:
                 section(setting)
@@ -101,15 +101,15 @@ def _run(section: Callable[[Setting], None], name: str, setting: Setting) -> boo
         except Exception as error:
             told = (str(error).splitlines() or [""])[0][:300]
             setting.log.add("section", error=f"{type(error).__name__}: {told}")
-            if not setting.alive():
+            if not setting.is_alive():
                 return False
         setting.forget()
         setting.log.add("section", took=time.monotonic() - started)
     return True
 
 
-def _again(options: argparse.Namespace, names: list[str], left: float) -> None:
-    """Go on with what is left in a new process: nothing on this device answers to this one any more."""
+def _run_again(options: argparse.Namespace, names: list[str], left: float) -> None:
+    """Run the remaining sections in a new process, after this one has lost the device."""
     if not names or options.out is None:
         return
     given = ["--only", ",".join(names), "--out", str(options.out), "--limit", str(left)]
@@ -121,7 +121,7 @@ def _again(options: argparse.Namespace, names: list[str], left: float) -> None:
     os.execv(sys.executable, [sys.executable, __file__, *given])
 
 
-def _all(log: Log) -> list[dict[str, object]]:
+def _collect_rows(log: Log) -> list[dict[str, object]]:
     """Return the rows of this process, and of those before it that wrote into the same file."""
     if log.file is None or not log.file.is_file():
         return log.rows

@@ -1,4 +1,4 @@
-"""How time and memory grow, drawn: log-log, one panel for each thing that grows, with the slope of each line.
+"""Growth of time and memory with input size: SVG drawings with slopes, and the measurement on a CPU.
 
     python -m bench.speed.growth            # the CPU's rows, measured here: a small shape, 64 to 4,096 tokens
 
@@ -12,7 +12,7 @@ from math import ceil, floor, log10
 from pathlib import Path
 from typing import Any
 
-from whence.report.scale import Scale
+from whence.render.charts import AxisScale
 
 Row = Mapping[str, Any]
 Line = list[tuple[float, float]]
@@ -32,8 +32,8 @@ _WIDE, _TALL, _GAP, _LEFT, _HEAD, _FOOT = 250, 170, 62, 58, 34, 46
 _INK, _DIM, _RULE = "#1b1f24", "#5c6670", "#e3e7eb"
 
 
-def lines(rows: Iterable[Row], moves: str, value: str) -> dict[str, Line]:
-    """Return, by what was run, the points (x, value) of the rows in which one thing moves."""
+def collect_lines(rows: Iterable[Row], moves: str, value: str) -> dict[str, Line]:
+    """Return, by case, the points (x, value) of the rows in which one variable grows."""
     found: dict[str, dict[float, float]] = {}
     for row in rows:
         if row.get("moves") == moves and row.get(value) is not None and row["what"] in LINES:
@@ -41,8 +41,8 @@ def lines(rows: Iterable[Row], moves: str, value: str) -> dict[str, Line]:
     return {name: sorted(found[name].items()) for name in LINES if name in found}
 
 
-def slope(points: Line) -> float | None:
-    """Return the slope of a line in log-log: of the last half of its points, where what grows fastest has won."""
+def compute_slope(points: Line) -> float | None:
+    """Return the slope of a line in log-log, over the last half of its points, where the fastest term dominates."""
     last = points[len(points) // 2 - (len(points) > 2) :] if len(points) > 1 else []
     if len(last) < 2:
         return None
@@ -52,9 +52,9 @@ def slope(points: Line) -> float | None:
     return over / sum((x - mean_x) ** 2 for x in xs)
 
 
-def drawing(rows: Sequence[Row], value: str, title: str, unit: str) -> str | None:
-    """Return the drawing in SVG; None where there is nothing to draw."""
-    panels = [(moves, lines(rows, moves, value)) for moves in AXES]
+def render_drawing(rows: Sequence[Row], value: str, title: str, unit: str) -> str | None:
+    """Return the drawing in SVG; None without rows."""
+    panels = [(moves, collect_lines(rows, moves, value)) for moves in AXES]
     panels = [(moves, found) for moves, found in panels if found]
     if not panels:
         return None
@@ -67,43 +67,49 @@ def drawing(rows: Sequence[Row], value: str, title: str, unit: str) -> str | Non
         'font-family="system-ui, -apple-system, Segoe UI, Roboto, sans-serif" font-size="12" role="img">'
         f"<title>{escape(title)}</title>",
         f'<rect width="{width}" height="{height}" fill="#fff"/>',
-        _text(10, 22, title, size=13, weight="600"),
+        _render_text(10, 22, title, size=13, weight="600"),
     ]
     for place, (moves, found) in enumerate(panels):
         left = _LEFT + (place % across) * (_WIDE + _GAP)
         top = 34 + _HEAD + (place // across) * (_HEAD + _TALL + _FOOT)
-        parts.append(_panel(moves, found, left, top, unit))
+        parts.append(_render_panel(moves, found, left, top, unit))
     for number, (name, colour) in enumerate(LINES.items()):
         x, y = 10 + number * 190, height - 14
         parts.append(
             f'<line x1="{x}" y1="{y - 4}" x2="{x + 18}" y2="{y - 4}" stroke="{colour}" stroke-width="2"/>'
         )
-        parts.append(_text(x + 24, y, name, size=11))
+        parts.append(_render_text(x + 24, y, name, size=11))
     return "\n".join([*parts, "</svg>"]) + "\n"
 
 
-def _panel(moves: str, found: Mapping[str, Line], left: float, top: float, unit: str) -> str:
+def _render_panel(moves: str, found: Mapping[str, Line], left: float, top: float, unit: str) -> str:
     every = [point for points in found.values() for point in points]
-    across = _log_scale([x for x, _ in every], left, left + _WIDE)
-    upward = _log_scale([y for _, y in every], top + _TALL, top)
+    across = _build_log_scale([x for x, _ in every], left, left + _WIDE)
+    upward = _build_log_scale([y for _, y in every], top + _TALL, top)
     parts = [
         f"<g><title>{escape(AXES[moves])}</title>",
-        _text(left, top - 12, unit, colour=_DIM, size=11),
+        _render_text(left, top - 12, unit, colour=_DIM, size=11),
     ]
-    for value in _ticks(upward.low, upward.high):
+    for value in _compute_ticks(upward.low, upward.high):
         y = upward.at(log10(value))
-        parts.append(_rule(left, y, left + _WIDE, y))
-        parts.append(_text(left - 6, y + 4, f"{value:g}", anchor="end", colour=_DIM, size=10))
+        parts.append(_render_rule(left, y, left + _WIDE, y))
+        parts.append(
+            _render_text(left - 6, y + 4, f"{value:g}", anchor="end", colour=_DIM, size=10)
+        )
     for x in sorted({x for x, _ in every}):
         at = across.at(log10(x))
-        parts.append(_rule(at, top, at, top + _TALL))
-        parts.append(_text(at, top + _TALL + 14, f"{x:,g}", anchor="middle", colour=_DIM, size=9))
-    parts.append(_text(left + _WIDE / 2, top + _TALL + 32, AXES[moves], anchor="middle", size=11))
+        parts.append(_render_rule(at, top, at, top + _TALL))
+        parts.append(
+            _render_text(at, top + _TALL + 14, f"{x:,g}", anchor="middle", colour=_DIM, size=9)
+        )
+    parts.append(
+        _render_text(left + _WIDE / 2, top + _TALL + 32, AXES[moves], anchor="middle", size=11)
+    )
     for number, (name, points) in enumerate(found.items()):
         colour = LINES[name]
         places = [(across.at(log10(x)), upward.at(log10(y))) for x, y in points]
         path = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
-        grows = slope(points)
+        grows = compute_slope(points)
         told = f"{name}: slope {grows:.2f}" if grows is not None else name
         parts.append(
             f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2">'
@@ -112,11 +118,11 @@ def _panel(moves: str, found: Mapping[str, Line], left: float, top: float, unit:
         parts += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="2.5" fill="{colour}"/>' for x, y in places]
         if grows is not None:
             at = left + 66 + 62 * number
-            parts.append(_text(at, top - 12, f"slope {grows:.2f}", colour=colour, size=11))
+            parts.append(_render_text(at, top - 12, f"slope {grows:.2f}", colour=colour, size=11))
     return "\n".join([*parts, "</g>"])
 
 
-def _ticks(low: float, high: float) -> list[float]:
+def _compute_ticks(low: float, high: float) -> list[float]:
     """Return the powers of ten between two logarithms, and where these are few, twos and fives."""
     powers = range(floor(low), ceil(high) + 1)
     steps = (1, 2, 5) if high - low < 2 else (1,)
@@ -124,17 +130,17 @@ def _ticks(low: float, high: float) -> list[float]:
     return [value for value in every if low - 1e-9 <= log10(value) <= high + 1e-9]
 
 
-def _log_scale(values: Sequence[float], start: float, end: float) -> Scale:
+def _build_log_scale(values: Sequence[float], start: float, end: float) -> AxisScale:
     low, high = log10(min(values)), log10(max(values))
     margin = 0.05 * (high - low) or 0.3
-    return Scale(low - margin, high + margin, start, end)
+    return AxisScale(low - margin, high + margin, start, end)
 
 
-def _rule(x1: float, y1: float, x2: float, y2: float) -> str:
+def _render_rule(x1: float, y1: float, x2: float, y2: float) -> str:
     return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="{_RULE}"/>'
 
 
-def _text(
+def _render_text(
     x: float,
     y: float,
     text: str,
@@ -151,34 +157,36 @@ def _text(
 
 
 def measure(file: Path, threads: int) -> None:
-    """Measure growth on a CPU: BERT's shape, small; memory is what tensors hold at the peak, weights aside."""
+    """Measure growth on a CPU: BERT's shape, small; memory is the peak of tensors, without weights."""
     import torch
     from bench.speed.measuring import Clock, Log
-    from bench.speed.passes import batch_of, reading
-    from bench.speed.shapes import bare, bert, encoded
+    from bench.speed.passes import build_batch, build_reading
+    from bench.speed.random_models import build_bare_pass, build_bert, build_inputs
 
-    from whence.capture.memory.meter import Meter
+    from whence.tracing.out_of_memory import PeakMemoryMeter
 
     torch.set_num_threads(threads)
     clock, log = Clock(torch.device("cpu"), repeats=5), Log(file)
-    with log.named("growth"):
-        for moves, x, layers, heads, inputs, tokens in _points():
-            model = bert(layers, 64 * heads, heads, longest=4096)
-            given = encoded(inputs, tokens)
-            batch = batch_of(model, given)
-            cases: dict[str, Any] = {"bare forward + backward": bare(model, given)}
-            cases |= {name: reading(model, batch, name) for name in LINES if name not in cases}
+    with log.open_section("growth"):
+        for moves, x, layers, heads, inputs, tokens in _iterate_points():
+            model = build_bert(layers, 64 * heads, heads, longest=4096)
+            given = build_inputs(inputs, tokens)
+            batch = build_batch(model, given)
+            cases: dict[str, Any] = {"bare forward + backward": build_bare_pass(model, given)}
+            cases |= {
+                name: build_reading(model, batch, name) for name in LINES if name not in cases
+            }
             about = {"model": f"bert, {layers} layers, {64 * heads} wide", "dtype": "float32"}
             about |= {"inputs": inputs, "tokens": tokens, "threads": threads}
-            for name, timed in clock.medians(cases, share=3, warm=1).items():
-                with Meter() as meter:
+            for name, timed in clock.measure_medians(cases, share=3, warm=1).items():
+                with PeakMemoryMeter() as meter:
                     cases[name]()
                 told = {"seconds": timed.seconds, "n": timed.n, "peak": meter.peak}
                 log.add(name, moves=moves, x=x, **about, **told)
 
 
-def _points() -> Iterator[tuple[str, int, int, int, int, int]]:
-    """Yield what moves, its value, layers, heads, inputs and tokens."""
+def _iterate_points() -> Iterator[tuple[str, int, int, int, int, int]]:
+    """Yield the variable, its value, layers, heads, inputs and tokens."""
     yield from (("length", n, 4, 4, 1, n) for n in (64, 128, 256, 512, 1024, 2048, 4096))
     yield from (("layers", n, n, 4, 1, 256) for n in (1, 2, 4, 8, 16))
     yield from (("heads", n, 4, n, 1, 256) for n in (1, 2, 4, 8, 16))

@@ -1,4 +1,4 @@
-"""Generic attention explainability with the maps written out: the way in which public implementations do it.
+"""Generic attention explainability with materialised maps, as public implementations compute it.
 
 Eager attention gives every layer's map; each is kept with its gradient, and n x n matrices are multiplied from the
 first layer to the last. Written to be measured, and to be the same numbers on inputs where both can run.
@@ -12,15 +12,15 @@ import torch
 from torch import Tensor
 
 
-def generic_attention(
+def build_generic_attention(
     model: Any, inputs: Mapping[str, Tensor], row: int
 ) -> Callable[[], dict[str, Tensor]]:
-    """Return a run from ids to the scores of the token whose row the prediction reads: 0 or -1."""
+    """Return a run from ids to the scores of the token that the prediction reads: row 0 or -1."""
     ids = inputs["input_ids"]
     table = model.get_input_embeddings()
 
     def run() -> dict[str, Tensor]:
-        with eager(model):
+        with use_eager_attention(model):
             embedded = table(ids).detach().requires_grad_()
             output = model(
                 inputs_embeds=embedded,
@@ -42,8 +42,8 @@ def generic_attention(
 
 
 @contextmanager
-def eager(model: Any) -> Iterator[None]:
-    """Let a model write its maps out."""
+def use_eager_attention(model: Any) -> Iterator[None]:
+    """Switch a model to eager attention, which materialises its maps."""
     before = model.config._attn_implementation
     model.set_attn_implementation("eager")
     try:

@@ -1,4 +1,4 @@
-"""How things are measured: interleaved medians, peaks of memory, and every row kept as soon as it is there."""
+"""Tools of the benchmarks: `Clock` (interleaved medians, peak memory), `Log` (rows to a file), provenance."""
 
 import gc
 import hashlib
@@ -19,13 +19,13 @@ import torch
 import whence
 
 ROOT = Path(__file__).resolve().parents[2]
-_LONG = 5.0  # a run of so many seconds warms up for all
+_LONG = 5.0  # seconds; a run this long is warm-up enough for its case
 Case = Callable[[], Any]
 
 
 @dataclass(frozen=True)
-class Timed:
-    """What some runs took: the median and the middle half, in seconds, and how many runs there were."""
+class Timing:
+    """Seconds of some runs: the median, the middle half, and the number of runs."""
 
     seconds: float
     low: float
@@ -33,8 +33,8 @@ class Timed:
     n: int
 
     @classmethod
-    def of(cls, values: list[float]) -> "Timed":
-        """Sum up."""
+    def of(cls, values: list[float]) -> "Timing":
+        """Return the timing of runs, from their seconds."""
         ordered = sorted(values)
         quarter = (len(ordered) - 1) // 4
         return cls(statistics.median(ordered), ordered[quarter], ordered[-1 - quarter], len(values))
@@ -42,7 +42,7 @@ class Timed:
 
 @dataclass
 class Clock:
-    """Measures on one device, and knows when its time is up."""
+    """Measures on one device, until a deadline."""
 
     device: torch.device
     repeats: int = 15
@@ -50,7 +50,7 @@ class Clock:
 
     @property
     def cuda(self) -> bool:
-        """Whether there is a device with a memory of its own."""
+        """Whether the device is a CUDA device."""
         return self.device.type == "cuda"
 
     @property
@@ -59,11 +59,11 @@ class Clock:
         return self.deadline - time.monotonic()
 
     def settle(self) -> None:
-        """Wait until the device has done what it was given."""
+        """Wait until the device has finished its work."""
         if self.cuda:
             torch.cuda.synchronize(self.device)
 
-    def once(self, case: Case) -> float:
+    def measure_once(self, case: Case) -> float:
         """Return the seconds of one run."""
         self.settle()
         started = time.perf_counter()
@@ -71,17 +71,17 @@ class Clock:
         self.settle()
         return time.perf_counter() - started
 
-    def medians(
+    def measure_medians(
         self, cases: Mapping[str, Case], *, share: float = 8.0, warm: int = 2
-    ) -> dict[str, Timed]:
-        """Run the cases in turn, over and over, and return what each took.
+    ) -> dict[str, Timing]:
+        """Run the cases in turn, over and over, and return the timing of each.
 
         Each runs `warm` times before, so that what is compiled, tuned or allocated once is not in it. A case that
         has had its `share` of seconds, or finds the time to be up, sits out the rest, but is measured three times.
         """
         for case in cases.values():
             for _ in range(min(warm, self.repeats)):
-                if self.once(case) > _LONG:
+                if self.measure_once(case) > _LONG:
                     break
         seen: dict[str, list[float]] = {name: [] for name in cases}
         gc.collect()
@@ -89,11 +89,11 @@ class Clock:
             for name, case in cases.items():
                 if number >= 3 and (sum(seen[name]) > share or self.left < 0):
                     continue
-                seen[name].append(self.once(case))
-        return {name: Timed.of(values) for name, values in seen.items()}
+                seen[name].append(self.measure_once(case))
+        return {name: Timing.of(values) for name, values in seen.items()}
 
-    def peak(self, case: Case) -> int | None:
-        """Return the bytes that are allocated at the worst moment of one run, weights and all; None on a CPU."""
+    def measure_peak(self, case: Case) -> int | None:
+        """Return the peak of allocated bytes during one run, weights included; None on a CPU."""
         if not self.cuda:
             case()
             return None
@@ -104,7 +104,7 @@ class Clock:
         return torch.cuda.max_memory_allocated(self.device)
 
     def clear(self) -> None:
-        """Give back what nobody holds any more."""
+        """Free memory that is no longer referenced."""
         gc.collect()
         if self.cuda:
             self.settle()
@@ -120,34 +120,34 @@ class Log:
     section: str = ""
 
     def add(self, what: str, **values: Any) -> dict[str, Any]:
-        """Keep one row, and show it."""
+        """Append one row, and print it."""
         row = {"section": self.section, "what": what, **values}
         self.rows.append(row)
         shown = ", ".join(
-            f"{key} {_short(value)}" for key, value in row.items() if key != "section"
+            f"{key} {_format_value(value)}" for key, value in row.items() if key != "section"
         )
         print(f"[{self.section}] {shown}", flush=True)
         if self.file is not None:
             with self.file.open("a") as stream:
-                stream.write(json.dumps({**provenance(), **row}) + "\n")
+                stream.write(json.dumps({**collect_provenance(), **row}) + "\n")
                 stream.flush()
                 os.fsync(stream.fileno())
         return row
 
     @contextmanager
-    def named(self, section: str) -> Iterator[None]:
-        """Let the rows of now belong to a section."""
+    def open_section(self, section: str) -> Iterator[None]:
+        """Assign the rows of the block to a section."""
         self.section = section
         yield
         self.section = ""
 
 
-def provenance() -> dict[str, Any]:
-    """Say what was measured, and on what."""
+def collect_provenance() -> dict[str, Any]:
+    """Return versions, source digest, machine and day of a measurement."""
     return dict(_provenance)
 
 
-def _versions() -> dict[str, Any]:
+def _collect_versions() -> dict[str, Any]:
     cuda = torch.cuda.is_available()
     on = torch.cuda.get_device_name() if cuda else platform.machine()
     source = hashlib.sha256()
@@ -169,8 +169,8 @@ def _versions() -> dict[str, Any]:
     }
 
 
-def _short(value: Any) -> str:
+def _format_value(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-_provenance = _versions()
+_provenance = _collect_versions()

@@ -1,4 +1,4 @@
-"""The tables of docs/reference/speed.md, from what was measured; `make docs` puts them there.
+"""Tables and drawings of docs/reference/speed.md, rendered from the stored rows; `make docs` inserts them.
 
 A number on the page is one of bench/results/speed-gpu.jsonl or speed-cpu.jsonl. What is not there says so.
 """
@@ -12,17 +12,17 @@ from typing import Any
 from bench.speed.cells import (
     MISSING,
     Row,
-    code,
-    gibibytes,
-    grouped,
-    milliseconds,
-    more_memory,
-    picked,
-    slope_of,
-    why,
-    worst,
+    find_row,
+    format_code,
+    format_gibibytes,
+    format_memory_ratio,
+    format_milliseconds,
+    format_reason,
+    format_slope,
+    format_worst,
+    group_rows,
 )  # fmt: skip
-from bench.speed.growth import AXES, LINES, drawing, lines
+from bench.speed.growth import AXES, LINES, collect_lines, render_drawing
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 BARE = "bare forward + backward"
@@ -37,8 +37,8 @@ _KEY = (
 )  # fmt: skip
 
 
-def kept(name: str) -> list[Row]:
-    """Return the rows of a file; of several about the same thing, the last."""
+def load_rows(name: str) -> list[Row]:
+    """Return the rows of a file; of several with the same key, the last."""
     file = RESULTS / f"speed-{name}.jsonl"
     if not file.is_file():
         return []
@@ -49,9 +49,9 @@ def kept(name: str) -> list[Row]:
     return list(latest.values())
 
 
-def targets() -> str:
-    """Return the table of what was to be reached on the GPU."""
-    rows = kept("gpu")
+def render_targets() -> str:
+    """Return the table of targets on the GPU."""
+    rows = load_rows("gpu")
     sizes = {"bert": ((1, 128), (64, 128), (32, 512)), "llama": ((1, 2048), (1, 8192), (1, 32768))}
     written = [
         "| what | shape | inputs x tokens | against | ms | times | wanted | peak memory, times |",
@@ -59,31 +59,35 @@ def targets() -> str:
     ]
     for kind, own in sizes.items():
         for size in own:
-            written.append(_target(rows, kind, "generic_attention", kind, size))
+            written.append(_format_target(rows, kind, "generic_attention", kind, size))
     for kind, own in sizes.items():
         for size in own:
-            written.append(_target(rows, "relevance", "transformer_attribution", kind, size))
+            written.append(_format_target(rows, "relevance", "transformer_attribution", kind, size))
     for kind, size in (("bert", (32, 512)), ("llama", (1, 2048))):
         for one in ("generic_attention", "transformer_attribution"):
-            written.append(_target(rows, "together", f"ten readers, {one} among them", kind, size))
+            written.append(
+                _format_target(rows, "together", f"ten readers, {one} among them", kind, size)
+            )
     return "\n".join(written)
 
 
-def _target(rows: Sequence[Row], section: str, what: str, kind: str, size: tuple[int, int]) -> str:
-    row = picked(rows, section, what, kind, size)
-    start = f"| {code(what)} | {SHAPES[kind]} | {size[0]} x {size[1]:,} "
+def _format_target(
+    rows: Sequence[Row], section: str, what: str, kind: str, size: tuple[int, int]
+) -> str:
+    row = find_row(rows, section, what, kind, size)
+    start = f"| {format_code(what)} | {SHAPES[kind]} | {size[0]} x {size[1]:,} "
     if row is None or "ratio" not in row:
-        return f"{start}| | {why(row)} | | | |"
+        return f"{start}| | {format_reason(row)} | | | |"
     wanted = row["target"]
     reached = "" if row["ratio"] <= wanted else ", missed"
-    memory = more_memory(picked(rows, section, f"{what}, memory", kind, size) or row)
-    taken = f"{code(row['against'])} | {milliseconds(row)} | {row['ratio']:.2f}"
+    memory = format_memory_ratio(find_row(rows, section, f"{what}, memory", kind, size) or row)
+    taken = f"{format_code(row['against'])} | {format_milliseconds(row)} | {row['ratio']:.2f}"
     return f"{start}| {taken} | ≤ {wanted:g}{reached} | {memory} |"
 
 
-def cpu() -> str:
-    """Return the table of what was to be reached on a CPU."""
-    rows = [row for row in kept("cpu") if row.get("target") is not None and "ratio" in row]
+def render_cpu() -> str:
+    """Return the table of targets on a CPU."""
+    rows = [row for row in load_rows("cpu") if row.get("target") is not None and "ratio" in row]
     if not rows:
         return f"On a CPU: {MISSING}."
     written = ["| what | inputs x tokens | against | times | wanted |", "|---" * 5 + "|"]
@@ -91,15 +95,15 @@ def cpu() -> str:
         reached = "" if row["ratio"] <= row["target"] else ", missed"
         inputs = row.get("inputs", row.get("batch"))
         written.append(
-            f"| {code(row['what'])} | {inputs} x {row['tokens']:,} | {code(row.get('against', BARE))} "
+            f"| {format_code(row['what'])} | {inputs} x {row['tokens']:,} | {format_code(row.get('against', BARE))} "
             f"| {row['ratio']:.2f} | ≤ {row['target']:g}{reached} |"
         )
     return "\n".join(written)
 
 
-def device() -> str:
-    """Return the table of the time on the device alone, and what an explanation adds to it."""
-    if not (own := [row for row in kept("gpu") if row["section"] == "device"]):
+def render_device() -> str:
+    """Return the table of device time alone, and the overhead of an explanation."""
+    if not (own := [row for row in load_rows("gpu") if row["section"] == "device"]):
         return MISSING
     sizes = list(dict.fromkeys((row["inputs"], row["tokens"]) for row in own))
     cells = {(row["what"], row["inputs"], row["tokens"]): row for row in own}
@@ -112,13 +116,13 @@ def device() -> str:
     ]
     for what in dict.fromkeys(row["what"] for row in own):
         times = " | ".join(f"{1e3 * cells[what, *size]['seconds']:.3g}" for size in sizes)
-        written.append(f"| {code(what)} | {times} |")
+        written.append(f"| {format_code(what)} | {times} |")
     return "\n".join(written)
 
 
-def maps() -> str:
-    """Return the table of maps written out, and of the same scores without them."""
-    rows = kept("gpu")
+def render_maps() -> str:
+    """Return the table of materialised maps, and of the same scores without them."""
+    rows = load_rows("gpu")
     written = [
         "| shape | inputs x tokens | maps written out | here | maps: peak | here: peak | ranks agree (Spearman) |",
         "|---" * 7 + "|",
@@ -129,20 +133,20 @@ def maps() -> str:
         ("llama", (1, 4096)),
         ("llama", (1, 8192)),
     ):
-        theirs = picked(rows, "materialised", "maps written out", kind, size)
-        ours = picked(rows, "materialised", "generic_attention", kind, size)
-        same = picked(rows, "materialised", "maps written out, the same scores", kind, size)
+        theirs = find_row(rows, "materialised", "maps written out", kind, size)
+        ours = find_row(rows, "materialised", "generic_attention", kind, size)
+        same = find_row(rows, "materialised", "maps written out, the same scores", kind, size)
         cells = [
-            milliseconds(theirs), milliseconds(ours), gibibytes(theirs), gibibytes(ours),
+            format_milliseconds(theirs), format_milliseconds(ours), format_gibibytes(theirs), format_gibibytes(ours),
             f"{same['spearman']:.4f}" if same and "spearman" in same else "",
         ]  # fmt: skip
         written.append(f"| {SHAPES[kind]} | {size[0]} x {size[1]:,} | {' | '.join(cells)} |")
     return "\n".join(written)
 
 
-def others() -> str:
-    """Return the table of what has another yardstick, or none: batches, askers, tiles, whole explanations."""
-    rows = kept("gpu")
+def render_others() -> str:
+    """Return the table of other measurements: batches, query methods, tiles, whole explanations."""
+    rows = load_rows("gpu")
     head = "| what | shape | inputs x tokens | ms | against | times | peak memory, times |"
     written = [head, "|---" * 7 + "|"]
     shown = [
@@ -151,13 +155,11 @@ def others() -> str:
         or row["what"] in _BESIDE
     ]  # fmt: skip
     for row in shown:
-        start = (
-            f"| {code(row['what'])} | {SHAPES[row['model']]} | {row['inputs']} x {row['tokens']:,} "
-        )
+        start = f"| {format_code(row['what'])} | {SHAPES[row['model']]} | {row['inputs']} x {row['tokens']:,} "
         told = (
-            f"| {milliseconds(row)} | {code(row.get('against', ''))} | {row['ratio']:.2f} | {more_memory(row)} |"
+            f"| {format_milliseconds(row)} | {format_code(row.get('against', ''))} | {row['ratio']:.2f} | {format_memory_ratio(row)} |"
             if "ratio" in row
-            else f"| {why(row)} | | | |"
+            else f"| {format_reason(row)} | | | |"
         )
         written.append(start + told)
     for row in rows:
@@ -172,9 +174,9 @@ def others() -> str:
     return "\n".join(written) if len(written) > 2 else f"On a GPU: {MISSING}."
 
 
-def numbers() -> str:
+def render_numbers() -> str:
     """Return the table of scores on the GPU against those of the CPU in float64."""
-    rows = [row for row in kept("gpu") if row["section"] == "check" and "spearman" in row]
+    rows = [row for row in load_rows("gpu") if row["section"] == "check" and "spearman" in row]
     if not rows:
         return f"Scores on a GPU against the CPU: {MISSING}."
     masks = sorted({row["mask"] for row in rows})
@@ -183,15 +185,15 @@ def numbers() -> str:
         "difference as a part of the largest score, the token whose row is read left out.\n",
         "| method | dtype | kernels | off | Spearman | top 10 |", "|---" * 6 + "|",
     ]  # fmt: skip
-    for key, found in grouped(rows, ("what", "dtype", "kernels", "against")).items():
+    for key, found in group_rows(rows, ("what", "dtype", "kernels", "against")).items():
         if key[3] != "tiled":
-            written.append(f"| `{key[0]}` | {key[1]} | {key[2]} | {worst(found)} |")
+            written.append(f"| `{key[0]}` | {key[1]} | {key[2]} | {format_worst(found)} |")
     return "\n".join(written)
 
 
-def precision() -> str:
+def render_precision() -> str:
     """Return the table of ranks in half precision against float32."""
-    rows = [row for row in kept("gpu") if row["section"] == "precision" and "spearman" in row]
+    rows = [row for row in load_rows("gpu") if row["section"] == "precision" and "spearman" in row]
     if not rows:
         return f"Ranks in half precision against float32, on a GPU: {MISSING}."
     chance = max(row["top_by_chance"] for row in rows)
@@ -200,29 +202,30 @@ def precision() -> str:
         f"{chance:.2f} of their top 10, or less.\n",
         "| method | shape | dtype | inputs | off | Spearman | top 10 |", "|---" * 7 + "|",
     ]  # fmt: skip
-    for key, found in grouped(rows, ("what", "model", "dtype", "inputs")).items():
+    for key, found in group_rows(rows, ("what", "model", "dtype", "inputs")).items():
         written.append(
-            f"| {code(key[0])} | {SHAPES[key[1]]} | {key[2]} | {key[3]} | {worst(found)} |"
+            f"| {format_code(key[0])} | {SHAPES[key[1]]} | {key[2]} | {key[3]} | {format_worst(found)} |"
         )
     return "\n".join(written)
 
 
-def growth() -> str:
+def render_growth() -> str:
     """Return the table of slopes."""
     written = [
         "| where | what grows | "
-        + " | ".join(f"{code(name)}: time, memory" for name in LINES)
+        + " | ".join(f"{format_code(name)}: time, memory" for name in LINES)
         + " |",
         "|---" * 5 + "|",
     ]
     for name, where in (("gpu", "GPU"), ("cpu", "CPU")):
-        rows = kept(name)
+        rows = load_rows(name)
         for moves, axis in AXES.items():
-            found = [lines(rows, moves, value) for value in ("seconds", "peak")]
+            found = [collect_lines(rows, moves, value) for value in ("seconds", "peak")]
             if not found[0]:
                 continue
             cells = [
-                ", ".join(slope_of(part.get(one, [])) for part in found if part) for one in LINES
+                ", ".join(format_slope(part.get(one, [])) for part in found if part)
+                for one in LINES
             ]
             span = [x for points in found[0].values() for x, _ in points]
             written.append(
@@ -238,13 +241,13 @@ def growth() -> str:
     return "\n".join([*written, "", *drawn])
 
 
-def origin() -> str:
-    """Say what measured, and when."""
+def render_origin() -> str:
+    """Return the sentence on device, versions and date."""
     told = []
     for name in ("gpu", "cpu"):
         runs = {
             tuple(row.get(key, "") for key in _ORIGIN)
-            for row in kept(name) if "machine" in row
+            for row in load_rows(name) if "machine" in row
         }  # fmt: skip
         for day, machine, torch, transformers, triton, version, source in sorted(runs):
             own = f", Triton {triton}" if triton not in ("", "none") else ""
@@ -259,36 +262,40 @@ def origin() -> str:
     return "\n".join(f"- {line}" for line in told)
 
 
-def picture(name: str, value: str, title: str, unit: str) -> str | None:
-    """Return a drawing of growth; None as long as there is nothing to draw."""
-    rows = [row for row in kept(name) if "moves" in row]
-    return drawing([_in_gibibytes(row) for row in rows], value, title, unit)
+def render_growth_drawing(name: str, value: str, title: str, unit: str) -> str | None:
+    """Return a drawing of growth; None without rows."""
+    rows = [row for row in load_rows(name) if "moves" in row]
+    return render_drawing([_convert_to_gibibytes(row) for row in rows], value, title, unit)
 
 
-def _in_gibibytes(row: Row) -> Row:
+def _convert_to_gibibytes(row: Row) -> Row:
     return {**row, "peak": row["peak"] / 2**30} if row.get("peak") else row
 
 
 TABLES: dict[str, tuple[str, Callable[[], str]]] = {
-    "speed targets": ("reference/speed.md", targets),
-    "speed on a CPU": ("reference/speed.md", cpu),
-    "speed device": ("reference/speed.md", device),
-    "speed maps": ("reference/speed.md", maps),
-    "speed others": ("reference/speed.md", others),
-    "speed numbers": ("reference/speed.md", numbers),
-    "speed precision": ("reference/speed.md", precision),
-    "speed growth": ("reference/speed.md", growth),
-    "speed origin": ("reference/speed.md", origin),
+    "speed targets": ("reference/speed.md", render_targets),
+    "speed on a CPU": ("reference/speed.md", render_cpu),
+    "speed device": ("reference/speed.md", render_device),
+    "speed maps": ("reference/speed.md", render_maps),
+    "speed others": ("reference/speed.md", render_others),
+    "speed numbers": ("reference/speed.md", render_numbers),
+    "speed precision": ("reference/speed.md", render_precision),
+    "speed growth": ("reference/speed.md", render_growth),
+    "speed origin": ("reference/speed.md", render_origin),
 }
 DRAWINGS: dict[str, Callable[[], str | None]] = {
     "reference/speed-time.svg": partial(
-        picture, "gpu", "seconds", "Time on a GPU, bfloat16", "seconds"
+        render_growth_drawing, "gpu", "seconds", "Time on a GPU, bfloat16", "seconds"
     ),
     "reference/speed-memory.svg": partial(
-        picture, "gpu", "peak", "Peak memory on a GPU, weights included, bfloat16", "GiB"
+        render_growth_drawing,
+        "gpu",
+        "peak",
+        "Peak memory on a GPU, weights included, bfloat16",
+        "GiB",
     ),
     "reference/speed-cpu.svg": partial(
-        picture, "cpu", "seconds", "Time on a CPU, one thread, float32", "seconds"
+        render_growth_drawing, "cpu", "seconds", "Time on a CPU, one thread, float32", "seconds"
     ),
 }
 

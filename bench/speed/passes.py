@@ -1,4 +1,4 @@
-"""What is timed: the model's own passes, and whence's from encoded ids on the device to scores."""
+"""Timed cases of the speed benchmarks: a bare forward, and a trace with its methods from ids to scores."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -7,12 +7,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from whence.capture import TargetSpec
-from whence.data import Batch, collate, from_mapping
-from whence.explainer.request import Request, requests
-from whence.explainer.work import traced
-from whence.kernels import Implementation, using
-from whence.models import load
+from whence.data.batches import Batch, collate
+from whence.data.tokens import from_mapping
+from whence.explain.batch_explainer import trace_batch
+from whence.explain.request import MethodRequest, resolve_methods
+from whence.kernels.contract import Implementation, use_implementation
+from whence.models.load import load_model
+from whence.tracing.target import TargetSpec
 
 Given = Mapping[str, Any]
 PREDICTED = TargetSpec("predicted", None, "logit")
@@ -26,13 +27,13 @@ TEN = (*NINE, "rollout:attcat_squad")
 TEN_WITH_RELEVANCE = (*NINE, "transformer_attribution")
 
 
-def batch_of(model: Any, given: Given) -> Batch:
+def build_batch(model: Any, given: Given) -> Batch:
     """Return encoded inputs as a batch on the model's device."""
     items = from_mapping(given, None, pad_ids=frozenset({0}), max_length=None, vocabulary=None)
     return collate(items, pad_id=0, device=next(model.parameters()).device)
 
 
-def reading(
+def build_reading(
     model: Any,
     batch: Batch,
     names: str | Sequence[str],
@@ -40,16 +41,18 @@ def reading(
     *,
     checkpoint: bool = False,
 ) -> Callable[[], dict[str, Tensor]]:
-    """Return a run from the batch to the scores of some readers: one trace, then each of them.
+    """Return a run from the batch to the scores of some trace methods: one trace, then each of them.
 
     A reader's name may have a preset behind it, as in "rollout:attcat_squad".
     """
-    asked = {name: _request(name) for name in ([names] if isinstance(names, str) else names)}
-    loaded = replace(load(model), checkpoint=checkpoint)
+    asked = {
+        name: _resolve_request(name) for name in ([names] if isinstance(names, str) else names)
+    }
+    loaded = replace(load_model(model), checkpoint=checkpoint)
 
     def run() -> dict[str, Tensor]:
-        with using(implementation):
-            seen = traced(loaded, batch, list(asked.values()), PREDICTED)
+        with use_implementation(implementation):
+            seen = trace_batch(loaded, batch, list(asked.values()), PREDICTED)
             found = {}
             for name, one in asked.items():
                 returned = one.entry.fn(seen, **one.params)
@@ -59,7 +62,7 @@ def reading(
     return run
 
 
-def forward_only(model: Any, inputs: Mapping[str, Tensor]) -> Callable[[], Tensor]:
+def build_forward(model: Any, inputs: Mapping[str, Tensor]) -> Callable[[], Tensor]:
     """Return one bare forward of a batch, without a gradient."""
 
     def run() -> Tensor:
@@ -70,6 +73,6 @@ def forward_only(model: Any, inputs: Mapping[str, Tensor]) -> Callable[[], Tenso
     return run
 
 
-def _request(name: str) -> Request:
+def _resolve_request(name: str) -> MethodRequest:
     name, _, preset = name.partition(":")
-    return requests(name, {"preset": preset} if preset else None, {})[0]
+    return resolve_methods(name, {"preset": preset} if preset else None, {})[0]

@@ -1,4 +1,4 @@
-"""Models made on the spot from their configuration, with random weights, and ids to run them on.
+"""Random-weight BERT and Llama models for the speed benchmarks, random input ids, and their bare pass.
 
 What a pass costs is a matter of shapes, not of what was learned: nothing is downloaded, and no tokenizer is needed.
 """
@@ -15,7 +15,7 @@ _RESERVED = 8  # ids that no input is made of: padding, and what may stand for a
 MASK = 4
 
 
-def bert(
+def build_bert(
     layers: int = 12,
     width: int = 768,
     heads: int = 12,
@@ -24,7 +24,7 @@ def bert(
     device: str = "cpu",
     dtype: torch.dtype = torch.float32,
 ) -> Any:
-    """Return a classifier of BERT-base's shape; 12 layers, 768 wide, 12 heads unless said otherwise."""
+    """Return a classifier of BERT-base's shape; by default 12 layers, 768 wide, 12 heads."""
     from transformers import BertConfig, BertForSequenceClassification
 
     config = BertConfig(
@@ -37,10 +37,10 @@ def bert(
         pad_token_id=0,
         num_labels=2,
     )
-    return _made(lambda: BertForSequenceClassification(config), device, dtype)
+    return _build_model(lambda: BertForSequenceClassification(config), device, dtype)
 
 
-def llama(
+def build_llama(
     layers: int = 16,
     width: int = 2048,
     heads: int = 32,
@@ -73,17 +73,17 @@ def llama(
         num_labels=2,
     )
     kind = LlamaForCausalLM if generates else LlamaForSequenceClassification
-    return _made(lambda: kind(config), device, dtype)
+    return _build_model(lambda: kind(config), device, dtype)
 
 
-def encoded(batch: int, tokens: int, vocabulary: int = 30522) -> dict[str, list[list[int]]]:
+def build_inputs(batch: int, tokens: int, vocabulary: int = 30522) -> dict[str, list[list[int]]]:
     """Return inputs of random ids, all of one length, as `explain` takes them."""
     draw = torch.Generator().manual_seed(SEED + tokens)
     ids = torch.randint(_RESERVED, vocabulary, (batch, tokens), generator=draw).tolist()
     return {"input_ids": ids, "attention_mask": [[1] * tokens for _ in range(batch)]}
 
 
-def bare(model: Any, given: dict[str, list[list[int]]]) -> Callable[[], Tensor]:
+def build_bare_pass(model: Any, given: dict[str, list[list[int]]]) -> Callable[[], Tensor]:
     """Return the floor: one forward with SDPA, and the gradient of the largest logits at the embeddings."""
     device = next(model.parameters()).device
     ids, mask = (
@@ -108,7 +108,7 @@ def bare(model: Any, given: dict[str, list[list[int]]]) -> Callable[[], Tensor]:
     return run
 
 
-def _made(build: Callable[[], Any], device: str, dtype: torch.dtype) -> Any:
+def _build_model(build: Callable[[], Any], device: str, dtype: torch.dtype) -> Any:
     """Build a model where it will run, with the same weights every time, frozen."""
     with torch.random.fork_rng(), torch.device(device):
         torch.manual_seed(SEED)

@@ -1,4 +1,4 @@
-"""The rows as a table for people, each beside what was wanted."""
+"""Text table that cpu.py and gpu.py print: ratios beside targets, batches, checks of scores, errors."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -6,16 +6,26 @@ from typing import Any
 Row = Mapping[str, Any]
 
 
-def table(rows: Iterable[Row]) -> str:
-    """Return the table as text: first what has a target, then the rest in short."""
+def format_table(rows: Iterable[Row]) -> str:
+    """Return the table as text: first the rows with a target, then the others in short."""
     rows = [row for row in rows if "took" not in row]
     return (
-        "\n".join([*_ratios(rows), "", *_batches(rows), "", *_checks(rows), "", *_errors(rows)])
+        "\n".join(
+            [
+                *_iterate_ratios(rows),
+                "",
+                *_iterate_batches(rows),
+                "",
+                *_iterate_checks(rows),
+                "",
+                *_iterate_errors(rows),
+            ]
+        )
         + "\n"
     )
 
 
-def _ratios(rows: list[Row]) -> Iterator[str]:
+def _iterate_ratios(rows: list[Row]) -> Iterator[str]:
     yield (
         f"{'section':13}{'model':6}{'size':>10} {'what':50}{'ms':>9}{'floor':>9}{'ratio':>6}{'want':>6} {'':5}"
         f"{'GiB':>6}{'ratio':>6}"
@@ -35,7 +45,7 @@ def _ratios(rows: list[Row]) -> Iterator[str]:
         )
 
 
-def _batches(rows: list[Row]) -> Iterator[str]:
+def _iterate_batches(rows: list[Row]) -> Iterator[str]:
     for row in rows:
         if "faster" in row:
             told = "ok" if row["faster"] >= row["at_least"] else "MISS"
@@ -45,8 +55,8 @@ def _batches(rows: list[Row]) -> Iterator[str]:
             )
 
 
-def _checks(rows: list[Row]) -> Iterator[str]:
-    """Sum up by section, dtype, kernels and method: the worst over the masks."""
+def _iterate_checks(rows: list[Row]) -> Iterator[str]:
+    """Summarise by section, dtype, kernels and method: the worst over the masks."""
     worst: dict[tuple[str, ...], list[Row]] = {}
     for row in rows:
         if "spearman" in row:
@@ -67,7 +77,7 @@ def _checks(rows: list[Row]) -> Iterator[str]:
         )
 
 
-def _errors(rows: list[Row]) -> Iterator[str]:
+def _iterate_errors(rows: list[Row]) -> Iterator[str]:
     for row in rows:
         if "error" in row:
             where = " ".join(

@@ -1,4 +1,4 @@
-"""bertviz: views of the attention that a model returns, as in its README. It has no scores to check."""
+"""Adapter of bertviz: views of the attention that a model returns, as in its README; it has no scores."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from bench.peers.adapter import Adapter
 from bertviz import head_view, model_view
 
 
-class Own(Adapter):
-    """The views are made as HTML, of a model that is loaded as the README says."""
+class LibraryAdapter(Adapter):
+    """Adapter that renders the views as HTML, of a model that is loaded as the README says."""
 
     called = (
         "`AutoModel.from_pretrained(name, output_attentions=True)`, "
         '`head_view(model(ids).attentions, tokens, html_action="return")`'
     )
 
-    def _view(self, view: Any, text: str) -> Any:
+    def _render_view(self, view: Any, text: str) -> Any:
         model = transformers.AutoModel.from_pretrained(
             self.model.config.name_or_path, output_attentions=True
         )
@@ -26,8 +26,8 @@ class Own(Adapter):
         tokens = self.tokenizer.convert_ids_to_tokens(ids[0])
         return view(model(ids).attentions, tokens, html_action="return")
 
-    def methods(self, text: str) -> dict[str, Callable[[], Any]]:
+    def list_methods(self, text: str) -> dict[str, Callable[[], Any]]:
         return {
-            "head_view": lambda: self._view(head_view, text),
-            "model_view": lambda: self._view(model_view, text),
+            "head_view": lambda: self._render_view(head_view, text),
+            "model_view": lambda: self._render_view(model_view, text),
         }

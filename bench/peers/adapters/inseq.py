@@ -1,4 +1,4 @@
-"""inseq: it explains generated text, so it gets a language model, and the prompts with the token that comes next."""
+"""Adapter of inseq, which explains generated text: prompts with their next token, on a language model."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 
 import inseq
 import torch
-from bench.peers.adapter import Adapter, Given
+from bench.peers.adapter import Adapter, TokenScores
 
 
-class Own(Adapter):
-    """The raw attributions are summed over the width of the embeddings; what inseq shows by itself is their norm."""
+class LibraryAdapter(Adapter):
+    """Adapter that sums raw attributions over the embedding's width; inseq's own display is their norm."""
 
     causal = True
     takes_lists = True
@@ -27,7 +27,7 @@ class Own(Adapter):
         "perturbation": "occlusion",
     }
 
-    def _continued(self, text: str) -> str:
+    def _append_next_token(self, text: str) -> str:
         # Left to generate by itself, inseq decodes this model's text with its <s>, and then misses the prompt in it.
         ids = self.tokenizer(text, return_tensors="pt")["input_ids"]
         with torch.no_grad():
@@ -36,21 +36,21 @@ class Own(Adapter):
 
     def _explain(
         self, method: str, texts: Sequence[str], folder: str = "", **more: Any
-    ) -> list[Given]:
+    ) -> list[TokenScores]:
         loaded = inseq.load_model(folder or self.model, method, tokenizer=self.tokenizer)
-        whole = [self._continued(text) for text in texts]
+        whole = [self._append_next_token(text) for text in texts]
         found = loaded.attribute(list(texts), whole, show_progress=False, **more)
-        return [self._given(one) for one in found.sequence_attributions]
+        return [self._build_scores(one) for one in found.sequence_attributions]
 
     @staticmethod
-    def _given(one: Any) -> Given:
+    def _build_scores(one: Any) -> TokenScores:
         scores = one.target_attributions
         scores = scores.sum(-1) if scores.ndim == 3 else scores  # perturbation has no width
         prompt = one.attr_pos_start
         tokens = [token.token for token in one.target[:prompt]]
-        return Given(tokens, scores[:prompt, 0].double().tolist())
+        return TokenScores(tokens, scores[:prompt, 0].double().tolist())
 
-    def methods(self, text: str) -> dict[str, Callable[[], Any]]:
+    def list_methods(self, text: str) -> dict[str, Callable[[], Any]]:
         # By its folder, as its documentation does: then inseq itself asks for the attention that it can read.
         return {
             name: lambda name=name: self._explain(name, [text], self.model.config.name_or_path)
@@ -58,11 +58,13 @@ class Own(Adapter):
             if name != "dummy"
         }
 
-    def gradient(self, texts: Sequence[str]) -> list[Given]:
+    def explain_by_gradient(self, texts: Sequence[str]) -> list[TokenScores]:
         return self._explain("input_x_gradient", texts)
 
-    def integrated(self, texts: Sequence[str], steps: int | None = None) -> list[Given]:
+    def integrate_gradients(
+        self, texts: Sequence[str], steps: int | None = None
+    ) -> list[TokenScores]:
         return self._explain("integrated_gradients", texts, **({"n_steps": steps} if steps else {}))
 
-    def perturbation(self, texts: Sequence[str]) -> list[Given]:
+    def explain_by_perturbation(self, texts: Sequence[str]) -> list[TokenScores]:
         return self._explain("occlusion", texts)

@@ -1,4 +1,4 @@
-"""interpreto, as its documentation says: a class for each method, and `explain` of a text or a list."""
+"""Adapter of interpreto, as its documentation says: a class per method, `explain` of a text or a list."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import interpreto
 import torch
-from bench.peers.adapter import Adapter, Given
+from bench.peers.adapter import Adapter, TokenScores
 from interpreto import Granularity
 
 METHODS = (
@@ -16,8 +16,8 @@ METHODS = (
 )  # fmt: skip
 
 
-class Own(Adapter):
-    """All tokens are asked for, special ones too: a sum needs them."""
+class LibraryAdapter(Adapter):
+    """Adapter that requests all tokens, special ones included: a sum needs them."""
 
     takes_lists = True
     baseline = "tiny"
@@ -32,46 +32,48 @@ class Own(Adapter):
         "Deletion": "interpreto.attributions.metrics:Deletion",
     }
 
-    def _explain(self, name: str, texts: Any, **more: Any) -> list[Given]:
+    def _explain(self, name: str, texts: Any, **more: Any) -> list[TokenScores]:
         kind = getattr(interpreto, name)
         method = kind(self.model, self.tokenizer, granularity=Granularity.ALL_TOKENS, **more)
         found = method.explain(texts, targets=torch.tensor([self.target] * len(texts)))
         return [
-            Given([str(one) for one in row.elements], row.attributions.flatten().tolist())
+            TokenScores([str(one) for one in row.elements], row.attributions.flatten().tolist())
             for row in found
         ]
 
-    def methods(self, text: str) -> dict[str, Callable[[], Any]]:
+    def list_methods(self, text: str) -> dict[str, Callable[[], Any]]:
         return {name: lambda name=name: self._explain(name, [text]) for name in METHODS}
 
-    def gradient(self, texts: Sequence[str]) -> list[Given]:
+    def explain_by_gradient(self, texts: Sequence[str]) -> list[TokenScores]:
         return self._explain("Saliency", list(texts))
 
-    def integrated(self, texts: Sequence[str], steps: int | None = None) -> list[Given]:
+    def integrate_gradients(
+        self, texts: Sequence[str], steps: int | None = None
+    ) -> list[TokenScores]:
         more = {} if steps is None else {"n_perturbations": steps}
         return self._explain("IntegratedGradients", list(texts), **more)
 
-    def perturbation(self, texts: Sequence[str]) -> list[Given]:
+    def explain_by_perturbation(self, texts: Sequence[str]) -> list[TokenScores]:
         return self._explain("Occlusion", list(texts))
 
-    def pair(self, first: str, second: str) -> Given:
-        def explained(**more: Any) -> Any:
+    def explain_pair(self, first: str, second: str) -> TokenScores:
+        def explain(**more: Any) -> Any:
             encoded = self.tokenizer(
                 first, second, return_tensors="pt", return_offsets_mapping=True
             )
             method = interpreto.IntegratedGradients(self.model, self.tokenizer, **more)
             return method.explain(encoded, targets=torch.tensor([self.target]))[0]
 
-        usual = [str(one) for one in explained().elements]
-        whole = explained(granularity=Granularity.ALL_TOKENS)
+        usual = [str(one) for one in explain().elements]
+        whole = explain(granularity=Granularity.ALL_TOKENS)
         remark = f"by word, its default: {', '.join(f'`{word}`' for word in usual)}"
-        return Given(
+        return TokenScores(
             [str(one) for one in whole.elements],
             whole.attributions.flatten().tolist(),
             remark=remark,
         )
 
-    def wrong(self, text: str) -> Any:
+    def explain_wrong_target(self, text: str) -> Any:
         return interpreto.Saliency(self.model, self.tokenizer).explain(
             [text], targets=torch.tensor([99])
         )

@@ -1,4 +1,4 @@
-"""shap: a transformers pipeline handed to `shap.Explainer`, as in its README."""
+"""Adapter of shap: a transformers pipeline for `shap.Explainer`, as in its README."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import numpy as np
 import shap
 import torch
 import transformers
-from bench.peers.adapter import Absent, Adapter, Given
+from bench.peers.adapter import Absent, Adapter, TokenScores
 
 
-class Own(Adapter):
-    """The pipeline's probabilities are explained; the partition algorithm is the default for texts."""
+class LibraryAdapter(Adapter):
+    """Adapter that explains the pipeline's probabilities by the partition algorithm, shap's default."""
 
     takes_lists = True
     explains = "probability"
@@ -28,26 +28,26 @@ class Own(Adapter):
         self._label = model.config.id2label[target]
         self._explainer = shap.Explainer(self._pipeline)
 
-    def _explain(self, explainer: Any, texts: Any) -> list[Given]:
+    def _explain(self, explainer: Any, texts: Any) -> list[TokenScores]:
         found = explainer(list(texts), silent=True)
         column = list(found.output_names).index(self._label)
         return [
-            Given([str(one) for one in tokens], np.asarray(values)[:, column].tolist())
+            TokenScores([str(one) for one in tokens], np.asarray(values)[:, column].tolist())
             for tokens, values in zip(found.data, found.values, strict=True)
         ]
 
-    def methods(self, text: str) -> dict[str, Callable[[], Any]]:
-        def by(algorithm: str) -> Callable[[], Any]:
+    def list_methods(self, text: str) -> dict[str, Callable[[], Any]]:
+        def build_case(algorithm: str) -> Callable[[], Any]:
             return lambda: self._explain(
                 shap.Explainer(self._pipeline, algorithm=algorithm), [text]
             )
 
-        return {"Partition": by("partition"), "Permutation": by("permutation")}
+        return {"Partition": build_case("partition"), "Permutation": build_case("permutation")}
 
-    def perturbation(self, texts: Sequence[str]) -> list[Given]:
+    def explain_by_perturbation(self, texts: Sequence[str]) -> list[TokenScores]:
         return self._explain(self._explainer, texts)
 
-    def rise(self, text: str) -> float | None:
+    def compute_rise(self, text: str) -> float | None:
         found = self._explainer([text], silent=True)
         column = list(found.output_names).index(self._label)
         with torch.no_grad():
@@ -55,5 +55,5 @@ class Own(Adapter):
         start = float(np.asarray(found.base_values).reshape(-1, len(found.output_names))[0, column])
         return float(logits.softmax(-1)[0, self.target]) - start
 
-    def pair(self, first: str, second: str) -> Given:
+    def explain_pair(self, first: str, second: str) -> TokenScores:
         raise Absent("through a function and a separator of one's own")

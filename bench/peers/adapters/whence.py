@@ -1,4 +1,4 @@
-"""whence, as its README says."""
+"""Adapter of whence: `whence.load(...).explain(...)` by all methods, on lists, pairs and a wrong target."""
 
 from __future__ import annotations
 
@@ -6,19 +6,21 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from bench.peers.adapter import Adapter, Given
+from bench.peers.adapter import Adapter, TokenScores
 
 import whence
 
 
-def given(why: Any) -> Given:
+def convert_explanation(why: Any) -> TokenScores:
     """Return an explanation's tokens and scores."""
     segments = [token.segment for token in why.tokens]
-    return Given([token.text for token in why.tokens], [float(s) for s in why.scores], segments)
+    return TokenScores(
+        [token.text for token in why.tokens], [float(s) for s in why.scores], segments
+    )
 
 
-class Own(Adapter):
-    """Any list goes into one call."""
+class LibraryAdapter(Adapter):
+    """Adapter that passes any list in one call."""
 
     takes_lists = True
     baseline = "padding"
@@ -33,34 +35,36 @@ class Own(Adapter):
         super().__init__(model, tokenizer, target)
         self._explainer = whence.load(model, tokenizer=tokenizer)
 
-    def _explain(self, texts: Any, method: str, **more: Any) -> list[Given]:
+    def _explain(self, texts: Any, method: str, **more: Any) -> list[TokenScores]:
         whys = self._explainer.explain(
             list(texts), **({"method": method, "target": self.target} | more)
         )
-        return [given(why) for why in whys]
+        return [convert_explanation(why) for why in whys]
 
-    def methods(self, text: str) -> dict[str, Callable[[], Any]]:
+    def list_methods(self, text: str) -> dict[str, Callable[[], Any]]:
         from whence.methods import method
 
         return {name: partial(self._explain, [text], name) for name in method.names()}
 
-    def gradient(self, texts: Sequence[str]) -> list[Given]:
+    def explain_by_gradient(self, texts: Sequence[str]) -> list[TokenScores]:
         return self._explain(texts, "grad_x_input")
 
-    def integrated(self, texts: Sequence[str], steps: int | None = None) -> list[Given]:
+    def integrate_gradients(
+        self, texts: Sequence[str], steps: int | None = None
+    ) -> list[TokenScores]:
         params = {} if steps is None else {"params": {"steps": steps}}
         return self._explain(texts, "integrated_gradients", **params)
 
-    def perturbation(self, texts: Sequence[str]) -> list[Given]:
+    def explain_by_perturbation(self, texts: Sequence[str]) -> list[TokenScores]:
         return self._explain(texts, "leave_one_out")
 
-    def pair(self, first: str, second: str) -> Given:
+    def explain_pair(self, first: str, second: str) -> TokenScores:
         return self._explain([(first, second)], "integrated_gradients")[0]
 
-    def wrong(self, text: str) -> Any:
+    def explain_wrong_target(self, text: str) -> Any:
         return self._explain([text], "grad_x_input", target=99)
 
-    def offered(self) -> list[str]:
+    def list_metrics(self) -> list[str]:
         from whence.metrics import metric
 
         return [entry.name for entry in metric if entry.facts["kind"] == "faithfulness"]

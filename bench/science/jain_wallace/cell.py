@@ -1,4 +1,4 @@
-"""One cell of the table: a data set, an encoder, an attention, vectors to start from and a seed.
+"""One cell of Jain & Wallace's table: a model built, trained and measured for a data set, encoder and seed.
 
     python -m bench.science.jain_wallace.cell NAME [--work DIR] [--out DIR] [--device D] [--limit N]
 
@@ -21,15 +21,16 @@ from typing import Any
 
 import numpy as np
 import torch
-from bench.science.jain_wallace.measures import measured, rounded, subject
+from bench.science.jain_wallace.measures import build_subject, measure_model, round_numbers
 
 import whence
-from whence.core.io import write_text
-from whence.data.sets.examples import Example, examples
-from whence.data.sets.labels import label_indices
-from whence.models.attentive import AttentiveConfig, fresh, word_tokenizer
-from whence.training import RECIPES, fit
-from whence.training.corpus import Part
+from whence.core.files import write_text
+from whence.data.dataset import list_examples, resolve_label_indices
+from whence.data.example import Example
+from whence.models.rnn import AttentiveConfig, build_word_tokenizer, initialise_model
+from whence.studies.training.fit import fit
+from whence.studies.training.recipe import RECIPES
+from whence.studies.training.train import CorpusSplit
 
 ROOT = Path(__file__).resolve().parents[3]
 WORK = ROOT / "build" / "science" / "jain_wallace"
@@ -38,7 +39,7 @@ EMBEDDING = 300  # as wide as fastText and GloVe, which the authors start from
 
 @dataclass(frozen=True)
 class Cell:
-    """What is trained."""
+    """Setting of one training."""
 
     data: str
     encoder: str
@@ -48,7 +49,7 @@ class Cell:
 
     @classmethod
     def of(cls, name: str) -> "Cell":
-        """Read a name."""
+        """Return the cell of a name."""
         data, encoder, attention, vectors, seed = name.split("-")
         return cls(data, encoder, attention, vectors, int(seed))
 
@@ -56,17 +57,17 @@ class Cell:
         return f"{self.data}-{self.encoder}-{self.attention}-{self.vectors}-{self.seed}"
 
 
-def some(rows: Sequence[Any], limit: int | None) -> list[Any]:
-    """Take so many rows, evenly: they may be sorted by length."""
+def sample_evenly(rows: Sequence[Any], limit: int | None) -> list[Any]:
+    """Take so many rows, evenly spaced: they may be sorted by length."""
     if limit is None or limit >= len(rows):
         return list(rows)
     return [rows[i] for i in np.linspace(0, len(rows) - 1, limit).astype(int)]
 
 
-def untrained(cell: Cell, facts: Mapping[str, Any], folder: Path, pairs: bool) -> tuple[Any, Any]:
-    """Make the model and its tokenizer; the vocabulary is that of the data set before texts are left out."""
+def build_model(cell: Cell, facts: Mapping[str, Any], folder: Path, pairs: bool) -> tuple[Any, Any]:
+    """Return the untrained model and its tokenizer; the vocabulary is the data set's before filtering."""
     words = gzip.decompress((folder / "words.txt.gz").read_bytes()).decode().split("\n")[:-1]
-    tokenizer = word_tokenizer([" ".join(words)])
+    tokenizer = build_word_tokenizer([" ".join(words)])
     if len(tokenizer) != facts["vocabulary"]:
         raise SystemExit(
             f"{cell.data}: {len(tokenizer)} words, and the manifest says {facts['vocabulary']}"
@@ -92,24 +93,26 @@ def untrained(cell: Cell, facts: Mapping[str, Any], folder: Path, pairs: bool) -
         id2label=dict(enumerate(labels)),
         label2id={label: number for number, label in enumerate(labels)},
     )
-    return fresh(config, cell.seed, vectors), tokenizer
+    return initialise_model(config, cell.seed, vectors), tokenizer
 
 
-def run(cell: Cell, work: Path, device: str, limit: int | None) -> dict[str, Any]:
-    """Train and measure."""
+def run_cell(cell: Cell, work: Path, device: str, limit: int | None) -> dict[str, Any]:
+    """Train and measure one model."""
     started = time.perf_counter()
     facts = json.loads((work / "manifest.json").read_text())[cell.data]
     folder = work / cell.data
     splits: dict[str, list[Example]] = {
-        split: some(examples(folder / f"{split}.jsonl.gz"), limit)
+        split: sample_evenly(list_examples(folder / f"{split}.jsonl.gz"), limit)
         for split in ("train", "dev", "test")
     }
     pairs = isinstance(splits["train"][0].given, tuple)
-    model, tokenizer = untrained(cell, facts, folder, pairs)
+    model, tokenizer = build_model(cell, facts, folder, pairs)
     explainer = whence.load(model, tokenizer=tokenizer, device=device)
     labels = explainer.labels
     rows = {
-        split: Part(tuple(found), tuple(label_indices(found, labels))).rows(tokenizer)
+        split: CorpusSplit(tuple(found), tuple(resolve_label_indices(found, labels))).rows(
+            tokenizer
+        )
         for split, found in splits.items()
         if split != "test"
     }
@@ -123,7 +126,7 @@ def run(cell: Cell, work: Path, device: str, limit: int | None) -> dict[str, Any
         dev=rows["dev"],
     )
     training = time.perf_counter() - started
-    found = measured(subject(explainer, splits["test"]), by_class=facts["by_class"])
+    found = measure_model(build_subject(explainer, splits["test"]), by_class=facts["by_class"])
     found["seconds"] = {"training": round(training, 1), **found["seconds"]}
     return {
         "cell": str(cell),
@@ -135,12 +138,12 @@ def run(cell: Cell, work: Path, device: str, limit: int | None) -> dict[str, Any
         "best_epoch": fitted.best_epoch,
         "dev_score": fitted.best.score,
         **found,
-        "provenance": provenance(device),
+        "provenance": collect_provenance(device),
     }
 
 
-def provenance(device: str) -> dict[str, str]:
-    """Say what computed it."""
+def collect_provenance(device: str) -> dict[str, str]:
+    """Return machine, source digest and versions."""
     source = hashlib.sha256()
     for path in sorted((ROOT / "src").rglob("*.py")):
         source.update(path.read_bytes())
@@ -155,7 +158,7 @@ def provenance(device: str) -> dict[str, str]:
 
 
 def main() -> None:
-    """Make a cell, unless it is there."""
+    """Compute a cell, unless it is stored."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("cell", type=Cell.of)
     parser.add_argument("--work", type=Path, default=WORK)
@@ -170,7 +173,7 @@ def main() -> None:
     if file.is_file():
         print(f"{file.name} is there")
         return
-    found = rounded(run(options.cell, options.work, options.device, options.limit))
+    found = round_numbers(run_cell(options.cell, options.work, options.device, options.limit))
     write_text(file, json.dumps(found) + "\n")
     print(f"{options.cell}: accuracy {found['performance']['accuracy']:.3f}, seconds {found['seconds']}")  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""Figures of our cells beside the authors': what is compared, and how far apart it is."""
+"""Figures of our cells beside the authors', over seeds; collection of cells into bench/results, and loading."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,7 +23,7 @@ Found = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Measure:
-    """A figure: its kind, which class it is about, and where it stands in a cell of ours and of theirs."""
+    """A figure: its kind, its class, and its path in a cell of ours and of theirs."""
 
     kind: str
     of: str  # a class, a bin; nothing where it is about all examples
@@ -54,14 +54,14 @@ class Figure:
 
     @property
     def within(self) -> bool | None:
-        """Does theirs lie between the least and the greatest of our seeds; one seed has no spread."""
+        """Whether theirs lies between the least and the greatest of our seeds; None with one seed."""
         if self.authors is None or len(self.seeds) < 2:
             return None
         return min(self.seeds) <= self.authors <= max(self.seeds)
 
 
-def at(*path: str) -> Callable[[Found], Any]:
-    """Follow a path in plain data; None where it ends early."""
+def build_getter(*path: str) -> Callable[[Found], Any]:
+    """Return a function that follows a path in plain data; None where it ends early."""
 
     def follow(found: Any) -> Any:
         for key in path:
@@ -71,39 +71,44 @@ def at(*path: str) -> Callable[[Found], Any]:
     return follow
 
 
-def measures(facts: Found) -> Iterator[Measure]:
-    """Name all measures of a data set."""
+def iterate_measures(facts: Found) -> Iterator[Measure]:
+    """Yield all measures of a data set."""
     labels = facts["labels"]
     classes = list(labels) if facts["by_class"] else []
     said = {ALL: "", **labels}
     groups = classes or [ALL]
     for name, key in (("accuracy", "accuracy"), ("F1", "f1"), ("ROC AUC", "roc_auc")):
-        path = at("performance", key)
-        yield Measure(name, "", path, path, at("performance", "n"), key == "accuracy")
+        path = build_getter("performance", key)
+        yield Measure(name, "", path, path, build_getter("performance", "n"), key == "accuracy")
     for pair, title in PAIRS.items():
         for group in (ALL, *classes):
-            mean, share = at("tau", pair, group, "mean"), at("tau", pair, group, "significant")
-            n = at("tau", pair, group, "n")
+            mean, share = (
+                build_getter("tau", pair, group, "mean"),
+                build_getter("tau", pair, group, "significant"),
+            )
+            n = build_getter("tau", pair, group, "n")
             yield Measure(title, said[group], mean, mean, n, group == ALL)
             yield Measure(f"{title}, share p ≤ 0.05", said[group], share, share, n, group == ALL)
     for group in groups:
         for each in BINS:
             of = ", ".join(one for one in (said[group], f"largest weight {each}") if one)
-            ours, n = (at("permutation", group, each, key) for key in ("median", "n"))
-            yield Measure("permutation, median TVD", of, ours, at("permutation", group, each), n)
+            ours, n = (build_getter("permutation", group, each, key) for key in ("median", "n"))
+            yield Measure(
+                "permutation, median TVD", of, ours, build_getter("permutation", group, each), n
+            )
     for group in groups:
-        n = at("adversarial", group, "n")
+        n = build_getter("adversarial", group, "n")
         for name, key in DIVERGENCE.items():
-            path = at("adversarial", group, key)
+            path = build_getter("adversarial", group, key)
             title = f"adversarial JSD, {name}"
             yield Measure(title, said[group], path, path, n, key == "mean")
 
 
-def figures(facts: Found, cells: Sequence[Found], kind: str) -> list[Figure]:
-    """Put the seeds of one kind of model beside the authors' `kind` (such as sst-bilstm-tanh)."""
+def compute_figures(facts: Found, cells: Sequence[Found], kind: str) -> list[Figure]:
+    """Return our seeds' figures beside the authors' of one `kind` (such as sst-bilstm-tanh)."""
     theirs = AUTHORS["cells"].get(kind, {})
     found = []
-    for measure in measures(facts):
+    for measure in iterate_measures(facts):
         values = [(measure.ours(cell), measure.n(cell)) for cell in cells]
         known = [(value, n) for value, n in values if value is not None]
         if known:
@@ -113,8 +118,8 @@ def figures(facts: Found, cells: Sequence[Found], kind: str) -> list[Figure]:
     return found
 
 
-def collected(folder: Path, manifest: Path) -> None:
-    """Put the cells of a run into the results, one file for each data set; what is there stays or is replaced."""
+def collect_cells(folder: Path, manifest: Path) -> None:
+    """Copy the cells of a run into the results, one file for each data set; older cells are replaced."""
     every = json.loads(manifest.read_text())
     new = [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
     RESULTS.mkdir(parents=True, exist_ok=True)
@@ -130,8 +135,8 @@ def collected(folder: Path, manifest: Path) -> None:
         path.write_text(f'{{"data": {facts},\n"cells": [\n{lines}\n]}}\n', encoding="utf-8")
 
 
-def results() -> dict[str, Found]:
-    """Read what is committed: data set to {"data": facts, "cells": [...]}; in the order of the authors' table."""
+def load_results() -> dict[str, Found]:
+    """Return the committed results, {"data": facts, "cells": [...]} by data set, in the authors' order."""
     found = {}
     for data in AUTHORS["vocabulary"]:
         path = RESULTS / f"{data}.json"

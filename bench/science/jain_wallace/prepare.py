@@ -1,4 +1,4 @@
-"""Make the data of the paper's table: from the files as they came to one folder that a run needs and nothing else.
+"""Preparation of the data sets of the paper's table, from the published files to one folder for the runs.
 
     python -m bench.science.jain_wallace.prepare [--data DIR] [--vectors MODEL] [--out DIR] [--only NAME,...]
 
@@ -21,7 +21,7 @@ import numpy as np
 from bench.science.jain_wallace.corpora import CORPORA
 from bench.science.jain_wallace.corpora.corpus import Corpus, Row
 
-from whence.training.vectors import vectors_for
+from whence.studies.training.vectors import load_vectors
 
 ROOT = Path(__file__).resolve().parents[3]
 SHARED = ROOT.parent / "shared"
@@ -29,8 +29,8 @@ WORK = ROOT / "build" / "science" / "jain_wallace"
 SPECIAL = ("<PAD>", "<UNK>", "<SOS>", "<EOS>")
 
 
-def facts(corpus: Corpus) -> dict[str, Any]:
-    """Say what a data set is, and how large."""
+def describe_corpus(corpus: Corpus) -> dict[str, Any]:
+    """Return name, sizes and settings of a data set."""
     sizes = {}
     for split, rows in corpus.splits.items():
         found = Counter(row.label for row in rows)
@@ -50,31 +50,31 @@ def facts(corpus: Corpus) -> dict[str, Any]:
     }
 
 
-def line(row: Row) -> str:
+def format_row(row: Row) -> str:
     """Write a row as JSON."""
     pair = {} if row.pair is None else {"pair": row.pair}
     return json.dumps({"text": row.text, **pair, "label": row.label}, ensure_ascii=False) + "\n"
 
 
-def compressed(path: Path, text: str) -> None:
+def write_compressed(path: Path, text: str) -> None:
     """Write a text so that the same text gives the same bytes."""
     path.write_bytes(gzip.compress(text.encode(), mtime=0))
 
 
-def write(corpus: Corpus, folder: Path, vectors: Path | None, seed: int = 0) -> None:
+def write_corpus(corpus: Corpus, folder: Path, vectors: Path | None, seed: int = 0) -> None:
     """Write the rows, the words and the vectors of a data set."""
     folder.mkdir(parents=True, exist_ok=True)
     for split, rows in corpus.splits.items():
-        compressed(folder / f"{split}.jsonl.gz", "".join(map(line, rows)))
-    compressed(folder / "words.txt.gz", "".join(f"{word}\n" for word in corpus.words))
-    # The authors' bAbI embeddings are drawn in any case.
+        write_compressed(folder / f"{split}.jsonl.gz", "".join(map(format_row, rows)))
+    write_compressed(folder / "words.txt.gz", "".join(f"{word}\n" for word in corpus.words))
+    # The authors' bAbI embeddings are random: no vectors are needed.
     if vectors is not None and "embedding_size" not in corpus.settings:
-        found = vectors_for([*SPECIAL, *corpus.words], vectors, seed).rows
+        found = load_vectors([*SPECIAL, *corpus.words], vectors, seed).rows
         np.save(folder / "vectors.npy", found.astype(np.float16))
 
 
 def main() -> None:
-    """Prepare all that is asked for; what was there before stays in the manifest."""
+    """Prepare the chosen data sets; the others stay in the manifest."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, default=SHARED / "data")
     parser.add_argument("--vectors", type=Path, default=SHARED / "models" / "minilm-base")
@@ -91,8 +91,8 @@ def main() -> None:
         if name not in CORPORA:
             sys.exit(f"no data set {name!r}; there are {', '.join(CORPORA)}")
         corpus = CORPORA[name](options.data)
-        write(corpus, options.out / name, vectors)
-        known = {**known, name: facts(corpus)}
+        write_corpus(corpus, options.out / name, vectors)
+        known = {**known, name: describe_corpus(corpus)}
         manifest.write_text(json.dumps(known, indent=1, ensure_ascii=False) + "\n")
         sizes = ", ".join(f"{split} {one['n']}" for split, one in known[name]["sizes"].items())
         print(f"{name}: {sizes}, vocabulary {known[name]['vocabulary']}", flush=True)

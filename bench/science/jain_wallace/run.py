@@ -1,4 +1,4 @@
-"""Make the cells of the paper's table: many processes side by side, one for each cell.
+"""Runner of the cells of the paper's table: many processes side by side, one for each cell.
 
     python -m bench.science.jain_wallace.run [--work DIR] [--out DIR] [--only PATTERN,...] [--seeds N]
         [--vectors random,minilm] [--jobs N] [--device D] [--limit N] [--time-limit SECONDS] [--list]
@@ -27,7 +27,7 @@ VECTORS = ("random", "minilm")
 
 
 class Job(NamedTuple):
-    """A process, what it makes, since when, and where it writes what it has to say."""
+    """A process with its cell, start time and log file."""
 
     cell: Cell
     process: "subprocess.Popen[bytes]"
@@ -35,14 +35,14 @@ class Job(NamedTuple):
     log: Path
 
 
-def cells(
+def list_cells(
     work: Path, manifest: Mapping[str, Any], seeds: int, vectors: Sequence[str]
 ) -> list[Cell]:
-    """Name all cells: seed by seed, in each the heaviest first."""
+    """Return all cells: seed by seed, in each the most expensive first."""
     every = [
         Cell(data, encoder, attention, start, seed)
         for seed in range(seeds)
-        for data in sorted(manifest, key=lambda data: -_weight(manifest[data]))
+        for data in sorted(manifest, key=lambda data: -_estimate_cost(manifest[data]))
         for start in vectors
         if start == "random" or (work / data / "vectors.npy").is_file()
         for encoder in ENCODERS
@@ -51,8 +51,8 @@ def cells(
     return every
 
 
-def _weight(facts: Mapping[str, Any]) -> float:
-    """Guess what a data set costs: words trained on, and the test's words each with every other left out."""
+def _estimate_cost(facts: Mapping[str, Any]) -> float:
+    """Estimate a data set's cost: training words, and test words times text length for leave-one-out."""
     train, test = facts["sizes"]["train"], facts["sizes"]["test"]
     epochs = facts["settings"].get("epochs", 8)
     return float(
@@ -61,7 +61,7 @@ def _weight(facts: Mapping[str, Any]) -> float:
     )
 
 
-def started(cell: Cell, options: argparse.Namespace, out: Path) -> Job:
+def start_job(cell: Cell, options: argparse.Namespace, out: Path) -> Job:
     """Start the process of a cell."""
     limit = [] if options.limit is None else ["--limit", str(options.limit)]
     device = [] if options.device is None else ["--device", options.device]
@@ -76,8 +76,8 @@ def started(cell: Cell, options: argparse.Namespace, out: Path) -> Job:
     return Job(cell, process, time.monotonic(), log)
 
 
-def ended(job: Job) -> bool:
-    """Say how a process ended; true where the cell is there."""
+def report_end(job: Job) -> bool:
+    """Print how a process ended; return whether its cell is stored."""
     seconds, said = time.monotonic() - job.started, job.log.read_text(errors="replace").strip()
     if job.process.returncode == 0:
         print(f"{seconds:6.0f} s  {said.splitlines()[-1]}", flush=True)
@@ -89,7 +89,7 @@ def ended(job: Job) -> bool:
 
 
 def main() -> None:
-    """Run what is not there yet."""
+    """Run the missing cells."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--work", type=Path, default=WORK)
     parser.add_argument("--out", type=Path)
@@ -108,7 +108,7 @@ def main() -> None:
     if not manifest_file.is_file():
         sys.exit(f"{manifest_file} is not there: run bench.science.jain_wallace.prepare first")
     out.mkdir(parents=True, exist_ok=True)
-    every = cells(
+    every = list_cells(
         options.work,
         json.loads(manifest_file.read_text()),
         options.seeds,
@@ -127,14 +127,14 @@ def main() -> None:
     try:
         while running or missing:
             while missing and len(running) < options.jobs and time.monotonic() < until:
-                running.append(started(missing.pop(0), options, out))
+                running.append(start_job(missing.pop(0), options, out))
             if time.monotonic() >= until:
                 stopped, missing = len(missing) + len(running), []
                 break
             time.sleep(0.2)
             for job in [job for job in running if job.process.poll() is not None]:
                 running.remove(job)
-                failed += not ended(job)
+                failed += not report_end(job)
     finally:
         for job in running:
             job.process.terminate()

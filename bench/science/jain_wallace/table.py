@@ -1,4 +1,4 @@
-"""Write docs/science/jain_wallace.md: our figures beside the authors'.
+"""Writer of docs/science/jain_wallace.md: the paper's claims, our figures beside the authors', agreement.
 
     python -m bench.science.jain_wallace.table [--cells DIR [--work DIR]] [--check]
 
@@ -18,13 +18,13 @@ from bench.science.jain_wallace.figures import (
     PAIRS,
     Figure,
     Found,
-    collected,
-    figures,
-    results,
+    collect_cells,
+    compute_figures,
+    load_results,
 )
 from bench.science.jain_wallace.run import ATTENTIONS, ENCODERS, VECTORS
 
-from whence.stats import spearman
+from whence.stats.rank import spearman
 
 PAGE = ROOT / "docs" / "science" / "jain_wallace.md"
 SAID = {"bilstm": "BiLSTM", "cnn": "CNN", "average": "Average"}
@@ -63,15 +63,15 @@ the figures that both have, over classes and, of the former, bins of the largest
 
 
 def main() -> None:
-    """Collect, and write the page."""
+    """Collect the cells, and write the page."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--cells", type=Path, help="a folder of cells to put into the results")
     parser.add_argument("--work", type=Path, default=WORK, help="where their manifest is")
     parser.add_argument("--check", action="store_true", help="fail if the page is out of date")
     options = parser.parse_args()
     if options.cells is not None:
-        collected(options.cells, options.work / "manifest.json")
-    page = markdown(results())
+        collect_cells(options.cells, options.work / "manifest.json")
+    page = render_page(load_results())
     if options.check:
         if not PAGE.is_file() or PAGE.read_text(encoding="utf-8") != page:
             sys.exit(f"{PAGE.name} is out of date. Run `make science`.")
@@ -81,24 +81,32 @@ def main() -> None:
     print(f"{PAGE.relative_to(ROOT)} is written")
 
 
-def markdown(found: Mapping[str, Found]) -> str:
+def render_page(found: Mapping[str, Found]) -> str:
     """Return the whole page."""
     compared: dict[Key, list[Figure]] = {}
     for data, one in found.items():
-        for kind, cells in _kinds(one).items():
-            compared[data, *kind] = figures(one["data"], cells, f"{data}-{kind[0]}-{kind[1]}")
+        for kind, cells in _group_by_kind(one).items():
+            compared[data, *kind] = compute_figures(
+                one["data"], cells, f"{data}-{kind[0]}-{kind[1]}"
+            )
     parts = [INTRO.rstrip()]
     if not compared:
         return "\n\n".join([*parts, "No results yet."]) + "\n"
-    parts += ["## In short", _claims(compared), "## Data sets", _data(found), "## In one table"]
-    parts += [COMPACT.rstrip(), _compact(found, compared), _agreement(compared)]
+    parts += [
+        "## In short",
+        _format_claims(compared),
+        "## Data sets",
+        _format_data(found),
+        "## In one table",
+    ]
+    parts += [COMPACT.rstrip(), _format_compact(found, compared), _format_agreement(compared)]
     for data, one in found.items():
-        parts += [f"## {one['data']['title']}", *_section(data, compared)]
-    parts.append(_made(found))
+        parts += [f"## {one['data']['title']}", *_iterate_section(data, compared)]
+    parts.append(_format_provenance(found))
     return "\n\n".join(parts) + "\n"
 
 
-def _kinds(one: Found) -> dict[tuple[str, str, str], list[Found]]:
+def _group_by_kind(one: Found) -> dict[tuple[str, str, str], list[Found]]:
     kinds = defaultdict(list)
     for cell in one["cells"]:
         name = Cell.of(cell["cell"])
@@ -106,7 +114,7 @@ def _kinds(one: Found) -> dict[tuple[str, str, str], list[Found]]:
     return dict(kinds)
 
 
-def _data(found: Mapping[str, Found]) -> str:
+def _format_data(found: Mapping[str, Found]) -> str:
     rows = [
         "| data set | train, dev | test | theirs | vocabulary | theirs | their embeddings | what differs |",
         "|---|---|---|---|---|---|---|---|",
@@ -115,28 +123,30 @@ def _data(found: Mapping[str, Found]) -> str:
         facts, theirs = one["data"], AUTHORS["test"].get(data)
         sizes = {split: figures["n"] for split, figures in facts["sizes"].items()}
         classes = facts["sizes"]["test"]["classes"] if facts["by_class"] else {}
-        tested = _sum(classes) or f"{sizes['test']:,}"
+        tested = _format_counts(classes) or f"{sizes['test']:,}"
         rows.append(
             f"| {facts['title']} | {sizes['train']:,}, {sizes['dev']:,} | {tested} "
-            f"| {_sum(theirs or {}) or '–'} | {facts['vocabulary']:,} | {AUTHORS['vocabulary'][data]:,} "
+            f"| {_format_counts(theirs or {}) or '–'} | {facts['vocabulary']:,} | {AUTHORS['vocabulary'][data]:,} "
             f"| {AUTHORS['embeddings'][data]} | {facts['differs']} |"
         )
     return "\n".join(rows)
 
 
-def _sum(classes: Mapping[str, int]) -> str:
+def _format_counts(classes: Mapping[str, int]) -> str:
     return " + ".join(f"{count:,}" for count in classes.values())
 
 
-def _value(compared: Mapping[Key, list[Figure]], key: Key, kind: str, whose: str) -> float | None:
+def _get_value(
+    compared: Mapping[Key, list[Figure]], key: Key, kind: str, whose: str
+) -> float | None:
     for one in compared.get(key, ()):
         if one.measure.kind == kind and not one.measure.of:
             return one.mean if whose == "ours" else one.authors
     return None
 
 
-def _claims(compared: Mapping[Key, list[Figure]]) -> str:
-    """Count in how many data sets what the paper says holds, with their figures and with ours."""
+def _format_claims(compared: Mapping[Key, list[Figure]]) -> str:
+    """Count the data sets in which each of the paper's claims holds, by their figures and by ours."""
     grad, loo = "τ(attention, gradient)", "τ(attention, leave-one-out)"
     both = "τ(leave-one-out, gradient)"
     claims = {
@@ -159,7 +169,7 @@ def _claims(compared: Mapping[Key, list[Figure]]) -> str:
         cells = []
         for whose, vectors in (("authors", "random"), *(("ours", start) for start in VECTORS)):
             pairs = [
-                [_value(compared, (data, encoder, "tanh", vectors), kind, whose) for encoder, kind in sides]
+                [_get_value(compared, (data, encoder, "tanh", vectors), kind, whose) for encoder, kind in sides]
                 for data in sets
             ]  # fmt: skip
             known = [(less, more) for less, more in pairs if less is not None and more is not None]
@@ -169,7 +179,7 @@ def _claims(compared: Mapping[Key, list[Figure]]) -> str:
     return "\n".join(rows)
 
 
-def _compact(found: Mapping[str, Found], compared: Mapping[Key, list[Figure]]) -> str:
+def _format_compact(found: Mapping[str, Found], compared: Mapping[Key, list[Figure]]) -> str:
     """Return a row for each data set, encoder and kind of embeddings."""
     kinds = ("accuracy", *PAIRS.values(), "permutation, median TVD", "adversarial JSD, mean")
     titles = [kind.partition(",")[0] if "JSD" in kind or "TVD" in kind else kind for kind in kinds]
@@ -179,13 +189,13 @@ def _compact(found: Mapping[str, Found], compared: Mapping[Key, list[Figure]]) -
         if attention != "tanh":
             continue
         seeds = max(len(one.seeds) for one in every)
-        cells = [_both(every, kind) for kind in kinds]
+        cells = [_format_both(every, kind) for kind in kinds]
         start = [found[data]["data"]["title"], SAID[encoder], vectors, str(seeds)]
         rows.append(f"| {' | '.join([*start, *cells])} |")
     return "\n".join(rows)
 
 
-def _both(every: Sequence[Figure], kind: str) -> str:
+def _format_both(every: Sequence[Figure], kind: str) -> str:
     """Return our figure and theirs; of several of a kind, the means of those that both have."""
     own = [one for one in every if one.measure.kind == kind]
     if kind in PAIRS.values() or kind == "accuracy":
@@ -205,8 +215,8 @@ def _both(every: Sequence[Figure], kind: str) -> str:
     return f"{ours} [{theirs}]{' ✓' if len(shared) == 1 and shared[0].within else ''}"
 
 
-def _agreement(compared: Mapping[Key, list[Figure]]) -> str:
-    """Say over all data sets and models how far apart the figures are, measure by measure."""
+def _format_agreement(compared: Mapping[Key, list[Figure]]) -> str:
+    """Return the differences of the figures over all data sets and models, measure by measure."""
     rows = [
         "| measure | embeddings | figures | within | mean difference | its mean size | rank correlation |",
         "|---|---|---|---|---|---|---|",
@@ -228,7 +238,7 @@ def _agreement(compared: Mapping[Key, list[Figure]]) -> str:
     return "\n".join(rows)
 
 
-def _section(data: str, compared: Mapping[Key, list[Figure]]) -> Iterator[str]:
+def _iterate_section(data: str, compared: Mapping[Key, list[Figure]]) -> Iterator[str]:
     """Yield the short table of tanh attention, and the rest folded."""
     for vectors in VECTORS:
         for attention in ATTENTIONS:
@@ -243,13 +253,13 @@ def _section(data: str, compared: Mapping[Key, list[Figure]]) -> Iterator[str]:
             first = vectors == "random" and attention == "tanh"
             if first:
                 yield f"**{title[0].upper()}{title[1:]}**"
-                yield _table(own, (True,))
+                yield _format_table(own, (True,))
                 title += ": further figures"
-            rest = _table(own, (False,) if first else (True, False))
+            rest = _format_table(own, (False,) if first else (True, False))
             yield f"<details><summary>{title}</summary>\n\n{rest}\n\n</details>"
 
 
-def _table(own: Mapping[str, list[Figure]], chief: tuple[bool, ...]) -> str:
+def _format_table(own: Mapping[str, list[Figure]], chief: tuple[bool, ...]) -> str:
     rows = [
         "| encoder | measure | n | seeds | ours | authors | difference | within |",
         "|---|---|---|---|---|---|---|---|",
@@ -270,7 +280,7 @@ def _table(own: Mapping[str, list[Figure]], chief: tuple[bool, ...]) -> str:
     return "\n".join(rows)
 
 
-def _made(found: Mapping[str, Found]) -> str:
+def _format_provenance(found: Mapping[str, Found]) -> str:
     machines = {cell["provenance"]["machine"] for one in found.values() for cell in one["cells"]}
     seconds = sum(sum(cell["seconds"].values()) for one in found.values() for cell in one["cells"])
     count = sum(len(one["cells"]) for one in found.values())

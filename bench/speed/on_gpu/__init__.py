@@ -1,1 +1,1 @@
-"""The sections of bench/speed/gpu.py, a function each: it measures, and logs a row for everything it measured."""
+"""Sections of bench/speed/gpu.py, a function each, which logs a row for every measurement."""

@@ -1,94 +1,98 @@
-"""Numbers on the device against the CPU path in float64, on the same weights."""
+"""Section of gpu.py that checks scores on the GPU, by mask, dtype and kernel, against the CPU in float64."""
 
 import os
 from collections.abc import Iterator
 from typing import Any
 
 import torch
-from bench.speed import shapes
-from bench.speed.on_gpu.agreement import agreement, scores_of
-from bench.speed.on_gpu.same import moved, sharpened
+from bench.speed import random_models
+from bench.speed.on_gpu.agreement import compute_agreement, compute_scores
+from bench.speed.on_gpu.comparable_models import copy_model, sharpen_attention
 from bench.speed.on_gpu.setting import Setting
-from bench.speed.passes import batch_of
+from bench.speed.passes import build_batch
 
-from whence.kernels import Implementation
+from whence.kernels.contract import Implementation
 
 METHODS = (
     "generic_attention", "attcat", "rollout", "raw_attention", "attention_gradcam", "grad_x_input",
     "transformer_attribution", "attn_lrp",
 )  # fmt: skip
-# Arithmetic in float32 lands far under this; nothing that is wrong does.
+# Rounding in float32 stays far below this; an error in a kernel does not.
 LIMIT = {"float32": 1e-3}
 _WITH_FLOAT16 = "causal, shared keys, padded"
 
 
-def check(setting: Setting) -> None:
-    """Hold every kind of mask, dtype and implementation to the CPU. 60 to 90 s on an H200, most of it compiling."""
+def check_numbers(setting: Setting) -> None:
+    """Compare every kind of mask, dtype and implementation with the CPU. 60 to 90 s on an H200, mostly compiling."""
     cpu = torch.device("cpu")
-    for name, model, row, lengths in _subjects(setting.tiny):
-        given = _given(lengths)
-        exact = moved(model, torch.float64, cpu)
-        reference = scores_of(
+    for name, model, row, lengths in _iterate_models(setting.tiny):
+        given = _build_inputs(lengths)
+        exact = copy_model(model, torch.float64, cpu)
+        reference = compute_scores(
             setting, exact, given, METHODS, {"mask": name, "dtype": "float64"}, "tiled"
         )
-        for dtype, implementations in _ways(setting, name).items():
-            there = moved(model, getattr(torch, dtype), setting.clock.device)
-            batch = batch_of(there, given)
+        for dtype, implementations in _list_ways(setting, name).items():
+            there = copy_model(model, getattr(torch, dtype), setting.clock.device)
+            batch = build_batch(there, given)
             found = {}
             for one in implementations:
                 about = {"mask": name, "dtype": dtype, "kernels": one}
-                scores = scores_of(setting, there, given, [*reference], about, one)
-                told = agreement(scores, reference, batch, row)
-                _log(setting, told, **about, against="CPU, float64")
+                scores = compute_scores(setting, there, given, [*reference], about, one)
+                told = compute_agreement(scores, reference, batch, row)
+                _log_agreement(setting, told, **about, against="CPU, float64")
                 found[one] = scores
             if len(found) == 2:
                 both = {
                     name: found["fused"][name] for name in found["fused"] if name in found["tiled"]
                 }
-                told = agreement(both, found["tiled"], batch, row)
-                _log(setting, told, mask=name, dtype=dtype, kernels="fused", against="tiled")
+                told = compute_agreement(both, found["tiled"], batch, row)
+                _log_agreement(
+                    setting, told, mask=name, dtype=dtype, kernels="fused", against="tiled"
+                )
 
 
-def _ways(setting: Setting, mask: str) -> dict[str, tuple[Implementation, ...]]:
-    """Return dtypes, and the implementations to try in each; float16 once is enough, as every dtype compiles anew."""
+def _list_ways(setting: Setting, mask: str) -> dict[str, tuple[Implementation, ...]]:
+    """Return dtypes, and the implementations to try in each; float16 once, as every dtype compiles anew."""
     fuses = setting.clock.cuda or os.environ.get("TRITON_INTERPRET") == "1"
     both: tuple[Implementation, ...] = ("tiled", "fused") if fuses else ("tiled",)
     halves = [one for one in setting.halves if one != "float16" or mask == _WITH_FLOAT16]
     return dict.fromkeys(("float32", *halves), both)
 
 
-def _log(setting: Setting, told: dict[str, dict[str, float]], **about: Any) -> None:
+def _log_agreement(setting: Setting, told: dict[str, dict[str, float]], **about: Any) -> None:
     for name, values in told.items():
         limit = LIMIT.get(about["dtype"])
         held = None if limit is None else values["off"] <= limit
         setting.log.add(name, **about, **values, limit=limit, held=held)
 
 
-def _given(lengths: tuple[int, ...]) -> dict[str, list[list[int]]]:
+def _build_inputs(lengths: tuple[int, ...]) -> dict[str, list[list[int]]]:
     """Return inputs of several lengths; the shorter ones will be padded."""
-    longest = shapes.encoded(len(lengths), max(lengths), 1000)
+    longest = random_models.build_inputs(len(lengths), max(lengths), 1000)
     return {
         name: [row[:length] for row, length in zip(rows, lengths, strict=True)]
         for name, rows in longest.items()
     }
 
 
-def _subjects(tiny: bool) -> Iterator[tuple[str, Any, int, tuple[int, ...]]]:
-    """Yield what the mask is like, a model on the CPU, the row that is read, and the lengths of the inputs."""
+def _iterate_models(tiny: bool) -> Iterator[tuple[str, Any, int, tuple[int, ...]]]:
+    """Yield the kind of mask, a model on the CPU, the read row, and the lengths of the inputs."""
     long, short = ((20, 20), (20, 13)) if tiny else ((300, 300), (300, 157))
     width, heads = (32, 2) if tiny else (256, 4)
-    encoder = sharpened(shapes.bert(3, width, heads))
+    encoder = sharpen_attention(random_models.build_bert(3, width, heads))
     yield "all see all", encoder, 0, long
     yield "all see all, padded", encoder, 0, short
-    decoder = sharpened(shapes.llama(3, width, heads, heads // 2, 2 * width, longest=512))
+    decoder = sharpen_attention(
+        random_models.build_llama(3, width, heads, heads // 2, 2 * width, longest=512)
+    )
     yield "causal, shared keys", decoder, -1, long
     yield "causal, shared keys, padded", decoder, -1, short
-    window = sharpened(_windowed(width, heads, 8 if tiny else 64))
+    window = sharpen_attention(_build_windowed_model(width, heads, 8 if tiny else 64))
     yield "a sliding window", window, -1, long
     yield "a sliding window, padded", window, -1, short
 
 
-def _windowed(width: int, heads: int, window: int) -> Any:
+def _build_windowed_model(width: int, heads: int, window: int) -> Any:
     from transformers import MistralConfig, MistralForSequenceClassification
 
     config = MistralConfig(
@@ -97,5 +101,5 @@ def _windowed(width: int, heads: int, window: int) -> Any:
         max_position_embeddings=512, pad_token_id=0, num_labels=2,
     )  # fmt: skip
     with torch.random.fork_rng():
-        torch.manual_seed(shapes.SEED)
+        torch.manual_seed(random_models.SEED)
         return MistralForSequenceClassification(config).eval().requires_grad_(False)

@@ -1,4 +1,4 @@
-"""The same weights in another dtype, on another device."""
+"""Models for comparison of dtypes: random weights with sharper attention, and copies in another dtype or device."""
 
 from copy import deepcopy
 from typing import Any
@@ -12,8 +12,8 @@ _SHARP = ("query", "key", "q_proj", "k_proj")
 
 
 @torch.no_grad()
-def sharpened(model: Any) -> Any:
-    """Let a model of random weights prefer some tokens; all weights are rounded so that every dtype can hold them."""
+def sharpen_attention(model: Any) -> Any:
+    """Scale random queries and keys so that some tokens are preferred; round weights to fit every dtype."""
     for name, weight in model.named_parameters():
         if any(part in _SHARP for part in name.split(".")):
             weight.mul_(_LONGER)
@@ -21,6 +21,6 @@ def sharpened(model: Any) -> Any:
     return model
 
 
-def moved(model: Any, dtype: torch.dtype, device: torch.device) -> Any:
-    """Return a copy with the same weights."""
+def copy_model(model: Any, dtype: torch.dtype, device: torch.device) -> Any:
+    """Return a copy with the same weights, in another dtype and on another device."""
     return deepcopy(model).to(device=device, dtype=dtype)

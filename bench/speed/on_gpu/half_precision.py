@@ -1,11 +1,11 @@
-"""How far explanations of models in half precision have the ranks of float32, on the same weights."""
+"""Section of gpu.py that compares scores in bfloat16 and float16 with float32, on the same weights."""
 
 import torch
 from bench.speed import materialised
-from bench.speed.on_gpu.agreement import TOP, agreement, scores_of
-from bench.speed.on_gpu.same import moved, sharpened
+from bench.speed.on_gpu.agreement import TOP, compute_agreement, compute_scores
+from bench.speed.on_gpu.comparable_models import copy_model, sharpen_attention
 from bench.speed.on_gpu.setting import Setting
-from bench.speed.passes import batch_of
+from bench.speed.passes import build_batch
 
 METHODS = (
     "raw_attention", "rollout", "generic_attention", "attention_gradcam", "attcat", "grad_x_input",
@@ -13,28 +13,30 @@ METHODS = (
 )  # fmt: skip
 
 
-def precision(setting: Setting) -> None:
+def measure_precision(setting: Setting) -> None:
     """Compare bfloat16 and float16 with float32. About 30 s on an H200."""
     sizes = {"bert": (8, 128), "llama": (4, 512)}
     if setting.tiny:
         sizes = {"bert": (2, 16), "llama": (2, 16)}
     for kind, (inputs, tokens) in sizes.items():
-        single = sharpened(
-            moved(getattr(setting, kind)(torch.float32), torch.float32, setting.clock.device)
+        single = sharpen_attention(
+            copy_model(getattr(setting, kind)(torch.float32), torch.float32, setting.clock.device)
         )
-        given, row = setting.given(inputs, tokens), 0 if kind == "bert" else -1
-        reference = scores_of(setting, single, given, METHODS, setting.about(kind, inputs, tokens))
+        given, row = setting.build_inputs(inputs, tokens), 0 if kind == "bert" else -1
+        reference = compute_scores(
+            setting, single, given, METHODS, setting.describe(kind, inputs, tokens)
+        )
         for dtype in setting.halves:
             about = {"model": kind, "dtype": dtype, "inputs": inputs, "tokens": tokens}
             by_chance = {"against": "float32", "top_by_chance": min(1.0, TOP / (tokens - 1))}
-            with setting.guarded("precision", **about):
-                half = moved(single, getattr(torch, dtype), setting.clock.device)
-                batch = batch_of(half, given)
-                scores = scores_of(setting, half, given, [*reference], about)
-                for name, told in agreement(scores, reference, batch, row).items():
+            with setting.guard("precision", **about):
+                half = copy_model(single, getattr(torch, dtype), setting.clock.device)
+                batch = build_batch(half, given)
+                scores = compute_scores(setting, half, given, [*reference], about)
+                for name, told in compute_agreement(scores, reference, batch, row).items():
                     setting.log.add(name, **about, **by_chance, **told)
-                plain = materialised.generic_attention(half, batch.inputs, row)()
-                told = agreement(
+                plain = materialised.build_generic_attention(half, batch.inputs, row)()
+                told = compute_agreement(
                     plain, {"generic_attention": reference["generic_attention"]}, batch, row
                 )["generic_attention"]
                 setting.log.add(

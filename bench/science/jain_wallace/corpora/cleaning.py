@@ -1,4 +1,4 @@
-"""How Jain and Wallace turn text into words; a word is what then stands between two spaces."""
+"""Text cleaning of Jain and Wallace, into words separated by single spaces."""
 
 import re
 from functools import cache
@@ -6,24 +6,25 @@ from typing import Any
 
 
 @cache
-def _english() -> Any:
+def _load_english() -> Any:
     import spacy
 
     return spacy.blank("en")  # the rules of the tokenizer; no model is needed
 
 
-def spaced(text: str) -> str:
-    """Put a single space wherever there is any white space, and none at the ends."""
+def normalise_spaces(text: str) -> str:
+    """Replace white space by single spaces, and strip the ends."""
     return re.sub(r"\s+", " ", text).strip()
 
 
-def lowered(text: str) -> list[str]:
+def tokenize_lower(text: str) -> list[str]:
     """Return spaCy's English tokens in lower case."""
-    return [token.text.lower() for token in _english()(text)]
+    return [token.text.lower() for token in _load_english()(text)]
 
 
-def plain(text: str) -> str:
+def clean_text(text: str) -> str:
     """Clean as they do for news and inference: spaCy's tokens, and `qqq` for whatever holds a digit."""
     return " ".join(
-        "qqq" if any(sign.isdigit() for sign in word) else word for word in lowered(spaced(text))
+        "qqq" if any(sign.isdigit() for sign in word) else word
+        for word in tokenize_lower(normalise_spaces(text))
     )

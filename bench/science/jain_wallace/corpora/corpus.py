@@ -1,4 +1,4 @@
-"""A data set as it is trained on and tested on: cleaned, split, cut to length, with its vocabulary."""
+"""Classes `Row` and `Corpus`, and what the loaders share: length filter, vocabulary, split, file reading."""
 
 import csv
 import gzip
@@ -42,8 +42,10 @@ class Corpus:
     differs: str = ""  # from what the authors had
 
 
-def cut(rows: Sequence[Row], shortest: int | None = None, longest: int | None = None) -> list[Row]:
-    """Keep rows longer than `shortest` and shorter than `longest`: of those found, where None is given.
+def filter_by_length(
+    rows: Sequence[Row], shortest: int | None = None, longest: int | None = None
+) -> list[Row]:
+    """Keep rows longer than `shortest` and shorter than `longest`; None: the rows' own extremes.
 
     Both bounds are strict, so that without them the shortest and the longest rows are left out.
     """
@@ -53,20 +55,20 @@ def cut(rows: Sequence[Row], shortest: int | None = None, longest: int | None = 
     return [row for row, length in zip(rows, lengths, strict=True) if low < length < high]
 
 
-def by_length(rows: Sequence[Row]) -> list[Row]:
+def sort_by_length(rows: Sequence[Row]) -> list[Row]:
     """Sort rows, the shortest first."""
     return sorted(rows, key=lambda row: row.length)
 
 
-def words(rows: Iterable[Row], least: int) -> list[str]:
-    """Return the words that at least so many texts hold, the most frequent first, then by the alphabet."""
+def collect_words(rows: Iterable[Row], least: int) -> list[str]:
+    """Return the words of at least so many texts, the most frequent first, then by the alphabet."""
     texts = [text.split(" ") for row in rows for text in (row.text, row.pair) if text is not None]
     holding = Counter(word for text in texts for word in set(text))
     often = Counter(word for text in texts for word in text if holding[word] >= least)
     return sorted(often, key=lambda word: (-often[word], word))
 
 
-def apart(
+def split_rows(
     rows: Sequence[Any], share: float, seed: int, classes: Sequence[Any] | None = None
 ) -> tuple[list[Any], list[Any]]:
     """Split rows in two as the authors did; the second part has the share."""
@@ -78,13 +80,13 @@ def apart(
     return [rows[i] for i in most], [rows[i] for i in rest]
 
 
-def objects(path: Path) -> list[dict[str, Any]]:
+def load_objects(path: Path) -> list[dict[str, Any]]:
     """Read one JSON object a line."""
     with gzip.open(path, "rt", encoding="utf-8") as stream:
         return [json.loads(line) for line in stream]
 
 
-def table(path: Path) -> list[dict[str, str]]:
+def load_table(path: Path) -> list[dict[str, str]]:
     """Read tab separated values with a header and without quotes."""
     with gzip.open(path, "rt", encoding="utf-8", newline="") as stream:
         return list(csv.DictReader(stream, delimiter="\t", quoting=csv.QUOTE_NONE))

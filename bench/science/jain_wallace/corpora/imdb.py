@@ -1,46 +1,46 @@
-"""IMDB reviews of under 400 words."""
+"""Loader of IMDB reviews of under 400 words, cleaned and split as Jain & Wallace do."""
 
 import re
 from pathlib import Path
 
-from bench.science.jain_wallace.corpora.cleaning import spaced
+from bench.science.jain_wallace.corpora.cleaning import normalise_spaces
 from bench.science.jain_wallace.corpora.corpus import (
     Corpus,
     Row,
-    apart,
-    by_length,
-    cut,
-    table,
-    words,
+    collect_words,
+    filter_by_length,
+    load_table,
+    sort_by_length,
+    split_rows,
 )
 
 SEED = 1378
 LONGEST = 400
 
 
-def cleaned(text: str) -> str:
+def clean_review(text: str) -> str:
     """Clean as Keras did for the file that the authors use: lower case, and no signs but the apostrophe."""
-    return spaced(re.sub(r"[!-&(-/:-@[-`{-~]", " ", text.lower()))
+    return normalise_spaces(re.sub(r"[!-&(-/:-@[-`{-~]", " ", text.lower()))
 
 
-def corpus(data: Path) -> Corpus:
+def load_corpus(data: Path) -> Corpus:
     """Read both files."""
 
-    def rows(split: str) -> list[Row]:
+    def load_rows(split: str) -> list[Row]:
         found = [
-            Row(cleaned(line["text"]), line["label"]) for line in table(data / "imdb" / f"{split}.tsv.gz")
+            Row(clean_review(line["text"]), line["label"]) for line in load_table(data / "imdb" / f"{split}.tsv.gz")
         ]  # fmt: skip
         return [row for row in found if row.length < LONGEST]
 
-    train, dev = apart(rows("train"), 0.2, SEED)
+    train, dev = split_rows(load_rows("train"), 0.2, SEED)
     return Corpus(
         "IMDB",
         {
-            "train": cut(train, shortest=6),
-            "dev": by_length(cut(dev, shortest=6)),
-            "test": by_length(cut(rows("test"), shortest=6)),
+            "train": filter_by_length(train, shortest=6),
+            "dev": sort_by_length(filter_by_length(dev, shortest=6)),
+            "test": sort_by_length(filter_by_length(load_rows("test"), shortest=6)),
         },
-        words(train, least=10),
+        collect_words(train, least=10),
         {"0": "negative", "1": "positive"},
         by_class=True,
         differs="another sample of the same reviews, about a quarter of theirs in training",

@@ -1,42 +1,42 @@
-"""SNLI. Its training file is not at hand: the development file, 1.8% of its size, takes its place."""
+"""Loader of SNLI pairs; the development file, 1.8% of its size, replaces the unavailable training file."""
 
 from pathlib import Path
 
-from bench.science.jain_wallace.corpora.cleaning import plain
+from bench.science.jain_wallace.corpora.cleaning import clean_text
 from bench.science.jain_wallace.corpora.corpus import (
     Corpus,
     Row,
-    apart,
-    by_length,
-    objects,
-    words,
+    collect_words,
+    load_objects,
+    sort_by_length,
+    split_rows,
 )
 
 SEED = 16377
 LABELS = ("contradiction", "entailment", "neutral")
 
 
-def corpus(data: Path) -> Corpus:
+def load_corpus(data: Path) -> Corpus:
     """Read the development and the test file; pairs with the same premise stay together."""
 
-    def rows(file: str) -> list[Row]:
+    def load_rows(file: str) -> list[Row]:
         return [
-            Row(plain(one["premise"]), one["label"], plain(one["hypothesis"]))
-            for one in objects(data / "nli" / f"{file}.jsonl.gz")
+            Row(clean_text(one["premise"]), one["label"], clean_text(one["hypothesis"]))
+            for one in load_objects(data / "nli" / f"{file}.jsonl.gz")
         ]
 
-    every = rows("esnli_dev")
+    every = load_rows("esnli_dev")
     premises = list(dict.fromkeys(row.text for row in every))
-    held = set(apart(premises, 0.15, SEED)[1])
+    held = set(split_rows(premises, 0.15, SEED)[1])
     train = [row for row in every if row.text not in held]
     return Corpus(
         "SNLI",
         {
             "train": train,
-            "dev": by_length([row for row in every if row.text in held]),
-            "test": by_length(rows("esnli_test")),
+            "dev": sort_by_length([row for row in every if row.text in held]),
+            "test": sort_by_length(load_rows("esnli_test")),
         },
-        words(train, least=3),
+        collect_words(train, least=3),
         {label: label for label in LABELS},
         by_class=True,
         settings={"epochs": 25, "batch_size": 128},

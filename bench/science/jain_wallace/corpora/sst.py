@@ -1,48 +1,48 @@
-"""The Stanford Sentiment Treebank: whole sentences, neutral ones left out."""
+"""Loader of the Stanford Sentiment Treebank: whole sentences, cleaned, neutral ones left out."""
 
 import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.science.jain_wallace.corpora.cleaning import lowered, spaced
+from bench.science.jain_wallace.corpora.cleaning import normalise_spaces, tokenize_lower
 from bench.science.jain_wallace.corpora.corpus import (
     SPLITS,
     Corpus,
     Row,
-    by_length,
-    cut,
-    objects,
-    words,
+    collect_words,
+    filter_by_length,
+    load_objects,
+    sort_by_length,
 )
 
 NEUTRAL = 2
 
 
-def cleaned(leaves: Sequence[str]) -> str:
-    """Clean the leaves of a tree: brackets go, what is no letter or digit becomes a space, then spaCy splits."""
+def clean_leaves(leaves: Sequence[str]) -> str:
+    """Clean the leaves of a tree: drop brackets, replace signs by spaces, then split by spaCy."""
     text = " ".join(leaves).replace("-LRB-", "").replace("-RRB-", " ")
-    return " ".join(lowered(spaced(re.sub(r"\W", " ", text))))
+    return " ".join(tokenize_lower(normalise_spaces(re.sub(r"\W", " ", text))))
 
 
-def corpus(data: Path) -> Corpus:
+def load_corpus(data: Path) -> Corpus:
     """Read the three files of trees."""
     every = {
         split: [
-            Row(cleaned(tree["tokens"]), str(int(tree["label5"] > NEUTRAL)))
-            for tree in objects(data / "sst_trees" / f"{split}.jsonl.gz")
+            Row(clean_leaves(tree["tokens"]), str(int(tree["label5"] > NEUTRAL)))
+            for tree in load_objects(data / "sst_trees" / f"{split}.jsonl.gz")
             if tree["label5"] != NEUTRAL
         ]
         for split in SPLITS
     }
-    kept = {split: cut(rows, shortest=5) for split, rows in every.items()}
+    kept = {split: filter_by_length(rows, shortest=5) for split, rows in every.items()}
     return Corpus(
         "SST",
         {
             "train": kept["train"],
-            "dev": by_length(kept["dev"]),
-            "test": by_length(kept["test"]),
+            "dev": sort_by_length(kept["dev"]),
+            "test": sort_by_length(kept["test"]),
         },
-        words(every["train"], least=1),
+        collect_words(every["train"], least=1),
         {"0": "negative", "1": "positive"},
         by_class=True,
         differs="nothing: sizes and vocabulary are theirs",
