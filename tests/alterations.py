@@ -1,4 +1,4 @@
-"""Models of the zoo that are changed for a while: their answers, and their weights bit by bit."""
+"""Zoo models for the tests of altered models (test_alter*.py): construction, logits, copies of weights."""
 
 import torch
 

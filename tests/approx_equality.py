@@ -1,4 +1,4 @@
-"""Results that are equal but for rounding: nested lists and dicts, their numbers compared with a tolerance.
+"""Assertion that nested lists and dicts are equal, with a relative tolerance for their numbers.
 
 Sums are added in the same order only where the same instructions run on the same alignment of memory. A batch of
 another size, weights at another offset of a file, or another machine may change the last bits. So equality to the bit

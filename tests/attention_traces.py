@@ -1,13 +1,14 @@
-"""A trace made of attention maps alone, for methods that look at nothing else."""
+"""Traces built from given attention maps and gradients, without a model, for tests of flow and query rows."""
 
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
-from whence.capture import Targets, TargetSpec, Trace
-from whence.capture.attention.layer import Stored
-from whence.data import Batch
+from whence.data.batches import Batch
+from whence.tracing.attention_layer import StoredAttention
+from whence.tracing.target import ResolvedTargets, TargetSpec
+from whence.tracing.trace import Trace
 
 
 def trace_of(
@@ -22,12 +23,12 @@ def trace_of(
     real = torch.arange(tokens) < torch.tensor(lengths or [tokens] * batch)[:, None]
     # With values that are the identity, the gradient of the output is the gradient of the map.
     layers = [
-        Stored(probabilities=one, v=torch.eye(tokens, dtype=one.dtype).expand(one.shape))
+        StoredAttention(probabilities=one, v=torch.eye(tokens, dtype=one.dtype).expand(one.shape))
         for one in maps
     ]
     for layer, grad in zip(layers, grads or [], strict=grads is not None):
         layer.out_grad = grad
-    target = Targets(
+    target = ResolvedTargets(
         torch.zeros(batch, dtype=torch.long), None, TargetSpec(0, None, "logit"), "single_label"
     )
     return Trace(

@@ -1,7 +1,7 @@
-"""Models whose attention is known to explain or known not to, with examples of what they read.
+"""Models whose attention is known to explain the prediction, or known not to, with example texts.
 
-`spotlight` and `decoy` are built in. Beside each there is one of the models of Jain & Wallace that does the same, its
-weights set by hand: words stand for themselves (`average`) and have two features, what they say and how loudly.
+`spotlight` and `decoy` are built in. Beside each there is a model of Jain & Wallace that does the same, with weights
+set by hand: a word is encoded alone (`average`) by two features, the side it speaks for and its loudness.
 """
 
 import math
@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 import whence
-from whence.models.attentive import AttentiveConfig, fresh, word_tokenizer
+from whence.models.rnn import AttentiveConfig, build_word_tokenizer, initialise_model
 
 LABELS = ("negative", "positive")
 LOUD = (("dreadful", "terrible", "awful"), ("superb", "brilliant", "great"))
@@ -34,7 +34,7 @@ DECOY = "decoy"
 Examples = list[dict[str, str]]
 
 
-def in_the_spotlight(count: int) -> Examples:
+def make_spotlight_examples(count: int) -> Examples:
     """Return texts of one loud word and three or four quiet ones that say the opposite; half of them are positive.
 
     Before four quiet words there stands a neutral one. So most words of every text say the opposite of what is
@@ -51,7 +51,7 @@ def in_the_spotlight(count: int) -> Examples:
     return found
 
 
-def with_a_decoy(count: int) -> Examples:
+def make_decoy_examples(count: int) -> Examples:
     """Return texts of one evidence word, the decoy, and two to four neutral words."""
     draw = random.Random(DECOY)
     found = []
@@ -71,12 +71,12 @@ _HALF = math.atanh(0.5)  # what a word says comes out of tanh as a half
 
 def _attentive(says: dict[str, float], loudness: dict[str, float], steep: float) -> Any:
     """Make a model with P(positive) = σ(steep · Σ a_w says_w), a = softmax of loudness."""
-    tokenizer = word_tokenizer([" ".join(sorted(loudness))])
+    tokenizer = build_word_tokenizer([" ".join(sorted(loudness))])
     config = AttentiveConfig(
         vocab_size=len(tokenizer), embedding_size=2, hidden_size=2, encoder="average", attention="dot",
         num_labels=2, id2label=dict(enumerate(LABELS)), label2id={b: a for a, b in enumerate(LABELS)},
     )  # fmt: skip
-    model = fresh(config, 0).double()
+    model = initialise_model(config, 0).double()
     with torch.no_grad():
         for word, loud in loudness.items():
             features = (_HALF * says.get(word, 0), math.atanh(loud / _SCALE))

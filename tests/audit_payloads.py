@@ -1,10 +1,10 @@
-"""Audits made by hand: every verdict, every kind of plot, gaps, one class, no site and forty."""
+"""Audit payloads (JSON) written by hand for report tests: all verdicts and plots, gaps, forty sites, attacks."""
 
 from typing import Any
 
 import numpy as np
 
-from whence.audit.conclusion import conclude
+from whence.studies.audit.verdict import conclude
 
 EVIL = "</title></script><img src=x onerror=alert(1)>"
 TEXT = "the plot is thin , but the actors are wonderful and the music is not bad at all"

@@ -1,4 +1,4 @@
-"""Models with a few examples, as experiments take them."""
+"""`AuditSubject`s for tests of audit experiments: six texts, read by `reviews` or an untrained attentive RNN."""
 
 from functools import cache
 from typing import Any
@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 import whence
-from whence.audit.subject import Subject
-from whence.explainer.intake import take
-from whence.models.attentive import AttentiveConfig, fresh, word_tokenizer
+from whence.explain.inputs import encode_inputs
+from whence.models.rnn import AttentiveConfig, build_word_tokenizer, initialise_model
+from whence.studies.audit.subject import AuditSubject
 
 TEXTS = (
     "a gripping and wonderful film",
@@ -21,11 +21,13 @@ TEXTS = (
 TRUTH = (1, 0, 1, 0, 0, 0)
 
 
-def subject_of(explainer: Any, texts: Any = TEXTS, truth: Any = TRUTH, **setting: Any) -> Subject:
+def subject_of(
+    explainer: Any, texts: Any = TEXTS, truth: Any = TRUTH, **setting: Any
+) -> AuditSubject:
     """Put a model before some texts."""
-    items, _ = take(list(texts), explainer.loaded, truncate=False)
+    items, _ = encode_inputs(list(texts), explainer.loaded, truncate=False)
     known = None if truth is None else np.array(truth)
-    return Subject(explainer=explainer, examples=[], items=items, truth=known, **setting)
+    return AuditSubject(explainer=explainer, examples=[], items=items, truth=known, **setting)
 
 
 @cache
@@ -42,7 +44,7 @@ def attentive(
 
     Its weights are larger than a fresh model's are, so that its answers are far apart.
     """
-    tokenizer = word_tokenizer(TEXTS)
+    tokenizer = build_word_tokenizer(TEXTS)
     config = AttentiveConfig(
         vocab_size=len(tokenizer),
         embedding_size=8,
@@ -52,7 +54,7 @@ def attentive(
         query=query,
         problem_type=kind,
     )
-    model = fresh(config, 0).double()
+    model = initialise_model(config, 0).double()
     for weight in model.parameters():
         weight.data *= 2
     return whence.load(model, tokenizer=tokenizer)

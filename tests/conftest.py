@@ -1,4 +1,4 @@
-"""What all tests share: no network, and the real models and data where they are."""
+"""Fixtures of all tests: no network, folders of real models and published figures, and warm whence processes."""
 
 import os
 from pathlib import Path
@@ -32,8 +32,8 @@ def golden() -> Path:
 @pytest.fixture(scope="session")
 def warm():
     """Return what starts real processes of whence at once; tests that use it are of the group "app", to share one."""
-    from tests.warm import Warm
+    from tests.fork_server import ForkServer
 
-    found = Warm()
+    found = ForkServer()
     yield found
     found.close()

@@ -1,4 +1,4 @@
-"""Tiny encoder-decoder models that generate, and inputs for both of their sides."""
+"""Tiny T5, BART, Pegasus and Marian models for tests of encoder-decoders; tolerances; source and answer inputs."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -7,9 +7,9 @@ import torch
 import transformers as hf
 
 from tests import zoo
-from whence.core.types import Source, Token
-from whence.data import Encoded
-from whence.data.reading import AtPlace, Reading
+from whence.core.types import InputText, Token
+from whence.data.readout import Readout, TokenReadout
+from whence.data.tokens import EncodedInput
 
 END = 3
 _SHARED = {"vocab_size": 64, "d_model": 32, "pad_token_id": 0, "eos_token_id": END}
@@ -49,20 +49,20 @@ def tolerance(name: str) -> float:
 
 
 def item(
-    model: Any, source: Sequence[int], said: Sequence[int], reading: Reading | None = None
-) -> Encoded:
+    model: Any, source: Sequence[int], said: Sequence[int], reading: Readout | None = None
+) -> EncodedInput:
     """Return an input of a source and of what the decoder said so far, its start put before."""
     answer = (model.config.decoder_start_token_id, *said)
     tokens = [Token(str(i), None, None, 0, i == END, i) for i in source]
     tokens += [Token(str(i), None, None, 1, not n, i) for n, i in enumerate(answer)]
     features = {"input_ids": tuple(source), "attention_mask": (1,) * len(source)}
-    reading = AtPlace(-1, (11, 12)) if reading is None else reading
-    return Encoded(
-        features, tuple(tokens), (), Source(None), answer=answer, reading=reading, labels=("11", "12", "rest")
+    reading = TokenReadout(-1, (11, 12)) if reading is None else reading
+    return EncodedInput(
+        features, tuple(tokens), (), InputText(None), answer=answer, reading=reading, labels=("11", "12", "rest")
     )  # fmt: skip
 
 
-def items(model: Any) -> list[Encoded]:
+def items(model: Any) -> list[EncodedInput]:
     """Return inputs that differ in both lengths; the longest source goes with the shortest answer."""
     draw = torch.Generator().manual_seed(0)
     made = []

@@ -1,6 +1,6 @@
-"""Real processes of `whence` that start at once: each is a fork of one that has imported what takes long.
+"""Fork server of the command-line tests: `whence` processes forked from one that has imported torch.
 
-    python -m tests.warm SOCKET     # orders come there, with the standard streams of the process to be
+    python -m tests.fork_server SOCKET     # requests arrive there, with the standard streams of the new process
 
 What such a process does, prints and dies of is its own, as if a shell had started it; only importing torch and
 transformers, seconds each time, is done once. Nothing was computed before a fork, so that no thread is lost in it.
@@ -24,12 +24,12 @@ _MOST = 1 << 20  # bytes of an order
 CLOSED = -1  # a standard stream that is not there
 
 
-class Warm:
+class ForkServer:
     """The process that has imported everything, and starts others."""
 
     def __init__(self) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        command = [sys.executable, "-m", "tests.warm", str(theirs.fileno())]
+        command = [sys.executable, "-m", "tests.fork_server", str(theirs.fileno())]
         self._process = subprocess.Popen(command, cwd=ROOT, pass_fds=[theirs.fileno()])
         theirs.close()
         self._socket = ours
@@ -81,7 +81,7 @@ class Warm:
 class Process:
     """A process that was started there; it has what is used here of `subprocess.Popen`."""
 
-    def __init__(self, warm: Warm, pid: int, stdout: int | None, stderr: int) -> None:
+    def __init__(self, warm: ForkServer, pid: int, stdout: int | None, stderr: int) -> None:
         self.pid = pid
         self.stdout = None if stdout is None else os.fdopen(stdout, encoding="utf-8")
         self.stderr = os.fdopen(stderr, encoding="utf-8")
@@ -141,7 +141,7 @@ class Process:
 def main() -> None:
     """Start what is ordered until there are no more orders."""
     orders = socket.socket(fileno=int(sys.argv[1]))
-    _import()
+    _import_libraries()
     orders.send(b"{}")
     while True:
         message, streams, *_ = socket.recv_fds(orders, _MOST, 3)
@@ -149,7 +149,7 @@ def main() -> None:
             return
         order = json.loads(message)
         if "argv" in order:
-            answer: dict[str, Any] = {"pid": _forked(order, streams, orders)}
+            answer: dict[str, Any] = {"pid": _fork_process(order, streams, orders)}
             for fd in streams:
                 os.close(fd)
         else:
@@ -158,23 +158,23 @@ def main() -> None:
         orders.send(json.dumps(answer).encode())
 
 
-def _import() -> None:
+def _import_libraries() -> None:
     """Import all that the commands need, and load a model: most of what that imports comes with it."""
     import pydantic.type_adapter  # noqa: F401 - typer takes it for its options
     import rich.progress  # noqa: F401
     import uvicorn.protocols.http.h11_impl  # noqa: F401
 
+    import whence.app.server
     import whence.cli.main
     import whence.methods
     import whence.metrics
-    import whence.web.app
 
     whence.methods.method.names()
     whence.metrics.metric.names()
     whence.load("reviews")
 
 
-def _forked(order: dict[str, Any], streams: list[int], orders: socket.socket) -> int:
+def _fork_process(order: dict[str, Any], streams: list[int], orders: socket.socket) -> int:
     child = os.fork()
     if child:
         return child

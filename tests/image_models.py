@@ -1,4 +1,4 @@
-"""Tiny models of pictures, made on the spot from a configuration and a seed, and pictures for them."""
+"""Tiny image models (ViT, DeiT, DINOv2, BEiT, Swin, CLIP) with random weights, their pixel values and options."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,7 +7,7 @@ import torch
 import transformers as hf
 
 from tests import zoo
-from tests.unit import tokenizers
+from tests.unit import small_tokenizers
 
 _WIDTH = {"hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4}
 _MLP = {**_WIDTH, "intermediate_size": 48}
@@ -70,11 +70,11 @@ def pixels(name: str, pictures: int = 2, *, dtype: torch.dtype = torch.float64) 
     return torch.randn(pictures, 3, side, side, generator=draw, dtype=torch.float64).to(dtype)
 
 
-def asked(name: str) -> dict[str, Any]:
+def explain_options(name: str) -> dict[str, Any]:
     """Return what must be asked beside the picture."""
     return {"labels": LABELS} if name == "clip" else {}
 
 
-def loading(name: str) -> dict[str, Any]:
+def load_options(name: str) -> dict[str, Any]:
     """Return what must be given beside the model."""
-    return {"tokenizer": tokenizers.wordpiece()} if name == "clip" else {}
+    return {"tokenizer": small_tokenizers.wordpiece()} if name == "clip" else {}

@@ -1,4 +1,4 @@
-"""Tiny language models of several architectures, with random weights in float64."""
+"""Tiny language models (GPT-2, Llama, Qwen3, Gemma 3, Mistral, T5, BART) with random weights in float64."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a model is asked about, listened to at its door."""
+"""Recorder of model inputs: the token ids of everything that a model is run on."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,7 +8,7 @@ import torch
 
 
 @contextmanager
-def listening(model: Any) -> Iterator[list[tuple[int, ...]]]:
+def record_model_inputs(model: Any) -> Iterator[list[tuple[int, ...]]]:
     """Yield a list that grows by the token ids of every input the model is run on, without padding."""
     asked: list[tuple[int, ...]] = []
 

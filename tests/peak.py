@@ -1,6 +1,7 @@
-"""The peak memory of this process, for programs that tests run in a process of their own.
+"""Peak memory of the current process, for programs that tests run in a process of their own.
 
-Not `ru_maxrss`: a child inherits that of the process which started it, and a test would then fail, or could not fail.
+Not `ru_maxrss`: a child inherits the value of the process which started it, and a test would then fail, or could not
+fail.
 """
 
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Fewer samples and steps for the methods that take many: enough where a test asks whether, and not how well."""
+"""Method parameters with few samples and steps, for tests where accuracy does not matter."""
 
 from typing import Any
 

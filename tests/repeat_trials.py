@@ -1,22 +1,22 @@
-"""Trials by hand: scores, and what becomes of them under each change."""
+"""Trials made by hand, for tests of repeat metrics: given scores, and given scores of repeats after a change."""
 
 from types import SimpleNamespace
 
 import numpy as np
 
-from whence.core.types import Passes, Source, Token
-from whence.data import Encoded
+from whence.core.types import InputText, PassCount, Token
+from whence.data.tokens import EncodedInput
 from whence.metrics import metric
-from whence.trial import Anew, Trial
+from whence.metrics._trial import RepeatedExplanations, Trial
 
 PREDICTED = 1
 
 
-class Remade:
+class ScriptedRepeats:
     """Explains anew as a function says: rows of scores by change, a sentence in the place of a row that cannot be."""
 
     prices = (1,)
-    passes = Passes(0, 0)
+    passes = PassCount(0, 0)
 
     def __init__(self, shape, anew, stages):
         self.shape, self.anew, self.stages = shape, anew, stages
@@ -31,25 +31,25 @@ class Remade:
                 why_not[row] = scores[row]
             else:
                 found[row] = scores[row]
-        return Anew(found, predicted, why_not)
+        return RepeatedExplanations(found, predicted, why_not)
 
 
-def remade(scores, anew=None, *, units=None, stages=(), axioms=None, seed=0, slope=1.0):
+def build_trial(scores, anew=None, *, units=None, stages=(), axioms=None, seed=0, slope=1.0):
     """Put rows of scores on trial; `anew` maps a change to the rows made anew and what the model then predicts."""
     rows = np.atleast_2d(np.array(scores, dtype=float))
     number, length = rows.shape
     places = tuple((place,) for place in range(length)) if units is None else units
     tokens = tuple(Token("x", None, None, 0, special=False, id=place) for place in range(length))
     return Trial(
-        item=Encoded({"input_ids": tuple(range(length))}, tokens, (), Source(None)),
+        item=EncodedInput({"input_ids": tuple(range(length))}, tokens, (), InputText(None)),
         task="single_label",
         names=tuple(f"toy{row}" for row in range(number)),
         scores=rows,
         signed=(True,) * number,
         axioms=tuple(axioms or [{}] * number),
         units=places,
-        removed=SimpleNamespace(predicted=lambda holes: np.full(len(holes), PREDICTED)),
-        again=Remade(rows.shape, anew, stages),
+        removed=SimpleNamespace(predict_labels=lambda holes: np.full(len(holes), PREDICTED)),
+        again=ScriptedRepeats(rows.shape, anew, stages),
         marked=None,
         seed=seed,
         slope=slope,

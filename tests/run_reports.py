@@ -1,17 +1,17 @@
-"""Runs for tests of what is said about them: small real ones, and reports made by hand with every case at once."""
+"""Small real runs for tests of run reports, and report payloads made by hand that hold every case."""
 
 import copy
 from dataclasses import replace
 from pathlib import Path
 
-from tests import audits
-from whence.data.sets.source import source
-from whence.run.chunks import windows
-from whence.run.plan import Manner, Plan
-from whence.run.results import Run
-from whence.run.store import Store
-from whence.run.task import Task
-from whence.run.worker import Worker
+from tests import audit_payloads
+from whence.data.dataset import open_dataset
+from whence.runs.chunks import iterate_windows
+from whence.runs.plan import Execution, Plan
+from whence.runs.results import Run
+from whence.runs.store import Store
+from whence.runs.task import Task
+from whence.runs.worker import Worker
 
 # In the order of their lengths, so that a run puts them into batches as `evaluate` does, to the bit.
 ROWS = [
@@ -28,27 +28,29 @@ METHODS = ("attcat", "rollout", "gradient")
 METRICS = ("comprehensiveness", "sufficiency", "loo_correlation")
 
 
-def written(folder, rows=ROWS, name="reviews.tsv"):
+def write_dataset(folder, rows=ROWS, name="reviews.tsv"):
     """Write a data set."""
     path = Path(folder) / name
     path.write_text("sentence\tlabel\n" + "".join(f"{text}\t{label}\n" for text, label in rows))
     return path
 
 
-def made(out, data, explainer, commit=True, spoil=None, **asked):
+def make_run(out, data, explainer, commit=True, spoil=None, **asked):
     """Do a run on a model that is loaded already. `spoil` may change what the worker gives."""
     plan = Plan(
         **{"model": "reviews", "data": str(data), "methods": METHODS, "metrics": METRICS, **asked}
     )
-    worker, rows = Worker(plan, Manner(), explainer), source(str(data))
-    with Store.locked(out) as store:
+    worker, rows = Worker(plan, Execution(), explainer), open_dataset(str(data))
+    with Store.open_locked(out) as store:
         store.begin(plan, worker.identity, rows.facts())
-        for window in windows(rows):
+        for window in iterate_windows(rows):
             for chunk, items in enumerate(window.chunks):
                 done = worker.do(Task(window.number, chunk, items, plan.methods))
-                store.add(done if spoil is None else replace(done, records=spoil(done.records)))
+                store.add_result(
+                    done if spoil is None else replace(done, records=spoil(done.records))
+                )
             if commit:
-                store.commit(window)
+                store.commit_window(window)
         if commit:
             store.finish()
     return Run(out)
@@ -62,7 +64,7 @@ def interval(mean, low=None, high=None, n=40):
     return {"mean": mean, "low": low, "high": high, "n": n}
 
 
-def explained(
+def explanation_payload(
     method="attcat", words=("a", "dull", "film"), scores=(0.1, -0.9, 0.2), label="negative"
 ):
     """Return the payload of an explanation, as a run keeps it."""
@@ -130,12 +132,12 @@ def extreme(which="best", method="attcat", **facts):
         "id": "line 5",
         "label": "0",
         "says": [],
-        "explained": explained(method),
+        "explained": explanation_payload(method),
         **facts,
     }
 
 
-def run(evaluation=None, **changes):
+def report_payload(evaluation=None, **changes):
     """Return the payload of a report; `evaluation` is one of whence.evaluate."""
     found = {
         "version": 1,
@@ -208,7 +210,7 @@ def run(evaluation=None, **changes):
                 "first": ["line 12"],
             }
         ],
-        "audit": audits.audit(),
+        "audit": audit_payloads.audit(),
         "not_audited": [{"name": "adversarial", "why": "It was not made yet."}],
         "provenance": {"whence": "0.1", "torch": "2.13", "code": "c0de"},
         "settings": {
@@ -242,7 +244,7 @@ def run(evaluation=None, **changes):
     return {**found, **changes}
 
 
-def runs(**changes):
+def comparison_payload(**changes):
     """Return the payload of two runs compared."""
     side = {
         "name": "first",
@@ -335,7 +337,7 @@ def runs(**changes):
     return {**found, **changes}
 
 
-def hostile(payload, evil=EVIL):
+def with_hostile_texts(payload, evil=EVIL):
     """Return a payload with something evil in every text that comes from outside."""
 
     def spoiled(value, key=""):

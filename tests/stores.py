@@ -1,15 +1,15 @@
-"""Small stores made by hand: a plan, who would work on it, and results that no model computed."""
+"""Run stores made by hand for tests: plans, worker identities, windows and task results without any model."""
 
 import re
 from pathlib import Path
 
-from whence.data.sets.examples import Example
-from whence.data.sets.source import Bad
-from whence.run.chunks import Window, chunks
-from whence.run.keys import example_digest, setting_digest
-from whence.run.plan import Plan
-from whence.run.store import Store
-from whence.run.task import Done, Identity, Item
+from whence.data.dataset import SkippedRow, compute_example_id
+from whence.data.example import Example
+from whence.runs.chunks import Window, split_into_chunks
+from whence.runs.keys import compute_setting_digest
+from whence.runs.plan import Plan
+from whence.runs.store import Store
+from whence.runs.task import Identity, Item, TaskResult
 
 DATA = {"name": "reviews.tsv", "kind": "tsv", "columns": {"text": "text", "label": "label"}}
 
@@ -25,12 +25,12 @@ def identity(methods=("attcat", "rollout"), metrics=("sufficiency",), fingerprin
     for method in methods:
         facts = {"kind": "explanation", "method": method, "model": fingerprint, "example": "given"}
         facts["params"] = {"absolute": False} if method == "attcat" else {}
-        explained[method] = setting_digest(facts)
+        explained[method] = compute_setting_digest(facts)
         settings[explained[method]] = facts
         tested[method] = {}
         for metric in metrics:
             test = {"kind": "test", "of": explained[method], "metric": metric, "example": "all"}
-            tested[method][metric] = setting_digest(test)
+            tested[method][metric] = compute_setting_digest(test)
             settings[tested[method][metric]] = test
     model = {"name": "reviews", "fingerprint": fingerprint, "labels": ["negative", "positive"]}
     software = {"torch": "2.0", "transformers": "5.0", **more}
@@ -40,14 +40,16 @@ def identity(methods=("attcat", "rollout"), metrics=("sufficiency",), fingerprin
 def item(row, text=None, label="positive"):
     """Make the example that stands in a row."""
     example = Example(f"review number {row}" if text is None else text, label)
-    return Item(row, f"line {row + 1}", example, example_digest(example))
+    return Item(row, f"line {row + 1}", example, compute_example_id(example))
 
 
 def window(number=0, size=6, items=None, bad=()):
     """Make a window of `size` examples; the ones before it have as many."""
     own = [item(number * size + place) for place in range(size)] if items is None else items
     return Window(
-        number, tuple(c[i : i + 2] for c in chunks(own) for i in range(0, len(c), 2)), bad
+        number,
+        tuple(c[i : i + 2] for c in split_into_chunks(own) for i in range(0, len(c), 2)),
+        bad,
     )
 
 
@@ -58,7 +60,7 @@ def records(who, one, method, error=None):
     setting = who.explained[method]
     explanation = {
         "table": "explanations",
-        "key": who.key(setting, one),
+        "key": who.compute_key(setting, one),
         "setting": setting,
         "row": one.row,
         "example": one.digest,
@@ -88,7 +90,7 @@ def records(who, one, method, error=None):
     tests = [
         {
             "table": "metrics",
-            "key": who.key(test, one),
+            "key": who.compute_key(test, one),
             "setting": test,
             "row": one.row,
             "example": one.digest,
@@ -112,7 +114,7 @@ def places(text):
     return [found.span() for found in re.finditer(r"\S+", text)]
 
 
-def done(who, own, chunk, methods=None, failing=()):
+def make_task_result(who, own, chunk, methods=None, failing=()):
     """Do a task: all methods on a chunk of a window, of which the rows in `failing` fail."""
     found = [
         record
@@ -120,23 +122,23 @@ def done(who, own, chunk, methods=None, failing=()):
         for method in methods or who.explained
         for record in records(who, one, method, "not-finite" if one.row in failing else None)
     ]
-    return Done(own.number, chunk, found, 0.5, {"attcat": {"seconds": 0.25}}, "worker 1")
+    return TaskResult(own.number, chunk, found, 0.5, {"attcat": {"seconds": 0.25}}, "worker 1")
 
 
-def filled(out, asked=None, who=None, windows=(0, 1), failing=(), data=DATA, size=6):
+def write_store(out, asked=None, who=None, windows=(0, 1), failing=(), data=DATA, size=6):
     """Write a whole store."""
     who = identity() if who is None else who
-    with Store.locked(out) as store:
+    with Store.open_locked(out) as store:
         store.begin(plan() if asked is None else asked, who, data)
         for number in windows:
-            work(store, who, window(number, size), failing=failing)
+            complete_window(store, who, window(number, size), failing=failing)
         store.finish()
     return Path(out)
 
 
-def work(store, who, own, retry=False, failing=(), part=None):
+def complete_window(store, who, own, retry=False, failing=(), part=None):
     """Do what is missing of a window, as the loop of a run does, and commit it."""
-    held = store.held(own.number)
+    held = store.find_results(own.number)
     for number, items in enumerate(own.chunks):
         if part is not None and (own.number + number) % part[1] != part[0] - 1:
             continue
@@ -144,14 +146,16 @@ def work(store, who, own, retry=False, failing=(), part=None):
             m for m in who.explained if any(lacks(who, held, one, m, retry) for one in items)
         ]
         if missing:
-            store.add(done(who, own, number, missing, failing))
-    store.commit(own)
+            store.add_result(make_task_result(who, own, number, missing, failing))
+    store.commit_window(own)
 
 
 def lacks(who, held, one, method, retry=False):
     """Say whether a result of an example is missing."""
     settings = [who.explained[method], *who.tested[method].values()]
-    return any(held.lacks(one.row, who.key(setting, one), retry) for setting in settings)
+    return any(
+        held.needs_result(one.row, who.compute_key(setting, one), retry) for setting in settings
+    )
 
 
 def contents(folder):
@@ -164,4 +168,4 @@ def contents(folder):
     }
 
 
-BAD = (Bad(3, "reviews.tsv, line 4", "It has no text."),)
+BAD = (SkippedRow(3, "reviews.tsv, line 4", "It has no text."),)

@@ -1,4 +1,4 @@
-"""What whence says about a class of transformers, held against the model run plainly by PyTorch."""
+"""Checks of one transformers class for the sweep: logits, gradients, removal and batches against plain PyTorch."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 
 import whence
-from tests import every
-from whence.capture.fidelity import shown
-from whence.capture.readout import read
+from tests import text_model_classes
 from whence.core.errors import WhenceError
-from whence.data import Batch, collate
-from whence.data.removal import removable, resolve, without
+from whence.data.batches import Batch, collate
+from whence.data.removal import list_removable_tokens, remove_tokens, resolve_removal
+from whence.tracing.forward import select_output_tensors
+from whence.tracing.target import read_logits
 
 # Of the largest score or logit. Many compute norms, softmaxes or positions in float32 whatever their dtype, and what
 # runs in float32 alone is off by its rounding, in gradients through a few layers of random weights.
@@ -49,7 +49,7 @@ def sweep(kind: str, head: str, name: str) -> Outcome:
     model = None
     for dtype in CLOSE:
         try:
-            model = every.make(kind, name, dtype)
+            model = text_model_classes.make(kind, name, dtype)
         except Exception as error:  # transformers may refuse a configuration in any way
             outcome.unbuilt = f"{type(error).__name__}: {' '.join(str(error).split())[:160]}"
             return outcome
@@ -73,7 +73,8 @@ def _given(head: str) -> list[Any]:
             "we saw a <mask> plot",
         ]
     return [
-        ("what was good", text) if head == "QuestionAnswering" else text for text in every.TEXTS
+        ("what was good", text) if head == "QuestionAnswering" else text
+        for text in text_model_classes.TEXTS
     ]
 
 
@@ -85,7 +86,7 @@ def _about(head: str) -> dict[str, Any]:
 def _runs(model: Any, head: str) -> bool:
     """Say whether a model runs in this dtype by itself."""
     given = _given(head)[0]
-    encoded = every.tokenizer()(
+    encoded = text_model_classes.tokenizer()(
         *([given] if isinstance(given, str) else given), return_tensors="pt"
     )
     more = {"decoder_input_ids": torch.tensor([[2, 5]])} if head == "Seq2SeqLM" else {}
@@ -95,7 +96,7 @@ def _runs(model: Any, head: str) -> bool:
             output = model(input_ids=encoded["input_ids"], **{n: encoded[n] for n in masks}, **more)
     except Exception:  # a model may raise anything
         return False
-    return all(bool(one.isfinite().all()) for one in shown(output).values())
+    return all(bool(one.isfinite().all()) for one in select_output_tensors(output).values())
 
 
 class _Trial:
@@ -125,7 +126,7 @@ class _Trial:
     @property
     def explainer(self) -> whence.Explainer:
         """The model with the tokenizer of all of them."""
-        return whence.load(self.model, tokenizer=every.tokenizer())
+        return whence.load(self.model, tokenizer=text_model_classes.tokenizer())
 
     def _run(self, batch: Batch) -> Any:
         # RWKV and xLSTM write into what they keep for the next token.
@@ -135,7 +136,7 @@ class _Trial:
     def _plain(self, batch: Batch) -> Tensor:
         torch.manual_seed(0)
         with torch.no_grad():
-            return read(self._run(batch), batch, self.outcome.name)
+            return read_logits(self._run(batch), batch, self.outcome.name)
 
     def _logits(self) -> float:
         """Compare logits of a trace, by attention or else by gradients alone."""
@@ -158,7 +159,7 @@ class _Trial:
 
         handles = [table.register_forward_hook(look) for table in _tables(self.model)]
         torch.manual_seed(0)
-        logits = read(self._run(trace.batch), trace.batch, self.outcome.name)
+        logits = read_logits(self._run(trace.batch), trace.batch, self.outcome.name)
         for handle in handles:
             handle.remove()
         value = trace.targets.value(logits).sum()
@@ -173,15 +174,15 @@ class _Trial:
         found = explainer.explain(self.given[0], method="leave_one_out", **self.about).scores
         trace = explainer.trace(self.given[0], needs=("attention",), **self.about)
         item, loaded = trace.batch.items[0], explainer.loaded
-        how = resolve(None, loaded.fillers)
+        how = resolve_removal(None, loaded.fillers)
         wanted = torch.zeros(len(found), dtype=torch.float64)
 
         def probability(one: Any) -> Tensor:
             batch = collate([one], pad_id=loaded.pad_id, device=torch.device("cpu"))
             return trace.targets.value(self._plain(batch), "probability")[0].double()
 
-        for place in removable(item, loaded.anchors):
-            gone = without(item, (place,), how, loaded.fillers)
+        for place in list_removable_tokens(item, loaded.anchors):
+            gone = remove_tokens(item, (place,), how, loaded.fillers)
             wanted[place] = probability(item) - probability(gone)
         return _off(torch.as_tensor(found, dtype=torch.float64), wanted)
 

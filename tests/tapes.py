@@ -1,13 +1,13 @@
-"""Small models under a tape, for tests of what follows every operation."""
+"""Tape recordings of small modules, and relevance propagated through them."""
 
 from contextlib import ExitStack
 
 import torch
 from torch import nn
 
-from whence.capture.tape.tape import Tape
-from whence.lrp.stabiliser import STABILISERS
-from whence.lrp.walk import walk
+from whence.lrp.node import STABILISERS
+from whence.lrp.propagate import propagate_tape
+from whence.tracing.tape import Tape
 
 
 def record(module, x):
@@ -23,12 +23,17 @@ def record(module, x):
         return tape, tape.finish(output), output
 
 
-def carried_to_input(module, x, table, stabiliser="signed", seed=None):
+def propagate_to_input(module, x, table, stabiliser="signed", seed=None):
     """Give relevance (or quotients) to a module's output; return what its input gets."""
     tape, outlet, output = record(module, x)
     seed = torch.ones_like(output) if seed is None else seed
-    found = walk(
-        tape, table, STABILISERS[stabiliser], seeds={outlet: seed.detach()}, leaves=[0], wanted=[0]
+    found = propagate_tape(
+        tape,
+        table,
+        STABILISERS[stabiliser],
+        seeds={outlet: seed.detach()},
+        leaves=[0],
+        requested=[0],
     )
     return found[0], output.detach()
 

@@ -1,4 +1,4 @@
-"""Tiny models of four architectures with every head that reads tokens, in float64, and a small real tokenizer."""
+"""Tiny float64 models of four architectures with any output head, as explainers, and their own raw outputs."""
 
 from typing import Any
 
@@ -7,8 +7,8 @@ import transformers as hf
 
 import whence
 from tests import zoo
-from tests.unit.tokenizers import wordpiece
-from whence.explainer import Explainer
+from tests.unit.small_tokenizers import wordpiece
+from whence.explain.explainer import Explainer
 
 _SHAPE = {
     "vocab_size": 260, "hidden_size": 24, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 3,
@@ -46,9 +46,9 @@ def explainer(
     return whence.load(model, tokenizer=tokenizer or wordpiece())
 
 
-def own(given: Explainer, *texts: str) -> Any:
+def run_model(given: Explainer, *texts: str) -> Any:
     """Return what the model itself gives for a text or a pair, called as its users call it."""
     encoded = given.tokenizer(*texts, return_tensors="pt")
-    kept = {name: value for name, value in encoded.items() if name in given.loaded.accepts}
+    kept = {name: value for name, value in encoded.items() if name in given.loaded.forward_keywords}
     with torch.no_grad():
         return given.model(**kept)

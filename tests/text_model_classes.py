@@ -1,4 +1,4 @@
-"""Every class of transformers that reads texts, made tiny on the spot from its own configuration."""
+"""Tiny models of every text class of transformers, each built from the class's own configuration."""
 
 import inspect
 from collections.abc import Iterator

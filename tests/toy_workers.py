@@ -1,4 +1,4 @@
-"""Workers without a model, which do what their task says: work, wait, raise or die."""
+"""Toy workers without a model: a task's text makes them wait, raise or die; others fail on load; toy tasks."""
 
 import faulthandler
 import os
@@ -7,9 +7,9 @@ import time
 from pathlib import Path
 
 from whence.core.errors import UnknownModel
-from whence.data.sets.examples import Example
-from whence.run.plan import Manner, Plan
-from whence.run.task import Done, Identity, Item, Task
+from whence.data.example import Example
+from whence.runs.plan import Execution, Plan
+from whence.runs.task import Identity, Item, Task, TaskResult
 
 SETTING = "0123456789abcdef"
 
@@ -25,13 +25,13 @@ def identity(code: str = "c0de") -> Identity:
     )
 
 
-class Toy:
+class ToyWorker:
     """Does what the first word of a text says; any other word is done at once."""
 
-    def __init__(self, plan: Plan, manner: Manner) -> None:
+    def __init__(self, plan: Plan, manner: Execution) -> None:
         self.identity = identity()
 
-    def do(self, task: Task) -> Done:
+    def do(self, task: Task) -> TaskResult:
         """Do what the texts say, one after the other."""
         records = []
         for item in task.items:
@@ -54,39 +54,41 @@ class Toy:
                 }
             )
         costs = {"toy": {"seconds": 1.0, "forward": float(len(task.items))}}
-        return Done(task.window, task.chunk, records, 1.0, costs, memory={"host": 7, "device": 0})
+        return TaskResult(
+            task.window, task.chunk, records, 1.0, costs, memory={"host": 7, "device": 0}
+        )
 
 
-def unloadable(plan: Plan, manner: Manner) -> Toy:
+def unloadable(plan: Plan, manner: Execution) -> ToyWorker:
     """Find no model."""
     raise UnknownModel(f"There is no model {plan.model!r}.")
 
 
-def broken(plan: Plan, manner: Manner) -> Toy:
+def failing_on_load(plan: Plan, manner: Execution) -> ToyWorker:
     """Raise what nobody expected."""
     raise ZeroDivisionError("division by zero")
 
 
-def stillborn(plan: Plan, manner: Manner) -> Toy:
+def dying_on_load(plan: Plan, manner: Execution) -> ToyWorker:
     """Die while the model is loaded."""
     faulthandler.disable()  # pytest's, which would tell where
     os.kill(os.getpid(), signal.SIGSEGV)
     raise AssertionError
 
 
-class Changeling(Toy):
+class OtherCodeWorker(ToyWorker):
     """Every worker but the first has other code: a file named by the plan says who is the first."""
 
-    def __init__(self, plan: Plan, manner: Manner) -> None:
+    def __init__(self, plan: Plan, manner: Execution) -> None:
         first = not Path(plan.model).exists()
         Path(plan.model).touch()
         self.identity = identity("c0de" if first else "0ther")
 
 
-class Lonely(Toy):
+class OnlyFirstWorker(ToyWorker):
     """No worker but the first can be started: a file named by the plan says who is the first."""
 
-    def __init__(self, plan: Plan, manner: Manner) -> None:
+    def __init__(self, plan: Plan, manner: Execution) -> None:
         if Path(plan.model).exists():
             raise UnknownModel("There is no memory for a second one.")
         Path(plan.model).touch()

@@ -1,4 +1,4 @@
-"""Trust cards made by hand: every verdict, every gap, several methods, several kinds of removal."""
+"""Trust card payloads (JSON) written by hand for report tests: every verdict and gap, several methods, removals."""
 
 from typing import Any
 

@@ -1,10 +1,9 @@
-"""Tasks for workers: examples numbered as rows of a data set, and what a worker makes of them."""
+"""Helpers of worker tests: texts as numbered items, a plan, all examples as one task, records by table."""
 
-from whence.data.sets.examples import examples
-from whence.run.keys import example_digest
-from whence.run.plan import Manner, Plan
-from whence.run.task import Item, Task
-from whence.run.worker import Worker
+from whence.data.dataset import compute_example_id, list_examples
+from whence.runs.plan import Execution, Plan
+from whence.runs.task import Item, Task
+from whence.runs.worker import Worker
 
 TEXTS = [
     "a gripping, beautifully acted film",
@@ -21,8 +20,8 @@ TEXTS = [
 def items(given=TEXTS, first=0):
     """Number examples from `first` on."""
     return tuple(
-        Item(row, str(row), one, example_digest(one))
-        for row, one in enumerate(examples(given), first)
+        Item(row, str(row), one, compute_example_id(one))
+        for row, one in enumerate(list_examples(given), first)
     )
 
 
@@ -38,7 +37,7 @@ def plan(**changed):
     )
 
 
-def done(explainer, given=TEXTS, manner=Manner(), **changed):  # noqa: B008 - it cannot be changed
+def run_as_one_task(explainer, given=TEXTS, manner=Execution(), **changed):  # noqa: B008 - it cannot be changed
     """Let a worker do all examples as one task."""
     worker = Worker(plan(**changed), manner, explainer)
     some = given if given and isinstance(given[0], Item) else items(given)

@@ -1,4 +1,4 @@
-"""Tiny models of every architecture, made on the spot from a configuration and a seed."""
+"""Tiny random-weight models of every architecture for tests: text, attentive, ViT; and their encoded inputs."""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import torch
 import transformers as hf
 
-from whence.models.attentive import AttentiveConfig, AttentiveForSequenceClassification
+from whence.models.rnn import AttentiveConfig, AttentiveForSequenceClassification
 
 _WIDTH = {
     "hidden_size": 32,

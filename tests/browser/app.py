@@ -1,4 +1,4 @@
-"""The app as a user starts it: a process of its own on a free port, and pages that note what they complain about."""
+"""Harness for browser tests of the app: `whence app` process, sample data and runs, visitor, export readers."""
 
 import csv
 import json
@@ -17,8 +17,8 @@ from playwright.sync_api import expect
 
 from tests import stores
 from tests.conftest import ROOT
-from whence.run.store import Store
-from whence.web.tokens import VARIABLE, make_token
+from whence.app.access_token import TOKEN_VARIABLE, make_token
+from whence.runs.store import Store
 
 # One server serves one worker: all tests of the app run on the same.
 APP = [
@@ -65,7 +65,7 @@ def table(path: Path) -> Path:
 
 def folder_model(path: Path) -> Path:
     """Save a built-in model as a folder: what such a one is called, its path, is not its id on the page."""
-    from whence import load
+    from whence.explain.explainer import load
 
     loaded = load("reviews").loaded
     loaded.model.save_pretrained(path)
@@ -77,15 +77,15 @@ def stored_runs(path: Path) -> Path:
     """Write some runs: one whole, with a hostile row and a failure, another, one unfinished, one damaged."""
     who = stores.identity()
     items = [stores.item(0, f"a good film {EVIL}"), *(stores.item(row) for row in range(1, 70))]
-    with Store.locked(path / RUN) as store:
+    with Store.open_locked(path / RUN) as store:
         store.begin(stores.plan(), who, stores.DATA)
-        stores.work(store, who, stores.window(items=items), failing=(2,))
+        stores.complete_window(store, who, stores.window(items=items), failing=(2,))
         store.finish()
-    stores.filled(path / "second")
-    with Store.locked(path / "unfinished") as store:
+    stores.write_store(path / "second")
+    with Store.open_locked(path / "unfinished") as store:
         store.begin(stores.plan(limit=40), who, stores.DATA)
-        store.add(stores.done(who, stores.window(), 0))
-    stores.filled(path / "torn")
+        store.add_result(stores.make_task_result(who, stores.window(), 0))
+    stores.write_store(path / "torn")
     (path / "torn" / "manifest.json").write_text("{")
     return path
 
@@ -121,7 +121,7 @@ class App:
                 cwd=self.folder,
                 stdout=log,
                 stderr=log,
-                env={**os.environ, "PYTHONWARNINGS": "default", VARIABLE: self._token},
+                env={**os.environ, "PYTHONWARNINGS": "default", TOKEN_VARIABLE: self._token},
             )
         until = time.monotonic() + START
         while not self._answers():
@@ -252,7 +252,7 @@ def edges(page) -> int:
     return int(re.sub(r"\D", "", re.search(r"shown ([\d\s]+) edge", said)[1]))
 
 
-def exported(page, picture: str, kind: str) -> bytes:
+def export_picture(page, picture: str, kind: str) -> bytes:
     """Save a picture as a file, and return what is in it."""
     settle(page)
     menu = page.locator(f"[data-export='{picture}']")
@@ -264,12 +264,12 @@ def exported(page, picture: str, kind: str) -> bytes:
     return Path(saved.value.path()).read_bytes()
 
 
-def exported_table(page, picture: str) -> list[dict[str, str]]:
+def export_picture_table(page, picture: str) -> list[dict[str, str]]:
     """Save a picture as CSV, and return its rows by column; the caption stands before them as a comment."""
-    return rows_of(exported(page, picture, "CSV"))
+    return read_csv_rows(export_picture(page, picture, "CSV"))
 
 
-def rows_of(content: bytes) -> list[dict[str, str]]:
+def read_csv_rows(content: bytes) -> list[dict[str, str]]:
     """Read a CSV file of the app as anyone does who passes over comments."""
     caption, *lines = content.decode("utf-8").splitlines()
     assert caption.startswith("# whence · ")

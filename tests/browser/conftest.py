@@ -1,4 +1,4 @@
-"""A real browser for all tests of pages, and the app for those that need a server."""
+"""Fixtures of browser tests: Chromium for all pages, and a running app for those that need a server."""
 
 import os
 import shutil

@@ -1,6 +1,6 @@
-"""A cell of a notebook in a real browser: the page's bundle on one side, the widget in Python on the other.
+"""Helper that shows a notebook widget in a browser: page bundle and Python widget, simulated connection.
 
-Only what lies between them is ours here: where a notebook has a comm, messages are handed over directly.
+Only the connection between them is simulated: where a notebook has a comm, messages are handed over directly.
 """
 
 from base64 import b64encode
@@ -45,7 +45,7 @@ AROUND = """<!doctype html><html lang="en"><title>notebook</title><style>{css}</
 <div tabindex="0" id="command">command mode</div><div id="cell" style="width: {width}px"></div></body></html>"""
 
 
-def shown(browser, bench, width=1000):
+def show_widget(browser, bench, width=1000):
     """Show a widget; return the page, and what it complained about."""
     context = browser.new_context(viewport={"width": width + 60, "height": 900})
     page = context.new_page()

@@ -1,4 +1,4 @@
-"""Opening pages as a reader would, and noting what they do."""
+"""Helpers for HTML pages in a browser: open a file offline, record its requests and errors, check its layout."""
 
 import re
 
@@ -16,7 +16,7 @@ CUT_OFF = """[...document.querySelectorAll('svg')].flatMap(svg => {
     }).map(e => e.outerHTML.slice(0, 120))})"""
 
 
-def opened(browser, path, scripts=True):
+def open_page(browser, path, scripts=True):
     """Open a file offline; collect everything the page asks for, says and complains about."""
     context = browser.new_context(
         offline=True, viewport={"width": 900, "height": 700}, java_script_enabled=scripts

@@ -1,4 +1,4 @@
-"""No page has a serious finding of axe-core, by day or by night, and every picture has its table."""
+"""Accessibility of the app: no serious axe-core finding, a table for every picture, no sideways scrolling."""
 
 import pytest
 from playwright.sync_api import expect
@@ -45,7 +45,7 @@ def findings(page, axe):
 
 
 @pytest.mark.parametrize("which", PAGES)
-def test_no_serious_finding(tour, axe, which):
+def test_app_page_has_no_serious_axe_finding_in_light_or_dark_scheme(tour, axe, which):
     page = tour(PAGES[which])
     for scheme in ("light", "dark"):
         page.emulate_media(color_scheme=scheme)
@@ -55,7 +55,7 @@ def test_no_serious_finding(tour, axe, which):
 
 
 @pytest.mark.parametrize("which", ["explain", "compare"])
-def test_every_picture_has_a_name_and_a_table(tour, which):
+def test_every_picture_of_explain_and_compare_has_a_name_and_a_table(tour, which):
     page = tour(PAGES[which])
     pictures = page.locator("figure.picture")
     expect(pictures).to_have_count(3)  # heads, one of them, the flow
@@ -67,7 +67,7 @@ def test_every_picture_has_a_name_and_a_table(tour, which):
 
 
 @pytest.mark.parametrize("width", [380, 1000])
-def test_a_narrow_page_does_not_scroll_sideways(tour, width):
+def test_app_pages_do_not_scroll_sideways_at_narrow_widths(tour, width):
     for which in ("explain", "compare", "data", "runs", "runs-rows", "help"):
         page = tour(PAGES[which])
         page.set_viewport_size({"width": width, "height": 800})

@@ -1,4 +1,4 @@
-"""Two models in the app: what they share, what only one has, and a model held against itself."""
+"""Compare page of the app: edge overlap as in the library, difference view, swap, data sets, links, targets."""
 
 import re
 from fractions import Fraction
@@ -9,10 +9,10 @@ import pytest
 from playwright.sync_api import expect
 
 import whence
-from tests.browser.app import APP, exported_table, photograph, settle, status
-from tests.browser.test_app_flow import covering
-from whence.comparison import compared
-from whence.flow import Query
+from tests.browser.app import APP, export_picture_table, photograph, settle, status
+from tests.browser.test_app_flow import count_covering_edges
+from whence.flow.graph import EdgeQuery
+from whence.studies.compare.compare import compare_on_input
 
 pytestmark = APP
 
@@ -32,7 +32,7 @@ def counts(page):
     return [float(number) for number in numbers.groups()]
 
 
-def by_chance(base, tuned, possible):
+def compute_jaccard_by_chance(base, tuned, possible):
     """Return the mean Jaccard index of random sets, as many edges in each layer, by all that they may share."""
     chances = {0: Fraction(1)}
     for layer, size in enumerate(possible):
@@ -45,30 +45,30 @@ def by_chance(base, tuned, possible):
     return float(sum(chance * Fraction(k, both - k) for k, chance in chances.items()))
 
 
-def the_set(name):
+def find_covering_edges(name):
     """Return the edges that carry half of a model's flow, as the library has them."""
-    flow = whence.load(name).inside(TEXT).flow(query=Query(specials=False))
+    flow = whence.load(name).inside(TEXT).flow(query=EdgeQuery(specials=False))
     columns = (flow["edges"][key] for key in ("layer", "head", "source", "to"))
-    return set(list(zip(*columns, strict=True))[: covering(flow)])
+    return set(list(zip(*columns, strict=True))[: count_covering_edges(flow)])
 
 
-def test_two_models_are_compared_edge_by_edge(tour):
+def test_compare_page_counts_shared_edges_and_jaccard_as_the_library_does(tour):
     page = tour(LINK)
     shared, only_a, only_b, jaccard, chance = counts(page)
-    base, tuned = the_set("reviews-base"), the_set("reviews")
+    base, tuned = find_covering_edges("reviews-base"), find_covering_edges("reviews")
     assert (shared, only_a, only_b) == (len(base & tuned), len(base - tuned), len(tuned - base))
     # Two digits are shown.
     assert jaccard == pytest.approx(len(base & tuned) / len(base | tuned), abs=0.006)
     insides = (whence.load(name).inside(TEXT) for name in ("reviews-base", "reviews"))
-    possible = compared(*insides, query=Query(specials=False))["possible"]
-    assert chance == pytest.approx(by_chance(base, tuned, possible), abs=0.006)
+    possible = compare_on_input(*insides, query=EdgeQuery(specials=False))["possible"]
+    assert chance == pytest.approx(compute_jaccard_by_chance(base, tuned, possible), abs=0.006)
     expect(page.get_by_role("region", name="Changed heads")).to_contain_text("bit")
     expect(page.get_by_role("region", name="Heads, the most changed first")).to_be_visible()
     expect(page.get_by_text("has no head to predict with")).to_be_visible()
     photograph(page, "compare")
 
 
-def test_explain_and_compare_say_the_same_share_of_the_same_edges(tour):
+def test_explain_and_compare_pages_show_the_same_share_of_flow_for_a_model(tour):
     page = tour(f"#/explain?model=reviews&text={TEXT}")
     settle(page)
     said = status(page).inner_text()
@@ -82,29 +82,29 @@ def test_explain_and_compare_say_the_same_share_of_the_same_edges(tour):
     ).to_be_visible()
 
 
-def test_a_model_is_identical_with_itself(tour):
+def test_compare_page_of_a_model_with_itself_shows_every_edge_as_shared(tour):
     page = tour(f"{LINK}&model=reviews&other=reviews")
     expect(
         page.get_by_role("status").filter(has_text="Identical: every edge is shared")
     ).to_be_visible()
-    count = len(the_set("reviews"))
+    count = len(find_covering_edges("reviews"))
     picture = page.get_by_role(
         "listbox", name=f"{count} shared, 0 only in A, 0 only in B, Jaccard 1."
     )
     expect(picture).to_be_visible()
-    rows = exported_table(page, "flow")
+    rows = export_picture_table(page, "flow")
     assert len(rows) == count
     assert all(float(row["B − A"]) == 0 and row["in"] == "both" for row in rows)
     expect(page.get_by_role("region", name="Most changed")).to_contain_text("None")
     photograph(page, "compare-itself")
 
 
-def test_the_difference_is_a_picture_too(tour):
+def test_difference_view_lists_the_same_edges_with_flow_b_minus_flow_a(tour):
     page = tour(LINK)
-    sets = exported_table(page, "flow")
+    sets = export_picture_table(page, "flow")
     page.get_by_role("button", name="Difference B − A").click()
     expect(page).to_have_url(re.compile("diff=1"))
-    rows = exported_table(page, "flow")
+    rows = export_picture_table(page, "flow")
     assert rows == sets
     for row in rows:
         difference = float(row["flow B"]) - float(row["flow A"])
@@ -112,7 +112,7 @@ def test_the_difference_is_a_picture_too(tour):
     photograph(page, "compare-difference")
 
 
-def test_models_are_swapped(tour):
+def test_swap_button_exchanges_the_edge_counts_of_a_and_b(tour):
     page = tour(LINK)
     shared, only_a, only_b, *_ = counts(page)
     page.get_by_role("button", name="Swap the models").click()
@@ -120,7 +120,7 @@ def test_models_are_swapped(tour):
     assert counts(page)[:3] == [shared, only_b, only_a]
 
 
-def test_a_changed_head_is_looked_at(tour):
+def test_click_on_a_changed_head_puts_the_head_into_the_link(tour):
     page = tour(LINK)
     page.get_by_role("region", name="Heads, the most changed first").get_by_role("button").nth(
         5
@@ -128,7 +128,7 @@ def test_a_changed_head_is_looked_at(tour):
     expect(page).to_have_url(re.compile(r"head=\d\.\d"))
 
 
-def test_models_are_compared_over_a_data_set(tour):
+def test_compare_over_a_data_set_shows_overlap_and_a_figure(tour):
     page = tour(f"{LINK}&tab=data")
     page.get_by_role("button", name=re.compile("^Compare over")).click()
     panel = page.get_by_role("tabpanel")
@@ -138,7 +138,7 @@ def test_models_are_compared_over_a_data_set(tour):
     photograph(page, "compare-data")
 
 
-def test_the_link_says_how_a_data_set_is_compared(tour):
+def test_data_set_comparison_link_restores_coverage_specials_and_method(tour):
     page = tour("#/compare?tab=data")
     page.get_by_role("combobox", name="Coverage").select_option("0.25")
     page.get_by_role("combobox", name="Edges to special tokens").select_option("count")
@@ -150,7 +150,7 @@ def test_the_link_says_how_a_data_set_is_compared(tour):
     expect(page.get_by_role("combobox", name="Method")).to_have_value("rollout")
 
 
-def test_both_models_are_asked_about_one_answer(tour):
+def test_target_choice_on_the_compare_page_applies_to_both_models(tour):
     page = tour(f"{LINK}&model=own-reviews&other=reviews")
     page.get_by_role("combobox", name="Explain").select_option("negative")
     expect(page).to_have_url(re.compile("target=negative"))
@@ -158,6 +158,6 @@ def test_both_models_are_asked_about_one_answer(tour):
     expect(page.get_by_text("for negative")).to_have_count(2)
 
 
-def test_models_that_cannot_be_compared_say_why(visit):
+def test_compare_page_of_models_with_different_tokenizers_shows_an_alert(visit):
     page = visit(f"{LINK}&model=reviews&other=decoy", forgive="Failed to load resource")
     expect(page.get_by_role("alert")).to_contain_text(re.compile("token", re.IGNORECASE))

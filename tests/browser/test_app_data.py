@@ -1,4 +1,4 @@
-"""A data set in the app: predictions by surprise, a row picked, a file brought, words and heads of all rows."""
+"""Data page of the app: rows by surprise, a row explained, an uploaded file, words and heads over all rows."""
 
 import re
 
@@ -24,7 +24,7 @@ def rows(page):
     return page.get_by_role("region", name="Rows").locator("tbody td.text").all_inner_texts()
 
 
-def test_rows_are_predicted_and_the_most_surprising_comes_first(tour):
+def test_data_page_lists_predicted_rows_with_the_most_surprising_first(tour):
     page = tour("#/data?model=reviews")
     expect(page.get_by_role("region", name="Rows")).to_be_visible()
     assert len(rows(page)) == len(ROWS)
@@ -40,7 +40,7 @@ def test_rows_are_predicted_and_the_most_surprising_comes_first(tour):
     assert rows(page) == [ROWS[0][0]]
 
 
-def test_a_row_is_explained(tour):
+def test_click_on_a_data_row_opens_the_explain_page_with_its_text(tour):
     page = tour("#/data?model=reviews")
     page.get_by_role("button", name=WRONG).click()
     expect(page).to_have_url(re.compile("#/explain"))
@@ -49,7 +49,7 @@ def test_a_row_is_explained(tour):
     expect(page.get_by_role("region", name="Rows")).to_be_visible()
 
 
-def test_a_row_is_explained_by_a_model_of_a_folder(tour):
+def test_data_row_under_a_folder_model_is_explained_by_that_model(tour):
     page = tour("#/data?model=own-reviews")
     page.get_by_role("button", name=WRONG).click()
     expect(page).to_have_url(re.compile("#/explain.*model=own-reviews"))
@@ -57,7 +57,7 @@ def test_a_row_is_explained_by_a_model_of_a_folder(tour):
     expect(strip(page, "attcat")).to_be_visible()
 
 
-def test_the_next_row_is_one_step_away(tour):
+def test_next_row_button_on_the_explain_page_opens_the_second_row(tour):
     page = tour("#/data?model=own-reviews")
     expect(page.get_by_role("region", name="Rows")).to_be_visible()
     first, second = rows(page)[:2]
@@ -75,7 +75,7 @@ def test_the_next_row_is_one_step_away(tour):
     expect(walk).to_have_count(0)
 
 
-def test_a_file_is_brought(tour, tmp_path):
+def test_uploaded_csv_is_listed_and_its_empty_row_is_left_out(tour, tmp_path):
     path = tmp_path / "mine <b>.csv"
     path.write_text('sentence,label\n"good, and short",1\ndull,0\n,1\n', encoding="utf-8")
     page = tour("#/data?model=reviews")
@@ -87,7 +87,7 @@ def test_a_file_is_brought(tour, tmp_path):
     expect(page).to_have_url(re.compile("data="))
 
 
-def test_other_columns_are_read(tour, tmp_path):
+def test_choice_of_another_text_column_lists_the_texts_of_that_column(tour, tmp_path):
     path = tmp_path / "columns.csv"
     path.write_text("sentence,title,label\ndull,fine,1\ngood,bad,0\n", encoding="utf-8")
     page = tour("#/data?model=reviews")
@@ -106,7 +106,7 @@ def test_other_columns_are_read(tour, tmp_path):
     expect(page.get_by_role("combobox", name="Text in column")).to_have_value("title")
 
 
-def test_the_columns_of_a_file_that_nobody_can_tell_are_chosen_with_a_click(visit, tmp_path):
+def test_uploaded_file_of_unknown_columns_is_read_after_columns_are_chosen(visit, tmp_path):
     path = tmp_path / "news.tsv"
     path.write_text(
         "id\theadline\tverdict\n1\ta fine film\tpositive\n2\ta dull film\tnegative\n",
@@ -135,9 +135,7 @@ def test_the_columns_of_a_file_that_nobody_can_tell_are_chosen_with_a_click(visi
     expect(page.get_by_role("combobox", name="Labels")).to_have_value("verdict")
 
 
-def test_a_file_of_unknown_columns_that_the_app_was_started_with_has_the_same_choice(
-    browser, tmp_path
-):
+def test_data_option_with_unknown_columns_lets_the_page_choose_the_text_column(browser, tmp_path):
     path = tmp_path / "tweets.csv"
     path.write_text("who,tweet\nann,a fine film\nben,a dull film\n", encoding="utf-8")
     running = App(tmp_path, "--model", "reviews", "--data", str(path))
@@ -161,7 +159,7 @@ def test_a_file_of_unknown_columns_that_the_app_was_started_with_has_the_same_ch
         running.kill()
 
 
-def test_a_file_that_cannot_be_read_says_why(visit, tmp_path):
+def test_upload_of_an_empty_file_shows_an_alert_that_names_the_file(visit, tmp_path):
     path = tmp_path / "empty.tsv"
     path.write_text("", encoding="utf-8")
     page = visit("#/data", forgive="Failed to load resource")
@@ -171,7 +169,7 @@ def test_a_file_that_cannot_be_read_says_why(visit, tmp_path):
     expect(alert).not_to_contain_text("Traceback")
 
 
-def test_words_of_each_class(tour):
+def test_words_tab_draws_a_figure_for_each_of_two_classes(tour):
     page = tour("#/data?model=reviews&tab=words")
     page.get_by_role("spinbutton", name=re.compile("In at least")).fill("1")
     page.get_by_role("button", name="Find the words").click()
@@ -182,7 +180,7 @@ def test_words_of_each_class(tour):
     photograph(page, "data-words")
 
 
-def test_an_example_of_a_word_is_explained_by_a_model_of_a_folder(tour):
+def test_example_of_a_word_is_explained_by_the_chosen_folder_model(tour):
     page = tour("#/data?model=own-reviews&tab=words&rows=least%3D1")
     page.get_by_role("button", name="Find the words").click()
     section = page.get_by_role("region", name="Words of each class")
@@ -197,7 +195,7 @@ def test_an_example_of_a_word_is_explained_by_a_model_of_a_folder(tour):
     expect(strip(page, "attcat")).to_be_visible()
 
 
-def test_what_heads_attend_to(tour):
+def test_heads_tab_sorts_heads_by_attention_to_the_chosen_kind_of_place(tour):
     page = tour("#/data?model=reviews&tab=heads")
     page.get_by_role("button", name="Look at the heads").click()
     section = page.get_by_role("region", name="What heads attend to")
@@ -216,7 +214,7 @@ def test_what_heads_attend_to(tour):
     photograph(page, "data-heads")
 
 
-def test_a_hostile_row_is_text(tour):
+def test_data_page_displays_a_hostile_row_as_plain_text(tour):
     page = tour("#/data?model=reviews")
     expect(page.get_by_role("button", name=f"a good film {EVIL}")).to_be_visible()
     assert page.locator("img, script:not([src])").count() == 0

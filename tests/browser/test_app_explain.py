@@ -1,4 +1,4 @@
-"""Explaining a text in the app: the numbers are the library's, and methods and targets can be switched."""
+"""Explain page of the app: scores equal the library's; methods, targets, models, text limits, trust card."""
 
 import re
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import expect
 
 import whence
-from tests.browser.app import APP, photograph, rows_of, settle, strip
+from tests.browser.app import APP, photograph, read_csv_rows, settle, strip
 
 pytestmark = APP
 
@@ -38,7 +38,7 @@ def assert_scores(page, why):
         assert shown[word.text] == pytest.approx(word.score, rel=0.02, abs=2e-3)
 
 
-def test_it_opens_with_an_example_explained(visit, app):
+def test_app_without_a_link_opens_with_the_first_sample_explained(visit, app):
     page = visit()
     sample = app.get("api/session")["samples"][0]["text"]
     expect(strip(page, "attcat")).to_be_visible()
@@ -47,7 +47,7 @@ def test_it_opens_with_an_example_explained(visit, app):
     photograph(page, "explain")
 
 
-def test_a_text_is_explained_as_the_library_explains_it(tour, explainer):
+def test_explain_page_displays_the_word_scores_of_the_library(tour, explainer):
     page = tour("#/explain")
     page.get_by_role("textbox", name="Text").fill(TEXT)
     page.get_by_role("button", name="Explain", exact=True).click()
@@ -57,7 +57,7 @@ def test_a_text_is_explained_as_the_library_explains_it(tour, explainer):
     assert_scores(page, explainer.explain(TEXT))
 
 
-def test_the_method_is_switched_and_others_are_stacked(tour, explainer):
+def test_switched_and_stacked_methods_display_the_scores_of_the_library(tour, explainer):
     page = tour(f"#/explain?text={TEXT}")
     page.get_by_role("combobox", name=re.compile("^Method")).select_option("leave_one_out")
     expect(strip(page, "leave_one_out")).to_be_visible()
@@ -74,7 +74,7 @@ def test_the_method_is_switched_and_others_are_stacked(tour, explainer):
     expect(page.get_by_text("no sign: may count for positive or against")).to_have_count(1)
 
 
-def test_four_methods_are_stacked_at_most(tour):
+def test_stack_of_four_methods_disables_adding_a_fifth(tour):
     page = tour(f"#/explain?text={TEXT}&m=attcat,gradient,rollout,grad_x_input")
     expect(strip(page, "grad_x_input")).to_be_visible()
     expect(page.get_by_label("Stack another method")).to_be_disabled()
@@ -83,7 +83,7 @@ def test_four_methods_are_stacked_at_most(tour):
     expect(agreement.get_by_text("τ ")).to_have_count(6)
 
 
-def test_the_target_is_switched(tour, explainer):
+def test_target_radio_explains_the_chosen_label_as_the_library_does(tour, explainer):
     page = tour(f"#/explain?text={TEXT}&m=grad_x_input")
     page.get_by_role("radio", name=re.compile("^negative (?!rather)")).check()
     expect(page).to_have_url(re.compile("target=negative"))
@@ -100,14 +100,14 @@ def test_the_target_is_switched(tour, explainer):
     expect(page).to_have_url(re.compile("target=positive%3Anegative|target=positive:negative"))
 
 
-def test_a_text_that_is_too_long_is_cut_and_that_is_said(tour):
+def test_explain_page_warns_that_a_too_long_text_was_cut(tour):
     page = tour("#/explain")
     page.get_by_role("textbox", name="Text").fill("a good film " * 120)
     page.get_by_role("button", name="Explain", exact=True).click()
     expect(page.get_by_role("list", name="Warnings")).to_contain_text(re.compile("cut|left out"))
 
 
-def test_another_model_opens_with_its_own_sample_and_a_text_of_ones_own_stays(visit):
+def test_model_switch_replaces_a_sample_text_but_not_a_text_of_the_user(visit):
     page = visit("#/explain?model=reviews")
     settle(page)
     box = page.get_by_role("textbox", name="Text")
@@ -128,7 +128,7 @@ def test_another_model_opens_with_its_own_sample_and_a_text_of_ones_own_stays(vi
     expect(box).to_have_value("the ending is awful")
 
 
-def test_more_characters_than_the_limit_are_not_cut_but_refused(visit, app):
+def test_text_above_the_character_limit_is_refused_and_not_cut(visit, app):
     most = app.get("api/session")["limits"]["characters"]
     page = visit("#/explain")
     box = page.get_by_role("textbox", name="Text")
@@ -154,7 +154,7 @@ def test_more_characters_than_the_limit_are_not_cut_but_refused(visit, app):
 @pytest.mark.parametrize(
     ("wrong", "asked"), [("m=nomethod", "attcat"), ("target=banana", "attcat")]
 )
-def test_what_a_link_names_and_is_not_here_gives_way_to_the_default(visit, wrong, asked):
+def test_link_with_an_unknown_method_or_target_falls_back_to_the_default(visit, wrong, asked):
     page = visit(f"#/explain?text={TEXT}&{wrong}", forgive="422")
     expect(strip(page, asked)).to_be_visible()
     expect(page.get_by_role("status").filter(has_text="instead: ")).to_contain_text(
@@ -164,7 +164,7 @@ def test_what_a_link_names_and_is_not_here_gives_way_to_the_default(visit, wrong
     expect(page.get_by_role("combobox", name=re.compile("^Method"))).to_be_enabled()
 
 
-def test_while_another_answer_is_on_its_way_the_old_one_says_that_it_is_old(visit):
+def test_old_explanation_is_marked_as_old_while_the_next_one_is_computed(visit):
     page = visit(f"#/explain?text={TEXT}")
     settle(page)
     waiting, held = [], [True]
@@ -190,7 +190,7 @@ def test_while_another_answer_is_on_its_way_the_old_one_says_that_it_is_old(visi
     expect(page.get_by_role("button", name="Test it")).to_be_enabled()
 
 
-def test_the_name_of_a_method_leads_to_its_card(visit):
+def test_method_name_on_the_explain_page_links_to_its_card(visit):
     page = visit(f"#/explain?text={TEXT}")
     page.get_by_role("link", name="attcat", exact=True).click()
     expect(page).to_have_url(re.compile("#/help.*card=method%3Aattcat"))
@@ -198,7 +198,7 @@ def test_the_name_of_a_method_leads_to_its_card(visit):
     expect(strip(page, "attcat")).to_be_visible()
 
 
-def test_trust_is_tested_on_this_very_input(tour):
+def test_trust_card_on_the_explain_page_gives_verdicts_and_exports_csv(tour):
     page = tour(f"#/explain?text={TEXT}")
     page.get_by_role("button", name=re.compile("^Test")).first.click()
     card = page.get_by_role("region", name=re.compile("[Tt]rust"))
@@ -206,5 +206,5 @@ def test_trust_is_tested_on_this_very_input(tour):
     photograph(page, "trust")
     with page.expect_download() as saved:
         card.get_by_role("button", name="CSV: trust").click()
-    rows = rows_of(Path(saved.value.path()).read_bytes())
+    rows = read_csv_rows(Path(saved.value.path()).read_bytes())
     assert {"deletion", "sufficiency"} <= {row["test"] for row in rows}

@@ -1,4 +1,4 @@
-"""Pictures as files: the SVG has the edges that the line counts, and the PNG is the same picture."""
+"""Picture exports of the app: SVG with every counted edge, the same picture as PNG, CSV of scores, captions."""
 
 import io
 import re
@@ -10,7 +10,7 @@ from PIL import Image
 from playwright.sync_api import expect
 
 import whence
-from tests.browser.app import APP, SCREENSHOTS, edges, exported, exported_table
+from tests.browser.app import APP, SCREENSHOTS, edges, export_picture, export_picture_table
 
 pytestmark = APP
 
@@ -19,13 +19,13 @@ LINK = f"#/explain?text={TEXT}&p=70"
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def parsed(content):
+def parse_svg(content):
     root = ElementTree.fromstring(content)
     assert root.tag == f"{SVG}svg"
     return root
 
 
-def drawn(root):
+def find_drawn_edges(root):
     """Return the numbers of the edges that an SVG draws."""
     return {int(each.get("data-edge")) for each in root.iter() if each.get("data-edge") is not None}
 
@@ -35,29 +35,29 @@ def pixels(content):
 
 
 @pytest.mark.parametrize("view", ["ladder", "rings"])
-def test_the_svg_has_every_edge_that_is_counted(tour, view):
+def test_svg_export_has_every_edge_that_the_status_line_counts(tour, view):
     page = tour(f"{LINK}&view={view}")
     count = edges(page)
-    content = exported(page, "flow", "SVG")
-    root = parsed(content)
-    assert drawn(root) == set(range(count))
+    content = export_picture(page, "flow", "SVG")
+    root = parse_svg(content)
+    assert find_drawn_edges(root) == set(range(count))
     words = " ".join(each.text or "" for each in root.iter(f"{SVG}text"))
     for part in ("whence", "reviews", "edge weight attention", "coverage 70"):
         assert part in words
     # The same state gives the same bytes.
-    assert exported(page, "flow", "SVG") == content
-    assert len(exported_table(page, "flow")) == count
+    assert export_picture(page, "flow", "SVG") == content
+    assert len(export_picture_table(page, "flow")) == count
 
 
 @pytest.mark.parametrize("view", ["ladder", "rings", "sankey", "heatmap", "network"])
-def test_svg_and_png_of_a_state_are_one_picture(tour, browser, view):
+def test_svg_and_png_exports_of_a_view_are_the_same_picture(tour, browser, view):
     page = tour(f"{LINK}&view={view}")
     edges(page)
-    vector, raster = exported(page, "flow", "SVG"), exported(page, "flow", "PNG")
+    vector, raster = export_picture(page, "flow", "SVG"), export_picture(page, "flow", "PNG")
     SCREENSHOTS.mkdir(parents=True, exist_ok=True)
     (SCREENSHOTS / f"export-{view}.svg").write_bytes(vector)
     (SCREENSHOTS / f"export-{view}.png").write_bytes(raster)
-    root, painted = parsed(vector), pixels(raster)
+    root, painted = parse_svg(vector), pixels(raster)
     width, height = (float(root.get(side)) for side in ("width", "height"))
     assert painted.shape[:2] == (pytest.approx(2 * height, abs=2), pytest.approx(2 * width, abs=2))
     assert painted.std() > 5  # not blank
@@ -76,35 +76,35 @@ def test_svg_and_png_of_a_state_are_one_picture(tour, browser, view):
     assert (apart > 96).mean() < 0.02
 
 
-def test_every_picture_of_the_page_can_be_saved(tour):
+def test_every_picture_of_the_explain_page_exports_svg_png_and_csv(tour):
     page = tour(f"{LINK}&head=2.1")
     edges(page)
     names = [each.get_attribute("data-export") for each in page.locator("[data-export]").all()]
     assert {"flow", "heads", "head-2-1"} <= set(names)
     for name in names:
-        parsed(exported(page, name, "SVG"))
-        assert pixels(exported(page, name, "PNG")).std() > 1
-        assert exported_table(page, name)
+        parse_svg(export_picture(page, name, "SVG"))
+        assert pixels(export_picture(page, name, "PNG")).std() > 1
+        assert export_picture_table(page, name)
 
 
-def test_the_tinted_text_is_a_picture_too(tour):
+def test_tinted_text_exports_svg_and_csv_with_the_scores_of_the_library(tour):
     page = tour(f"{LINK}&m=attcat,rollout")
     edges(page)
-    root = parsed(exported(page, "text", "SVG"))
+    root = parse_svg(export_picture(page, "text", "SVG"))
     words = [each.text for each in root.iter(f"{SVG}text")]
     assert words.count("wonderful") == 2
     assert any("no sign" in each for each in words)
-    rows = exported_table(page, "text")
+    rows = export_picture_table(page, "text")
     assert " ".join(row["text"] for row in rows) == TEXT.replace(",", " ,")
     why = whence.load("reviews").explain(TEXT)
     for row, word in zip(rows, why.words(), strict=True):
         assert float(row["attcat"]) == pytest.approx(word.score, rel=1e-4, abs=1e-6)
 
 
-def test_a_caption_says_what_is_shown_and_nothing_else(tour):
+def test_export_caption_names_only_the_settings_of_its_own_picture(tour):
     page = tour(f"{LINK}&C=relevance&L=1-2&dir=forward&tok=4")
     edges(page)
-    flow = exported(page, "flow", "CSV").decode().splitlines()[0]
+    flow = export_picture(page, "flow", "CSV").decode().splitlines()[0]
     for part in (
         TEXT,
         "target positive",
@@ -114,20 +114,20 @@ def test_a_caption_says_what_is_shown_and_nothing_else(tour):
         "of what passes the layer in each layer",
     ):
         assert part in flow
-    heads = exported(page, "heads", "CSV").decode().splitlines()[0]
+    heads = export_picture(page, "heads", "CSV").decode().splitlines()[0]
     assert "entropy" in heads
     assert "attcat" not in heads
     assert "target" not in heads
 
 
-def test_a_file_may_be_dark_while_the_page_is_light(tour):
+def test_dark_png_export_leaves_the_page_light(tour):
     page = tour(LINK)
     edges(page)
-    light = pixels(exported(page, "flow", "PNG"))
+    light = pixels(export_picture(page, "flow", "PNG"))
     menu = page.locator("[data-export='flow']")
     menu.locator("summary").click()
     menu.get_by_role("checkbox", name="dark").check()
-    dark = pixels(exported(page, "flow", "PNG"))
+    dark = pixels(export_picture(page, "flow", "PNG"))
     assert light.shape == dark.shape
     assert light.mean() > 200
     assert dark.mean() < 100

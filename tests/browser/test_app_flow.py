@@ -1,4 +1,4 @@
-"""The flow in the app: a word traced, edges filtered, a path cut, and one edge set whatever the view."""
+"""Flow panel of the app: edges and shares as in the library, traced word, filters, views, path check, heads."""
 
 import json
 import re
@@ -10,14 +10,14 @@ import whence
 from tests.browser.app import (
     APP,
     edges,
-    exported,
-    exported_table,
+    export_picture,
+    export_picture_table,
     photograph,
     settle,
     status,
     strip,
 )
-from whence.flow import Query
+from whence.flow.graph import EdgeQuery
 
 pytestmark = APP
 
@@ -31,7 +31,7 @@ def inside():
     return whence.load("reviews").inside(TEXT)
 
 
-def covering(flow, share=0.5):
+def count_covering_edges(flow, share=0.5):
     """Count the strongest edges that carry the share, one by one."""
     carried, wanted = 0.0, share * flow["total"]
     for number, one in enumerate(flow["edges"]["flow"]):
@@ -45,10 +45,10 @@ def word(page, text):
     return strip(page, "attcat").get_by_role("button", name=re.compile(f"^{re.escape(text)}: "))
 
 
-def test_the_line_under_the_flow_counts_what_the_library_counts(tour, inside):
+def test_flow_status_line_counts_the_edges_that_the_library_counts(tour, inside):
     page = tour(LINK)
     # Special tokens are in the gutter: edges that end on them are counted there, not drawn.
-    assert edges(page) == covering(inside.flow(query=Query(specials=False)))
+    assert edges(page) == count_covering_edges(inside.flow(query=EdgeQuery(specials=False)))
     expect(status(page)).to_contain_text("special tokens")
     expect(status(page)).to_contain_text("past the layer 50%")
 
@@ -56,7 +56,7 @@ def test_the_line_under_the_flow_counts_what_the_library_counts(tour, inside):
 def carried_by_layer(page):
     """Return what the drawn edges of each layer carry, as the file of the picture has them."""
     sums = {}
-    for row in exported_table(page, "flow"):
+    for row in export_picture_table(page, "flow"):
         sums[int(row["layer"])] = sums.get(int(row["layer"]), 0.0) + float(row["flow"])
     return sums
 
@@ -74,7 +74,7 @@ def percent(share):
     return f"{value:.1f}".removesuffix(".0") + "%" if 0 < value < 9.95 else f"{value:.0f}%"
 
 
-def test_an_edge_has_one_number_in_the_table_in_the_sentence_and_in_the_file(tour):
+def test_flow_of_an_edge_is_the_same_in_table_sentence_and_csv(tour):
     page = tour(LINK)
     settle(page)
     row = page.get_by_role("region", name="Details").get_by_role("row").nth(1)
@@ -82,39 +82,39 @@ def test_an_edge_has_one_number_in_the_table_in_the_sentence_and_in_the_file(tou
     row.get_by_role("button").first.click()
     chosen = page.locator("p.chosen")
     expect(chosen).to_contain_text(f"{100 * flow:.1f}% of the unit that set out takes this edge")
-    assert float(exported_table(page, "flow")[0]["flow"]) == pytest.approx(flow, rel=1e-3)
+    assert float(export_picture_table(page, "flow")[0]["flow"]) == pytest.approx(flow, rel=1e-3)
 
 
 @pytest.mark.parametrize("weight", ["attention", "gradient_x_attention", "relevance"])
-def test_what_is_shown_and_what_goes_past_are_shares_of_the_unit_that_set_out(tour, weight):
+def test_flow_status_line_gives_drawn_and_passing_flow_as_shares_of_the_whole(tour, weight):
     page = tour(f"{LINK}&C={weight}")
     count, sums = edges(page), carried_by_layer(page)
     loaded = whence.load("reviews")
-    flow = loaded.inside(TEXT).flow(weight, query=Query(specials=False))
+    flow = loaded.inside(TEXT).flow(weight, query=EdgeQuery(specials=False))
     shown = spread([sums.get(layer, 0.0) for layer in range(flow["layers"])])
     past = spread([sum(layer) for layer in flow["residual"]])
     said = (
         f"shown {count} edge{'s' * (count != 1)} = {shown} of the unit that set out, in each layer"
     )
     expect(status(page)).to_contain_text(f"{said} · past the layer {past} · ")
-    caption = exported(page, "flow", "CSV").decode().splitlines()[0]
+    caption = export_picture(page, "flow", "CSV").decode().splitlines()[0]
     assert f"shown {shown} of the unit that set out in each layer, {past} goes past it" in caption
 
 
-def test_where_edges_are_capped_slider_and_caption_say_what_they_cover(visit):
+def test_slider_and_caption_of_capped_edges_state_the_coverage_reached(visit):
     page = visit(f"#/explain?text={' '.join([TEXT] * 5)}&p=99")
     assert edges(page) == 5000
     sums = sum(carried_by_layer(page).values())
-    flow = whence.load("reviews").inside(" ".join([TEXT] * 5)).flow(query=Query(specials=False))
+    flow = whence.load("reviews").inside(" ".join([TEXT] * 5)).flow(query=EdgeQuery(specials=False))
     covered = percent(sums / flow["total"])
     assert covered != "99%"
     expect(status(page)).to_contain_text(re.compile(f"coverage {covered} of .*, not 99%: capped"))
     expect(page.locator("label.coverage output")).to_have_text(f"{covered} of 99%")
-    caption = exported(page, "flow", "CSV").decode().splitlines()[0]
+    caption = export_picture(page, "flow", "CSV").decode().splitlines()[0]
     assert f"coverage {covered} · " in caption
 
 
-def test_every_view_shows_the_same_edges(tour):
+def test_every_flow_view_exports_the_same_edges(tour):
     page = tour(LINK)
     count, shown = edges(page), None
     for view in VIEWS:
@@ -122,14 +122,14 @@ def test_every_view_shows_the_same_edges(tour):
         button.click()
         expect(button).to_have_attribute("aria-pressed", "true")
         # The file of a picture lists what the picture draws.
-        rows = sorted(map(json.dumps, exported_table(page, "flow")))
+        rows = sorted(map(json.dumps, export_picture_table(page, "flow")))
         assert len(rows) == count, view
         shown = shown or rows
         assert rows == shown, view
         photograph(page, f"flow-{view.lower()}")
 
 
-def test_a_word_is_traced(tour, inside):
+def test_click_on_a_word_traces_the_flow_through_that_word(tour, inside):
     page = tour(LINK)
     before = edges(page)
     word(page, "wonderful").click()
@@ -137,21 +137,21 @@ def test_a_word_is_traced(tour, inside):
     expect(chips).to_contain_text("through “wonderful”")
     expect(word(page, "wonderful")).to_have_attribute("aria-pressed", "true")
     token = next(i for i, one in enumerate(inside.tokens) if one.text == "wonderful")
-    flow = inside.flow(direction="through", token=token, query=Query(specials=False))
-    assert edges(page) == covering(flow)
+    flow = inside.flow(direction="through", token=token, query=EdgeQuery(specials=False))
+    assert edges(page) == count_covering_edges(flow)
     # All that is drawn in the lowest layer ends at the word.
-    rows = exported_table(page, "flow")
+    rows = export_picture_table(page, "flow")
     assert {row["to token"] for row in rows if row["layer"] == "0"} == {"wonderful"}
     photograph(page, "flow-word")
     page.get_by_role("combobox", name="Trace").select_option("forward")
     expect(chips).to_contain_text("forward from “wonderful”")
-    rows = exported_table(page, "flow")
+    rows = export_picture_table(page, "flow")
     assert {row["to token"] for row in rows if row["layer"] == "0"} == {"wonderful"}
     page.get_by_role("button", name="Remove forward from “wonderful”").click()
     assert edges(page) == before
 
 
-def test_edges_are_filtered_in_words(tour):
+def test_filter_box_leaves_only_edges_that_match_every_filter(tour):
     page = tour(LINK)
     box = page.get_by_role("textbox", name="Filter")
     box.fill("layer:1-2 thin edge>0.05")
@@ -159,7 +159,7 @@ def test_edges_are_filtered_in_words(tour):
     chips = page.get_by_role("list", name="In force")
     expect(chips.get_by_role("listitem")).to_have_count(3)
     expect(status(page)).to_contain_text("what the filters let through")
-    rows = exported_table(page, "flow")
+    rows = export_picture_table(page, "flow")
     assert len(rows) == edges(page) > 0
     for row in rows:
         assert row["layer"] in ("1", "2")
@@ -173,21 +173,23 @@ def test_edges_are_filtered_in_words(tour):
     expect(chips).to_have_count(0)
 
 
-def test_coverage_and_weight_change_the_edge_set(tour, inside):
+def test_coverage_and_edge_weight_select_the_edges_of_the_library(tour, inside):
     page = tour(LINK)
     page.get_by_role("slider", name="Coverage").fill("80")
-    assert edges(page) == covering(inside.flow(query=Query(specials=False)), 0.8)
+    assert edges(page) == count_covering_edges(inside.flow(query=EdgeQuery(specials=False)), 0.8)
     page.get_by_role("combobox", name="Weight").select_option("value_zeroing")
-    assert edges(page) == covering(inside.flow("value_zeroing", query=Query(specials=False)), 0.8)
-    assert {row["head"] for row in exported_table(page, "flow")} == {"all"}
+    assert edges(page) == count_covering_edges(
+        inside.flow("value_zeroing", query=EdgeQuery(specials=False)), 0.8
+    )
+    assert {row["head"] for row in export_picture_table(page, "flow")} == {"all"}
 
 
-def test_the_papers_own_definition_is_a_mode(tour, inside):
+def test_classic_mode_lists_attention_weights_at_or_above_the_threshold(tour, inside):
     page = tour(f"{LINK}&specials=show&p=100")
     page.get_by_role("checkbox", name="classic").check()
     page.get_by_role("spinbutton", name="threshold").fill("0.3")
     expect(page).to_have_url(re.compile("classic=0.3"))
-    rows = exported_table(page, "flow")
+    rows = export_picture_table(page, "flow")
     assert rows
     assert all(float(row["weight"]) >= 0.3 for row in rows)
     attention = inside.attention()
@@ -197,7 +199,7 @@ def test_the_papers_own_definition_is_a_mode(tour, inside):
         assert attention[place] == pytest.approx(float(row["weight"]), abs=1e-6)
 
 
-def test_a_path_is_verified_beside_random_ones(tour):
+def test_verify_path_compares_the_cut_edges_with_random_sets(tour):
     page = tour(f"{LINK}&p=30")
     expect(page.get_by_text(f"Cuts the {edges(page)} edges that are shown")).to_be_visible()
     page.get_by_role("button", name="Verify path").click()
@@ -209,7 +211,7 @@ def test_a_path_is_verified_beside_random_ones(tour):
     photograph(page, "verify")
 
 
-def test_heads_are_seen_one_by_one(tour):
+def test_heads_panel_draws_every_statistic_and_opens_a_clicked_head(tour):
     page = tour(LINK)
     heads = page.get_by_role("region", name="Heads", exact=True)
     choice = heads.get_by_role("combobox", name="One number per head")

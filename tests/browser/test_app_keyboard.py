@@ -1,4 +1,4 @@
-"""The app by keyboard alone: every shortcut of the map, and a whole task without a pointer."""
+"""Keyboard use of the app: every shortcut of the key map, and a whole task without a pointer."""
 
 import re
 from pathlib import Path
@@ -13,10 +13,10 @@ pytestmark = APP
 
 TEXT = "the plot is thin, but the actors are wonderful"
 LINK = f"#/explain?text={TEXT}"
-KEYS = Path(ROOT, "web", "src", "state", "keys.ts").read_text(encoding="utf-8")
+KEYS = Path(ROOT, "web", "src", "state", "keyMap.ts").read_text(encoding="utf-8")
 
 
-def pressed(page, key):
+def press_key(page, key):
     settle(page)
     page.keyboard.press(key)
 
@@ -32,40 +32,40 @@ def focused(page):
 
 
 def arrows(page):
-    pressed(page, "ArrowRight")
+    press_key(page, "ArrowRight")
     first = focused(page)
     assert first.startswith("the: ")
-    pressed(page, "ArrowRight")
+    press_key(page, "ArrowRight")
     assert focused(page).startswith("plot: ")
-    pressed(page, "ArrowLeft")
+    press_key(page, "ArrowLeft")
     assert focused(page) == first
 
 
 def layers(page):
-    pressed(page, "]")
+    press_key(page, "]")
     at(page, r"head=3\.0")
-    pressed(page, "ArrowDown")
+    press_key(page, "ArrowDown")
     at(page, r"head=2\.0")
-    pressed(page, "ArrowUp")
+    press_key(page, "ArrowUp")
     at(page, r"head=3\.0")
 
 
 def heads(page):
-    pressed(page, "]")
+    press_key(page, "]")
     at(page, r"head=3\.0")
-    pressed(page, "]")
+    press_key(page, "]")
     at(page, r"head=3\.1")
-    pressed(page, "[")
+    press_key(page, "[")
     at(page, r"head=3\.0")
 
 
 def pin_and_unpin(page):
-    pressed(page, "ArrowRight")
-    pressed(page, "ArrowRight")
-    pressed(page, "Enter")
+    press_key(page, "ArrowRight")
+    press_key(page, "ArrowRight")
+    press_key(page, "Enter")
     at(page, "dir=through&tok=2")
     expect(page.get_by_role("list", name="In force")).to_contain_text("through “plot”")
-    pressed(page, "Escape")
+    press_key(page, "Escape")
     expect(page.get_by_role("list", name="In force")).to_have_count(0)
 
 
@@ -77,44 +77,44 @@ def test_escape_unselects_the_edge_the_head_and_the_words(tour):
     ).first.click()
     chosen = page.locator("p.chosen")
     expect(chosen).to_contain_text("takes this edge")
-    pressed(page, "Escape")
+    press_key(page, "Escape")
     expect(chosen).to_contain_text("Click an edge, a head or a word")
     page = tour(f"{LINK}&head=2.1&H=2.1&pin=2")
     settle(page)
     expect(page.get_by_role("list", name="In force")).to_be_visible()
     expect(page.get_by_text("Layer 2, head 1: ")).to_be_visible()
-    pressed(page, "Escape")
+    press_key(page, "Escape")
     expect(page.get_by_role("list", name="In force")).to_have_count(0)
     expect(page.get_by_text("Layer 2, head 1: ")).to_have_count(0)
     expect(page).not_to_have_url(re.compile("head=|H=|pin="))
 
 
 def trace(page):
-    pressed(page, "ArrowRight")
-    pressed(page, "ArrowRight")
-    pressed(page, "f")
+    press_key(page, "ArrowRight")
+    press_key(page, "ArrowRight")
+    press_key(page, "f")
     at(page, "dir=forward&tok=2")
-    pressed(page, "t")
+    press_key(page, "t")
     at(page, "dir=through&tok=2")
 
 
 def coverage(page):
     for key, share in (("+", 55), ("=", 60), ("-", 55)):
-        pressed(page, key)
+        press_key(page, key)
         expect(page.get_by_role("slider", name="Coverage")).to_have_value(str(share))
 
 
 def specials(page):
     for value in ("show", "hide", "gutter"):
-        pressed(page, "s")
+        press_key(page, "s")
         expect(page.get_by_role("combobox", name="Specials")).to_have_value(value)
 
 
 def words(page):
     box = page.get_by_role("checkbox", name="words")
-    pressed(page, "w")
+    press_key(page, "w")
     expect(box).not_to_be_checked()
-    pressed(page, "w")
+    press_key(page, "w")
     expect(box).to_be_checked()
 
 
@@ -123,7 +123,7 @@ def method(page):
     expect(choice.locator("option").nth(9)).to_be_attached()
     names = choice.locator("option").evaluate_all("all => all.map(one => one.value)")
     for number in (1, 3, 9):
-        pressed(page, str(number))
+        press_key(page, str(number))
         expect(choice).to_have_value(names[number - 1])
 
 
@@ -131,9 +131,9 @@ def difference(page):
     page.get_by_role("link", name="Compare").focus()
     page.keyboard.press("Enter")
     settle(page)
-    pressed(page, "d")
+    press_key(page, "d")
     at(page, "diff=1")
-    pressed(page, "d")
+    press_key(page, "d")
     expect(page).not_to_have_url(re.compile("diff=1"))
 
 
@@ -142,16 +142,16 @@ def swap(page):
     page.keyboard.press("Enter")
     settle(page)
     before = page.get_by_role("combobox", name=re.compile("^A")).input_value()
-    pressed(page, "x")
+    press_key(page, "x")
     expect(page.get_by_role("combobox", name=re.compile("^B"))).to_have_value(before)
 
 
 def view(page):
-    pressed(page, "r")
+    press_key(page, "r")
     expect(page.get_by_role("button", name="Rings", exact=True)).to_have_attribute(
         "aria-pressed", "true"
     )
-    pressed(page, "r")
+    press_key(page, "r")
     expect(page.get_by_role("button", name="Ladder", exact=True)).to_have_attribute(
         "aria-pressed", "true"
     )
@@ -159,14 +159,14 @@ def view(page):
 
 def verify(page):
     edges(page)
-    pressed(page, "v")
+    press_key(page, "v")
     region = page.get_by_role("region", name="Verify the path")
     expect(region.get_by_role("button", name="Verify again")).to_be_visible(timeout=60_000)
 
 
 def export(page):
     edges(page)
-    pressed(page, "e")
+    press_key(page, "e")
     expect(page.locator("[data-export='flow']").get_by_role("button", name="SVG")).to_be_focused()
     with page.expect_download() as saved:
         page.keyboard.press("Enter")
@@ -174,7 +174,7 @@ def export(page):
 
 
 def link(page):
-    pressed(page, "l")
+    press_key(page, "l")
     expect(
         page.get_by_role("status").filter(has_text="The link is in the clipboard.")
     ).to_have_count(1)
@@ -182,7 +182,7 @@ def link(page):
 
 def query(page):
     edges(page)
-    pressed(page, "/")
+    press_key(page, "/")
     expect(page.get_by_role("textbox", name="Filter")).to_be_focused()
     # While somebody types, letters are letters.
     page.keyboard.type("thin")
@@ -192,7 +192,7 @@ def query(page):
 
 
 def helping(page):
-    pressed(page, "?")
+    press_key(page, "?")
     at(page, "#/help")
     expect(page.get_by_role("heading", name="Keys")).to_be_visible()
 
@@ -218,14 +218,14 @@ TRIED = {
 }
 
 
-def test_every_shortcut_of_the_map_is_tried():
+def test_key_map_lists_exactly_the_shortcuts_that_are_tested():
     listed = re.findall(r'action: "([a-z-]+)"', KEYS)
     assert len(listed) > 20
     assert sorted(listed) == sorted(action for actions in TRIED.values() for action in actions)
 
 
 @pytest.mark.parametrize("shortcut", TRIED, ids=lambda one: one.__name__)
-def test_a_shortcut_does_what_the_map_says(tour, shortcut):
+def test_shortcut_of_the_key_map_does_its_action(tour, shortcut):
     page = tour(LINK)
     expect(status(page)).to_be_visible()
     shortcut(page)
@@ -240,7 +240,7 @@ def tab_to(page, wanted, most=80):
     raise AssertionError(f"{wanted} cannot be reached by keyboard")
 
 
-def test_a_whole_task_without_a_pointer(visit):
+def test_explaining_and_tracing_a_word_works_by_keyboard_alone(visit):
     page = visit()
     settle(page)
     page.keyboard.press("Tab")

@@ -1,4 +1,4 @@
-"""The whole state is in the address: a reload, the way back, and a link for somebody else show the same."""
+"""Links of the app: the address holds the whole state, so reload, back button and copied links restore the page."""
 
 import re
 from urllib.parse import quote
@@ -6,7 +6,7 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.app import APP, edges, exported_table, settle, strip
+from tests.browser.app import APP, edges, export_picture_table, settle, strip
 
 pytestmark = APP
 
@@ -27,7 +27,7 @@ PLACES = {
 }
 
 
-def shown(page):
+def snapshot_page(page):
     """Return what the page shows, once it is there."""
     settle(page)
     expect(page.locator("main :is(table, dl, figure)").first).to_be_visible()
@@ -38,15 +38,15 @@ def shown(page):
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_a_reload_shows_the_same(tour, place):
+def test_reload_of_an_app_link_gives_the_same_page_and_address(tour, place):
     page = tour(PLACES[place])
-    before, address = shown(page), page.url
+    before, address = snapshot_page(page), page.url
     page.reload()
-    assert shown(page) == before
+    assert snapshot_page(page) == before
     assert page.url == address
 
 
-def test_every_control_shows_what_the_link_says(tour):
+def test_every_control_of_the_explain_page_takes_its_value_from_the_link(tour):
     page = tour(FULL)
     expect(strip(page, "rollout")).to_be_visible()
     expect(strip(page, "attcat")).to_be_visible()
@@ -66,7 +66,7 @@ def test_every_control_shows_what_the_link_says(tour):
     expect(page.get_by_role("checkbox", name="words")).not_to_be_checked()
 
 
-def test_the_way_back_leads_back(visit):
+def test_back_button_restores_the_earlier_edge_weight(visit):
     page = visit(f"#/explain?text={quote(TEXT)}")
     before = edges(page)
     page.get_by_role("combobox", name="Weight").select_option("norm")
@@ -80,7 +80,7 @@ def test_the_way_back_leads_back(visit):
     assert edges(page) == before
 
 
-def test_a_copied_link_shows_somebody_else_the_same(visit, app):
+def test_copied_link_opens_the_same_flow_in_another_browser_context(visit, app):
     page = visit(
         f"#/explain?text={quote(TEXT)}&p=30", permissions=["clipboard-read", "clipboard-write"]
     )
@@ -96,10 +96,10 @@ def test_a_copied_link_shows_somebody_else_the_same(visit, app):
     other = visit(link.removeprefix(app.url))
     expect(other.get_by_role("list", name="In force")).to_contain_text("through “bad”")
     assert edges(other) == edges(page)
-    assert exported_table(other, "flow") == exported_table(page, "flow")
+    assert export_picture_table(other, "flow") == export_picture_table(page, "flow")
 
 
-def test_the_address_names_everything_that_was_left_to_the_server(visit, app):
+def test_address_without_parameters_is_completed_with_the_server_defaults(visit, app):
     session = app.get("api/session")
     text = quote(session["samples"][0]["text"], safe=",").replace("%20", "+")
     page = visit()
@@ -114,14 +114,14 @@ def test_the_address_names_everything_that_was_left_to_the_server(visit, app):
     )
 
 
-def test_a_page_that_is_none_and_a_text_that_is_empty_are_told(visit):
+def test_link_to_an_unknown_page_or_an_empty_text_shows_a_message(visit):
     page = visit("#/nonsense")
     expect(page.get_by_text("There is no page “nonsense”.")).to_be_visible()
     page = visit("#/explain?text=")
     expect(page.get_by_text("The link's text is empty")).to_be_visible()
 
 
-def test_a_broken_link_is_read_as_far_as_it_goes(visit):
+def test_broken_link_applies_valid_parameters_and_reports_the_others(visit):
     page = visit(f"#/explain?text={quote(TEXT)}&p=700&view=cube&nonsense=1&C=norm")
     notice = page.get_by_role("status").filter(has_text="cannot be read")
     expect(notice).to_contain_text("p=700")

@@ -1,11 +1,11 @@
-"""Stored results in the app: the first is open, and what an audit answers can be read in the list."""
+"""Results page of the app: the first result is open, and the list gives the answer of every audit."""
 
 import json
 
 import pytest
 from playwright.sync_api import expect
 
-from tests.audits import audit
+from tests.audit_payloads import audit
 from tests.browser.app import APP, App, Visitor, photograph, settle
 
 pytestmark = APP
@@ -33,7 +33,7 @@ def visit(browser, results):
     visitor.close()
 
 
-def test_results_open_with_the_first_and_the_answer_of_an_audit_is_read_in_the_list(visit):
+def test_results_page_opens_the_first_result_and_lists_every_audit_answer(visit):
     page = visit("#/results")
     settle(page)
     expect(page.get_by_title("Audit: first.json")).to_be_visible()

@@ -1,4 +1,4 @@
-"""Stored runs in the app: listed while they are written, opened, compared, and read row by row."""
+"""Runs page of the app: stored runs are listed while they are written, opened, compared and read by row."""
 
 import re
 from urllib.parse import quote
@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 
 from tests import stores
 from tests.browser.app import APP, EVIL, RUN, photograph, settle, strip
-from whence.run.store import Store
+from whence.runs.store import Store
 
 pytestmark = APP
 
@@ -30,21 +30,21 @@ def row(page, name):
     return page.get_by_role("region", name="Runs").get_by_role("row").filter(has_text=name)
 
 
-def test_runs_are_listed_and_followed_while_they_are_written(tour, folder):
+def test_runs_page_lists_states_and_updates_while_a_run_is_written(tour, folder):
     page = tour("#/runs")
     expect(row(page, RUN)).to_contain_text("complete")
     expect(row(page, "torn").first).to_contain_text("damaged")
     expect(page.get_by_text("manifest")).to_be_visible()
     expect(row(page, "unfinished")).to_contain_text("2 of 40")
-    with Store.locked(folder / "unfinished") as store:
+    with Store.open_locked(folder / "unfinished") as store:
         who = stores.identity()
         store.begin(stores.plan(limit=40), who, stores.DATA)
-        store.add(stores.done(who, stores.window(), 1))
+        store.add_result(stores.make_task_result(who, stores.window(), 1))
         expect(row(page, "unfinished")).to_contain_text("4 of 40", timeout=20_000)
     photograph(page, "runs")
 
 
-def test_a_run_opens_as_its_report(tour, runs):
+def test_click_on_a_run_opens_its_report_in_a_sandboxed_frame(tour, runs):
     page = tour("#/runs")
     page.get_by_role("button", name=RUN, exact=True).click()
     expect(page).to_have_url(re.compile(f"run={runs[RUN]['id']}"))
@@ -60,7 +60,7 @@ def test_a_run_opens_as_its_report(tour, runs):
     expect(page.get_by_role("region", name="Runs")).to_be_visible()
 
 
-def test_two_runs_are_compared(tour, runs):
+def test_two_checked_runs_open_as_a_comparison(tour, runs):
     page = tour("#/runs")
     page.get_by_label(f"Compare {RUN}").check()
     page.get_by_label("Compare second").check()
@@ -72,7 +72,7 @@ def test_two_runs_are_compared(tour, runs):
     photograph(page, "runs-compared")
 
 
-def test_rows_are_found_and_one_is_explained_in_the_workbench(tour, runs):
+def test_rows_of_a_run_are_filtered_and_one_opens_on_the_explain_page(tour, runs):
     page = tour(f"#/runs?run={runs[RUN]['id']}&tab=rows")
     table = page.get_by_role("region", name="Rows")
     expect(page.get_by_text("1–50 of 140 rows")).to_be_visible()
@@ -95,7 +95,7 @@ def test_rows_are_found_and_one_is_explained_in_the_workbench(tour, runs):
     expect(strip(page, "attcat")).to_be_visible()
 
 
-def test_hostile_names_and_texts_are_text(tour, visit, runs):
+def test_runs_page_displays_hostile_names_and_texts_as_plain_text(tour, visit, runs):
     page = tour(f"#/runs?run={runs[RUN]['id']}&tab=rows&found=at%3D0")
     expect(page.get_by_role("region", name="Row 0").locator(".run-words")).to_contain_text(
         "onerror"

@@ -1,4 +1,4 @@
-"""Hostile text, hostile links and hostile pages do nothing."""
+"""Security of the app: hostile texts and links inject nothing, and foreign requests are refused."""
 
 import http.client
 import json
@@ -8,7 +8,15 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.app import APP, EVIL, edges, exported, exported_table, photograph, settle
+from tests.browser.app import (
+    APP,
+    EVIL,
+    edges,
+    export_picture,
+    export_picture_table,
+    photograph,
+    settle,
+)
 
 pytestmark = APP
 
@@ -23,14 +31,14 @@ INJECTED = "img, iframe, object, embed, main script, [onload], [onerror], [oncli
 
 
 @pytest.mark.parametrize("which", EVILS)
-def test_a_hostile_text_is_text(tour, which):
+def test_hostile_text_on_the_explain_page_injects_no_markup_or_formula(tour, which):
     page = tour(f"#/explain?text={quote(EVILS[which])}&pin=1,2")
     edges(page)
     assert page.locator(INJECTED).count() == 0
-    root = ElementTree.fromstring(exported(page, "flow", "SVG"))
+    root = ElementTree.fromstring(export_picture(page, "flow", "SVG"))
     assert not [each for each in root.iter() if each.tag.endswith(("script", "foreignObject"))]
     assert not [name for each in root.iter() for name in each.attrib if name.startswith("on")]
-    for row in exported_table(page, "flow"):
+    for row in export_picture_table(page, "flow"):
         assert not any(value.startswith(("=", "+", "@")) for value in row.values())
     for view in ("rings", "sankey", "heatmap", "network"):
         page.get_by_role("button", name=view.title(), exact=True).click()
@@ -41,7 +49,7 @@ def test_a_hostile_text_is_text(tour, which):
     photograph(page, f"hostile-{which}")
 
 
-def test_hostile_links_do_nothing(visit):
+def test_hostile_link_injects_no_markup_and_shows_an_alert(visit):
     attack = quote("<img src=x onerror=alert(1)>")
     page = visit(f"#/{attack}?model={attack}&m={attack}&{attack}={attack}&card={attack}",
                  forgive="Failed to load resource")  # fmt: skip
@@ -50,7 +58,7 @@ def test_hostile_links_do_nothing(visit):
     assert page.locator(INJECTED).count() == 0
 
 
-def test_the_policy_forbids_what_is_not_the_apps_own(visit):
+def test_content_security_policy_blocks_inline_scripts(visit):
     page = visit(forgive="Content Security Policy")
     settle(page)
     ran = page.evaluate(
@@ -65,7 +73,7 @@ def test_the_policy_forbids_what_is_not_the_apps_own(visit):
     assert headers["x-content-type-options"] == "nosniff"
 
 
-def asked(app, headers, path="/api/session", method="GET", body=None):
+def send_request(app, headers, path="/api/session", method="GET", body=None):
     line = http.client.HTTPConnection("127.0.0.1", app.port, timeout=20)
     line.request(method, path, body, {**app.bearer, **headers})
     answer = line.getresponse()
@@ -83,14 +91,14 @@ def asked(app, headers, path="/api/session", method="GET", body=None):
         {"Sec-Fetch-Site": "cross-site"},
     ],
 )
-def test_other_names_and_other_pages_are_refused(app, headers):
-    code, said = asked(app, {"Host": f"127.0.0.1:{app.port}", **headers})
+def test_request_from_a_foreign_host_or_origin_gets_403(app, headers):
+    code, said = send_request(app, {"Host": f"127.0.0.1:{app.port}", **headers})
     assert code == 403
     assert said["ok"] is False
     assert set(said["error"]) == {"code", "message", "hint", "see"}
 
 
-def test_a_visitor_without_the_token_sees_where_to_find_it(browser, app):
+def test_page_without_the_token_answers_401_and_names_the_printed_address(browser, app):
     """Another account of this machine, say; and the same browser once it has opened the printed address."""
     page = browser.new_context().new_page()
     try:
@@ -106,7 +114,7 @@ def test_a_visitor_without_the_token_sees_where_to_find_it(browser, app):
         page.context.close()
 
 
-def test_the_printed_address_works_as_a_link_of_another_page(browser, app):
+def test_printed_address_opens_the_app_from_a_link_of_another_page(browser, app):
     """In a terminal that is itself a page, of another name for this machine, the address is clicked."""
     page = browser.new_context().new_page()
     try:
@@ -124,8 +132,8 @@ def test_the_printed_address_works_as_a_link_of_another_page(browser, app):
         page.context.close()
 
 
-def test_a_model_that_is_not_on_the_list_is_not_loaded(app):
+def test_post_of_a_model_that_is_not_listed_gets_403(app):
     own = {"Host": f"127.0.0.1:{app.port}", "Content-Type": "application/json"}
-    code, said = asked(app, own, "/api/models", "POST", json.dumps({"name": "spotlight"}))
+    code, said = send_request(app, own, "/api/models", "POST", json.dumps({"name": "spotlight"}))
     assert code == 403
     assert "--allow-load" in said["error"]["message"] + said["error"]["hint"]

@@ -1,4 +1,4 @@
-"""The server dies and comes back, work is called off, and two tabs ask at once."""
+"""Server of the app under stress: killed and restarted, long work cancelled, two tabs at once."""
 
 import re
 
@@ -7,13 +7,13 @@ from playwright.sync_api import expect
 
 import whence
 from tests.browser.app import APP, App, Visitor, edges, photograph, settle, status, strip, table
-from tests.browser.test_app_flow import covering
-from whence.flow import Query
+from tests.browser.test_app_flow import count_covering_edges
+from whence.flow.graph import EdgeQuery
 
 pytestmark = APP
 
 
-def test_the_server_dies_and_comes_back(browser, tmp_path):
+def test_explain_page_recovers_after_the_server_is_killed_and_restarted(browser, tmp_path):
     server = App(tmp_path, "--model", "reviews", "--data", str(table(tmp_path / "rows.tsv")))
     visitor = Visitor(browser, server)
     try:
@@ -47,7 +47,7 @@ TEXTS = [
 
 
 @pytest.mark.parametrize("same", [True, False], ids=["one browser", "two browsers"])
-def test_two_tabs_at_once(visit, same):
+def test_two_tabs_at_once_each_get_the_answer_to_their_own_text(visit, same):
     explainer = whence.load("reviews")
     first = visit()
     second = visit.tab(first.context.new_page()) if same else visit()
@@ -68,11 +68,11 @@ def test_two_tabs_at_once(visit, same):
             settle(page)
             shown = strip(page, "attcat").get_by_role("button").all_inner_texts()
             assert shown == [each.text for each in explainer.explain(text).words()]
-            flow = explainer.inside(text).flow(query=Query(specials=False))
-            assert edges(page) == covering(flow)
+            flow = explainer.inside(text).flow(query=EdgeQuery(specials=False))
+            assert edges(page) == count_covering_edges(flow)
 
 
-def test_long_work_is_called_off(visit, tmp_path):
+def test_cancel_of_a_long_heads_job_frees_the_model(visit, tmp_path):
     path = tmp_path / "many.txt"
     path.write_text(
         "\n".join(f"a film that is {'very ' * (i % 40)}good, number {i}" for i in range(1500))

@@ -1,4 +1,4 @@
-"""Models that fill masks and go on writing, in a real browser: what can be asked of them, and what is shown."""
+"""Masked and causal language models in the app: targets, masks, generation and answers."""
 
 import re
 
@@ -9,16 +9,21 @@ from tests.browser.app import (
     APP,
     App,
     Visitor,
-    exported,
-    exported_table,
+    export_picture,
+    export_picture_table,
     photograph,
     settle,
     strip,
 )
-from tests.browser.test_app_access import axe, findings  # noqa: F401
+from tests.browser.test_app_accessibility import axe, findings  # noqa: F401
 from tests.conftest import SHARED
-from whence import load
-from whence.report.generation.wording import BEFORE, hundredths, largest, rows
+from whence.explain.explainer import load
+from whence.explain.report import (
+    EARLIER_LABEL,
+    build_piece_rows,
+    format_hundredths,
+    get_full_colour_score,
+)
 
 pytestmark = APP
 
@@ -51,7 +56,7 @@ def labels(page):
     return page.locator("fieldset.targets .target .name").all_inner_texts()
 
 
-def test_a_mask_is_filled_and_explained(visit):
+def test_mask_targets_and_scores_equal_those_of_the_library(visit):
     page = visit(f"#/explain?model=reviews-base&text={MASK}&m=attcat")
     settle(page)
     said = load("reviews-base").predict(MASK)
@@ -61,13 +66,13 @@ def test_a_mask_is_filled_and_explained(visit):
     assert shown[-1] == "(anything else)"  # what has no name here comes last, and cannot be chosen
     assert page.locator(".target", has_text="(anything else)").locator("input").count() == 0
     expect(strip(page, "attcat")).to_be_visible()
-    rows = exported_table(page, "text")
+    rows = export_picture_table(page, "text")
     scores = load("reviews-base").explain(MASK, method="attcat").word_scores
     assert [float(row["attcat"]) for row in rows] == pytest.approx(scores.tolist(), rel=1e-5)
     photograph(page, "tasks-mask")
 
 
-def test_another_word_is_asked_for_and_is_in_the_link(visit):
+def test_contrast_of_two_words_is_explained_and_restored_from_the_link(visit):
     page = visit(f"#/explain?model=reviews-base&text={MASK}&m=attcat")
     settle(page)
     field = page.get_by_label("another word")
@@ -81,14 +86,14 @@ def test_another_word_is_asked_for_and_is_in_the_link(visit):
     expect(page.get_by_text("for good rather than bad")).to_be_visible()
 
 
-def test_a_word_of_several_pieces_is_refused_in_words(visit):
+def test_mask_target_of_several_tokens_is_named_in_a_message(visit):
     page = visit(f"#/explain?model=reviews-base&text={MASK}&target=zzyzx", forgive="422")
     settle(page)
     # What was asked cannot be; what was predicted is explained instead, and that is said.
     expect(page.get_by_text("zzyzx").first).to_be_visible()
 
 
-def test_one_of_several_masks(visit):
+def test_choice_of_the_second_mask_explains_its_prediction(visit):
     page = visit("#/explain?model=reviews-base&text=a+[MASK]+film+with+a+[MASK]+ending&m=attcat")
     settle(page)
     page.get_by_label("Which mask").select_option("1")
@@ -101,14 +106,14 @@ def test_one_of_several_masks(visit):
     ).to_be_visible()
 
 
-def test_without_a_mask_the_flow_is_seen_and_the_rest_is_said(visit):
+def test_text_without_a_mask_shows_the_flow_and_an_alert(visit):
     page = visit("#/explain?model=reviews-base&text=the+actors+are+fine", forgive="422")
     settle(page)
     expect(page.get_by_role("alert").first).to_contain_text("write [MASK]")
     expect(page.get_by_role("status").filter(has_text=re.compile("^shown "))).to_be_visible()
 
 
-def test_trust_of_a_mask(visit):
+def test_trust_card_of_a_mask_is_made_without_an_alert(visit):
     page = visit(f"#/explain?model=reviews-base&text={MASK}&m=attcat")
     settle(page)
     page.get_by_role("button", name="Test it").click()
@@ -118,7 +123,7 @@ def test_trust_of_a_mask(visit):
 
 
 @needs_stories
-def test_generation_from_the_prompt(visit):
+def test_generate_button_writes_the_text_and_scores_of_the_library(visit):
     page = visit(f"#/explain?model=stories260K&text={PROMPT}&m=attcat")
     settle(page)
     page.get_by_label("tokens", exact=True).fill("4")
@@ -129,7 +134,7 @@ def test_generation_from_the_prompt(visit):
     assert "generate=4" in page.url
     made = load(str(STORIES)).generate(PROMPT, 4, method="attcat")
     expect(page.locator(".written b")).to_have_text(made.to_dict()["text"], use_inner_text=True)
-    cells = exported_table(page, "generation")
+    cells = export_picture_table(page, "generation")
     of_prompt = [row for row in cells if row["piece"] != "before"]
     first = [float(row["score"]) for row in of_prompt if row["output"] == "0"]
     assert first == pytest.approx(made.matrix[0].tolist(), rel=1e-5)
@@ -142,27 +147,29 @@ def test_generation_from_the_prompt(visit):
 
 
 @needs_stories
-def test_generation_shows_what_was_said_before_as_the_terminal_does(visit):
+def test_generation_picture_has_the_earlier_output_row_of_the_terminal(visit):
     page = visit(f"#/explain?model=stories260K&text={PROMPT}&m=attcat&generate=4")
     picture = page.locator("[data-picture='generation']")
     expect(picture).to_be_visible(timeout=60_000)
     settle(page)
     made = load(str(STORIES)).generate(PROMPT, 4, method="attcat")
-    said = [row for row in exported_table(page, "generation") if row["piece"] == "before"]
-    assert {row["piece text"] for row in said} == {BEFORE}
-    row = next(row for row in rows(made.payload) if row.text == BEFORE)
+    said = [row for row in export_picture_table(page, "generation") if row["piece"] == "before"]
+    assert {row["piece text"] for row in said} == {EARLIER_LABEL}
+    row = next(row for row in build_piece_rows(made.payload) if row.text == EARLIER_LABEL)
     assert [float(cell["score"]) for cell in said] == pytest.approx(
         [*row.cells, row.total], rel=1e-5
     )
     # Written out in the picture, in hundredths of the largest piece that is no special token.
-    drawn = exported(page, "generation", "SVG").decode()
+    drawn = export_picture(page, "generation", "SVG").decode()
     for value in row.cells[1:]:
-        figure = hundredths(value, largest(made.payload)).replace("-", "\u2212")
+        figure = format_hundredths(value, get_full_colour_score(made.payload)).replace(
+            "-", "\u2212"
+        )
         assert f">{figure}</text>" in drawn
 
 
 @needs_stories
-def test_one_answer_rather_than_another(visit):
+def test_answer_rather_than_another_is_explained_as_a_contrast(visit):
     # What flowed to two answers at once is refused, in a sentence, where the flow would stand.
     page = visit(f"#/explain?model=stories260K&text={PROMPT}&m=attcat", forgive="422")
     settle(page)
@@ -183,7 +190,7 @@ def test_one_answer_rather_than_another(visit):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_nothing_serious_for_axe(visit, axe, scheme):  # noqa: F811
+def test_language_model_pages_have_no_serious_axe_finding(visit, axe, scheme):  # noqa: F811
     page = visit(f"#/explain?model=reviews-base&text={MASK}", color_scheme=scheme)
     settle(page)
     assert findings(page, axe) == []

@@ -1,11 +1,11 @@
-"""An audit in a real browser: from disk, offline, on a phone and on a desk, by day and by night, and on paper."""
+"""Audit page in a browser: no requests, no overflow, hostile text as text, contents, contrast, print, fragment."""
 
 import pytest
 
-from tests import audits
-from tests.browser.pages import check_quiet_and_fitting, opened
-from tests.browser.test_card import contrast
-from whence.report.audit import fragment, page
+from tests import audit_payloads
+from tests.browser.pages import check_quiet_and_fitting, open_page
+from tests.browser.test_trust_card import contrast
+from whence.studies.audit.report import render_audit_fragment, render_audit_html
 
 pytestmark = [
     pytest.mark.browser,
@@ -14,39 +14,43 @@ pytestmark = [
 ]
 
 AUDITS = {
-    "all": audits.audit,
-    "bare": audits.bare,
-    "forty sites": lambda: audits.many_sites(40),
-    "long and hostile": lambda: audits.hostile(pad=150),
+    "all": audit_payloads.audit,
+    "bare": audit_payloads.bare,
+    "forty sites": lambda: audit_payloads.many_sites(40),
+    "long and hostile": lambda: audit_payloads.hostile(pad=150),
 }
 
 
-def written(tmp_path, text):
+def write_audit_page(tmp_path, text):
     path = tmp_path / "audit.html"
     path.write_text(text, encoding="utf-8")
     return path
 
 
 @pytest.mark.parametrize("which", AUDITS)
-def test_an_audit_is_offline_silent_and_fits(browser, tmp_path, which):
-    path = written(tmp_path, page(AUDITS[which]()))
-    opening, seen = opened(browser, path)
+def test_audit_page_is_offline_and_silent_and_fits_its_width(browser, tmp_path, which):
+    path = write_audit_page(tmp_path, render_audit_html(AUDITS[which]()))
+    opening, seen = open_page(browser, path)
     check_quiet_and_fitting(opening, seen, path)
     opening.context.close()
 
 
-def test_hostile_tokens_are_shown_as_they_are(browser, tmp_path):
-    opening, _ = opened(browser, written(tmp_path, page(audits.hostile())))
-    assert opening.locator("mark").first.inner_text() == audits.EVIL
+def test_audit_page_displays_hostile_tokens_as_plain_text(browser, tmp_path):
+    opening, _ = open_page(
+        browser, write_audit_page(tmp_path, render_audit_html(audit_payloads.hostile()))
+    )
+    assert opening.locator("mark").first.inner_text() == audit_payloads.EVIL
     assert opening.title() == "whence: is attention an explanation here?"
     opening.context.close()
 
 
-def test_the_contents_lead_to_every_experiment(browser, tmp_path):
-    opening, seen = opened(browser, written(tmp_path, page(audits.audit())))
+def test_contents_of_the_audit_page_lead_to_every_experiment(browser, tmp_path):
+    opening, seen = open_page(
+        browser, write_audit_page(tmp_path, render_audit_html(audit_payloads.audit()))
+    )
     links = opening.locator("nav a")
-    assert [link.inner_text() for link in links.all()] == list(audits.NAMES)
-    for place, name in enumerate(audits.NAMES):
+    assert [link.inner_text() for link in links.all()] == list(audit_payloads.NAMES)
+    for place, name in enumerate(audit_payloads.NAMES):
         links.nth(place).click()
         target = opening.locator(":target h2")
         assert target.inner_text() == name
@@ -55,8 +59,10 @@ def test_the_contents_lead_to_every_experiment(browser, tmp_path):
     opening.context.close()
 
 
-def test_drawings_have_names_and_what_counts_most_is_the_darkest(browser, tmp_path):
-    opening, _ = opened(browser, written(tmp_path, page(audits.audit())))
+def test_audit_drawings_have_names_and_the_largest_weight_is_darkest(browser, tmp_path):
+    opening, _ = open_page(
+        browser, write_audit_page(tmp_path, render_audit_html(audit_payloads.audit()))
+    )
     for name in (
         "permutation: effect against the threshold",
         "How far attention can go without the prediction: negative, n=405",
@@ -80,9 +86,16 @@ def _light(colour):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_words_can_be_read_by_day_and_by_night(browser, tmp_path, scheme):
-    path = written(tmp_path, page(audits.audit(*(audits.experiment(n) for n in audits.NAMES[:8]),
-                                               audits.holding("guides"))))  # fmt: skip
+def test_audit_page_has_wcag_aa_contrast_in_light_and_dark_schemes(browser, tmp_path, scheme):
+    path = write_audit_page(
+        tmp_path,
+        render_audit_html(
+            audit_payloads.audit(
+                *(audit_payloads.experiment(n) for n in audit_payloads.NAMES[:8]),
+                audit_payloads.holding("guides"),
+            )
+        ),
+    )
     context = browser.new_context(offline=True, color_scheme=scheme)
     opening = context.new_page()
     opening.goto(path.as_uri())
@@ -117,8 +130,8 @@ def test_words_can_be_read_by_day_and_by_night(browser, tmp_path, scheme):
     context.close()
 
 
-def test_on_paper_it_is_light_and_unfolded(browser, tmp_path):
-    path = written(tmp_path, page(audits.many_sites(40)))
+def test_printed_audit_page_is_light_and_unfolded(browser, tmp_path):
+    path = write_audit_page(tmp_path, render_audit_html(audit_payloads.many_sites(40)))
     context = browser.new_context(offline=True, color_scheme="dark")
     opening = context.new_page()
     opening.goto(path.as_uri())
@@ -135,9 +148,12 @@ def test_on_paper_it_is_light_and_unfolded(browser, tmp_path):
     context.close()
 
 
-def test_notebook_fragment(browser, tmp_path):
-    path = written(tmp_path, f"<!doctype html><meta charset=utf-8>{fragment(audits.audit())}")
-    opening, seen = opened(browser, path)
+def test_audit_fragment_shows_the_answer_without_contents_or_errors(browser, tmp_path):
+    path = write_audit_page(
+        tmp_path,
+        f"<!doctype html><meta charset=utf-8>{render_audit_fragment(audit_payloads.audit())}",
+    )
+    opening, seen = open_page(browser, path)
     assert opening.locator(".overall h2").inner_text() == "No"
     assert opening.locator("nav a").count() == 0
     assert seen["errors"] == []

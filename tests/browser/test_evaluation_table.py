@@ -1,9 +1,9 @@
-"""The table of an evaluation in a notebook, on a phone and on a desk."""
+"""Evaluation table of a notebook in a browser: no requests, no overflow on narrow and wide screens."""
 
 import pytest
 
 import whence
-from tests.browser.pages import opened
+from tests.browser.pages import open_page
 
 TEXTS = ["a gripping film", "dull, slow and far too long", "not a bad film at all"]
 
@@ -14,7 +14,7 @@ pytestmark = [
 ]
 
 
-def test_a_table_is_offline_and_scrolls_by_itself(browser, tmp_path):
+def test_evaluation_table_is_offline_and_fits_narrow_and_wide_screens(browser, tmp_path):
     found = whence.evaluate(
         whence.load("reviews"),
         TEXTS,
@@ -23,7 +23,7 @@ def test_a_table_is_offline_and_scrolls_by_itself(browser, tmp_path):
     )
     path = tmp_path / "table.html"
     path.write_text(f"<!doctype html><meta charset=utf-8>{found._repr_html_()}", encoding="utf-8")
-    opening, seen = opened(browser, path)
+    opening, seen = open_page(browser, path)
     for summary in opening.locator("summary").all():
         summary.click()
     for width in (360, 1200):

@@ -1,4 +1,4 @@
-"""The offline file in a real browser: from disk, without network, with and without scripts."""
+"""Offline page of explanations in a browser: flow, views and links without network; hostile text; no scripts."""
 
 import json
 import re
@@ -6,8 +6,8 @@ import re
 import pytest
 
 import whence
-from tests.browser.pages import opened, word
-from whence.explainer.kept.page import offline
+from tests.browser.pages import open_page, word
+from whence.explain.page import render_page
 
 EVIL = "</script><img src=x onerror=alert(1)>"
 TEXT = "the plot is thin, but the actors are wonderful"
@@ -33,11 +33,11 @@ def file(explainer, tmp_path_factory):
         list(whence.load("decoy").explain("the decoy film is great", method=["attcat"]).values()),
         [explainer.explain(("a good film", "a bad film"), target=("positive", "negative"))],
     ]
-    path.write_text(offline(groups, title="three inputs"), encoding="utf-8")
+    path.write_text(render_page(groups, title="three inputs"), encoding="utf-8")
     return path
 
 
-def quiet(seen, path):
+def has_no_requests_or_errors(seen, path):
     """Say whether a page asked for nothing but itself, and complained about nothing."""
     asked = {re.sub(r"#.*", "", url) for url in seen["requests"]}
     return asked == {path.as_uri()} and not seen["dialogs"] and not seen["errors"]
@@ -49,10 +49,10 @@ def drawn_edges(page):
     )
 
 
-def test_the_picture_is_drawn_from_disk_without_network(browser, explainer, file):
-    page, seen = opened(browser, file)
+def test_offline_page_draws_the_flow_of_the_library_without_network(browser, explainer, file):
+    page, seen = open_page(browser, file)
     page.get_by_text("shown").first.wait_for()
-    flow = explainer.inside(TEXT).flow(query=whence.flow.Query(specials=False))
+    flow = explainer.inside(TEXT).flow(query=whence.flow.EdgeQuery(specials=False))
     total, count = 0.0, 0
     while total < 0.5 * flow["total"]:
         total, count = total + flow["edges"]["flow"][count], count + 1
@@ -65,12 +65,12 @@ def test_the_picture_is_drawn_from_disk_without_network(browser, explainer, file
         return dark;
     }""")
     assert ink > 500
-    assert quiet(seen, file)
+    assert has_no_requests_or_errors(seen, file)
     page.context.close()
 
 
-def test_every_view_weight_and_statistic_it_carries_can_be_seen(browser, file):
-    page, seen = opened(browser, file)
+def test_offline_page_draws_every_view_edge_weight_and_head_statistic(browser, file):
+    page, seen = open_page(browser, file)
     page.get_by_text("shown").first.wait_for()
     for view in ("Rings", "Sankey", "Heatmap", "Network", "Ladder"):
         page.get_by_role("group", name="View").get_by_role("button", name=view).click()
@@ -85,12 +85,12 @@ def test_every_view_weight_and_statistic_it_carries_can_be_seen(browser, file):
         heads.select_option(name)
         page.wait_for_timeout(100)
     assert page.locator(".fault").count() == 0
-    assert quiet(seen, file)
+    assert has_no_requests_or_errors(seen, file)
     page.context.close()
 
 
-def test_inputs_are_switched_and_a_link_brings_one_back(browser, file):
-    page, seen = opened(browser, file)
+def test_offline_page_switches_inputs_and_a_link_restores_one(browser, file):
+    page, seen = open_page(browser, file)
     page.get_by_text("shown").first.wait_for()
     page.get_by_label("Input, of 3").select_option(
         label="2. the decoy film is great (decoy: positive)"
@@ -106,11 +106,11 @@ def test_inputs_are_switched_and_a_link_brings_one_back(browser, file):
     word(again, "decoy").wait_for()
     assert again.get_by_label("Input, of 3").input_value() == "1"
     context.close()
-    assert quiet(seen, file)
+    assert has_no_requests_or_errors(seen, file)
 
 
-def test_what_takes_the_model_says_so(browser, file):
-    page, seen = opened(browser, file)
+def test_offline_page_disables_work_of_the_model_and_names_the_app_command(browser, file):
+    page, seen = open_page(browser, file)
     page.get_by_text("shown").first.wait_for()
     assert page.get_by_role("button", name="Verify path").is_disabled()
     assert page.get_by_text("whence app --model reviews").first.is_visible()
@@ -123,37 +123,37 @@ def test_what_takes_the_model_says_so(browser, file):
     page.reload()
     page.locator(".fault").first.wait_for()
     assert "whence app --model reviews" in page.locator(".fault").first.inner_text()
-    assert quiet(seen, file)
+    assert has_no_requests_or_errors(seen, file)
     page.context.close()
 
 
-def test_hostile_text_is_text(browser, explainer, tmp_path):
+def test_offline_page_displays_hostile_text_as_plain_text(browser, explainer, tmp_path):
     path = tmp_path / "why.html"
     explainer.explain(f"a beautifully acted film {EVIL}").to_html(path)
-    page, seen = opened(browser, path)
+    page, seen = open_page(browser, path)
     page.get_by_text("shown").first.wait_for()
     page.wait_for_timeout(200)
-    assert quiet(seen, path)
+    assert has_no_requests_or_errors(seen, path)
     assert page.locator("img").count() == 0
     assert page.locator("script").count() == 2  # the data and the program, which are whence's own
     assert EVIL in page.get_by_placeholder("A text to explain").input_value()
     page.context.close()
 
 
-def test_no_other_script_can_run(browser, file, tmp_path):
+def test_offline_page_blocks_a_script_added_to_the_file(browser, file, tmp_path):
     """Whoever adds a script to the file finds that it does nothing."""
     path = tmp_path / "why.html"
     path.write_text(
         file.read_text().replace("</body>", "<script>document.title = 'run'</script></body>")
     )
-    page, seen = opened(browser, path)
+    page, seen = open_page(browser, path)
     page.get_by_text("shown").first.wait_for()
     assert page.title() == "three inputs"
     assert any("Content Security Policy" in error for error in seen["errors"])
     page.context.close()
 
 
-def test_without_scripts_it_is_the_plain_page(browser, file):
+def test_offline_page_without_scripts_shows_the_plain_strips(browser, file):
     context = browser.new_context(offline=True, java_script_enabled=False)
     page = context.new_page()
     page.goto(file.as_uri())
@@ -164,8 +164,8 @@ def test_without_scripts_it_is_the_plain_page(browser, file):
     context.close()
 
 
-def test_the_plain_page_stays_within_reach(browser, file):
-    page, _ = opened(browser, file)
+def test_offline_page_unfolds_the_plain_page_on_click(browser, file):
+    page, _ = open_page(browser, file)
     plain = page.locator(".whence-plain .strip").first
     assert not plain.is_visible()
     page.get_by_text("The same as text and tables").click()
@@ -175,19 +175,21 @@ def test_the_plain_page_stays_within_reach(browser, file):
     page.context.close()
 
 
-def test_an_explanation_from_a_file_shows_its_words(browser, explainer, tmp_path):
+def test_offline_page_of_a_loaded_explanation_shows_its_words_and_a_notice(
+    browser, explainer, tmp_path
+):
     explainer.explain("a dull film").save(tmp_path / "e.json")
     path = tmp_path / "why.html"
     whence.Explanation.load(tmp_path / "e.json").to_html(path)
-    page, seen = opened(browser, path)
+    page, seen = open_page(browser, path)
     word(page, "dull").wait_for()
     assert page.get_by_text("came without its model").first.is_visible()
-    assert quiet(seen, path)
+    assert has_no_requests_or_errors(seen, path)
     page.context.close()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_by_day_and_by_night(browser, file, scheme):
+def test_offline_page_follows_the_colour_scheme_and_fits_every_width(browser, file, scheme):
     context = browser.new_context(offline=True, color_scheme=scheme)
     page = context.new_page()
     page.goto(file.as_uri())

@@ -1,9 +1,9 @@
-"""The page as readers without scripts see it: from disk, offline, with hostile text. With them: test_offline.py."""
+"""Explanation page without scripts in a browser: no requests, hostile text as text, colours, details, pairs."""
 
 import pytest
 
 import whence
-from tests.browser.pages import opened
+from tests.browser.pages import open_page
 
 EVIL = "</script><img src=x onerror=alert(1)>"
 pytestmark = [
@@ -18,11 +18,13 @@ def explainer():
     return whence.load("reviews")
 
 
-def test_page_opens_from_disk_and_hostile_text_is_text(browser, explainer, tmp_path):
+def test_page_from_disk_requests_nothing_and_displays_hostile_text_as_plain_text(
+    browser, explainer, tmp_path
+):
     path = tmp_path / "why.html"
     text = f"a beautifully acted film {EVIL}"
     explainer.explain(text).to_html(path)
-    page, seen = opened(browser, path, scripts=False)
+    page, seen = open_page(browser, path, scripts=False)
     page.wait_for_timeout(200)
     assert seen == {"requests": [path.as_uri()], "dialogs": [], "errors": []}
     assert page.locator("img").count() == 0
@@ -31,11 +33,11 @@ def test_page_opens_from_disk_and_hostile_text_is_text(browser, explainer, tmp_p
     page.context.close()
 
 
-def test_what_counts_most_is_the_darkest(browser, explainer, tmp_path):
+def test_page_gives_the_strongest_word_the_darkest_colour(browser, explainer, tmp_path):
     path = tmp_path / "why.html"
     found = explainer.explain("a beautifully acted film")
     found.to_html(path)
-    page, _ = opened(browser, path, scripts=False)
+    page, _ = open_page(browser, path, scripts=False)
     colours = page.evaluate(
         "[...document.querySelectorAll('.strip mark')].map(m => [m.innerText, getComputedStyle(m).backgroundColor])"
     )
@@ -45,10 +47,10 @@ def test_what_counts_most_is_the_darkest(browser, explainer, tmp_path):
     page.context.close()
 
 
-def test_details_open_and_nothing_overflows(browser, explainer, tmp_path):
+def test_page_details_unfold_and_a_long_text_does_not_overflow(browser, explainer, tmp_path):
     path = tmp_path / "why.html"
     explainer.explain("x" * 60 + " good " * 40, method="gradient").to_html(path)
-    page, _ = opened(browser, path, scripts=False)
+    page, _ = open_page(browser, path, scripts=False)
     page.set_viewport_size({"width": 380, "height": 700})
     for summary in page.locator("summary").all():
         summary.click()
@@ -59,10 +61,10 @@ def test_details_open_and_nothing_overflows(browser, explainer, tmp_path):
     page.context.close()
 
 
-def test_a_pair_shows_both_texts(browser, explainer, tmp_path):
+def test_page_of_a_pair_shows_both_texts(browser, explainer, tmp_path):
     path = tmp_path / "why.html"
     explainer.explain(("a good film", "a bad film")).to_html(path)
-    page, _ = opened(browser, path, scripts=False)
+    page, _ = open_page(browser, path, scripts=False)
     strips = [strip.inner_text() for strip in page.locator(".strip").all()]
     assert len(strips) == 2
     assert "good" in strips[0]
@@ -70,12 +72,12 @@ def test_a_pair_shows_both_texts(browser, explainer, tmp_path):
     page.context.close()
 
 
-def test_notebook_fragment(browser, explainer, tmp_path):
+def test_explanation_fragment_shows_words_without_scripts_or_errors(browser, explainer, tmp_path):
     path = tmp_path / "cell.html"
     path.write_text(
         f"<!doctype html><meta charset=utf-8>{explainer.explain('a good film')._repr_html_()}"
     )
-    page, seen = opened(browser, path)
+    page, seen = open_page(browser, path)
     assert page.locator("script").count() == 0
     assert "good" in page.locator(".strip").first.inner_text()
     assert seen["errors"] == []

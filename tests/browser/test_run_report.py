@@ -1,12 +1,12 @@
-"""The report of a run in a real browser: from disk, offline, on a phone and on a desk, by day and by night."""
+"""Run report in a browser: no requests, no overflow, contents lead to every section, contrast in dark scheme."""
 
 import pytest
 
 import whence
-from tests import reports
-from tests.browser.pages import check_quiet_and_fitting, opened
-from tests.browser.test_card import contrast
-from whence.report.run import page
+from tests import run_reports
+from tests.browser.pages import check_quiet_and_fitting, open_page
+from tests.browser.test_trust_card import contrast
+from whence.runs.report import render_run_html
 
 pytestmark = [
     pytest.mark.browser,
@@ -17,32 +17,40 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def evaluation():
-    texts = [text for text, _ in reports.ROWS]
+    texts = [text for text, _ in run_reports.ROWS]
     return whence.evaluate(
         whence.load("reviews"), texts, ["attcat", "rollout"], ["comprehensiveness", "sufficiency"]
     ).to_dict()
 
 
-def written(tmp_path, payload):
+def write_report_page(tmp_path, payload):
     path = tmp_path / "report.html"
-    path.write_text(page(payload), encoding="utf-8")
+    path.write_text(render_run_html(payload), encoding="utf-8")
     return path
 
 
 @pytest.mark.parametrize("evil", [False, True])
 @pytest.mark.parametrize("kind", ["run", "runs"])
-def test_a_report_is_offline_silent_and_fits(browser, tmp_path, evaluation, kind, evil):
-    payload = reports.run(evaluation) if kind == "run" else reports.runs()
-    path = written(tmp_path, reports.hostile(payload) if evil else payload)
-    opening, seen = opened(browser, path)
+def test_run_report_is_offline_and_silent_and_fits_its_width(
+    browser, tmp_path, evaluation, kind, evil
+):
+    payload = (
+        run_reports.report_payload(evaluation)
+        if kind == "run"
+        else run_reports.comparison_payload()
+    )
+    path = write_report_page(tmp_path, run_reports.with_hostile_texts(payload) if evil else payload)
+    opening, seen = open_page(browser, path)
     check_quiet_and_fitting(opening, seen, path)
     if evil:
-        assert opening.locator("mark").first.inner_text() == reports.EVIL
+        assert opening.locator("mark").first.inner_text() == run_reports.EVIL
     opening.context.close()
 
 
-def test_the_contents_lead_to_every_section(browser, tmp_path, evaluation):
-    opening, _ = opened(browser, written(tmp_path, reports.run(evaluation)))
+def test_contents_of_the_run_report_lead_to_every_section(browser, tmp_path, evaluation):
+    opening, _ = open_page(
+        browser, write_report_page(tmp_path, run_reports.report_payload(evaluation))
+    )
     links = opening.locator(".contents a")
     assert links.count() == 7
     for place, link in enumerate(links.all()):
@@ -52,10 +60,10 @@ def test_the_contents_lead_to_every_section(browser, tmp_path, evaluation):
     opening.context.close()
 
 
-def test_words_and_drawings_can_be_read_at_night(browser, tmp_path, evaluation):
+def test_run_report_has_wcag_aa_contrast_in_the_dark_scheme(browser, tmp_path, evaluation):
     context = browser.new_context(offline=True, color_scheme="dark")
     opening = context.new_page()
-    opening.goto(written(tmp_path, reports.run(evaluation)).as_uri())
+    opening.goto(write_report_page(tmp_path, run_reports.report_payload(evaluation)).as_uri())
 
     def style(css, what):
         return opening.evaluate(f"getComputedStyle(document.querySelector('{css}')).{what}")

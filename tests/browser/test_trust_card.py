@@ -1,10 +1,10 @@
-"""The trust card in a real browser: from disk, offline, on a phone and on a desk."""
+"""Trust card page in a browser: no requests, no overflow, curves in their frames, contrast, unfolding, fragment."""
 
 import pytest
 
-from tests import cards
-from tests.browser.pages import opened
-from whence.report.card import fragment, page
+from tests import trust_card_payloads
+from tests.browser.pages import open_page
+from whence.trust.report import render_trust_fragment, render_trust_html
 
 EVIL = "</title></script><img src=x onerror=alert(1)>"
 METHODS = ("attcat", "integrated_gradients", "transformer_attribution", "rollout")
@@ -18,8 +18,8 @@ pytestmark = [
 
 def long_and_hostile():
     """Return a card of several methods whose label, word and sentence are an attack without a space."""
-    methods = [cards.method(name, sentence=EVIL + "y" * 200) for name in METHODS]
-    payload = cards.card(*methods, every_removal=True, sentence="s" * 150)
+    methods = [trust_card_payloads.method(name, sentence=EVIL + "y" * 200) for name in METHODS]
+    payload = trust_card_payloads.card(*methods, every_removal=True, sentence="s" * 150)
     payload["target"]["label"] = payload["prediction"]["label"] = EVIL + "x" * 120
     payload["model"]["name"] = "m" * 120
     payload["input"]["text"] = EVIL + "z" * 200
@@ -30,18 +30,20 @@ def long_and_hostile():
 
 
 CARDS = {
-    "one": cards.card,
-    "several": lambda: cards.card(*(cards.method(name) for name in METHODS)),
-    "every removal": lambda: cards.card(every_removal=True),
+    "one": trust_card_payloads.card,
+    "several": lambda: trust_card_payloads.card(
+        *(trust_card_payloads.method(name) for name in METHODS)
+    ),
+    "every removal": lambda: trust_card_payloads.card(every_removal=True),
     "long and hostile": long_and_hostile,
 }
 
 
 @pytest.mark.parametrize("which", CARDS)
-def test_a_card_is_offline_silent_and_fits(browser, tmp_path, which):
+def test_trust_card_page_is_offline_and_silent_and_fits_its_width(browser, tmp_path, which):
     path = tmp_path / "trust.html"
-    path.write_text(page(CARDS[which]()), encoding="utf-8")
-    opening, seen = opened(browser, path)
+    path.write_text(render_trust_html(CARDS[which]()), encoding="utf-8")
+    opening, seen = open_page(browser, path)
     for summary in opening.locator("summary").all():
         summary.click()
     for width in (360, 1200):
@@ -62,10 +64,10 @@ def test_a_card_is_offline_silent_and_fits(browser, tmp_path, which):
     opening.context.close()
 
 
-def test_curves_are_drawn_inside_their_frame(browser, tmp_path):
+def test_trust_card_curves_are_drawn_inside_their_frame(browser, tmp_path):
     path = tmp_path / "trust.html"
-    path.write_text(page(cards.card()), encoding="utf-8")
-    opening, _ = opened(browser, path)
+    path.write_text(render_trust_html(trust_card_payloads.card()), encoding="utf-8")
+    opening, _ = open_page(browser, path)
     assert opening.locator("svg.curve").count() == 2
     assert opening.get_by_role("img", name="deletion, attcat: probability of positive").count() == 1
     outside = """[...document.querySelectorAll('svg.curve')].flatMap(svg => {
@@ -85,10 +87,10 @@ def test_curves_are_drawn_inside_their_frame(browser, tmp_path):
     opening.context.close()
 
 
-def test_verdicts_are_words_that_can_be_read(browser, tmp_path):
+def test_trust_card_verdicts_have_wcag_aa_contrast(browser, tmp_path):
     path = tmp_path / "trust.html"
-    path.write_text(page(CARDS["several"]()), encoding="utf-8")
-    opening, _ = opened(browser, path)
+    path.write_text(render_trust_html(CARDS["several"]()), encoding="utf-8")
+    opening, _ = open_page(browser, path)
     chips = opening.evaluate(
         """[...document.querySelectorAll('.chip')].map(e => [e.innerText, getComputedStyle(e).color,
             getComputedStyle(e).backgroundColor])"""
@@ -112,10 +114,10 @@ def contrast(ink, paper):
     return (high + 0.05) / (low + 0.05)
 
 
-def test_rules_and_provenance_unfold(browser, tmp_path):
+def test_trust_card_rules_and_provenance_unfold_on_click(browser, tmp_path):
     path = tmp_path / "trust.html"
-    path.write_text(page(cards.card()), encoding="utf-8")
-    opening, _ = opened(browser, path)
+    path.write_text(render_trust_html(trust_card_payloads.card()), encoding="utf-8")
+    opening, _ = open_page(browser, path)
     rule = opening.get_by_text("beats at least 95% of random rankings").first
     assert not rule.is_visible()
     opening.get_by_text("When a test holds, is weak or fails").click()
@@ -125,12 +127,13 @@ def test_rules_and_provenance_unfold(browser, tmp_path):
     opening.context.close()
 
 
-def test_notebook_fragment(browser, tmp_path):
+def test_trust_card_fragment_shows_curves_and_verdict_without_errors(browser, tmp_path):
     path = tmp_path / "cell.html"
     path.write_text(
-        f"<!doctype html><meta charset=utf-8>{fragment(cards.card())}", encoding="utf-8"
+        f"<!doctype html><meta charset=utf-8>{render_trust_fragment(trust_card_payloads.card())}",
+        encoding="utf-8",
     )
-    opening, seen = opened(browser, path)
+    opening, seen = open_page(browser, path)
     assert opening.locator("svg.curve").count() == 2
     assert opening.locator("h2 .chip").first.inner_text() == "weak"
     assert seen["errors"] == []

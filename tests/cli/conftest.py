@@ -1,4 +1,4 @@
-"""The command line, run in this process."""
+"""Fixtures of command-line tests: a command in this process, a file of reviews, a wide terminal, an interrupt."""
 
 import signal
 import subprocess
@@ -11,7 +11,7 @@ import pytest
 from tests.audit_data import ROWS, table
 
 
-def interrupted(*arguments):
+def interrupt_while_loading(*arguments):
     """Interrupt a real command in the middle of loading, when torch is there and the answer is not."""
     command = [sys.executable, "-m", "whence", *map(str, arguments)]
     with subprocess.Popen(

@@ -1,4 +1,4 @@
-"""`whence app` as a stranger meets it: real processes, real ports."""
+"""`whence app` command in real processes: ports, hosts, tokens, models, data, signals, and refusals by status."""
 
 import re
 import signal
@@ -12,27 +12,27 @@ from functools import partial
 import httpx
 import pytest
 
-from whence.cli import app
-from whence.models.catalogue import BUILTIN
+from whence.cli import app_command
+from whence.models.model_files import BUILTIN
 
 pytestmark = pytest.mark.xdist_group("app")
 TEXT = "the plot is thin, but the actors are wonderful"
 
 
-def cold(*arguments):
+def start_cold_process(*arguments):
     """Start a process as a shell would, with all that Python takes to start."""
     command = [sys.executable, "-m", "whence", *map(str, arguments)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 @pytest.fixture
-def running(warm):
+def start_app(warm):
     """Return a function that starts the app at once."""
-    return partial(_running, warm.start)
+    return partial(_start_app, warm.start)
 
 
 @contextmanager
-def _running(start, *arguments):
+def _start_app(start, *arguments):
     """Start the app and wait until it answers; yields the process, the address it printed and a client."""
     with start("app", "--no-open", *arguments) as process:
         try:
@@ -59,7 +59,7 @@ def _await(client):
             time.sleep(0.05)
 
 
-def stopped(process):
+def stop_with_sigint(process):
     """Press Ctrl-C, and return the seconds it took and what was said."""
     started = time.monotonic()
     process.send_signal(signal.SIGINT)
@@ -67,8 +67,8 @@ def stopped(process):
     return time.monotonic() - started, out, err
 
 
-def test_without_arguments_it_opens_on_an_example():
-    with _running(cold, "--port", 0) as (process, address, client):
+def test_app_command_without_arguments_serves_the_built_in_models():
+    with _start_app(start_cold_process, "--port", 0) as (process, address, client):
         assert re.fullmatch(r"http://127\.0\.0\.1:\d+/\?token=[\w-]{32}", address)
         session = client.get("/api/session").json()
         assert [model["id"] for model in session["models"]] == list(BUILTIN)
@@ -78,14 +78,14 @@ def test_without_arguments_it_opens_on_an_example():
         said = client.post("/api/explain", json={"input": given, "methods": ["attcat"]})
         assert said.json()["prediction"]["label"] == "positive"
         assert client.get("/").status_code == 200
-        seconds, out, err = stopped(process)
+        seconds, out, err = stop_with_sigint(process)
     assert (process.returncode, err) == (0, "")
     assert "whence has stopped." in out
     assert seconds < 10
 
 
-def test_ctrl_c_ends_it_also_while_a_job_runs_and_is_watched(running):
-    with running("--port", 0, "--model", "reviews") as (process, _, client):
+def test_sigint_stops_the_app_while_a_job_is_running_and_watched(start_app):
+    with start_app("--port", 0, "--model", "reviews") as (process, _, client):
         body = {
             "input": {"model": "reviews", "text": f"{TEXT} " * 5},
             "methods": ["kernel_shap", "lime"],
@@ -96,14 +96,14 @@ def test_ctrl_c_ends_it_also_while_a_job_runs_and_is_watched(running):
             for line in stream.iter_lines():
                 if '"running"' in line:
                     break
-            seconds, out, err = stopped(process)
+            seconds, out, err = stop_with_sigint(process)
     assert (process.returncode, err) == (0, "")
     assert "whence has stopped." in out
     assert seconds < 10  # one second for connections, one for the thread, and a slow machine
 
 
-def test_after_a_kill_a_new_start_is_told_from_the_old_one(running):
-    with running("--model", "reviews") as (process, address, client):
+def test_app_restarted_after_a_kill_has_a_new_token_and_start_time(start_app):
+    with start_app("--model", "reviews") as (process, address, client):
         before = client.get("/api/health").json()["started"]
         process.kill()
         process.wait(30)
@@ -111,14 +111,14 @@ def test_after_a_kill_a_new_start_is_told_from_the_old_one(running):
             client.get("/api/health")
         home, token = address.split("?")
         port = home.rsplit(":", 1)[1].strip("/")
-        with running("--model", "reviews", "--port", port) as (_, again, other):
+        with start_app("--model", "reviews", "--port", port) as (_, again, other):
             assert again.split("?")[0] == home
             assert again.split("?")[1] != token  # whoever had the old address is not let in
             assert client.get("/api/health").status_code == 401
             assert other.get("/api/health").json()["started"] != before
 
 
-def test_a_port_that_is_taken(run):
+def test_app_command_with_a_taken_port_exits_60(run):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -130,25 +130,25 @@ def test_a_port_that_is_taken(run):
         assert err.endswith("[cannot-serve, see docs/errors/cannot-serve.md]\n")
 
 
-def test_the_next_free_port_is_taken_if_none_was_given(monkeypatch):
+def test_listen_without_a_port_takes_the_next_free_port(monkeypatch):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        monkeypatch.setattr(app, "PORT", port)
-        with app._listen("127.0.0.1", None) as found:
+        monkeypatch.setattr(app_command, "PORT", port)
+        with app_command._listen("127.0.0.1", None) as found:
             assert port < found.getsockname()[1] < port + 50
 
 
-def test_a_host_that_is_not_there(run):
+def test_app_command_with_an_unknown_host_exits_60(run):
     status, _, err = run("app", "--no-open", "--host", "no.such.host.invalid")
     assert status == 60
     assert "There is no host 'no.such.host.invalid'" in err
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
-def test_without_the_printed_token_nothing_is_served_also_on_this_machine(running, host):
-    with running("--port", 0, "--host", host, "--model", "reviews") as (process, address, _):
+def test_app_without_the_printed_token_answers_401_on_every_host(start_app, host):
+    with start_app("--port", 0, "--host", host, "--model", "reviews") as (process, address, _):
         token = re.fullmatch(r"http://[^/]+/\?token=([\w-]{32})", address)[1]
         port = address.split("/")[2].rpartition(":")[2]
         home = f"http://127.0.0.1:{port}"
@@ -166,11 +166,11 @@ def test_without_the_printed_token_nothing_is_served_also_on_this_machine(runnin
             assert entered.status_code == 200
             assert "token" not in str(entered.url)
             assert stranger.get("/api/session").status_code == 200  # by the cookie
-        _, out, err = stopped(process)
+        _, out, err = stop_with_sigint(process)
         assert token not in out + err
 
 
-def test_the_browser_that_is_opened_carries_the_token(warm, tmp_path, monkeypatch):
+def test_browser_opened_by_the_app_command_gets_the_token(warm, tmp_path, monkeypatch):
     """A browser that writes down what it was asked to open."""
     seen, browser = tmp_path / "seen", tmp_path / "browser"
     browser.write_text(f'#!/bin/sh\nprintf "%s" "$1" > {seen}.part && mv {seen}.part {seen}\n')
@@ -189,14 +189,14 @@ def test_the_browser_that_is_opened_carries_the_token(warm, tmp_path, monkeypatc
     assert seen.read_text() == address
 
 
-def test_the_token_of_the_environment_stays_over_starts(running, monkeypatch):
+def test_app_takes_its_token_from_the_environment(start_app, monkeypatch):
     monkeypatch.setenv("WHENCE_TOKEN", "a-token-of-my-own-0123")
-    with running("--port", 0, "--model", "reviews") as (_, address, client):
+    with start_app("--port", 0, "--model", "reviews") as (_, address, client):
         assert address.endswith("/?token=a-token-of-my-own-0123")
         assert client.get("/api/health").status_code == 200
 
 
-def test_a_token_that_is_too_short_is_refused(run, monkeypatch):
+def test_app_command_with_a_too_short_token_exits_22(run, monkeypatch):
     monkeypatch.setenv("WHENCE_TOKEN", "secret")
     status, out, err = run("app", "--no-open", "--port", 0)
     assert (status, out) == (22, "")
@@ -204,7 +204,7 @@ def test_a_token_that_is_too_short_is_refused(run, monkeypatch):
     assert "secret" not in err
 
 
-def test_what_cannot_be_read_is_said_before_anything_is_served(run, tmp_path):
+def test_app_command_with_missing_data_or_results_exits_before_serving(run, tmp_path):
     status, out, err = run("app", "--no-open", "--port", 0, "--data", tmp_path / "none.tsv")
     assert (status, out) == (13, "")
     assert "none.tsv" in err
@@ -212,7 +212,7 @@ def test_what_cannot_be_read_is_said_before_anything_is_served(run, tmp_path):
     assert (status, out) == (41, "")
 
 
-def test_a_data_set_of_very_many_rows_is_refused(tmp_path, run):
+def test_app_command_with_over_a_million_rows_exits_63(tmp_path, run):
     path = tmp_path / "rows.txt"
     path.write_bytes(b"a\n" * (1_000_001))
     status, out, err = run("app", "--no-open", "--port", 0, "--data", path)
@@ -221,20 +221,20 @@ def test_a_data_set_of_very_many_rows_is_refused(tmp_path, run):
     assert "Give a part of it" in err
 
 
-def test_two_models_open_the_comparison(running):
-    with running("--port", 0, "--compare", "reviews-base", "reviews") as (_, address, client):
+def test_app_command_with_compare_opens_the_compare_page(start_app):
+    with start_app("--port", 0, "--compare", "reviews-base", "reviews") as (_, address, client):
         assert re.fullmatch(r"http://127\.0\.0\.1:\d+/\?token=[\w-]{32}#/compare", address)
         assert client.get("/api/session").json()["compare"] == ["reviews-base", "reviews"]
 
 
 @pytest.mark.parametrize("asked", [("--compare", "reviews", "--no-open"), ("--model", "--no-open")])
-def test_an_option_is_no_model(run, asked):
+def test_app_command_with_an_option_in_place_of_a_model_exits_22(run, asked):
     status, out, err = run("app", "--port", 0, *asked)
     assert (status, out) == (22, "")
     assert "'--no-open' is an option and no model" in err
 
 
-def test_a_model_that_cannot_be_loaded_ends_it(warm, tmp_path):
+def test_app_command_whose_only_model_fails_to_load_exits_30(warm, tmp_path):
     with warm.start("app", "--no-open", "--port", 0, "--model", tmp_path) as found:
         out, err = found.communicate()
     assert found.returncode == 30
@@ -244,9 +244,9 @@ def test_a_model_that_cannot_be_loaded_ends_it(warm, tmp_path):
     assert "has stopped" not in out
 
 
-def test_a_model_that_cannot_be_loaded_is_named_where_there_are_others(running, tmp_path):
+def test_app_with_one_failing_model_names_the_failure_and_serves_the_other(start_app, tmp_path):
     both = ("--model", tmp_path, "--model", "reviews")
-    with running("--port", 0, *both) as (process, _, client):
+    with start_app("--port", 0, *both) as (process, _, client):
         line = process.stderr.readline()  # as soon as it fails, while the others are served
         assert line.startswith(f"whence: {tmp_path} cannot be loaded: ")
         first, second = client.get("/api/session").json()["models"]
@@ -256,38 +256,38 @@ def test_a_model_that_cannot_be_loaded_is_named_where_there_are_others(running, 
         assert said.status_code == 200
 
 
-def test_which_models_are_on_the_list():
-    assert app._chosen(None, None) == (tuple(BUILTIN), ("reviews-base", "reviews"))
-    assert app._chosen(["a", "b"], None) == (("a", "b"), None)
-    assert app._chosen(None, ("a", "b")) == (("b", "a"), ("a", "b"))
-    assert app._chosen(["c"], ("a", "c")) == (("c", "a"), ("a", "c"))
+def test_resolve_models_joins_the_listed_and_the_compared_models():
+    assert app_command._resolve_models(None, None) == (tuple(BUILTIN), ("reviews-base", "reviews"))
+    assert app_command._resolve_models(["a", "b"], None) == (("a", "b"), None)
+    assert app_command._resolve_models(None, ("a", "b")) == (("b", "a"), ("a", "b"))
+    assert app_command._resolve_models(["c"], ("a", "c")) == (("c", "a"), ("a", "c"))
 
 
-def test_a_page_that_was_not_built(run, monkeypatch, tmp_path):
-    from whence.web.routes import page
+def test_app_command_without_a_built_page_exits_60(run, monkeypatch, tmp_path):
+    from whence.app import routes
 
-    monkeypatch.setattr(page, "files", lambda package: tmp_path)
+    monkeypatch.setattr(routes, "files", lambda package: tmp_path)
     status, out, err = run("app", "--no-open", "--port", 0)
     assert (status, out) == (60, "")
     assert "npm run build" in err
 
 
-def test_unknown_columns_do_not_end_the_app_and_it_says_which_there_are(running, tmp_path):
+def test_app_with_unknown_columns_serves_and_names_the_columns(start_app, tmp_path):
     data = tmp_path / "films.csv"
     data.write_text("body,stars\na fine film,positive\na dull one,negative\n")
-    with running("--port", 0, "--model", "reviews", "--data", data) as (process, _, client):
+    with start_app("--port", 0, "--model", "reviews", "--data", data) as (process, _, client):
         (entry,) = client.get("/api/session").json()["data"]
         assert entry["problem"]["table"]["columns"] == ["body", "stars"]
-        _, _, err = stopped(process)
+        _, _, err = stop_with_sigint(process)
     assert err.startswith("whence: films.csv has no column of texts; it has body, stars.")
     assert "--text COLUMN" in err and str(tmp_path) not in err
     named = ("--text", "body", "--label", "stars")
-    with running("--port", 0, "--model", "reviews", "--data", data, *named) as (_, _, client):
+    with start_app("--port", 0, "--model", "reviews", "--data", data, *named) as (_, _, client):
         (entry,) = client.get("/api/session").json()["data"]
         assert (entry["text"], entry["label"], entry["problem"]) == ("body", "stars", None)
 
 
-def test_a_column_without_a_data_set_is_refused(run):
+def test_app_command_with_a_column_but_no_data_exits_22(run):
     status, out, err = run("app", "--no-open", "--port", 0, "--text", "body")
     assert (status, out) == (22, "")
     assert "--text names a column of a data set. Give one: --data FILE." in err

@@ -1,4 +1,4 @@
-"""`whence audit` and `whence list experiments` as a stranger meets them."""
+"""`whence audit` and `whence list experiments` commands: output, options, data formats and interrupts."""
 
 import json
 import os
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.audit_data import QUICK, ROWS
-from tests.cli.conftest import interrupted
+from tests.cli.conftest import interrupt_while_loading
 
 NAMES = (
     "correlation",
@@ -26,7 +26,7 @@ TRAINING = {"uniform_training", "seeds", "trained_adversary", "guides"}
 pytestmark = pytest.mark.usefixtures("wide")
 
 
-def test_an_audit(run, data):
+def test_audit_command_prints_the_cost_on_stderr_and_verdicts_on_stdout(run, data):
     status, out, err = run("audit", data, *QUICK, "--experiment", "replacement")
     assert status == 0
     # What it will take, and which columns were guessed, comes first and apart from the answer.
@@ -39,7 +39,7 @@ def test_an_audit(run, data):
     assert "0.1" in out  # the threshold of permutation
 
 
-def test_json(run, data):
+def test_audit_json_holds_effect_verdict_and_settings_and_repeats_with_a_seed(run, data):
     status, out, _ = run("audit", data, *QUICK, "--json", "--seed", "3")
     assert status == 0
     assert out.count("\n") == 1
@@ -68,9 +68,7 @@ def test_json(run, data):
     assert (few["data"]["used"], few["experiments"][0]["n"], few["setting"]["limit"]) == (4, 4, 4)
 
 
-def test_an_undecided_audit_says_in_its_conclusion_that_the_examples_are_too_few(
-    run, data, tmp_path
-):
+def test_audit_of_too_few_examples_states_so_in_its_conclusion(run, data, tmp_path):
     page = tmp_path / "audit.html"
     status, out, _ = run("audit", data, *QUICK, "--html", page)
     assert status == 0
@@ -83,7 +81,7 @@ def test_an_undecided_audit_says_in_its_conclusion_that_the_examples_are_too_few
     assert payload["experiments"][0]["why"] == f"{why}."
 
 
-def test_html(run, data, tmp_path):
+def test_audit_html_writes_the_page_and_reports_its_path(run, data, tmp_path):
     page = tmp_path / "audit.html"
     status, out, err = run("audit", data, *QUICK, "--html", page)
     assert status == 0
@@ -96,7 +94,7 @@ def test_html(run, data, tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet", "folder"])
-def test_every_kind_of_data(run, tmp_path, monkeypatch, kind):
+def test_audit_command_reads_every_data_format_with_named_columns(run, tmp_path, monkeypatch, kind):
     rows = [{"body": text, "stars": int(label)} for text, label in ROWS]
     path = tmp_path / f"a.{kind}"
     if kind == "csv":
@@ -125,7 +123,7 @@ def test_every_kind_of_data(run, tmp_path, monkeypatch, kind):
     assert found["classes"] == {"negative": 2, "positive": 3}
 
 
-def test_settings_reach_the_audit(run, data):
+def test_audit_options_reach_the_settings_of_the_payload(run, data):
     status, out, _ = run(
         "audit", data, *QUICK, "--json", "--site", "layers", "--special", "free", "--no-truncate",
         "--dtype", "float64", "--param", "permutation.permutations=3",
@@ -139,7 +137,7 @@ def test_settings_reach_the_audit(run, data):
     assert payload["provenance"]["dtype"] == "float64"
 
 
-def test_kin_that_are_trained_or_given(run, data):
+def test_seeds_experiment_takes_a_trained_or_a_given_retrained_model(run, data):
     status, out, err = run(
         "audit", data, "--experiment", "seeds", "--train", data, "--base", "reviews-base",
         "--epochs", "1", "--param", "seeds=1", "--json",
@@ -155,7 +153,7 @@ def test_kin_that_are_trained_or_given(run, data):
     assert json.loads(out)["experiments"][0]["effect"] == 0
 
 
-def test_an_audit_without_labels_where_none_are_needed(run, tmp_path):
+def test_audit_of_unlabelled_texts_has_no_performance(run, tmp_path):
     path = tmp_path / "a.txt"
     path.write_text("".join(f"{text}\n" for text, _ in ROWS))
     status, out, _ = run("audit", path, *QUICK, "--json")
@@ -165,7 +163,7 @@ def test_an_audit_without_labels_where_none_are_needed(run, tmp_path):
     assert payload["data"]["label"] is None
 
 
-def test_a_page_that_may_not_be_written(run, data, tmp_path):
+def test_audit_html_onto_a_folder_exits_40_and_writes_nothing(run, data, tmp_path):
     folder = tmp_path / "locked"
     folder.mkdir()
     page = folder / "audit.html"
@@ -175,20 +173,20 @@ def test_a_page_that_may_not_be_written(run, data, tmp_path):
     assert list(folder.iterdir()) == [page]
 
 
-def test_wrong_calls(run, data):
+def test_audit_command_with_bad_arguments_exits_2_or_30(run, data):
     assert run("audit")[0] == 2
     assert run("audit", data, "--limit", "0")[0] == 2
     assert run("audit", data, "--epochs", "0")[0] == 2
     assert run("audit", data, *QUICK, "--model", "nowhere/at-all")[0] == 30
 
 
-def test_a_real_interrupt_ends_in_one_line_and_leaves_nothing(data, tmp_path):
-    found = interrupted("audit", data, "--html", tmp_path / "audit.html")
+def test_audit_command_after_sigint_exits_130_and_leaves_no_file(data, tmp_path):
+    found = interrupt_while_loading("audit", data, "--html", tmp_path / "audit.html")
     assert found == (130, "", "whence: interrupted; nothing was left half-written.\n")
     assert list(tmp_path.iterdir()) == [data]
 
 
-def test_list_experiments(run):
+def test_list_experiments_shows_names_facts_and_costs(run):
     status, out, _ = run("list", "experiments")
     assert status == 0
     assert all(name in out for name in NAMES)
@@ -205,10 +203,10 @@ def test_list_experiments(run):
     assert run("list", "experiments", "permutations")[0] == 24
 
 
-def test_completion_knows_experiments_without_importing_torch():
+def test_completion_of_complete_experiment_does_not_import_torch():
     program = (
-        "import sys; from whence.cli.asking import experiment_names;"
-        "print(experiment_names('per')); assert 'torch' not in sys.modules"
+        "import sys; from whence.cli.options import complete_experiment;"
+        "print(complete_experiment('per')); assert 'torch' not in sys.modules"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
@@ -226,7 +224,7 @@ def test_completion_knows_experiments_without_importing_torch():
     assert shown.stdout.split() == ["permutation"]
 
 
-def test_help_teaches(run):
+def test_audit_help_shows_an_example_command(run):
     status, out, _ = run("audit", "--help")
     assert status == 0
     assert "whence audit reviews.tsv --model path/to/model" in out

@@ -1,4 +1,4 @@
-"""`whence audit` where it cannot be done: one line that says why, and a status of its own."""
+"""`whence audit` refusals (labels, texts, models, options, files): one line with the reason, exit statuses."""
 
 import json
 
@@ -7,12 +7,12 @@ import transformers as hf
 
 from tests import zoo
 from tests.audit_data import QUICK, ROWS, table
-from tests.unit.tokenizers import wordpiece
+from tests.unit.small_tokenizers import wordpiece
 
 pytestmark = pytest.mark.usefixtures("wide")
 
 
-def saved(model, folder):
+def save_tiny_model(model, folder):
     """Save a tiny model with a tokenizer of words."""
     model.resize_token_embeddings(400)
     model.save_pretrained(folder)
@@ -58,7 +58,7 @@ def test_a_bad_request_is_refused_before_a_model_is_loaded(run, data, options, s
     assert "Traceback" not in err
 
 
-def refused(run, tmp_path, *arguments):
+def run_refused_audit(run, tmp_path, *arguments):
     """Run what cannot work; nothing may be left behind."""
     page = tmp_path / "audit.html"
     status, out, err = run("audit", *arguments, "--html", page)
@@ -71,31 +71,31 @@ def refused(run, tmp_path, *arguments):
     return status, err
 
 
-def test_data_without_labels(run, tmp_path):
+def test_audit_of_data_without_labels_exits_13(run, tmp_path):
     path = table(tmp_path / "a.tsv", [(text,) for text, _ in ROWS], "sentence")
-    status, err = refused(run, tmp_path, path)
+    status, err = run_refused_audit(run, tmp_path, path)
     assert status == 13
     assert "None of the 5 examples has a label. Name the column that holds them" in err
     assert "--experiment" in err
 
 
-def test_one_class_only(run, tmp_path):
+def test_audit_of_examples_of_one_class_exits_13(run, tmp_path):
     path = table(tmp_path / "a.tsv", [(text, "1") for text, _ in ROWS])
-    status, err = refused(run, tmp_path, path)
+    status, err = run_refused_audit(run, tmp_path, path)
     assert status == 13
     assert "All 5 examples have the label '1'. Give examples of at least two classes" in err
 
 
-def test_labels_that_the_model_does_not_have(run, tmp_path):
+def test_audit_of_labels_unknown_to_the_model_exits_13(run, tmp_path):
     path = table(tmp_path / "a.tsv", [(text, f"class {label}") for text, label in ROWS])
-    status, err = refused(run, tmp_path, path)
+    status, err = run_refused_audit(run, tmp_path, path)
     assert status == 13
     assert "The label 'class 1' (3 of 5 examples) is not one of the model's: 0 'negative'" in err
 
 
-def test_texts_that_are_all_too_long(run, tmp_path):
+def test_audit_of_too_long_texts_exits_11_unless_truncated(run, tmp_path):
     path = table(tmp_path / "a.tsv", [(f"{text} " * 200, label) for text, label in ROWS])
-    status, err = refused(run, tmp_path, path, *QUICK, "--no-truncate")
+    status, err = run_refused_audit(run, tmp_path, path, *QUICK, "--no-truncate")
     assert status == 11
     assert "None of the 5 examples can be used" in err
     assert "takes at most" in err
@@ -104,35 +104,39 @@ def test_texts_that_are_all_too_long(run, tmp_path):
     assert json.loads(out)["data"]["used"] == 2
 
 
-def test_texts_with_nothing_to_attend_to(run, tmp_path):
+def test_audit_of_texts_of_one_token_exits_13(run, tmp_path):
     path = table(tmp_path / "a.tsv", [("good", "1"), ("bad", "0")])
-    status, err = refused(run, tmp_path, path, *QUICK)
+    status, err = run_refused_audit(run, tmp_path, path, *QUICK)
     assert status == 13
     assert "fewer than two tokens" in err
 
 
-def test_a_model_without_attention(run, data, tmp_path):
-    status, err = refused(run, tmp_path, data, "--model", saved(fnet(), tmp_path / "fnet"))
+def test_audit_of_a_model_without_attention_exits_36(run, data, tmp_path):
+    status, err = run_refused_audit(
+        run, tmp_path, data, "--model", save_tiny_model(fnet(), tmp_path / "fnet")
+    )
     assert status == 36
     assert "FNetForSequenceClassification" in err
 
 
-def test_models_that_do_not_classify(run, data, tmp_path):
+def test_audit_of_a_regressor_or_a_masked_language_model_exits_34(run, data, tmp_path):
     config = hf.BertConfig(
         **{**zoo._BERT, "num_labels": 1, "max_position_embeddings": 64}, problem_type="regression"
     )
     scorer = zoo.seeded(lambda: hf.BertForSequenceClassification(config)).eval()
-    status, err = refused(run, tmp_path, data, "--model", saved(scorer, tmp_path / "scorer"))
+    status, err = run_refused_audit(
+        run, tmp_path, data, "--model", save_tiny_model(scorer, tmp_path / "scorer")
+    )
     assert status == 34
     assert "predicts a number" in err
-    status, err = refused(run, tmp_path, data, "--model", "reviews-base")
+    status, err = run_refused_audit(run, tmp_path, data, "--model", "reviews-base")
     assert status == 34
     assert "does not classify whole inputs" in err
 
 
-def test_models_with_two_streams(run, data, tmp_path):
-    folder = saved(zoo.make("bart"), tmp_path / "bart")
-    status, err = refused(run, tmp_path, data, "--model", folder)
+def test_audit_of_an_encoder_decoder_model_exits_36(run, data, tmp_path):
+    folder = save_tiny_model(zoo.make("bart"), tmp_path / "bart")
+    status, err = run_refused_audit(run, tmp_path, data, "--model", folder)
     assert status == 36
     assert "encoder and a decoder" in err
 
@@ -147,9 +151,13 @@ def test_models_with_two_streams(run, data, tmp_path):
         (["--train", "{one}"], 13, "All 5 examples have the label '1'"),
     ],
 )
-def test_what_does_not_fit_the_model(run, data, tmp_path, options, status, said):
+def test_audit_options_that_do_not_fit_the_model_are_refused(
+    run, data, tmp_path, options, status, said
+):
     one = table(tmp_path / "one.tsv", [(text, "1") for text, _ in ROWS])
-    found, err = refused(run, tmp_path, data, *QUICK, *(part.format(one=one) for part in options))
+    found, err = run_refused_audit(
+        run, tmp_path, data, *QUICK, *(part.format(one=one) for part in options)
+    )
     assert found == status
     assert said in err
 
@@ -164,15 +172,15 @@ def test_what_does_not_fit_the_model(run, data, tmp_path, options, status, said)
         ("a.xml", "<a/>", "a.xml: .xml is no kind of file that is read here. Allowed: .txt"),
     ],
 )
-def test_files_that_cannot_be_read(run, tmp_path, name, content, said):
+def test_audit_of_unreadable_files_exits_13(run, tmp_path, name, content, said):
     path = tmp_path / name
     path.write_text(content)
-    status, err = refused(run, tmp_path, path)
+    status, err = run_refused_audit(run, tmp_path, path)
     assert status == 13
     assert said in err
 
 
-def test_a_data_set_that_nobody_has(run, tmp_path):
-    status, err = refused(run, tmp_path, "someone/nothing-of-that-name")
+def test_audit_of_an_unknown_data_set_exits_13(run, tmp_path):
+    status, err = run_refused_audit(run, tmp_path, "someone/nothing-of-that-name")
     assert status == 13
     assert "There is no file 'someone/nothing-of-that-name', and the Hub" in err

@@ -1,4 +1,4 @@
-"""The command line as a stranger meets it: real processes for the door, a runner for the rest."""
+"""Command line: `explain`, `list`, `doctor`, exit statuses, standard streams and completion."""
 
 import json
 import os
@@ -11,25 +11,25 @@ from pathlib import Path
 import pytest
 
 from tests import zoo
-from tests.cli.conftest import interrupted
-from tests.warm import CLOSED
-from whence import __version__
-from whence.cli.answer import answering
-from whence.core.errors import all_errors
+from tests.cli.conftest import interrupt_while_loading
+from tests.fork_server import CLOSED
+from whence._version import __version__
+from whence.cli.failures import with_exit_status
+from whence.core.errors import list_errors
 
 TEXT = "a gripping, beautifully acted film"
 UNSURE = "the acting is fine but the story never works"  # so that a word matters
 real = pytest.mark.xdist_group("app")  # those that start processes share one that starts them
 
 
-def ended(process):
+def wait_for_exit(process):
     """Return the status of a process, and what it said."""
     with process:
         out, err = process.communicate()
     return process.returncode, out, err
 
 
-def piped(given):
+def make_pipe(given):
     """Return a stream that bytes can be read from."""
     read, write = os.pipe()
     os.write(write, given)
@@ -37,7 +37,7 @@ def piped(given):
     return read
 
 
-def test_explain_in_a_real_process():
+def test_explain_command_in_a_new_process_prints_prediction_and_words():
     """As a shell would start it; the others below are forks of a process that has imported everything."""
     command = [sys.executable, "-m", "whence", "explain", TEXT]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
@@ -47,13 +47,13 @@ def test_explain_in_a_real_process():
     assert done.stderr == ""
 
 
-def test_the_installed_command():
+def test_installed_command_prints_its_version():
     command = Path(sys.executable).with_name("whence")
     done = subprocess.run([command, "--version"], capture_output=True, text=True, check=True)
     assert done.stdout == f"whence {__version__}\n"
 
 
-def test_json(run):
+def test_explain_json_holds_words_scores_and_passes_of_every_method(run):
     status, out, err = run(
         "explain", TEXT, "--method", "attcat", "--method", "leave_one_out", "--json"
     )
@@ -82,13 +82,13 @@ def test_json(run):
 
 
 @real
-def test_standard_input(warm):
-    started = warm.start("explain", "-", "--json", stdin=piped(f"{TEXT}\n".encode()))
-    _, out, _ = ended(started)
+def test_explain_command_with_a_dash_reads_standard_input(warm):
+    started = warm.start("explain", "-", "--json", stdin=make_pipe(f"{TEXT}\n".encode()))
+    _, out, _ = wait_for_exit(started)
     assert json.loads(out)["input"]["text"] == TEXT
 
 
-def test_pair_target_param_top(run):
+def test_explain_options_pair_target_param_and_top_are_applied(run):
     status, out, _ = run(
         "explain", "a good film", "--pair", "a bad film", "--model", "decoy", "--target", "positive:negative",
         "--method", "leave_one_out", "--param", "remove=delete", "--json",
@@ -102,7 +102,7 @@ def test_pair_target_param_top(run):
     assert len(re.findall(r"█", out)) == 16
 
 
-def test_a_preset_goes_to_the_methods_that_have_it(run):
+def test_preset_parameter_applies_only_to_methods_that_have_the_preset(run):
     status, out, _ = run(
         "explain", TEXT, "--method", "rollout", "--method", "attention_gradcam", "--method", "cat",
         "--param", "preset=chefer_vit", "--param", "rollout.start_layer=0", "--json",
@@ -115,7 +115,7 @@ def test_a_preset_goes_to_the_methods_that_have_it(run):
     assert params["cat"] == {"layer": None}
 
 
-def test_html(run, tmp_path):
+def test_explain_html_writes_the_page_and_reports_its_path(run, tmp_path):
     page = tmp_path / "why.html"
     status, _, err = run("explain", TEXT, "--html", page)
     assert status == 0
@@ -123,7 +123,7 @@ def test_html(run, tmp_path):
     assert page.read_text().startswith("<!doctype html>")
 
 
-def test_truncate(run):
+def test_explain_of_a_too_long_text_exits_11_unless_truncated(run):
     long = "good film " * 400
     status, _, err = run("explain", long)
     assert status == 11
@@ -177,7 +177,7 @@ BAD = [
 @pytest.mark.parametrize(
     ("arguments", "status", "message"), BAD, ids=lambda x: None if isinstance(x, str) else str(x)
 )
-def test_bad_input_is_one_line_with_its_own_status(
+def test_bad_input_prints_one_line_and_exits_with_its_own_status(
     run, broken, monkeypatch, arguments, status, message
 ):
     monkeypatch.setattr(sys, "stdin", StringIO(" \n"))
@@ -187,20 +187,20 @@ def test_bad_input_is_one_line_with_its_own_status(
     assert err.count("\n") == 1
     assert message in err
     assert "Traceback" not in err
-    code = next(e.code for e in all_errors() if e.exit_status == status)
+    code = next(e.code for e in list_errors() if e.exit_status == status)
     assert f"docs/errors/{code}.md" in err
 
 
 @real
-def test_bad_input_in_a_real_process_leaves_nothing(warm, tmp_path):
-    status, _, err = ended(warm.start("explain", "  ", "--html", tmp_path / "why.html"))
+def test_bad_input_in_a_real_process_exits_10_and_writes_no_file(warm, tmp_path):
+    status, _, err = wait_for_exit(warm.start("explain", "  ", "--html", tmp_path / "why.html"))
     assert status == 10
     assert err.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
 
 
-def test_nan_logits(run, tmp_path):
-    from tests.unit.tokenizers import wordpiece
+def test_explain_with_nan_logits_exits_35(run, tmp_path):
+    from tests.unit.small_tokenizers import wordpiece
 
     model = zoo.make("bert")
     model.resize_token_embeddings(400)
@@ -212,8 +212,8 @@ def test_nan_logits(run, tmp_path):
     assert "nan" in err
 
 
-def test_interrupt_is_one_line(run, monkeypatch):
-    from whence.explainer import Explainer
+def test_keyboard_interrupt_prints_one_line_and_exits_130(run, monkeypatch):
+    from whence.explain.explainer import Explainer
 
     def interrupt(*_, **__):
         raise KeyboardInterrupt
@@ -224,8 +224,8 @@ def test_interrupt_is_one_line(run, monkeypatch):
     assert err.count("\n") == 1
 
 
-def test_an_internal_error_is_one_line_and_asks_to_be_reported(run, monkeypatch):
-    from whence.explainer import Explainer
+def test_internal_error_exits_1_and_raises_in_debug_mode(run, monkeypatch):
+    from whence.explain.explainer import Explainer
 
     def fail(*_, **__):
         raise ZeroDivisionError("oh\nno")
@@ -240,14 +240,14 @@ def test_an_internal_error_is_one_line_and_asks_to_be_reported(run, monkeypatch)
 
 
 @real
-def test_a_reader_that_goes_away_is_no_error(warm):
+def test_explain_json_into_a_closed_pipe_prints_no_error(warm):
     read, write = os.pipe()
     os.close(read)
-    _, _, err = ended(warm.start("explain", TEXT, "--json", stdout=write))
+    _, _, err = wait_for_exit(warm.start("explain", TEXT, "--json", stdout=write))
     assert err == ""
 
 
-def test_list(run):
+def test_list_command_shows_methods_presets_and_models(run):
     status, out, _ = run("list", "methods")
     assert status == 0
     assert "leave_one_out" in out
@@ -266,7 +266,7 @@ def test_list(run):
     assert "decoy" in out
 
 
-def test_doctor(run):
+def test_doctor_command_finds_every_method_working_on_built_in_models(run):
     status, out, _ = run("doctor")
     assert status == 0
     assert "transformers" in out
@@ -277,7 +277,7 @@ def test_doctor(run):
     assert all(row["works"] for row in json.loads(out)["model"]["methods"])
 
 
-def test_doctor_finds_out_by_trying(run, tmp_path):
+def test_doctor_command_reports_rollout_as_failing_on_an_encoder_decoder(run, tmp_path):
     zoo.make("t5").save_pretrained(tmp_path / "t5")
     _, out, _ = run("doctor", "--model", tmp_path / "t5", "--json")
     rows = {row["method"]: row for row in json.loads(out)["model"]["methods"]}
@@ -287,7 +287,7 @@ def test_doctor_finds_out_by_trying(run, tmp_path):
 
 
 @pytest.mark.parametrize("command", [(), ("explain",), ("list",), ("list", "methods"), ("doctor",)])
-def test_help_teaches(run, command):
+def test_help_option_of_a_command_shows_its_usage(run, command):
     status, out, _ = run(*command, "--help")
     assert status == 0
     assert "Usage" in out
@@ -295,10 +295,10 @@ def test_help_teaches(run, command):
         assert 'whence explain "' in out
 
 
-def test_completion_knows_methods_and_metrics_without_importing_torch():
+def test_completion_of_method_and_metric_names_does_not_import_torch():
     program = (
-        "import sys; from whence.cli.asking import method_names, metric_names;"
-        "print(method_names('ro'), metric_names('ta')); assert 'torch' not in sys.modules"
+        "import sys; from whence.cli.options import complete_method, complete_metric;"
+        "print(complete_method('ro'), complete_metric('ta')); assert 'torch' not in sys.modules"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
@@ -317,52 +317,56 @@ def test_completion_knows_methods_and_metrics_without_importing_torch():
 
 
 @real
-def test_a_full_disk_behind_standard_output(warm):
+def test_explain_json_onto_a_full_disk_exits_40(warm):
     full = os.open("/dev/full", os.O_WRONLY)
-    status, _, err = ended(warm.start("explain", TEXT, "--json", stdout=full))
+    status, _, err = wait_for_exit(warm.start("explain", TEXT, "--json", stdout=full))
     assert status == 40
     assert err.count("\n") == 1
     assert "No space left" in err
 
 
 @real
-def test_standard_input_that_is_closed_or_no_text(warm):
-    status, _, err = ended(warm.start("explain", "-", stdin=CLOSED))
+def test_explain_with_closed_or_undecodable_standard_input_is_refused(warm):
+    status, _, err = wait_for_exit(warm.start("explain", "-", stdin=CLOSED))
     assert (status, err.count("\n")) == (10, 1)
-    started = warm.start("explain", "-", stdin=piped(b"\xff\xfe"), PYTHONIOENCODING="utf-8:strict")
-    status, _, err = ended(started)
+    started = warm.start(
+        "explain", "-", stdin=make_pipe(b"\xff\xfe"), PYTHONIOENCODING="utf-8:strict"
+    )
+    status, _, err = wait_for_exit(started)
     assert (status, err.count("\n")) == (12, 1)
 
 
 @real
-def test_a_terminal_that_knows_ascii_only(warm):
+def test_explain_command_in_an_ascii_terminal_exits_0(warm):
     text = "ein schöner Film"
-    status, out, err = ended(warm.start("explain", text, "--json", PYTHONIOENCODING="ascii"))
+    status, out, err = wait_for_exit(
+        warm.start("explain", text, "--json", PYTHONIOENCODING="ascii")
+    )
     assert (status, err) == (0, "")
     assert json.loads(out)["input"]["text"] == text
-    status, _, err = ended(warm.start("explain", text, PYTHONIOENCODING="ascii"))
+    status, _, err = wait_for_exit(warm.start("explain", text, PYTHONIOENCODING="ascii"))
     assert (status, err) == (0, "")
 
 
-def test_a_text_that_starts_with_a_dash(run):
+def test_explain_command_takes_a_text_with_a_leading_dash(run):
     status, out, _ = run("explain", "--json", "--", "-good film-")
     assert status == 0
     assert json.loads(out)["input"]["text"] == "-good film-"
 
 
-def test_markup_in_a_file_name(run, tmp_path):
+def test_explain_html_reports_markup_in_a_file_name_literally(run, tmp_path):
     _, _, err = run("explain", TEXT, "--html", tmp_path / "[red]x.html")
     assert "[red]x.html" in err.replace("\n", "")
 
 
-def test_a_real_interrupt_ends_in_one_line_and_leaves_nothing(tmp_path):
-    found = interrupted("explain", TEXT, "--html", tmp_path / "why.html")
+def test_explain_command_after_sigint_exits_130_and_leaves_no_file(tmp_path):
+    found = interrupt_while_loading("explain", TEXT, "--html", tmp_path / "why.html")
     assert found == (130, "", "whence: interrupted; nothing was left half-written.\n")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_memory_that_runs_out_outside_of_a_method_is_no_internal_error(capsys):
-    @answering
+def test_memory_error_outside_of_a_method_exits_38(capsys):
+    @with_exit_status
     def hungry():
         bytearray(1 << 62)  # more than any machine can address: Python itself refuses
 

@@ -1,4 +1,4 @@
-"""`whence compare` as a stranger meets it."""
+"""`whence compare` command: output, options, refusals and interrupts."""
 
 import json
 
@@ -7,10 +7,10 @@ import transformers as hf
 
 from tests import zoo
 from tests.audit_data import ROWS
-from tests.cli.conftest import interrupted
-from tests.unit.tokenizers import wordpiece
-from whence import Comparison
-from whence.web.schema.compare import Comparison as Schema
+from tests.cli.conftest import interrupt_while_loading
+from tests.unit.small_tokenizers import wordpiece
+from whence.app.schema import Comparison as Schema
+from whence.studies.compare.comparison import Comparison
 
 
 @pytest.fixture(autouse=True)
@@ -27,7 +27,7 @@ def data(tmp_path):
     return path
 
 
-def test_two_models(run, data):
+def test_compare_command_prints_divergence_overlap_and_accuracy(run, data):
     status, out, err = run("compare", "reviews-base", "reviews", "--data", data)
     assert (status, err) == (0, "")
     assert out.startswith("reviews-base and reviews\nOver 5 inputs, the attention of reviews is")
@@ -37,7 +37,7 @@ def test_two_models(run, data):
     assert "Accuracy: reviews 1.0" in out
 
 
-def test_a_model_and_itself(run, data):
+def test_compare_json_of_a_model_with_itself_has_no_difference(run, data):
     status, out, _ = run("compare", "reviews", "reviews", "--data", data, "--json")
     assert status == 0
     assert out.count("\n") == 1
@@ -50,7 +50,7 @@ def test_a_model_and_itself(run, data):
     assert payload["a"]["fingerprint"] == payload["b"]["fingerprint"]
 
 
-def test_json_and_settings(run, data):
+def test_compare_options_reach_the_json_and_sample_equals_limit(run, data):
     status, out, err = run(
         "compare", "reviews-base", "reviews", "--data", data, "--json", "--limit", "4", "--seed", "3",
         "--weight", "value_zeroing", "--coverage", "0.8", "--method", "none", "--dtype", "float64",
@@ -100,7 +100,7 @@ def test_json_and_settings(run, data):
     assert {**again, "seconds": 0} == {**own, "seconds": 0}  # the same draws give the same numbers
 
 
-def test_html(run, data, tmp_path):
+def test_compare_html_equals_the_page_made_from_its_json(run, data, tmp_path):
     page = tmp_path / "changed.html"
     status, out, err = run("compare", "reviews-base", "reviews", "--data", data, "--html", page)
     assert status == 0
@@ -116,7 +116,7 @@ def test_html(run, data, tmp_path):
     assert err == ""
 
 
-def test_text_from_outside_is_escaped(run, tmp_path):
+def test_compare_html_escapes_markup_in_a_file_name(run, tmp_path):
     path = tmp_path / "<b>evil.tsv"
     path.write_text("sentence\n" + "".join(f"<i>{text}</i>\n" for text, _ in ROWS))
     page = tmp_path / "a.html"
@@ -126,7 +126,7 @@ def test_text_from_outside_is_escaped(run, tmp_path):
     assert "&lt;b&gt;evil" in page.read_text()
 
 
-def test_pairs(run, tmp_path):
+def test_compare_command_of_pairs_shows_attention_between_texts(run, tmp_path):
     path = tmp_path / "pairs.tsv"
     rows = zip(ROWS, ROWS[::-1], strict=True)
     path.write_text("one\tother\n" + "".join(f"{a[0]}\t{b[0]}\n" for a, b in rows))
@@ -155,7 +155,7 @@ def test_a_bad_request_is_refused_before_a_model_is_loaded(run, data, options, s
     assert err.count("\n") == 1
 
 
-def refused(run, tmp_path, *arguments):
+def run_refused_comparison(run, tmp_path, *arguments):
     """Run what cannot work; nothing may be left behind."""
     page = tmp_path / "changed.html"
     status, out, err = run("compare", *arguments, "--html", page)
@@ -165,7 +165,7 @@ def refused(run, tmp_path, *arguments):
     return status, err
 
 
-def saved(folder, model=None, **config):
+def save_tiny_model(folder, model=None, **config):
     """Save a tiny model with a tokenizer of words."""
     if model is None:
         own = hf.BertConfig(**{**zoo._BERT, "max_position_embeddings": 64, **config})
@@ -176,30 +176,33 @@ def saved(folder, model=None, **config):
     return folder
 
 
-def test_models_that_do_not_go_together(run, data, tmp_path):
-    status, err = refused(run, tmp_path, "reviews", "decoy", "--data", data)
+def test_compare_of_models_that_do_not_match_is_refused(run, data, tmp_path):
+    status, err = run_refused_comparison(run, tmp_path, "reviews", "decoy", "--data", data)
     assert status == 33
     assert "'reviews' and 'decoy' have different tokenizers" in err
-    one, other = saved(tmp_path / "one"), saved(tmp_path / "two", num_hidden_layers=2)
-    status, err = refused(run, tmp_path, one, other, "--data", data)
+    one, other = (
+        save_tiny_model(tmp_path / "one"),
+        save_tiny_model(tmp_path / "two", num_hidden_layers=2),
+    )
+    status, err = run_refused_comparison(run, tmp_path, one, other, "--data", data)
     assert status == 22
     assert "has 3 layers of 4 heads" in err
-    bart = saved(tmp_path / "bart", zoo.make("bart"))
-    status, err = refused(run, tmp_path, bart, bart, "--data", data)
+    bart = save_tiny_model(tmp_path / "bart", zoo.make("bart"))
+    status, err = run_refused_comparison(run, tmp_path, bart, bart, "--data", data)
     assert status == 36
     assert "encoder and a decoder" in err
-    status, err = refused(run, tmp_path, "reviews", "nowhere/at-all", "--data", data)
+    status, err = run_refused_comparison(run, tmp_path, "reviews", "nowhere/at-all", "--data", data)
     assert status == 30
     options = ("--data", data, "--weight", "relevance")
-    status, err = refused(run, tmp_path, "reviews-base", "reviews", *options)
+    status, err = run_refused_comparison(run, tmp_path, "reviews-base", "reviews", *options)
     assert status == 34
     assert "no decision that the weight 'relevance' could be about" in err
 
 
-def test_different_labels(run, data, tmp_path):
+def test_compare_of_models_with_different_labels_skips_attributions(run, data, tmp_path):
     names = {"id2label": {0: "bad", 1: "good"}, "num_labels": 2}
-    one = saved(tmp_path / "one", **names)
-    other = saved(tmp_path / "two", **{**names, "id2label": {0: "no", 1: "yes"}})
+    one = save_tiny_model(tmp_path / "one", **names)
+    other = save_tiny_model(tmp_path / "two", **{**names, "id2label": {0: "no", 1: "yes"}})
     status, out, _ = run("compare", one, other, "--data", data)
     assert status == 0
     assert (
@@ -209,28 +212,28 @@ def test_different_labels(run, data, tmp_path):
 
 
 @pytest.mark.parametrize("content", ["", "sentence\n", "sentence\n \n"])
-def test_files_without_texts(run, tmp_path, content):
+def test_compare_of_a_file_without_texts_is_refused(run, tmp_path, content):
     path = tmp_path / "a.tsv"
     path.write_text(content)
-    status, _ = refused(run, tmp_path, "reviews", "reviews", "--data", path)
+    status, _ = run_refused_comparison(run, tmp_path, "reviews", "reviews", "--data", path)
     assert status in (10, 13)
 
 
-def test_wrong_calls(run, data):
+def test_compare_command_with_bad_arguments_exits_2(run, data):
     assert run("compare", "reviews", "reviews")[0] == 2
     assert run("compare", "reviews", "--data", data)[0] == 2
     assert run("compare", "reviews", "reviews", "--data", data, "--limit", "0")[0] == 2
 
 
-def test_a_real_interrupt_ends_in_one_line_and_leaves_nothing(data, tmp_path):
-    found = interrupted(
+def test_compare_command_after_sigint_exits_130_and_leaves_no_file(data, tmp_path):
+    found = interrupt_while_loading(
         "compare", "reviews", "reviews", "--data", data, "--html", tmp_path / "a.html"
     )
     assert found == (130, "", "whence: interrupted; nothing was left half-written.\n")
     assert list(tmp_path.iterdir()) == [data]
 
 
-def test_help_teaches(run):
+def test_compare_help_shows_an_example_command(run):
     status, out, _ = run("compare", "--help")
     assert status == 0
     assert "whence compare reviews-base reviews --data reviews.tsv" in out

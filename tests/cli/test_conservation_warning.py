@@ -1,4 +1,4 @@
-"""An explanation whose scores miss what they should add up to by more than all of it says that it is none."""
+"""Warning that scores miss the output by more than its size: given in text, HTML, files, commands and app."""
 
 import json
 from io import StringIO
@@ -8,9 +8,9 @@ from rich.console import Console
 
 import whence
 from tests.web.serving import ask
-from whence.view.conserved import unconserved
-from whence.web.app import create_app
-from whence.web.settings import Settings
+from whence.app.server import create_app
+from whence.app.settings import Settings
+from whence.render.colour import describe_conservation_failure
 
 TEXT = "the plot is thin, but the actors are wonderful"
 NONE = "full_lrp: this is no explanation of the logit"
@@ -29,7 +29,7 @@ def blown(explainer):
     return why
 
 
-def test_relevance_that_is_off_by_more_than_the_output_is_called_no_explanation(blown):
+def test_full_lrp_with_scores_far_from_the_output_warns_not_conserved(blown):
     (code, sentence), *others = blown.warnings
     assert code == "not-conserved"
     assert not others
@@ -38,7 +38,9 @@ def test_relevance_that_is_off_by_more_than_the_output_is_called_no_explanation(
     assert f"{blown.scores.sum():.3g}" in sentence
 
 
-def test_every_surface_says_so(blown, run, wide, tmp_path):
+def test_conservation_warning_appears_in_text_html_files_and_command_line(
+    blown, run, wide, tmp_path
+):
     terminal = StringIO()
     Console(file=terminal, width=400).print(blown)
     html = blown.to_html(tmp_path / "why.html")
@@ -56,24 +58,24 @@ def test_every_surface_says_so(blown, run, wide, tmp_path):
     assert NONE in warning["message"]
 
 
-def test_the_app_says_so():
+def test_app_explain_answer_has_the_conservation_warning_once():
     app = create_app(Settings(models=("reviews",)))
     try:
         asked = {"input": {"model": "reviews", "text": TEXT}, "methods": ["attcat", "full_lrp"]}
         found = ask(app, "POST", "/api/explain", json=asked).json()
         assert [NONE in one["message"] for one in found["warnings"]].count(True) == 1
     finally:
-        assert app.state.desk.close(10)
+        assert app.state.app_state.close(10)
 
 
-def test_a_promise_that_is_kept_is_no_news(explainer):
+def test_methods_whose_scores_add_up_have_no_warnings(explainer):
     for method in ("integrated_gradients", "decompx", "transformer_attribution", "attcat"):
         assert explainer.explain(TEXT, method=method).warnings == ()
 
 
-def test_a_stored_explanation_says_so_too(run, tmp_path):
-    from whence.report.text import plain
-    from whence.run.results.folder import Run
+def test_stored_explanation_prints_the_conservation_warning(run, tmp_path):
+    from whence.render.text import format_explanation_text
+    from whence.runs.results import Run
 
     table = tmp_path / "texts.tsv"
     table.write_text(f"text\tlabel\n{TEXT}\tpositive\n", encoding="utf-8")
@@ -83,7 +85,7 @@ def test_a_stored_explanation_says_so_too(run, tmp_path):
     )
     assert status == 0, err
     payload = Run(tmp_path / "store").explanation(0, "full_lrp")
-    assert "this is no explanation" in plain(payload)
+    assert "this is no explanation" in format_explanation_text(payload)
 
 
 @pytest.mark.parametrize(
@@ -104,5 +106,9 @@ def test_a_stored_explanation_says_so_too(run, tmp_path):
         ([50.0, 60.0], {}, 2.0, False),  # nothing was promised
     ],
 )
-def test_the_rule_holds_for_every_method_with_such_a_promise(scores, axioms, output, said):
-    assert (unconserved("any", scores, axioms, output, "logit") is not None) == said
+def test_describe_conservation_failure_reports_only_misses_above_the_output(
+    scores, axioms, output, said
+):
+    assert (
+        describe_conservation_failure("any", scores, axioms, output, "logit") is not None
+    ) == said

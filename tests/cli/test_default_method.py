@@ -1,4 +1,4 @@
-"""The method that explains where none is named: of causal models and of generation it is generic_attention."""
+"""Default method in Python, commands and app: generic_attention for causal models and CLIP, attcat for encoders."""
 
 import json
 
@@ -7,13 +7,13 @@ import torch
 import transformers as hf
 
 import whence
-from tests import galleries
-from tests.unit.tokenizers import byte_level
+from tests import image_models
+from tests.unit.small_tokenizers import byte_level
 from tests.web.serving import ask
-from whence.comparison import compare
-from whence.survey import words
-from whence.web.app import create_app
-from whence.web.settings import Settings
+from whence.app.server import create_app
+from whence.app.settings import Settings
+from whence.studies.compare.compare import compare
+from whence.studies.compare.dataset_view import summarise_words
 
 CAUSAL = "generic_attention"
 SIZES = {
@@ -63,15 +63,15 @@ MODELS = {
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_causal_models_and_generation_are_explained_by_generic_attention(name):
+def test_default_method_is_generic_attention_for_causal_models_and_attcat_for_encoders(name):
     make, expected = MODELS[name]
     torch.manual_seed(0)
     explainer = whence.load(make().eval(), tokenizer=byte_level())
     assert explainer.default_method() == expected
 
 
-def test_the_text_side_of_a_model_that_holds_texts_against_pictures_is_causal_too():
-    explainer = whence.load(galleries.make("clip"), **galleries.loading("clip"))
+def test_default_method_of_clip_for_an_image_is_generic_attention():
+    explainer = whence.load(image_models.make("clip"), **image_models.load_options("clip"))
     assert explainer.default_method(image="a picture") == CAUSAL
 
 
@@ -116,21 +116,21 @@ def test_the_app_explains_causal_models_by_generic_attention(folder):
             loaded = ask(app, "POST", "/api/models", json={"name": name}).json()
             assert loaded["method"] == CAUSAL
     finally:
-        assert app.state.desk.close(10)
+        assert app.state.app_state.close(10)
 
 
-def test_generation_comparison_survey_and_workbench_take_the_models_default(folder):
+def test_generate_compare_words_and_workbench_use_the_default_method_of_the_model(folder):
     writer, judge = (whence.load(folder / name) for name in ("writer", "judge"))
     assert writer.generate("a fine film", 2).to_dict()["method"] == CAUSAL
     texts = ["a fine film", "a dull film", "the plot is thin"]
-    assert words(judge, texts, least=1)["method"] == CAUSAL
+    assert summarise_words(judge, texts, least=1)["method"] == CAUSAL
     compared = compare(judge, folder / "other", texts).to_dict()
     assert compared["setting"]["method"] == compared["attribution"]["method"] == CAUSAL
     pytest.importorskip("anywidget")
     assert whence.workbench(judge, "a fine film").state["methods"] == [CAUSAL]
 
 
-def test_the_card_of_attcat_says_that_early_tokens_win_under_a_causal_mask(run):
+def test_list_methods_attcat_warns_about_a_causal_mask(run):
     status, out, _ = run("list", "methods", "attcat")
     assert status == 0
     said = " ".join(out.split())

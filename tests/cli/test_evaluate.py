@@ -1,4 +1,4 @@
-"""`whence evaluate` and `whence list metrics` as a stranger meets them."""
+"""`whence evaluate` and `whence list metrics` commands: tables, files, options and refusals."""
 
 import csv
 import json
@@ -30,7 +30,7 @@ TAKEN = (
 TWO = ("--method", "attcat", "--method", "rollout", "--metric", "comprehensiveness")
 
 
-def test_a_table(run, data):
+def test_evaluate_command_prints_a_table_with_metrics_and_chance(run, data):
     status, out, err = run("evaluate", "--data", data, *TWO, "--metric", "sufficiency")
     assert (status, err) == (0, f"{TAKEN}.\n")
     assert "reviews: 2 methods on 5 of 5 examples, removed by mask" in out
@@ -40,7 +40,7 @@ def test_a_table(run, data):
     assert "forward and" in out
 
 
-def test_json_and_files(run, data, tmp_path):
+def test_evaluate_command_writes_json_and_every_table_and_plot_file(run, data, tmp_path):
     files = {
         name: tmp_path / f"table.{name}" for name in ("markdown", "latex", "csv", "pairs", "plot")
     }
@@ -62,7 +62,7 @@ def test_json_and_files(run, data, tmp_path):
     assert ElementTree.parse(files["plot"]).getroot().tag.endswith("svg")
 
 
-def test_all_removals_side_by_side(run, data, tmp_path):
+def test_evaluate_with_all_removals_gives_a_table_and_a_plot_for_each(run, data, tmp_path):
     plot, table = tmp_path / "p.svg", tmp_path / "t.csv"
     status, out, err = run(
         "evaluate", "--data", data, *TWO, "--remove", "all", "--plot", plot, "--csv", table
@@ -84,7 +84,7 @@ def test_all_removals_side_by_side(run, data, tmp_path):
     assert "moves most" in payload["removal_matters"]
 
 
-def test_parameters_find_their_owner(run, data):
+def test_evaluate_params_reach_their_method_and_metric(run, data):
     status, out, _ = run(
         "evaluate", "--data", data, *TWO, "--json", "--param", "rollout.start_layer=1",
         "--param", "bins=0.2,0.5", "--param", "comprehensiveness.averaging=paper",
@@ -95,7 +95,7 @@ def test_parameters_find_their_owner(run, data):
     assert payload["metrics"][0]["params"] == {"bins": "0.2,0.5", "averaging": "paper"}
 
 
-def test_rationales_and_columns(run, tmp_path):
+def test_evaluate_with_a_named_text_column_measures_auprc_on_rationales(run, tmp_path):
     path = tmp_path / "a.jsonl"
     rows = [
         {"body": text, "rationale": [[0, 9]], "title": "a film"}
@@ -126,7 +126,9 @@ def test_rationales_and_columns(run, tmp_path):
         (["--target", "neutral"], 21, "neutral"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_one_line(run, data, options, status, said):
+def test_evaluate_with_bad_options_prints_one_line_and_its_own_status(
+    run, data, options, status, said
+):
     found, out, err = run("evaluate", "--data", data, "--method", "attcat", *options)
     assert (found, out) == (status, "")
     assert said in err
@@ -134,7 +136,7 @@ def test_what_is_wrong_is_one_line(run, data, options, status, said):
     assert err.removeprefix(f"{TAKEN}.\n").count("\n") == 1
 
 
-def test_data_that_cannot_be_read(run, tmp_path):
+def test_evaluate_of_missing_or_broken_data_exits_2_or_13(run, tmp_path):
     broken = tmp_path / "a.jsonl"
     broken.write_text('{"text": "a fine film", "rationale": [[2, 99]]}\n')
     status, out, err = run("evaluate", "--data", broken)
@@ -145,7 +147,7 @@ def test_data_that_cannot_be_read(run, tmp_path):
     assert run("evaluate")[0] == 2
 
 
-def test_list_metrics(run):
+def test_list_metrics_shows_names_facts_and_presets(run):
     status, out, _ = run("list", "metrics")
     assert status == 0
     for name in ("faithfulness", "comprehensiveness", "token_f1", "randomisation", "tau_b"):
@@ -170,8 +172,8 @@ def test_list_metrics(run):
     assert run("list", "metrics", "sufficency")[0] == 23
 
 
-def test_without_a_terminal_progress_is_told_in_lines_as_a_run_tells_it(run, data, monkeypatch):
-    monkeypatch.setattr("whence.cli.progress.EVERY", 0.0)
+def test_evaluate_without_a_terminal_prints_progress_in_lines(run, data, monkeypatch):
+    monkeypatch.setattr("whence.cli.progress_bar.LINE_INTERVAL_SECONDS", 0.0)
     status, _, err = run("evaluate", "--data", data, *TWO)
     assert status == 0
     lines = [line for line in err.splitlines() if line.startswith("asking the model: ")]
@@ -211,7 +213,7 @@ LONG = " ".join(["good film"] * 400)
     ],
     ids=["too long", "too short", "both", "no mask"],
 )
-def test_an_evaluation_that_tested_nothing_fails_and_names_the_errors_with_their_counts(
+def test_evaluate_that_tested_nothing_exits_71_with_reasons_and_counts(
     run, tmp_path, lines, options, reasons
 ):
     path = tmp_path / "texts.txt"
@@ -231,7 +233,7 @@ def test_an_evaluation_that_tested_nothing_fails_and_names_the_errors_with_their
     assert all(reason in told for reason in reasons)
 
 
-def test_an_evaluation_that_tested_nothing_with_any_removal_fails(run, tmp_path):
+def test_evaluate_that_tested_nothing_with_all_removals_exits_71(run, tmp_path):
     path = tmp_path / "texts.txt"
     path.write_text("good\nbad\n")
     status, out, err = run("evaluate", "--data", path, *DELETION, "--remove", "all", "--json")

@@ -1,4 +1,4 @@
-"""`whence explain --image` and `whence trust --image` as a user runs them, on the built-in model of pictures."""
+"""`whence explain --image` and `trust --image` commands: patch scores, targets, files, terminals, refusals."""
 
 import io
 import json
@@ -14,16 +14,16 @@ SHAPES = ("explain", "--image", "shapes:7")
 
 
 @pytest.fixture
-def photograph(tmp_path):
+def picture_file(tmp_path):
     """A file with a picture of our own, and a name that would be dangerous on a page."""
-    from whence.data.vision.shapes import draw
+    from whence.data.shapes import draw_scene
 
     path = tmp_path / "<b>ring.png"
-    Image.fromarray(draw(7).pixels).save(path)
+    Image.fromarray(draw_scene(7).pixels).save(path)
     return path
 
 
-def test_json_is_the_documented_object(run):
+def test_explain_image_json_holds_the_picture_its_grid_and_patch_scores(run):
     status, out, err = run(*SHAPES, "--method", "rollout", "--method", "attcat", "--json")
     assert (status, err) == (0, "")
     payload = json.loads(out)
@@ -36,18 +36,18 @@ def test_json_is_the_documented_object(run):
     assert all(len(e["scores"]) == 64 for e in payload["explanations"])
 
 
-def test_a_picture_is_explained_by_a_method_that_knows_classes(run):
+def test_explain_image_without_a_method_uses_generic_attention(run):
     payload = json.loads(run(*SHAPES, "--json")[1])
     assert [e["method"] for e in payload["explanations"]] == ["generic_attention"]
     assert payload["target"]["label"] == payload["prediction"]["label"]
 
 
-def test_several_classes_side_by_side_everywhere(run, tmp_path, photograph):
+def test_explain_image_of_several_targets_writes_sheet_page_and_json(run, tmp_path, picture_file):
     sheet, page = tmp_path / "maps.png", tmp_path / "why.html"
     asked = (
         "explain",
         "--image",
-        photograph,
+        picture_file,
         "--target",
         "ring",
         "--target",
@@ -74,10 +74,10 @@ def test_several_classes_side_by_side_everywhere(run, tmp_path, photograph):
     assert [one["target"]["label"] for one in payload["targets"]] == ["ring", "square"]
 
 
-def test_the_map_of_a_class_lies_on_its_object(run, tmp_path):
-    from whence.data.vision.shapes import draw
+def test_strongest_patch_of_a_target_lies_on_its_object(run, tmp_path):
+    from whence.data.shapes import draw_scene
 
-    scene, sheet = draw(7), tmp_path / "maps.png"
+    scene, sheet = draw_scene(7), tmp_path / "maps.png"
     asked = ("--method", "transformer_attribution", "--target", "ring", "--target", "square")
     assert run(*SHAPES, *asked, "--out", sheet)[0] == 0
     seen = np.asarray(Image.open(sheet).convert("RGB")).astype(int)
@@ -94,7 +94,7 @@ def test_the_map_of_a_class_lies_on_its_object(run, tmp_path):
         assert [name for name, mask in patch.items() if mask.any()] == [label]
 
 
-def test_several_targets_of_a_text(run):
+def test_explain_text_of_several_targets_gives_every_target(run):
     text = ("explain", "a dull film", "--target", "positive", "--target", "negative")
     status, out, _ = run(*text)
     assert status == 0
@@ -103,7 +103,7 @@ def test_several_targets_of_a_text(run):
     assert [one["target"]["label"] for one in payload["targets"]] == ["positive", "negative"]
 
 
-def test_what_is_piped_has_no_codes_and_what_a_terminal_gets_has_a_picture(run, monkeypatch):
+def test_explain_image_prints_a_picture_only_to_a_colour_terminal(run, monkeypatch):
     for name in ("NO_COLOR", "FORCE_COLOR"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("COLORTERM", "truecolor")
@@ -120,7 +120,7 @@ def test_what_is_piped_has_no_codes_and_what_a_terminal_gets_has_a_picture(run, 
 
 
 @pytest.mark.xdist_group("app")
-def test_a_terminal_that_knows_ascii_only(warm):
+def test_explain_image_in_an_ascii_terminal_prints_ascii_figures(warm):
     with warm.start(*SHAPES, PYTHONIOENCODING="ascii") as process:
         out, err = process.communicate()
     assert process.returncode == 0, err
@@ -211,13 +211,15 @@ def test_a_file_that_is_no_picture_is_refused_in_one_line(run, tmp_path, command
         ),
     ],
 )
-def test_bad_input_is_one_line_with_its_own_status(run, arguments, status, why):
+def test_image_options_that_do_not_fit_print_one_line_and_their_own_status(
+    run, arguments, status, why
+):
     found, out, err = run(*arguments)
     assert (found, out) == (status, "")
     assert why in err and err.count("\n") == 1
 
 
-def test_a_trust_card_of_a_picture(run, tmp_path):
+def test_trust_command_of_a_picture_tests_and_counts_patches(run, tmp_path):
     page = tmp_path / "trust.html"
     asked = (
         "trust",

@@ -1,10 +1,10 @@
-"""`whence explain` for every text task, as a user runs it, on tiny models saved to a folder."""
+"""`whence explain` command for question answering, tagging, masks, zero-shot and pairs, on tiny saved models."""
 
 import json
 
 import pytest
 
-from tests.heads import NLI, TAGS, explainer
+from tests.task_models import NLI, TAGS, explainer
 
 QUESTION, CONTEXT = "who acted", "a gripping film: the plot is thin"
 
@@ -26,7 +26,7 @@ def models(tmp_path_factory):
     return root
 
 
-def test_an_answer(run, models):
+def test_explain_question_answering_explains_the_target_span(run, models):
     asked = ("explain", QUESTION, "--pair", CONTEXT, "--model", models / "answer", "--json")
     status, out, err = run(*asked, "--target", "plot")
     assert (status, err) == (0, "")
@@ -39,7 +39,7 @@ def test_an_answer(run, models):
     assert status == 21 and "does not stand in the context" in err
 
 
-def test_every_entity_is_listed_and_explained(run, models, tmp_path):
+def test_explain_tagging_lists_and_explains_every_entity(run, models, tmp_path):
     text = "a gripping film, well-made but thin: the plot"
     page = tmp_path / "why.html"
     status, out, _ = run("explain", text, "--model", models / "tags", "--html", page)
@@ -57,7 +57,7 @@ def test_every_entity_is_listed_and_explained(run, models, tmp_path):
     assert status == 22 and "does not stand" in err
 
 
-def test_a_mask(run, models):
+def test_explain_masked_lm_explains_the_target_at_the_chosen_mask(run, models):
     asked = ("explain", "--model", models / "mask", "--json", "--target", "thin")
     status, out, _ = run(*asked, "the plot is [MASK]")
     assert status == 0 and json.loads(out)["target"]["label"] == "thin"
@@ -66,7 +66,7 @@ def test_a_mask(run, models):
     assert json.loads(run(*asked, "[MASK] and [MASK]", "--at", "1")[1])["read"] == [3]
 
 
-def test_labels_to_choose_from(run, models):
+def test_explain_zero_shot_chooses_among_the_given_labels(run, models):
     asked = ("explain", "a gripping film", "--model", models / "nli")
     status, out, _ = run(*asked, "--labels", "thin, well-made", "--template", "It is {}.", "--json")
     payload = json.loads(out)
@@ -80,7 +80,7 @@ def test_labels_to_choose_from(run, models):
     assert status == 34 and "models of entailment" in err
 
 
-def test_a_pair_is_divided_by_text(run, models):
+def test_explain_of_a_pair_prints_the_share_of_each_text(run, models):
     status, out, _ = run("explain", "a film", "--pair", "the plot", "--model", models / "nli")
     assert status == 0
     assert "first text" in out and "of all scores by size" in " ".join(out.split())

@@ -1,10 +1,10 @@
-"""`whence explain --generate` and `--answer` as a stranger meets them."""
+"""`whence explain --generate` and `--answer` options: matrices, JSON, contrasts and refusals."""
 
 import json
 
 import pytest
 
-from whence import Generation
+from whence.explain.generation import Generation
 
 STORY = "[[Tom has a red car.]] [[Lily has a blue ball.]] Lily likes her"
 
@@ -16,7 +16,7 @@ def model(shared, monkeypatch):
     return shared / "models" / "stories260K"
 
 
-def test_a_matrix_by_passage(run, model, tmp_path):
+def test_generate_by_passage_prints_the_matrix_and_writes_the_page(run, model, tmp_path):
     page = tmp_path / "answer.html"
     status, out, err = run(
         "explain", STORY, "--model", model, "--generate", "3", "--granularity", "passage", "--html", page
@@ -34,7 +34,7 @@ def test_a_matrix_by_passage(run, model, tmp_path):
     assert "Lily has a blue ball." in page.read_text()
 
 
-def test_json_is_the_object_that_python_reads(run, model):
+def test_generate_json_is_read_by_generation_from_dict(run, model):
     status, out, err = run(
         "explain", "Lily likes her", "--model", model, "--generate", "3", "--json", "--method", "gradient"
     )  # fmt: skip
@@ -44,7 +44,7 @@ def test_json_is_the_object_that_python_reads(run, model):
     assert found.payload["method"] == "gradient"
 
 
-def test_an_answer_and_two(run, model):
+def test_answer_options_explain_an_answer_a_contrast_or_every_word(run, model):
     ask = ("explain", "Lily likes her", "--model", model, "--method", "grad_x_input", "--json")
     status, out, _ = run(*ask, "--answer", "ball")
     assert status == 0
@@ -72,7 +72,7 @@ def test_an_answer_and_two(run, model):
         (["--generate", "0"], 2, "--generate"),
     ],
 )
-def test_what_cannot_be_done_is_said(run, model, options, status, said):
+def test_generate_with_bad_options_exits_with_the_reason(run, model, options, status, said):
     found, out, err = run("explain", "Lily likes her", "--model", model, *options)
     assert (found, out) == (status, "")
     assert said in err

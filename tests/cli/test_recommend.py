@@ -1,4 +1,4 @@
-"""`whence recommend` as a stranger meets it: the plan first, then a sentence, then the table."""
+"""`whence recommend` command: printed plan, sentence and table; JSON, budgets, progress, nothing tested."""
 
 import json
 
@@ -21,7 +21,7 @@ def data(tmp_path):
     return path
 
 
-def test_the_plan_then_the_sentence_then_the_table(run, data):
+def test_recommend_command_prints_plan_then_sentence_then_table(run, data):
     status, out, err = run(
         "recommend", "--data", data, "--method", "attcat", "--method", "rollout", "--budget", "1500"
     )
@@ -40,7 +40,7 @@ def test_the_plan_then_the_sentence_then_the_table(run, data):
     assert out.index(first) < out.index("comprehensiveness ↑")
 
 
-def test_json(run, tmp_path):
+def test_recommend_json_names_a_method_and_those_that_exceed_the_budget(run, tmp_path):
     path = tmp_path / "texts.txt"
     openings = ("a gripping", "a dull", "a warm", "a poor", "a fine", "a bad", "a great", "a weak")
     endings = ("film with good actors", "story that i did not like at all")
@@ -62,17 +62,17 @@ def test_json(run, tmp_path):
     assert payload["evaluation"]["calls"]["forward"] <= payload["plan"]["calls"] <= 4000
 
 
-def test_a_budget_that_is_too_small(run, data):
+def test_recommend_with_a_too_small_budget_exits_22(run, data):
     status, out, err = run("recommend", "--data", data, "--method", "attcat", "--budget", "9")
     assert (status, out) == (22, "")
     assert "A budget of 9 model calls is too small" in err
     assert run("recommend", "--data", data, "--budget", "0")[0] == 22
 
 
-def test_without_a_terminal_progress_is_told_in_lines_and_columns_can_be_named(
+def test_recommend_without_a_terminal_prints_progress_and_takes_named_columns(
     run, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr("whence.cli.progress.EVERY", 0.0)
+    monkeypatch.setattr("whence.cli.progress_bar.LINE_INTERVAL_SECONDS", 0.0)
     path = tmp_path / "films.tsv"
     path.write_text("body\tstars\n" + "".join(f"{text}\t{label}\n" for text, label in ROWS))
     named = ("--text", "body", "--label", "stars", "--json")
@@ -84,7 +84,7 @@ def test_without_a_terminal_progress_is_told_in_lines_and_columns_can_be_named(
     assert (data["text"], data["label"], data["guessed"]) == ("body", "stars", [])
 
 
-def test_a_recommendation_that_tested_nothing_fails_and_names_the_errors(run, tmp_path):
+def test_recommend_that_tested_nothing_exits_71_with_the_reason(run, tmp_path):
     path = tmp_path / "texts.txt"
     path.write_text(
         "a good film\na bad film\n"

@@ -1,4 +1,4 @@
-"""A model folder of a stranger's: none of its author's code is run, whoever says yes on standard input."""
+"""Remote code in a model folder: never run, even with a yes on standard input; unusable configs are refused."""
 
 import json
 import subprocess
@@ -9,7 +9,7 @@ import torch
 import transformers as hf
 
 from tests import zoo
-from tests.unit.tokenizers import wordpiece
+from tests.unit.small_tokenizers import wordpiece
 
 real = pytest.mark.xdist_group("app")  # those that start processes share one that starts them
 
@@ -41,7 +41,7 @@ def change(path, **values):
     path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
 
 
-def agreed(folder, *arguments):
+def run_answering_yes(folder, *arguments):
     """Run a real command with a yes to every question on its standard input; return status and output."""
     done = subprocess.run(
         [sys.executable, "-m", "whence", *arguments, "--model", str(folder)],
@@ -64,7 +64,7 @@ except whence.WhenceError as error:
 """
 
 
-def in_python(folder):
+def load_answering_yes(folder):
     """Load the model in a real process with a yes to every question on its standard input."""
     done = subprocess.run(
         [sys.executable, "-c", PYTHON, str(folder)],
@@ -86,7 +86,7 @@ def test_an_auto_class_runs_no_code_of_the_author_though_standard_input_says_yes
     folder, trap, named
 ):
     change(folder / "config.json", architectures=[named], auto_map={named: "evil.Model"})
-    status, said = agreed(folder, "explain", "a film")
+    status, said = run_answering_yes(folder, "explain", "a film")
     assert (status, f"the class '{named}'" in said) == (30, True), said
     assert "[y/N]" not in said
     assert not trap.exists()
@@ -96,7 +96,7 @@ def test_an_auto_class_runs_no_code_of_the_author_though_standard_input_says_yes
 def test_neither_the_doctor_nor_python_runs_code_of_the_author(folder, trap):
     named = "AutoModelForSpeechSeq2Seq"
     change(folder / "config.json", architectures=[named], auto_map={named: "evil.Model"})
-    for status, said in (agreed(folder, "doctor"), in_python(folder)):
+    for status, said in (run_answering_yes(folder, "doctor"), load_answering_yes(folder)):
         assert status == 30
         assert "[y/N]" not in said
     assert not trap.exists()
@@ -122,7 +122,7 @@ def test_a_part_of_a_composed_model_runs_no_code_of_the_author(folder, trap):
         "decoder": decoder,
     }
     (folder / "config.json").write_text(json.dumps(composed))
-    status, said = agreed(folder, "explain", "a film")
+    status, said = run_answering_yes(folder, "explain", "a film")
     assert status in (30, 31), said
     assert "[y/N]" not in said
     assert not trap.exists()
@@ -133,12 +133,12 @@ def test_a_part_of_a_composed_model_runs_no_code_of_the_author(folder, trap):
 def test_a_tokenizer_runs_no_code_of_the_author(folder, trap, file):
     change(folder / "tokenizer_config.json", tokenizer_class="Tokenizer")
     change(folder / file, auto_map={"AutoTokenizer": ["evil.Tokenizer", "evil.Tokenizer"]})
-    _, said = agreed(folder, "explain", "a film")
+    _, said = run_answering_yes(folder, "explain", "a film")
     assert "[y/N]" not in said
     assert not trap.exists()
 
 
-def test_a_kernel_of_the_hub_is_not_fetched(folder, run):
+def test_explain_with_a_hub_kernel_in_the_config_exits_31(folder, run):
     change(folder / "config.json", attn_implementation="somebody/their-kernel:attention")
     status, _, err = run("explain", "a film", "--model", folder)
     assert status == 31
@@ -160,7 +160,7 @@ def test_architectures_that_name_no_model_are_refused_in_one_line(folder, run, v
 
 
 @pytest.mark.parametrize("value", [None, []])
-def test_without_architectures_there_is_no_head_to_explain(folder, run, value):
+def test_config_without_architectures_exits_34_in_one_line(folder, run, value):
     change(folder / "config.json", architectures=value)
     status, _, err = run("explain", "a film", "--model", folder)
     assert (status, err.count("\n")) == (34, 1), err

@@ -1,12 +1,12 @@
-"""`whence report` as a stranger meets it."""
+"""`whence report` command: one run, two runs, file formats and refusals."""
 
 import json
 
 import pytest
 
 import whence
-from tests import reports, stores
-from whence.run.results.summary import RunReport
+from tests import run_reports, stores
+from whence.runs.results import RunReport
 
 
 @pytest.fixture(autouse=True)
@@ -19,16 +19,16 @@ def wide(monkeypatch):
 def folder(tmp_path_factory):
     """Return a folder with two runs over the same data, and one over other data."""
     found, explainer = tmp_path_factory.mktemp("runs"), whence.load("reviews")
-    data = reports.written(found)
-    other = reports.written(found, [("something else", "1")], "other.tsv")
+    data = run_reports.write_dataset(found)
+    other = run_reports.write_dataset(found, [("something else", "1")], "other.tsv")
     few = {"methods": ("attcat", "rollout"), "metrics": ("sufficiency",)}
-    reports.made(found / "one", data, explainer, **few)
-    reports.made(found / "two", data, explainer, **few, params={"rollout.residual": 0.9})
-    reports.made(found / "other", other, explainer, **few)
+    run_reports.make_run(found / "one", data, explainer, **few)
+    run_reports.make_run(found / "two", data, explainer, **few, params={"rollout.residual": 0.9})
+    run_reports.make_run(found / "other", other, explainer, **few)
     return found
 
 
-def test_a_run(run, folder, tmp_path):
+def test_report_command_prints_a_run_and_writes_html_markdown_and_latex(run, folder, tmp_path):
     files = [tmp_path / name for name in ("r.html", "r.md", "r.tex")]
     status, out, err = run(
         "report", folder / "one", "--html", files[0], "--md", files[1], "--latex", files[2]
@@ -51,7 +51,7 @@ def test_a_run(run, folder, tmp_path):
     assert "\\toprule" in latex
 
 
-def test_json(run, folder):
+def test_report_json_is_read_by_run_report_from_dict(run, folder):
     status, out, err = run("report", folder / "one", "--json")
     assert (status, err) == (0, "")
     payload = json.loads(out)
@@ -59,7 +59,7 @@ def test_json(run, folder):
     assert RunReport.from_dict(payload).evaluation.cell("attcat", "sufficiency").value.n == 8
 
 
-def test_two_runs(run, folder, tmp_path):
+def test_report_of_two_runs_names_their_differing_parameter(run, folder, tmp_path):
     status, out, _ = run("report", folder / "one", folder / "two", "--html", tmp_path / "two.html")
     assert status == 0
     assert "one and two" in out
@@ -67,7 +67,7 @@ def test_two_runs(run, folder, tmp_path):
     assert "two runs compared" in (tmp_path / "two.html").read_text()
 
 
-def test_bad_folders(run, folder, tmp_path):
+def test_report_of_bad_folders_or_unwritable_files_is_refused(run, folder, tmp_path):
     for where, said in ((tmp_path / "nowhere", "is no folder"), (tmp_path, "holds no run")):
         status, out, err = run("report", where)
         assert (status, out) == (42, "")
@@ -81,8 +81,8 @@ def test_bad_folders(run, folder, tmp_path):
     assert "no folder" in err
 
 
-def test_an_empty_run(run, tmp_path):
-    out = stores.filled(tmp_path / "out", windows=())
+def test_report_of_an_empty_run_states_that_no_example_is_explained(run, tmp_path):
+    out = stores.write_store(tmp_path / "out", windows=())
     status, said, err = run("report", out)
     assert (status, err) == (0, "")
     assert "0 examples" in said

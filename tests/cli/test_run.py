@@ -1,4 +1,4 @@
-"""`whence run` and `whence runs` as a stranger meets them."""
+"""`whence run` and `whence runs` commands: resuming, signals, shards, limits, failures and refusals."""
 
 import json
 import os
@@ -12,8 +12,8 @@ import pytest
 
 import whence
 from tests.conftest import ROOT
-from whence.run import chunks
-from whence.run.store import Store
+from whence.runs import chunks
+from whence.runs.store import Store
 
 WORDS = [
     "a",
@@ -34,11 +34,11 @@ CHUNK = 3  # examples: so that a small file has many
 
 
 @pytest.fixture(autouse=True)
-def small(monkeypatch):
+def small_chunks(monkeypatch):
     """Cut chunks and windows small, and fold nothing where a test looks for it."""
     monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.setattr(chunks, "CHUNK", CHUNK)
-    monkeypatch.setattr(chunks.windows, "__defaults__", (8,))
+    monkeypatch.setattr(chunks, "CHUNK_EXAMPLES", CHUNK)
+    monkeypatch.setattr(chunks.iterate_windows, "__defaults__", (8,))
 
 
 @pytest.fixture
@@ -61,10 +61,10 @@ def files(folder: Path) -> dict[str, bytes]:
 
 
 def rows(folder: Path, table: str = "explanations") -> list[dict]:
-    return Store.read(folder).table(table).to_table().to_pylist()
+    return Store.open_existing(folder).table(table).to_table().to_pylist()
 
 
-def test_a_run_and_the_same_again(run, data, tmp_path):
+def test_run_command_twice_computes_nothing_new_and_later_only_added_methods(run, data, tmp_path):
     out = tmp_path / "out"
     asked = ("run", "--data", data, "--model", "reviews", *METHODS, "--out", out)
     status, said, err = run(*asked)
@@ -99,13 +99,13 @@ def test_a_run_and_the_same_again(run, data, tmp_path):
     assert "complete" in said
 
 
-def test_interrupted_it_goes_on_to_the_same_bytes(run, data, tmp_path):
+def test_run_command_after_sigint_resumes_to_the_same_bytes(run, data, tmp_path):
     options = ("--data", data, "--model", "reviews", "--methods", "attcat,leave_one_out")
     options += ("--metrics", "comprehensiveness")
     disturbed, whole = tmp_path / "disturbed", tmp_path / "whole"
     program = (
-        "import sys; from whence.run import chunks; from whence.cli.main import run; "
-        f"chunks.CHUNK = {CHUNK}; chunks.windows.__defaults__ = (8,); sys.argv[0] = 'whence'; run()"
+        "import sys; from whence.runs import chunks; from whence.cli.main import run; "
+        f"chunks.CHUNK_EXAMPLES = {CHUNK}; chunks.iterate_windows.__defaults__ = (8,); sys.argv[0] = 'whence'; run()"
     )
     command = [sys.executable, "-c", program, "run", *map(str, options), "--out", str(disturbed)]
     with subprocess.Popen(
@@ -142,17 +142,19 @@ def _signals():
     ("moment", "number", "status"),
     [
         ("begin", signal.SIGINT, 130),
-        ("counts", signal.SIGTERM, 143),
-        ("add", signal.SIGTERM, 143),
-        ("held", signal.SIGINT, 130),
-        ("commit", signal.SIGINT, 130),
+        ("count_results", signal.SIGTERM, 143),
+        ("add_result", signal.SIGTERM, 143),
+        ("find_results", signal.SIGINT, 130),
+        ("commit_window", signal.SIGINT, 130),
         ("finish", signal.SIGTERM, 143),
     ],
 )
-def test_a_signal_at_any_moment(run, data, tmp_path, monkeypatch, moment, number, status):
+def test_run_command_after_a_signal_at_any_store_step_resumes_to_the_same_bytes(
+    run, data, tmp_path, monkeypatch, moment, number, status
+):
     options = ("run", "--data", data, "--model", "reviews", *METHODS, "--limit", "10", "--out")
     work = getattr(Store, moment)
-    left = [2 if moment in ("add", "held") else 1]
+    left = [2 if moment in ("add_result", "find_results") else 1]
 
     def struck(*args):
         """Do it, and be struck by the signal, twice, as soon as it is done the second time."""
@@ -174,7 +176,7 @@ def test_a_signal_at_any_moment(run, data, tmp_path, monkeypatch, moment, number
     assert files(tmp_path / "disturbed") == files(tmp_path / "whole")
 
 
-def test_parts_merge_to_the_whole(run, data, tmp_path):
+def test_merged_shards_equal_the_files_of_the_whole_run(run, data, tmp_path):
     options = ("--data", data, "--model", "reviews", *METHODS)
     folders = [tmp_path / f"part-{part}" for part in (1, 2)]
     for part, folder in enumerate(folders, 1):
@@ -191,7 +193,7 @@ def test_parts_merge_to_the_whole(run, data, tmp_path):
     assert files(tmp_path / "merged") == files(tmp_path / "whole")
 
 
-def test_a_larger_limit_adds_to_what_is_there(run, data, tmp_path):
+def test_run_command_with_a_larger_limit_computes_only_the_new_rows(run, data, tmp_path):
     options = ("run", "--data", data, "--model", "reviews", *METHODS, "--out", tmp_path / "out")
     assert "10 explanations, 10 of them new" in run(*options, "--limit", "5")[1]
     assert "24 explanations, 14 of them new" in run(*options, "--limit", "12")[1]
@@ -201,7 +203,7 @@ def test_a_larger_limit_adds_to_what_is_there(run, data, tmp_path):
     assert "another sample" in err
 
 
-def test_a_dry_run_writes_nothing(run, data, tmp_path):
+def test_dry_run_prints_an_estimate_and_writes_nothing(run, data, tmp_path):
     before = files(tmp_path)
     options = ("run", "--data", data, "--model", "reviews", *METHODS, "--dry-run")
     status, said, err = run(*options, "--out", tmp_path / "out")
@@ -215,7 +217,7 @@ def test_a_dry_run_writes_nothing(run, data, tmp_path):
     assert files(tmp_path) == before
 
 
-def test_rows_and_explanations_that_fail(run, tmp_path):
+def test_run_command_reports_bad_rows_and_failed_explanations(run, tmp_path):
     data = tmp_path / "reviews.jsonl"
     long = " ".join(["film"] * 600)
     data.write_text(f'{{"text": "a film"}}\nnot json\n{{"text": "{long}"}}\n')
@@ -279,7 +281,9 @@ def test_rows_and_explanations_that_fail(run, tmp_path):
         (("--model", "reviews", "--data", "DATA", "--text", "x", "--out", "o"), 13, "'x'"),
     ],
 )
-def test_what_is_wrong_is_said_at_once(run, data, tmp_path, monkeypatch, options, status, said):
+def test_run_command_with_bad_options_is_refused_without_a_manifest(
+    run, data, tmp_path, monkeypatch, options, status, said
+):
     monkeypatch.chdir(tmp_path)
     found, out, err = run("run", *(data if one == "DATA" else one for one in options))
     assert (found, out) == (status, ""), err
@@ -287,7 +291,7 @@ def test_what_is_wrong_is_said_at_once(run, data, tmp_path, monkeypatch, options
     assert not (tmp_path / "o" / "manifest.json").exists()
 
 
-def test_a_folder_of_another_run(run, data, tmp_path):
+def test_run_command_into_the_folder_of_another_or_active_run_is_refused(run, data, tmp_path):
     out = tmp_path / "out"
     assert (
         run("run", "--data", data, "--model", "reviews", *METHODS, "--out", out, "--limit", "2")[0]
@@ -297,13 +301,13 @@ def test_a_folder_of_another_run(run, data, tmp_path):
     status, _, err = run("run", "--data", data, "--model", "decoy", *METHODS, "--out", out)
     assert status == 42
     assert "another model" in err
-    with Store.locked(out):
+    with Store.open_locked(out):
         status, _, err = run("run", "--data", data, "--model", "reviews", *METHODS, "--out", out)
     assert status == 43
     assert files(out) == before
 
 
-def test_the_plan_of_the_documentation(run, data, tmp_path, monkeypatch):
+def test_run_command_with_the_documented_plan_completes(run, data, tmp_path, monkeypatch):
     text = (ROOT / "docs" / "reference" / "run.md").read_text(encoding="utf-8")
     (tmp_path / "plan.toml").write_text(text.split("```toml\n")[1].split("```")[0])
     monkeypatch.chdir("/")
@@ -320,7 +324,7 @@ def test_the_plan_of_the_documentation(run, data, tmp_path, monkeypatch):
     assert payload["folder"] == str(tmp_path / "results")
     found = whence.Run(tmp_path / "results")
     assert found.audits is not None
-    settings = Store.read(tmp_path / "results").manifest["settings"].values()
+    settings = Store.open_existing(tmp_path / "results").manifest["settings"].values()
     steps = [
         one["params"]["steps"]
         for one in settings
@@ -329,7 +333,7 @@ def test_the_plan_of_the_documentation(run, data, tmp_path, monkeypatch):
     assert steps == [10]
 
 
-def test_in_python(data, tmp_path):
+def test_run_function_equals_its_plan_and_refuses_bad_arguments(data, tmp_path):
     done = whence.run(
         model="reviews", data=str(data), methods="attcat", limit=2, out=tmp_path / "out"
     )
@@ -345,29 +349,27 @@ def test_in_python(data, tmp_path):
         whence.run(plan, tmp_path / "out", method="attcat")
 
 
-def test_no_runs(run, tmp_path):
+def test_runs_command_reports_an_empty_folder_and_refuses_a_missing_one(run, tmp_path):
     status, said, _ = run("runs", tmp_path)
     assert (status, "There is no run in" in said) == (0, True)
     assert run("runs", tmp_path / "nowhere")[0] == 41
 
 
-def test_help(run):
+def test_run_help_shows_options_and_an_example_command(run):
     status, out, _ = run("run", "--help")
     assert status == 0
     assert "--retry-failed" in out
     assert "whence run --model" in run("--help")[1]
 
 
-def test_data_that_the_model_does_not_take_is_refused_before_anything_is_computed(
-    run, data, tmp_path
-):
+def test_run_command_with_texts_for_an_image_model_exits_25_without_a_run(run, data, tmp_path):
     out = tmp_path / "out"
     status, _, err = run("run", "--data", data, "--model", "shapes", *METHODS, "--out", out)
     assert (status, "has texts, and 'shapes' takes pictures" in err) == (25, True), err
     assert "There is no run in" in run("runs", out)[1]
 
 
-def test_a_folder_is_named_as_it_can_be_typed(run, data, tmp_path, monkeypatch):
+def test_run_command_quotes_the_output_folder_in_its_next_step(run, data, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     asked = ("run", "--data", data, "--model", "reviews", "--methods", "attcat", "--limit", "2")
     assert "Next: whence report './-a b'" in run(*asked, "--out", "-a b")[1]

@@ -1,4 +1,4 @@
-"""Standard streams that are closed, and readers that go away: real processes, as a shell starts them."""
+"""Closed standard streams and pipes without a reader, in real processes: exit statuses and no stray output."""
 
 import os
 import subprocess
@@ -10,7 +10,7 @@ WHENCE = [sys.executable, "-m", "whence"]
 
 
 @pytest.mark.parametrize("arguments", ["explain 'a good film'", "list methods", "--help"])
-def test_standard_output_that_is_closed_is_an_error_in_one_line(arguments):
+def test_command_with_closed_standard_output_exits_40_in_one_line(arguments):
     done = subprocess.run(
         f"{sys.executable} -m whence {arguments} >&-", shell=True, capture_output=True, text=True
     )
@@ -24,7 +24,7 @@ def test_standard_output_that_is_closed_is_an_error_in_one_line(arguments):
 @pytest.mark.parametrize(
     "arguments", [["explain", "a good film"], ["list", "methods"], ["--help"], ["--version"]]
 )
-def test_a_reader_that_went_away_ends_it_like_sigpipe(arguments):
+def test_command_into_a_closed_pipe_exits_141_without_an_error(arguments):
     """`whence ... | head`: 141 is what a shell says of a program that SIGPIPE ended."""
     reader, writer = os.pipe()
     os.close(reader)
@@ -33,7 +33,7 @@ def test_a_reader_that_went_away_ends_it_like_sigpipe(arguments):
     assert (done.returncode, done.stderr) == (141, b"")
 
 
-def test_an_error_is_not_printed_on_standard_output_where_that_of_errors_is_closed():
+def test_error_with_closed_standard_error_prints_nothing_on_standard_output():
     done = subprocess.run(
         f"{sys.executable} -m whence explain 'a' --method none 2>&-",
         shell=True,

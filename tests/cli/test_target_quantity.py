@@ -1,4 +1,4 @@
-"""What an explanation is of: a probability where one is measured, a logit only where that is explained."""
+"""Target quantity (field `of`): probability for perturbation methods, the requested logit for other methods."""
 
 import json
 
@@ -7,8 +7,8 @@ import torch
 import transformers as hf
 
 import whence
-from tests.unit.tokenizers import wordpiece
-from whence.view import merge
+from tests.unit.small_tokenizers import wordpiece
+from whence.render.colour import merge_payloads
 
 FALLS = ["leave_one_out", "occlusion", "lime", "kernel_shap"]
 TEXT = "a dull film"
@@ -21,7 +21,7 @@ def explainer():
 
 
 @pytest.mark.parametrize("method", FALLS)
-def test_a_method_that_measures_probabilities_says_probability(explainer, method):
+def test_explain_by_a_perturbation_method_has_target_of_probability(explainer, method):
     for of in ("logit", "probability"):
         why = explainer.explain(
             TEXT, method=method, params=FEW.get(method), of=of, target=("positive", "negative")
@@ -32,14 +32,14 @@ def test_a_method_that_measures_probabilities_says_probability(explainer, method
         assert "of the probability of positive rather than negative" in why._repr_html_()
 
 
-def test_a_method_that_explains_a_logit_says_logit(explainer):
+def test_explain_by_attcat_has_target_of_logit_unless_probability_is_asked_for(explainer):
     why = explainer.explain(TEXT, method="attcat")
     assert why.target.of == why.to_dict()["explanations"][0]["of"] == "logit"
     assert "of the logit of negative" in why._repr_html_()
     assert explainer.explain(TEXT, method="attcat", of="probability").target.of == "probability"
 
 
-def test_side_by_side_each_says_its_own(explainer, run):
+def test_explain_with_two_methods_reports_the_quantity_of_each_method(explainer, run):
     status, out, _ = run(
         "explain", TEXT, "--method", "attcat", "--method", "leave_one_out", "--json"
     )
@@ -47,11 +47,11 @@ def test_side_by_side_each_says_its_own(explainer, run):
     said = {one["method"]: one["of"] for one in json.loads(out)["explanations"]}
     assert said == {"attcat": "logit", "leave_one_out": "probability"}
     found = explainer.explain(TEXT, method=["leave_one_out", "attcat"])
-    payload = merge([one.to_dict() for one in found.values()])
+    payload = merge_payloads([one.to_dict() for one in found.values()])
     assert [one["of"] for one in payload["explanations"]] == ["probability", "logit"]
 
 
-def test_a_regression_has_no_probability():
+def test_explain_of_a_regression_by_leave_one_out_has_target_of_logit():
     torch.manual_seed(0)
     config = hf.BertConfig(
         vocab_size=400,
@@ -66,9 +66,9 @@ def test_a_regression_has_no_probability():
     assert explainer.explain("a gripping film", method="leave_one_out").target.of == "logit"
 
 
-def test_what_was_asked_for_is_asked_again(explainer):
+def test_inside_and_trust_after_leave_one_out_use_the_original_logit_target(explainer):
     why = explainer.explain(TEXT, method="leave_one_out")
-    assert why.asked.of == "logit"
+    assert why.original_target.of == "logit"
     inside = explainer.inside(why)
     assert inside.target.of == "logit"
     # Beside a method that measures, the other one is made again for the logit that it explained.

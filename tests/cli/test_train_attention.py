@@ -1,4 +1,4 @@
-"""`whence train-attention` as a stranger meets it."""
+"""Command `whence train-attention`: output, JSON, refused input, progress, and resumption after a signal."""
 
 import json
 import os
@@ -10,7 +10,7 @@ import warnings
 
 import pytest
 
-from tests.unit.test_training_data import reviews
+from tests.unit.test_train_attention import reviews
 
 QUICK = ("--hidden-size", 8, "--embedding-size", 8, "--learning-rate", 0.02, "--batch-size", 8)
 
@@ -33,7 +33,7 @@ def data(tmp_path):
     return table(tmp_path / "train.tsv", reviews())
 
 
-def test_a_model_is_trained_and_the_next_command_said(run, data, tmp_path):
+def test_train_attention_saves_a_model_and_prints_working_next_commands(run, data, tmp_path):
     test = table(tmp_path / "my test.tsv", reviews(40, seed=2))
     status, out, err = run(
         "train-attention", data, "--test", test, "--out", tmp_path / "m", "--epochs", 12, *QUICK
@@ -55,7 +55,7 @@ def test_a_model_is_trained_and_the_next_command_said(run, data, tmp_path):
     assert (status, json.loads(out)["prediction"]["label"]) == (0, "good")
 
 
-def test_json_and_nothing_else(run, data, tmp_path):
+def test_train_attention_with_json_prints_only_the_training_object(run, data, tmp_path):
     ways = ("--encoder", "lstm", "--attention", "additive", "--epochs", 2, "--json")
     status, out, err = run("train-attention", data, "--out", tmp_path / "m", *QUICK, *ways)
     assert (status, err) == (0, "")
@@ -66,7 +66,7 @@ def test_json_and_nothing_else(run, data, tmp_path):
     assert told["dev"]["n"] == told["sizes"]["dev"] == 12
 
 
-def test_columns_are_named_for_the_next_command(run, tmp_path):
+def test_train_attention_with_named_columns_repeats_them_in_the_next_commands(run, tmp_path):
     rows = [{"a": e.given, "b": "which is it", "c": e.label} for e in reviews(30)]
     (tmp_path / "d.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     named = ("--text", "a", "--pair", "b", "--label", "c")
@@ -96,7 +96,7 @@ def test_columns_are_named_for_the_next_command(run, tmp_path):
     assert "grad_x_input explains in its place" in " ".join(out.split())
 
 
-def test_labels_and_names_cannot_steer_the_terminal(run, tmp_path, data):
+def test_train_attention_strips_control_characters_of_labels_and_file_names(run, tmp_path, data):
     rows = [{"text": e.given, "label": f"{e.label}\x1b[31m\x07\u202e"} for e in reviews(30)]
     (tmp_path / "d.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (tmp_path / "dev\x1b[31m.jsonl").write_bytes((tmp_path / "d.jsonl").read_bytes())
@@ -112,7 +112,7 @@ def test_labels_and_names_cannot_steer_the_terminal(run, tmp_path, data):
         assert "whence audit '" in out and "dev�[31m.jsonl' --model" in out
 
 
-def test_bad_input_is_said_before_any_training(run, tmp_path, data):
+def test_train_attention_with_bad_input_fails_in_one_line_before_training(run, tmp_path, data):
     alone = table(tmp_path / "alone.tsv", [e for e in reviews() if e.label == "good"])
     (tmp_path / "plain.txt").write_text("one\ntwo\n")
     (tmp_path / "thesis").mkdir()
@@ -140,7 +140,9 @@ def test_bad_input_is_said_before_any_training(run, tmp_path, data):
     assert "--out" in err
 
 
-def test_a_terminal_sees_every_epoch(data, tmp_path, monkeypatch, capsys):
+def test_train_attention_on_a_terminal_reports_loss_and_accuracy_of_every_epoch(
+    data, tmp_path, monkeypatch, capsys
+):
     from whence.cli import main
 
     monkeypatch.setenv("FORCE_COLOR", "1")
@@ -155,7 +157,7 @@ def test_a_terminal_sees_every_epoch(data, tmp_path, monkeypatch, capsys):
     assert "dev accuracy" in err
 
 
-def ended_by(end, out, *command):
+def run_until_signal(end, out, *command):
     """Run a real command until an epoch is kept, and send it a signal."""
     import torch
 
@@ -175,20 +177,20 @@ def ended_by(end, out, *command):
     return running.returncode, *said, len(json.loads(state.read_text())["state"]["history"])
 
 
-def test_ctrl_c_says_how_to_go_on(data, tmp_path):
+def test_train_attention_after_sigint_exits_130_and_reports_how_to_resume(data, tmp_path):
     command = ("train-attention", data, "--out", tmp_path / "m", "--epochs", 500, "--json", *QUICK)
-    status, out, err, _ = ended_by(signal.SIGINT, tmp_path / "m", *command)
+    status, out, err, _ = run_until_signal(signal.SIGINT, tmp_path / "m", *command)
     assert (status, out) == (130, "")
     assert err == (
         "whence: interrupted; the epochs that were done are kept, and the same command goes on from there.\n"
     )
 
 
-def test_a_killed_training_goes_on_to_the_same_bytes(run, data, tmp_path):
+def test_train_attention_after_sigkill_resumes_to_the_same_bytes(run, data, tmp_path):
     def command(out):
         return ("train-attention", data, "--out", tmp_path / out, "--epochs", 5, *QUICK)
 
-    status, *_, done = ended_by(signal.SIGKILL, tmp_path / "killed", *command("killed"))
+    status, *_, done = run_until_signal(signal.SIGKILL, tmp_path / "killed", *command("killed"))
     assert status == -signal.SIGKILL
     assert 1 <= done < 5
     assert run(*command("killed"))[0] == 0

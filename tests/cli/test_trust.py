@@ -1,10 +1,10 @@
-"""`whence trust` as a user runs it, on the built-in models."""
+"""Command `whence trust` on the built-in models: JSON, terminal text, HTML, options and refused requests."""
 
 import json
 
 import pytest
 
-from tests.cli.conftest import interrupted
+from tests.cli.conftest import interrupt_while_loading
 
 TEXT = "a gripping, beautifully acted film"
 BUDGET = ("--budget", "400")
@@ -13,7 +13,7 @@ TESTS = {"deletion", "sufficiency", "leave_one_out", "stability", "randomisation
 VERDICTS = {"holds", "weak", "fails", "not tested"}
 
 
-def test_json_is_the_documented_object(run):
+def test_trust_with_json_prints_one_object_with_every_test_and_rule(run):
     status, out, err = run("trust", TEXT, *BUDGET, "--json")
     assert (status, err) == (0, "")
     assert out.count("\n") == 1
@@ -38,7 +38,7 @@ def test_json_is_the_documented_object(run):
             assert 0 <= low <= test["percentile"] <= high <= 100
 
 
-def test_a_card_with_one_failed_main_test_fails_as_a_whole(run):
+def test_trust_card_with_one_failed_main_test_has_verdict_fails(run):
     """Gradient and rollout fail deletion and not sufficiency here: 0.1 called both of them weak."""
     asked = ("trust", TEXT, "--method", "gradient", "--method", "rollout", "--budget", "600")
     status, out, err = run(*asked, "--json")
@@ -58,7 +58,7 @@ def test_a_card_with_one_failed_main_test_fails_as_a_whole(run):
     assert "2 are not to be relied on (gradient, rollout)" in " ".join(out.split())
 
 
-def test_the_terminal_shows_the_sentence_the_tests_and_the_curves(run, monkeypatch):
+def test_trust_on_a_terminal_prints_sentence_tests_and_curves_within_80_columns(run, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     status, out, _ = run("trust", TEXT, *BUDGET)
     assert status == 0
@@ -76,7 +76,7 @@ def test_the_terminal_shows_the_sentence_the_tests_and_the_curves(run, monkeypat
 
 
 @pytest.mark.xdist_group("app")
-def test_a_terminal_that_knows_ascii_only(warm):
+def test_trust_with_ascii_output_encoding_prints_only_ascii(warm):
     with warm.start("trust", TEXT, *BUDGET, PYTHONIOENCODING="ascii") as process:
         text, err = process.communicate()
     assert process.returncode == 0, err
@@ -85,7 +85,7 @@ def test_a_terminal_that_knows_ascii_only(warm):
     assert "::: " in text
 
 
-def test_several_methods_words_a_pair_and_every_removal(run, tmp_path):
+def test_trust_with_two_methods_pair_word_unit_and_all_removals_reports_each(run, tmp_path):
     page = tmp_path / "trust.html"
     status, out, err = run(
         "trust", "a good film", "--pair", "a bad film", "--method", "leave_one_out", "--method", "random",
@@ -106,7 +106,7 @@ def test_several_methods_words_a_pair_and_every_removal(run, tmp_path):
     assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
 
 
-def test_tokens_are_drawn_from_a_language_model(run):
+def test_trust_with_draw_removal_needs_an_infill_model(run):
     status, out, err = run(
         "trust", TEXT, *BUDGET, "--json", "--remove", "draw", "--mlm", "reviews-base"
     )
@@ -117,7 +117,7 @@ def test_tokens_are_drawn_from_a_language_model(run):
     assert "mlm" in err
 
 
-def test_a_seed_is_all_the_chance_there_is(run):
+def test_trust_with_the_same_seed_repeats_and_with_another_seed_differs(run):
     first, again, other = (
         json.loads(run("trust", TEXT, *BUDGET, "--json", "--seed", seed)[1])["methods"]
         for seed in (0, 0, 1)
@@ -126,7 +126,7 @@ def test_a_seed_is_all_the_chance_there_is(run):
     assert first != other
 
 
-def test_html(run, tmp_path):
+def test_trust_with_html_option_writes_a_page_with_curves(run, tmp_path):
     page = tmp_path / "trust.html"
     status, out, err = run("trust", TEXT, *BUDGET, "--html", page)
     assert status == 0
@@ -135,7 +135,7 @@ def test_html(run, tmp_path):
     assert 'class="curve"' in page.read_text(encoding="utf-8")
 
 
-def test_what_cannot_be_tested_is_an_answer(run):
+def test_trust_of_a_one_word_text_exits_0_with_verdict_not_tested(run):
     status, out, err = run("trust", "good", "--json")
     assert (status, err) == (0, "")
     (method,) = json.loads(out)["methods"]
@@ -158,7 +158,9 @@ BAD = [
 
 
 @pytest.mark.parametrize(("arguments", "status", "message"), BAD, ids=lambda x: str(x)[-24:])
-def test_bad_input_is_one_line_with_its_own_status(run, arguments, status, message):
+def test_trust_with_bad_input_prints_one_line_and_exits_with_its_own_status(
+    run, arguments, status, message
+):
     found, out, err = run("trust", *arguments)
     assert (found, out) == (status, "")
     assert err.count("\n") == 1
@@ -177,14 +179,14 @@ def test_a_bad_request_is_refused_before_a_model_is_loaded(run, wrong):
     assert "./nowhere" not in err
 
 
-def test_help_teaches(run):
+def test_trust_help_and_general_help_show_a_trust_example(run):
     status, out, _ = run("trust", "--help")
     assert status == 0
     assert 'whence trust "' in out
     assert 'whence trust "' in run("--help")[1]
 
 
-def test_a_real_interrupt_ends_in_one_line_and_leaves_nothing(tmp_path):
-    found = interrupted("trust", TEXT, "--html", tmp_path / "trust.html")
+def test_trust_after_sigint_prints_one_line_and_leaves_no_files(tmp_path):
+    found = interrupt_while_loading("trust", TEXT, "--html", tmp_path / "trust.html")
     assert found == (130, "", "whence: interrupted; nothing was left half-written.\n")
     assert list(tmp_path.iterdir()) == []

@@ -1,4 +1,4 @@
-"""The score of a word of several pieces: where a method measures falls, it is measured without the whole word."""
+"""Word scores of words of several tokens, in the library and the commands: measured, mean or sum, by method."""
 
 import json
 
@@ -9,11 +9,11 @@ import transformers as hf
 
 import whence
 from tests import zoo
-from tests.unit.tokenizers import byte_level, wordpiece
-from whence import Explanation
-from whence.report.text import plain
-from whence.run.results.folder import Run
-from whence.trial import OtherClass
+from tests.unit.small_tokenizers import byte_level, wordpiece
+from whence.explain.explanation import Explanation
+from whence.metrics._trial import OtherClass
+from whence.render.text import format_explanation_text
+from whence.runs.results import Run
 
 TEXT = "an unfathomably cringeworthy but wonderful film"
 PAIR = ("an unfathomably good film", "a cringeworthy story")
@@ -33,7 +33,7 @@ def _probability(explainer, ids, target):
 
 
 @pytest.mark.parametrize("remove", ["mask", "delete", "unk", "pad"])
-def test_a_words_leave_one_out_is_the_fall_without_the_whole_word(explainer, remove):
+def test_leave_one_out_word_score_equals_probability_drop_without_the_whole_word(explainer, remove):
     why = explainer.explain(TEXT, method="leave_one_out", params={"remove": remove})
     ids, tokenizer = [token.id for token in why.tokens], explainer.tokenizer
     whole = _probability(explainer, ids, why.target.index)
@@ -55,7 +55,7 @@ def test_a_words_leave_one_out_is_the_fall_without_the_whole_word(explainer, rem
     assert why.passes.forward == 1 + len(why.tokens) + pieced
 
 
-def test_no_word_falls_by_more_than_there_is():
+def test_word_scores_of_leave_one_out_and_occlusion_are_at_most_one():
     model = zoo.make("bert")
     model.resize_token_embeddings(400)
     explainer = whence.load(model, tokenizer=wordpiece())
@@ -67,14 +67,14 @@ def test_no_word_falls_by_more_than_there_is():
         )
 
 
-def test_words_of_one_piece_cost_nothing(explainer):
+def test_leave_one_out_of_single_token_words_needs_no_extra_forward_passes(explainer):
     why = explainer.explain("a dull film", method="leave_one_out")
     assert all(len(word.tokens) == 1 for word in why.spans)
     assert why.passes.forward == 1 + len(why.tokens)
     assert NOTE not in str(why)
 
 
-def test_a_batch_gives_the_same_words_as_one_by_one(explainer):
+def test_word_scores_of_a_batch_equal_those_of_single_texts(explainer):
     texts = [TEXT, "a dull film", "the plot is unfathomably thin"]
     many = explainer.explain(texts, method="leave_one_out")
     for text, one in zip(texts, many, strict=True):
@@ -82,7 +82,7 @@ def test_a_batch_gives_the_same_words_as_one_by_one(explainer):
         assert one.word_scores == pytest.approx(alone.word_scores, abs=2e-6)
 
 
-def test_additive_methods_still_add_up(explainer):
+def test_word_scores_of_additive_methods_equal_sums_of_token_scores(explainer):
     for method in ("lime", "attcat", "kernel_shap"):
         why = explainer.explain(TEXT, method=method)
         sums = [why.scores[list(word.tokens)].sum() for word in why.spans]
@@ -90,14 +90,16 @@ def test_additive_methods_still_add_up(explainer):
         assert why.word_scores.tolist() == pytest.approx(sums)
 
 
-def test_occlusion_shows_means_and_says_so(explainer):
+def test_word_scores_of_occlusion_equal_token_means_and_the_text_names_the_mean(explainer):
     why = explainer.explain(TEXT, method="occlusion")
     means = [why.scores[list(word.tokens)].mean() for word in why.spans]
     assert why.word_scores.tolist() == pytest.approx(means)
     assert MEAN in str(why)
 
 
-def test_every_surface_has_the_measured_words_and_says_so(explainer, run, wide, tmp_path):
+def test_measured_word_scores_appear_with_their_note_in_text_html_json_cli_and_file(
+    explainer, run, wide, tmp_path
+):
     why = explainer.explain(TEXT, method="leave_one_out")
     payload = why.to_dict()
     assert payload["explanations"][0]["words_by"] == "measured"
@@ -121,7 +123,7 @@ def test_every_surface_has_the_measured_words_and_says_so(explainer, run, wide, 
     assert again.words_by == "measured"
 
 
-def test_a_file_of_before_still_shows_sums(explainer):
+def test_explanation_from_payload_without_words_by_sums_token_scores(explainer):
     payload = explainer.explain(TEXT, method="leave_one_out").to_dict()
     del payload["explanations"][0]["words_by"]
     old = Explanation.from_dict(payload)
@@ -129,19 +131,21 @@ def test_a_file_of_before_still_shows_sums(explainer):
     assert old.word_scores.tolist() == pytest.approx(sums)
 
 
-def test_the_texts_of_a_pair_have_no_sum_of_falls():
+def test_explanation_text_of_a_pair_has_no_text_sums_for_leave_one_out():
     model = zoo.make("bert")
     model.resize_token_embeddings(400)
     explainer = whence.load(model, tokenizer=wordpiece())
-    falls = plain(explainer.explain(PAIR, method="leave_one_out").to_dict())
+    falls = format_explanation_text(explainer.explain(PAIR, method="leave_one_out").to_dict())
     assert "first text " in falls
     assert "first text +" not in falls
     assert "first text -" not in falls
-    sums = plain(explainer.explain(PAIR, method="lime", params={"samples": 20}).to_dict())
+    sums = format_explanation_text(
+        explainer.explain(PAIR, method="lime", params={"samples": 20}).to_dict()
+    )
     assert "first text +" in sums or "first text -" in sums
 
 
-def test_tests_by_words_are_about_the_measured_words(explainer):
+def test_trials_and_trust_with_unit_word_use_measured_word_scores(explainer):
     (number, trial, found), *_ = explainer.trials([TEXT], method=["leave_one_out"], unit="word")
     why = found["leave_one_out"]
     assert number == 0
@@ -151,14 +155,14 @@ def test_tests_by_words_are_about_the_measured_words(explainer):
     assert test["value"] == pytest.approx(1.0)  # it is the same question
 
 
-def test_explained_anew_words_are_measured_too(explainer):
+def test_repeat_for_the_other_class_with_unit_word_has_measured_word_scores(explainer):
     (_, trial, found), *_ = explainer.trials([TEXT], method=["leave_one_out"], unit="word")
     anew = trial.by_unit(trial.again(OtherClass()).scores)[0]
     # Of two classes, what the one loses the other gains.
     assert anew == pytest.approx(-found["leave_one_out"].word_scores, abs=2e-6)
 
 
-def test_the_answer_of_a_language_model_by_words():
+def test_generate_with_granularity_word_has_measured_word_scores():
     torch.manual_seed(0)
     config = hf.GPT2Config(vocab_size=400, n_embd=32, n_layer=2, n_head=4, initializer_range=0.5)
     config.bos_token_id = config.eos_token_id = None
@@ -175,7 +179,7 @@ def test_the_answer_of_a_language_model_by_words():
     assert restored.explanations[1].word_scores == pytest.approx(made.explanations[1].word_scores)
 
 
-def test_a_stored_run_shows_means_and_says_so(run, tmp_path):
+def test_run_store_of_leave_one_out_has_mean_word_scores_and_names_the_mean(run, tmp_path):
     table = tmp_path / "texts.tsv"
     table.write_text(f"text\tlabel\n{TEXT}\tpositive\n", encoding="utf-8")
     status, _, err = run(
@@ -185,4 +189,4 @@ def test_a_stored_run_shows_means_and_says_so(run, tmp_path):
     assert status == 0, err
     payload = Run(tmp_path / "store").explanation(0, "leave_one_out")
     assert payload["explanations"][0]["words_by"] == "mean"
-    assert MEAN in plain(payload)
+    assert MEAN in format_explanation_text(payload)

@@ -1,4 +1,4 @@
-"""Everything about a model that an explanation must leave as it was."""
+"""Snapshots of a model's state, and the assertion that an explanation left all of it unchanged."""
 
 from typing import Any
 

@@ -1,9 +1,9 @@
-"""A part of the sweep over transformers' classes, one for each way in which models differ; the rest by a script."""
+"""Architecture sweep: chosen transformers classes have no faults and listed refusals; stored sweep has all."""
 
 import architecture_sweep
 import pytest
 
-from tests import every
+from tests import text_model_classes
 from tests.sweep import CHECKS, OK, faults_in, sweep
 
 # Model type, class, and the checks that whence refuses there, each for a reason that it gives.
@@ -49,23 +49,23 @@ PART = {
     ("ibert", "IBertForSequenceClassification"): ("gradient",),
     ("canine", "CanineForSequenceClassification"): ("gradient", "attention"),
 }
-HEADS = {(kind, name): head for kind, head, name in every.classes()}
+HEADS = {(kind, name): head for kind, head, name in text_model_classes.classes()}
 
 
 @pytest.mark.parametrize(("kind", "name"), PART, ids=[name for _, name in PART])
-def test_a_class_of_transformers_is_explained_as_torch_computes_it_or_refused(kind, name):
+def test_sweep_of_a_transformers_class_has_no_faults_and_only_the_listed_refusals(kind, name):
     outcome = sweep(kind, HEADS[kind, name], name)
     assert not outcome.unbuilt
     assert not faults_in(outcome.found)
     assert {check for check in CHECKS if outcome.found[check] != OK} == set(PART[kind, name])
 
 
-def test_the_page_of_all_classes_has_no_faults_and_lacks_none():
-    rows = {(row["kind"], row["name"]): row for row in architecture_sweep.load()}
+def test_stored_sweep_has_no_faults_and_covers_all_transformers_classes():
+    rows = {(row["kind"], row["name"]): row for row in architecture_sweep.load_outcomes()}
     for key, row in rows.items():
         assert not faults_in(row["found"]), key
     # The same version of transformers has the same classes; a newer one is tried by `make architectures`.
     import transformers
 
     if {row["transformers"] for row in rows.values()} == {transformers.__version__}:
-        assert set(rows) == {(kind, name) for kind, _, name in every.classes()}
+        assert set(rows) == {(kind, name) for kind, _, name in text_model_classes.classes()}

@@ -1,4 +1,4 @@
-"""The architecture matrix: captured logits are the model's own, maps are its own, and it is restored exactly."""
+"""Architecture matrix: traced logits, maps and gradients equal the model's own; docs table; encoder-decoders."""
 
 from functools import cache
 
@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import whence
-from tests import galleries, zoo
+from tests import image_models, zoo
 from tests.contract.state import assert_unchanged, snapshot
 from whence.core.errors import NotCapturable
 
@@ -24,13 +24,13 @@ everywhere = pytest.mark.parametrize("name", zoo.ARCHITECTURES)
 
 
 @cache
-def made(name):
+def build_model(name):
     return zoo.make(name)
 
 
 @pytest.fixture
 def model(name):
-    return made(name)
+    return build_model(name)
 
 
 def own_logits(model, row):
@@ -39,7 +39,7 @@ def own_logits(model, row):
 
 
 @everywhere
-def test_logits_with_capture_equal_logits_without(name, model):
+def test_trace_logits_equal_the_models_own_and_the_model_is_unchanged(name, model):
     before = snapshot(model)
     trace = whence.load(model).trace(zoo.rows(name))
     wanted = torch.stack([own_logits(model, row) for row in zoo.rows(name)])
@@ -49,7 +49,7 @@ def test_logits_with_capture_equal_logits_without(name, model):
 
 
 @everywhere
-def test_attention_was_seen_in_every_layer(name, model):
+def test_trace_has_attention_of_every_layer_with_rows_that_sum_to_one(name, model):
     trace = whence.load(model).trace(zoo.rows(name))
     # Encoder, decoder and cross attention, two layers each; or three layers of one stack.
     assert len(trace.attention) == (6 if name in zoo.TWO_STREAMS else 3)
@@ -60,7 +60,7 @@ def test_attention_was_seen_in_every_layer(name, model):
 
 
 @everywhere
-def test_maps_equal_those_of_transformers(name, model):
+def test_trace_attention_maps_equal_those_of_transformers(name, model):
     ids = torch.tensor([zoo.rows(name)[0]["input_ids"]])
     trace = whence.load(model).trace({"input_ids": ids})
     # DeBERTa and MPNet are eager already and cannot be switched; the others must be told.
@@ -80,7 +80,7 @@ def test_maps_equal_those_of_transformers(name, model):
 
 
 @pytest.mark.parametrize("name", ROUTED)
-def test_gradients_of_maps_are_those_of_autograd(name, model):
+def test_trace_map_gradients_equal_central_differences_of_the_logit(name, model):
     """Nudge one attention weight by hand and see the target move as its gradient says."""
     from transformers.masking_utils import AttentionMaskInterface, eager_mask
     from transformers.modeling_utils import AttentionInterface
@@ -117,25 +117,29 @@ def test_gradients_of_maps_are_those_of_autograd(name, model):
 
 
 @pytest.mark.parametrize("name", ONE_STREAM)
-def test_row_that_the_prediction_reads(name, model):
+def test_trace_read_row_is_the_last_token_of_causal_models_and_otherwise_the_first(name, model):
     trace = whence.load(model).trace(zoo.rows(name))
     wanted = [len(row["input_ids"]) - 1 if name in zoo.CAUSAL else 0 for row in zoo.rows(name)]
     assert trace.rows.argmax(1).tolist() == wanted
     assert trace.rows.max(1).values.tolist() == [1.0] * len(wanted)
 
 
-def test_every_method_works_or_refuses_and_the_docs_say_so():
+def test_architecture_table_of_the_docs_is_up_to_date_for_every_method():
     """The table is computed here: what neither works nor refuses for a stated reason raises."""
     page = (build_docs.DOCS / "reference" / "architectures.md").read_text(encoding="utf-8")
-    table = architecture_table.markdown()
-    assert build_docs.with_table(page, "architectures", table) == page, (
+    table = architecture_table.render_table()
+    assert build_docs.replace_table(page, "architectures", table) == page, (
         "out of date: run `make docs`"
     )
-    assert set(architecture_table.TITLES) == {*zoo.ARCHITECTURES, *zoo.POOLING, *galleries.PICTURES}
+    assert set(architecture_table.TITLES) == {
+        *zoo.ARCHITECTURES,
+        *zoo.POOLING,
+        *image_models.PICTURES,
+    }
 
 
 @pytest.mark.parametrize("name", sorted(zoo.TWO_STREAMS))
-def test_a_refusal_says_what_works_instead(name, model):
+def test_rollout_on_an_encoder_decoder_raises_and_suggests_leave_one_out(name, model):
     with pytest.raises(
         NotCapturable, match="Use leave_one_out, which works wherever the model runs"
     ):
@@ -143,7 +147,7 @@ def test_a_refusal_says_what_works_instead(name, model):
 
 
 @pytest.mark.parametrize("name", sorted(zoo.TWO_STREAMS))
-def test_token_gradients_of_two_streams_count_both(name, model):
+def test_grad_x_input_of_an_encoder_decoder_counts_both_copies_of_a_token(name, model):
     """A BART or T5 classifier reads each token twice; the gradient must be that of the token, not of one copy."""
     row = zoo.rows(name)[0]
     found = whence.load(model).explain(row, method="grad_x_input", target=1)

@@ -1,4 +1,4 @@
-"""The audit on every architecture: its own weights put back give a model's own predictions, others do not."""
+"""Audit on every architecture: replay of own weights gives own predictions, and every experiment gives numbers."""
 
 from functools import cache
 
@@ -8,10 +8,10 @@ import torch
 
 import whence
 from tests import zoo
+from tests.audit_subjects import subject_of
 from tests.contract.state import assert_unchanged, snapshot
-from tests.subjects import subject_of
-from whence.audit.experiments import experiment
 from whence.core.errors import NotCapturable
+from whence.studies.audit.experiments import experiment
 
 MEAN = "modernbert, mean"  # the prediction reads all rows, not that of the first token
 MODELS = [*(n for n in zoo.ARCHITECTURES if n not in zoo.TWO_STREAMS), MEAN, *zoo.POOLING]
@@ -35,7 +35,7 @@ everywhere = pytest.mark.parametrize(
 
 
 @cache
-def loaded(name):
+def load_explainer(name):
     model = zoo.make("modernbert" if name == MEAN else name)
     if name == MEAN:
         model.config.classifier_pooling = "mean"
@@ -43,21 +43,23 @@ def loaded(name):
 
 
 def subject(name, site):
-    return subject_of(loaded(name), zoo.rows(name, LENGTHS), (0, 1, 2), site=site)
+    return subject_of(load_explainer(name), zoo.rows(name, LENGTHS), (0, 1, 2), site=site)
 
 
-def reads(name, length):
+def count_read_rows(name, length):
     """How many rows of the last map the prediction rests on."""
     return length if name == MEAN else 1
 
 
 @everywhere
-def test_own_weights_give_the_models_own_predictions(name, site):
+def test_replay_of_own_weights_gives_own_predictions_and_other_weights_change_predictions(
+    name, site
+):
     on_trial = subject(name, site)
-    model = loaded(name).model
+    model = load_explainer(name).model
     before = snapshot(model)
     seen = []
-    for replayed in on_trial.replays(copies=2):
+    for replayed in on_trial.build_replays(copies=2):
         own = replayed.own[:, None].expand(-1, 2, -1, -1, -1)
         same = replayed(own)
         # A batch of another shape adds up in another order; other weights move predictions by far more.
@@ -68,7 +70,7 @@ def test_own_weights_give_the_models_own_predictions(name, site):
         torch.testing.assert_close(sums, torch.ones_like(sums), rtol=0, atol=within)
         for row, number in enumerate(replayed.numbers):
             real = LENGTHS[number]
-            assert (replayed.shares[row] > 0).sum() == reads(name, real)
+            assert (replayed.shares[row] > 0).sum() == count_read_rows(name, real)
             assert replayed.shares[row].sum().item() == pytest.approx(1, abs=1e-6)
             places = replayed.movable[row].nonzero().squeeze(1)
             assert set(places.tolist()) <= set(on_trial.content[number].tolist())
@@ -89,17 +91,17 @@ def test_own_weights_give_the_models_own_predictions(name, site):
 @everywhere
 def test_every_experiment_without_training_has_a_number_for_each_input(name, site):
     on_trial = subject(name, site)
-    before = snapshot(loaded(name).model)
+    before = snapshot(load_explainer(name).model)
     untrained = {entry.name for entry in experiment if not entry.facts["trains"]}
     assert untrained == QUICK.keys()
     for chosen, params in QUICK.items():
         found = experiment.get(chosen).fn(on_trial, **params)
         assert found.values.shape == (3,) and np.isfinite(found.values).all(), chosen
-    assert_unchanged(before, snapshot(loaded(name).model))
+    assert_unchanged(before, snapshot(load_explainer(name).model))
 
 
 @pytest.mark.parametrize("name", sorted(zoo.TWO_STREAMS))
-def test_a_model_with_two_streams_is_refused(name):
+def test_audit_subject_of_an_encoder_decoder_raises_not_capturable(name):
     """There is no single row of attention that its prediction reads."""
     explainer = whence.load(zoo.make(name))
     before = snapshot(explainer.model)
@@ -108,6 +110,6 @@ def test_a_model_with_two_streams_is_refused(name):
     assert_unchanged(before, snapshot(explainer.model))
 
 
-def test_rows_with_windows_of_their_own_are_refused():
+def test_replay_of_rows_with_disjoint_windows_raises_not_capturable():
     with pytest.raises(NotCapturable, match="no two tokens of a text in common"):
-        list(subject(*WINDOWS).replays())
+        list(subject(*WINDOWS).build_replays())

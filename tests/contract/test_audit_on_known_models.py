@@ -1,8 +1,9 @@
-"""The audit on models whose answer is known: what attention is worth there follows from their weights.
+"""Audit on models whose weights are known: verdicts and effects equal those computed from the weights.
 
 In `spotlight`, and in a model of Jain & Wallace that does the same, a text has one loud word, which gets the weight
-a ≈ 0.95, and quiet ones that say the opposite; P rises with m = Σ_w a_w s_w alone, and all |s_w| are the same. In
-`decoy`, and its likeness, nearly all weight is on a word that does nothing. The numbers are worked out from that.
+a ≈ 0.95, and quiet ones with the opposite sign; P rises with m = Σ_w a_w s_w alone, and all |s_w| are the same. In
+`decoy`, and its counterpart of Jain & Wallace, nearly all weight is on a word without influence. The expected numbers
+are computed from these facts.
 """
 
 from functools import cache
@@ -12,8 +13,8 @@ import pytest
 
 import whence
 from tests import audit_data
-from tests.subjects import subject_of
-from whence.audit.experiments import experiment
+from tests.audit_subjects import subject_of
+from whence.studies.audit.experiments import experiment
 
 EXPLAINS = ("spotlight", "attentive spotlight")
 EXPLAINS_NOT = ("decoy", "attentive decoy")
@@ -29,7 +30,9 @@ explains_not = pytest.mark.parametrize("name", EXPLAINS_NOT)
 
 @cache
 def examples(name, count=COUNT):
-    made = audit_data.in_the_spotlight if name in EXPLAINS else audit_data.with_a_decoy
+    made = (
+        audit_data.make_spotlight_examples if name in EXPLAINS else audit_data.make_decoy_examples
+    )
     return made(count)
 
 
@@ -43,7 +46,7 @@ def explainer(name):
 
 
 @cache
-def audited(name):
+def run_audit(name):
     built_in = name in ("spotlight", "decoy")
     return whence.audit(name if built_in else explainer(name), examples(name), params=PARAMS)
 
@@ -59,8 +62,8 @@ def subject(name):
 
 
 @explains
-def test_attention_that_explains(name):
-    found = audited(name)
+def test_audit_of_a_spotlight_model_answers_yes_and_every_verdict_holds(name):
+    found = run_audit(name)
     assert found.answer == "yes" and "is yes" in found.conclusion
     assert set(found.verdicts.values()) == {"holds"}
     assert {"correlation", "permutation", "replacement", "adversarial"} <= found.verdicts.keys()
@@ -68,8 +71,8 @@ def test_attention_that_explains(name):
 
 
 @explains_not
-def test_attention_that_does_not_explain(name):
-    found = audited(name)
+def test_audit_of_a_decoy_model_answers_no_and_every_verdict_fails(name):
+    found = run_audit(name)
     assert found.answer == "no" and "is no" in found.conclusion
     assert set(found.verdicts.values()) == {"fails"}
     # It is no bad model: it is right about every text, and not because of where it looks.
@@ -78,19 +81,19 @@ def test_attention_that_does_not_explain(name):
 
 @pytest.mark.parametrize("seed", [1, 2])
 @pytest.mark.parametrize("name", [*EXPLAINS, *EXPLAINS_NOT])
-def test_another_seed_gives_the_same_verdicts(name, seed):
+def test_audit_with_another_seed_gives_the_same_verdicts(name, seed):
     found = whence.audit(
         explainer(name), examples(name, 32), seed=seed, params={"adversarial": SEARCH, "replacement.draws": 2},
         experiments=("permutation", "replacement", "adversarial"),
     )  # fmt: skip
     assert set(found.verdicts.values()) == {"holds" if name in EXPLAINS else "fails"}
     assert found.experiment("permutation")["effect"] == pytest.approx(
-        audited(name).experiment("permutation")["effect"], abs=0.02
+        run_audit(name).experiment("permutation")["effect"], abs=0.02
     )
 
 
 @pytest.mark.parametrize(("name", "verdict"), [("spotlight", "holds"), ("decoy", "fails")])
-def test_all_layers_at_once(name, verdict):
+def test_audit_of_all_layers_holds_for_spotlight_and_fails_for_decoy(name, verdict):
     """`spotlight` has one layer. In the first of `decoy` the weight on evidence counts, and the decoy's may move."""
     found = whence.audit(
         explainer(name), examples(name, 32), site="all",
@@ -117,7 +120,7 @@ def probability(name, m):
     return 1 / (1 + np.exp(-z))
 
 
-def least_m(name, p):
+def invert_probability(name, p):
     """The m at which P is p: the inverse of the above."""
     z = np.log(p / (1 - p))
     if name != "spotlight":
@@ -127,7 +130,7 @@ def least_m(name, p):
 
 
 @explains
-def test_the_model_is_what_is_said_of_it(name):
+def test_spotlight_attention_and_probabilities_follow_the_formula(name):
     a = loud_weights(name)
     assert 0.93 < a.min() < a.max() < 0.98
     found = subject(name).attention()
@@ -136,19 +139,19 @@ def test_the_model_is_what_is_said_of_it(name):
     own = subject(name).probabilities.max(1)
     # Of the loud word's weight a, the others' 1 - a is taken: m = 2a - 1.
     assert own == pytest.approx(probability(name, 2 * a - 1), abs=1e-7)
-    assert least_m(name, own) == pytest.approx(2 * a - 1, abs=1e-6)
+    assert invert_probability(name, own) == pytest.approx(2 * a - 1, abs=1e-6)
 
 
 @explains
-def test_attention_ranks_as_everything_else_does(name):
+def test_correlation_experiment_on_a_spotlight_model_finds_all_pairs_equal_to_one(name):
     """What a word adds is a_w s_w, and leaving it out shifts m by a_w (m - s_w) / (1 - a_w): both grow with a_w."""
-    found = audited(name).experiment("correlation")
+    found = run_audit(name).experiment("correlation")
     assert found["effect"] == 0
     assert [pair["mean"] for pair in found["detail"]["pairs"]] == [1] * 6
 
 
 @explains
-def test_how_far_permutations_move_the_prediction(name):
+def test_permutation_experiment_on_a_spotlight_model_is_within_computed_bounds(name):
     """The weight a lands on a word that says the opposite more often than not, so the median is among these.
 
     Then m is -a and what the others add, at most 1 - a of either sign: from -1 to -a + (1 - a) = -m. As P(-m) =
@@ -158,19 +161,19 @@ def test_how_far_permutations_move_the_prediction(name):
     low, high = 2 * own - 1, own + probability(name, 1.0) - 1
     found = experiment.get("permutation").fn(subject(name)).values
     assert (found > low - 1e-7).all() and (found < high + 1e-7).all()
-    effect = audited(name).experiment("permutation")["effect"]
+    effect = run_audit(name).experiment("permutation")["effect"]
     assert low.mean() < effect < high.mean() and high.mean() - low.mean() < 0.06
 
 
 @explains
-def test_how_many_predictions_other_weights_turn(name):
+def test_replacement_experiment_on_a_spotlight_model_changes_the_computed_share(name):
     """With the same weight for all, k words outvote one. All on the last word, its side wins.
 
     Random weights are exponential variables, scaled: with k words against one, the sum of k such must be above one of
     them, which it is not with probability 2^-k. `spotlight` has four heads, and takes the mean of four such votes.
     """
     texts = [one["text"].split() for one in examples(name)]
-    found = audited(name).experiment("replacement")
+    found = run_audit(name).experiment("replacement")
     assert found["detail"]["uniform"]["changed"]["mean"] == 1
     quiet_end = [audit_data.LOUDNESS[words[-1]] < 5 for words in texts]
     assert found["detail"]["last_token"]["changed"]["mean"] == pytest.approx(np.mean(quiet_end))
@@ -193,7 +196,7 @@ def test_how_many_predictions_other_weights_turn(name):
 
 
 @explains
-def test_no_adversary_gets_far(name):
+def test_adversarial_experiment_on_a_spotlight_model_stays_below_the_proved_bound(name):
     """Whatever leaves the prediction where it is leaves the weight where it is.
 
     Take other weights, and let b be the loud word's, in the mean over the heads. No other word is on its side, so
@@ -202,7 +205,7 @@ def test_no_adversary_gets_far(name):
     1991). So the mean over the heads is at most ln 2 (2 - a - m_least): below the threshold, whoever searches.
     """
     a = loud_weights(name)
-    bound = np.log(2) * (2 - a - least_m(name, probability(name, 2 * a - 1) - EPSILON))
+    bound = np.log(2) * (2 - a - invert_probability(name, probability(name, 2 * a - 1) - EPSILON))
     entry = experiment.get("adversarial")
     assert bound.max() < entry.facts["threshold"]
     found = entry.fn(subject(name), epsilon=EPSILON, **SEARCH)
@@ -214,16 +217,16 @@ def test_no_adversary_gets_far(name):
 
 
 @explains_not
-def test_no_other_weights_change_a_prediction(name):
+def test_permutation_and_replacement_on_a_decoy_model_change_no_prediction(name):
     """The values of the decoy's last layer are all zero. In its likeness P is 1 to 1e-7, whatever is permuted."""
-    found = audited(name)
+    found = run_audit(name)
     moved = found.experiment("permutation")["effect"]
     assert moved == 0 if name == "decoy" else moved < 1e-6
     assert found.experiment("replacement")["effect"] == 0
 
 
 @explains_not
-def test_an_adversary_gets_as_far_as_there_is(name):
+def test_adversarial_experiment_on_a_decoy_model_nearly_reaches_the_upper_bound(name):
     """JSD(p, q) is convex in q, so nothing is farther from p than all weight on the word that has the least, u.
 
     The middle has (1 + u) / 2 there and p_i / 2 elsewhere, so twice the JSD is
@@ -242,13 +245,13 @@ def test_an_adversary_gets_as_far_as_there_is(name):
 
 
 @explains_not
-def test_attention_ranks_the_decoy_first_and_the_gradient_does_not(name):
+def test_correlation_of_attention_and_gradient_on_a_decoy_model_equals_computed_tau(name):
     """Attention ties all words but the decoy, the gradient all but the evidence.
 
     So of all pairs of n words one is in opposite order, the others are tied in one ranking or both, and in each
     ranking n - 1 pairs are not tied: tau is -1 / (n - 1).
     """
     lengths = np.array([len(one["text"].split()) for one in examples(name)])
-    pairs = audited(name).experiment("correlation")["detail"]["pairs"]
+    pairs = run_audit(name).experiment("correlation")["detail"]["pairs"]
     (found,) = (p for p in pairs if (p["one"], p["other"]) == ("attention", "gradient"))
     assert found["mean"] == pytest.approx(np.mean(-1 / (lengths - 1)))

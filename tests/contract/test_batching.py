@@ -1,4 +1,4 @@
-"""Answers do not depend on the batch, and batches are full: readers, askers, metrics and audits."""
+"""Batching: results do not depend on the batch, and batches are full, for methods, metrics and audits."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,14 +13,15 @@ import torch
 import transformers as hf
 
 import whence
-from tests import every, zoo
-from tests.subjects import subject_of
-from whence.audit import importance
-from whence.core.seed import generator
-from whence.data import Encoded, collate
-from whence.explainer.intake import take
-from whence.explainer.sharing import INPUTS
-from whence.methods import is_reader, method
+from tests import text_model_classes, zoo
+from tests.audit_subjects import subject_of
+from whence.core.seed import build_generator
+from whence.data.batches import collate
+from whence.data.tokens import EncodedInput
+from whence.explain.batch_policy import MAX_INPUTS
+from whence.explain.inputs import encode_inputs
+from whence.methods import is_trace_method, method
+from whence.studies.audit import importance
 
 # A few samples are enough: each is drawn by its input, whatever stands beside it.
 PARAMS = {
@@ -30,9 +31,9 @@ PARAMS = {
     "lime": {"samples": 20},
     "kernel_shap": {"samples": 80},
 }
-ASKERS = [entry.name for entry in method if not is_reader(entry)]
+ASKERS = [entry.name for entry in method if not is_trace_method(entry)]
 READERS = ["raw_attention", "rollout", "generic_attention", "attcat", "gradient", "partial_lrp"]
-MIXED = tuple(int(n) for n in generator("lengths", 8).integers(4, 40, 64))
+MIXED = tuple(int(n) for n in build_generator("lengths", 8).integers(4, 40, 64))
 CELLS = 1024  # inputs x longest of a batch on a CPU
 
 
@@ -42,7 +43,7 @@ def bert() -> Any:
 
 
 @contextmanager
-def shapes_run(model: Any) -> Iterator[list[tuple[int, ...]]]:
+def record_batch_shapes(model: Any) -> Iterator[list[tuple[int, ...]]]:
     """List the shape of every batch that a model is run on."""
     seen: list[tuple[int, ...]] = []
 
@@ -56,18 +57,18 @@ def shapes_run(model: Any) -> Iterator[list[tuple[int, ...]]]:
         hook.remove()
 
 
-def needed(lengths: Any) -> int:
+def count_full_batches(lengths: Any) -> int:
     """Return how many batches inputs of these lengths fill, if nothing were padded."""
-    return max(ceil(sum(lengths) / CELLS), ceil(len(lengths) / INPUTS))
+    return max(ceil(sum(lengths) / CELLS), ceil(len(lengths) / MAX_INPUTS))
 
 
 @pytest.mark.parametrize("name", [*ASKERS, *READERS])
-def test_an_answer_does_not_depend_on_the_batch(name):
+def test_scores_and_passes_do_not_depend_on_batch_size_or_order(name):
     given = zoo.rows("bert", lengths=(9, 4, 23, 7, 9, 15))
     explain = bert().explain
     asked = {"method": name, "params": PARAMS.get(name)}
     together = explain(given, **asked)
-    order = generator("order", name).permutation(len(given)).tolist()
+    order = build_generator("order", name).permutation(len(given)).tolist()
     moved = explain([given[i] for i in order], **asked)
     single = explain(given, batch_size=1, **asked)
     for place, i in enumerate(order):
@@ -79,53 +80,53 @@ def test_an_answer_does_not_depend_on_the_batch(name):
 
 
 @pytest.mark.parametrize("what", ["reader", "prediction"])
-def test_inputs_of_many_lengths_fill_batches(what):
+def test_explain_and_predict_on_mixed_lengths_fill_their_batches(what):
     explainer, given = bert(), zoo.rows("bert", lengths=MIXED)
     explainer.predict(given)  # whether such lengths may mix is found out once
     explainer.explain(
         given[:1], method="generic_attention"
     )  # and whether it is the same when it is watched
-    with shapes_run(explainer.model) as seen:
+    with record_batch_shapes(explainer.model) as seen:
         if what == "reader":
             explainer.explain(given, method="generic_attention")
         else:
             explainer.predict(given)
     assert sum(rows for rows, _ in seen) == len(given)
-    assert len(seen) <= ceil(1.25 * needed(MIXED))
+    assert len(seen) <= ceil(1.25 * count_full_batches(MIXED))
 
 
 @pytest.mark.parametrize("name", ASKERS)
-def test_askers_fill_batches(name):
+def test_query_methods_on_mixed_lengths_fill_their_batches(name):
     explainer, given = bert(), zoo.rows("bert", lengths=MIXED)
     explainer.predict(given[:2])
-    with shapes_run(explainer.model) as seen:
+    with record_batch_shapes(explainer.model) as seen:
         explainer.explain(given, method=name, params=PARAMS.get(name))
     # Each batch of inputs leaves one batch of variants that is not full, and one more where the baseline is asked.
-    inputs = ceil(1.25 * needed(MIXED))
+    inputs = ceil(1.25 * count_full_batches(MIXED))
     cells = [length for rows, length in seen for _ in range(rows)]
-    assert len(seen) <= 1.25 * needed(cells) + 3 * inputs
+    assert len(seen) <= 1.25 * count_full_batches(cells) + 3 * inputs
 
 
-def test_a_model_is_tried_once_whoever_loads_it():
+def test_model_loaded_twice_is_probed_for_batching_once():
     model = zoo.make("bert", seed=3)
     given = zoo.rows("bert", lengths=(9, 5))
     whence.load(model).predict(given)
-    with shapes_run(model) as seen:
+    with record_batch_shapes(model) as seen:
         whence.load(model).predict(given)
     assert seen == [(2, 9)]
 
 
-def test_what_is_found_out_about_padding_belongs_to_the_padding():
+def test_predict_after_removal_of_the_pad_token_runs_inputs_one_by_one():
     model = zoo.make("gpt2")
     given = zoo.rows("gpt2", lengths=(9, 5))
     whence.load(model).predict(given)
     model.config.pad_token_id = None  # now it takes one at a time
-    with shapes_run(model) as seen:
+    with record_batch_shapes(model) as seen:
         whence.load(model).predict(given)
     assert sorted(seen[-2:]) == [(1, 5), (1, 9)]
 
 
-def test_taggers_fill_batches():
+def test_predict_of_a_tagger_on_mixed_lengths_fills_batches_and_equals_singles():
     config = hf.BertConfig(
         hidden_size=32,
         intermediate_size=48,
@@ -139,12 +140,12 @@ def test_taggers_fill_batches():
     model = zoo.seeded(lambda: hf.BertForTokenClassification(config)).double().eval()
     given = zoo.rows("bert", lengths=MIXED)
     alone = [whence.load(model).predict(row, at=1) for row in given[:6]]
-    with shapes_run(model) as seen:
+    with record_batch_shapes(model) as seen:
         found = whence.load(model).predict(given, at=1)
     for one, other in zip(found, alone, strict=False):
         np.testing.assert_allclose(one.logits, other.logits, 0, 1e-12)
     # Once to see the entities, once to read each; and what it takes to find out whether lengths may mix.
-    assert len(seen) <= 2 * ceil(1.25 * needed(MIXED)) + 6
+    assert len(seen) <= 2 * ceil(1.25 * count_full_batches(MIXED)) + 6
 
 
 METRICS = ["comprehensiveness", "sufficiency", "aopc", "flip", "loo_correlation", "infidelity"]
@@ -165,43 +166,43 @@ def reviews() -> Any:
     return whence.load("reviews", dtype="float64")
 
 
-def evaluated(texts: Any, **more: Any) -> tuple[dict[str, Any], int]:
+def evaluate_and_count_batches(texts: Any, **more: Any) -> tuple[dict[str, Any], int]:
     """Evaluate two methods, and count the batches that took."""
     reviews().predict(TEXTS)  # whether lengths may mix is found out once
-    with shapes_run(reviews().model) as seen:
+    with record_batch_shapes(reviews().model) as seen:
         found = whence.evaluate(
             reviews(), texts, ["attcat", "gradient"], METRICS, rankings=2, **more
         )
     return found.to_dict(), len(seen)
 
 
-def told(payload: dict[str, Any]) -> list[float]:
+def list_means(payload: dict[str, Any]) -> list[float]:
     """Return what each method gets by each metric, and what chance gets."""
     return [value for cell in payload["cells"] for value in (cell["mean"], cell["null"]["mean"])]
 
 
-def test_metrics_ask_about_all_inputs_together(monkeypatch):
-    together, batches = evaluated(TEXTS)
-    monkeypatch.setattr("whence.explainer.verify.trials.rehearse", lambda *_: None)
-    apart, many = evaluated(TEXTS)
+def test_evaluate_with_prefetched_answers_needs_fewer_batches_for_equal_results(monkeypatch):
+    together, batches = evaluate_and_count_batches(TEXTS)
+    monkeypatch.setattr("whence.explain.trials.prefetch_answers", lambda *_: None)
+    apart, many = evaluate_and_count_batches(TEXTS)
     # Other neighbours in a batch, another order of summation.
-    np.testing.assert_allclose(told(together), told(apart), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(list_means(together), list_means(apart), rtol=0, atol=1e-12)
     assert together["calls"] == apart["calls"]
     # 8 inputs, 6 metrics and their nulls: about a hundred small questions, and a few large ones instead.
     assert batches < many / 4
 
 
-def test_metrics_do_not_depend_on_the_order():
-    whole, _ = evaluated(TEXTS)
-    turned, _ = evaluated(TEXTS[::-1])
+def test_evaluate_results_do_not_depend_on_the_order_of_texts():
+    whole, _ = evaluate_and_count_batches(TEXTS)
+    turned, _ = evaluate_and_count_batches(TEXTS[::-1])
     assert whole["calls"] == turned["calls"]
-    np.testing.assert_allclose(told(whole), told(turned), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(list_means(whole), list_means(turned), rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize(
-    "of", [importance.gradient, importance.loo, importance.integrated_gradients]
+    "of", [importance.gradient, importance.leave_one_out, importance.integrated_gradients]
 )
-def test_audits_do_not_depend_on_the_batch(of):
+def test_audit_importance_does_not_depend_on_batch_or_order(of):
     whole = of(subject_of(reviews(), TEXTS, None))
     turned = of(subject_of(reviews(), TEXTS[::-1], None))
     for one, other in zip(whole, reversed(turned), strict=True):
@@ -211,14 +212,16 @@ def test_audits_do_not_depend_on_the_batch(of):
 
 
 @pytest.mark.parametrize("task", ["one text", "source and answer", "picture"])
-def test_parts_are_what_was_spread(task):
+def test_batch_unpad_values_restores_the_parts_given_to_pad_values(task):
     if task == "picture":
         explainer = whence.load(zoo.make_vit())
         pixels = np.linspace(-1, 1, np.prod(zoo.PIXELS)).reshape(zoo.PIXELS)
-        items: list[Encoded] = take({"pixel_values": pixels}, explainer.loaded, truncate=False)[0]
+        items: list[EncodedInput] = encode_inputs(
+            {"pixel_values": pixels}, explainer.loaded, truncate=False
+        )[0]
     else:
         explainer = bert()
-        items = take(zoo.rows("bert"), explainer.loaded, truncate=False)[0]
+        items = encode_inputs(zoo.rows("bert"), explainer.loaded, truncate=False)[0]
         if task == "source and answer":
             items = [
                 replace(
@@ -227,13 +230,13 @@ def test_parts_are_what_was_spread(task):
                 for n, item in enumerate(items)
             ]
     batch = collate(items, pad_id=0, device=explainer.loaded.device)
-    draw = generator("parts", task)
+    draw = build_generator("parts", task)
     parts = [torch.tensor(draw.standard_normal((len(item), 2))) for item in items]
-    placed = batch.spread(parts)
+    placed = batch.pad_values(parts)
     assert placed.shape == (*batch.real.shape, 2)
     assert (placed[~batch.own] == 0).all()
     assert torch.equal(placed[batch.own], torch.cat(parts))
-    for one, other in zip(batch.parts(placed), parts, strict=True):
+    for one, other in zip(batch.unpad_values(placed), parts, strict=True):
         assert torch.equal(one, other)
 
 
@@ -245,7 +248,7 @@ def _bigbird() -> Any:
     return zoo.seeded(lambda: hf.BigBirdForSequenceClassification(config)).eval()
 
 
-def _crowded() -> Any:
+def _switch_transformers() -> Any:
     """Experts that take four tokens of a batch each, whoever's they are: the rest is dropped."""
     config = hf.SwitchTransformersConfig(
         vocab_size=64, d_model=32, d_kv=8, d_ff=48, num_layers=2, num_heads=4, num_experts=4, expert_capacity=4,
@@ -257,15 +260,17 @@ def _crowded() -> Any:
 
 # Models to which a batch is not what its inputs are one by one: by a width that it pads to, or by the neighbours.
 WILFUL = {
-    "reformer": lambda: every.make("reformer", "ReformerForSequenceClassification", torch.float32),
+    "reformer": lambda: text_model_classes.make(
+        "reformer", "ReformerForSequenceClassification", torch.float32
+    ),
     "big_bird": _bigbird,
-    "switch_transformers": _crowded,
+    "switch_transformers": _switch_transformers,
 }
 
 
 @pytest.mark.parametrize("lengths", [(8, 8, 8), (8, 40, 64, 32)], ids=["equal", "mixed"])
 @pytest.mark.parametrize("name", WILFUL)
-def test_models_that_do_not_bear_a_batch_get_what_they_bear(name, lengths):
+def test_leave_one_out_in_a_batch_equals_singles_on_batch_dependent_models(name, lengths):
     explainer = whence.load(WILFUL[name]())
     if name == "reformer":
         lengths = tuple(min(n, 40) for n in lengths)

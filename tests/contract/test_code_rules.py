@@ -1,7 +1,9 @@
-"""The rules of the house that a program can check (docs/adr/0011-twelve-rules.md has all of them)."""
+"""Code rules that a program can check: file budgets, names and comments (docs/adr/0011-twelve-rules.md has all)."""
 
+import ast
 import re
 import subprocess
+from collections import Counter, defaultdict
 
 import pytest
 
@@ -24,12 +26,58 @@ PYTHON = sorted(
     if path.suffix == ".py" and path.is_file()
 )
 SOURCE = [path for path in PYTHON if path.is_relative_to(ROOT / "src")]
-# What a file may hold at the most, by where it stands; a method is to be read at one sitting.
-BUDGETS = {"src/whence/methods": 120, "src/whence/metrics": 130, "src": 370, "": 400}
+# Lines of Python that a room may hold now, and the goal of the rebuilding (40,000 in all). When something is deleted,
+# its room's ceiling is lowered; none is raised without a sentence that says what was bought.
+BUDGETS = {
+    "app": (5_300, 2_800),
+    "cli": (3_600, 2_000),
+    "core": (900, 650),
+    "data": (5_650, 2_700),
+    "explain": (7_500, 4_300),
+    "flow": (1_360, 1_000),
+    "kernels": (2_850, 2_200),
+    "lrp": (1_950, 1_600),
+    "methods": (1_750, 1_500),
+    "metrics": (2_220, 1_800),
+    "models": (2_100, 1_050),
+    "render": (2_850, 1_800),
+    "runs": (8_800, 3_450),
+    "stats": (950, 700),
+    "studies/audit": (5_600, 3_350),
+    "studies/compare": (3_000, 1_500),
+    "studies/evaluation": (3_400, 1_650),
+    "studies/training": (1_480, 850),
+    "tracing": (6_400, 4_200),
+    "trust": (1_880, 850),
+}
+MOST_FILES = 280
+# Participles by which no function is called: verbs in the imperative say what a function does.
+PARTICIPLES = frozenset(
+    {
+        *("asked", "begun", "bound", "broken", "built", "chosen", "done", "drawn", "found"),
+        *("given", "gone", "heard", "held", "hidden", "kept", "known", "laid", "made"),
+        *("meant", "met", "paid", "said", "seen", "sent", "shown", "sought", "spoken"),
+        *("taken", "thrown", "told", "torn", "understood", "written"),
+    }
+)
+VERBS_IN_ED = frozenset({"embed", "exceed", "feed", "need", "proceed", "seed", "shed", "speed"})
+# Names that users type or that results carry: they change with the doors, not with the house.
+KNOWN_PARTICIPLES = frozenset(
+    {
+        "integrated_gradients",
+        "trained_adversary",
+        "Explainer.loaded",
+        "AuditSubject.loaded",
+        "Comparison.changed",
+    }
+)
+SAME_NAMES = frozenset(
+    {"__init__.py", "report.py"}
+)  # what every room, and every result, has one of
 NO_NAMES = {"utils", "util", "helpers", "helper", "common", "misc", "tools"}
 
 
-def named(path):
+def relative_name(path):
     return path.relative_to(ROOT).as_posix()
 
 
@@ -38,31 +86,82 @@ def lines(paths):
         text = path.read_text(encoding="utf-8").splitlines()
         for number, line in enumerate(text):
             after = text[number + 1] if number + 1 < len(text) else ""
-            yield f"{named(path)}:{number + 1}", line, after
+            yield f"{relative_name(path)}:{number + 1}", line, after
 
 
-def test_there_is_something_to_check():
-    assert len(SOURCE) > 500 and len(PYTHON) > 900
+def subpackage_name(path):
+    parts = path.relative_to(ROOT / "src" / "whence").parts
+    return "/".join(parts[:2]) if parts[0] == "studies" and len(parts) > 2 else parts[0]
+
+
+def functions(path):
+    """Yield (name, is a property) of every function of a file, methods with their class."""
+
+    def walk(node, owner):
+        for one in ast.iter_child_nodes(node):
+            if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef):
+                marks = {ast.unparse(mark).split(".")[-1] for mark in one.decorator_list}
+                yield (f"{owner}.{one.name}" if owner else one.name, "property" in marks)
+                yield from walk(one, "")
+            else:
+                yield from walk(one, one.name if isinstance(one, ast.ClassDef) else owner)
+
+    yield from walk(ast.parse(path.read_text(encoding="utf-8")), "")
+
+
+def is_participle(word):
+    return word in PARTICIPLES or (word.endswith("ed") and word not in VERBS_IN_ED)
+
+
+def test_file_lists_of_the_code_rules_are_not_empty():
+    assert len(SOURCE) > 200 and len(PYTHON) > 400
+
+
+def test_every_subpackage_stays_within_its_line_budget():
+    counts = Counter()
+    for path in SOURCE:
+        counts[subpackage_name(path)] += len(path.read_text(encoding="utf-8").splitlines())
+    over = [
+        f"{name}: {counts[name]} lines, and {most} are allowed; the goal is {goal}"
+        for name, (most, goal) in BUDGETS.items()
+        if counts[name] > most
+    ]
+    assert not over, "\n".join(over)
+    assert set(BUDGETS) == {name for name in counts if not name.endswith(".py")} - {"studies"}
+
+
+def test_the_package_has_no_more_files_than_allowed():
+    assert len(SOURCE) <= MOST_FILES
+
+
+def test_no_file_name_occurs_in_two_subpackages():
+    homes = defaultdict(set)
+    for path in SOURCE:
+        homes[path.name].add(subpackage_name(path))
+    twice = {name: rooms for name, rooms in homes.items() if len(rooms) > 1}
+    assert set(twice) <= SAME_NAMES, twice
+
+
+def test_no_source_function_is_named_by_a_participle():
+    found = [
+        f"{relative_name(path)}: {name}"
+        for path in SOURCE
+        for name, is_property in functions(path)
+        for words in [name.split(".")[-1].strip("_").split("_")]
+        if is_participle(words[0])
+        and not (is_property and len(words) > 1)  # a noun with its adjective: allowed_values
+        and name not in KNOWN_PARTICIPLES
+    ]
+    assert not found, "\n".join(found)
 
 
 @pytest.mark.parametrize("tree", [*TREES, "web/src"])
-def test_no_drawer_for_odds_and_ends(tree):
+def test_no_file_is_named_utils_helpers_or_misc(tree):
     found = [path for path in (ROOT / tree).rglob("*") if path.stem.lower() in NO_NAMES]
     assert not found
 
 
-def test_files_keep_to_their_budget():
-    over = []
-    for path in PYTHON:
-        name = named(path)
-        budget = next(most for place, most in BUDGETS.items() if name.startswith(place))
-        count = len(path.read_text(encoding="utf-8").splitlines())
-        if count > budget:
-            over.append(f"{name}: {count} lines, and {budget} are allowed")
-    assert not over, "\n".join(over)
-
-
-def test_what_a_checker_is_told_to_pass_over_is_named():
+def test_every_type_ignore_and_noqa_names_its_code():
     bare = [
         where
         for where, line, _ in lines(SOURCE)
@@ -71,7 +170,7 @@ def test_what_a_checker_is_told_to_pass_over_is_named():
     assert not bare
 
 
-def test_whoever_catches_everything_says_why():
+def test_every_broad_except_has_a_comment():
     silent = [
         where
         for where, line, after in lines(SOURCE)
@@ -81,16 +180,16 @@ def test_whoever_catches_everything_says_why():
     assert not silent
 
 
-def test_annotations_are_not_strings():
+def test_no_source_file_imports_annotations_from_future():
     # Parameters are read from signatures: the types must be there.
     assert not [
         where for where, line, _ in lines(SOURCE) if line == "from __future__ import annotations"
     ]
 
 
-def test_a_file_begins_by_saying_what_it_is_for():
+def test_every_python_file_begins_with_a_docstring_or_shebang():
     silent = [
-        named(path)
+        relative_name(path)
         for path in PYTHON
         if not path.read_text(encoding="utf-8").startswith(('"""', "#!"))
         and path.name != "__init__.py"

@@ -1,4 +1,4 @@
-"""What is computed in the documentation says what the registries, the commands and the stored results say today."""
+"""Generated documentation: tables, files and command pages equal what registries, commands and results give."""
 
 import re
 
@@ -18,14 +18,14 @@ MADE = [
 
 @pytest.mark.parametrize("name", MADE)
 def test_a_table_or_file_of_the_docs_is_up_to_date(name):
-    assert build_docs.up_to_date(name), f"{build_docs.today(name)[0]}: run `make docs`"
+    assert build_docs.is_up_to_date(name), f"{build_docs.compute_content(name)[0]}: run `make docs`"
 
 
-def test_no_page_stays_behind_that_nothing_writes_any_more():
-    assert build_docs.orphans() == []
+def test_build_docs_finds_no_orphan_pages():
+    assert build_docs.find_orphans() == []
 
 
-def test_every_marker_has_a_table_and_every_table_one_place():
+def test_table_markers_of_the_docs_match_the_registered_tables_one_to_one():
     written = [
         (name, page.resolve())
         for page in (*build_docs.DOCS.rglob("*.md"), *build_docs.DOCS.parent.glob("*.md"))
@@ -37,7 +37,7 @@ def test_every_marker_has_a_table_and_every_table_one_place():
     assert sorted(written) == sorted(known)
 
 
-def test_a_page_that_is_stale_or_missing_or_left_over_is_noticed(tmp_path, monkeypatch):
+def test_build_docs_check_names_stale_missing_and_orphan_pages(tmp_path, monkeypatch):
     monkeypatch.setattr(build_docs, "DOCS", docs := tmp_path / "docs")
     docs.mkdir()
     monkeypatch.setattr(build_docs, "FIGURES", {})
@@ -47,9 +47,9 @@ def test_a_page_that_is_stale_or_missing_or_left_over_is_noticed(tmp_path, monke
     )
     (docs / "page.md").write_text("<!-- begin: a -->\n| old |\n<!-- end: a -->\n")
     (docs / "old.md").write_text(f"# Old\n\n{build_docs.MARK}\n")
-    assert not build_docs.up_to_date("a") and not build_docs.up_to_date("whole.md")
-    assert build_docs.up_to_date("none.svg")
-    assert build_docs.orphans() == [docs / "old.md"]
+    assert not build_docs.is_up_to_date("a") and not build_docs.is_up_to_date("whole.md")
+    assert build_docs.is_up_to_date("none.svg")
+    assert build_docs.find_orphans() == [docs / "old.md"]
     with pytest.raises(
         SystemExit, match=r"Out of date: docs/page.md, docs/whole.md, docs/old.md\. Run `make docs`"
     ):
@@ -61,8 +61,8 @@ def test_a_page_that_is_stale_or_missing_or_left_over_is_noticed(tmp_path, monke
 
 
 def test_every_command_and_option_is_on_the_page_of_commands():
-    page = command_reference.markdown()
-    for name, command in command_reference.commands():
+    page = command_reference.render_page()
+    for name, command in command_reference.iterate_commands():
         assert f"\n## {name}\n" in page
         section = page.partition(f"\n## {name}\n")[2].partition("\n## ")[0]
         assert command.help.strip(), f"{name} says nothing"

@@ -1,4 +1,4 @@
-"""What is explained is the model as it is: the guard that compares, and plain passes of other threads meanwhile."""
+"""Forward guard (traced logits must equal the model's own): rounding, fallbacks, refusals, threads, cost."""
 
 from threading import Thread
 
@@ -9,10 +9,10 @@ from torch import nn
 from transformers.models.bert import modeling_bert
 
 import whence
-from tests import every, zoo
-from tests.every import TEXTS, tokenizer
-from whence.capture.attention.unwatched import offers_seam
+from tests import text_model_classes, zoo
+from tests.text_model_classes import TEXTS, tokenizer
 from whence.core.errors import ModelFailed, NotCapturable
+from whence.tracing.forward import can_route_attention
 
 _TWO = {
     "vocab_size": 64, "d_model": 32, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 4,
@@ -38,18 +38,20 @@ def bert(**more):
     return zoo.seeded(lambda: hf.BertForSequenceClassification(config)).eval()
 
 
-def own(model, **inputs):
+def compute_own_logits(model, **inputs):
     with torch.no_grad():
         return model(**{name: torch.tensor([one]) for name, one in inputs.items()}).logits
 
 
 @pytest.mark.parametrize("name", DECODERS)
-def test_a_decoder_that_gets_its_causality_from_a_mask_keeps_it(name):
+def test_trace_logits_of_a_decoder_with_causality_by_mask_equal_plain_logits(name):
     model = zoo.seeded(DECODERS[name]).eval()
     explainer = whence.load(model, tokenizer=tokenizer())
     ids, said = (explainer.tokenizer(text)["input_ids"] for text in (TEXTS[0], TEXTS[2]))
     mark, *said = said[:-1]  # what the tokenizer puts before an answer, which nobody need say
-    steps = own(model, input_ids=ids, decoder_input_ids=[3, mark, *said])[0, 1:-1].log_softmax(-1)
+    steps = compute_own_logits(model, input_ids=ids, decoder_input_ids=[3, mark, *said])[
+        0, 1:-1
+    ].log_softmax(-1)
     wanted = sum(float(step[i]) for step, i in zip(steps, said, strict=True))
     needs = {"watched": ("attention",), "unwatched": ("embedding_grad",), "taped": ("steps",)}
     for how, needed in needs.items():
@@ -57,18 +59,18 @@ def test_a_decoder_that_gets_its_causality_from_a_mask_keeps_it(name):
         # float32, and two ways to sum a softmax.
         assert float(found) == pytest.approx(wanted, abs=1e-4), how
     assert explainer.predict(TEXTS[0], answer=TEXTS[2]).logits[0] == pytest.approx(wanted, abs=1e-4)
-    assert offers_seam(model)  # it is right there, and need not be left to itself
+    assert can_route_attention(model)  # it is right there, and need not be left to itself
 
 
 @pytest.mark.parametrize("name", DECODERS)
-def test_a_plain_pass_in_another_thread_is_right_while_a_model_is_explained(name):
+def test_plain_pass_in_another_thread_during_explain_gives_the_models_own_logits(name):
     model = zoo.seeded(DECODERS[name]).eval()
-    wanted = own(model, input_ids=IDS, decoder_input_ids=[3, *ANSWER])
+    wanted = compute_own_logits(model, input_ids=IDS, decoder_input_ids=[3, *ANSWER])
     seen = []
 
     def aside(*_):
         def run():
-            seen.append(own(model, input_ids=IDS, decoder_input_ids=[3, *ANSWER]))
+            seen.append(compute_own_logits(model, input_ids=IDS, decoder_input_ids=[3, *ANSWER]))
 
         if inside:
             return
@@ -97,7 +99,7 @@ class BranchingForSequenceClassification(hf.BertForSequenceClassification):
 
 
 @pytest.mark.parametrize("method", ["attcat", "grad_x_input", "leave_one_out", "attn_lrp"])
-def test_a_model_that_is_another_one_through_the_seam_is_left_to_its_own_attention(
+def test_explain_of_a_model_that_changes_when_routed_uses_the_models_own_attention(
     method, monkeypatch
 ):
     monkeypatch.setattr(BranchingForSequenceClassification, "__module__", modeling_bert.__name__)
@@ -107,7 +109,9 @@ def test_a_model_that_is_another_one_through_the_seam_is_left_to_its_own_attenti
     plain = zoo.seeded(lambda: hf.BertForSequenceClassification(hf.BertConfig(**zoo._BERT))).eval()
     found = whence.load(model).explain(BERT, method=method)
     wanted = whence.load(plain).explain(BERT, method=method)
-    assert found.prediction.logits == pytest.approx(own(model, **BERT)[0].tolist(), abs=1e-5)
+    assert found.prediction.logits == pytest.approx(
+        compute_own_logits(model, **BERT)[0].tolist(), abs=1e-5
+    )
     # The two are the same model; float32, by another kernel.
     assert found.scores == pytest.approx(wanted.scores, abs=1e-4)
 
@@ -122,26 +126,28 @@ class Shy(hf.BertForSequenceClassification):
         return out
 
 
-def test_a_model_that_says_something_else_when_watched_is_refused_in_a_sentence():
+def test_explain_of_a_model_that_changes_under_hooks_raises_not_capturable():
     model = zoo.seeded(lambda: Shy(hf.BertConfig(**zoo._BERT))).eval()
     explainer = whence.load(model)
     with pytest.raises(NotCapturable, match="Shy gives other logits while whence watches it"):
         explainer.explain(BERT, method="attcat")
     # As the sentence says.
     found = explainer.explain(BERT, method="leave_one_out")
-    assert found.prediction.logits == pytest.approx(own(model, **BERT)[0].tolist(), abs=1e-5)
+    assert found.prediction.logits == pytest.approx(
+        compute_own_logits(model, **BERT)[0].tolist(), abs=1e-5
+    )
 
 
-def passes(model):
+def count_passes(model):
     count = []
     handle = model.register_forward_pre_hook(lambda *_: count.append(1))
     return count, handle
 
 
-def test_the_comparison_costs_one_pass_of_a_model_once():
+def test_forward_guard_costs_one_extra_pass_at_the_first_explain_only():
     model = bert()
     explainer = whence.load(model)
-    count, handle = passes(model)
+    count, handle = count_passes(model)
     first = explainer.explain(BERT, method="attcat")
     assert len(count) == 2
     again = explainer.explain(BERT, method="attcat")
@@ -154,24 +160,26 @@ def test_the_comparison_costs_one_pass_of_a_model_once():
 @pytest.mark.parametrize("implementation", ["sdpa", "eager"])
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
 @pytest.mark.parametrize("name", ["bert", "gemma3", "t5"])
-def test_rounding_is_no_difference(name, dtype, implementation):
+def test_forward_guard_accepts_rounding_of_every_dtype_in_sdpa_and_eager_attention(
+    name, dtype, implementation
+):
     model = zoo.make(name, dtype=dtype)
     model.set_attn_implementation(implementation)
     whence.load(model).explain(zoo.rows(name), method="grad_x_input")
-    assert offers_seam(model)
+    assert can_route_attention(model)
 
 
-def test_a_deep_model_in_half_precision_is_no_other_model():
+def test_forward_guard_accepts_a_deep_model_in_bfloat16():
     config = hf.LlamaConfig(**{**zoo._DECODER, "num_hidden_layers": 24})
     model = zoo.seeded(lambda: hf.LlamaForSequenceClassification(config)).bfloat16().eval()
     whence.load(model).explain(zoo.rows("llama"), method="generic_attention")
-    assert offers_seam(model)
+    assert can_route_attention(model)
 
 
-def test_dropout_of_a_model_in_training_mode_is_no_difference():
+def test_forward_guard_accepts_a_model_with_dropout_in_training_mode():
     model = bert(hidden_dropout_prob=0.5, attention_probs_dropout_prob=0.5).train()
     whence.load(model).explain(BERT, method="attcat")
-    assert offers_seam(model) and model.training
+    assert can_route_attention(model) and model.training
 
 
 class Noisy(nn.Module):
@@ -182,12 +190,12 @@ class Noisy(nn.Module):
 _drawn: list[int] = []
 
 
-def test_a_model_that_draws_numbers_is_no_other_model():
+def test_forward_guard_accepts_a_model_that_draws_random_numbers():
     model = bert()
     model.dropout = Noisy()
     model.dropout.register_forward_hook(lambda *_: _drawn.append(1))
     whence.load(model).explain(BERT, method="attcat")
-    assert offers_seam(model)
+    assert can_route_attention(model)
     _drawn.clear()
 
 
@@ -210,7 +218,7 @@ FAILING = {
         "got Double.* load it with dtype='float32'",
     ),
     "FSMT in float64": (
-        lambda: every.make("fsmt", "FSMTForConditionalGeneration").double(),
+        lambda: text_model_classes.make("fsmt", "FSMTForConditionalGeneration").double(),
         "overflow.* load it with dtype='float32'",
     ),
 }
@@ -218,13 +226,13 @@ FAILING = {
 
 @pytest.mark.parametrize("method", ["grad_x_input", "leave_one_out", "attcat"])
 @pytest.mark.parametrize("name", FAILING)
-def test_a_model_that_fails_by_itself_is_said_to_do_so(name, method):
+def test_explain_of_a_model_that_fails_without_whence_raises_model_failed(name, method):
     make, said = FAILING[name]
     with pytest.raises(ModelFailed, match=f"also by itself, without whence.*{said}"):
         whence.load(make().eval()).explain({"input_ids": [5, 6, 7, 8, 3]}, method=method)
 
 
-def test_what_fails_only_while_it_is_watched_is_no_failure_of_the_model():
+def test_explain_with_a_failure_only_inside_whence_raises_the_original_error():
     """An exception of whence's own must not be blamed on the model."""
     model = bert()
     calls = []
@@ -240,12 +248,16 @@ def test_what_fails_only_while_it_is_watched_is_no_failure_of_the_model():
     handle.remove()
 
 
-def test_blocks_that_put_tokens_before_inputs_are_refused_also_with_as_many_inputs_as_tokens():
+def test_raw_attention_of_token_first_blocks_raises_for_any_number_of_inputs():
     """FSMT's blocks are (tokens, inputs, width): rows of one input must not be read as those of another."""
-    model = every.make("fsmt", "FSMTForConditionalGeneration", torch.float32)
-    explainer = whence.load(model, tokenizer=every.tokenizer())
+    model = text_model_classes.make("fsmt", "FSMTForConditionalGeneration", torch.float32)
+    explainer = whence.load(model, tokenizer=text_model_classes.tokenizer())
     for count in (1, 2, 3):  # the decoder has two tokens
         with pytest.raises(NotCapturable, match="put tokens before inputs"):
-            explainer.explain([every.TEXTS[0]] * count, method="raw_attention", answer="good")
-    found = explainer.explain([every.TEXTS[0]] * 2, method="leave_one_out", answer="good")
+            explainer.explain(
+                [text_model_classes.TEXTS[0]] * count, method="raw_attention", answer="good"
+            )
+    found = explainer.explain(
+        [text_model_classes.TEXTS[0]] * 2, method="leave_one_out", answer="good"
+    )
     assert len(found) == 2

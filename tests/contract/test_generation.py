@@ -1,4 +1,4 @@
-"""Language models: the next token, whole answers, contrasts and generated answers, on several architectures."""
+"""Generation on several architectures: next tokens, contrasts, rows of generated answers, passes, restoration."""
 
 from typing import Any
 
@@ -7,20 +7,20 @@ import pytest
 import torch
 
 import whence
-from tests import languages
+from tests import language_models
 from tests.contract.state import assert_unchanged, snapshot
-from whence.capture.asking.counted import counted
 from whence.core.errors import WhenceError
-from whence.data.reading import REST
+from whence.data.readout import REST_LABEL
+from whence.tracing.ask import count_forwards
 
-ALL = (*languages.CAUSAL, *languages.SEQUENCE)
+ALL = (*language_models.CAUSAL, *language_models.SEQUENCE)
 # Llama and its kin compute their norms in float32 whatever the dtype, in whatever batch.
 EXACT = {"gpt2": 1e-12, "t5": 1e-5, "bart": 1e-12}
 
 
-def _given(name: str, row: int = 0) -> dict[str, list[list[int]]]:
-    end = [3] if name in languages.SEQUENCE else []
-    return {"input_ids": [[*languages.ROWS[row], *end]]}
+def _build_input(name: str, row: int = 0) -> dict[str, list[list[int]]]:
+    end = [3] if name in language_models.SEQUENCE else []
+    return {"input_ids": [[*language_models.ROWS[row], *end]]}
 
 
 def _own_logits(model: Any, given: Any, decoder: list[int]) -> torch.Tensor:
@@ -30,36 +30,40 @@ def _own_logits(model: Any, given: Any, decoder: list[int]) -> torch.Tensor:
         return model(input_ids=torch.tensor(given["input_ids"]), **more).logits[0, -1]
 
 
-def _start(model: Any) -> list[int]:
+def _list_decoder_start(model: Any) -> list[int]:
     return [model.config.decoder_start_token_id] if model.config.is_encoder_decoder else []
 
 
 @pytest.fixture(scope="module", params=ALL)
 def case(request) -> tuple[str, whence.Explainer]:
     """Return each architecture's explainer."""
-    return request.param, whence.load(languages.make(request.param))
+    return request.param, whence.load(language_models.make(request.param))
 
 
-def test_the_next_token_has_the_models_own_probabilities(case) -> None:
+def test_explain_of_the_next_token_has_the_models_own_probabilities(case) -> None:
     name, explainer = case
-    found = explainer.explain(_given(name), method="grad_x_input")
-    own = _own_logits(explainer.model, _given(name), _start(explainer.model)).softmax(-1)
+    found = explainer.explain(_build_input(name), method="grad_x_input")
+    own = _own_logits(
+        explainer.model, _build_input(name), _list_decoder_start(explainer.model)
+    ).softmax(-1)
     said = found.prediction
     assert said.label == str(int(own.argmax()))
     assert found.target.label == said.label
     assert len(said.probabilities) == 21
-    assert list(said.probabilities)[-1] == REST
+    assert list(said.probabilities)[-1] == REST_LABEL
     for label, share in said.probabilities.items():
-        if label != REST:
+        if label != REST_LABEL:
             # Softmax over the named and the logsumexp of the rest is softmax over all, up to rounding of the dtype.
             assert share == pytest.approx(float(own[int(label)]), abs=1e-12)
     assert sum(said.probabilities.values()) == pytest.approx(1, abs=1e-12)
 
 
-def test_targets_are_tokens_by_number(case) -> None:
+def test_explain_contrast_of_two_token_ids_equals_the_difference_of_their_scores(case) -> None:
     name, explainer = case
-    one, other = (explainer.explain(_given(name), method="grad_x_input", target=i) for i in (7, 30))
-    both = explainer.explain(_given(name), method="grad_x_input", target=(7, 30))
+    one, other = (
+        explainer.explain(_build_input(name), method="grad_x_input", target=i) for i in (7, 30)
+    )
+    both = explainer.explain(_build_input(name), method="grad_x_input", target=(7, 30))
     assert (one.target.label, str(both.target)) == ("7", "7 rather than 30")
     # A gradient is linear in what is explained.
     np.testing.assert_allclose(
@@ -67,7 +71,9 @@ def test_targets_are_tokens_by_number(case) -> None:
     )
 
 
-def _slow(model: Any, ids: list[int], decoder: list[int], target: int) -> np.ndarray[Any, Any]:
+def _compute_grad_x_input(
+    model: Any, ids: list[int], decoder: list[int], target: int
+) -> np.ndarray[Any, Any]:
     """Return gradient times input of one token's logit: by autograd alone, at the embeddings."""
     table = model.get_input_embeddings()
     source = table(torch.tensor([ids])).detach().requires_grad_()
@@ -81,17 +87,17 @@ def _slow(model: Any, ids: list[int], decoder: list[int], target: int) -> np.nda
     return both.sum(-1)[0].detach().numpy()
 
 
-def test_every_row_is_the_explanation_of_its_prefix(case) -> None:
+def test_generation_rows_equal_grad_x_input_of_each_prefix_by_autograd(case) -> None:
     name, explainer = case
     model = explainer.model
-    made = explainer.generate(_given(name), 5, method="grad_x_input")
-    ids, said = _given(name)["input_ids"][0], [token.id for token in made.output_tokens]
+    made = explainer.generate(_build_input(name), 5, method="grad_x_input")
+    ids, said = _build_input(name)["input_ids"][0], [token.id for token in made.output_tokens]
     base = len(made.prompt_tokens)
     assert made.matrix.shape == (len(said), base)
     for k, token in enumerate(said):
-        decoder = [*_start(model), *said[:k]] if _start(model) else []
+        decoder = [*_list_decoder_start(model), *said[:k]] if _list_decoder_start(model) else []
         prefix = ids if decoder else [*ids, *said[:k]]
-        slow = _slow(model, prefix, decoder, token)
+        slow = _compute_grad_x_input(model, prefix, decoder, token)
         bound = EXACT.get(name, 1e-5)
         np.testing.assert_allclose(made.explanations[k].scores, slow, rtol=0, atol=bound)
         np.testing.assert_array_equal(made.matrix[k], made.explanations[k].scores[:base])
@@ -105,28 +111,30 @@ def test_every_row_is_the_explanation_of_its_prefix(case) -> None:
     np.testing.assert_allclose(made.total, made.matrix.sum(0))
 
 
-def test_a_batch_equals_its_singles(case) -> None:
+def test_generate_with_large_batches_equals_batch_size_one(case) -> None:
     name, explainer = case
     both = [
-        explainer.generate(_given(name), 4, method="grad_x_input", batch_size=size).matrix
+        explainer.generate(_build_input(name), 4, method="grad_x_input", batch_size=size).matrix
         for size in (1, 64)
     ]
     np.testing.assert_allclose(both[0], both[1], rtol=0, atol=EXACT.get(name, 1e-5))
 
 
-def test_one_forward_and_one_backward_for_each_token(case) -> None:
+def test_generate_explains_each_token_with_one_forward_and_one_backward_pass(case) -> None:
     name, explainer = case
     explainer.generate(
-        _given(name), 4, method="grad_x_input"
+        _build_input(name), 4, method="grad_x_input"
     )  # finds out once what may share a batch
-    with counted(explainer.model) as runs:
-        made = explainer.generate(_given(name), 4, method="grad_x_input")
+    with count_forwards(explainer.model) as runs:
+        made = explainer.generate(_build_input(name), 4, method="grad_x_input")
     assert made.payload["passes"] == {"decode": 4, "forward": 4, "backward": 4}
     assert runs.forward == 8
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_the_model_is_left_as_found(case, fails: bool, monkeypatch) -> None:
+def test_generate_leaves_the_model_unchanged_also_after_a_failure(
+    case, fails: bool, monkeypatch
+) -> None:
     name, explainer = case
     model = explainer.model
     model.train()
@@ -138,21 +146,21 @@ def test_the_model_is_left_as_found(case, fails: bool, monkeypatch) -> None:
 
         with monkeypatch.context() as patched, pytest.raises(RuntimeError, match="in between"):
             patched.setattr(type(model), "_sample", refuse)
-            explainer.generate(_given(name), 3, method="grad_x_input")
+            explainer.generate(_build_input(name), 3, method="grad_x_input")
     else:
-        explainer.generate(_given(name), 3, method="grad_x_input")
+        explainer.generate(_build_input(name), 3, method="grad_x_input")
     assert_unchanged(before, snapshot(model))
     assert model.generation_config.to_dict() == config
     model.eval()
 
 
-def test_an_end_at_once_is_one_token(case) -> None:
+def test_generate_with_an_immediate_end_token_has_one_output_token(case) -> None:
     name, explainer = case
-    first = explainer.generate(_given(name), 1, method="grad_x_input").output_tokens[0].id
+    first = explainer.generate(_build_input(name), 1, method="grad_x_input").output_tokens[0].id
     kept = explainer.model.generation_config.eos_token_id
     explainer.model.generation_config.eos_token_id = first
     try:
-        made = explainer.generate(_given(name), 6, method="grad_x_input")
+        made = explainer.generate(_build_input(name), 6, method="grad_x_input")
     finally:
         explainer.model.generation_config.eos_token_id = kept
     assert [token.id for token in made.output_tokens] == [first]
@@ -160,9 +168,9 @@ def test_an_end_at_once_is_one_token(case) -> None:
     str(made)
 
 
-@pytest.mark.parametrize("name", languages.CAUSAL)
-def test_no_room_for_an_answer(name: str) -> None:
-    explainer = whence.load(languages.make(name))
+@pytest.mark.parametrize("name", language_models.CAUSAL)
+def test_generate_near_the_context_limit_is_cut_and_at_the_limit_raises(name: str) -> None:
+    explainer = whence.load(language_models.make(name))
     longest = explainer.loaded.max_length
     assert longest == 48
     made = explainer.generate({"input_ids": [[5] * 46]}, 9, method="grad_x_input")
@@ -171,13 +179,15 @@ def test_no_room_for_an_answer(name: str) -> None:
         explainer.generate({"input_ids": [[5] * 48]}, 9, method="grad_x_input")
 
 
-def test_contrast_is_the_difference_to_the_runner_up(case) -> None:
+def test_generate_with_contrast_explains_the_best_token_against_the_runner_up(case) -> None:
     name, explainer = case
-    made = explainer.generate(_given(name), 2, method="grad_x_input", contrast=True)
+    made = explainer.generate(_build_input(name), 2, method="grad_x_input", contrast=True)
     one = made.explanations[0]
     best, second = (
-        _own_logits(explainer.model, _given(name), _start(explainer.model)).topk(2)[1].tolist()
+        _own_logits(explainer.model, _build_input(name), _list_decoder_start(explainer.model))
+        .topk(2)[1]
+        .tolist()
     )
     assert str(one.target) == f"{best} rather than {second}"
-    again = explainer.explain(_given(name), method="grad_x_input", target=(best, second))
+    again = explainer.explain(_build_input(name), method="grad_x_input", target=(best, second))
     np.testing.assert_allclose(one.scores, again.scores, rtol=0, atol=EXACT.get(name, 1e-5))

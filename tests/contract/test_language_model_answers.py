@@ -1,4 +1,4 @@
-"""A real language model that reads text: answers, contrasts, passages, and what is refused."""
+"""Language model answers: explained answers and contrasts, generation, granularity, files, display, refusals."""
 
 import json
 from io import StringIO
@@ -10,9 +10,8 @@ import torch
 from rich.console import Console
 
 import whence
-from tests import languages
-from tests.unit.tokenizers import byte_level, sentencepiece
-from whence import Generation
+from tests import language_models
+from tests.unit.small_tokenizers import byte_level, sentencepiece
 from whence.core.errors import (
     BadEncoding,
     BadParameter,
@@ -22,6 +21,7 @@ from whence.core.errors import (
     TooLong,
     UnknownTarget,
 )
+from whence.explain.generation import Generation
 
 PROMPT = "Once upon a time, there was a little girl named"
 STORY = "[[Tom has a red car.]] Then: [[Lily has a blue ball. She is 5.]]\n\nLily likes her"
@@ -52,7 +52,7 @@ def _log_probabilities(explainer: Any, prompt: list[int], answer: list[int]) -> 
     return found
 
 
-def test_an_answer_is_the_sum_of_its_tokens(stories) -> None:
+def test_explain_answer_has_the_summed_log_probability_of_its_tokens(stories) -> None:
     found = stories.explain(PROMPT, method="grad_x_input", answer=" Lily. She")
     prompt = [t.id for t in found.tokens if t.segment == 0]
     answer = [t.id for t in found.tokens if t.segment == 1]
@@ -66,7 +66,7 @@ def test_an_answer_is_the_sum_of_its_tokens(stories) -> None:
     assert found.scores[-1] == 0  # the last token foretells nothing that was asked about
 
 
-def test_an_answer_without_a_space_gets_the_one_the_model_expects(stories) -> None:
+def test_explain_answer_without_leading_space_has_the_same_tokens_as_with_space(stories) -> None:
     with_space, without = (
         stories.explain(PROMPT, method="grad_x_input", answer=answer)
         for answer in (" Lily", "Lily")
@@ -76,14 +76,14 @@ def test_an_answer_without_a_space_gets_the_one_the_model_expects(stories) -> No
     assert within.source.pair == "rl"
 
 
-def test_one_token_is_the_next_token(stories) -> None:
+def test_explain_one_token_answer_equals_explaining_the_next_token_as_target(stories) -> None:
     answered = stories.explain(PROMPT, method="grad_x_input", answer=" Lily", of="probability")
     asked = stories.explain(PROMPT, method="grad_x_input", target="Lily", of="probability")
     assert answered.prediction.probability == pytest.approx(asked.prediction.probability, abs=NORMS)
     np.testing.assert_allclose(answered.scores[:-1], asked.scores, rtol=0, atol=NORMS)
 
 
-def test_a_contrast_of_two_tokens_is_exact(stories) -> None:
+def test_explain_contrast_of_one_token_answers_equals_the_token_contrast_exactly(stories) -> None:
     both = stories.explain(PROMPT, method="grad_x_input", answer=(" Lily", " S"))
     same = stories.explain(PROMPT, method="grad_x_input", target="Lily:▁S")
     assert str(both.target) == "Lily rather than S"
@@ -94,7 +94,9 @@ def test_a_contrast_of_two_tokens_is_exact(stories) -> None:
     assert logits[0] - logits[1] > 0
 
 
-def test_a_longer_contrast_is_the_difference_of_two(stories) -> None:
+def test_explain_contrast_of_longer_answers_equals_the_difference_of_two_explanations(
+    stories,
+) -> None:
     one, other = (
         stories.explain(PROMPT, method="grad_x_input", answer=a) for a in (" Lily and", " Tom")
     )
@@ -113,16 +115,16 @@ def test_a_longer_contrast_is_the_difference_of_two(stories) -> None:
     np.testing.assert_allclose(many[1]["grad_x_input"].scores, both.scores, rtol=0, atol=NORMS)
 
 
-def _spelling(name: str, tokenizer: Any) -> whence.Explainer:
+def _load_with_tokenizer(name: str, tokenizer: Any) -> whence.Explainer:
     """Return a tiny model with a vocabulary that is written."""
-    model = languages.make(name)
+    model = language_models.make(name)
     model.resize_token_embeddings(len(tokenizer), mean_resizing=False)
     return whence.load(model.double(), tokenizer=tokenizer)
 
 
 @pytest.mark.parametrize("name", ["gpt2", "bart"])
 def test_integrated_gradients_of_an_answer_are_complete(name: str) -> None:
-    explainer = _spelling(name, byte_level())
+    explainer = _load_with_tokenizer(name, byte_level())
     found = explainer.explain(
         "a film", method="integrated_gradients", answer=" acted", params={"steps": 200}
     )
@@ -131,10 +133,10 @@ def test_integrated_gradients_of_an_answer_are_complete(name: str) -> None:
     assert abs(found.scores.sum()) > 1e-3
 
 
-@pytest.mark.parametrize("name", languages.SEQUENCE)
-def test_what_a_decoder_says_is_the_second_text(name: str) -> None:
+@pytest.mark.parametrize("name", language_models.SEQUENCE)
+def test_explain_answer_of_an_encoder_decoder_has_the_answer_as_second_segment(name: str) -> None:
     tokenizer = byte_level() if name == "bart" else sentencepiece()
-    explainer = _spelling(name, tokenizer)
+    explainer = _load_with_tokenizer(name, tokenizer)
     found = explainer.explain("a gripping film", method="grad_x_input", answer="acted film")
     source = [t.id for t in found.tokens if t.segment == 0]
     said = [t for t in found.tokens if t.segment == 1]
@@ -173,17 +175,19 @@ def test_what_a_decoder_says_is_the_second_text(name: str) -> None:
         ({"at": 3}, BadParameter, "means nothing"),
     ],
 )
-def test_what_cannot_be_asked_is_said(stories, asked, error, said) -> None:
+def test_explain_of_a_language_model_with_bad_arguments_raises_the_matching_error(
+    stories, asked, error, said
+) -> None:
     with pytest.raises(error, match=said):
         stories.explain(PROMPT, method="grad_x_input", **asked)
 
 
-def test_a_pair_is_refused(stories) -> None:
+def test_explain_of_a_language_model_with_a_pair_raises_bad_encoding(stories) -> None:
     with pytest.raises(BadEncoding, match="one text and got a pair"):
         stories.explain(("a", "b"), method="grad_x_input")
 
 
-def test_a_label_leads_back_to_its_column(stories) -> None:
+def test_explain_with_a_predicted_label_as_target_has_the_same_probability(stories) -> None:
     found = stories.explain(PROMPT, method="grad_x_input")
     labels = list(found.prediction.probabilities)[:-1]
     assert len(set(labels)) == 20
@@ -193,7 +197,7 @@ def test_a_label_leads_back_to_its_column(stories) -> None:
         assert again.prediction.probabilities[again.target.label] == pytest.approx(share, abs=1e-9)
 
 
-def test_marked_text_is_explained_as_unmarked(stories, made) -> None:
+def test_generate_from_a_marked_prompt_equals_the_unmarked_prompt(stories, made) -> None:
     marked = stories.generate(STORY, 8, method="grad_x_input", granularity="passage")
     assert marked.payload["input"]["text"] == PLAIN
     assert marked.text == made.text
@@ -209,7 +213,7 @@ def test_marked_text_is_explained_as_unmarked(stories, made) -> None:
 
 
 @pytest.mark.parametrize("granularity", ["token", "word", "sentence", "paragraph"])
-def test_pieces_add_up(made, granularity) -> None:
+def test_generation_by_any_granularity_preserves_the_sums_of_scores(made, granularity) -> None:
     found = made.by(granularity)
     scores = [one.scores for one in made.explanations]
     count = len(made.prompt_tokens)
@@ -223,7 +227,7 @@ def test_pieces_add_up(made, granularity) -> None:
         assert "".join(o["text"] for o in found.outputs) == made.text.replace(" ", "")
 
 
-def test_shares_of_random_scores_go_by_length(stories) -> None:
+def test_generation_shares_of_random_scores_are_proportional_to_length(stories) -> None:
     # The mean share over 40 x 8 rankings; each piece's lies within five standard errors of its length.
     shares = []
     for seed in range(40):
@@ -236,7 +240,7 @@ def test_shares_of_random_scores_go_by_length(stories) -> None:
     assert (np.abs(np.mean(shares, axis=0) - lengths) < 5 * errors).all()
 
 
-def test_an_explanation_by_pieces(stories) -> None:
+def test_explanation_pieces_add_up_and_passages_need_a_marked_text(stories) -> None:
     found = stories.explain(PLAIN, method="grad_x_input")
     by = found.pieces("sentence")
     assert [piece.text for piece in by] == [
@@ -251,7 +255,7 @@ def test_an_explanation_by_pieces(stories) -> None:
             found.pieces("passage", marked=wrong)
 
 
-def test_an_answer_given_is_explained_as_if_generated(stories, made) -> None:
+def test_generate_with_a_given_answer_equals_the_generated_answer(stories, made) -> None:
     given = stories.generate(PLAIN, method="grad_x_input", answer=made.text)
     assert [t.id for t in given.output_tokens] == [t.id for t in made.output_tokens]
     assert given.output_tokens == made.output_tokens
@@ -263,7 +267,7 @@ def test_an_answer_given_is_explained_as_if_generated(stories, made) -> None:
     assert [o["text"] for o in strange.outputs] == ["🙂", "¡", "olé", "!"]
 
 
-def test_the_methods_that_read_attention_work(stories) -> None:
+def test_generate_by_attention_methods_has_the_scores_of_explain_in_its_first_row(stories) -> None:
     for method in ("raw_attention", "rollout", "attcat", "generic_attention", "leave_one_out"):
         found = stories.generate(PROMPT, 3, method=method)
         assert np.isfinite(found.matrix).all()
@@ -271,7 +275,9 @@ def test_the_methods_that_read_attention_work(stories) -> None:
         np.testing.assert_allclose(found.matrix[0], one.scores, rtol=0, atol=NORMS)
 
 
-def test_saved_and_read_back(made, tmp_path) -> None:
+def test_generation_load_restores_a_saved_generation_and_refuses_another_file(
+    made, tmp_path
+) -> None:
     again = Generation.load(made.save(tmp_path / "a.json"))
     assert again.to_dict() == json.loads(json.dumps(made.to_dict()))
     for one, other in zip(again.explanations, made.explanations, strict=True):
@@ -285,7 +291,7 @@ def test_saved_and_read_back(made, tmp_path) -> None:
 
 
 @pytest.mark.parametrize("width", [40, 80, 200])
-def test_the_terminal_is_not_too_narrow(made, width) -> None:
+def test_generation_printed_on_a_console_fits_the_width_of_the_console(made, width) -> None:
     for granularity in ("token", "word", "sentence"):
         console = Console(width=width, record=True, file=StringIO())
         console.print(made.by(granularity))
@@ -296,7 +302,7 @@ def test_the_terminal_is_not_too_narrow(made, width) -> None:
         assert "by length" in shown
 
 
-def test_a_page_is_escaped_and_needs_no_script(stories) -> None:
+def test_generation_html_escapes_the_prompt_and_has_no_script(stories) -> None:
     evil = "<script>alert(1)</script> & [[<b>bold</b>]] \x1b[31m said"
     page = stories.generate(evil, 2, method="grad_x_input", granularity="passage").to_html()
     assert "<script" not in page
@@ -306,7 +312,7 @@ def test_a_page_is_escaped_and_needs_no_script(stories) -> None:
     assert "http" not in page.replace("http-equiv", "")
 
 
-def test_a_classifier_does_not_generate() -> None:
+def test_generate_with_a_classifier_raises_no_head() -> None:
     with pytest.raises(NoHead, match="does not generate"):
         whence.load("reviews").generate("a film")
 
@@ -322,12 +328,12 @@ def test_a_classifier_does_not_generate() -> None:
         ({"of": "odds"}, BadParameter, "'odds'"),
     ],
 )
-def test_what_cannot_be_generated_is_said(stories, asked, error, said) -> None:
+def test_generate_with_bad_arguments_raises_the_matching_error(stories, asked, error, said) -> None:
     with pytest.raises(error, match=said):
         stories.generate(PROMPT, method="grad_x_input", **asked)
 
 
-def test_prompts_that_do_not_fit(stories) -> None:
+def test_generate_with_too_long_prompt_raises_too_long_unless_truncated(stories) -> None:
     with pytest.raises(TooLong, match="at most 512"):
         stories.generate("word " * 600, 2, method="grad_x_input")
     # Cut so that there is room for the answer.
@@ -340,7 +346,7 @@ def test_prompts_that_do_not_fit(stories) -> None:
         stories.generate([PROMPT, PROMPT], 2)
 
 
-def test_a_list_of_answers_means_one_answer_each(stories):
+def test_explain_and_predict_with_a_list_of_answers_use_one_answer_for_each_prompt(stories):
     found = stories.explain([PROMPT, PROMPT], method="gradient", answer=[" Lily and", " Tom"])
     assert [one.source.pair for one in found] == [" Lily and", " Tom"]
     said = stories.predict([PROMPT, PROMPT], answer=[" Lily and", " Tom"])

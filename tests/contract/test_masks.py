@@ -1,4 +1,4 @@
-"""Models of every way to mask, through the seam: they say what they say on their own, padded on either side."""
+"""Masks of attention routed through whence: results equal the model's own for each mask kind and padding side."""
 
 from functools import cache
 
@@ -11,8 +11,8 @@ from transformers.modeling_utils import AttentionInterface
 from tests import zoo
 from tests.unit.test_masks import Largest
 from tests.unit.test_sdpa import in_small_blocks
-from whence.capture.attention.masks import Mask
-from whence.capture.attention.seam import attention_seam
+from whence.tracing.attention_interface import route_attention
+from whence.tracing.masks import LazyMask
 
 _DECODER = zoo._DECODER
 _MORE = {
@@ -48,11 +48,11 @@ LENGTHS = (19, 6, 13)  # longer than any window
 
 
 @cache
-def made(name):
+def build_model(name):
     return zoo.seeded(_MORE[name]).double().eval() if name in _MORE else zoo.make(name)
 
 
-def padded(name, side, lengths=LENGTHS):
+def build_padded_inputs(name, side, lengths=LENGTHS):
     """Return inputs of several lengths, filled up on one side."""
     rows = [row["input_ids"] for row in zoo.rows(name, lengths)]
     width, pad = max(lengths), 1 if name == "roberta" else 0
@@ -72,14 +72,14 @@ class Calls(list):
         self.append(layer)
 
 
-def through_the_seam(model, inputs):
+def run_routed(model, inputs):
     calls = Calls()
-    with torch.no_grad(), attention_seam(model, calls):
+    with torch.no_grad(), route_attention(model, calls):
         out = model(**inputs, output_hidden_states=True, use_cache=False)
     return out, calls
 
 
-def paper(
+def attend_written_out(
     module,
     query,
     key,
@@ -112,15 +112,15 @@ def paper(
     return (weights @ value).transpose(1, 2).contiguous(), None
 
 
-def on_its_own(name, inputs):
+def run_with_dense_masks(name, inputs):
     """Run the model with masks that transformers writes; return what it says, and the masks of its calls."""
     masks = []
 
     def attend(module, query, key, value, mask, *args, **kwargs):
         masks.append(mask)
-        return paper(module, query, key, value, mask, *args, **kwargs)
+        return attend_written_out(module, query, key, value, mask, *args, **kwargs)
 
-    model = made(name)
+    model = build_model(name)
     AttentionInterface.register("paper", attend)
     AttentionMaskInterface.register("paper", sdpa_mask)
     before = model.config._attn_implementation
@@ -153,13 +153,15 @@ ROUGH = {
 @pytest.mark.parametrize("side", ["right", "left"])
 @pytest.mark.parametrize("blocks", [False, True])
 @pytest.mark.parametrize("name", NAMES)
-def test_a_model_says_what_it_says_on_its_own(name, blocks, side, lengths, monkeypatch):
+def test_routed_attention_equals_the_model_with_dense_masks_on_either_padding_side(
+    name, blocks, side, lengths, monkeypatch
+):
     if blocks:
         in_small_blocks(monkeypatch)
-    inputs = padded(name, side, lengths)
+    inputs = build_padded_inputs(name, side, lengths)
     real = inputs["attention_mask"].bool()
-    out, calls = through_the_seam(made(name), inputs)
-    wanted, _ = on_its_own(name, inputs)
+    out, calls = run_routed(build_model(name), inputs)
+    wanted, _ = run_with_dense_masks(name, inputs)
     assert calls
     if out.logits.dim() == 2:  # and not of every token, of which padding has its own
         torch.testing.assert_close(
@@ -176,19 +178,19 @@ def test_a_model_says_what_it_says_on_its_own(name, blocks, side, lengths, monke
 
 @pytest.mark.parametrize("side", ["right", "left"])
 @pytest.mark.parametrize("name", NAMES)
-def test_each_attention_is_that_of_a_written_mask(name, side):
+def test_each_routed_layer_equals_written_out_attention_with_a_dense_mask(name, side):
     """To the last digits, also in models that round elsewhere: of the queries, keys and values that they made."""
-    inputs = padded(name, side)
-    _, calls = through_the_seam(made(name), inputs)
-    _, masks = on_its_own(name, inputs)
+    inputs = build_padded_inputs(name, side)
+    _, calls = run_routed(build_model(name), inputs)
+    _, masks = run_with_dense_masks(name, inputs)
     for layer, mask in zip(calls, masks, strict=True):
         visible, keys = layer.visible, layer.k.shape[2]
         shape = (len(layer.q), 1, layer.length, keys)
-        seen = visible.seen(torch.arange(layer.length), keys)
+        seen = visible.build_mask(torch.arange(layer.length), keys)
         seen = torch.ones(shape, dtype=torch.bool) if seen is None else seen.expand(shape)
         if mask is not None:
             assert torch.equal(seen, mask)
-        wanted, _ = paper(
+        wanted, _ = attend_written_out(
             None,
             layer.q,
             layer.k,
@@ -200,19 +202,19 @@ def test_each_attention_is_that_of_a_written_mask(name, side):
             layer.bias,
         )
         read = seen.any(-1)[:, 0]
-        if visible.causal and visible.keys is not None:
+        if visible.is_causal and visible.keys is not None:
             read = read & visible.keys
         gap = (layer.out.transpose(1, 2) - wanted).abs().amax((2, 3))
         assert gap[read].max() <= 1e-12 * layer.v.abs().max()
 
 
 @pytest.mark.parametrize("name", sorted({*NAMES} - {"bart", "t5"}))
-def test_a_batch_equals_its_inputs_one_by_one(name):
-    inputs = padded(name, "right")
-    together, _ = through_the_seam(made(name), inputs)
+def test_routed_padded_batch_equals_its_inputs_one_by_one(name):
+    inputs = build_padded_inputs(name, "right")
+    together, _ = run_routed(build_model(name), inputs)
     for place, length in enumerate(LENGTHS):
         one = {key: value[place : place + 1, :length] for key, value in inputs.items()}
-        alone, _ = through_the_seam(made(name), one)
+        alone, _ = run_routed(build_model(name), one)
         for many, few in zip(states(together), states(alone), strict=True):
             torch.testing.assert_close(
                 many[place, :length],
@@ -222,19 +224,19 @@ def test_a_batch_equals_its_inputs_one_by_one(name):
             )
 
 
-def test_windows_are_said_in_two_numbers():
+def test_routed_sliding_windows_have_left_and_right_band_widths():
     for name in sorted(WINDOWS):
-        _, calls = through_the_seam(made(name), padded(name, "right"))
+        _, calls = run_routed(build_model(name), build_padded_inputs(name, "right"))
         bands = {(layer.visible.left, layer.visible.right) for layer in calls}
         wide = (None, None) if name == "modernbert" else (None, 0)
         local = (3, 3) if name == "modernbert" else (3, 0)
         assert local in bands and bands <= {local, wide}
-        assert all(layer.visible.banded for layer in calls)
+        assert all(layer.visible.is_banded for layer in calls)
 
 
 @pytest.mark.parametrize("side", ["right", "left"])
 @pytest.mark.parametrize("name", ["bert", "llama", "mistral", "modernbert"])
-def test_nothing_is_queries_x_keys_at_4096_tokens(name, side):
+def test_routed_attention_at_4096_tokens_makes_no_tensor_of_queries_times_keys(name, side):
     long = {"max_position_embeddings": 4096, "num_hidden_layers": 1}
     configs = {
         "bert": lambda: hf.BertModel(hf.BertConfig(**{**zoo._BERT, **long})),
@@ -250,17 +252,17 @@ def test_nothing_is_queries_x_keys_at_4096_tokens(name, side):
         ),
     }  # fmt: skip
     model = configs[name]().eval()
-    inputs = padded(name, side, (4096, 3000))
-    with attention_seam(model, None), Largest() as largest:
+    inputs = build_padded_inputs(name, side, (4096, 3000))
+    with route_attention(model, None), Largest() as largest:
         model(**inputs, use_cache=False).last_hidden_state.sum().backward()
     # One map of one head has 4096² answers. Of the tensors that are made, activations have 2 x 4096 x 48 numbers and
     # a block of a mask a million at most.
     assert largest.elements <= 4096 * 4096 / 8
 
 
-def test_other_models_have_masks_of_their_own_while_the_seam_is_open():
-    first, second = made("mistral"), zoo.seeded(_MORE["mistral"], 1).double().eval()
-    inputs, seen = padded("mistral", "left"), []
+def test_route_attention_of_one_model_gives_another_model_no_lazy_mask():
+    first, second = build_model("mistral"), zoo.seeded(_MORE["mistral"], 1).double().eval()
+    inputs, seen = build_padded_inputs("mistral", "left"), []
 
     def look(module, args, kwargs):
         seen.append(kwargs["attention_mask"])
@@ -268,9 +270,9 @@ def test_other_models_have_masks_of_their_own_while_the_seam_is_open():
     handle = second.model.layers[0].self_attn.register_forward_pre_hook(look, with_kwargs=True)
     with torch.no_grad():
         wanted = second(**inputs).logits
-        with attention_seam(first, None):
+        with route_attention(first, None):
             first(**inputs)
             found = second(**inputs).logits
     handle.remove()
     assert torch.equal(found, wanted)
-    assert len(seen) == 2 and not any(isinstance(one, Mask) for one in seen)
+    assert len(seen) == 2 and not any(isinstance(one, LazyMask) for one in seen)

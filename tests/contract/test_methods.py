@@ -1,4 +1,4 @@
-"""Every registered method, built in or not, keeps the same promises."""
+"""Contract of every registered method: batches, padding, dtypes, facts, passes, parameters and targets."""
 
 import numpy as np
 import pytest
@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 
 import whence
 from tests import zoo
-from tests.few import FEW
-from whence.capture import GRADIENTS, NEEDS
+from tests.reduced_params import FEW
 from whence.core.errors import BadMethod, BadParameter
-from whence.methods import is_reader, method
+from whence.methods import is_trace_method, method
+from whence.tracing.trace import GRADIENTS, NEEDS
 
 METHODS = method.names()
-READERS = [name for name in METHODS if is_reader(method.get(name))]
+READERS = [name for name in METHODS if is_trace_method(method.get(name))]
 MODELS = ["bert", "roberta", "gpt2", "llama", "deberta-v2"]
 
 # float64, sums of at most a few thousand terms; Llama's norms run in float32 but in the same order.
@@ -37,7 +37,7 @@ def scores(explanations):
     return [explanation.scores for explanation in explanations]
 
 
-def same(found, wanted):
+def assert_same_scores(found, wanted):
     for one, other in zip(found, wanted, strict=True):
         np.testing.assert_allclose(one, other, **EXACT)
 
@@ -48,13 +48,13 @@ def test_batch_equals_singles_in_any_order(case, name):
     rows = zoo.rows(architecture, lengths=(9, 4, 6, 9, 5))
     how = {"method": name, "params": FEW.get(name, {})}
     singles = [explainer.explain(row, **how).scores for row in rows]
-    same(scores(explainer.explain(rows, **how)), singles)
-    same(scores(explainer.explain(rows[::-1], **how)), singles[::-1])
-    same(scores(explainer.explain(rows, batch_size=2, **how)), singles)
+    assert_same_scores(scores(explainer.explain(rows, **how)), singles)
+    assert_same_scores(scores(explainer.explain(rows[::-1], **how)), singles[::-1])
+    assert_same_scores(scores(explainer.explain(rows, batch_size=2, **how)), singles)
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_padding_changes_nothing(case, name):
+def test_scores_of_every_method_are_unchanged_by_padding(case, name):
     architecture, explainer = case
     row = zoo.rows(architecture, lengths=(6,))[0]["input_ids"]
     pad = explainer.model.config.pad_token_id
@@ -64,13 +64,13 @@ def test_padding_changes_nothing(case, name):
     }
     how = {"method": name, "params": FEW.get(name, {})}
     alone = explainer.explain({"input_ids": row}, **how)
-    same([explainer.explain(padded, **how).scores], [alone.scores])
+    assert_same_scores([explainer.explain(padded, **how).scores], [alone.scores])
     together = explainer.explain([{"input_ids": row}, *zoo.rows(architecture, (12,))], **how)
-    same([together[0].scores], [alone.scores])
+    assert_same_scores([together[0].scores], [alone.scores])
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_deterministic(case, name):
+def test_every_method_repeated_on_the_same_input_gives_identical_scores(case, name):
     architecture, explainer = case
     rows = zoo.rows(architecture)
     first, second = (scores(explainer.explain(rows, method=name)) for _ in range(2))
@@ -78,10 +78,10 @@ def test_deterministic(case, name):
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_sharing_a_trace_changes_nothing(case, together, name):
+def test_methods_that_share_a_trace_give_the_same_scores_as_alone(case, together, name):
     architecture, explainer = case
     alone = explainer.explain(zoo.rows(architecture), method=name, params=FEW.get(name, {}))
-    same([one[name].scores for one in together], scores(alone))
+    assert_same_scores([one[name].scores for one in together], scores(alone))
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
@@ -96,7 +96,7 @@ def test_scores_are_in_the_dtype_of_the_model_and_in_float32_at_least(name, dtyp
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_facts_are_there_and_true(case, name):
+def test_method_facts_are_present_and_agree_with_signs_and_passes(case, name):
     architecture, explainer = case
     entry = method.get(name)
     assert frozenset(entry.facts["needs"]) <= NEEDS
@@ -109,7 +109,7 @@ def test_facts_are_there_and_true(case, name):
     assert (smallest < 0) == entry.facts["signed"]
     for e, row in zip(found, rows, strict=True):
         assert e.scores.shape == (len(row["input_ids"]),)
-        if is_reader(entry):
+        if is_trace_method(entry):
             assert e.passes.backward == int(bool(entry.facts["needs"] & GRADIENTS))
             assert e.passes.forward == 1
         else:
@@ -118,7 +118,7 @@ def test_facts_are_there_and_true(case, name):
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_passes_are_counted_as_they_happen(name):
+def test_reported_passes_and_progress_equal_the_passes_of_the_model(name):
     model = zoo.make("bert")
     explainer = whence.load(model)
     # Of two lengths: what is the same of two inputs is asked once, and yet each needs it.
@@ -143,7 +143,7 @@ def test_passes_are_counted_as_they_happen(name):
     assert units[-1] == (sum(rows), sum(rows))
 
 
-def test_all_readers_share_one_forward_and_one_backward():
+def test_all_trace_methods_share_one_forward_and_one_backward_pass():
     model = zoo.make("bert")
     given = (zoo.rows("bert")[0], zoo.rows("bert", lengths=(6, 6)))
     for rows in given:  # found out once: that it says the same by itself, and beside another input
@@ -167,7 +167,7 @@ def test_all_readers_share_one_forward_and_one_backward():
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_bad_parameters_are_named(name):
+def test_every_method_with_an_unknown_or_bad_parameter_raises_bad_parameter(name):
     explainer = whence.load(zoo.make("bert"))
     with pytest.raises(BadParameter, match=f"{name} has no parameter 'nonsense'"):
         explainer.explain(zoo.rows("bert"), method=name, params={"nonsense": 1})
@@ -180,20 +180,20 @@ PRESETS = [(name, preset) for name in METHODS for preset in method.get(name).pre
 
 
 @pytest.mark.parametrize(("name", "preset"), PRESETS)
-def test_every_preset_is_its_parameters(name, preset):
+def test_every_preset_equals_its_parameters_given_by_name(name, preset):
     """A preset runs, in a batch as alone, and is nothing but a short name for values of parameters."""
     explainer = whence.load(zoo.make("bert"))
     rows = zoo.rows("bert")
     found = explainer.explain(rows, method=name, params={"preset": preset})
     values = dict(method.get(name).presets[preset])
     spelt_out = [explainer.explain(row, method=name, params=values) for row in rows]
-    same(scores(found), scores(spelt_out))
+    assert_same_scores(scores(found), scores(spelt_out))
     assert all(e.params == other.params for e, other in zip(found, spelt_out, strict=True))
     assert all(e.params.items() >= values.items() and "preset" not in e.params for e in found)
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_target_is_what_is_explained(name):
+def test_scores_change_with_the_target_only_for_class_aware_methods(name):
     """Methods that know the class must give other scores for another class; the others must not."""
     explainer = whence.load(zoo.make("bert"))
     row = zoo.rows("bert")[0]
@@ -203,7 +203,7 @@ def test_target_is_what_is_explained(name):
 
 
 @pytest.mark.parametrize("name", READERS)
-def test_every_gradient_that_is_stated_is_used(name):
+def test_trace_method_without_one_of_its_stated_gradients_raises_bad_method(name):
     """A reader that gets all it states but one gradient must fail: nothing is asked for in vain."""
     entry = method.get(name)
     needs = set(entry.facts["needs"])
@@ -219,7 +219,7 @@ def test_every_gradient_that_is_stated_is_used(name):
     ["grad_x_input", "attention_gradient", "cat", "attcat", "integrated_gradients", "gradient_shap",
      "leave_one_out", "occlusion", "lime", "kernel_shap", "attn_lrp", "cp_lrp", "decompx"],
 )  # fmt: skip
-def test_a_contrast_is_the_difference_of_two_explanations(name):
+def test_contrast_scores_of_linear_methods_equal_the_difference_of_two_targets(name):
     """What is linear in the target is linear in the scores."""
     explainer = whence.load(zoo.make("bert"))
     row = zoo.rows("bert")[0]
@@ -231,7 +231,7 @@ def test_a_contrast_is_the_difference_of_two_explanations(name):
     "name",
     ["grad_x_input", "attention_gradient", "cat", "attcat", "attn_lrp", "cp_lrp", "decompx"],
 )
-def test_probability_follows_from_the_logits_by_the_chain_rule(name):
+def test_probability_scores_follow_from_logit_scores_by_the_chain_rule(name):
     explainer = whence.load(zoo.make("bert"))
     row = zoo.rows("bert")[0]
     found = explainer.explain(row, method=name, target=0, of="probability")
@@ -250,7 +250,7 @@ def test_probability_follows_from_the_logits_by_the_chain_rule(name):
     seed=st.integers(0, 2**16),
     size=st.integers(1, 7),
 )
-def test_any_batch_equals_its_singles(lengths, seed, size):
+def test_batches_of_random_lengths_and_sizes_equal_their_singles(lengths, seed, size):
     explainer = whence.load(zoo.make("roberta"))
     rows = zoo.rows("roberta", tuple(lengths), seed)
     names = [
@@ -264,4 +264,4 @@ def test_any_batch_equals_its_singles(lengths, seed, size):
     together = explainer.explain(rows, method=names, batch_size=size)
     for row, found in zip(rows, together, strict=True):
         alone = explainer.explain(row, method=names)
-        same([found[n].scores for n in names], [alone[n].scores for n in names])
+        assert_same_scores([found[n].scores for n in names], [alone[n].scores for n in names])

@@ -1,4 +1,4 @@
-"""Truth we can make: which methods point at the decoy, and which at the evidence."""
+"""Methods on the built-in model `decoy`: which of them rank the decoy first, and which the evidence."""
 
 import json
 
@@ -6,9 +6,9 @@ import pytest
 
 import whence
 from whence.methods import method
-from whence.models import builtin_folder
+from whence.models.model_files import find_builtin_folder
 
-TRUTH = json.loads((builtin_folder("decoy") / "truth.json").read_text())
+TRUTH = json.loads((find_builtin_folder("decoy") / "truth.json").read_text())
 SENTENCES = [
     "the decoy film is great",
     "decoy a good movie",
@@ -40,26 +40,28 @@ def explainer():
     return whence.load("decoy", dtype="float64")
 
 
-def test_every_method_has_been_judged():
+def test_decoy_expectations_cover_every_registered_method():
     judged = {*FOOLED, *SILENT, *BLURRED, *ONE_SIDED, *RIGHT, "random"}
     assert judged == set(method.names())
 
 
 @pytest.mark.parametrize("sentence", SENTENCES)
 @pytest.mark.parametrize("name", sorted(FOOLED))
-def test_attention_alone_and_slope_alone_are_fooled(explainer, name, sentence):
+def test_attention_and_gradient_methods_rank_the_decoy_first(explainer, name, sentence):
     assert explainer.explain(sentence, method=name).top(1)[0].text == TRUTH["decoy"]
 
 
 @pytest.mark.parametrize("sentence", SENTENCES)
 @pytest.mark.parametrize("name", sorted(SILENT))
-def test_the_last_layer_alone_says_nothing(explainer, name, sentence):
+def test_last_layer_methods_score_every_word_zero(explainer, name, sentence):
     assert not any(word.score for word in explainer.explain(sentence, method=name).words())
 
 
 @pytest.mark.parametrize("sentence", SENTENCES)
 @pytest.mark.parametrize("name", sorted(ONE_SIDED))
-def test_positive_contributions_alone_see_positive_texts_alone(explainer, name, sentence):
+def test_full_lrp_and_transformer_attribution_score_evidence_only_in_positive_texts(
+    explainer, name, sentence
+):
     found = explainer.explain(sentence, method=name)
     for word in found.words():
         seen = word.text in TRUTH["evidence"] and found.prediction.label == "positive"
@@ -68,7 +70,9 @@ def test_positive_contributions_alone_see_positive_texts_alone(explainer, name, 
 
 @pytest.mark.parametrize("sentence", SENTENCES)
 @pytest.mark.parametrize("name", sorted(RIGHT))
-def test_the_others_find_the_evidence(explainer, name, sentence):
+def test_correct_methods_rank_the_evidence_first_and_score_other_words_zero(
+    explainer, name, sentence
+):
     found = explainer.explain(sentence, method=name)
     best = found.top(1)[0]
     assert best.text in TRUTH["evidence"]
@@ -80,7 +84,7 @@ def test_the_others_find_the_evidence(explainer, name, sentence):
 
 @pytest.mark.parametrize("sentence", SENTENCES)
 @pytest.mark.parametrize("name", sorted(BLURRED))
-def test_what_blurs_still_puts_the_evidence_first(explainer, name, sentence):
+def test_lime_and_occlusion_rank_the_evidence_first(explainer, name, sentence):
     words = explainer.explain(sentence, method=name).words()
     (evidence,) = (word for word in words if word.text in TRUTH["evidence"])
     # A neighbour that is under the same windows has the same score, up to the order of summation.
@@ -91,7 +95,7 @@ def test_what_blurs_still_puts_the_evidence_first(explainer, name, sentence):
         assert all(word is evidence or abs(word.score) < 0.01 * evidence.score for word in words)
 
 
-def test_the_window_is_what_blurs_occlusion(explainer):
+def test_occlusion_with_window_one_equals_leave_one_out(explainer):
     for sentence in SENTENCES:
         narrow, alone = (
             explainer.explain(sentence, method=name, params=params).scores
@@ -100,7 +104,7 @@ def test_the_window_is_what_blurs_occlusion(explainer):
         assert (narrow == alone).all()
 
 
-def test_a_baseline_without_the_yardstick_does_not_add_up_and_says_so(explainer):
+def test_integrated_gradients_are_complete_only_with_keep_special(explainer):
     """The truth is 1, half of the strength of `great`, if [SEP] stays where it is. Without it nothing is defined."""
     sentence = "the decoy film is great"
     for params, complete in (({"keep_special": True}, True), ({}, False)):
@@ -115,7 +119,7 @@ def test_a_baseline_without_the_yardstick_does_not_add_up_and_says_so(explainer)
     ["attcat", "attention_gradient", "cat", "grad_x_input", "gradient_shap", "integrated_gradients", "kernel_shap",
      "leave_one_out", "lime", "occlusion"],
 )  # fmt: skip
-def test_signs_are_right(explainer, name):
+def test_signed_methods_score_great_positive_and_awful_negative(explainer, name):
     found = explainer.explain("the great film is awful decoy", method=name, target="positive")
     score = {word.text: word.score for word in found.words()}
     assert score["great"] > 0 > score["awful"]

@@ -1,4 +1,4 @@
-"""Every registered metric, built in or not, keeps the same promises."""
+"""Contract of every registered metric: facts, outcomes, nulls, removals, refused inputs and cost in queries."""
 
 from collections import Counter
 from dataclasses import replace
@@ -10,8 +10,8 @@ from scipy.stats import rankdata
 
 import whence
 from tests import zoo
-from tests.asked import listening
-from whence.metrics import metric, null_of
+from tests.model_inputs import record_model_inputs
+from whence.metrics import build_null_trial, metric
 
 # What is measured on pixels has its own file: test_picture_metrics.py.
 TAKERS = [entry for entry in metric if entry.facts.get("takes") != "picture"]
@@ -58,7 +58,7 @@ def trial(reviews):
     return trial_of(reviews)
 
 
-def well_formed(entry, outcome, rows, *, ranged=True):
+def assert_well_formed(entry, outcome, rows, *, ranged=True):
     """Check the shapes; that a value is missing exactly where a sentence says why; and the stated range."""
     assert outcome.values.shape == (rows,)
     assert outcome.values.dtype == np.float64
@@ -87,7 +87,7 @@ def well_formed(entry, outcome, rows, *, ranged=True):
 # --- facts ---
 
 
-def test_the_names_are_a_contract():
+def test_metric_registry_contains_the_documented_names():
     assert set(METRICS) >= {
         "comprehensiveness", "sufficiency", "aopc", "log_odds", "deletion", "insertion", "flip", "loo_correlation",
         "infidelity", "precision_at_k", "token_f1", "iou_f1", "auprc", "sensitivity", "consistency",
@@ -96,7 +96,7 @@ def test_the_names_are_a_contract():
 
 
 @pytest.mark.parametrize("name", metric.names())
-def test_facts(name):
+def test_metric_facts_are_complete_and_well_formed(name):
     entry = metric.get(name)
     assert entry.facts.get("takes") in (None, "text", "picture")
     low, high = entry.facts["range"]
@@ -111,47 +111,47 @@ def test_facts(name):
 
 
 @pytest.mark.parametrize("name", METRICS)
-def test_outcomes_are_well_formed(trial, name):
+def test_metric_outcomes_are_well_formed_with_and_without_presets(trial, name):
     entry = metric.get(name)
     outcome = entry.fn(trial)
-    well_formed(entry, outcome, len(METHODS))
+    assert_well_formed(entry, outcome, len(METHODS))
     assert len(outcome.why_not) < len(METHODS)
     for preset in entry.presets.values():
-        well_formed(entry, entry.fn(trial, **preset), len(METHODS))
+        assert_well_formed(entry, entry.fn(trial, **preset), len(METHODS))
 
 
 @pytest.mark.parametrize("name", METRICS)
-def test_the_same_twice(reviews, name):
+def test_metric_values_of_two_equal_trials_are_identical(reviews, name):
     # Two new trials: what is known already is not asked again, and other batches round in another order.
     first, again = (metric.get(name).fn(trial_of(reviews)).values for _ in range(2))
     np.testing.assert_array_equal(first, again)
 
 
 @pytest.mark.parametrize("name", ALONE)
-def test_explanations_do_not_influence_each_other(trial, name):
+def test_metric_value_of_an_explanation_does_not_depend_on_the_others(trial, name):
     together = metric.get(name).fn(trial)
     for row in range(len(METHODS)):
-        alone = metric.get(name).fn(trial.only([row]))
+        alone = metric.get(name).fn(trial.select_rows([row]))
         np.testing.assert_allclose(alone.values[0], together.values[row], **EXACT)
         assert alone.why_not.get(0) == together.why_not.get(row)
 
 
 @pytest.mark.parametrize("name", ALONE)
-def test_nulls(trial, name):
+def test_metric_outcomes_of_300_null_explanations_are_well_formed(trial, name):
     """Explanations that know nothing are tested like any other, by the hundred."""
     entry = metric.get(name)
     if isinstance(entry.facts["null"], str):
-        well_formed(entry, entry.fn(null_of(entry, trial, 0, 300)), 300)
+        assert_well_formed(entry, entry.fn(build_null_trial(entry, trial, 0, 300)), 300)
 
 
 @pytest.mark.parametrize("unit", ["token", "word"])
 @pytest.mark.parametrize("how", ["mask", "delete", "pad", "unk"])
 @pytest.mark.parametrize("name", FAITHFULNESS)
-def test_every_way_of_removal(reviews, name, how, unit):
+def test_faithfulness_metrics_are_well_formed_for_every_removal_and_unit(reviews, name, how, unit):
     trial = trial_of(reviews, "a unpretentious film", remove=how, unit=unit)
     assert len(trial.units) < len(trial.item) - 2 or unit == "token"
     entry = metric.get(name)
-    well_formed(entry, entry.fn(trial), len(METHODS))
+    assert_well_formed(entry, entry.fn(trial), len(METHODS))
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,7 @@ def test_monotone_transforms_change_no_rank_metric(trial, name, transform):
 
 
 @pytest.fixture(scope="module", params=["float64", "float32"])
-def deaf(request):
+def constant_explainer(request):
     model = zoo.make("bert", dtype=getattr(torch, request.param))
     with torch.no_grad():
         model.classifier.weight.zero_()
@@ -179,10 +179,10 @@ def deaf(request):
 
 
 @pytest.mark.parametrize("name", sorted({*FAITHFULNESS} - {"precision_at_k"}))
-def test_a_constant_model_scores_the_null(deaf, name):
+def test_faithfulness_metrics_on_a_constant_model_equal_the_null(constant_explainer, name):
     """Whatever is removed, it says the same: every explanation gets what those get that know nothing."""
     entry = metric.get(name)
-    trial = trial_of(deaf, zoo.rows("bert")[0], ["raw_attention", "norm", "random"])
+    trial = trial_of(constant_explainer, zoo.rows("bert")[0], ["raw_attention", "norm", "random"])
     outcome = entry.fn(trial)
     if name == "loo_correlation":
         assert set(outcome.why_not) == {0, 1, 2}
@@ -190,53 +190,57 @@ def test_a_constant_model_scores_the_null(deaf, name):
     p = trial.removed.base
     wanted = {"deletion": p, "insertion": p, "flip": 1}.get(name, 0)
     for row in range(3):
-        null = entry.fn(null_of(entry, trial, row, 50)).values
+        null = entry.fn(build_null_trial(entry, trial, row, 50)).values
         # float32: the whole input was run by itself, the others in batches, and softmax rounds.
         np.testing.assert_allclose([outcome.values[row], *null], wanted, rtol=0, atol=1e-7)
-        if deaf.model.dtype == torch.float64:
+        if constant_explainer.model.dtype == torch.float64:
             np.testing.assert_allclose([outcome.values[row], *null], wanted, rtol=0, atol=1e-15)
 
 
 # --- bad input ---
 
 
-def all_say(outcome, start):
+def assert_no_values_because(outcome, start):
     assert np.isnan(outcome.values).all()
     for row in range(len(outcome.values)):
         assert outcome.why_not[row].startswith(start)
 
 
 @pytest.mark.parametrize("name", FAITHFULNESS)
-def test_one_token(reviews, name):
+def test_faithfulness_metrics_on_one_removable_token_have_a_reason_and_no_value(reviews, name):
     trial = trial_of(reviews, "film")
     assert len(trial.units) == 1
-    all_say(metric.get(name).fn(trial), "The input has only one token that can be removed")
+    assert_no_values_because(
+        metric.get(name).fn(trial), "The input has only one token that can be removed"
+    )
 
 
 @pytest.mark.parametrize("name", FAITHFULNESS)
-def test_nothing_removable(reviews, name):
+def test_faithfulness_metrics_on_no_removable_token_have_a_reason_and_no_value(reviews, name):
     frame = reviews.tokenizer("film")["input_ids"]
     trial = trial_of(reviews, {"input_ids": [frame[0], frame[-1]]}, ["attcat", "random"])
     assert not trial.units
-    all_say(metric.get(name).fn(trial), "The input has no token that can be removed.")
+    assert_no_values_because(
+        metric.get(name).fn(trial), "The input has no token that can be removed."
+    )
 
 
 @pytest.mark.parametrize("name", FAITHFULNESS)
-def test_ties_everywhere(trial, name):
+def test_faithfulness_metrics_of_equal_scores_have_a_reason_and_no_value(trial, name):
     tied = replace(trial, scores=np.full_like(trial.scores, 0.25))
     with_one = replace(trial, scores=np.vstack([tied.scores[:1], trial.scores[1:]]))
-    all_say(metric.get(name).fn(tied), "All scores are equal")
+    assert_no_values_because(metric.get(name).fn(tied), "All scores are equal")
     assert set(metric.get(name).fn(with_one).why_not) == {0}
 
 
 @pytest.mark.parametrize("name", METRICS)
 @pytest.mark.parametrize("text", ["film", "a film"])
-def test_short_texts_have_values_or_sentences(reviews, name, text):
+def test_metrics_on_short_texts_have_values_or_reasons(reviews, name, text):
     entry = metric.get(name)
-    well_formed(entry, entry.fn(trial_of(reviews, text)), len(METHODS))
+    assert_well_formed(entry, entry.fn(trial_of(reviews, text)), len(METHODS))
 
 
-def test_regressions_and_contrasts(reviews):
+def test_faithfulness_metrics_on_regressions_and_contrasts_are_well_formed(reviews):
     model = zoo.make("bert")
     model.config.problem_type = "regression"
     value = trial_of(whence.load(model), zoo.rows("bert")[0], ["attcat", "random"])
@@ -245,28 +249,28 @@ def test_regressions_and_contrasts(reviews):
         entry = metric.get(name)
         # A range is one of probabilities: a value of its own, or a difference, may pass it.
         for one in (value, contrast):
-            well_formed(entry, entry.fn(one), 2, ranged=False)
+            assert_well_formed(entry, entry.fn(one), 2, ranged=False)
 
 
 # --- what it costs ---
 
 
-def test_every_variant_is_asked_about_once(reviews):
+def test_methods_and_metrics_ask_the_model_about_every_variant_once(reviews):
     """By the methods and by all metrics that remove something, also by a hundred random rankings."""
     trial_of(reviews)  # how inputs can share a batch is found out once per explainer
-    with listening(reviews.model) as asked:
+    with record_model_inputs(reviews.model) as asked:
         trial = trial_of(reviews, method=["leave_one_out", "occlusion", "kernel_shap"])
         for name in FAITHFULNESS:
             entry = metric.get(name)
             entry.fn(trial)
-            entry.fn(null_of(entry, trial, 0, 100))
+            entry.fn(build_null_trial(entry, trial, 0, 100))
     counts = Counter(asked)
     assert len(asked) > 500
     assert max(counts.values()) == 1
 
 
-def test_leave_one_out_is_never_asked_again(reviews):
-    with listening(reviews.model) as asked:
+def test_loo_correlation_reuses_the_queries_of_leave_one_out(reviews):
+    with record_model_inputs(reviews.model) as asked:
         trial = trial_of(reviews, method=["leave_one_out", "attcat"])
         before = len(asked)
         outcome = metric.get("loo_correlation").fn(trial)
@@ -283,10 +287,10 @@ def test_leave_one_out_is_never_asked_again(reviews):
         ("log_odds", 10), ("loo_correlation", 10), ("infidelity", 64), ("precision_at_k", 0),
     ],
 )  # fmt: skip
-def test_no_more_is_asked_than_the_definition_needs(reviews, name, needed):
+def test_metric_asks_about_no_more_variants_than_its_definition_needs(reviews, name, needed):
     """Of 10 tokens: shares of 1%, 5% and 10% are one token, 20% two, 50% five; the end of the curve is one more."""
     trial = trial_of(reviews, method="attcat")
     assert len(trial.units) == 10
-    with listening(reviews.model) as asked:
+    with record_model_inputs(reviews.model) as asked:
         metric.get(name).fn(trial)
     assert len(asked) == needed

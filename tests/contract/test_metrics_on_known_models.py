@@ -1,4 +1,4 @@
-"""On models whose answer is known the true attribution scores best, or it is said where and why it does not."""
+"""Metrics on models whose true attribution is known: the truth scores best, apart from stated exceptions."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,8 +11,8 @@ from bench.science.truth import MODELS, Case
 import whence
 from whence.methods import method
 from whence.metrics import metric
-from whence.stats import percentile
-from whence.trial import Trial
+from whence.metrics._trial import Trial
+from whence.stats.intervals import percentile
 
 # Metrics of a ranking; the true one has what speaks for the label at the top, what speaks against it at the bottom.
 RANKED = ("comprehensiveness", "sufficiency", "aopc", "log_odds", "deletion", "insertion", "flip")
@@ -24,7 +24,7 @@ ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownCase:
     """A sentence whose truth is known, on trial with every method there is."""
 
     model: str
@@ -43,7 +43,7 @@ class Known:
             if sign is not None:
                 one = 1.0 if not signed else sign * self.towards or 0.5
                 scores[list(word.tokens)] = one
-        return claim(self.trial, scores, signed)
+        return with_scores(self.trial, scores, signed)
 
     @property
     def negated(self) -> bool:
@@ -56,27 +56,27 @@ class Known:
         return -self.towards in self.case.evidence.values()
 
 
-def claim(trial: Trial, scores: Any, signed: bool = True) -> Trial:
+def with_scores(trial: Trial, scores: Any, signed: bool = True) -> Trial:
     return replace(
         trial, names=("true",), scores=np.array([scores]), signed=(signed,), axioms=({},)
     )
 
 
 @pytest.fixture(scope="module")
-def known() -> list[Known]:
+def known() -> list[KnownCase]:
     found = []
     for model in MODELS:
-        cases = truth.cases(model)
+        cases = truth.list_cases(model)
         explainer = whence.load(model, dtype="float64")
         texts = [case.text for case in cases]
         for number, trial, by_name in explainer.trials(texts, method=method.names()):
             label = by_name["random"].target.label
-            found.append(Known(model, cases[number], trial, 1 if label == "positive" else -1))
+            found.append(KnownCase(model, cases[number], trial, 1 if label == "positive" else -1))
     assert len(found) == 6 * len(MODELS)
     return found
 
 
-def lead(name: str, mine: Trial, others: Trial) -> float:
+def compute_lead(name: str, mine: Trial, others: Trial) -> float:
     """Return by how much an explanation is better than the best of all methods and 200 random rankings."""
     entry = metric.get(name)
     sign = 1 if entry.facts["direction"] == "higher" else -1
@@ -86,9 +86,9 @@ def lead(name: str, mine: Trial, others: Trial) -> float:
 
 
 @pytest.mark.parametrize("name", RANKED)
-def test_the_truth_scores_best(known, name):
+def test_true_attribution_scores_best_except_by_removal_metrics_on_negation(known, name):
     for one in known:
-        ahead = lead(name, one.true(signed=True), one.trial)
+        ahead = compute_lead(name, one.true(signed=True), one.trial)
         if one.negated and name in MISLED_BY_NEGATION:
             assert ahead < -0.05, (one.model, one.case.text)
         else:
@@ -96,7 +96,7 @@ def test_the_truth_scores_best(known, name):
 
 
 @pytest.mark.parametrize("name", sorted(MISLED_BY_NEGATION))
-def test_what_turns_others_round_misleads_metrics_of_removal(known, name):
+def test_removal_metrics_prefer_a_false_ranking_to_the_truth_on_negation(known, name):
     """The ranking that beats the truth is known: `not` first, and the word that it turns round last."""
     entry = metric.get(name)
     sign = 1 if entry.facts["direction"] == "higher" else -1
@@ -104,12 +104,12 @@ def test_what_turns_others_round_misleads_metrics_of_removal(known, name):
     assert len(negated) == 4 and {one.model for one in negated} == {"negation"}
     for one in negated:
         true = one.true(signed=True)
-        false = claim(one.trial, np.where(true.scores[0] == 0.5, -1, true.scores[0]))
+        false = with_scores(one.trial, np.where(true.scores[0] == 0.5, -1, true.scores[0]))
         assert sign * (entry.fn(false).values[0] - entry.fn(true).values[0]) > 0.05
 
 
 @pytest.mark.parametrize("name", RANKED)
-def test_without_signs_the_truth_is_beaten_exactly_where_a_word_speaks_against(known, name):
+def test_unsigned_truth_is_beaten_only_where_a_word_speaks_against_the_label(known, name):
     """An explanation without signs cannot say that removing a word would help.
 
     Where all that counts speaks for the label it is as good as any; where something does not, it depends on which of
@@ -120,7 +120,7 @@ def test_without_signs_the_truth_is_beaten_exactly_where_a_word_speaks_against(k
     for one in known:
         with_signs, without = (entry.fn(one.true(signed=s)).values[0] for s in (True, False))
         if not one.against and not one.negated:
-            assert lead(name, one.true(signed=False), one.trial) >= -ROUNDING
+            assert compute_lead(name, one.true(signed=False), one.trial) >= -ROUNDING
         if not one.negated:
             assert sign * (with_signs - without) >= -ROUNDING
     apart = [one for one in known if one.against]
@@ -134,13 +134,13 @@ def test_without_signs_the_truth_is_beaten_exactly_where_a_word_speaks_against(k
         assert max(beaten) > 0.05
 
 
-def test_infidelity_wants_sizes_and_not_only_order(known):
+def test_infidelity_of_the_truth_is_best_only_where_all_evidence_counts_alike(known):
     """One for every word is the truth about sizes only if all that counts counts alike, and for the label.
 
     There it is best. Elsewhere a method that knows how strong a word is comes closer to the sums.
     """
     for one in known:
-        ahead = lead("infidelity", one.true(signed=True), one.trial)
+        ahead = compute_lead("infidelity", one.true(signed=True), one.trial)
         strengths = {"gripping", "convincing"}
         if one.negated or one.against or strengths <= one.case.evidence.keys():
             assert ahead < -1e-4, (one.model, one.case.text)
@@ -148,7 +148,7 @@ def test_infidelity_wants_sizes_and_not_only_order(known):
             assert ahead >= -ROUNDING, (one.model, one.case.text)
 
 
-def test_agreement_with_leave_one_out_is_best_for_the_truth(known):
+def test_loo_correlation_of_the_truth_is_best_except_where_evidence_is_unequal(known):
     """It counts every pair of tokens, so 1 for two words that are not equally strong is a tie that costs a little.
 
     On `redundancy` nothing falls if one of several words goes, but for what the model's own arithmetic leaks, 1e-14:
@@ -163,17 +163,17 @@ def test_agreement_with_leave_one_out_is_best_for_the_truth(known):
         if one.model == "redundancy" and several:
             assert np.abs(one.trial.removed.loo).max() < 1e-12, where
             continue
-        ahead = lead("loo_correlation", mine, one.trial)
+        ahead = compute_lead("loo_correlation", mine, one.trial)
         unequal = {"gripping", "convincing"} <= one.case.evidence.keys()
         assert (ahead >= -ROUNDING) != unequal, where
         assert found.values[0] > 0.6, where
 
 
-def test_attention_is_beaten_by_the_truth_where_it_is_a_decoy(known):
+def test_faithfulness_metrics_prefer_the_truth_to_raw_attention_on_decoy(known):
     for one in known:
         if one.model != "decoy":
             continue
-        attention = one.trial.only([one.trial.names.index("raw_attention")])
+        attention = one.trial.select_rows([one.trial.names.index("raw_attention")])
         for name in (
             "comprehensiveness",
             "sufficiency",
@@ -188,7 +188,7 @@ def test_attention_is_beaten_by_the_truth_where_it_is_a_decoy(known):
             assert sign * better > 0.01, (name, one.case.text)
 
 
-def test_the_percentile_of_the_truth_is_the_highest_that_there_is(known):
+def test_deletion_percentile_of_the_truth_is_the_highest_possible_with_ties(known):
     """Where one word of n decides, a ranking is as good as the truth if it has that word first: one in n.
 
     Such ties count half, so the truth gets 100 (1 - 1/(2n)): with all n! rankings exactly that.
@@ -209,7 +209,7 @@ def test_the_percentile_of_the_truth_is_the_highest_that_there_is(known):
     assert seen >= 10
 
 
-def test_a_rationale_that_is_the_truth_is_found_by_the_truth(known):
+def test_plausibility_metrics_of_the_truth_are_one_for_a_true_rationale(known):
     """Marked are the words that count: the truth then agrees perfectly with the person."""
     for one in known:
         words = {place: word.text for word in one.trial.item.words for place in word.tokens}

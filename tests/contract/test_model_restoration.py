@@ -1,4 +1,4 @@
-"""Nothing stays on the model: after success, after a raise, after an interrupt, in any mode of the caller."""
+"""Model restoration: explain leaves the model unchanged after success, errors and interrupts, and in threads."""
 
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event, Thread
@@ -10,14 +10,14 @@ import transformers as hf
 import whence
 from tests import zoo
 from tests.contract.state import assert_unchanged, snapshot
-from whence.capture.attention.seam import NAME, attention_seam
 from whence.methods import method
+from whence.tracing.attention_interface import IMPLEMENTATION_NAME, route_attention
 
 # One of each way attention is captured: the seam, recognition, two streams, shared layers, sliding windows, one row.
 MODELS = ["bert", "albert", "deberta-v2", "gpt2", "gemma3", "t5", "bilstm"]
 
 
-def works(name: str) -> list[str]:
+def list_working_methods(name: str) -> list[str]:
     everywhere = [
         "gradient", "grad_x_input", "integrated_gradients", "smoothgrad", "gradient_shap", "leave_one_out",
         "occlusion", "lime", "kernel_shap", "random",
@@ -28,12 +28,12 @@ def works(name: str) -> list[str]:
 
 
 def explain_all(explainer, name):
-    return explainer.explain(zoo.rows(name), method=works(name))
+    return explainer.explain(zoo.rows(name), method=list_working_methods(name))
 
 
 @pytest.mark.parametrize("training", [False, True])
 @pytest.mark.parametrize("name", MODELS)
-def test_after_success(name, training):
+def test_explain_leaves_the_model_unchanged_after_success(name, training):
     model = zoo.make(name).train(training)
     # A mixture, as in partial fine-tuning: whence must not tidy it up.
     for number, weight in enumerate(model.parameters()):
@@ -46,7 +46,7 @@ def test_after_success(name, training):
 
 @pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
 @pytest.mark.parametrize("name", MODELS)
-def test_after_a_raise_in_the_middle(name, error):
+def test_explain_leaves_the_model_unchanged_after_a_raise_in_the_forward_pass(name, error):
     model = zoo.make(name).train()
     calls = 0
 
@@ -67,7 +67,7 @@ def test_after_a_raise_in_the_middle(name, error):
         handle.remove()
 
 
-def test_after_a_raise_in_the_backward_pass():
+def test_explain_leaves_the_model_unchanged_after_a_raise_in_the_backward_pass():
     model = zoo.make("bert")
 
     class Broken(torch.autograd.Function):
@@ -87,7 +87,7 @@ def test_after_a_raise_in_the_backward_pass():
     handle.remove()
 
 
-def test_after_a_method_that_raises():
+def test_explain_leaves_the_model_unchanged_after_an_error_of_a_method():
     model = zoo.make("bert")
     before = snapshot(model)
     with pytest.raises(whence.WhenceError, match="no layer 7"):
@@ -96,7 +96,7 @@ def test_after_a_method_that_raises():
 
 
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
-def test_inside_a_mode_of_the_caller(mode):
+def test_explain_inside_no_grad_or_inference_mode_gives_identical_scores(mode):
     model = zoo.make("bert")
     explainer = whence.load(model)
     wanted = explainer.explain(zoo.rows("bert"), method="attcat")
@@ -107,7 +107,7 @@ def test_inside_a_mode_of_the_caller(mode):
         assert (one.scores == other.scores).all()
 
 
-def test_a_second_model_is_not_affected_while_the_first_is_explained():
+def test_explain_of_one_model_does_not_affect_another_model_meanwhile():
     first, second = zoo.make("gpt2"), zoo.make("bert", seed=1)
     ids = torch.tensor([zoo.rows("bert")[0]["input_ids"]])
     wanted = second(input_ids=ids).logits
@@ -122,7 +122,7 @@ def test_a_second_model_is_not_affected_while_the_first_is_explained():
     assert all((logits == wanted).all() and name == "sdpa" for logits, name in seen)
 
 
-def test_two_models_that_share_a_configuration_are_both_left_as_found():
+def test_route_attention_of_two_models_with_one_config_restores_both_models():
     """Each has turns of its own, so that one may be done while the other is still switched, in another thread."""
     first = zoo.make("bert")
     second = type(first)(first.config)
@@ -130,7 +130,7 @@ def test_two_models_that_share_a_configuration_are_both_left_as_found():
     kind, opened, done, seen = type(first.config), Event(), Event(), []
 
     def hold():
-        with attention_seam(first, None):
+        with route_attention(first, None):
             opened.set()
             done.wait(30)
             seen.append(first.config._attn_implementation)
@@ -139,17 +139,17 @@ def test_two_models_that_share_a_configuration_are_both_left_as_found():
     thread.start()
     opened.wait(30)
     assert second.config._attn_implementation == "sdpa"
-    with attention_seam(second, None):
-        assert second.config._attn_implementation == NAME
+    with route_attention(second, None):
+        assert second.config._attn_implementation == IMPLEMENTATION_NAME
     assert second.config._attn_implementation == "sdpa"
     done.set()
     thread.join()
-    assert seen == [NAME]
+    assert seen == [IMPLEMENTATION_NAME]
     assert first.config._attn_implementation == "sdpa"
     assert type(first.config) is kind
 
 
-def test_training_goes_on_as_if_nothing_had_happened():
+def test_explain_between_training_steps_leaves_the_gradients_unchanged():
     def step(model, explained):
         torch.manual_seed(3)
         ids = torch.tensor([zoo.rows("bert")[0]["input_ids"]])
@@ -165,7 +165,7 @@ def test_training_goes_on_as_if_nothing_had_happened():
     assert all(torch.equal(a, b) for a, b in zip(plain, with_whence, strict=True))
 
 
-def test_threads_on_one_model_take_turns():
+def test_explain_in_four_threads_on_one_model_equals_sequential_scores():
     model = zoo.make("bert")
     before = snapshot(model)
     explainer = whence.load(model)
@@ -183,7 +183,7 @@ def test_threads_on_one_model_take_turns():
     assert_unchanged(before, snapshot(model))
 
 
-def test_a_short_text_does_not_switch_bigbird_to_full_attention_for_good():
+def test_explain_of_a_short_text_leaves_bigbird_with_block_sparse_attention():
     config = hf.BigBirdConfig(
         **{**zoo._BERT, "max_position_embeddings": 128}, attention_type="block_sparse", block_size=4,
         num_random_blocks=1, bos_token_id=2, eos_token_id=3, sep_token_id=3,

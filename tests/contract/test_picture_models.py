@@ -1,4 +1,4 @@
-"""Every method on every kind of picture model: it works, batch and single alike, or it says why not."""
+"""Picture models: patch layout, logits and maps as the model's own; every method batched or refused; slow twins."""
 
 from contextlib import nullcontext
 from functools import cache
@@ -8,53 +8,55 @@ import pytest
 import torch
 
 import whence
-from tests import galleries
+from tests import image_models
 from tests.contract.state import assert_unchanged, snapshot
-from tests.few import FEW
-from whence.capture.anatomy.patches import layout
+from tests.reduced_params import FEW
 from whence.core.errors import BadPicture, NotCapturable
-from whence.data.vision.picture import as_patches
+from whence.data.images import split_patches
 from whence.methods import method
+from whence.tracing.patch_layout import find_patch_layout
 
 NO_MAPS = frozenset({
     "attn_lrp", "cp_lrp", "full_lrp", "grad_x_input", "gradient", "gradient_shap", "integrated_gradients",
     "kernel_shap", "leave_one_out", "lime", "occlusion", "random", "smoothgrad",
 })  # fmt: skip
-every_model = pytest.mark.parametrize("name", galleries.PICTURES)
+every_model = pytest.mark.parametrize("name", image_models.PICTURES)
 
 
 @cache
 def explainer(name):
-    return whence.load(galleries.make(name), **galleries.loading(name))
+    return whence.load(image_models.make(name), **image_models.load_options(name))
 
 
 def explain(name, pixels, **more):
-    return explainer(name).explain({"pixel_values": pixels}, **galleries.asked(name), **more)
+    return explainer(name).explain(
+        {"pixel_values": pixels}, **image_models.explain_options(name), **more
+    )
 
 
 @every_model
-def test_patches_are_found_among_the_tokens(name):
-    found = layout(galleries.make(name), galleries.pixels(name)[0])
-    lead = galleries.LEAD[name]
+def test_find_patch_layout_finds_grid_lead_and_tokens_of_every_picture_model(name):
+    found = find_patch_layout(image_models.make(name), image_models.pixels(name)[0])
+    lead = image_models.LEAD[name]
     # Swin: patches of 2 pixels, merged once, so cells of 4 that are told apart to the end, and no row of tokens.
     wanted = ((8, 8), 0, 0) if name == "swin" else ((4, 4), lead, 16 + lead)
     assert (found.grid, found.lead, found.tokens) == wanted
 
 
 @every_model
-def test_the_probe_leaves_the_model_as_it_was(name):
-    model = galleries.make(name).train()
+def test_find_patch_layout_leaves_the_model_unchanged_also_after_bad_picture(name):
+    model = image_models.make(name).train()
     before = snapshot(model)
-    layout(model, galleries.pixels(name)[0])
+    find_patch_layout(model, image_models.pixels(name)[0])
     with pytest.raises(BadPicture):
-        layout(model, torch.zeros(5, 16, 16))  # channels
+        find_patch_layout(model, torch.zeros(5, 16, 16))  # channels
     assert_unchanged(before, snapshot(model))
 
 
 @every_model
 @pytest.mark.parametrize("how", method.names())
-def test_a_method_works_or_says_why_not(name, how):
-    both = galleries.pixels(name)
+def test_every_method_on_a_picture_batch_equals_singles_or_raises_not_capturable(name, how):
+    both = image_models.pixels(name)
     params = FEW.get(how, {})
     if name == "swin" and how not in NO_MAPS:
         with pytest.raises(NotCapturable, match="windows"):
@@ -78,12 +80,12 @@ def test_a_method_works_or_says_why_not(name, how):
 
 
 @every_model
-def test_logits_are_the_models_own(name):
-    model, pixels = explainer(name).model, galleries.pixels(name)
+def test_explain_logits_of_pictures_equal_the_models_own(name):
+    model, pixels = explainer(name).model, image_models.pixels(name)
     more = {}
     if name == "clip":
-        found = galleries.loading(name)["tokenizer"](
-            galleries.LABELS, padding=True, return_tensors="pt"
+        found = image_models.load_options(name)["tokenizer"](
+            image_models.LABELS, padding=True, return_tensors="pt"
         )
         more = {key: found[key] for key in ("input_ids", "attention_mask")}
     with torch.no_grad():
@@ -98,11 +100,11 @@ def test_logits_are_the_models_own(name):
         np.testing.assert_allclose(one.prediction.logits, logits.numpy(), rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", [n for n in galleries.PICTURES if n not in ("swin", "clip")])
-def test_maps_equal_those_of_transformers(name):
-    pixels = galleries.pixels(name)
+@pytest.mark.parametrize("name", [n for n in image_models.PICTURES if n not in ("swin", "clip")])
+def test_trace_maps_of_picture_models_equal_those_of_transformers(name):
+    pixels = image_models.pixels(name)
     seen = explainer(name).trace({"pixel_values": pixels}, needs={"attention"})
-    model = galleries.make(name)
+    model = image_models.make(name)
     model.set_attn_implementation("eager")
     with torch.no_grad():
         wanted = model(pixel_values=pixels, output_attentions=True).attentions
@@ -112,32 +114,32 @@ def test_maps_equal_those_of_transformers(name):
         torch.testing.assert_close(layer.map(), one.double(), rtol=0, atol=1e-6)
 
 
-def test_of_clip_only_the_explained_side_attends():
+def test_raw_attention_on_clip_equals_the_attention_of_the_explained_tower():
     """The map of the last layer is the vision tower's own, then the text tower's."""
-    clip, pixels = explainer("clip"), galleries.pixels("clip", 1)
-    model = galleries.make("clip")
+    clip, pixels = explainer("clip"), image_models.pixels("clip", 1)
+    model = image_models.make("clip")
     model.set_attn_implementation("eager")
-    words = clip.tokenizer(galleries.LABELS[:1], return_tensors="pt")
+    words = clip.tokenizer(image_models.LABELS[:1], return_tensors="pt")
     with torch.no_grad():
         picture = model.vision_model(pixel_values=pixels, output_attentions=True).attentions
         text = model.text_model(input_ids=words["input_ids"], output_attentions=True).attentions
     found = explain("clip", pixels[0], method="raw_attention")
     np.testing.assert_allclose(found.scores, picture[-1][0].mean(0)[0, 1:].numpy(), atol=1e-6)
     held = {"pixel_values": pixels}
-    found = clip.explain(galleries.LABELS[0], image=held, method="raw_attention")
+    found = clip.explain(image_models.LABELS[0], image=held, method="raw_attention")
     # It reads the end of the text.
     np.testing.assert_allclose(found.scores, text[-1][0].mean(0)[-1].numpy(), atol=1e-6)
 
 
 @every_model
-def test_gradients_are_those_of_the_pixels(name):
+def test_gradient_methods_on_pictures_equal_autograd_at_the_pixels(name):
     """The twin: plain autograd at the pixels, cut into patches by loops."""
-    model, pixels = galleries.make(name), galleries.pixels(name, 1)
+    model, pixels = image_models.make(name), image_models.pixels(name, 1)
     leaf = pixels.clone().requires_grad_()
     given = {}
     if name == "clip":
-        texts = galleries.loading(name)["tokenizer"](
-            galleries.LABELS, padding=True, return_tensors="pt"
+        texts = image_models.load_options(name)["tokenizer"](
+            image_models.LABELS, padding=True, return_tensors="pt"
         )
         given = {key: texts[key] for key in ("input_ids", "attention_mask")}
     out = model(pixel_values=leaf, **given)
@@ -162,16 +164,16 @@ def test_gradients_are_those_of_the_pixels(name):
             )
 
 
-def test_integrated_gradients_go_from_black_to_the_picture():
+def test_integrated_gradients_on_a_picture_equal_a_midpoint_sum_from_black():
     """The twin: a midpoint sum over the pixels themselves. Without a processor, black is the darkest pixel."""
-    model, pixels = galleries.make("vit"), galleries.pixels("vit", 1)
+    model, pixels = image_models.make("vit"), image_models.pixels("vit", 1)
     black = torch.full_like(pixels, pixels.min().item())
     total = torch.zeros_like(pixels)
     for step in range(6):
         leaf = (black + (step + 0.5) / 6 * (pixels - black)).requires_grad_()
         (grad,) = torch.autograd.grad(model(pixel_values=leaf).logits[0, 2], leaf)
         total += grad / 6
-    wanted = as_patches((total * (pixels - black))[0], (4, 4)).sum(-1)
+    wanted = split_patches((total * (pixels - black))[0], (4, 4)).sum(-1)
     params = {"steps": 6, "rule": "midpoint"}
     found = explain("vit", pixels[0], method="integrated_gradients", target=2, params=params)
     assert found.params["baseline"] == "black"
@@ -183,12 +185,12 @@ def test_integrated_gradients_go_from_black_to_the_picture():
 
 @pytest.mark.parametrize("fill", ["black", "mean", "blur"])
 @pytest.mark.parametrize("name", ["vit", "swin"])
-def test_occlusion_slides_a_square(name, fill):
+def test_occlusion_on_a_picture_equals_covering_every_square_of_3_by_3_patches(name, fill):
     """The twin: every square of 3 x 3 patches covered by hand."""
-    model, pixels = galleries.make(name), galleries.pixels(name, 1)
+    model, pixels = image_models.make(name), image_models.pixels(name, 1)
     found = explain(name, pixels[0], method="occlusion", target=1, params={"remove": fill})
     side, patch = found.grid[0], pixels.shape[2] // found.grid[0]
-    cover = found.item.picture.instead(fill)
+    cover = found.item.picture.build_fill(fill)
     if fill == "mean":
         assert torch.allclose(cover[:, 3, 5], pixels[0].mean((1, 2)))
     if fill == "black":
@@ -210,9 +212,9 @@ def test_occlusion_slides_a_square(name, fill):
     assert found.passes.forward == 1 + (side - 2) ** 2
 
 
-def test_half_precision_takes_wide_pixels():
-    pixels = galleries.pixels("vit", 1)
-    narrow = whence.load(galleries.make("vit", dtype=torch.bfloat16))
+def test_explain_in_bfloat16_with_wider_pixels_gives_finite_scores():
+    pixels = image_models.pixels("vit", 1)
+    narrow = whence.load(image_models.make("vit", dtype=torch.bfloat16))
     for how in ("attcat", "integrated_gradients", "leave_one_out", "full_lrp"):
         unsure = pytest.warns(RuntimeWarning, match="mostly rounding")
         with unsure if how == "full_lrp" else nullcontext():

@@ -1,4 +1,4 @@
-"""On models that pool their tokens by one row of attention, methods keep the promises that they keep elsewhere."""
+"""Pooling models (one attention row): batches, padding, targets, refused methods, plain references, trust card."""
 
 import numpy as np
 import pytest
@@ -6,10 +6,10 @@ import torch
 
 import whence
 from tests import zoo
-from tests.contract.test_methods import same, scores
+from tests.contract.test_methods import assert_same_scores, scores
 from whence.core.errors import NoRule, NotCapturable
 from whence.methods import method
-from whence.models.attentive import word_tokenizer
+from whence.models.rnn import build_word_tokenizer
 
 # Every method either works or says why not; what works is the same for every kind of model, but for relevance.
 READ = ["raw_attention", "attention_gradient", "attention_gradcam"]
@@ -38,35 +38,39 @@ def explainer(model):
 def test_batch_equals_singles_in_any_order(explainer, model, name):
     rows = zoo.rows(model, lengths=(7, 4, 5))
     singles = [explainer.explain(row, method=name).scores for row in rows]
-    same(scores(explainer.explain(rows, method=name)), singles)
-    same(scores(explainer.explain(rows[::-1], method=name, batch_size=2)), singles[::-1])
+    assert_same_scores(scores(explainer.explain(rows, method=name)), singles)
+    assert_same_scores(
+        scores(explainer.explain(rows[::-1], method=name, batch_size=2)), singles[::-1]
+    )
 
 
 @works
-def test_padding_changes_nothing(explainer, model, name):
+def test_scores_of_pooling_models_are_unchanged_by_padding(explainer, model, name):
     row = zoo.rows(model, lengths=(6,))[0]["input_ids"]
     padded = {
         "input_ids": torch.tensor([row + [0] * 4]),
         "attention_mask": torch.tensor([[1] * 6 + [0] * 4]),
     }
     alone = explainer.explain({"input_ids": row}, method=name)
-    same([explainer.explain(padded, method=name).scores], [alone.scores])
+    assert_same_scores([explainer.explain(padded, method=name).scores], [alone.scores])
     together = explainer.explain([{"input_ids": row}, *zoo.rows(model, (12,))], method=name)
-    same([together[0].scores], [alone.scores])
+    assert_same_scores([together[0].scores], [alone.scores])
 
 
 @pytest.mark.parametrize("model", zoo.POOLING)
-def test_deterministic_also_beside_others(explainer, model):
+def test_pooling_model_scores_repeat_exactly_and_equal_those_of_single_methods(explainer, model):
     row = zoo.rows(model)[0]
     names = [name for one, name in WORKS if one == model]
     first, second = (explainer.explain(row, method=names) for _ in range(2))
     for name in names:
         assert (first[name].scores == second[name].scores).all()
-        same([first[name].scores], [explainer.explain(row, method=name).scores])
+        assert_same_scores([first[name].scores], [explainer.explain(row, method=name).scores])
 
 
 @works
-def test_a_target_is_what_is_explained(explainer, model, name):
+def test_pooling_model_scores_change_with_the_target_only_for_class_aware_methods(
+    explainer, model, name
+):
     rows = zoo.rows(model, lengths=(7, 4, 5))
     # All classes and several inputs: attention_gradcam is zero where the one head speaks against a class.
     found = [
@@ -77,7 +81,9 @@ def test_a_target_is_what_is_explained(explainer, model, name):
 
 
 @pytest.mark.parametrize(("model", "name"), REFUSED)
-def test_what_cannot_be_says_why_and_what_can(explainer, model, name):
+def test_unsupported_method_on_a_pooling_model_raises_and_suggests_alternatives(
+    explainer, model, name
+):
     with pytest.raises((NotCapturable, NoRule)) as refused:
         explainer.explain(zoo.rows(model), method=name)
     assert "grad_x_input" in str(refused.value)
@@ -86,7 +92,7 @@ def test_what_cannot_be_says_why_and_what_can(explainer, model, name):
 
 
 @pytest.mark.parametrize("model", zoo.POOLING)
-def test_every_presentation_of_the_row_is_the_row(explainer, model):
+def test_raw_attention_on_a_pooling_model_is_the_same_for_all_presets_and_queries(explainer, model):
     """It is the only row and no token's own: whichever query, layer or own entry is asked for, it is the same."""
     row = zoo.rows(model)[0]
     wanted = explainer.explain(row, method="raw_attention").scores
@@ -104,7 +110,7 @@ def test_every_presentation_of_the_row_is_the_row(explainer, model):
 
 
 @pytest.mark.parametrize("model", zoo.POOLING)
-def test_leave_one_out_is_a_plain_loop(explainer, model):
+def test_leave_one_out_on_a_pooling_model_equals_a_plain_loop(explainer, model):
     row = zoo.rows(model)[0]["input_ids"]
 
     def probability(ids):
@@ -121,7 +127,7 @@ def test_leave_one_out_is_a_plain_loop(explainer, model):
 
 
 @pytest.mark.parametrize("model", zoo.POOLING)
-def test_the_gradient_of_the_weights(explainer, model):
+def test_attention_gradient_and_bias_on_a_pooling_model_sum_to_the_logit(explainer, model):
     """The logit is linear in the weights, so that weights times slopes, and the bias, add up to it."""
     row = zoo.rows(model)[0]
     found = explainer.explain(row, method="attention_gradient", target=1)
@@ -130,10 +136,10 @@ def test_the_gradient_of_the_weights(explainer, model):
 
 
 @pytest.mark.parametrize("model", zoo.POOLING)
-def test_tests_and_tables(model):
+def test_trust_and_evaluate_on_a_pooling_model_give_verdicts_and_values(model):
     """The trust card and the evaluation run through, and give every method a verdict and numbers."""
     words = [f"w{number}" for number in range(60)]
-    explainer = whence.load(zoo.make(model), tokenizer=word_tokenizer([" ".join(words)]))
+    explainer = whence.load(zoo.make(model), tokenizer=build_word_tokenizer([" ".join(words)]))
     texts = [" ".join(words[start : start + 8]) for start in (0, 20, 40)]
     names = ["raw_attention", "gradient"]
     card = explainer.trust(texts[0], method=names)

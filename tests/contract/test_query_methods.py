@@ -1,4 +1,4 @@
-"""What the methods that ask the model again promise beyond the contract: sums, limits, odd inputs, odd models."""
+"""Query methods (integrated_gradients, lime, kernel_shap, ...): sums, limits, short inputs, bad parameters."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ import torch
 
 import whence
 from tests import zoo
-from tests.few import FEW
+from tests.reduced_params import FEW
 from whence.core.errors import BadParameter
 
 SLOPES = ["integrated_gradients", "smoothgrad", "gradient_shap"]
@@ -24,7 +24,7 @@ def reviews():
     return whence.load("reviews", dtype="float64")
 
 
-def no_padding(name):
+def load_without_pad_token(name):
     model = zoo.make(name)
     model.config.pad_token_id = None
     return whence.load(model)
@@ -34,7 +34,7 @@ def no_padding(name):
 
 
 @pytest.mark.parametrize("name", zoo.ARCHITECTURES)
-def test_integrated_gradients_add_up(name):
+def test_integrated_gradients_have_a_small_completeness_residual_on_every_architecture(name):
     """Gauss and Legendre's rule converges fast on what is smooth, and like 1/steps where a ReLU bends."""
     found = whence.load(zoo.make(name)).explain(
         zoo.rows(name)[0], method="integrated_gradients", params={"steps": 150}
@@ -45,7 +45,7 @@ def test_integrated_gradients_add_up(name):
     assert abs(found.axioms["completeness"]) < bound
 
 
-def test_what_adds_up_is_the_target(bert):
+def test_integrated_gradients_sum_to_the_rise_of_the_target_above_the_baseline(bert):
     """The sum of the scores is the rise of what is explained: a logit, a probability, a contrast."""
     ids = zoo.rows("bert")[0]["input_ids"]
     with torch.no_grad():
@@ -64,14 +64,14 @@ def test_what_adds_up_is_the_target(bert):
             )
 
 
-def test_a_completeness_that_is_off_is_said(bert):
+def test_integrated_gradients_with_one_step_report_a_large_completeness_residual(bert):
     found = bert.explain(
         zoo.rows("bert")[0], method="integrated_gradients", params={"steps": 1, "rule": "right"}
     )
     assert abs(found.axioms["completeness"]) > 1e-3
 
 
-def test_kernel_shap_adds_up_also_when_it_samples(reviews):
+def test_kernel_shap_scores_sum_to_the_rise_of_probability_for_any_sample_count(reviews):
     for samples in (40, 100, 2048):
         found = reviews.explain(TEXT, method="kernel_shap", params={"samples": samples})
         masked = [token.id if token.special else reviews.fillers["mask"] for token in found.tokens]
@@ -84,7 +84,7 @@ def test_kernel_shap_adds_up_also_when_it_samples(reviews):
 # --- limits ---
 
 
-def test_gradient_shap_comes_near_to_integrated_gradients(bert):
+def test_gradient_shap_mean_over_seeds_is_near_integrated_gradients(bert):
     row = zoo.rows("bert")[0]
     exact = bert.explain(row, method="integrated_gradients").scores
     runs = np.array(
@@ -99,7 +99,7 @@ def test_gradient_shap_comes_near_to_integrated_gradients(bert):
     assert error.max() < np.abs(exact).max() / 20
 
 
-def test_smoothgrad_without_noise_is_the_gradient(bert):
+def test_smoothgrad_without_noise_equals_gradient_and_grad_x_input(bert):
     rows = zoo.rows("bert")
     for times_input, plain in ((False, "gradient"), (True, "grad_x_input")):
         params = {"noise": 0, "samples": 3, "times_input": times_input}
@@ -109,7 +109,7 @@ def test_smoothgrad_without_noise_is_the_gradient(bert):
             assert one.signed == other.signed == times_input
 
 
-def test_occlusion_of_one_is_leave_one_out(bert, reviews):
+def test_occlusion_with_window_one_equals_leave_one_out(bert, reviews):
     for explainer, given in ((bert, zoo.rows("bert")), (reviews, [TEXT, "a film"])):
         narrow = explainer.explain(given, method="occlusion", params={"window": 1})
         for one, other in zip(
@@ -119,7 +119,7 @@ def test_occlusion_of_one_is_leave_one_out(bert, reviews):
             assert one.passes == other.passes
 
 
-def test_a_window_wider_than_the_text(bert):
+def test_occlusion_with_window_wider_than_the_text_equals_the_widest_possible_window(bert):
     row = zoo.rows("bert", lengths=(4,))[0]
     for remove, wide, windows in (("pad", 4, 1), ("delete", 3, 2)):
         params = {"window": 50, "remove": remove}
@@ -131,7 +131,7 @@ def test_a_window_wider_than_the_text(bert):
 
 
 @pytest.mark.parametrize(("name", "samples"), [("kernel_shap", 200), ("lime", 250)])
-def test_a_sample_comes_near_to_the_whole(reviews, name, samples):
+def test_sampled_kernel_shap_and_lime_are_near_their_exact_scores(reviews, name, samples):
     """The exact answer takes all 1024 coalitions of ten tokens; a fifth of them gives it to a few percent."""
     exact = reviews.explain(TEXT, method=name, params={"samples": 100_000}).scores
     runs = np.array(
@@ -155,7 +155,7 @@ def test_a_sample_comes_near_to_the_whole(reviews, name, samples):
 
 
 @pytest.mark.parametrize("name", [*SLOPES, *SETS])
-def test_one_token(name):
+def test_query_methods_on_one_token_give_one_finite_score(name):
     for explainer in (whence.load(zoo.make("bert")), whence.load(zoo.make("gpt2"))):
         params = {"remove": "pad"} if name in SETS else {}
         found = explainer.explain({"input_ids": [7]}, method=name, params=params)
@@ -163,7 +163,7 @@ def test_one_token(name):
         assert found.scores.shape == (1,)
 
 
-def test_one_token_alone_gets_all(bert):
+def test_perturbation_methods_on_one_token_agree_and_need_two_forward_passes(bert):
     """With one player, Shapley's value and leaving it out are the same, and a line goes through two points."""
     given = {"input_ids": [7]}
     methods = ["leave_one_out", "occlusion", "kernel_shap", "lime"]
@@ -175,7 +175,7 @@ def test_one_token_alone_gets_all(bert):
 
 
 @pytest.mark.parametrize("name", [*SLOPES, *SETS])
-def test_special_tokens_only(reviews, name):
+def test_query_methods_on_special_tokens_only_give_finite_scores(reviews, name):
     ids = [reviews.tokenizer.cls_token_id, reviews.tokenizer.sep_token_id]
     together = reviews.explain(
         [{"input_ids": ids}, {"input_ids": [ids[0], 24, ids[1]]}], method=name
@@ -189,7 +189,7 @@ def test_special_tokens_only(reviews, name):
         assert together[1].scores[1] != 0
 
 
-def test_special_tokens_stay(reviews):
+def test_special_tokens_score_zero_by_lime_kernel_shap_and_keep_special(reviews):
     for name in ("lime", "kernel_shap"):
         found = reviews.explain(TEXT, method=name)
         outside = [s for s, token in zip(found.scores, found.tokens, strict=True) if token.special]
@@ -200,7 +200,7 @@ def test_special_tokens_stay(reviews):
 
 
 @pytest.mark.parametrize("name", ["occlusion", "lime", "kernel_shap"])
-def test_what_the_model_cannot_miss_stays(name):
+def test_perturbation_methods_on_bart_score_only_the_end_token_zero(name):
     explainer = whence.load(zoo.make("bart"))
     rows = [{"input_ids": [3]}, {"input_ids": [9, 8, 3, 7, 3]}]
     for row in rows:
@@ -209,7 +209,7 @@ def test_what_the_model_cannot_miss_stays(name):
             assert (score == 0) == (identity == 3)
 
 
-def test_progress_ends_at_its_end(reviews):
+def test_explain_progress_of_query_methods_ends_at_its_total(reviews):
     """Special tokens that stay, and words that come twice, make for fewer calls than thought: the total follows."""
     seen = []
     texts = ["very very very good", "a dull film"]
@@ -244,20 +244,20 @@ def test_progress_ends_at_its_end(reviews):
         ("kernel_shap", {"samples": 16}, "cannot tell 9 tokens apart by samples=16. .* 18"),
     ],
 )
-def test_what_cannot_be_is_refused(bert, name, params, message):
+def test_query_methods_with_impossible_parameters_raise_bad_parameter(bert, name, params, message):
     with pytest.raises(BadParameter, match=message):
         bert.explain(zoo.rows("bert")[0], method=name, params=params)
 
 
-def test_as_few_samples_as_can_be(bert):
+def test_kernel_shap_with_the_fewest_samples_gives_finite_scores(bert):
     found = bert.explain(zoo.rows("bert")[0], method="kernel_shap", params={"samples": 18})
     assert found.passes.forward == 1 + 1 + 16
     assert np.isfinite(found.scores).all()
 
 
 @pytest.mark.parametrize("name", ["gpt2", "llama"])
-def test_a_model_without_padding(name):
-    explainer = no_padding(name)
+def test_query_methods_without_a_pad_token_use_other_defaults_or_raise_bad_parameter(name):
+    explainer = load_without_pad_token(name)
     rows = zoo.rows(name)
     few = {name: FEW[name] for name in SLOPES}
     found = explainer.explain(rows, method=[*SLOPES, "occlusion"], params=few)
@@ -268,7 +268,7 @@ def test_a_model_without_padding(name):
             explainer.explain(rows, method=method, params=FEW[method])
 
 
-def test_deleting_where_something_stays(reviews):
+def test_lime_and_kernel_shap_with_delete_removal_give_finite_scores(reviews):
     """Special tokens stay, so that all of the text can be deleted; batches of all lengths."""
     for name in ("lime", "kernel_shap"):
         for found in reviews.explain([TEXT, "a film"], method=name, params={"remove": "delete"}):

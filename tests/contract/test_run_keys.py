@@ -1,4 +1,4 @@
-"""The key of a result: everything that determines it changes it, and nothing else does, nor changes the result."""
+"""Result keys of runs: every setting that determines a result changes its key, and nothing else does."""
 
 from dataclasses import replace
 from functools import cache
@@ -7,12 +7,14 @@ import pytest
 import torch
 
 import whence
-from tests.runs import TEXTS, done, items, plan, table
-from whence.data.sets.examples import Example, Span
+from tests.worker_tasks import TEXTS, items, plan, run_as_one_task, table
+from whence.data.eraser import RationaleSpan
+from whence.data.example import Example
 from whence.methods import method
-from whence.run import code, settings
-from whence.run.plan import Manner
-from whence.run.worker import Worker
+from whence.runs import keys as keys_module
+from whence.runs import worker as worker_module
+from whence.runs.plan import Execution
+from whence.runs.worker import Worker
 
 METRICS = ("comprehensiveness", "infidelity")
 QUICK = {"infidelity.samples": 8}
@@ -27,18 +29,18 @@ def explainer(checkpoint=False):
 def keys(given=LABELLED, model=None, **changed):
     """Return the keys of all results, by row, method and metric."""
     asked = plan(**{"metrics": METRICS, "metric_params": QUICK, **changed})
-    worker = Worker(asked, Manner(), model or explainer())
+    worker = Worker(asked, Execution(), model or explainer())
     identity = worker.identity
     found = {}
     for item in items(given):
         for name, setting in identity.explained.items():
-            found[item.row, name, None] = identity.key(setting, item)
+            found[item.row, name, None] = identity.compute_key(setting, item)
             for metric, test in identity.tested[name].items():
-                found[item.row, name, metric] = identity.key(test, item)
+                found[item.row, name, metric] = identity.compute_key(test, item)
     return found
 
 
-def close(one, other):
+def assert_rows_close(one, other):
     """Two rows say the same: words to the letter, numbers to rounding.
 
     In float64 a number of a model with four layers is a sum of some ten thousand products, each rounded by 1e-16 of
@@ -56,7 +58,7 @@ def close(one, other):
             assert value == other[name], name
 
 
-def same(one, other, compare=close):
+def assert_tables_close(one, other, compare=assert_rows_close):
     assert one.keys() == other.keys()
     for at, row in one.items():
         compare(row, other[at])
@@ -68,53 +70,60 @@ def rows(found):
 
 @cache
 def expected():
-    return rows(done(explainer(), metrics=METRICS, metric_params=QUICK))
+    return rows(run_as_one_task(explainer(), metrics=METRICS, metric_params=QUICK))
 
 
-def test_the_same_task_gives_the_same_bits_again():
-    again = done(whence.load("reviews", dtype="float64"), metrics=METRICS, metric_params=QUICK)
+def test_task_of_a_run_repeated_with_a_new_model_gives_identical_rows():
+    again = run_as_one_task(
+        whence.load("reviews", dtype="float64"), metrics=METRICS, metric_params=QUICK
+    )
     assert rows(again) == expected()
 
 
 @pytest.mark.parametrize(
     "manner",
     [
-        Manner(batch_size=1),
-        Manner(batch_size=3),
-        Manner(checkpoint=True),
-        Manner(backend="processes", workers=7),
-        Manner(backend="ray", address="somewhere", actors=3, gpus_per_actor=0.5),
-        Manner(device="cpu"),
+        Execution(batch_size=1),
+        Execution(batch_size=3),
+        Execution(checkpoint=True),
+        Execution(backend="processes", workers=7),
+        Execution(backend="ray", address="somewhere", actors=3, gpus_per_actor=0.5),
+        Execution(device="cpu"),
         pytest.param(
-            Manner(device="cuda"),
+            Execution(device="cuda"),
             marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device"),
         ),
     ],
     ids=["single", "three at a time", "checkpoint", "processes", "ray", "cpu", "cuda"],
 )
-def test_no_manner_of_working_is_in_a_key_or_changes_a_row(manner):
+def test_execution_options_change_no_result_key_and_no_row(manner):
     model = explainer(manner.checkpoint) if manner.device is None else None
-    found = rows(done(model, manner=manner, metrics=METRICS, metric_params=QUICK, dtype="float64"))
-    same(found, expected())
+    found = rows(
+        run_as_one_task(model, manner=manner, metrics=METRICS, metric_params=QUICK, dtype="float64")
+    )
+    assert_tables_close(found, expected())
 
 
-def test_order_and_company_change_nothing():
+def test_order_and_grouping_of_examples_change_no_result_key_and_no_row():
     every = items()
-    there = rows(done(explainer(), every[::-1], metrics=METRICS, metric_params=QUICK))
-    same(there, expected())
+    there = rows(run_as_one_task(explainer(), every[::-1], metrics=METRICS, metric_params=QUICK))
+    assert_tables_close(there, expected())
     alone = [
-        rows(done(explainer(), [item], metrics=METRICS, metric_params=QUICK)) for item in every
+        rows(run_as_one_task(explainer(), [item], metrics=METRICS, metric_params=QUICK))
+        for item in every
     ]
-    same({at: row for one in alone for at, row in one.items()}, expected())
+    assert_tables_close({at: row for one in alone for at, row in one.items()}, expected())
 
 
-def test_other_methods_and_metrics_are_in_no_key():
-    few = rows(done(explainer(), methods=("attcat",), metrics=METRICS[:1]))
-    same(few, {at: row for at, row in expected().items() if at in few})
+def test_result_keys_and_rows_do_not_depend_on_other_methods_and_metrics():
+    few = rows(run_as_one_task(explainer(), methods=("attcat",), metrics=METRICS[:1]))
+    assert_tables_close(few, {at: row for at, row in expected().items() if at in few})
 
 
-def test_where_an_example_stands_is_in_no_key():
-    moved = rows(done(explainer(), items(first=100), metrics=METRICS, metric_params=QUICK))
+def test_result_keys_do_not_depend_on_the_position_of_an_example():
+    moved = rows(
+        run_as_one_task(explainer(), items(first=100), metrics=METRICS, metric_params=QUICK)
+    )
     here = {(row + 100, *rest): one for (row, *rest), one in expected().items()}
     assert {at: one["key"] for at, one in moved.items()} == {
         at: one["key"] for at, one in here.items()
@@ -151,13 +160,13 @@ def tokenizer():
         ({"remove": "delete"}, True),
         ({"unit": "word"}, True),
         ({"metric_params": {"comprehensiveness.bins": "0.5", "infidelity.samples": 7}}, True),
-        ({"given": [replace(one, rationale=(Span(0, 0, 1),)) for one in LABELLED]}, True),
+        ({"given": [replace(one, rationale=(RationaleSpan(0, 0, 1),)) for one in LABELLED]}, True),
         ({"given": [replace(one, label=None) for one in LABELLED]}, True),
         ({"given": [replace(one, given=f"{one.given}!") for one in LABELLED]}, False),
     ],
     ids=lambda one: ", ".join(one) if isinstance(one, dict) else "",
 )
-def test_each_thing_that_counts_changes_the_keys_of_all_that_it_counts_for(changed, tests_only):
+def test_each_setting_changes_exactly_the_result_keys_of_its_dependent_results(changed, tests_only):
     model = changed.get("model")
     more = {name: value for name, value in changed.items() if name != "model"}
     before, after = keys(), keys(model=None if model is None else model(), **more)
@@ -166,17 +175,17 @@ def test_each_thing_that_counts_changes_the_keys_of_all_that_it_counts_for(chang
         assert (after[at] != key) == (at[2] is not None or not tests_only), at
 
 
-def test_code_and_names_change_every_key(monkeypatch):
+def test_code_digest_changes_every_result_key_and_no_two_results_share_a_key(monkeypatch):
     before = keys()
-    monkeypatch.setattr(settings, "code_of_rows", lambda: "other code")
+    monkeypatch.setattr(worker_module, "compute_code_digest", lambda: "other code")
     after = keys()
     assert not set(before.values()) & set(after.values())
     # No two results of an example, and no two examples, have a key in common.
     assert len(set(before.values())) == len(before)
-    assert code.code_of_rows() != code.code_of_audits()
+    assert keys_module.compute_code_digest() != keys_module.compute_audit_code_digest()
 
 
-def test_labels_count_for_an_explanation_of_them_and_for_no_other():
+def test_labels_change_result_keys_of_explanations_only_for_the_gold_target():
     bare = [Example(text) for text in TEXTS]
     flipped = [
         replace(one, label={"negative": "positive", "positive": "negative"}[one.label])
@@ -190,12 +199,12 @@ def test_labels_count_for_an_explanation_of_them_and_for_no_other():
     # However it was asked for, it is the same thing.
     assert keys(target="positive") == keys(target=1)
     assert keys(target=None) == keys(target="predicted")
-    marked = [replace(one, rationale=(Span(0, 0, 1),)) for one in LABELLED]
+    marked = [replace(one, rationale=(RationaleSpan(0, 0, 1),)) for one in LABELLED]
     gold = [keys(given, target="gold") for given in (LABELLED, marked)]
     assert all(gold[0][at] == gold[1][at] for at in own)
 
 
-def test_a_method_that_draws_is_keyed_by_who_it_draws_from():
+def test_result_keys_of_draw_removal_change_with_the_infill_model():
     how = {"params": {"leave_one_out.remove": "draw"}}
     drawing = whence.load("reviews", dtype="float64", mlm="reviews-base")
     before = keys(model=drawing, **how)
@@ -208,7 +217,7 @@ def test_a_method_that_draws_is_keyed_by_who_it_draws_from():
     assert all(tests[0][at] != tests[1][at] for at in before if at[2] is not None)
 
 
-def test_somebody_elses_method_is_keyed_by_its_source(monkeypatch):
+def test_result_keys_of_a_replaced_method_change_with_its_source(monkeypatch):
     before = keys()
     entry = method.get("attcat")
 

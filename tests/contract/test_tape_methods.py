@@ -1,4 +1,4 @@
-"""What follows every operation: the same function gives the same answer however it is written, or is refused."""
+"""Tape methods (LRP, decompositions): equal scores for equivalent operations, refusals, half precision, memory."""
 
 import gc
 import weakref
@@ -12,11 +12,13 @@ from torch.nn import functional as F
 
 import whence
 from tests import zoo
-from tests.tapes import Do, Hidden, carried_to_input
-from whence.capture.attention.unwatched import leave_unrouted
+from tests.tapes import Do, Hidden, propagate_to_input
 from whence.core.errors import NoRule, NotCapturable, NotFinite
-from whence.lrp import ATTN_LRP, CHEFER, CP_LRP, ORIGINAL_LRP, TABLES, relevance, rules
+from whence.lrp import TABLES, rules
+from whence.lrp.propagate import compute_relevance
+from whence.lrp.tables import ATTN_LRP, CHEFER, CP_LRP, ORIGINAL_LRP
 from whence.methods import method
+from whence.tracing.forward import mark_unroutable
 
 FOLLOWING = [e.name for e in method if {"steps", "relevance"} & set(e.facts["needs"])]
 BACKWARD = [CHEFER, ORIGINAL_LRP, ATTN_LRP, CP_LRP]
@@ -24,7 +26,7 @@ WEIGHT = torch.tensor([[0.5, -0.2, 0.1, 0.3], [-0.4, 0.2, 0.7, -0.1]], dtype=tor
 
 
 @pytest.mark.parametrize("table", BACKWARD, ids=lambda table: table.name)
-def test_the_spelling_does_not_count(table):
+def test_rule_tables_give_equal_relevance_for_equivalent_operations(table):
     torch.manual_seed(0)
     x = torch.randn(3, 4, dtype=torch.float64)
 
@@ -49,13 +51,13 @@ def test_the_spelling_does_not_count(table):
     ]  # fmt: skip
     for one, other in same:
         seed = torch.rand_like(one(x))
-        first, _ = carried_to_input(Do(one), x, table, seed=seed)
-        second, _ = carried_to_input(Do(other), x, table, seed=seed)
+        first, _ = propagate_to_input(Do(one), x, table, seed=seed)
+        second, _ = propagate_to_input(Do(other), x, table, seed=seed)
         torch.testing.assert_close(first, second)
 
 
 @pytest.mark.parametrize("name", FOLLOWING)
-def test_a_users_hooks_do_not_count(name):
+def test_tape_methods_are_unchanged_by_hooks_of_the_user(name):
     plain, hooked = zoo.make("bert"), zoo.make("bert")
     for part in hooked.modules():
         if isinstance(part, nn.Linear | nn.LayerNorm | nn.Dropout):
@@ -71,25 +73,25 @@ THROUGHOUT = [name for name in FOLLOWING if name not in {"norm", "globenc", "alt
 
 
 @pytest.mark.parametrize("name", THROUGHOUT)
-def test_an_operation_that_cannot_be_seen_is_refused(name):
+def test_tape_methods_on_an_opaque_operation_raise_no_rule(name):
     model = zoo.make("bert")
     model.bert.encoder.layer[1].output.dense.register_forward_hook(lambda _, __, y: Hidden.apply(y))
     with pytest.raises(NoRule, match="does not show"):
         whence.load(model).explain(zoo.rows("bert")[0], method=name)
 
 
-def test_a_rule_for_its_module_lets_relevance_pass_what_cannot_be_seen():
+def test_rule_table_with_a_module_rule_passes_relevance_through_an_opaque_operation():
     table = type(CHEFER)("mine", "relevance", dict(CHEFER.ops), dict(CHEFER.modules), CHEFER.cut)
     module = nn.Sequential(Do(lambda x: x * 2), Do(Hidden.apply), Do(lambda x: x + 1))
     with pytest.raises(NoRule, match=r"does not show, called in 1\."):
-        carried_to_input(module, torch.rand(2, 3), table)
-    table.add("tests.tapes.Do", rules.unchanged)
-    found, _ = carried_to_input(module, torch.rand(2, 3), table)
+        propagate_to_input(module, torch.rand(2, 3), table)
+    table.add("tests.tapes.Do", rules.identity_rule)
+    found, _ = propagate_to_input(module, torch.rand(2, 3), table)
     assert torch.equal(found, torch.ones(2, 3))
 
 
 @pytest.mark.parametrize("name", ["norm", "globenc", "alti"])
-def test_attention_and_mlp_side_by_side_cannot_be_told_apart(name):
+def test_norm_globenc_and_alti_on_parallel_attention_and_mlp_raise_not_capturable(name):
     config = hf.GPTNeoXConfig(
         vocab_size=64, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4, num_labels=3,
         max_position_embeddings=48, pad_token_id=0, bos_token_id=2, eos_token_id=3,
@@ -103,7 +105,7 @@ def test_attention_and_mlp_side_by_side_cannot_be_told_apart(name):
     )
 
 
-def test_a_norm_that_is_written_out_is_not_left_out():
+def test_lrp_methods_on_a_written_out_layer_norm_equal_those_on_nn_layer_norm():
     model = zoo.make("bert")
 
     class WrittenLayerNorm(nn.LayerNorm):
@@ -127,7 +129,7 @@ def test_a_norm_that_is_written_out_is_not_left_out():
         whence.load(model).explain(row, method="norm")
 
 
-def test_capped_scores_are_an_activation_like_any_other():
+def test_attn_lrp_with_softcapped_routed_attention_equals_eager_attention():
     """Gemma 2 through the attention seam, against the same model operation by operation."""
     config = hf.Gemma2Config(
         **zoo._DECODER, head_dim=8, sliding_window=4, attn_logit_softcapping=1.0
@@ -136,14 +138,14 @@ def test_capped_scores_are_an_activation_like_any_other():
     row = zoo.rows("llama")[0]
     seam = whence.load(model).explain(row, method="attn_lrp").scores
     model.set_attn_implementation("eager")
-    leave_unrouted(model)
+    mark_unroutable(model)
     written = whence.load(model).explain(row, method="attn_lrp").scores
     # Its eager attention and its norms run in float32.
     np.testing.assert_allclose(seam, written, rtol=0, atol=1e-5 * np.abs(written).max())
 
 
 @pytest.mark.parametrize("name", FOLLOWING)
-def test_inside_inference_mode(name):
+def test_tape_methods_inside_inference_mode_give_identical_scores(name):
     explainer = whence.load(zoo.make("bert"))
     wanted = explainer.explain(zoo.rows("bert"), method=name)
     with torch.inference_mode():
@@ -153,7 +155,7 @@ def test_inside_inference_mode(name):
 
 
 @pytest.mark.parametrize("stabiliser", ["signed", "paper"])
-def test_little_is_not_taken_for_nothing(stabiliser):
+def test_full_lrp_of_a_nearly_certain_probability_follows_the_chain_rule(stabiliser):
     """The slope of a sure prediction's probability is tiny; the rules that are linear show that nothing is lost."""
     model = zoo.make("bert")
     with torch.no_grad():
@@ -173,7 +175,7 @@ def test_little_is_not_taken_for_nothing(stabiliser):
     np.testing.assert_allclose(found.scores, wanted, rtol=0, atol=1e-5 * np.abs(wanted).max())
 
 
-def test_what_is_added_in_place_can_be_followed_too():
+def test_tape_methods_on_in_place_additions_give_the_same_scores():
     model = zoo.make("bert")
 
     def add_in_place(_, __, y):
@@ -196,7 +198,7 @@ def test_what_is_added_in_place_can_be_followed_too():
 @pytest.mark.parametrize(
     "name", ["gradient", "attcat", "integrated_gradients", "attn_lrp", "decompx"]
 )
-def test_a_graph_that_is_cut_is_refused_and_not_zero(name):
+def test_gradient_and_tape_methods_on_a_detached_graph_raise_not_capturable(name):
     model = zoo.make("bert")
     model.bert.encoder.layer[1].register_forward_hook(
         lambda _, __, y: y.detach() if torch.is_tensor(y) else (y[0].detach(), *y[1:])
@@ -205,7 +207,7 @@ def test_a_graph_that_is_cut_is_refused_and_not_zero(name):
         whence.load(model).explain(zoo.rows("bert")[0], method=name)
 
 
-def test_a_trace_is_freed_at_once():
+def test_trace_is_freed_without_the_garbage_collector():
     """A circle of references would keep every value of the forward pass until the collector comes round."""
     gc.collect()
     gc.disable()
@@ -213,7 +215,7 @@ def test_a_trace_is_freed_at_once():
         seen = whence.load(zoo.make("bert")).trace(
             zoo.rows("bert"), needs={"attention", "relevance"}
         )
-        relevance(seen, "attn_lrp", "signed")
+        compute_relevance(seen, "attn_lrp", "signed")
         gone = weakref.ref(seen)
         del seen
         assert gone() is None
@@ -221,7 +223,7 @@ def test_a_trace_is_freed_at_once():
         gc.enable()
 
 
-def test_scores_of_a_model_in_half_precision_may_be_larger_than_that_holds():
+def test_full_lrp_in_float16_warns_and_gives_scores_beyond_the_float16_range():
     """`original` rules grow by about ten a layer: past 65504 after a few. They are float32, and said to be unsure."""
     config = hf.BertConfig(**{**zoo._BERT, "num_hidden_layers": 7})
     model = zoo.seeded(lambda: hf.BertForSequenceClassification(config)).half().eval()
@@ -230,11 +232,11 @@ def test_scores_of_a_model_in_half_precision_may_be_larger_than_that_holds():
     assert max(abs(one.scores).max() for one in found) > torch.finfo(torch.float16).max
 
 
-def test_tables_are_found_by_the_name_that_an_error_gives():
+def test_rule_table_registry_holds_exactly_five_names():
     assert set(TABLES) == {"ours", "original", "attn_lrp", "cp_lrp", "decompose"}
 
 
-def test_tokens_that_are_folded_into_the_batch_on_the_way_are_told_apart_again():
+def test_tape_methods_on_opt_with_flattened_batches_equal_single_inputs():
     """OPT with norms after its sums, as in its 350M model, flattens (inputs, tokens) before its feed-forward part."""
     config = hf.OPTConfig(
         vocab_size=64, hidden_size=32, num_hidden_layers=2, ffn_dim=48, num_attention_heads=4, num_labels=3,
@@ -250,7 +252,7 @@ def test_tokens_that_are_folded_into_the_batch_on_the_way_are_told_apart_again()
             np.testing.assert_allclose(found.scores, alone, rtol=0, atol=1e-9 * np.abs(alone).max())
 
 
-def test_scores_that_float32_cannot_hold_are_refused_and_not_infinite():
+def test_explain_with_scores_beyond_float32_raises_not_finite():
     facts = {
         "family": "test", "needs": frozenset(), "signed": True, "cite": "-", "formula": "-", "cost": "-",
         "misleads_when": "-",

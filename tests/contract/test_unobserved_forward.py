@@ -1,4 +1,4 @@
-"""Models run without anybody watching their attention: no mask is written out, and they say what they always say."""
+"""Forward passes that record no attention: no dense mask, the model's own logits, attention restored, threads."""
 
 from threading import Thread
 
@@ -10,15 +10,19 @@ from transformers.masking_utils import create_causal_mask
 
 import whence
 from tests import zoo
-from tests.contract.test_masks import LENGTHS, WINDOWS, made, padded
+from tests.contract.test_masks import LENGTHS, WINDOWS, build_model, build_padded_inputs
 from tests.unit.test_masks import Largest
-from whence.capture import bare_logits
-from whence.capture.asking.counted import counted
-from whence.capture.attention.manner import attention_as
-from whence.capture.attention.seam import NAME, implementations
-from whence.capture.attention.unwatched import offers_seam, unmasked, unwatched
-from whence.data import collate
-from whence.explainer.intake import take
+from whence.data.batches import collate
+from whence.explain.inputs import encode_inputs
+from whence.tracing.ask import count_forwards
+from whence.tracing.attention_interface import IMPLEMENTATION_NAME, list_attention_implementations
+from whence.tracing.attention_override import override_attention
+from whence.tracing.forward import (
+    can_route_attention,
+    compute_plain_logits,
+    route_unobserved,
+    run_without_dense_masks,
+)
 
 LONG = 8192
 
@@ -32,7 +36,9 @@ def long_model(window):
 
 
 def batch_of(model, *rows):
-    items, _ = take([{"input_ids": row} for row in rows], whence.load(model).loaded, truncate=False)
+    items, _ = encode_inputs(
+        [{"input_ids": row} for row in rows], whence.load(model).loaded, truncate=False
+    )
     return collate(items, pad_id=0, device=torch.device("cpu"))
 
 
@@ -41,7 +47,7 @@ def ids(length):
 
 
 @pytest.mark.parametrize("window", [256, None], ids=["window", "causal"])
-def test_nothing_is_queries_x_keys_by_gradient(window):
+def test_gradient_at_8192_tokens_makes_no_tensor_of_queries_times_keys(window):
     """The largest tensor is a block of a mask, 2^20 answers; one map of one head has 2^26."""
     explainer = whence.load(long_model(window))
     with Largest() as largest:
@@ -51,42 +57,44 @@ def test_nothing_is_queries_x_keys_by_gradient(window):
 
 
 @pytest.mark.parametrize("window", [256, None], ids=["window", "causal"])
-def test_nothing_is_queries_x_keys_in_a_padded_batch(window):
+def test_compute_plain_logits_of_a_padded_batch_makes_no_tensor_of_queries_times_keys(window):
     model = long_model(window)
     batch = batch_of(model, ids(LONG), ids(LONG - 2000))
     with Largest() as largest:
-        found = bare_logits(model, batch)
+        found = compute_plain_logits(model, batch)
     assert largest.elements <= LONG * LONG / 32
-    alone = bare_logits(model, batch_of(model, ids(LONG - 2000)))
+    alone = compute_plain_logits(model, batch_of(model, ids(LONG - 2000)))
     # In float32; sums of 256 keys in another order.
     torch.testing.assert_close(found[1:], alone, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", ["bert", "roberta", "llama", *sorted(WINDOWS)])
-def test_a_model_says_what_it_says_on_its_own(name):
+def test_route_unobserved_gives_the_models_own_logits_and_restores_attention(name):
     # By itself, padded and in float64, Gemma 2 gives NaN: its eager attention hides keys by the lowest number of
     # float64, and its softmax is in float32.
-    inputs = padded(name, "right", (19,) if name == "gemma2" else LENGTHS)
-    model = made(name)
+    inputs = build_padded_inputs(name, "right", (19,) if name == "gemma2" else LENGTHS)
+    model = build_model(name)
     with torch.inference_mode():
         wanted = model(**inputs).logits
-        with unwatched(model) as do:
+        with route_unobserved(model) as do:
             found = do(lambda: model(**inputs).logits)
-            assert NAME in implementations(model)
-    assert NAME not in implementations(model)
+            assert IMPLEMENTATION_NAME in list_attention_implementations(model)
+    assert IMPLEMENTATION_NAME not in list_attention_implementations(model)
     # Many have norms, or an eager softmax, in float32, and some layers above them.
     torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("method", ["gradient", "integrated_gradients", "leave_one_out"])
 @pytest.mark.parametrize("checkpoint", [False, True])
-def test_methods_say_what_they_say_on_its_own(method, checkpoint, monkeypatch):
+def test_methods_with_routed_attention_give_the_scores_of_own_attention(
+    method, checkpoint, monkeypatch
+):
     """Checkpointing runs blocks again with the masks they were given, after the pass that made them."""
     params = {"steps": 4} if method == "integrated_gradients" else {}
     rows = zoo.rows("llama", (19, 6))
-    explainer = whence.load(made("mistral"), checkpoint=checkpoint)
+    explainer = whence.load(build_model("mistral"), checkpoint=checkpoint)
     found = explainer.explain(rows, method=method, params=params)
-    monkeypatch.setattr("whence.capture.attention.unwatched.offers_seam", lambda _: False)
+    monkeypatch.setattr("whence.tracing.forward.can_route_attention", lambda _: False)
     wanted = explainer.explain(rows, method=method, params=params)
     for one, other in zip(found, wanted, strict=True):
         size = abs(other.scores).max()
@@ -127,63 +135,67 @@ Past.__module__ = hf.LlamaForSequenceClassification.__module__  # where transfor
 
 
 @pytest.mark.parametrize("subtracts", [False, True])
-def test_a_model_that_goes_past_the_seam_is_run_as_it_is(subtracts):
+def test_run_without_dense_masks_on_an_unroutable_model_gives_its_own_logits(subtracts):
     config = hf.LlamaConfig(**zoo._DECODER, attn_implementation="eager")
     model = zoo.seeded(lambda: Past(config)).double().eval()
     model.subtracts = subtracts
-    inputs = padded("llama", "left")
+    inputs = build_padded_inputs("llama", "left")
     with torch.inference_mode():
         wanted = model(**inputs).logits
-        with counted(model) as runs:
-            assert torch.equal(unmasked(model, lambda: model(**inputs).logits), wanted)
-        assert not offers_seam(model)
-        with counted(model) as more:
-            assert torch.equal(unmasked(model, lambda: model(**inputs).logits), wanted)
+        with count_forwards(model) as runs:
+            assert torch.equal(
+                run_without_dense_masks(model, lambda: model(**inputs).logits), wanted
+            )
+        assert not can_route_attention(model)
+        with count_forwards(model) as more:
+            assert torch.equal(
+                run_without_dense_masks(model, lambda: model(**inputs).logits), wanted
+            )
     assert (runs.forward, more.forward) == (2 * 3, 3)  # of three inputs
 
 
-def test_the_model_is_left_as_found_when_it_fails():
+def test_run_without_dense_masks_after_a_failure_restores_the_attention():
     model = zoo.make("llama")
-    before = implementations(model)
+    before = list_attention_implementations(model)
 
     def fail():
         raise RuntimeError("not enough memory")
 
     with pytest.raises(RuntimeError, match="memory"):
-        unmasked(model, fail)
-    assert implementations(model) == before
-    assert offers_seam(model), "memory says nothing about the seam"
+        run_without_dense_masks(model, fail)
+    assert list_attention_implementations(model) == before
+    assert can_route_attention(model), "memory says nothing about the seam"
 
 
-def test_what_is_done_to_one_model_is_not_done_to_another():
+def test_override_attention_of_one_model_leaves_another_model_unchanged():
     """A model that attends uniformly, and beside it another one, as the language model that fills holes."""
     first, second = zoo.make("bert"), zoo.make("bert", seed=1)
     batch = batch_of(first, ids(9))
-    apart = bare_logits(second, batch)
-    own = bare_logits(first, batch)
-    with attention_as(first, "uniform"):
-        assert torch.equal(bare_logits(second, batch), apart)
-        assert not torch.allclose(bare_logits(first, batch), own)
-    assert torch.equal(bare_logits(first, batch), own)
+    apart = compute_plain_logits(second, batch)
+    own = compute_plain_logits(first, batch)
+    with override_attention(first, "uniform"):
+        assert torch.equal(compute_plain_logits(second, batch), apart)
+        assert not torch.allclose(compute_plain_logits(first, batch), own)
+    assert torch.equal(compute_plain_logits(first, batch), own)
 
 
-def test_who_watches_goes_on_watching():
-    from whence.capture.attention.manner import watching
+def test_watch_attention_sees_every_layer_of_compute_plain_logits():
+    from whence.tracing.attention_override import watch_attention
 
     model = zoo.make("bert")
     batch = batch_of(model, ids(9))
-    with watching(model, 1) as seen:
-        bare_logits(model, batch)
+    with watch_attention(model, 1) as seen:
+        compute_plain_logits(model, batch)
     assert len(seen) == model.config.num_hidden_layers
 
 
-def test_two_threads_take_turns():
-    model = made("mistral")
+def test_compute_plain_logits_in_four_threads_equals_one_thread():
+    model = build_model("mistral")
     rows = [ids(length) for length in (19, 11, 6)]
-    wanted = bare_logits(model, batch_of(model, *rows))
+    wanted = compute_plain_logits(model, batch_of(model, *rows))
     found = []
     threads = [
-        Thread(target=lambda: found.append(bare_logits(model, batch_of(model, *rows))))
+        Thread(target=lambda: found.append(compute_plain_logits(model, batch_of(model, *rows))))
         for _ in range(4)
     ]
     for thread in threads:
@@ -191,10 +203,10 @@ def test_two_threads_take_turns():
     for thread in threads:
         thread.join()
     assert len(found) == 4 and all(torch.equal(one, wanted) for one in found)
-    assert NAME not in implementations(model)
+    assert IMPLEMENTATION_NAME not in list_attention_implementations(model)
 
 
-def test_another_attention_stays_what_it_is():
+def test_compute_plain_logits_uses_an_attention_registered_by_the_user():
     """Somebody's own, under a name of its own."""
     from transformers.modeling_utils import AttentionInterface
 
@@ -207,5 +219,5 @@ def test_another_attention_stays_what_it_is():
     AttentionInterface.register("somebodys", attend)
     model = zoo.seeded(lambda: hf.BertForSequenceClassification(hf.BertConfig(**zoo._BERT))).eval()
     model.set_attn_implementation("somebodys")
-    bare_logits(model, batch_of(model, ids(9)))
+    compute_plain_logits(model, batch_of(model, ids(9)))
     assert len(calls) == model.config.num_hidden_layers

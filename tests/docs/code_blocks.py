@@ -1,4 +1,4 @@
-"""The code blocks of a page of Markdown: language, text, line, and what the page says about them."""
+"""Parser of code blocks in Markdown pages: language, text, marks, shell commands, match with expected output."""
 
 import re
 from collections.abc import Iterator
@@ -92,7 +92,7 @@ def commands(block: Block) -> list[Command]:
     return found
 
 
-def dialogue(block: Block) -> list[Command]:
+def console_commands(block: Block) -> list[Command]:
     """Return the commands of a console, `$ ` before each, with what they are said to print."""
     found: list[Command] = []
     for number, line in enumerate(block.text.splitlines(), block.line):
@@ -113,7 +113,7 @@ def without_comment(line: str) -> str:
     return bare[0]
 
 
-def in_shell(text: str) -> bool:
+def needs_shell(text: str) -> bool:
     """Say whether a command needs a shell: it has pipes, redirections, variables, wildcards or several parts."""
     outside = re.sub(r"'[^']*'|\\.", "", text)
     bare = re.sub(r'"(?:\\.|[^"\\])*"', "", outside)
@@ -129,7 +129,7 @@ def _unfinished(text: str) -> bool:
     return '"' in bare or bare.count("'") % 2 == 1
 
 
-def agrees(expected: str, printed: str) -> bool:
+def matches_expected_output(expected: str, printed: str) -> bool:
     """Say whether this is what was expected: a line `...` stands for any lines, `...` in a line for any text."""
     pattern = ""
     for line in expected.rstrip().splitlines():

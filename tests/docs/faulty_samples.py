@@ -1,4 +1,4 @@
-"""Models and data with something wrong with them, for the pages about errors."""
+"""Faulty models (no head, NaN, pickle, no tokenizer) and data files, for code blocks of the docs' error pages."""
 
 import json
 import shutil

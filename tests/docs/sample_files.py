@@ -1,7 +1,7 @@
-"""What the examples of the documentation work on: data, pictures and models, as a reader has their own.
+"""Sample data, pictures and models that the examples of the documentation work on.
 
-`my-model`, `tuned`, `base` and `my-vit` are built-in models; the others are tiny, with random weights, so that what
-they say means nothing.
+`my-model`, `tuned`, `base` and `my-vit` are built-in models. The others are tiny models with random weights: their
+predictions mean nothing.
 """
 
 import json
@@ -27,10 +27,10 @@ from tokenizers import (  # fmt: skip
 
 import whence
 from tests import zoo
-from tests.docs import faulty
-from tests.heads import NLI, TAGS
-from whence.data.vision.shapes import draw
-from whence.models import builtin_folder
+from tests.docs import faulty_samples
+from tests.task_models import NLI, TAGS
+from whence.data.shapes import draw_scene
+from whence.models.model_files import find_builtin_folder
 
 HERE = Path(__file__).resolve().parent
 TEXT = "a gripping, beautifully acted film"
@@ -65,7 +65,7 @@ SHAPE = {
 LINKED = ("my-model", "tuned", "base", "my-vit", "lm", "qa", "tagger", "mlm", "nli", "clip")
 
 
-def made(folder: Path) -> Path:
+def create_sample_files(folder: Path) -> Path:
     """Make everything that a page may ask for, in a folder that pages look into and do not write to."""
     for name, model in {
         "my-model": "reviews",
@@ -73,7 +73,7 @@ def made(folder: Path) -> Path:
         "base": "reviews-base",
         "my-vit": "shapes",
     }.items():
-        shutil.copytree(builtin_folder(model), folder / name)
+        shutil.copytree(find_builtin_folder(model), folder / name)
     _tiny_models(folder)
     data = folder / "data"
     data.mkdir()
@@ -91,7 +91,7 @@ def made(folder: Path) -> Path:
     return folder
 
 
-def laid_out(scene: Path, folder: Path) -> Path:
+def lay_out_sample_files(scene: Path, folder: Path) -> Path:
     """Lay the scene out in a fresh folder: models are linked, what may be written to is copied."""
     shutil.copytree(scene / "data", folder, dirs_exist_ok=True)
     for name in LINKED:
@@ -100,9 +100,9 @@ def laid_out(scene: Path, folder: Path) -> Path:
 
 
 def _pictures(folder: Path) -> None:
-    Image.fromarray(draw(7).pixels).resize((256, 256)).save(folder / "photo.jpg", quality=95)
+    Image.fromarray(draw_scene(7).pixels).resize((256, 256)).save(folder / "photo.jpg", quality=95)
     for number in range(6):
-        scene = draw(number, objects=1)
+        scene = draw_scene(number, objects=1)
         (label,) = scene.labels
         (folder / "photos" / label).mkdir(parents=True, exist_ok=True)
         path = folder / "photos" / label / f"{number}.png"
@@ -208,7 +208,7 @@ SETUPS: dict[str, Callable[[], Any]] = {
     "explainer": lambda: _explainer("reviews"),
     "why": lambda: _explainer("reviews").explain(TEXT),
     "prompt": lambda: PROMPT,
-    "faulty": faulty.lay_out,
+    "faulty": faulty_samples.lay_out,
     **{name: lambda name=name: whence.load(name) for name in ("qa", "tagger", "mlm", "lm", "nli", "clip")},
     "vit": lambda: _explainer("shapes"),
     "results": lambda: _run("results"),

@@ -1,4 +1,4 @@
-"""Commands of the documentation: run, or held against what there is."""
+"""Shell commands of the documentation: run them, or check that their options, targets and files exist."""
 
 import io
 import os
@@ -16,7 +16,7 @@ from unittest import mock
 import typer
 
 from tests.conftest import ROOT
-from tests.docs.blocks import in_shell
+from tests.docs.code_blocks import needs_shell
 from whence.cli import main
 
 # Never run: they change the machine, ask the network, or are about a checkout (.venv/bin/...).
@@ -66,7 +66,7 @@ def _held(stream: io.TextIOWrapper) -> str:
 
 def _expanded(text: str) -> list[str]:
     """Return the words of a command; none where it is more than one, or has its streams redirected."""
-    if not in_shell(text):
+    if not needs_shell(text):
         return shlex.split(text)
     # What a shell puts in the place of $(...) and of variables is no part of the command itself.
     bare = re.sub(r"\$\([^()]*\)|'[^']*'|\\.", "", text)
@@ -98,15 +98,15 @@ def python(code: str) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
-def is_left_alone(text: str) -> bool:
+def is_never_run(text: str) -> bool:
     """Say whether a command is one that is never run."""
     first = _words(text)[0]
     return first in LEFT_ALONE or first.startswith(".venv/") or " -m pip " in text
 
 
-def wrong(text: str) -> str | None:
+def find_command_fault(text: str) -> str | None:
     """Say what is wrong with a command that is not run: an option, a target or an extra that does not exist."""
-    for part in re.split(r"&&|\|\|?|;", text) if in_shell(text) else [text]:
+    for part in re.split(r"&&|\|\|?|;", text) if needs_shell(text) else [text]:
         words = _words(re.sub(r"^\s*(?:\w+=\S*\s+)*", "", part))
         if words and (check := _CHECKS.get(words[0])) and (why := check(words[1:])):
             return why

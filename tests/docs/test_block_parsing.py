@@ -1,18 +1,18 @@
-"""How code blocks are found and judged: a page that is wrong must fail."""
+"""Checkers of documentation code (code_blocks.py, shell.py, `Page`): blocks are parsed, and wrong ones fail."""
 
 import pytest
 
 from tests.docs import shell
-from tests.docs.blocks import (
+from tests.docs.code_blocks import (
     Block,
-    agrees,
     blocks,
     commands,
-    dialogue,
-    in_shell,
+    console_commands,
+    matches_expected_output,
+    needs_shell,
     without_comment,
 )
-from tests.docs.test_blocks import Page
+from tests.docs.test_code_blocks import Page
 
 PAGE = """\
 # A page
@@ -41,20 +41,20 @@ def sh(text):
     return Block("sh", text, 10)
 
 
-def test_blocks_have_their_line_their_text_and_their_marks():
+def test_blocks_returns_language_text_line_and_marks_of_each_block():
     first, second, third = blocks(PAGE)
     assert first == Block("python", "print(why)\n", 6, ("why", "results"), "needs a GPU")
     assert second == Block("sh", "ls  # what is there\n", 12)
     assert third == Block("text", "```python\nthis is no code\n```\n", 16)
 
 
-def test_a_mark_holds_for_the_next_block_alone():
+def test_blocks_drops_a_mark_that_is_followed_by_prose():
     text = "<!-- not run: GPU -->\n\nSomething else.\n\n```sh\nls\n```\n"
     (only,) = blocks(text)
     assert only.not_run is None
 
 
-def test_commands_on_several_lines_are_one():
+def test_commands_joins_continued_lines_heredocs_and_quoted_lines():
     text = "# a comment\nls a \\\n  b   # more\n\ncat <<'E' > f\n# kept\nE\necho 'one\ntwo'\necho a#b\n"
     found = commands(sh(text))
     assert [(one.text, one.line) for one in found] == [
@@ -74,7 +74,7 @@ def test_commands_on_several_lines_are_one():
         ("# all", ""),
     ],
 )
-def test_comments(line, bare):
+def test_without_comment_strips_only_comments_outside_quotes_and_words(line, bare):
     assert without_comment(line) == bare
 
 
@@ -90,18 +90,18 @@ def test_comments(line, bare):
         ("whence trust a --param x=1", False),
     ],
 )
-def test_what_needs_a_shell(text, needs):
-    assert in_shell(text) is needs
+def test_needs_shell_is_true_for_pipes_variables_and_wildcards(text, needs):
+    assert needs_shell(text) is needs
 
 
-def test_a_dialogue_and_what_is_said():
-    told = dialogue(Block("console", "$ ls  # here\na\nb\n$ echo $?\n0\n", 3))
+def test_console_commands_pairs_commands_with_expected_output_or_raises():
+    told = console_commands(Block("console", "$ ls  # here\na\nb\n$ echo $?\n0\n", 3))
     assert [(one.text, one.line, one.expected) for one in told] == [
         ("ls", 3, "a\nb\n"),
         ("echo $?", 6, "0\n"),
     ]
     with pytest.raises(ValueError, match="begins with a command"):
-        dialogue(Block("console", "a\n", 3))
+        console_commands(Block("console", "a\n", 3))
 
 
 @pytest.mark.parametrize(
@@ -118,8 +118,8 @@ def test_a_dialogue_and_what_is_said():
         ("", "a\n", False),
     ],
 )
-def test_what_is_printed_is_compared(expected, printed, same):
-    assert agrees(expected, printed) is same
+def test_matches_expected_output_takes_dots_for_any_text_or_lines(expected, printed, same):
+    assert matches_expected_output(expected, printed) is same
 
 
 @pytest.mark.parametrize(
@@ -138,8 +138,8 @@ def test_what_is_printed_is_compared(expected, printed, same):
         (".venv/bin/python -m pytest tests/coffee", "coffee"),
     ],
 )
-def test_a_command_that_is_not_run_must_be_possible(text, said):
-    assert said in str(shell.wrong(text))
+def test_find_command_fault_names_an_unknown_option_target_extra_or_module(text, said):
+    assert said in str(shell.find_command_fault(text))
 
 
 @pytest.mark.parametrize(
@@ -154,8 +154,8 @@ def test_a_command_that_is_not_run_must_be_possible(text, said):
         "python -m bench.science.shapes --out results",
     ],
 )
-def test_and_may_be(text):
-    assert shell.wrong(text) is None
+def test_find_command_fault_of_a_valid_command_returns_none(text):
+    assert shell.find_command_fault(text) is None
 
 
 @pytest.mark.parametrize(
@@ -171,14 +171,16 @@ def test_and_may_be(text):
         ("sh", "whence app\n", "stays running"),
     ],
 )
-def test_a_wrong_block_fails(language, text, said, tmp_path, monkeypatch):
+def test_page_do_with_a_wrong_block_raises_assertion_error(
+    language, text, said, tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(AssertionError, match=said) as failed:
         Page("README.md").do(Block(language, text, 7))
     assert "README.md:" in str(failed.value) or said == "stays running"
 
 
-def test_a_plan_is_read_as_one():
+def test_page_do_with_a_misspelt_plan_field_raises_bad_plan():
     from whence.core.errors import BadPlan
 
     with pytest.raises(BadPlan, match=r"README.md:7.*methds"):
@@ -187,7 +189,7 @@ def test_a_plan_is_read_as_one():
         )
 
 
-def test_a_failure_in_python_shows_the_page_and_the_line():
+def test_traceback_of_a_failing_python_block_shows_page_and_line():
     with pytest.raises(ZeroDivisionError) as failed:
         Page("README.md").do(Block("python", "a = 1\na / 0\n", 7))
     last = failed.traceback[-1]

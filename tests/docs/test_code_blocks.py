@@ -1,4 +1,4 @@
-"""Every code block of the README and of docs/ does what the page says."""
+"""Code blocks of the README and of docs/: every block runs and prints what the page shows."""
 
 import json
 import linecache
@@ -12,22 +12,22 @@ import pytest
 import yaml
 
 from tests.conftest import ROOT
-from tests.docs import scene, shell
-from tests.docs.blocks import (
+from tests.docs import sample_files, shell
+from tests.docs.code_blocks import (
     LANGUAGES,
     REASONS,
     Block,
-    agrees,
     blocks,
     commands,
-    dialogue,
+    console_commands,
+    matches_expected_output,
     pages,
 )
-from whence.audit.experiments import experiment
 from whence.lrp import TABLES
 from whence.methods import method
 from whence.metrics import metric
-from whence.run.plan.fields import FORMS, planned
+from whence.runs.plan import FIELD_TYPES, build_plan
+from whence.studies.audit.experiments import experiment
 
 # When a process ends that also had PyTorch in it, duckdb complains at length about what it thinks are leaks.
 DUCKDB = "import duckdb"
@@ -35,15 +35,15 @@ PAGES = {str(page.relative_to(ROOT)): page for page in pages()}
 
 
 @pytest.fixture(scope="session")
-def everything(tmp_path_factory):
+def sample_folder(tmp_path_factory):
     """The scene, made once."""
-    return scene.made(tmp_path_factory.mktemp("scene"))
+    return sample_files.create_sample_files(tmp_path_factory.mktemp("scene"))
 
 
 @pytest.fixture
-def alone(everything, tmp_path, monkeypatch):
+def page_folder(sample_folder, tmp_path, monkeypatch):
     """A fresh folder with the scene in it, a terminal of known width, no network, and nothing left behind."""
-    scene.laid_out(everything, tmp_path)
+    sample_files.lay_out_sample_files(sample_folder, tmp_path)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
     for name, value in {"COLUMNS": "80", "NO_COLOR": "1", "TERM": "dumb"}.items():
@@ -86,8 +86,8 @@ class Page:
             f"Got {block.language!r}."
         )
         for name in block.setup:
-            assert name in scene.SETUPS, f"{self.at(block.line)}: the scene has no {name!r}"
-            self.names[name] = scene.SETUPS[name]()
+            assert name in sample_files.SETUPS, f"{self.at(block.line)}: the scene has no {name!r}"
+            self.names[name] = sample_files.SETUPS[name]()
         getattr(self, f"_{block.language}")(block)
 
     def at(self, line: int) -> str:
@@ -107,20 +107,20 @@ class Page:
 
     def _sh(self, block: Block) -> None:
         for one in commands(block):
-            if block.not_run is not None or shell.is_left_alone(one.text):
-                why = shell.wrong(one.text)
+            if block.not_run is not None or shell.is_never_run(one.text):
+                why = shell.find_command_fault(one.text)
                 assert why is None, f"{self.at(one.line)}: {one.text}\n{why}"
                 continue
             status, printed = shell.run(one.text)
             assert status == 0, f"{self.at(one.line)}: {one.text}\nexit status {status}\n{printed}"
 
     def _console(self, block: Block) -> None:
-        told, last = dialogue(block), 0
+        told, last = console_commands(block), 0
         for number, one in enumerate(told):
             if one.text == "echo $?":
                 status, printed, last = 0, f"{last}\n", 0
-            elif block.not_run is not None or shell.is_left_alone(one.text):
-                why = shell.wrong(one.text)
+            elif block.not_run is not None or shell.is_never_run(one.text):
+                why = shell.find_command_fault(one.text)
                 assert why is None, f"{self.at(one.line)}: {one.text}\n{why}"
                 continue
             else:
@@ -128,15 +128,15 @@ class Page:
                 last = status
             asked = number + 1 < len(told) and told[number + 1].text == "echo $?"
             assert asked or status == 0, f"{self.at(one.line)}: exit status {status}\n{printed}"
-            assert agrees(one.expected, printed), (
+            assert matches_expected_output(one.expected, printed), (
                 f"{self.at(one.line)}: {one.text}\nthe page says\n{one.expected}\nand it prints\n{printed}"
             )
 
     def _toml(self, block: Block) -> None:
         found = tomllib.loads(block.text)
-        if found.keys() & FORMS.keys():
+        if found.keys() & FIELD_TYPES.keys():
             found.pop("out", None)
-            planned(found, self.at(block.line))
+            build_plan(found, self.at(block.line))
 
     def _json(self, block: Block) -> None:
         json.loads(block.text)
@@ -149,7 +149,7 @@ class Page:
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_the_code_of_a_page_runs(name, alone):
+def test_code_blocks_of_a_page_run_and_print_the_shown_output(name, page_folder):
     page = Page(name)
     try:
         for block in blocks(PAGES[name].read_text(encoding="utf-8")):
@@ -158,7 +158,7 @@ def test_the_code_of_a_page_runs(name, alone):
         page.names.clear()  # models, tables and what else it holds
 
 
-def test_what_is_not_run_has_a_good_reason():
+def test_every_not_run_mark_names_an_accepted_reason():
     for name, page in PAGES.items():
         for block in blocks(page.read_text(encoding="utf-8")):
             if block.not_run is not None:

@@ -1,4 +1,4 @@
-"""Every link of every page leads to a file that is there, a heading that is there, or a well-formed address."""
+"""Links of every page: each leads to an existing file, an existing heading, or a well-formed address."""
 
 import json
 import os
@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
-from markdown_links import Link, anchors, links, rewritten
+from markdown_links import Link, iterate_links, list_anchors, rewrite_links
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -35,10 +35,10 @@ def text_of(page: Path) -> str:
 
 @cache
 def anchors_of(page: Path) -> frozenset[str]:
-    return frozenset(anchors(text_of(page)))
+    return frozenset(list_anchors(text_of(page)))
 
 
-def wrong(page: Path, link: Link, root: Path = ROOT) -> str | None:
+def find_link_fault(page: Path, link: Link, root: Path = ROOT) -> str | None:
     """Return what is wrong with a link of a page."""
     if link.away:
         address = urlsplit(link.target)
@@ -62,27 +62,29 @@ def wrong(page: Path, link: Link, root: Path = ROOT) -> str | None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
-def test_every_link_leads_somewhere(page):
+def test_every_link_of_a_page_leads_to_a_file_heading_or_address(page):
     faults = [
-        f"{link.target}: {fault}" for link in links(text_of(page)) if (fault := wrong(page, link))
+        f"{link.target}: {fault}"
+        for link in iterate_links(text_of(page))
+        if (fault := find_link_fault(page, link))
     ]
     assert faults == []
 
 
-def test_the_check_has_pages_and_links_to_check():
+def test_link_check_covers_readme_changelog_and_over_200_links():
     assert {"README.md", "CHANGELOG.md"} <= {page.name for page in PAGES}
-    assert sum(1 for page in PAGES for _ in links(text_of(page))) > 200
+    assert sum(1 for page in PAGES for _ in iterate_links(text_of(page))) > 200
 
 
-def test_what_leads_nowhere_is_found(tmp_path):
+def test_find_link_fault_names_broken_links_and_accepts_good_ones(tmp_path):
     (tmp_path / "docs").mkdir()
     (tmp_path / "outside.png").touch()
     page = tmp_path / "docs" / "page.md"
     page.write_text("# A & B: `c_d`\n\n## Twice\n\n## Twice\n\n```sh\n# no heading\n```\n")
-    assert anchors(page.read_text()) == {"a--b-c_d", "twice", "twice-1"}
+    assert list_anchors(page.read_text()) == {"a--b-c_d", "twice", "twice-1"}
 
     def fault(target: str, picture: bool = False) -> str | None:
-        return wrong(page, Link("text", target, picture), tmp_path)
+        return find_link_fault(page, Link("text", target, picture), tmp_path)
 
     for good in (
         "page.md",
@@ -106,7 +108,7 @@ def test_what_leads_nowhere_is_found(tmp_path):
     assert "pictures" in str(fault("../outside.png", picture=True))
 
 
-def test_code_and_comments_hold_no_links_and_link_texts_may_hold_code():
+def test_links_and_rewritten_ignore_code_and_comments_and_read_code_in_link_texts():
     text = """
 `[a](code.md)` and ``[b](`code`.md)`` <!-- [c](comment.md) -->
 
@@ -121,14 +123,14 @@ def test_code_and_comments_hold_no_links_and_link_texts_may_hold_code():
 [`f`](f.md), [two
 lines](g.md#h), ![i](i.png) and [[j]](j.md)
 """
-    assert [(one.target, one.picture) for one in links(text)] == [
+    assert [(one.target, one.picture) for one in iterate_links(text)] == [
         ("f.md", False),
         ("g.md#h", False),
         ("i.png", True),
         ("j.md", False),
     ]
-    assert rewritten(text, lambda link: None) == text
+    assert rewrite_links(text, lambda link: None) == text
     assert (
-        rewritten("see [x](x.md) `[x](x.md)`", lambda link: "[x](new.md)")
+        rewrite_links("see [x](x.md) `[x](x.md)`", lambda link: "[x](new.md)")
         == "see [x](new.md) `[x](x.md)`"
     )

@@ -1,51 +1,51 @@
-"""Every measured number in the README and the docs comes from a file under bench/results.
+"""Measured numbers in README and docs: each comes from bench/results or has a reason; the checker finds others.
 
-Pages that are written whole are held to these files by tests/contract/test_docs.py, and so are tables between
-markers. Here are the sentences that people write: a number in them is marked with its place in a file
-(scripts/figures.py), or it is no measurement, and stated.toml says why.
+tests/contract/test_docs.py checks generated pages and tables between markers. Here are the sentences that people
+write: each number in them is marked with its place in a results file (scripts/measured_numbers.py), or stated.toml gives the
+reason why the number is no measurement.
 """
 
 import json
 
 import build_docs
-import figures
+import measured_numbers
 import pytest
 
 WHOLE = {(build_docs.DOCS / name).resolve() for name in build_docs.FILES}
 WRITTEN = {
-    str(page.relative_to(figures.ROOT)): page
-    for page in figures.pages()
+    str(page.relative_to(measured_numbers.ROOT)): page
+    for page in measured_numbers.list_pages()
     if page.resolve() not in WHOLE
 }
-STATED = figures.stated()
+STATED = measured_numbers.load_stated()
 
 
 @pytest.mark.parametrize("name", WRITTEN)
 def test_every_number_that_looks_measured_has_a_source(name):
     text = WRITTEN[name].read_text(encoding="utf-8")
-    without = figures.unsourced(text, STATED.get(name, ()))
+    without = measured_numbers.find_unsourced(text, STATED.get(name, ()))
     assert not without, (
         f"{[f'{name}:{one.line}: {one.number}' for one in without]}: where were these measured? Mark each with its "
-        "place under bench/results (scripts/figures.py), or say in tests/docs/stated.toml why it is no measurement"
+        "place under bench/results (scripts/measured_numbers.py), or say in tests/docs/stated.toml why it is no measurement"
     )
 
 
 @pytest.mark.parametrize("name", STATED)
-def test_what_is_stated_is_there_and_has_a_reason(name):
+def test_stated_toml_entries_occur_in_their_page_and_give_a_reason(name):
     assert name in WRITTEN, f"tests/docs/stated.toml: there is no page {name} that people write"
     text = WRITTEN[name].read_text(encoding="utf-8")
-    assert figures.unused(text, STATED[name]) == [], (
+    assert measured_numbers.find_unused(text, STATED[name]) == [], (
         "tests/docs/stated.toml names what is not there"
     )
     assert all(len(why.split()) > 1 for why in STATED[name].values())
 
 
-def test_there_are_marked_numbers_and_all_are_as_measured():
-    pages = figures.marked()
+def test_marked_numbers_in_pages_equal_the_results_files():
+    pages = measured_numbers.list_marked_pages()
     assert pages
     for page in pages:
-        text = (figures.ROOT / page).read_text(encoding="utf-8")
-        assert figures.filled(text) == text, f"{page}: run `make docs`"
+        text = (measured_numbers.ROOT / page).read_text(encoding="utf-8")
+        assert measured_numbers.fill_numbers(text) == text, f"{page}: run `make docs`"
 
 
 # --- the finder, and the marks ----------------------------------------------------------------
@@ -57,8 +57,8 @@ def test_there_are_marked_numbers_and_all_are_as_measured():
      "12,345 texts", "agrees to 1e-6", "3 GiB of memory", "it fell by -0.21", "30 MB a second", "three times as fast",
      "half of the time"],
 )  # fmt: skip
-def test_what_looks_measured_is_found(measured):
-    assert len(figures.unsourced(f"On this machine {measured}.\n")) == 1
+def test_unsourced_finds_a_number_that_looks_measured(measured):
+    assert len(measured_numbers.find_unsourced(f"On this machine {measured}.\n")) == 1
 
 
 @pytest.mark.parametrize(
@@ -67,15 +67,15 @@ def test_what_looks_measured_is_found(measured):
      "Python 3.11", "```text\n0.77\n```", "[a link](page.md#0.5)", "<!-- begin: a -->\n| 0.5 |\n<!-- end: a -->",
      "eight models", "## 1.2 A heading", "<!--= a.json x .2f -->0.12<!--/-->"],
 )  # fmt: skip
-def test_what_is_no_measurement_is_left_alone(harmless):
-    assert figures.unsourced(f"\n{harmless}\n") == []
+def test_unsourced_ignores_numbers_that_are_no_measurement(harmless):
+    assert measured_numbers.find_unsourced(f"\n{harmless}\n") == []
 
 
-def test_what_is_stated_covers_its_own_words_and_no_others():
+def test_stated_phrase_covers_only_its_own_words_and_unused_phrases_are_listed():
     text = "A row has at most\n16 MiB. It took 16 MiB.\n"
-    (left,) = figures.unsourced(text, ["at most 16 MiB"])
+    (left,) = measured_numbers.find_unsourced(text, ["at most 16 MiB"])
     assert left.line == 2 and text[left.place :].startswith("16 MiB.\n")
-    assert figures.unused(text, ["at most 16 MiB", "at most 17 MiB", "It took"]) == [
+    assert measured_numbers.find_unused(text, ["at most 16 MiB", "at most 17 MiB", "It took"]) == [
         "at most 17 MiB",
         "It took",
     ]
@@ -87,10 +87,10 @@ def results(tmp_path, monkeypatch):
     rows = [{"what": "one two", "of": {"x": 1}, "y": 2.0}, {"what": "b", "of": {"x": 3}, "y": 0.5}]
     (tmp_path / "a.json").write_text(json.dumps({"cells": rows, "n": 1234567, "deep": [[7]]}))
     (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    monkeypatch.setattr(figures, "RESULTS", tmp_path)
-    figures._loaded.cache_clear()
+    monkeypatch.setattr(measured_numbers, "RESULTS", tmp_path)
+    measured_numbers._load_results.cache_clear()
     yield tmp_path
-    figures._loaded.cache_clear()
+    measured_numbers._load_results.cache_clear()
 
 
 @pytest.mark.parametrize(
@@ -108,22 +108,25 @@ def results(tmp_path, monkeypatch):
         ("a.json m .1f", None),
     ],
 )
-def test_a_mark_is_filled_with_what_the_file_has(results, mark, text):
+def test_filled_puts_the_value_of_the_results_file_into_a_mark_or_raises(results, mark, text):
     page = f"It is <!--= {mark} -->something<!--/-->, as measured."
     if text is None:
         with pytest.raises((LookupError, ValueError)):
-            figures.filled(page)
+            measured_numbers.fill_numbers(page)
     else:
-        assert figures.filled(page) == f"It is <!--= {mark} -->{text}<!--/-->, as measured."
+        assert (
+            measured_numbers.fill_numbers(page)
+            == f"It is <!--= {mark} -->{text}<!--/-->, as measured."
+        )
 
 
-def test_a_number_that_was_changed_is_noticed():
+def test_changed_or_unmarked_number_in_a_page_is_detected():
     """In a real page: another digit in a marked number, and a new one that nobody measured."""
-    name = figures.marked()[0]
-    text = (figures.ROOT / name).read_text(encoding="utf-8")
-    mark = figures.MARK.search(text)
+    name = measured_numbers.list_marked_pages()[0]
+    text = (measured_numbers.ROOT / name).read_text(encoding="utf-8")
+    mark = measured_numbers.MARK.search(text)
     assert mark
     changed = f"{text[: mark.start(5)]}0.123{text[mark.end(5) :]}"
-    assert figures.filled(changed) == text != changed
+    assert measured_numbers.fill_numbers(changed) == text != changed
     bare = f"{text[: mark.start()]}{mark[5]}{text[mark.end() :]}"
-    assert len(figures.unsourced(bare, STATED.get(name, ()))) == 1
+    assert len(measured_numbers.find_unsourced(bare, STATED.get(name, ()))) == 1

@@ -1,4 +1,4 @@
-"""The notebooks run, from the first cell to the last, and say what is stored in them."""
+"""Notebooks: every one runs from first to last cell and gives its stored outputs, but for rounding."""
 
 import base64
 import io
@@ -34,14 +34,14 @@ pytestmark = [
 def outputs(notebook):
     """Return what every cell gave: its number, the kind of output, and the output."""
     return [
-        (number, kind, notebooks.text(value))
+        (number, kind, notebooks.join_text(value))
         for number, cell in enumerate(notebook["cells"], 1)
         for one in cell.get("outputs", ())
         for kind, value in (one.get("data") or {one.get("name"): one.get("text")}).items()
     ]
 
 
-def alike(stored, now):
+def equal_but_for_rounding(stored, now):
     """Say whether two texts are the same but for rounding.
 
     Everything is seeded and computed in float32. Another processor or version of PyTorch adds up in another order, by
@@ -65,16 +65,16 @@ def _bare(text):
     return re.sub(r"\s+", " ", text)
 
 
-def test_the_four_notebooks_are_there():
+def test_notebook_files_equal_the_names_in_the_given_order():
     assert sorted(notebooks.ORDER) == NAMES
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_notebook_runs_and_says_what_is_stored(name, monkeypatch):
+def test_notebook_executed_again_gives_its_stored_outputs_without_stderr(name, monkeypatch):
     # Every warning of a cell is shown once, in its stderr, which must be empty.
     monkeypatch.setenv("PYTHONWARNINGS", "default")
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    stored, now = outputs(notebooks.read(name)), outputs(notebooks.executed(name))
+    stored, now = outputs(notebooks.read_notebook(name)), outputs(notebooks.execute_notebook(name))
     assert [one for one in now if one[1] == "stderr"] == []
     assert [one[:2] for one in stored] == [one[:2] for one in now]
     for (number, kind, was), (_, _, said) in zip(stored, now, strict=True):
@@ -82,15 +82,15 @@ def test_a_notebook_runs_and_says_what_is_stored(name, monkeypatch):
             sizes = [Image.open(io.BytesIO(base64.b64decode(one))).size for one in (was, said)]
             assert sizes[0] == sizes[1]
         else:
-            assert alike(was, said), f"cell {number}, stored:\n{was}\nnow:\n{said}"
+            assert equal_but_for_rounding(was, said), f"cell {number}, stored:\n{was}\nnow:\n{said}"
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_notebook_is_stored_lightly(name):
+def test_stored_notebook_is_normalised_small_and_free_of_paths_times_and_versions(name):
     path = notebooks.NOTEBOOKS / f"{name}.ipynb"
     text = path.read_text(encoding="utf-8")
     notebook = json.loads(text)
-    assert text == notebooks.written(notebooks.normalised(notebook, name)), (
+    assert text == notebooks.format_notebook(notebooks.normalise_notebook(notebook, name)), (
         f"run `python scripts/notebooks.py {name}`"
     )
     assert len(text.encode()) < LARGEST
@@ -101,21 +101,21 @@ def test_a_notebook_is_stored_lightly(name):
             assert match is None, f"cell {number} ({kind}) has {what}: {match[0]!r}"
 
 
-def test_a_page_shows_what_the_notebook_holds():
+def test_notebook_page_contains_every_code_cell_of_the_notebook():
     for name in NAMES:
-        page = notebooks.page(name)
+        page = notebooks.render_page(name)
         assert page.startswith("# ")
-        for cell in notebooks.read(name)["cells"]:
-            source = notebooks.text(cell["source"]).strip()
+        for cell in notebooks.read_notebook(name)["cells"]:
+            source = notebooks.join_text(cell["source"]).strip()
             if cell["cell_type"] == "code":
                 assert source in page
         assert ".ipynb)" not in re.sub(r"\(\.\./\.\./notebooks/[\w-]+\.ipynb\)", "", page)
         assert (ROOT / "docs" / "notebooks" / f"{name}.md").exists()
 
 
-def test_what_is_alike():
-    assert alike("attcat 0.57 ████ of 80", "attcat 0.58 ███ of 80")
-    assert alike("-0.001", "0.000")
-    assert not alike("attcat 0.57", "attcat 0.61")
-    assert not alike("attcat holds 0.57", "attcat fails 0.57")
-    assert not alike("a 1", "a 1 2")
+def test_equal_but_for_rounding_accepts_rounding_and_rejects_other_differences():
+    assert equal_but_for_rounding("attcat 0.57 ████ of 80", "attcat 0.58 ███ of 80")
+    assert equal_but_for_rounding("-0.001", "0.000")
+    assert not equal_but_for_rounding("attcat 0.57", "attcat 0.61")
+    assert not equal_but_for_rounding("attcat holds 0.57", "attcat fails 0.57")
+    assert not equal_but_for_rounding("a 1", "a 1 2")

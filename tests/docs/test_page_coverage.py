@@ -1,18 +1,18 @@
-"""Nothing that is registered, raised or public is without its page or its docstring."""
+"""Documentation coverage: linked cards of registry entries, cited references, error pages, docstrings."""
 
 import inspect
 import re
 
+import cards
 import pytest
 import references
 
-import cards
 import whence
 from tests.conftest import ROOT
-from whence.audit.experiments import experiment
-from whence.core.errors import all_errors
+from whence.core.errors import list_errors
 from whence.methods import method
 from whence.metrics import metric
+from whence.studies.audit.experiments import experiment
 
 REGISTRIES = {"methods": method, "metrics": metric, "audits": experiment}
 ENTRIES = [(folder, entry) for folder, registry in REGISTRIES.items() for entry in registry]
@@ -48,7 +48,7 @@ def test_the_readme_links_to_the_card_of_every_method():
 
 
 @pytest.mark.parametrize(("folder", "entry"), ENTRIES, ids=NAMES)
-def test_a_card_says_what_its_owner_says_of_itself(folder, entry):
+def test_card_page_states_facts_parameters_and_presets_of_its_registry_entry(folder, entry):
     page = cards.PAGES[f"{folder}/{entry.name}.md"]()
     assert page.startswith(f"# {entry.name}\n\n{entry.summary}")
     for heading in SAID[folder]:
@@ -67,21 +67,21 @@ def test_a_card_says_what_its_owner_says_of_itself(folder, entry):
 
 
 @pytest.mark.parametrize(("folder", "entry"), ENTRIES, ids=NAMES)
-def test_what_is_cited_is_known_in_full(folder, entry):
-    works = references.references(entry.facts["cite"])
+def test_every_citation_of_a_registry_entry_resolves_to_references(folder, entry):
+    works = references.list_references(entry.facts["cite"])
     assert works or entry.name == "random"
 
 
-def test_no_work_is_kept_that_nobody_cites():
+def test_reference_works_are_all_cited_and_presets_match_the_registry():
     cited = " ".join(entry.facts["cite"] for _, entry in ENTRIES)
     assert [work for work in (*references.WORKS, *references.NAMED) if work not in cited] == []
     presets = {name for _, entry in ENTRIES for name in entry.presets}
     assert {name.split()[-1] for name in references.PRESETS} == presets
 
 
-@pytest.mark.parametrize("error", all_errors(), ids=lambda error: error.code)
+@pytest.mark.parametrize("error", list_errors(), ids=lambda error: error.code)
 def test_every_error_has_a_page(error):
-    """What the pages must say: tests/contract/test_surface.py."""
+    """What the pages must say: tests/contract/test_public_api.py."""
     assert (ROOT / "docs" / "errors" / f"{error.code}.md").is_file()
 
 
@@ -89,7 +89,7 @@ PUBLIC = [name for name in whence.__all__ if not name.startswith("__")]
 
 
 @pytest.mark.parametrize("name", PUBLIC)
-def test_every_public_name_has_a_docstring_and_so_has_what_it_offers(name):
+def test_every_public_name_and_public_member_has_a_docstring(name):
     thing = getattr(whence, name)
     assert inspect.getdoc(thing), f"whence.{name} says nothing"
     if not inspect.isclass(thing):

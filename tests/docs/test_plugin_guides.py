@@ -1,4 +1,4 @@
-"""The pages on adding things: installed as they stand there, a package's module is found by its entry point."""
+"""Plugin guides of the docs: each guide's package is found by its entry point, and the files it names exist."""
 
 import os
 import re
@@ -9,7 +9,7 @@ import tomllib
 import pytest
 
 from tests.conftest import ROOT
-from tests.docs.blocks import blocks
+from tests.docs.code_blocks import blocks
 
 GUIDES = ROOT / "docs" / "guides"
 # By page: what to ask of whence, and what it must say then. What is found through an entry point alone is said there.
@@ -60,7 +60,7 @@ def python(folder, *arguments):
 
 
 @pytest.mark.parametrize("page", SEEN)
-def test_the_package_of_a_page_is_found(page, tmp_path):
+def test_package_of_a_guide_is_found_by_its_entry_point(page, tmp_path):
     asked, wanted = SEEN[page]
     module = install(page, tmp_path)
     assert f"Save this as `{module}.py`" in re.sub(
@@ -75,7 +75,7 @@ def test_the_package_of_a_page_is_found(page, tmp_path):
 
 
 @pytest.mark.parametrize("page", SEEN)
-def test_the_files_that_a_page_names_are_there(page):
+def test_files_named_by_a_guide_exist_in_the_repository(page):
     text = (GUIDES / f"{page}.md").read_text(encoding="utf-8")
     named = re.findall(r"(?:tests|src|bench)/[\w/]+(?:\.py)?", text)
     assert named

@@ -1,4 +1,4 @@
-"""The site: complete lists of pages, an API reference of everything public, and pages that open without a network."""
+"""Documentation site: page lists and titles, API reference of all public names, build hooks, offline use."""
 
 import html
 import inspect
@@ -13,7 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 import site_hooks
-from markdown_links import links
+from markdown_links import iterate_links
 
 import whence
 from tests.browser.conftest import browser as browser
@@ -29,12 +29,12 @@ SHOWN = re.findall(
 built = pytest.mark.xdist_group("site")  # it is built once
 
 
-def found(path: str) -> object:
+def import_object(path: str) -> object:
     module, _, name = path.rpartition(".")
     return getattr(import_module(module), name)
 
 
-def speaks(member: object) -> bool:
+def is_method_or_property(member: object) -> bool:
     """Say whether a member of a class is a method or a property, whose docstring is shown."""
     cached = hasattr(member, "func")
     return (
@@ -48,7 +48,7 @@ def speaks(member: object) -> bool:
 def test_the_page_of_a_folder_lists_all_its_pages(folder):
     index = (DOCS / folder / "README.md").read_text(encoding="utf-8")
     pages = {page.name for page in (DOCS / folder).glob("*.md")} - {"README.md"}
-    assert {link.path for link in links(index) if "/" not in link.path} == pages
+    assert {link.path for link in iterate_links(index) if "/" not in link.path} == pages
 
 
 def test_every_page_begins_with_its_title():
@@ -60,22 +60,22 @@ def test_every_page_begins_with_its_title():
     assert wrong == []
 
 
-def test_everything_that_whence_offers_is_in_the_api_reference():
+def test_api_reference_names_everything_in_whence_all():
     named = {
         heading.removeprefix("whence.") for _, heading in SHOWN if heading.startswith("whence.")
     }
     assert {*named, "__version__"} == set(whence.__all__)
     for path, heading in SHOWN:
-        thing = found(path)
+        thing = import_object(path)
         if heading.startswith("whence."):
-            # whence.audit and whence.run are rooms that can be called like their function
+            # whence.studies.audit and whence.runs are rooms that can be called like their function
             offered = getattr(whence, heading.removeprefix("whence."))
             assert thing is offered or inspect.signature(thing) == inspect.signature(offered)
 
 
 @pytest.mark.parametrize("path", [path for path, _ in SHOWN])
-def test_everything_in_the_api_reference_says_what_it_is(path):
-    thing = found(path)
+def test_every_api_reference_object_and_its_members_have_docstrings(path):
+    thing = import_object(path)
     assert thing.__module__ == path.rpartition(".")[0], "the site resolves real paths only"
     assert (thing.__doc__ or "").strip()
     if not inspect.isclass(thing):
@@ -86,13 +86,13 @@ def test_everything_in_the_api_reference_says_what_it_is(path):
         for base in thing.__mro__
         if base.__module__.startswith("whence.")
         for name, member in vars(base).items()
-        if not name.startswith("_") and name not in held and speaks(member)
+        if not name.startswith("_") and name not in held and is_method_or_property(member)
         if not inspect.getdoc(member)
     ]
     assert silent == []
 
 
-def test_folders_in_the_navigation_become_their_pages(tmp_path):
+def test_on_config_expands_navigation_folders_into_their_pages(tmp_path):
     for page in ("a/README.md", "a/b.md", "a/c.md", "d.md"):
         (tmp_path / page).parent.mkdir(exist_ok=True)
         (tmp_path / page).touch()
@@ -104,7 +104,7 @@ def test_folders_in_the_navigation_become_their_pages(tmp_path):
     ]
 
 
-def test_links_out_of_the_docs_become_names_and_links_to_folders_their_pages(tmp_path):
+def test_on_page_markdown_unlinks_outside_files_and_points_folders_to_readme(tmp_path):
     docs = tmp_path / "docs"
     (docs / "a").mkdir(parents=True)
     for file in ("docs/a/README.md", "docs/b.md", "source.py"):
@@ -138,14 +138,14 @@ def site(tmp_path_factory):
 
 
 @built
-def test_every_page_is_in_the_site(site):
+def test_built_site_has_one_html_page_for_every_markdown_page(site):
     made = {page.relative_to(site).as_posix() for page in site.rglob("*.html")} - {"404.html"}
     wanted = {page.relative_to(DOCS).with_suffix(".html").as_posix() for page in DOCS.rglob("*.md")}
     assert made == {page.replace("README.html", "index.html") for page in wanted}
 
 
 @built
-def test_a_page_asks_for_nothing_from_elsewhere(site):
+def test_site_pages_and_style_sheets_fetch_nothing_from_other_hosts(site):
     fetched = re.compile(
         r"""<(?:script|img|link|iframe|source)\b[^>]*\b(?:src|href)=["']?(?:https?:)?//"""
     )
@@ -159,17 +159,18 @@ def test_a_page_asks_for_nothing_from_elsewhere(site):
 
 
 @built
-def test_the_api_reference_shows_signatures_texts_and_fields(site):
+def test_built_api_reference_shows_signatures_docstrings_and_field_comments(site):
     page = (site / "reference" / "api.html").read_text(encoding="utf-8")
     text = re.sub(r"\s+", " ", html.unescape(re.sub(r"<[^>]+>", "", page)))
     assert ":::" not in text
     for path, _ in SHOWN:
         assert f'id="{path}"' in page, path
-        first = inspect.cleandoc(found(path).__doc__).partition("\n\n")[0]
+        first = inspect.cleandoc(import_object(path).__doc__).partition("\n\n")[0]
         assert " ".join(first.replace("`", "").split()) in text, path
-    for parameter in inspect.signature(whence.Explainer.explain).parameters:
+    _, *parameters = inspect.signature(whence.Explainer.explain).parameters  # self is not shown
+    for parameter in parameters:
         assert parameter in text.partition("explain(")[2][:2000]
-    assert 'id="whence.explainer.generation.generation.Generation.to_html"' in page  # of its base
+    assert 'id="whence.explain.generation.Generation.to_html"' in page  # of its base
     # What is said about a field stands in a comment.
     assert "One number per token, special ones included, nothing rescaled" in text
 

@@ -1,4 +1,4 @@
-"""Pages are written in British English. Common misspellings are found by codespell, in `make lint`."""
+"""British spelling of the documentation's prose. Common misspellings are found by codespell, in `make lint`."""
 
 import re
 from pathlib import Path
@@ -43,7 +43,7 @@ def prose(text: str) -> str:
     return WRITTEN.sub(lambda match: match["text"] or "", TITLE.sub("", text))
 
 
-def test_pages_are_british(american):
+def test_prose_of_every_page_has_no_american_spelling(american):
     found = [
         f"{page.relative_to(ROOT)}: {word}, not {american[word.lower()]}?"
         for page in PAGES
@@ -53,6 +53,6 @@ def test_pages_are_british(american):
     assert found == []
 
 
-def test_code_and_titles_are_not_judged_and_prose_is(american):
+def test_prose_omits_code_and_titles_and_includes_link_texts(american):
     text = "The `color` of *Visualizing\nand Understanding* is [a color](color.md).\n\n```sh\ncolor\n```\n"
     assert [w for w in re.findall(r"\w+", prose(text)) if w in american] == ["color"]

@@ -1,4 +1,4 @@
-"""What other programs read from a store, by the examples of docs/reference/store.md, is what stands in it."""
+"""Store examples of docs/reference/store.md: duckdb, polars, pandas and datasets read the stored results."""
 
 import re
 
@@ -7,8 +7,8 @@ import pytest
 from tests import stores
 from tests.conftest import ROOT
 from tests.docs import shell
-from tests.docs.blocks import blocks
-from tests.docs.test_blocks import DUCKDB
+from tests.docs.code_blocks import blocks
+from tests.docs.test_code_blocks import DUCKDB
 
 PAGE = (ROOT / "docs" / "reference" / "store.md").read_text(encoding="utf-8")
 FIRST = stores.records(stores.identity(), stores.item(0), "attcat")[0]
@@ -31,12 +31,12 @@ CODE = dict(zip(READERS, PYTHON, strict=True))
 def results(tmp_path_factory):
     folder = tmp_path_factory.mktemp("docs")
     who = stores.identity(metrics=("comprehensiveness",))
-    stores.filled(folder / "results", who=who, failing=(2,))
+    stores.write_store(folder / "results", who=who, failing=(2,))
     return folder
 
 
 @pytest.mark.parametrize("package", READERS)
-def test_the_example_for_each_reader_tells_what_is_there(
+def test_store_page_example_of_each_reader_prints_the_stored_results(
     results, package, tmp_path, monkeypatch, capsys
 ):
     more, expected = READERS[package]
@@ -54,6 +54,6 @@ def test_the_example_for_each_reader_tells_what_is_there(
     assert re.search(expected, printed), printed
 
 
-def test_the_page_shows_every_kind_of_file(results):
+def test_store_page_names_every_file_and_folder_of_a_store(results):
     folder = results / "results"
     assert all(f"results/{path.name}" in PAGE for path in folder.iterdir())

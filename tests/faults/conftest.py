@@ -1,11 +1,11 @@
-"""One launcher for all tests of faults, and one run that nothing disturbed."""
+"""Fixtures of the fault tests: one launcher for all, and the store of one undisturbed run."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.faults.scene import Launcher, Scene, contents
+from tests.faults.run_harness import Launcher, Scene, contents
 
 
 @pytest.fixture(scope="session")
@@ -25,6 +25,6 @@ def undisturbed(scene) -> Path:
 
 
 @pytest.fixture(scope="session")
-def whole(undisturbed) -> dict[str, bytes]:
+def expected_contents(undisturbed) -> dict[str, bytes]:
     """Return what every store must hold in the end."""
     return contents(undisturbed)

@@ -1,4 +1,4 @@
-"""What can go wrong in a process that runs whence. Each function here makes it so, in the process that calls it."""
+"""Faults to inject into a run's process: kill at a file operation, full or failing disk, clock jump, bad model."""
 
 import errno
 import os
@@ -17,10 +17,10 @@ OPERATIONS = ("replace", "rename", "link", "unlink", "mkdir", "rmdir", "fsync", 
 
 def smaller(window: int, chunk: int) -> None:
     """Let a few examples be many: smaller windows and chunks."""
-    from whence.run import chunks
+    from whence.runs import chunks
 
-    chunks.windows.__defaults__ = (window,)
-    chunks.CHUNK = chunk
+    chunks.iterate_windows.__defaults__ = (window,)
+    chunks.CHUNK_EXAMPLES = chunk
 
 
 def killed(at: int) -> None:
@@ -62,7 +62,7 @@ def jumping(seed: int) -> None:
 
 def trapped(word: str, how: str) -> None:
     """Let the model fail on inputs that have a word in them; a trap is set in every model that is loaded."""
-    import whence.explainer.loading as room
+    import whence.explain.explainer as room
 
     loaded = room.load
 

@@ -1,9 +1,9 @@
-"""Starts `whence` again and again, each time in a process of its own, and lets things go wrong in it.
+"""Launcher of `whence` runs with injected faults, each a fork of this process (not of tests/fork_server.py).
 
     python -m tests.faults.launcher     # orders come as lines of JSON, answers go out the same way
 
-What takes long, importing torch and transformers, is done once; each order is a fork of that, which can be killed as
-any process can. Nothing has been differentiated before the fork, so that no thread is lost in it.
+The slow part, importing torch and transformers, is done once. Each order is a fork of that process, which can be
+killed as any process can. Nothing has been differentiated before the fork, so that no thread is lost in the fork.
 """
 
 import json
@@ -11,7 +11,7 @@ import os
 import sys
 from typing import Any
 
-from tests.faults import harm
+from tests.faults import fault_injection
 
 
 def main() -> None:
@@ -34,12 +34,13 @@ def _import() -> None:
     import rich.progress  # noqa: F401
 
     import whence.cli.main
-    import whence.cli.run
-    import whence.cli.store
+    import whence.cli.report_command
+    import whence.cli.run_command
+    import whence.cli.run_display
     import whence.methods
     import whence.metrics
-    import whence.run.run
-    import whence.run.worker
+    import whence.runs.run
+    import whence.runs.worker
 
     whence.methods.method.names()
     whence.metrics.metric.names()
@@ -57,9 +58,9 @@ def _start(order: dict[str, Any]) -> int:
     os.dup2(log, 2)
     status = 1
     try:
-        harm.smaller(order["window"], order["chunk"])
+        fault_injection.smaller(order["window"], order["chunk"])
         for name, given in order["harm"].items():
-            getattr(harm, name)(**given)
+            getattr(fault_injection, name)(**given)
         sys.argv = ["whence", *order["argv"]]
         from whence.cli.main import run
 

@@ -1,4 +1,4 @@
-"""A small run that can be started again and again, disturbed or not, and what its store holds."""
+"""Harness of the fault tests: `Launcher` of run processes, `Scene` of one small run, contents of its store."""
 
 import json
 import os
@@ -146,7 +146,7 @@ def kill(pid: int) -> None:
         os.kill(pid, signal.SIGKILL)
 
 
-def family(session: int) -> list[int]:
+def list_session_processes(session: int) -> list[int]:
     """Return the processes of a session that still run."""
     found = []
     for entry in Path("/proc").iterdir():

@@ -1,4 +1,4 @@
-"""Files that are torn, flipped or gone, one at a time: they are named, and made again to the byte."""
+"""Damaged store files, truncated, bit-flipped or deleted: each is named, and made again to the byte."""
 
 import os
 import shutil
@@ -6,66 +6,72 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.scene import contents
-from whence.run.store.verify import verify
+from tests.faults.run_harness import contents
+from whence.runs.store import verify_store
 
 pytestmark = pytest.mark.xdist_group("faults")
 BAD_STORE = 42
 
 
-def torn(path: Path) -> None:
+def truncate_to_half(path: Path) -> None:
     """Let the second half be lost."""
     os.truncate(path, path.stat().st_size // 2)
 
 
-def flipped(path: Path) -> None:
+def flip_one_bit(path: Path) -> None:
     """Flip one bit in the middle."""
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 4
     path.write_bytes(content)
 
 
-def gone(path: Path) -> None:
+def delete_file(path: Path) -> None:
     """Delete it."""
     path.unlink()
 
 
-HARMS = (torn, flipped, gone)
+HARMS = (truncate_to_half, flip_one_bit, delete_file)
 
 
-def test_every_file_can_be_damaged(scene, undisturbed, whole):
+def test_run_after_damage_to_any_store_file_restores_the_same_bytes(
+    scene, undisturbed, expected_contents
+):
     """Each file once, by one harm after the other; bench/run/soak.py tries all harms on all files."""
     out = scene.folder / "damaged"
     shutil.copytree(undisturbed, out)
-    for number, name in enumerate(whole):
+    for number, name in enumerate(expected_contents):
         harm = HARMS[number % len(HARMS)]
         harm(out / name)
         # An index that is gone is missed by the files that it told of: they bear its number.
         known = Path(name).stem.removeprefix("part-")
-        assert any(known in problem.where for problem in verify(out)), (name, harm.__name__)
+        assert any(known in problem.where for problem in verify_store(out)), (name, harm.__name__)
         assert scene.run(out) == 0, (name, harm.__name__, scene.told(out))
-        assert contents(out) == whole, (name, harm.__name__)
-        assert list(verify(out)) == []
+        assert contents(out) == expected_contents, (name, harm.__name__)
+        assert list(verify_store(out)) == []
 
 
-def test_verify_says_so_and_repair_leaves_what_is_sound(scene, undisturbed, whole):
+def test_store_verify_names_a_damaged_file_and_repair_sets_the_file_aside(
+    scene, undisturbed, expected_contents
+):
     out = scene.folder / "repaired"
     shutil.copytree(undisturbed, out)
-    flipped(out / "metrics" / "part-000001.parquet")
+    flip_one_bit(out / "metrics" / "part-000001.parquet")
     assert scene.store("verify", str(out), out=out) == BAD_STORE
     assert "metrics/part-000001.parquet" in scene.told(out)
     assert scene.store("repair", str(out), out=out) == 0, scene.told(out)
     (kept,) = (out / "damaged").rglob("*part-000001.parquet*")
     assert kept.is_file()
     assert scene.run(out) == 0, scene.told(out)
-    assert contents(out) == whole
+    assert contents(out) == expected_contents
 
 
-def test_what_was_half_written_is_cleared_away(scene, undisturbed, whole):
+def test_run_removes_half_written_temporary_files_from_the_store(
+    scene, undisturbed, expected_contents
+):
     out = scene.folder / "littered"
     shutil.copytree(undisturbed, out)
-    # As whence.core.io calls a file that is not whole yet.
+    # As whence.core.files calls a file that is not whole yet.
     (out / "explanations" / ".part-000001.parquet.abcd1234").write_bytes(b"PAR1 half of")
     (out / ".manifest.json.abcd1234").write_bytes(b'{"format"')
     assert scene.run(out) == 0, scene.told(out)
-    assert contents(out) == whole
+    assert contents(out) == expected_contents

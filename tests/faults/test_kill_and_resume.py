@@ -1,11 +1,11 @@
-"""kill -9 at any moment, and the same command again: nothing is lost, nothing is there twice, no byte is another."""
+"""Runs killed by SIGKILL: the same command resumes to the bytes of an undisturbed run."""
 
 import random
 import time
 
 import pytest
 
-from tests.faults.scene import contents, kill
+from tests.faults.run_harness import contents, kill
 
 pytestmark = pytest.mark.xdist_group("faults")
 
@@ -18,7 +18,9 @@ def moments(scene) -> int:
     return int(count.read_text())
 
 
-def test_killed_between_two_operations_on_files(scene, whole, moments):
+def test_run_killed_between_file_operations_resumes_to_the_same_bytes(
+    scene, expected_contents, moments
+):
     assert (
         moments > 30
     )  # windows are written, chunks before them: the run is not over in a few operations
@@ -27,19 +29,19 @@ def test_killed_between_two_operations_on_files(scene, whole, moments):
         out = scene.folder / f"killed-{at}"
         assert scene.run(out, killed={"at": at}) == -9, scene.told(out)
         assert scene.run(out) == 0, scene.told(out)
-        assert contents(out) == whole, f"killed at moment {at} of {moments}"
+        assert contents(out) == expected_contents, f"killed at moment {at} of {moments}"
 
 
-def test_killed_again_and_again_it_still_gets_on(scene, whole, moments):
+def test_run_killed_repeatedly_resumes_to_the_same_bytes(scene, expected_contents, moments):
     """Each attempt gets a few operations further, or is killed while it tidies up what the last one left."""
     out, draw = scene.folder / "again", random.Random(9)
     deaths = [scene.run(out, killed={"at": draw.randrange(2, moments // 2)}) for _ in range(4)]
     assert deaths.count(-9) >= 2, scene.told(out)
     assert scene.run(out) == 0, scene.told(out)
-    assert contents(out) == whole
+    assert contents(out) == expected_contents
 
 
-def test_killed_at_moments_that_nobody_chose(scene, whole):
+def test_run_killed_at_random_times_resumes_to_the_same_bytes(scene, expected_contents):
     out, draw = scene.folder / "random", random.Random(10)
     long = 1.0  # seconds; about what a run takes on a machine that has nothing else to do
     for _ in range(4):
@@ -48,9 +50,9 @@ def test_killed_at_moments_that_nobody_chose(scene, whole):
         kill(pid)
         assert scene.launcher.wait(pid) in (-9, 0), scene.told(out)
     assert scene.run(out) == 0, scene.told(out)
-    assert contents(out) == whole
+    assert contents(out) == expected_contents
 
 
-def test_a_run_that_is_done_changes_nothing(scene, undisturbed, whole):
+def test_run_on_a_complete_store_changes_no_byte(scene, undisturbed, expected_contents):
     assert scene.run(undisturbed) == 0, scene.told(undisturbed)
-    assert contents(undisturbed) == whole
+    assert contents(undisturbed) == expected_contents

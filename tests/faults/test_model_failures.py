@@ -1,9 +1,9 @@
-"""A model that raises, returns no numbers or runs out of memory on some examples: these become rows with an error."""
+"""Model failures: inputs on which a model raises, gives NaN or runs out of memory are error rows until retried."""
 
 import pyarrow.parquet as pq
 import pytest
 
-from tests.faults.scene import METHODS, RARE, contents, rows
+from tests.faults.run_harness import METHODS, RARE, contents, rows
 
 pytestmark = pytest.mark.xdist_group("faults")
 TRAPPED = {number for number, row in enumerate(rows()) if RARE in row["text"].split()}
@@ -19,7 +19,7 @@ def table(out, name):
     ]
 
 
-def close(one, other):
+def rows_are_close(one, other):
     """Say whether two rows are equal to rounding: they were computed in batches of other sizes, in float32."""
     if one.keys() != other.keys():
         return False
@@ -36,7 +36,7 @@ def close(one, other):
 
 
 @pytest.mark.parametrize("how", CODES)
-def test_what_fails_is_a_row_with_its_error_and_is_had_again(scene, undisturbed, how):
+def test_examples_that_a_model_fails_on_stay_error_rows_until_retry_failed(scene, undisturbed, how):
     out = scene.folder / how
     assert scene.run(out, trapped={"word": RARE, "how": how}) == 0, scene.told(out)
     told = scene.told(out)
@@ -49,13 +49,13 @@ def test_what_fails_is_a_row_with_its_error_and_is_had_again(scene, undisturbed,
                 assert row["why"]
                 assert row["key"] == other["key"]
             else:
-                assert close(row, other), (row, other)
+                assert rows_are_close(row, other), (row, other)
     assert told
     assert scene.run(out) == 0  # without --retry-failed they stay as they are
     assert {row["row"] for row in table(out, "explanations") if row["error"]} == TRAPPED
     assert scene.run(out, "--retry-failed") == 0, scene.told(out)
     for name in ("explanations", "metrics"):
         pairs = zip(table(out, name), table(undisturbed, name), strict=True)
-        assert all(close(row, other) for row, other in pairs), name
+        assert all(rows_are_close(row, other) for row, other in pairs), name
     assert len(table(out, "explanations")) == len(rows()) * len(METHODS.split(","))
     assert set(contents(out)) == set(contents(undisturbed))

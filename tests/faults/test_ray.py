@@ -1,4 +1,4 @@
-"""A real Ray cluster of two nodes on this machine, whose actors and nodes die during a run."""
+"""Ray backend on a two-node cluster: rows as of serial runs, every task once while actors die, errors, GPUs."""
 
 import os
 import signal
@@ -14,15 +14,14 @@ from ray.cluster_utils import Cluster
 
 from tests import toy_workers as toy
 from whence.core.errors import UnknownModel, WorkersFailed
-from whence.data.sets.examples import Example
-from whence.run.backends import backend
-from whence.run.backends.pool import Pool
-from whence.run.backends.ray import Actors, _share
-from whence.run.chunks import Item, chunks
-from whence.run.keys import example_digest
-from whence.run.plan import Manner, Plan
-from whence.run.store import pending
-from whence.run.task import Done, Task
+from whence.data.dataset import compute_example_id
+from whence.data.example import Example
+from whence.runs import store
+from whence.runs.backends import WorkerPool, create_backend
+from whence.runs.chunks import split_into_chunks
+from whence.runs.plan import Execution, Plan
+from whence.runs.ray import ActorGroup, _resolve_resources
+from whence.runs.task import Item, Task, TaskResult
 
 pytestmark = [
     pytest.mark.xdist_group("ray"),
@@ -71,20 +70,22 @@ def one_thread(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-def work(count: int, size: int) -> list[Task]:
+def make_tasks(count: int, size: int) -> list[Task]:
     texts = [" and ".join(WORDS[(row + n) % 5] for n in range(1 + row % 4)) for row in range(count)]
     items = [
-        Item(row, str(row), Example(text), example_digest(Example(text)))
+        Item(row, str(row), Example(text), compute_example_id(Example(text)))
         for row, text in enumerate(texts)
     ]
-    parts = [part[i : i + size] for part in chunks(items) for i in range(0, len(part), size)]
+    parts = [
+        part[i : i + size] for part in split_into_chunks(items) for i in range(0, len(part), size)
+    ]
     return [Task(0, number, part, PLAN.methods) for number, part in enumerate(parts)]
 
 
-def rows(done: list[Done]) -> list[dict[str, Any]]:
+def rows(done: list[TaskResult]) -> list[dict[str, Any]]:
     """Return all rows, in one order; those that were sent packed are read again."""
-    sent = [pending.packed(one.records) for one in done if one.records]
-    tables = map(pending.tables_of, [*sent, *(part for one in done for part in one.packed)])
+    sent = [store.encode_records(one.records) for one in done if one.records]
+    tables = map(store.decode_tables, [*sent, *(part for one in done for part in one.packed)])
     found = [
         {"table": name, **record}
         for one in tables
@@ -95,20 +96,20 @@ def rows(done: list[Done]) -> list[dict[str, Any]]:
 
 
 def test_serial_processes_and_ray_give_the_same_rows(cluster, one_thread):
-    tasks = work(40, 4)
-    with backend(PLAN, Manner(device="cpu")) as here:
+    tasks = make_tasks(40, 4)
+    with create_backend(PLAN, Execution(device="cpu")) as here:
         identity = here.identity
         expected = rows(list(here.map(tasks)))
     assert len(expected) == 40 * 2 * 2
     assert not [one["error"] for one in expected if one["error"]]
 
-    with backend(PLAN, Manner("processes", workers=1, device="cpu")) as processes:
+    with create_backend(PLAN, Execution("processes", workers=1, device="cpu")) as processes:
         assert processes.identity == identity
         assert rows(list(processes.map(tasks))) == expected
 
-    found: list[Done] = []
-    manner = Manner("ray", address=cluster.address, actors=1, device="cpu")
-    with backend(PLAN, manner) as actors:
+    found: list[TaskResult] = []
+    manner = Execution("ray", address=cluster.address, actors=1, device="cpu")
+    with create_backend(PLAN, manner) as actors:
         assert actors.identity == identity
         for done in actors.map(tasks):
             if not found:
@@ -119,10 +120,10 @@ def test_serial_processes_and_ray_give_the_same_rows(cluster, one_thread):
     assert not ray.is_initialized()  # left as it was found
 
 
-def test_actors_and_nodes_may_die_and_come_back(cluster):
+def test_actor_group_does_every_task_once_while_actors_and_nodes_die_and_return(cluster):
     """Work goes on until all of it has happened, and whatever happened, every task is done once."""
-    manner = Manner("ray", address=cluster.address, actors=2, device="cpu")
-    found: list[Done] = []
+    manner = Execution("ray", address=cluster.address, actors=2, device="cpu")
+    found: list[TaskResult] = []
     given = 0
     workers: set[str] = set()
     story = iter(("an actor is killed", "a node is lost", "a node is added", "the end"))
@@ -134,7 +135,7 @@ def test_actors_and_nodes_may_die_and_come_back(cluster):
             yield replace(toy.tasks("slow")[0], chunk=given)
             given += 1
 
-    with Pool(Actors(Plan("toy", "data"), manner, toy.Toy)) as actors:
+    with WorkerPool(ActorGroup(Plan("toy", "data"), manner, toy.ToyWorker)) as actors:
         for done in actors.map(tasks()):
             found.append(done)
             workers.add(done.worker)
@@ -149,7 +150,7 @@ def test_actors_and_nodes_may_die_and_come_back(cluster):
                 continue
             chapter = next(story)
             if chapter == "an actor is killed":
-                ray.kill(actors._seats[0].hand.handle)
+                ray.kill(actors._workers[0].handle.handle)
             if chapter == "a node is lost":
                 cluster.remove_node(cluster.worker_nodes.copy().pop(), allow_graceful=False)
             if chapter == "a node is added":
@@ -159,23 +160,23 @@ def test_actors_and_nodes_may_die_and_come_back(cluster):
     assert {record["threads"] for one in found for record in one.records} == {"1"}
 
 
-def test_a_model_that_cannot_be_loaded_on_a_node_is_the_workers_own_error(cluster):
-    manner = Manner("ray", address=cluster.address, actors=1, device="cpu")
-    crew = Actors(Plan("toy", "data"), manner, toy.unloadable)
-    with Pool(crew) as actors, pytest.raises(UnknownModel, match="There is no model 'toy'"):
+def test_actor_group_with_an_unloadable_model_raises_the_workers_unknown_model(cluster):
+    manner = Execution("ray", address=cluster.address, actors=1, device="cpu")
+    crew = ActorGroup(Plan("toy", "data"), manner, toy.unloadable)
+    with WorkerPool(crew) as actors, pytest.raises(UnknownModel, match="There is no model 'toy'"):
         _ = actors.identity
     assert not ray.is_initialized()
 
 
-def test_a_cluster_that_is_not_there_is_said_at_once():
-    manner = Manner("ray", address="127.0.0.1:1")
+def test_ray_backend_without_a_cluster_raises_workers_failed():
+    manner = Execution("ray", address="127.0.0.1:1")
     with pytest.raises(WorkersFailed, match=r"no Ray cluster to join at '127\.0\.0\.1:1'"):
-        backend(PLAN, manner).__enter__()
+        create_backend(PLAN, manner).__enter__()
 
 
-def test_an_actor_takes_a_gpu_where_there_are_some():
+def test_resolve_resources_gives_an_actor_a_gpu_unless_on_cpu_or_none_exists():
     nodes = [{"CPU": 4.0}, {"CPU": 8.0, "GPU": 2.0}]
-    assert _share(Manner("ray"), nodes) == {"CPU": 1, "GPU": 1.0}
-    assert _share(Manner("ray", device="cpu"), nodes) == {"CPU": 1, "GPU": 0.0}
-    assert _share(Manner("ray", gpus_per_actor=0.5), nodes) == {"CPU": 1, "GPU": 0.5}
-    assert _share(Manner("ray"), nodes[:1]) == {"CPU": 1, "GPU": 0.0}
+    assert _resolve_resources(Execution("ray"), nodes) == {"CPU": 1, "GPU": 1.0}
+    assert _resolve_resources(Execution("ray", device="cpu"), nodes) == {"CPU": 1, "GPU": 0.0}
+    assert _resolve_resources(Execution("ray", gpus_per_actor=0.5), nodes) == {"CPU": 1, "GPU": 0.5}
+    assert _resolve_resources(Execution("ray"), nodes[:1]) == {"CPU": 1, "GPU": 0.0}

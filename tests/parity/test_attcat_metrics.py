@@ -9,7 +9,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
 import whence
-from tests.asked import listening
+from tests.model_inputs import record_model_inputs
 from whence.metrics import metric
 
 # float64 on both sides, the same model and the same inputs: what differs is the order of a few sums.
@@ -78,7 +78,7 @@ def test_figures(explainer, known, case, name, how):
 def test_the_very_same_inputs(explainer, known, case, how):
     trial = trial_of(explainer, known, case, how)
     entry = metric.get("aopc")
-    with listening(explainer.model) as asked:
+    with record_model_inputs(explainer.model) as asked:
         entry.fn(trial, **entry.presets["attcat"])
     wanted = [tuple(ids) for ids in case[1][WAYS[how][1]]]
     # Theirs asks three times about the last: the steps go on where nothing more is removed.
@@ -89,7 +89,7 @@ def test_the_very_same_inputs(explainer, known, case, how):
 def test_the_default_is_another(explainer, known, case):
     """Sound counting reaches the last token, and a probability that rises is no fall."""
     trial = trial_of(explainer, known, case, "delete")
-    with listening(explainer.model) as asked:
+    with record_model_inputs(explainer.model) as asked:
         outcome = metric.get("aopc").fn(trial)
     assert (2, 3) in asked
     assert outcome.at.tolist() == [i / 9 for i in range(10)]

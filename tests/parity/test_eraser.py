@@ -6,20 +6,20 @@ from itertools import chain
 import numpy as np
 import pytest
 
-from whence.stats import (
-    Counts,
+from whence.stats.rationale import (
+    RationaleCounts,
     auprc,
     average_precision,
+    count_exact_spans,
+    count_overlapping_spans,
+    count_tokens,
     entropy,
-    exact,
-    kl,
-    macro,
-    macro_of_means,
-    micro,
-    over_bins,
-    overlapping,
+    kl_divergence,
+    macro_average,
+    macro_average_of_means,
+    mean_over_bins,
+    micro_average,
     roc_auc,
-    tokens,
 )
 
 CASES = (
@@ -72,17 +72,20 @@ def written(rates):
 
 
 def iou_scores(case, threshold):
-    counts = [overlapping(predicted, gold, threshold) for predicted, gold in hard(case)]
+    counts = [count_overlapping_spans(predicted, gold, threshold) for predicted, gold in hard(case)]
     return {
         "threshold": threshold,
-        "macro": written(macro_of_means(counts)),
-        "micro": written(micro(counts)),
+        "macro": written(macro_average_of_means(counts)),
+        "micro": written(micro_average(counts)),
     }
 
 
 def prf(case, count):
     counts = [count(predicted, gold) for predicted, gold in hard(case)]
-    return {"instance_macro": written(macro(counts)), "instance_micro": written(micro(counts))}
+    return {
+        "instance_macro": written(macro_average(counts)),
+        "instance_micro": written(micro_average(counts)),
+    }
 
 
 def soft_metrics(case):
@@ -121,10 +124,10 @@ def faithfulness(case, side):
     chosen = [labels.index(one["classification"]) for one in results]
     return {
         side: np.mean(whole[rows, chosen] - part[rows, chosen]),
-        f"{side}_aopc": over_bins(falls(case, side)).mean(),
+        f"{side}_aopc": mean_over_bins(falls(case, side)).mean(),
         f"{side}_aopc_points": falls(case, side).mean(0).tolist(),
         f"{side}_entropy": np.mean(entropy(whole) - entropy(part)),
-        f"{side}_kl": np.mean(kl(part, whole)),
+        f"{side}_kl": np.mean(kl_divergence(part, whole)),
     }
 
 
@@ -134,7 +137,7 @@ def predictions(case):
     guess = [one["classification"] for one in case["results"]]
     both = list(zip(gold, guess, strict=True))
     labels = sorted({*gold, *guess})
-    counts = [Counts(both.count((x, x)), guess.count(x), gold.count(x)) for x in labels]
+    counts = [RationaleCounts(both.count((x, x)), guess.count(x), gold.count(x)) for x in labels]
     support = np.array([one.gold for one in counts], dtype=float)
 
     def row(rates, number):
@@ -154,7 +157,7 @@ def predictions(case):
         "prf": {
             **dict(zip(labels, rows, strict=True)),
             "accuracy": accuracy,
-            "macro avg": row(macro(counts), len(gold)),
+            "macro avg": row(macro_average(counts), len(gold)),
             "weighted avg": {**weighted, "support": float(len(gold))},
         },
     }
@@ -173,8 +176,8 @@ def test_every_figure(case):
     thresholds = [float(word) for word in case["args"][1:] if not word.startswith("--")] or [0.5]
     found = {
         "iou_scores": [iou_scores(case, threshold) for threshold in thresholds],
-        "rationale_prf": prf(case, exact),
-        "token_prf": prf(case, tokens),
+        "rationale_prf": prf(case, count_exact_spans),
+        "token_prf": prf(case, count_tokens),
         "token_soft_metrics": soft_metrics(case),
         "classification_scores": {
             **predictions(case),
@@ -194,7 +197,7 @@ def test_every_case_is_compared(known):
 @pytest.mark.parametrize("side", ["comprehensiveness", "sufficiency"])
 def test_the_paper_counts_the_empty_bin(case, side):
     # Five bins and the empty one. A product and a quotient may round differently.
-    paper = over_bins(falls(case, side), "paper").mean()
+    paper = mean_over_bins(falls(case, side), "paper").mean()
     wanted = case["scores"]["classification_scores"][f"{side}_aopc"] * 5 / 6
     assert paper == pytest.approx(wanted, rel=1e-12)
 
@@ -202,4 +205,6 @@ def test_the_paper_counts_the_empty_bin(case, side):
 def test_two_spans_that_hit_one_pass_the_end_of_the_scale(known):
     case = next(one for one in known["cases"] if one["name"] == "edge_double_hit_and_all_true")
     # e1: both halves of one gold span, IoU 1/2 each: P 2/2, R 2/1. e2: P 1, R 1. Means 1 and 1.5, F1 3 / 2.5.
-    assert macro_of_means([overlapping(*pair) for pair in hard(case)]).f1 == pytest.approx(1.2)
+    assert macro_average_of_means(
+        [count_overlapping_spans(*pair) for pair in hard(case)]
+    ).f1 == pytest.approx(1.2)

@@ -5,8 +5,8 @@ import json
 import pytest
 import torch
 
-from tests.maps import trace_of
-from whence.core.params import checked
+from tests.attention_traces import trace_of
+from whence.core.params import resolve_parameters
 from whence.methods import method
 
 # Which figure is which method with which parameters. What is called final is the last layer of the same.
@@ -38,7 +38,7 @@ def scores(case, layer, name, params):
     rows = torch.eye(case["n_tokens"], dtype=torch.float64)
     trace = trace_of([one.expand(len(rows), *one.shape) for one in heads], rows)
     entry = method.get(name)
-    values = checked(name, entry.parameters, params, presets=entry.presets)
+    values = resolve_parameters(name, entry.parameters, params, presets=entry.presets)
     found = entry.fn(trace, **values)
     return found[0] if isinstance(found, tuple) else found
 

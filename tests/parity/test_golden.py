@@ -15,7 +15,7 @@ import torch
 import whence
 from tests.parity import covered
 from tests.parity.covered import golden
-from whence.capture import contract
+from whence.kernels.contract import contract
 from whence.methods import method, query_rows
 
 A = [2, 17, 45, 8, 99, 63, 3]

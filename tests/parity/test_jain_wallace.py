@@ -16,9 +16,9 @@ from scipy import stats
 
 import whence
 from tests.conftest import ROOT
-from whence.capture import attention_as
-from whence.capture.changed.replay import Replay, Swap
-from whence.models.attentive import AttentiveConfig, fresh
+from whence.models.rnn import AttentiveConfig, initialise_model
+from whence.tracing.attention_override import override_attention
+from whence.tracing.replay import AttentionReplacement, AttentionReplay
 
 ROUNDED = {"rtol": 0, "atol": 5e-7}
 
@@ -69,7 +69,7 @@ def model_of(case):
         hidden_size=weights["encoders.0.lstm.weight_hh_l0"].shape[1],
         attention=case["attention"],
     )
-    model = fresh(config, 0).double()
+    model = initialise_model(config, 0).double()
     model.load_state_dict(weights)  # strict: every weight has its place
     return model
 
@@ -94,7 +94,7 @@ def attention(case, explainer):
 
 def raw_gradients(case, explainer):
     """Return the slope of the sigmoid at the embeddings, times these: attention counts as a constant."""
-    with attention_as(explainer.model, "detached"):
+    with override_attention(explainer.model, "detached"):
         found = explainer.explain(rows(case), method="grad_x_input", target=1, of="probability")
     return padded([e.scores for e in found])
 
@@ -130,7 +130,7 @@ def test_gradient_times_embedding(case, explainer):
 
 def test_gradient_times_all_embeddings(case, explainer):
     """XxE: the slope at each token, times the sum of the whole table."""
-    with attention_as(explainer.model, "detached"):
+    with override_attention(explainer.model, "detached"):
         trace = explainer.trace(rows(case), target=1, of="probability", needs={"embedding_grad"})
     table = explainer.model.get_input_embeddings().weight
     found = (trace.embedding_grad @ table.sum(0)).detach().numpy()
@@ -211,7 +211,7 @@ def top_distance(a, b, k):
 def test_permutations(case, explainer):
     """Their stream of random numbers: in each of a hundred rounds, one permutation of the words of each sentence."""
     batch = explainer.trace(rows(case)).batch
-    replay = Replay(explainer.model, batch, [0], "single_label")
+    replay = AttentionReplay(explainer.model, batch, [0], "single_label")
     everyone, stream = torch.arange(len(batch)), np.random.RandomState(case["perm_np_seed"])
     outputs = []
     for _ in range(100):
@@ -219,7 +219,9 @@ def test_permutations(case, explainer):
         for place, ids in zip(places, case["X"], strict=True):
             place[1 : len(ids) - 1] = 1 + stream.permutation(len(ids) - 2)
         weights = replay.own[0].gather(-1, torch.as_tensor(places)[:, None, None, :])
-        outputs.append(replay({0: Swap(everyone, weights)}).softmax(1)[:, 1].detach().numpy())
+        outputs.append(
+            replay({0: AttentionReplacement(everyone, weights)}).softmax(1)[:, 1].detach().numpy()
+        )
     found = np.stack(outputs, axis=1)
     np.testing.assert_allclose(found[:, :3], case["perm_outputs_first3"], **ROUNDED)
     medians = np.median(np.abs(found - np.asarray(case["yhat"])[:, None]), axis=1)

@@ -10,12 +10,11 @@ import pytest
 import torch
 
 import whence
+from tests.audit_subjects import subject_of
 from tests.parity.test_jain_wallace import golden, model_of
-from tests.subjects import subject_of
-from whence.audit.adversary import Search, searched
-from whence.audit.distance import jsd, tvd
-from whence.audit.moving import framed, part
-from whence.models.attentive import word_tokenizer
+from whence.models.rnn import build_word_tokenizer
+from whence.studies.audit.adversary import SearchOptions, optimise_attention
+from whence.studies.audit.attention_variants import build_inserter, jsd, normalise_movable, tvd
 
 ROUNDED = {"rtol": 0, "atol": 2e-6}
 SEED, EPSILON = 3, 0.05  # theirs
@@ -30,7 +29,9 @@ def case(request):
 def subject(case):
     # The words of their vocabulary, 4 to 11, are letters here.
     letters = "efghijkl"
-    explainer = whence.load(model_of(case).float(), tokenizer=word_tokenizer([" ".join(letters)]))
+    explainer = whence.load(
+        model_of(case).float(), tokenizer=build_word_tokenizer([" ".join(letters)])
+    )
     texts = [" ".join(letters[identity - 4] for identity in ids[1:-1]) for ids in case["X"]]
     subject = subject_of(explainer, texts, None)
     assert [list(item.ids) for item in subject.items] == case["X"]
@@ -41,11 +42,13 @@ def subject(case):
 def found(subject):
     """Return divergences and distances, (sentences, candidates), from their noise."""
     noise = torch.randn(3, 5, 9, generator=torch.Generator().manual_seed(SEED))
-    (replayed,) = subject.replays(copies=5)
+    (replayed,) = subject.build_replays(copies=5)
     order = torch.tensor(replayed.numbers)
-    parts = searched(replayed, noise[order][:, :, None, None], Search(), "single_label")
-    own = part(replayed.own, replayed.movable)[:, None]
-    answers = replayed(framed(replayed.own, replayed.movable)(parts)).detach()
+    parts = optimise_attention(
+        replayed, noise[order][:, :, None, None], SearchOptions(), "single_label"
+    )
+    own = normalise_movable(replayed.own, replayed.movable)[:, None]
+    answers = replayed(build_inserter(replayed.own, replayed.movable)(parts)).detach()
     back = order.argsort()
     apart = tvd(answers, replayed.base[:, None], "single_label")
     return jsd(parts, own)[back, :, 0, 0].numpy(), apart[back].numpy()

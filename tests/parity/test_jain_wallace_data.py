@@ -5,9 +5,9 @@ from collections import Counter
 
 import pytest
 from bench.science.jain_wallace.corpora import CORPORA
-from bench.science.jain_wallace.corpora.corpus import Row, cut, words
-from bench.science.jain_wallace.figures import AUTHORS, figures
-from bench.science.jain_wallace.prepare import SPECIAL, facts
+from bench.science.jain_wallace.corpora.corpus import Row, collect_words, filter_by_length
+from bench.science.jain_wallace.figures import AUTHORS, compute_figures
+from bench.science.jain_wallace.prepare import SPECIAL, describe_corpus
 
 SPACY = "spaCy is not installed: pip install --group science"
 
@@ -25,7 +25,7 @@ def test_sst_is_theirs_to_the_word(shared):
     assert classes["test"] == {"0": 863, "1": 862}
     assert len(sst.splits["dev"]) == 821
     assert len(sst.words) + len(SPECIAL) == 13826
-    assert facts(sst)["sizes"]["train"]["mean_length"] == pytest.approx(18.7, abs=0.05)
+    assert describe_corpus(sst)["sizes"]["train"]["mean_length"] == pytest.approx(18.7, abs=0.05)
     # The first line of the file that their code makes of the trees.
     assert sst.splits["train"][0].text == (
         "the rock is destined to be the 21st century s new conan and that he s going to make a splash even greater "
@@ -35,13 +35,16 @@ def test_sst_is_theirs_to_the_word(shared):
 
 def test_the_posts_on_baseball_and_hockey_are_split_as_theirs(shared):
     news = prepared(shared, "20news")
-    assert facts(news)["sizes"]["test"]["classes"] == {"0": 179, "1": 178}
+    assert describe_corpus(news)["sizes"]["test"]["classes"] == {"0": 179, "1": 178}
     # 6515 with spaCy 2: its rules for a few words have changed since.
     assert len(news.words) + len(SPECIAL) == pytest.approx(6515, abs=2)
 
 
 def test_the_test_split_of_ag_news_is_theirs(shared):
-    assert facts(prepared(shared, "agnews"))["sizes"]["test"]["classes"] == {"0": 1900, "1": 1898}
+    assert describe_corpus(prepared(shared, "agnews"))["sizes"]["test"]["classes"] == {
+        "0": 1900,
+        "1": 1898,
+    }
 
 
 @pytest.mark.parametrize(("task", "vocabulary"), [(1, 24), (2, 38)])
@@ -56,29 +59,33 @@ def test_babi_has_their_words(shared, task, vocabulary):
 
 def test_lengths_are_cut_strictly_on_both_sides():
     rows = [Row(" ".join("a" * n), "0") for n in (1, 2, 2, 3, 5)]
-    assert [row.length for row in cut(rows)] == [2, 2, 3]  # without the shortest and the longest
-    assert [row.length for row in cut(rows, shortest=2)] == [3]
-    assert [row.length for row in cut(rows, 1, 3)] == [2, 2]
+    assert [row.length for row in filter_by_length(rows)] == [
+        2,
+        2,
+        3,
+    ]  # without the shortest and the longest
+    assert [row.length for row in filter_by_length(rows, shortest=2)] == [3]
+    assert [row.length for row in filter_by_length(rows, 1, 3)] == [2, 2]
 
 
 def test_words_are_counted_by_texts_and_sorted_by_occurrences():
     # "b" occurs three times but in one text; "a" and "c" are in two, "c" more often.
     rows = [Row("b b b a c c", "0"), Row("a c", "0", "d")]
-    assert words(rows, least=2) == ["c", "a"]
-    assert words(rows, least=1) == ["b", "c", "a", "d"]
+    assert collect_words(rows, least=2) == ["c", "a"]
+    assert collect_words(rows, least=1) == ["b", "c", "a", "d"]
 
 
 def test_a_figure_is_within_where_theirs_is_between_our_seeds():
     data = {"labels": {"0": "negative", "1": "positive"}, "by_class": True}
     theirs = AUTHORS["cells"]["sst-bilstm-tanh"]["performance"]["accuracy"]
     cells = [{"performance": {"accuracy": theirs + shift, "n": 10}} for shift in (-0.01, 0.03)]
-    (both,) = figures(data, cells, "sst-bilstm-tanh")
+    (both,) = compute_figures(data, cells, "sst-bilstm-tanh")
     assert both.within and both.difference == pytest.approx(0.01)
-    (one,) = figures(data, cells[1:], "sst-bilstm-tanh")
+    (one,) = compute_figures(data, cells[1:], "sst-bilstm-tanh")
     assert one.within is None and one.difference == pytest.approx(0.03)  # one seed has no spread
-    (far,) = figures(data, [cells[1]] * 2, "sst-bilstm-tanh")
+    (far,) = compute_figures(data, [cells[1]] * 2, "sst-bilstm-tanh")
     assert far.within is False
-    (alone,) = figures(data, cells, "sst-bilstm-none")
+    (alone,) = compute_figures(data, cells, "sst-bilstm-none")
     assert alone.within is None and alone.difference is None
 
 

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 import whence
-from tests.few import FEW
-from whence.methods import is_reader, method
+from tests.reduced_params import FEW
+from whence.methods import is_trace_method, method
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +52,7 @@ def test_batch_equals_singles_in_float32(explainer, sentences):
     # What runs a layer or the model again for each token is slow: a few short texts will do.
     slow = {"decompx", "alti", "globenc", "value_zeroing", "max_flow"}
     names = [name for name in method.names() if name != "full_lrp"]  # see the next test
-    quick = [name for name in names if is_reader(method.get(name)) and name not in slow]
+    quick = [name for name in names if is_trace_method(method.get(name)) and name not in slow]
     texts = [row["sentence"] for row in sentences]
     _same_in_a_batch(explainer, texts, quick)
     short = sorted(texts, key=len)[:4]

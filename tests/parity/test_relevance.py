@@ -10,9 +10,9 @@ import torch
 import whence
 from tests.parity import covered
 from tests.parity.covered import golden
-from whence.lrp import CHEFER, ORIGINAL_LRP, relevance
-from whence.lrp.relevance import walk_trace
-from whence.lrp.stabiliser import STABILISERS
+from whence.lrp.node import STABILISERS
+from whence.lrp.propagate import compute_relevance, propagate_trace
+from whence.lrp.tables import CHEFER, ORIGINAL_LRP
 
 A = [2, 17, 45, 8, 99, 63, 3]
 INPUTS = {
@@ -72,7 +72,7 @@ def test_array(file, name):
     if layer := re.fullmatch(r"layer(\d)/attn_R_(\w+)", rest):
         seen = trace(dtype, given, target)
         one = seen.layers[int(layer[1])]
-        found = relevance(seen, RULES[layer[2]], "paper")
+        found = compute_relevance(seen, RULES[layer[2]], "paper")
         got = one.weights_relevance(found.quotient(one))
         return close(got, golden(file)[name][:, :, :7, :7], 1e-9 if exact else MAP_DRIFT)
     method, preset, params = SCORES[rest]
@@ -98,7 +98,7 @@ def test_every_intermediate(name):
         handed[path.replace("layer.", "layer"), node.step.name.rsplit(".", 1)[-1]] = given
 
     table = {"ours": CHEFER, "orig": ORIGINAL_LRP}[name]
-    found = walk_trace(seen, table, stabiliser, watch=watch)
+    found = propagate_trace(seen, table, stabiliser, watch=watch)
     known = {
         key.removeprefix(f"f64/bert_trace_A_t1/{name}/"): chefer[key]
         for key in chefer

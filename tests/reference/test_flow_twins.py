@@ -10,17 +10,10 @@ import whence
 from tests import zoo
 from tests.reference import twins_flow as twins
 from tests.reference.test_twins import case
-from whence.flow import (
-    Classic,
-    Weights,
-    attention_weights,
-    entropy,
-    gradient_importance,
-    influence,
-    jensen_shannon,
-    select,
-    trace_flow,
-)
+from whence.flow.classic import ClassicSettings, compute_influence
+from whence.flow.graph import select_edges, trace_flow
+from whence.flow.heads import compute_gradient_importance, compute_head_entropy, jensen_shannon
+from whence.flow.weights import EdgeWeights, compute_attention_weights
 
 shapes = st.tuples(st.integers(1, 3), st.integers(1, 2), st.integers(1, 3))
 seeds = st.integers(0, 2**20)
@@ -38,7 +31,7 @@ def random_weights(draw, layers, heads, tokens):
     measure = draw.random((layers, tokens)) + 0.5
     edge = edge.transpose(0, 2, 1, 3) * measure[:, None, :, None]
     residual = draw.choice([0.0, 0.3, 0.8, 1.0], (layers, tokens))
-    return Weights("norm", edge, 1 / measure, residual, heads, True, "")
+    return EdgeWeights("norm", edge, 1 / measure, residual, heads, True, "")
 
 
 def graph_of(weights):
@@ -50,14 +43,14 @@ def same(traced, found):
     close = {"rtol": 0, "atol": 1e-12}
     np.testing.assert_allclose(traced.nodes, found.nodes, **close)
     np.testing.assert_allclose(traced.residual, found.past, **close)
-    edges = select(traced, most=10**6)
+    edges = select_edges(traced, most=10**6)
     keys = edges.keys()
     carried = {key: value for key, value in found.edges.items() if value > 0}
     assert set(keys) == set(carried)
     np.testing.assert_allclose(edges.flow, [carried[key] for key in keys], **close)
     written = np.stack([traced.flow(layer) for layer in range(traced.layers)])
     assert edges.count == np.count_nonzero(written)
-    np.testing.assert_allclose([edges.total, edges.sent], traced.whole, **close)
+    np.testing.assert_allclose([edges.total, edges.total_flow], traced.whole, **close)
 
 
 @settings(max_examples=40, deadline=None)
@@ -113,7 +106,7 @@ def test_the_classic_definition_line_by_line(shape, seed, threshold, decay, carr
     draw = np.random.default_rng(seed)
     layers, heads, tokens = shape
     maps, root = rows(draw, layers, heads, tokens, tokens), rows(draw, tokens)
-    found = influence(maps, root, Classic(threshold, decay, carry))
+    found = compute_influence(maps, root, ClassicSettings(threshold, decay, carry))
     begin = set(np.flatnonzero(root).tolist())
     reached, values, edges = twins.classic(maps.tolist(), begin, threshold, decay, carry)
     for level in range(layers + 1):
@@ -127,7 +120,7 @@ def test_the_classic_definition_line_by_line(shape, seed, threshold, decay, carr
     }
     assert there == edges
     # All that is reached is reached by edges of some weight or by the skip connection, and rollout has both.
-    shown = select(trace_flow(attention_weights(maps), root), within=found.edges)
+    shown = select_edges(trace_flow(compute_attention_weights(maps), root), within=found.edges)
     assert set(shown.keys()) == edges and shown.count == len(edges)
 
 
@@ -164,7 +157,7 @@ def test_norms_behind_a_norm_of_their_own_are_followed_to_every_place():
     ids = zoo.rows("gemma3", lengths=(6,))[0]["input_ids"]
     inside = whence.load(model).inside({"input_ids": [ids]}, target=1)
     weights = inside.weights("norm")
-    trace = inside._traced({"attention", "steps"})
+    trace = inside._run_trace({"attention", "steps"})
     for layer, block in enumerate(model.model.layers):
         matrices = block.self_attn.o_proj.weight.detach().split(8, dim=1)
         norm, values = block.post_attention_layernorm, trace.layers[layer].v[0]
@@ -198,7 +191,7 @@ def test_gradient_times_attention_is_its_formula(architecture):
 def test_the_gradient_of_a_head_is_that_of_its_whole_map(architecture):
     explainer, ids, _, run = case(architecture)
     inside = explainer.inside({"input_ids": [ids]}, target=1)
-    found = gradient_importance(inside._traced({"attention", "attention_grad"}))
+    found = compute_gradient_importance(inside._run_trace({"attention", "attention_grad"}))
     for layer, (one, grad) in enumerate(zip(run.maps, run.map_grads, strict=True)):
         for head in range(len(one)):
             total = sum((one[head, i] @ grad[head, i]).item() for i in run.tokens)
@@ -210,7 +203,7 @@ def test_the_gradient_of_a_head_is_that_of_its_whole_map(architecture):
 def test_entropy_and_divergence_by_loops(tokens, seed):
     draw = np.random.default_rng(seed)
     maps = rows(draw, 2, 2, tokens, tokens)
-    found = entropy(maps)
+    found = compute_head_entropy(maps)
     for layer in range(2):
         some = (maps[layer, 0] > 0) | (maps[layer, 1] > 0)
         keys = [sum(row) for row in some.tolist()]

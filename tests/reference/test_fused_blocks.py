@@ -16,19 +16,20 @@ from tests.reference.test_kernel_twins import (
     tolerance,
 )
 from tests.reference.twins_kernels import contracted, contracted_normalised, gathered, written
-from whence.kernels import Visible, contract, contract_normalised, gather, using
+from whence.kernels.contract import contract, contract_normalised, gather, use_implementation
+from whence.kernels.maps import VisibleKeys
 
 FUSED = IMPLEMENTATIONS[1]
 REAL = torch.arange(43) < torch.tensor([[43], [20]])
 SEEN = {
-    "all": Visible(),
-    "causal": Visible(right=0),
-    "padded": Visible(keys=REAL),
-    "padded on the left": Visible(right=0, keys=REAL.flip(1)),
-    "a window": Visible(left=18, right=0),
-    "a narrow window": Visible(left=2, right=0),
-    "both ways": Visible(left=5, right=21),
-    "ahead": Visible(left=0, right=17),
+    "all": VisibleKeys(),
+    "causal": VisibleKeys(right=0),
+    "padded": VisibleKeys(keys=REAL),
+    "padded on the left": VisibleKeys(right=0, keys=REAL.flip(1)),
+    "a window": VisibleKeys(left=18, right=0),
+    "a narrow window": VisibleKeys(left=2, right=0),
+    "both ways": VisibleKeys(left=5, right=21),
+    "ahead": VisibleKeys(left=0, right=17),
 }
 WEIGHTS = {"all": slice(0, 43), "the last": slice(42, 43), "some": slice(17, 33)}
 
@@ -53,7 +54,7 @@ def test_blocks_equal_the_twin(implementation, seen, weights):
     expected = contracted(maps, row, kind)
     normalised = contracted_normalised(maps, row, kind)
     signed = gathered(maps, column, "gradient_x_attention")
-    with using(implementation):
+    with use_implementation(implementation):
         found = gather(moved(layer), column.to(DEVICE), "gradient_x_attention")
         judged(found, signed, allowed)
         poisoned(layer, row, quotient, float("nan"))

@@ -14,17 +14,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.reference.twins_kernels import contracted, contracted_normalised, gathered, written
-from whence.capture.attention.layer import Computed
-from whence.kernels import (
-    Combination,
-    Visible,
+from whence.kernels.contract import (
     contract,
     contract_normalised,
     gather,
-    tile_of,
-    using,
+    has_triton,
+    use_implementation,
 )
-from whence.kernels.choice import has_triton
+from whence.kernels.maps import Combination, VisibleKeys
+from whence.kernels.tiled import use_tile_size
+from whence.tracing.attention_layer import ComputedAttention
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 _FUSED = has_triton() and (DEVICE == "cuda" or os.environ.get("TRITON_INTERPRET") == "1")
@@ -56,22 +55,22 @@ def visible_of(mask, draw, batch, heads, queries, keys):
     some = torch.rand(batch, heads, queries, keys, generator=draw) > 0.4
     some[..., 0] = True
     return {
-        "none": lambda: Visible(),
-        "causal": lambda: Visible(right=0),
-        "padded": lambda: Visible(keys=real),
-        "causal padded": lambda: Visible(right=0, keys=real),
-        "left padded": lambda: Visible(right=0, keys=real.flip(1)),
-        "behind": lambda: Visible(left=2, right=0),
-        "around": lambda: Visible(left=1, right=2),
-        "rule": lambda: Visible(rule=lambda rows: some.to(rows.device)[:, :, rows]),
-        "rule padded": lambda: Visible(
+        "none": lambda: VisibleKeys(),
+        "causal": lambda: VisibleKeys(right=0),
+        "padded": lambda: VisibleKeys(keys=real),
+        "causal padded": lambda: VisibleKeys(right=0, keys=real),
+        "left padded": lambda: VisibleKeys(right=0, keys=real.flip(1)),
+        "behind": lambda: VisibleKeys(left=2, right=0),
+        "around": lambda: VisibleKeys(left=1, right=2),
+        "rule": lambda: VisibleKeys(rule=lambda rows: some.to(rows.device)[:, :, rows]),
+        "rule padded": lambda: VisibleKeys(
             keys=real, rule=lambda rows: some.to(rows.device)[:1, :1, rows]
         ),
-        "boolean": lambda: Visible(dense=some[:, :1]),
-        "additive": lambda: Visible(dense=torch.randn(batch, 1, queries, keys, generator=draw)),
-        "row": lambda: Visible(dense=some[:, :1, :1]),
+        "boolean": lambda: VisibleKeys(dense=some[:, :1]),
+        "additive": lambda: VisibleKeys(dense=torch.randn(batch, 1, queries, keys, generator=draw)),
+        "row": lambda: VisibleKeys(dense=some[:, :1, :1]),
         # Additive, and from every other query all is hidden.
-        "shut": lambda: Visible(
+        "shut": lambda: VisibleKeys(
             dense=torch.zeros(1, 1, queries, keys).masked_fill(
                 torch.arange(queries)[:, None] % 2 == 0, -torch.inf
             )
@@ -90,7 +89,7 @@ def layer_of(
         return made.to(dtype).transpose(1, 2)
 
     heads = key_heads * groups
-    return Computed(
+    return ComputedAttention(
         q=normal(heads, queries, width),
         k=normal(key_heads, keys, width),
         v=normal(key_heads, keys, value_width),
@@ -109,9 +108,9 @@ def moved(layer):
     def there(one):
         return one.to(DEVICE) if isinstance(one, torch.Tensor) else one
 
-    visible = Visible(**{name: there(one) for name, one in vars(layer.visible).items()})
+    visible = VisibleKeys(**{name: there(one) for name, one in vars(layer.visible).items()})
     rest = {name: there(one) for name, one in vars(layer).items() if name != "visible"}
-    return Computed(**rest, visible=visible)
+    return ComputedAttention(**rest, visible=visible)
 
 
 def with_logsumexp(layer):
@@ -123,7 +122,7 @@ def with_logsumexp(layer):
     if layer.bias is not None:
         scores = scores + layer.bias.double()
     rows = torch.arange(q.shape[2])
-    seen = layer.visible.seen(rows, k.shape[2])
+    seen = layer.visible.build_mask(rows, k.shape[2])
     if layer.visible.dense is not None and layer.visible.dense.dtype != torch.bool:
         scores = scores + layer.visible.dense
     if seen is not None:
@@ -247,7 +246,11 @@ def test_contractions_equal_their_twin(
     allowed = tolerance(layer, row, maps)
     square, positive = not more_keys, not combination.startswith("gradient")
     clean, clean_quotient = moved(layer), quotient.to(DEVICE)
-    with filthy_memory(), using(implementation), tile_of(tile) if tile else nullcontext():
+    with (
+        filthy_memory(),
+        use_implementation(implementation),
+        use_tile_size(tile) if tile else nullcontext(),
+    ):
         found = gather(clean, columns.to(DEVICE), combination, quotient=clean_quotient)
         judged(found, gathered(maps, columns, combination), allowed)
         poisoned(layer, row, quotient, poison)

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import whence
-from whence.methods import is_reader, method
+from whence.methods import is_trace_method, method
 from whence.stats.rank import spearman
 
 # max_flow takes a minute, vectors and decompositions seconds each; full_lrp and partial_lrp divide by sums that
@@ -22,7 +22,7 @@ APART = {
     "norm",
     "value_zeroing",
 }
-READERS = [entry.name for entry in method if is_reader(entry) and entry.name not in APART]
+READERS = [entry.name for entry in method if is_trace_method(entry) and entry.name not in APART]
 
 # Means of 31 sentences were at least 0.9998 in float16 and 0.994 in bfloat16, and the lowest of a single sentence
 # 0.996 and 0.88; transformer_attribution, whose scores differ by little beside the 1 of the row that is read, had
@@ -100,8 +100,8 @@ def test_lifting_is_exact_and_only_for_float16(single, sentences):
     seen = single.trace(sentences[0], of="probability")
     assert seen.lift is None
     logits = torch.tensor([[6.0, -1.0], [0.1, 0.0]], dtype=torch.float16)
-    lift = seen.targets.at(torch.tensor([0, 0])).lift(logits, "probability")
+    lift = seen.targets.at(torch.tensor([0, 0])).compute_gradient_scale(logits, "probability")
     # p (1 - p) is about 9.1e-4, between 2^-11 and 2^-10, and 0.249, between 2^-3 and 2^-2.
     assert lift.tolist() == [2.0**10, 2.0**2]
-    assert seen.targets.lift(logits, "logit") is None
-    assert seen.targets.lift(logits.float(), "probability") is None
+    assert seen.targets.compute_gradient_scale(logits, "logit") is None
+    assert seen.targets.compute_gradient_scale(logits.float(), "probability") is None

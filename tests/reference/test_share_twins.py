@@ -5,19 +5,20 @@ import torch
 
 from tests.reference.test_kernel_twins import DEVICE, IMPLEMENTATIONS
 from tests.reference.twins_share import shared
-from whence.capture.attention.layer import Computed
-from whence.kernels import Visible, tile_of, using
-from whence.kernels.pointwise import size
-from whence.kernels.share import share
+from whence.kernels.contract import use_implementation
+from whence.kernels.maps import VisibleKeys
+from whence.kernels.share import select_stabiliser_size, share_relevance
+from whence.kernels.tiled import use_tile_size
+from whence.tracing.attention_layer import ComputedAttention
 
 _REAL = torch.tensor([[True] * 9, [True] * 6 + [False] * 3])
 MASKS = {
-    "none": Visible(),
-    "causal": Visible(right=0),
-    "padded": Visible(keys=_REAL.to(DEVICE)),
-    "causal padded": Visible(right=0, keys=_REAL.to(DEVICE)),
-    "window": Visible(left=2, right=1),
-    "written out": Visible(dense=torch.ones(9, 9).tril(2).bool()[None, None].to(DEVICE)),
+    "none": VisibleKeys(),
+    "causal": VisibleKeys(right=0),
+    "padded": VisibleKeys(keys=_REAL.to(DEVICE)),
+    "causal padded": VisibleKeys(right=0, keys=_REAL.to(DEVICE)),
+    "window": VisibleKeys(left=2, right=1),
+    "written out": VisibleKeys(dense=torch.ones(9, 9).tril(2).bool()[None, None].to(DEVICE)),
 }
 # Said by numpy to Triton's interpreter, where a query sees no key of a tile.
 pytestmark = pytest.mark.filterwarnings("ignore:(divide by zero|invalid value|overflow)")
@@ -43,7 +44,7 @@ def layer_of(mask, heads, key_heads, dtype):
     q, k, v = drawn(2, heads, 9, 6), drawn(2, key_heads, 9, 6), drawn(2, key_heads, 9, 5)
     wide = torch.promote_types(dtype, torch.float32)
     quotient = torch.randn(2, heads, 9, 5, generator=draw).to(wide).to(DEVICE)
-    return Computed(q=q, k=k, v=v, visible=MASKS[mask]), quotient
+    return ComputedAttention(q=q, k=k, v=v, visible=MASKS[mask]), quotient
 
 
 @pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
@@ -54,10 +55,10 @@ def test_relevance_is_shared_as_the_formulas_say(implementation, mask, dtype, si
     if implementation == "fused" and DEVICE == "cpu" and dtype == torch.bfloat16:
         pytest.skip("Triton's interpreter multiplies the bits of bfloat16, not its numbers")
     layer, quotient = layer_of(mask, 4, 2 if mask != "window" else 4, dtype)
-    eps = size(signed, quotient)
+    eps = select_stabiliser_size(signed, quotient)
     expected, sizes, before, after = shared(layer, quotient, signed=signed, masked=masked, eps=eps)
-    with using(implementation), tile_of(1 if mask == "causal" else 1 << 20):
-        found = share(layer, quotient, signed=signed, masked=masked)
+    with use_implementation(implementation), use_tile_size(1 if mask == "causal" else 1 << 20):
+        found = share_relevance(layer, quotient, signed=signed, masked=masked)
     for got, want, most in zip(found[:3], expected, sizes, strict=True):
         error = (got.double() - want).abs() / most.clamp(min=1e-12)
         assert got.isfinite().all() and error.max() <= TOLERANCE[dtype]
@@ -75,8 +76,8 @@ def test_relevance_is_shared_as_the_formulas_say(implementation, mask, dtype, si
 def test_queries_that_carry_nothing_change_nothing(implementation):
     layer, quotient = layer_of("causal", 4, 2, torch.float32)
     quotient[:, :, :-1] = 0
-    with using(implementation):
-        found = share(layer, quotient, signed=False, masked=True)
+    with use_implementation(implementation):
+        found = share_relevance(layer, quotient, signed=False, masked=True)
     assert (found.q[:, :, :-1] == 0).all() and (found.q[:, :, -1] != 0).all()
     # Everything that arrives is there again: half at the values, a quarter at queries and at keys.
     whole = (quotient * _output(layer)).sum((1, 2, 3))

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import whence
-from tests import galleries
+from tests import image_models
 from tests.reference.plain_vit import chefer_vit, plain_vit, rows, to_pixels
 from tests.reference.twins_relevance import divide
 
@@ -14,12 +14,12 @@ TARGET = 1
 
 @pytest.fixture(scope="module")
 def model():
-    return galleries.make("vit")
+    return image_models.make("vit")
 
 
 @pytest.fixture(scope="module")
 def pixels():
-    return galleries.pixels("vit", 1)[0]
+    return image_models.pixels("vit", 1)[0]
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from sklearn.linear_model import Ridge
 from tests.reference.twins import Eager, twin
 
 # The draws belong to the definition of the methods that sample; nothing else is shared with whence.
-from whence.core.seed import generator
+from whence.core.seed import build_generator
 
 
 def slope_at(run: Eager, vectors: torch.Tensor) -> torch.Tensor:
@@ -68,7 +68,7 @@ def spread_of(run: Eager) -> float:
 def smoothgrad(
     run: Eager, row: int, samples: int = 25, noise: float = 0.15, times_input: bool = False, seed: int = 0
 ) -> list[float]:  # fmt: skip
-    draw = generator("smoothgrad", seed, run.ids)
+    draw = build_generator("smoothgrad", seed, run.ids)
     slopes = []
     for _ in range(samples):
         drawn = torch.tensor(draw.standard_normal(tuple(run.embedded.shape)))
@@ -84,7 +84,7 @@ def gradient_shap(
     run: Eager, row: int, baseline: str = "pad", samples: int = 50, noise: float = 0.0, seed: int = 0
 ) -> list[float]:  # fmt: skip
     start = baseline_of(run, baseline)
-    draw = generator("gradient_shap", seed, run.ids)
+    draw = build_generator("gradient_shap", seed, run.ids)
     scores = [0.0] * len(run.ids)
     for place in draw.random(samples):
         end = run.embedded

@@ -9,13 +9,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from whence.data import Encoded
+from whence.data.tokens import EncodedInput
 
 
 class TwoSided:
     """One input through an encoder-decoder in eager mode, with all maps, hidden states and their gradients."""
 
-    def __init__(self, model: Any, item: Encoded, column: int) -> None:
+    def __init__(self, model: Any, item: EncodedInput, column: int) -> None:
         before = model.config._attn_implementation
         model.set_attn_implementation("eager")
         leaves: list[Tensor] = []

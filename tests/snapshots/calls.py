@@ -1,4 +1,4 @@
-"""The calls whose results are kept: a table of small named functions, each giving plain data or text."""
+"""Table of snapshot calls: named library calls, commands and pages whose output is stored and compared."""
 
 import contextlib
 import inspect
@@ -205,7 +205,7 @@ def _explained(name: str = "reviews", method: str = "attcat") -> Any:
 def _() -> Any:
     one = _explained()
     again = type(one).from_dict(one.to_dict())
-    return {"made": one.to_dict(), "shown": one.to_shown(), "again": again.to_dict() == one.to_dict()}  # fmt: skip
+    return {"made": one.to_dict(), "shown": one.to_display_dict(), "again": again.to_dict() == one.to_dict()}  # fmt: skip
 
 
 @call("explanation-str")
@@ -544,10 +544,10 @@ def _() -> Any:
 def _() -> Any:
     sys.path.insert(0, str(ROOT / "scripts"))
     try:
-        from build_openapi import described
+        from build_openapi import describe_api
     finally:
         sys.path.remove(str(ROOT / "scripts"))
-    return json.loads(described())
+    return json.loads(describe_api())
 
 
 @call("help")

@@ -1,4 +1,4 @@
-"""Small real tokenizers of every kind, trained on the spot."""
+"""Small tokenizers trained for tests: WordPiece, byte-level BPE, SentencePiece; and one that panics in Rust."""
 
 from functools import cache
 
@@ -93,7 +93,7 @@ def sentencepiece() -> PreTrainedTokenizerFast:
 KINDS = {"wordpiece": wordpiece, "byte_level": byte_level, "sentencepiece": sentencepiece}
 
 
-def panicking():
+def make_panicking_tokenizer():
     """Return a tokenizer whose Rust code panics on every word that is not in its list."""
     known = ["a", "thin", "good", "bad", "film", *(f"word{i}" for i in range(16))]
     core = Tokenizer(models.WordLevel({"[UNK]": 0, "[PAD]": 1}, unk_token="[UNK]"))

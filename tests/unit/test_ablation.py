@@ -1,4 +1,4 @@
-"""Edges are cut while the model runs: the same as a model whose attention function leaves them out."""
+"""Ablation of attention edges: logits equal attention without these edges; verify() against random edge sets."""
 
 import numpy as np
 import pytest
@@ -9,10 +9,10 @@ from transformers.modeling_utils import AttentionInterface
 import whence
 from tests import zoo
 from tests.contract.state import assert_unchanged, snapshot
-from whence.capture import bare_logits
-from whence.capture.changed.knockout import _Scissors, cut_logits
 from whence.core.errors import BadParameter, NoHead, NotCapturable
-from whence.explainer.inside.knocked import _random_sets
+from whence.explain.ablation import _draw_random_sets
+from whence.tracing.alter import _EdgeCutter, cut_edges
+from whence.tracing.forward import compute_plain_logits
 
 SEAMED = tuple(
     n for n in zoo.ARCHITECTURES if n not in zoo.TWO_STREAMS and n not in {"deberta-v2", "mpnet"}
@@ -20,7 +20,7 @@ SEAMED = tuple(
 IDS = [2, 11, 23, 5, 7, 3]
 
 
-def inside_of(name, **options):
+def load_inside(name, **options):
     return whence.load(zoo.make(name), **options).inside({"input_ids": [IDS]})
 
 
@@ -60,7 +60,7 @@ def by_hand(model, batch, cuts, renormalise):
         model.set_attn_implementation(before)
 
 
-def some_cuts(inside):
+def make_random_cuts(inside):
     """Cut a third of the edges of every layer but keep each token's own, so that no row is empty."""
     shape = (1, inside.heads, len(inside.tokens), len(inside.tokens))
     draw = torch.Generator().manual_seed(3)
@@ -72,95 +72,98 @@ def some_cuts(inside):
 
 @pytest.mark.parametrize("renormalise", [True, False])
 @pytest.mark.parametrize("name", SEAMED)
-def test_a_cut_is_what_an_attention_function_without_the_edges_gives(name, renormalise):
-    inside = inside_of(name)
-    model, batch, cuts = inside.loaded.model, inside.copies(1), some_cuts(inside)
-    with cut_logits(model, 1, renormalise=renormalise) as run:
+def test_cut_edges_equals_an_attention_function_without_those_edges(name, renormalise):
+    inside = load_inside(name)
+    model, batch, cuts = inside.loaded.model, inside.copies(1), make_random_cuts(inside)
+    with cut_edges(model, 1, renormalise=renormalise) as run:
         found = run(batch, cuts)
     # float32, three layers: rounding is near 1e-6, and a cut moves logits by more than 1e-3 (next assertion).
     torch.testing.assert_close(found, by_hand(model, batch, cuts, renormalise), rtol=0, atol=2e-5)
-    assert (found - bare_logits(model, batch)).abs().max() > 1e-3
+    assert (found - compute_plain_logits(model, batch)).abs().max() > 1e-3
 
 
 @pytest.mark.parametrize("name", ["deberta-v2", "mpnet"])
-def test_models_without_a_seam_are_cut_too(name):
-    inside = inside_of(name, dtype="float64")
+def test_cut_edges_works_on_models_without_the_attention_interface(name):
+    inside = load_inside(name, dtype="float64")
     model, batch = inside.loaded.model, inside.copies(1)
     every = torch.ones(1, inside.heads, len(IDS), len(IDS), dtype=torch.bool)
-    with cut_logits(model, 1, renormalise=False) as run:
+    with cut_edges(model, 1, renormalise=False) as run:
         nothing = run(batch, {0: torch.zeros_like(every)})
         one_row = run(batch, {0: every & (torch.arange(len(IDS)) == 2)[:, None]})
-    torch.testing.assert_close(nothing, bare_logits(model, batch), rtol=0, atol=1e-12)
+    torch.testing.assert_close(nothing, compute_plain_logits(model, batch), rtol=0, atol=1e-12)
     assert (one_row - nothing).abs().max() > 1e-6
 
 
-def test_cutting_nothing_changes_nothing():
-    inside = inside_of("bert", dtype="float64")
-    with cut_logits(inside.loaded.model, 1, renormalise=True) as run:
+def test_cut_edges_of_no_edges_equals_the_plain_logits():
+    inside = load_inside("bert", dtype="float64")
+    with cut_edges(inside.loaded.model, 1, renormalise=True) as run:
         found = run(inside.copies(1), {})
     torch.testing.assert_close(
-        found, bare_logits(inside.loaded.model, inside.copies(1)), rtol=0, atol=1e-12
+        found, compute_plain_logits(inside.loaded.model, inside.copies(1)), rtol=0, atol=1e-12
     )
 
 
-def test_a_row_that_loses_everything_attends_to_nothing():
+def test_cut_edges_of_a_whole_layer_is_finite_and_equal_with_or_without_renormalise():
     """All edges of all rows cut: with or without making up for it, attention gives zero."""
-    inside = inside_of("bert", dtype="float64")
+    inside = load_inside("bert", dtype="float64")
     every = {0: torch.ones(1, inside.heads, len(IDS), len(IDS), dtype=torch.bool)}
     found = []
     for renormalise in (True, False):
-        with cut_logits(inside.loaded.model, 1, renormalise=renormalise) as run:
+        with cut_edges(inside.loaded.model, 1, renormalise=renormalise) as run:
             found.append(run(inside.copies(1), every))
     assert torch.isfinite(found[0]).all()
     torch.testing.assert_close(*found, rtol=0, atol=0)
 
 
-def test_copies_in_a_batch_are_cut_each_for_itself():
-    inside = inside_of("bert", dtype="float64")
-    sets = [some_cuts(inside), {layer: ~cut for layer, cut in some_cuts(inside).items()}]
-    with cut_logits(inside.loaded.model, 1, renormalise=True) as run:
+def test_cut_edges_of_two_copies_in_a_batch_equals_single_runs():
+    inside = load_inside("bert", dtype="float64")
+    sets = [
+        make_random_cuts(inside),
+        {layer: ~cut for layer, cut in make_random_cuts(inside).items()},
+    ]
+    with cut_edges(inside.loaded.model, 1, renormalise=True) as run:
         singles = [run(inside.copies(1), cuts) for cuts in sets]
     both = {layer: torch.cat([one[layer] for one in sets]) for layer in sets[0]}
-    with cut_logits(inside.loaded.model, 2, renormalise=True) as run:
+    with cut_edges(inside.loaded.model, 2, renormalise=True) as run:
         together = run(inside.copies(2), both)
     torch.testing.assert_close(together, torch.cat(singles), rtol=0, atol=1e-12)
 
 
-def test_a_row_grows_to_what_it_had():
+def test_edge_cutter_renormalises_a_row_to_its_former_sum():
     """With a sink, a row of attention adds up to less than 1: .1 + .2 + .3 without the last is .3, times two."""
     row = torch.tensor([[[[0.1, 0.2, 0.3]]]])
-    found = _Scissors({0: torch.tensor([[[[False, False, True]]]])}, True)(lambda: row)
+    found = _EdgeCutter({0: torch.tensor([[[[False, False, True]]]])}, True)(lambda: row)
     torch.testing.assert_close(found, torch.tensor([[[[0.2, 0.4, 0.0]]]]))
 
 
-def test_a_layer_above_the_last_cannot_be_cut():
-    inside = inside_of("bert")
-    some = some_cuts(inside)[0]
-    with cut_logits(inside.loaded.model, 1, renormalise=True) as run:
+def test_cut_edges_above_the_last_layer_raises_not_capturable():
+    inside = load_inside("bert")
+    some = make_random_cuts(inside)[0]
+    with cut_edges(inside.loaded.model, 1, renormalise=True) as run:
         run(inside.copies(1), {inside.layers - 1: some})
         with pytest.raises(NotCapturable, match=f"attention {inside.layers}, "):
             run(inside.copies(1), {inside.layers: some})
 
 
-def test_the_model_is_left_as_found_also_after_an_error():
-    inside = inside_of("bert")
+def test_cut_edges_leaves_the_model_unchanged_after_an_error():
+    inside = load_inside("bert")
     model, before = inside.loaded.model, snapshot(inside.loaded.model)
     wrong = {0: torch.ones(1, inside.heads, 3, 3, dtype=torch.bool)}
     with (
         pytest.raises(NotCapturable, match="Attention 0"),
-        cut_logits(model, 1, renormalise=True) as run,
+        cut_edges(model, 1, renormalise=True) as run,
     ):
         run(inside.copies(1), wrong)
     assert_unchanged(before, snapshot(model))
     with (
         pytest.raises(NotCapturable, match="attention 7"),
-        cut_logits(model, 1, renormalise=True) as run,
+        cut_edges(model, 1, renormalise=True) as run,
     ):
-        run(inside.copies(1), {7: some_cuts(inside)[0]})
+        run(inside.copies(1), {7: make_random_cuts(inside)[0]})
     assert_unchanged(before, snapshot(model))
 
 
-def test_cutting_the_decoys_edges_does_nothing_and_the_evidences_something():
+def test_verify_on_decoy_moves_the_target_for_evidence_and_not_for_the_decoy_word():
     """By construction all of decoy's evidence reaches the first token from one word, the decoy's value is zero."""
     inside = whence.load("decoy", dtype="float64").inside("the film was great honestly")
     words = {word.text: word.tokens[0] for word in inside.words}
@@ -176,7 +179,7 @@ def test_cutting_the_decoys_edges_does_nothing_and_the_evidences_something():
         assert found[looked_at] < 1e-9
 
 
-def test_a_verified_path_stands_beside_random_ones_of_its_size():
+def test_verify_reports_both_cuts_random_sets_and_mass_reproducibly():
     inside = whence.load("reviews").inside("a gripping and beautifully acted film")
     flow = inside.flow(most=20)["edges"]
     edges = list(zip(flow["layer"], flow["head"], flow["source"], flow["to"], strict=True))
@@ -194,7 +197,7 @@ def test_a_verified_path_stands_beside_random_ones_of_its_size():
     assert found["tests"][0]["mass"] == pytest.approx(sum(flow["weight"]), rel=1e-6)
 
 
-def test_ablation_is_cutting_all_edges_of_a_head():
+def test_head_ablation_equals_the_change_by_cutting_all_edges_of_the_head():
     inside = whence.load("reviews", dtype="float64").inside("a gripping film")
     values = inside.head_values("ablation")
     n = len(inside.tokens)
@@ -204,7 +207,7 @@ def test_ablation_is_cutting_all_edges_of_a_head():
     assert values.shape == (inside.layers, inside.heads)
 
 
-def test_bad_edges_are_named():
+def test_verify_with_bad_edges_or_too_few_draws_raises_bad_parameter():
     inside = whence.load("reviews").inside("a gripping film")
     with pytest.raises(BadParameter, match="nothing to cut"):
         inside.verify([])
@@ -214,7 +217,7 @@ def test_bad_edges_are_named():
         inside.verify([(0, 0, 0, 0)], draws=1)
 
 
-def test_a_model_without_a_head_is_looked_into_but_decides_nothing():
+def test_inside_of_a_model_without_output_head_gives_flow_and_refuses_verify():
     inside = whence.load("reviews-base").inside("a gripping film")
     assert inside.prediction is None and inside.target is None
     assert inside.rows.tolist() == [1.0, *[0.0] * (len(inside.tokens) - 1)]
@@ -225,12 +228,12 @@ def test_a_model_without_a_head_is_looked_into_but_decides_nothing():
         inside.flow("relevance")
 
 
-def test_random_edges_of_the_last_layer_start_where_the_decision_reads():
+def test_random_sets_of_the_last_layer_start_at_the_read_rows():
     """Edges of other rows change nothing for certain, and would make any path look better than chance."""
     inside = whence.load("reviews").inside("a gripping and beautifully acted film")
     last = inside.layers - 1
     read = int(inside.rows.argmax())
-    drawn = list(_random_sets(inside, np.array([[last, 0, read, 1], [0, 0, 3, 4]]), 20, 0))
+    drawn = list(_draw_random_sets(inside, np.array([[last, 0, read, 1], [0, 0, 3, 4]]), 20, 0))
     assert {int(edge[2]) for edges in drawn for edge in edges if edge[0] == last} == {read}
     assert len({int(edge[2]) for edges in drawn for edge in edges if edge[0] == 0}) > 3
     assert all(len(edges) == 2 for edges in drawn)

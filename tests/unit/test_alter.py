@@ -1,4 +1,4 @@
-"""A model that is changed for a while: left as found, seeded, with noise on its embeddings, and traced."""
+"""Temporary changes of a model: noise, random weights and dropout are seeded, traced and undone."""
 
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
@@ -10,27 +10,28 @@ import whence
 from tests import zoo
 from tests.alterations import EVERY, WITH_DROPOUT, logits_of, make, weights_of
 from tests.contract.state import assert_unchanged, snapshot
-from tests.few import FEW
-from whence.capture.changed.altered import dropped_out, noisy, randomised, stages
+from tests.reduced_params import FEW
 from whence.core.errors import BadParameter, NotCapturable
 from whence.methods import method
-from whence.models import fingerprint
+from whence.models.fingerprint import compute_fingerprint
+from whence.tracing.alter import add_embedding_noise, apply_dropout, randomise_weights
+from whence.tracing.structure import list_stages
 
 TEXT = "the plot is thin, but the actors are wonderful"
 
 
 def changes(model, name):
     """Return every change that can be made to a model, and that changes its answers."""
-    last = len(stages(model)) - 1
+    last = len(list_stages(model)) - 1
     made = {
-        "head": lambda seed=0: randomised(model, 0, seed),
-        "weights": lambda seed=0: randomised(model, last, seed),
+        "head": lambda seed=0: randomise_weights(model, 0, seed),
+        "weights": lambda seed=0: randomise_weights(model, last, seed),
     }
     if name != "vit":
         ids = zoo.rows(name)[0]["input_ids"]
-        made["noise"] = lambda seed=0: noisy(model, ids, 0.2, seed)
+        made["noise"] = lambda seed=0: add_embedding_noise(model, ids, 0.2, seed)
     if name in WITH_DROPOUT:
-        made["dropout"] = lambda seed=0: dropped_out(model, seed)
+        made["dropout"] = lambda seed=0: apply_dropout(model, seed)
     return made
 
 
@@ -46,7 +47,7 @@ def assert_same_weights(one, other):
 
 @pytest.mark.parametrize("error", [None, RuntimeError, KeyboardInterrupt])
 @pytest.mark.parametrize("name", EVERY)
-def test_left_as_found(name, error):
+def test_model_changes_are_undone_also_after_an_error(name, error):
     model = make(name).train()
     for number, weight in enumerate(model.parameters()):
         weight.requires_grad_(number % 3 > 0)
@@ -65,25 +66,25 @@ def test_left_as_found(name, error):
 
 
 @pytest.mark.parametrize("name", ["bert", "t5"])
-def test_one_change_within_another(name):
+def test_nested_changes_of_a_model_are_undone_one_by_one(name):
     model = make(name)
     before, weights, said = snapshot(model), weights_of(model), logits_of(model, name)
-    own = fingerprint(model)
+    own = compute_fingerprint(model)
     ids = zoo.rows(name)[0]["input_ids"]
-    with randomised(model, 1, 0):
-        outer, print_outer = logits_of(model, name), fingerprint(model)
-        with noisy(model, ids, 0.1, 0), dropped_out(model, 0):
+    with randomise_weights(model, 1, 0):
+        outer, print_outer = logits_of(model, name), compute_fingerprint(model)
+        with add_embedding_noise(model, ids, 0.1, 0), apply_dropout(model, 0):
             assert not torch.equal(logits_of(model, name), outer)
-            assert fingerprint(model) not in {own, print_outer}
+            assert compute_fingerprint(model) not in {own, print_outer}
         assert torch.equal(logits_of(model, name), outer)
-        assert fingerprint(model) == print_outer
+        assert compute_fingerprint(model) == print_outer
     assert torch.equal(logits_of(model, name), said)
     assert_unchanged(before, snapshot(model))
     assert_same_weights(weights_of(model), weights)
 
 
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
-def test_inside_a_mode_of_the_caller(mode):
+def test_changes_made_under_no_grad_or_inference_mode_give_the_same_scores(mode):
     """Gradients flow through weights that were drawn in it."""
     model = make("bert")
     explainer, row = whence.load(model), zoo.rows("bert")[0]
@@ -95,7 +96,7 @@ def test_inside_a_mode_of_the_caller(mode):
         assert (found.scores == wanted.scores).all()
 
 
-def test_another_thread_waits_for_its_turn():
+def test_explain_in_another_thread_waits_until_the_weights_are_restored():
     model = make("bert")
     explainer, row = whence.load(model), zoo.rows("bert")[0]
     wanted = explainer.explain(row, method="leave_one_out")
@@ -106,7 +107,7 @@ def test_another_thread_waits_for_its_turn():
         return explainer.explain(row, method="leave_one_out")
 
     with ThreadPoolExecutor(1) as pool:
-        with randomised(model, 0, 0):
+        with randomise_weights(model, 0, 0):
             waiting = pool.submit(explain)
             assert started.wait(10)
             altered = explainer.explain(row, method="leave_one_out")
@@ -117,10 +118,10 @@ def test_another_thread_waits_for_its_turn():
     assert found.model == wanted.model
 
 
-def test_a_thread_that_runs_the_model_itself_meets_no_dropout():
+def test_apply_dropout_does_not_affect_another_thread_that_runs_the_model():
     model = make("bert")
     said = logits_of(model, "bert")
-    with ThreadPoolExecutor(1) as pool, dropped_out(model, 0):
+    with ThreadPoolExecutor(1) as pool, apply_dropout(model, 0):
         assert torch.equal(pool.submit(logits_of, model, "bert").result(60), said)
         assert not torch.equal(logits_of(model, "bert"), said)
 
@@ -129,7 +130,7 @@ def test_a_thread_that_runs_the_model_itself_meets_no_dropout():
 
 
 @pytest.mark.parametrize("name", ["bert", "albert", "gpt2", "t5"])
-def test_a_seed_is_all_the_chance_there_is(name):
+def test_changes_with_the_same_seed_give_the_same_logits_also_on_a_twin_model(name):
     model, twin = make(name), make(name)
     for kind, change in changes(model, name).items():
         said = []
@@ -147,13 +148,13 @@ def test_a_seed_is_all_the_chance_there_is(name):
 
 
 @pytest.mark.parametrize("name", zoo.ARCHITECTURES)
-def test_noise_has_the_length_it_should_have(name):
+def test_add_embedding_noise_moves_given_tokens_by_their_share_of_the_norm(name):
     model = make(name)
     table = model.get_input_embeddings().weight
     with torch.no_grad():
         table[7] = 0
     before = table.detach().clone()
-    with noisy(model, [5, 7, 9, 9], 0.3, 0):
+    with add_embedding_noise(model, [5, 7, 9, 9], 0.3, 0):
         moved = (table - before).norm(dim=1)
     # Sums of 32 squares in float64: rounding is about 1e-15 of the length.
     assert torch.allclose(moved[[5, 9]], 0.3 * before[[5, 9]].norm(dim=1), rtol=1e-12)
@@ -161,16 +162,16 @@ def test_noise_has_the_length_it_should_have(name):
     assert (moved[rest] == 0).all()
 
 
-def test_noise_of_a_token_does_not_depend_on_the_others():
+def test_embedding_noise_of_a_token_does_not_depend_on_the_other_tokens():
     model = make("bert")
     table = model.get_input_embeddings().weight
-    with noisy(model, [5], 0.3, 0):
+    with add_embedding_noise(model, [5], 0.3, 0):
         alone = table[5].detach().clone()
-    with noisy(model, range(64), 0.3, 0):
+    with add_embedding_noise(model, range(64), 0.3, 0):
         assert torch.equal(table[5], alone)
 
 
-def test_directions_are_spread_evenly():
+def test_embedding_noise_directions_are_spread_evenly():
     """The mean of n unit vectors in d dimensions, if all directions are as likely, has a square of about 1/n."""
     model = make("bert")
     table = model.get_input_embeddings().weight
@@ -179,27 +180,30 @@ def test_directions_are_spread_evenly():
     before = table.detach().clone()
     found = []
     for seed in range(20):
-        with noisy(model, range(64), 1.0, seed):
+        with add_embedding_noise(model, range(64), 1.0, seed):
             found.append((table - before).detach())
     unit = torch.cat(found)
     # 1280 x 32 products: the squared length of the mean, times n, is chi-square of 32 over 32: 1 +- 0.25.
     assert 0 < len(unit) * unit.mean(0).square().sum() < 2
 
 
-def test_no_table_no_noise():
+def test_add_embedding_noise_without_an_embedding_table_raises_not_capturable():
     with pytest.raises(NotCapturable, match="ViTForImageClassification has no table of token emb"), \
-            noisy(zoo.make_vit(), [1], 0.1, 0):  # fmt: skip
+            add_embedding_noise(zoo.make_vit(), [1], 0.1, 0):  # fmt: skip
         pass
     model = make("bert")
     model.get_input_embeddings = lambda: torch.nn.Identity()
-    with pytest.raises(NotCapturable, match="not quantised"), noisy(model, [1], 0.1, 0):
+    with (
+        pytest.raises(NotCapturable, match="not quantised"),
+        add_embedding_noise(model, [1], 0.1, 0),
+    ):
         pass
 
 
 @pytest.mark.parametrize("wrong", [-1, 64])
-def test_noise_on_a_token_that_is_not_there(wrong):
+def test_add_embedding_noise_for_an_unknown_token_id_raises_bad_parameter(wrong):
     with pytest.raises(BadParameter, match=f"no token {wrong}: .* 0 to 63"), \
-            noisy(make("bert"), [3, wrong], 0.1, 0):  # fmt: skip
+            add_embedding_noise(make("bert"), [3, wrong], 0.1, 0):  # fmt: skip
         pass
 
 
@@ -211,14 +215,14 @@ def reviews():
     return whence.load("reviews", dtype="float64")
 
 
-def test_every_method_works_on_a_changed_model(reviews):
+def test_every_method_except_random_gives_other_scores_on_a_changed_model(reviews):
     names = method.names()
     how = {"method": names, "params": FEW}
     plain = reviews.explain(TEXT, **how)
     ids = {token.id for token in plain["random"].tokens} | set(reviews.fillers.values())
-    last = len(stages(reviews.model)) - 1
+    last = len(list_stages(reviews.model)) - 1
     for change in (
-        noisy(reviews.model, ids, 0.1, 0), randomised(reviews.model, last, 0), dropped_out(reviews.model, 0),
+        add_embedding_noise(reviews.model, ids, 0.1, 0), randomise_weights(reviews.model, last, 0), apply_dropout(reviews.model, 0),
     ):  # fmt: skip
         with change:
             found = reviews.explain(TEXT, **how)
@@ -234,18 +238,19 @@ def test_every_method_works_on_a_changed_model(reviews):
         assert after[name].model == plain[name].model
 
 
-def test_fingerprints_tell_changes_apart(reviews):
-    model, own = reviews.model, fingerprint(reviews.model)
+def test_compute_fingerprint_differs_for_every_change_of_a_model(reviews):
+    model, own = reviews.model, compute_fingerprint(reviews.model)
     seen = {own}
     made = [
-        noisy(model, [5, 6], 0.1, 0), noisy(model, [5, 6], 0.1, 1), noisy(model, [5, 6], 0.2, 0),
-        noisy(model, [5, 7], 0.1, 0), randomised(model, 0, 0), randomised(model, 1, 0), randomised(model, 0, 1),
-        dropped_out(model, 0), dropped_out(model, 1),
+        add_embedding_noise(model, [5, 6], 0.1, 0), add_embedding_noise(model, [5, 6], 0.1, 1), add_embedding_noise(model, [5, 6], 0.2, 0),
+        add_embedding_noise(model, [5, 7], 0.1, 0), randomise_weights(model, 0, 0),
+        randomise_weights(model, 1, 0), randomise_weights(model, 0, 1),
+        apply_dropout(model, 0), apply_dropout(model, 1),
     ]  # fmt: skip
     for change in made:
         with change:
-            seen.add(fingerprint(model))
-        assert fingerprint(model) == own
+            seen.add(compute_fingerprint(model))
+        assert compute_fingerprint(model) == own
     assert len(seen) == 1 + len(made)
-    with noisy(model, [6, 5, 5], 0.1, 0):
-        assert fingerprint(model) in seen
+    with add_embedding_noise(model, [6, 5, 5], 0.1, 0):
+        assert compute_fingerprint(model) in seen

@@ -1,4 +1,4 @@
-"""A model that attends in another manner, and one that is watched."""
+"""Attention overrides: uniform and detached attention, and attention watched during a forward pass."""
 
 import pytest
 import torch
@@ -6,12 +6,15 @@ import torch
 import whence
 from tests import zoo
 from tests.contract.state import assert_unchanged, snapshot
-from whence.capture import TargetSpec, attention_as, bare_logits, trace, watching
-from whence.capture.attention.layer import Computed
-from whence.capture.attention.seam import attending, in_manner
-from whence.data import collate
-from whence.explainer.intake import take
-from whence.kernels import Visible
+from whence.data.batches import collate
+from whence.explain.inputs import encode_inputs
+from whence.kernels.maps import VisibleKeys
+from whence.tracing.attention_interface import apply_attention_override, set_attention_override
+from whence.tracing.attention_layer import ComputedAttention
+from whence.tracing.attention_override import override_attention, watch_attention
+from whence.tracing.forward import compute_plain_logits
+from whence.tracing.target import TargetSpec
+from whence.tracing.trace import run_traced
 
 ONE_STREAM = [name for name in zoo.ARCHITECTURES if name not in zoo.TWO_STREAMS]
 SPEC = TargetSpec("predicted", None, "logit")
@@ -19,19 +22,19 @@ SPEC = TargetSpec("predicted", None, "logit")
 
 def batch_of(model, ids=(2, 11, 23, 5, 7, 3)):
     loaded = whence.load(model).loaded
-    items, _ = take([{"input_ids": [list(ids)]}], loaded, truncate=False)
+    items, _ = encode_inputs([{"input_ids": [list(ids)]}], loaded, truncate=False)
     return collate(items, pad_id=loaded.pad_id, device=loaded.device)
 
 
 @pytest.mark.parametrize("name", ONE_STREAM)
-def test_uniform_attention_sees_all_that_may_be_seen_alike(name):
+def test_uniform_override_weighs_all_visible_keys_equally_and_restores_the_model(name):
     model = zoo.make(name)
     batch = batch_of(model)
-    before, own = snapshot(model), bare_logits(model, batch)
-    with attention_as(model, "uniform"), watching(model, 1) as seen:
+    before, own = snapshot(model), compute_plain_logits(model, batch)
+    with override_attention(model, "uniform"), watch_attention(model, 1) as seen:
         changed = model(**batch.inputs).logits.detach()
     assert_unchanged(before, snapshot(model))
-    assert torch.equal(bare_logits(model, batch), own)
+    assert torch.equal(compute_plain_logits(model, batch), own)
     assert (changed - own).abs().max() > 1e-6
     for layer in seen:
         weights = layer.weights().detach()
@@ -44,25 +47,25 @@ def test_uniform_attention_sees_all_that_may_be_seen_alike(name):
 
 
 @pytest.mark.parametrize("name", ["bert", "deberta-v2", "gpt2", "mpnet"])
-def test_detached_attention_changes_the_gradient_and_not_the_answer(name):
+def test_detached_override_changes_the_gradient_and_not_the_logits(name):
     model = zoo.make(name)
     batch = batch_of(model)
-    own = trace(model, batch, {"embedding_grad"}, SPEC, "single_label")
-    with attention_as(model, "detached"):
-        detached = trace(model, batch, {"embedding_grad"}, SPEC, "single_label")
+    own = run_traced(model, batch, {"embedding_grad"}, SPEC, "single_label")
+    with override_attention(model, "detached"):
+        detached = run_traced(model, batch, {"embedding_grad"}, SPEC, "single_label")
     torch.testing.assert_close(detached.logits, own.logits)
     assert (detached.embedding_grad - own.embedding_grad).abs().max() > 1e-6
 
 
-def test_detached_is_the_gradient_with_constant_weights():
+def test_detached_override_equals_the_gradient_with_constant_attention_weights():
     """A model of one layer: with the weights taken out of it, the rest can be written down and differentiated."""
     model = whence.load("decoy", dtype="float64").model
     batch = batch_of(model, (2, 5, 6, 3))
-    with watching(model, 1) as seen:
+    with watch_attention(model, 1) as seen:
         model(**batch.inputs)
     weights = [layer.weights().detach() for layer in seen]
-    with attention_as(model, "detached"):
-        found = trace(model, batch, {"embedding_grad"}, SPEC, "single_label")
+    with override_attention(model, "detached"):
+        found = run_traced(model, batch, {"embedding_grad"}, SPEC, "single_label")
     maps = iter(weights)
 
     def constant(module, query, key, value, mask, **_):
@@ -76,24 +79,24 @@ def test_detached_is_the_gradient_with_constant_weights():
     before = model.config._attn_implementation
     model.set_attn_implementation("constant")
     try:
-        expected = trace(model, batch, {"embedding_grad"}, SPEC, "single_label")
+        expected = run_traced(model, batch, {"embedding_grad"}, SPEC, "single_label")
     finally:
         model.set_attn_implementation(before)
     torch.testing.assert_close(found.embedding_grad, expected.embedding_grad)
 
 
-def test_an_exception_leaves_the_model_as_it_was():
+def test_override_attention_restores_the_model_after_an_exception():
     model = zoo.make("bert")
     before = snapshot(model)
-    with pytest.raises(RuntimeError, match="on purpose"), attention_as(model, "uniform"):
+    with pytest.raises(RuntimeError, match="on purpose"), override_attention(model, "uniform"):
         raise RuntimeError("on purpose")
     assert_unchanged(before, snapshot(model))
 
 
-def test_a_watched_model_can_be_trained():
+def test_watch_attention_passes_gradients_to_the_weights_of_a_training_model():
     model = zoo.make("bert").train()
     batch = batch_of(model)
-    with watching(model, 1) as seen:
+    with watch_attention(model, 1) as seen:
         model(**batch.inputs)
     seen[-1].weights()[:, :, 0].square().sum().backward()
     assert model.bert.encoder.layer[2].attention.self.query.weight.grad.abs().sum() > 0
@@ -108,12 +111,12 @@ def test_a_watched_model_can_be_trained():
         {"softcap": 0.5},
     ],
 )
-def test_uniform_attention_knows_neither_biases_nor_sinks_nor_soft_masks(also):
+def test_uniform_override_ignores_biases_sinks_softcaps_and_soft_masks(also):
     draw = torch.Generator().manual_seed(0)
     q, k, v = (torch.randn(1, 2, 4, 3, generator=draw) for _ in range(3))
     mask = torch.tensor([0.0, -1.5, torch.finfo(torch.float32).min, 0.0]).reshape(1, 1, 1, 4)
-    layer = Computed(q=q, k=k, v=v, visible=Visible(dense=mask), **also)
-    with attending("uniform"):
-        found = in_manner(layer).weights()
+    layer = ComputedAttention(q=q, k=k, v=v, visible=VisibleKeys(dense=mask), **also)
+    with set_attention_override("uniform"):
+        found = apply_attention_override(layer).weights()
     wanted = torch.tensor([1, 1, 0, 1]) / 3  # -1.5 makes a key less likely, and hides it not
     torch.testing.assert_close(found, wanted.expand_as(found))

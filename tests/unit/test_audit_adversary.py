@@ -1,4 +1,4 @@
-"""The adversary: its loss and its steps by hand, its rows one by one, and what it must and cannot find."""
+"""Adversarial attention of an audit: search equals torch's Adam and loops, batches equal singles, known results."""
 
 from math import log
 from types import SimpleNamespace
@@ -7,15 +7,21 @@ import numpy as np
 import pytest
 import torch
 
-from tests.subjects import TEXTS, attentive, reviews, subject_of
-from whence.audit.adversary import Adam, Found, Search, adversaries, searched
-from whence.audit.distance import jsd
-from whence.audit.experiments.adversarial import adversarial
+from tests.audit_subjects import TEXTS, attentive, reviews, subject_of
+from whence.studies.audit.adversary import (
+    Adam,
+    AdversarialResult,
+    SearchOptions,
+    find_adversaries,
+    optimise_attention,
+)
+from whence.studies.audit.attention_variants import jsd
+from whence.studies.audit.experiments.adversarial import adversarial
 
-FEW = Search(candidates=3, steps=20)
+FEW = SearchOptions(candidates=3, steps=20)
 
 
-def toy(rows, task="single_label", labels=2):
+def make_toy_replay(rows, task="single_label", labels=2):
     """Make a batch of one-layer models of four tokens: the answer is a softmax of what is attended to."""
     draw = torch.Generator().manual_seed(0)
     values = torch.randn(rows, 4, labels, generator=draw, dtype=torch.float64)
@@ -39,7 +45,7 @@ def noise_for(replayed, candidates, seed=1):
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
-def plainly(replayed, noise, search, task="single_label"):
+def optimise_with_torch_adam(replayed, noise, search, task="single_label"):
     """Do as Jain and Wallace describe it: torch's Adam, every divergence written out, the diagonal included."""
     scores = (noise * 3 + log(1 / 4)).requires_grad_()
     optimiser = torch.optim.Adam([scores], lr=search.rate, amsgrad=True)
@@ -64,24 +70,28 @@ def plainly(replayed, noise, search, task="single_label"):
 
 
 @pytest.mark.parametrize("labels", [2, 3])
-def test_it_is_the_plain_optimisation(labels):
-    replayed = toy(3, labels=labels)
-    search = Search(candidates=4, steps=60)
+def test_optimise_attention_equals_a_written_out_loop_with_torch_adam(labels):
+    replayed = make_toy_replay(3, labels=labels)
+    search = SearchOptions(candidates=4, steps=60)
     noise = noise_for(replayed, 4)
-    found = searched(replayed, noise, search, "single_label")
+    found = optimise_attention(replayed, noise, search, "single_label")
     # In float64: 60 steps of some 1e-14 each, as sizes of slopes are divided by each other.
-    torch.testing.assert_close(found, plainly(replayed, noise, search), rtol=0, atol=1e-9)
+    torch.testing.assert_close(
+        found, optimise_with_torch_adam(replayed, noise, search), rtol=0, atol=1e-9
+    )
 
 
-def test_one_candidate_has_nobody_to_keep_away_from():
-    replayed = toy(2)
-    search = Search(candidates=1, steps=30)
+def test_optimise_attention_of_one_candidate_equals_the_written_out_loop():
+    replayed = make_toy_replay(2)
+    search = SearchOptions(candidates=1, steps=30)
     noise = noise_for(replayed, 1)
-    found = searched(replayed, noise, search, "single_label")
-    torch.testing.assert_close(found, plainly(replayed, noise, search), rtol=0, atol=1e-9)
+    found = optimise_attention(replayed, noise, search, "single_label")
+    torch.testing.assert_close(
+        found, optimise_with_torch_adam(replayed, noise, search), rtol=0, atol=1e-9
+    )
 
 
-def test_adam_is_torch_s():
+def test_adam_steps_equal_those_of_torch_with_amsgrad():
     draw = torch.Generator().manual_seed(0)
     ours = torch.randn(5, 7, generator=draw, dtype=torch.float64)
     theirs = ours.clone().requires_grad_()
@@ -97,7 +107,7 @@ def test_adam_is_torch_s():
     torch.testing.assert_close(ours, theirs.detach(), rtol=0, atol=1e-14)
 
 
-def test_a_step_of_adam_by_hand():
+def test_adam_first_step_moves_by_the_rate_against_the_sign_of_the_slope():
     # The first step goes by the rate against the slope's sign, whatever its size: m / (1 - 0.9) = g, and the root of
     # v / (1 - 0.999) is |g|.
     values = torch.tensor([1.0, 1.0, 1.0], dtype=torch.float64)
@@ -108,38 +118,41 @@ def test_a_step_of_adam_by_hand():
 
 
 @pytest.mark.parametrize("model", [attentive, reviews])
-def test_a_batch_equals_its_singles(model):
+def test_find_adversaries_of_a_batch_equals_its_singles(model):
     together = subject_of(model(), TEXTS, None)
-    (found,) = adversaries(together, FEW, together.sites)
+    (found,) = find_adversaries(together, FEW, together.sites)
     for number, text in enumerate(TEXTS):
         alone = subject_of(model(), [text], None)
-        ((one,),) = adversaries(alone, FEW, alone.sites)
+        ((one,),) = find_adversaries(alone, FEW, alone.sites)
         # Twenty steps in float64: Adam divides slopes by their sizes, so that 1e-16 of the largest slope may be 1e-11
         # of a small one.
         np.testing.assert_allclose(one.jsd, found[number].jsd, rtol=0, atol=1e-9)
         np.testing.assert_allclose(one.tvd, found[number].tvd, rtol=0, atol=1e-9)
         np.testing.assert_allclose(
-            one.kept.candidates, found[number].kept.candidates, rtol=0, atol=1e-9
+            one.first_site_distributions.candidates,
+            found[number].first_site_distributions.candidates,
+            rtol=0,
+            atol=1e-9,
         )
 
 
-def test_sites_share_a_batch_and_equal_themselves_alone():
+def test_find_adversaries_at_several_sites_equals_each_site_alone():
     every = subject_of(reviews(), TEXTS[:2], None, site="layers")
-    by_site = adversaries(every, FEW, every.sites)
+    by_site = find_adversaries(every, FEW, every.sites)
     for site, found in zip(every.sites, by_site, strict=True):
         alone = subject_of(reviews(), TEXTS[:2], None, site=str(site.layers[0]))
-        (wanted,) = adversaries(alone, FEW, alone.sites)
+        (wanted,) = find_adversaries(alone, FEW, alone.sites)
         for one, other in zip(found, wanted, strict=True):
             np.testing.assert_allclose(one.jsd, other.jsd, rtol=0, atol=1e-9)
 
 
-def test_what_is_found_is_what_the_model_says():
+def test_find_adversaries_tvd_and_jsd_equal_those_of_the_decoder_run_by_hand():
     """The distributions, put in by hand: a decoder of what is attended to, in J&W's model."""
     subject = subject_of(attentive(), TEXTS, None)
-    (found,) = adversaries(subject, FEW, subject.sites)
+    (found,) = find_adversaries(subject, FEW, subject.sites)
     model = subject.loaded.model
     for number, one in enumerate(found):
-        item, kept = subject.items[number], one.kept
+        item, kept = subject.items[number], one.first_site_distributions
         assert kept.places.tolist() == subject.content[number].tolist()
         np.testing.assert_allclose(kept.candidates.sum(-1), 1, atol=1e-12)
         np.testing.assert_allclose(kept.own[0, 0], subject.attention()[number], atol=1e-12)
@@ -156,25 +169,25 @@ def test_what_is_found_is_what_the_model_says():
         np.testing.assert_allclose(one.jsd, far, atol=1e-12)
 
 
-def test_what_counts():
+def test_adversarial_result_takes_the_farthest_feasible_candidate():
     """Three candidates: the farthest is not feasible; at another epsilon none is, and the original is left."""
-    one = Found(np.array([0.6, 0.3, 0.4]), np.array([0.2, 0.01, 0.05]), None)
-    assert one.feasible(0.05).tolist() == [False, True, True]
-    assert (one.farthest(0.05), one.best(0.05)) == (0.4, 2)
-    assert (one.farthest(0.3), one.best(0.3)) == (0.6, 0)
-    assert (one.farthest(0.001), one.best(0.001)) == (0.0, None)
+    one = AdversarialResult(np.array([0.6, 0.3, 0.4]), np.array([0.2, 0.01, 0.05]), None)
+    assert one.find_feasible(0.05).tolist() == [False, True, True]
+    assert (one.largest_divergence(0.05), one.find_best(0.05)) == (0.4, 2)
+    assert (one.largest_divergence(0.3), one.find_best(0.3)) == (0.6, 0)
+    assert (one.largest_divergence(0.001), one.find_best(0.001)) == (0.0, None)
 
 
-def test_a_search_is_made_once():
+def test_find_adversaries_with_the_same_options_searches_once():
     subject = subject_of(reviews(), TEXTS[:2], None)
-    (first,) = adversaries(subject, FEW, subject.sites)
-    (again,) = adversaries(subject, FEW, subject.sites)
+    (first,) = find_adversaries(subject, FEW, subject.sites)
+    (again,) = find_adversaries(subject, FEW, subject.sites)
     assert first is again
-    (other,) = adversaries(subject, Search(candidates=3, steps=21), subject.sites)
+    (other,) = find_adversaries(subject, SearchOptions(candidates=3, steps=21), subject.sites)
     assert other is not first
 
 
-def test_where_any_attention_will_do_it_goes_all_the_way():
+def test_adversarial_on_equal_words_reaches_nearly_the_largest_divergence():
     """All words the same: nothing moves the prediction, and all of the weight can be on one of them."""
     subject = subject_of(attentive("average"), ["dull dull dull dull dull dull"], None)
     finding = adversarial(subject, steps=300)
@@ -185,7 +198,7 @@ def test_where_any_attention_will_do_it_goes_all_the_way():
     assert finding.detail["only_the_original"] == 0
 
 
-def test_where_attention_is_all_it_cannot_go_anywhere():
+def test_adversarial_where_weights_decide_the_prediction_finds_almost_no_divergence():
     """Two words that say the opposite, as loud as can be: their weights are the prediction."""
     explainer = attentive("average")
     model = explainer.model
@@ -217,14 +230,16 @@ def test_where_attention_is_all_it_cannot_go_anywhere():
     assert finding.values[0] < 1e-4
 
 
-def test_the_finding():
+def test_adversarial_finding_has_values_by_site_and_class_and_three_plots():
     subject = subject_of(reviews(), TEXTS, None, site="layers")
     finding = adversarial(subject, steps=30, candidates=2)
-    found = adversaries(subject, Search(2, 30), subject.sites)
-    np.testing.assert_array_equal(finding.values, [one.farthest(0.05) for one in found[0]])
+    found = find_adversaries(subject, SearchOptions(2, 30), subject.sites)
+    np.testing.assert_array_equal(
+        finding.values, [one.largest_divergence(0.05) for one in found[0]]
+    )
     assert list(finding.by_site) == [site.name for site in subject.sites[1:]]
     for values, site in zip(finding.by_site.values(), found[1:], strict=True):
-        np.testing.assert_array_equal(values, [one.farthest(0.05) for one in site])
+        np.testing.assert_array_equal(values, [one.largest_divergence(0.05) for one in site])
     assert sum(map(len, finding.by_class.values())) == len(TEXTS)
     histogram, violin, shown = finding.plots
     assert len(histogram["edges"]) == 41 and (histogram["edges"][0], histogram["edges"][-1]) == (
@@ -240,4 +255,4 @@ def test_the_finding():
             assert sum(row["weights"]) == pytest.approx(1)
     # Two layers keep no distributions: memory is for the first site.
     with pytest.raises(AssertionError):
-        _ = found[1][0].kept
+        _ = found[1][0].first_site_distributions

@@ -1,4 +1,4 @@
-"""Audits in parts: made experiment by experiment, on several days or in a run, they are what one in one go is."""
+"""Audits in parts, or in a run: equal to one made at once, resumed after interrupts, failed experiments retried."""
 
 import json
 from dataclasses import replace
@@ -7,17 +7,17 @@ from functools import cache
 import pytest
 
 import whence
-from tests.runs import TEXTS
-from whence.audit.composed import Parts
-from whence.audit.experiments import experiment
+from tests.worker_tasks import TEXTS
 from whence.core.errors import NotCapturable
-from whence.data.sets.source import source
-from whence.run import audits
-from whence.run.audits import audit_of, audited
-from whence.run.plan import Manner, Plan
-from whence.run.store import Store
-from whence.run.watch import Silent
-from whence.run.worker import Worker
+from whence.data.dataset import open_dataset
+from whence.runs import run
+from whence.runs.plan import Execution, Plan
+from whence.runs.progress import SilentObserver
+from whence.runs.run import load_audit, run_audit
+from whence.runs.store import Store
+from whence.runs.worker import Worker
+from whence.studies.audit.audit import AuditCheckpoint
+from whence.studies.audit.experiments import experiment
 
 NAMES = ("permutation", "replacement")
 DATA = [
@@ -30,7 +30,7 @@ def reviews():
     return whence.load("reviews", dtype="float64")
 
 
-class Diary(Parts):
+class RecordingCheckpoint(AuditCheckpoint):
     """Keeps everything, and goes on after a failure."""
 
     def __init__(self, known=None):
@@ -43,11 +43,11 @@ class Diary(Parts):
     def keep(self, found, about):
         self.kept[found["name"]] = json.loads(json.dumps(found))
 
-    def failed(self, name, error):
+    def add_failure(self, name, error):
         self.lost[name] = error
 
 
-def timeless(payload):
+def drop_timings(payload):
     """Leave out what differs each time: seconds, and how often the model was run, which experiments share."""
     kept = {
         name: value
@@ -55,28 +55,28 @@ def timeless(payload):
         if name not in ("seconds", "calls", "provenance")
     }
     kept["experiments"] = [
-        timeless({**one, "experiments": []}) for one in payload.get("experiments", ())
+        drop_timings({**one, "experiments": []}) for one in payload.get("experiments", ())
     ]
     return json.loads(json.dumps(kept))
 
 
 @cache
-def whole():
-    return timeless(whence.audit(reviews(), DATA, experiments=list(NAMES)).to_dict())
+def audit_made_at_once():
+    return drop_timings(whence.audit(reviews(), DATA, experiments=list(NAMES)).to_dict())
 
 
-def test_in_parts_it_is_what_it_is_in_one_go():
-    first = Diary()
+def test_audit_made_in_parts_equals_the_audit_made_at_once():
+    first = RecordingCheckpoint()
     whence.audit(reviews(), DATA, experiments=list(NAMES[1:]), parts=first)
     assert first.begun == ["replacement"]
-    second = Diary(first.kept)
+    second = RecordingCheckpoint(first.kept)
     found = whence.audit(reviews(), DATA, experiments=list(NAMES), parts=second)
     assert second.begun == ["permutation"]
-    assert timeless(found.to_dict()) == whole()
+    assert drop_timings(found.to_dict()) == audit_made_at_once()
     # Nothing is left to do.
-    third = Diary({**first.kept, **second.kept})
+    third = RecordingCheckpoint({**first.kept, **second.kept})
     found = whence.audit(reviews(), DATA, experiments=list(NAMES), parts=third)
-    assert (third.begun, timeless(found.to_dict())) == ([], whole())
+    assert (third.begun, drop_timings(found.to_dict())) == ([], audit_made_at_once())
 
 
 @pytest.fixture
@@ -92,10 +92,10 @@ def failing(monkeypatch):
     monkeypatch.setitem(experiment._entries, "replacement", replace(entry, fn=fail))
 
 
-def test_an_experiment_that_fails_ends_an_audit_or_is_named_in_it(failing):
+def test_failing_experiment_raises_without_a_checkpoint_and_is_listed_with_one(failing):
     with pytest.raises(NotCapturable):
         whence.audit(reviews(), DATA, experiments=list(NAMES))
-    diary = Diary()
+    diary = RecordingCheckpoint()
     found = whence.audit(reviews(), DATA, experiments=list(NAMES), parts=diary)
     assert list(found.verdicts) == ["permutation"]
     assert str(diary.lost["replacement"]) == "Not here."
@@ -103,88 +103,102 @@ def test_an_experiment_that_fails_ends_an_audit_or_is_named_in_it(failing):
 
 
 @pytest.fixture
-def asked(tmp_path):
+def planned_audit(tmp_path):
     """Return a plan with an audit, its data, and a folder in which its rows are done."""
     path = tmp_path / "some.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in DATA))
     plan = Plan("reviews", str(path), methods=("gradient",), audit=NAMES, dtype="float64")
-    return plan, source(plan.data), tmp_path / "out"
+    return plan, open_dataset(plan.data), tmp_path / "out"
 
 
 def make(asked, watch=None, **changed):
     """Audit in a folder, and return the files with what was found."""
     plan, data, out = asked
-    with Store.locked(out) as store:
-        store.begin(plan, Worker(plan, Manner(), reviews()).identity, data.facts())
-        audited(plan, Manner(), data, store, watch or Silent(), **changed)
-        found = audit_of(store)
+    with Store.open_locked(out) as store:
+        store.begin(plan, Worker(plan, Execution(), reviews()).identity, data.facts())
+        run_audit(plan, Execution(), data, store, watch or SilentObserver(), **changed)
+        found = load_audit(store)
     return found, {path.name: path.read_bytes() for path in sorted((out / "audits").iterdir())}
 
 
-class Ears(Silent):
+class RecordingObserver(SilentObserver):
     """Hears which experiments begin, and may interrupt one."""
 
     def __init__(self, stop=None):
         self.heard, self.stop = [], stop
 
-    def auditing(self, name):
+    def on_audit(self, name):
         self.heard.append(name)
         if name == self.stop:
             raise KeyboardInterrupt
 
 
-def test_a_run_keeps_each_experiment_and_makes_none_twice(asked, monkeypatch):
-    monkeypatch.setattr(audits, "load", lambda *_, **__: reviews())
-    interrupted = Ears(stop="replacement")
+def test_run_audit_after_interrupt_makes_missing_experiments_only_and_to_the_same_bytes(
+    planned_audit, monkeypatch
+):
+    monkeypatch.setattr(run, "load", lambda *_, **__: reviews())
+    interrupted = RecordingObserver(stop="replacement")
     with pytest.raises(KeyboardInterrupt):
-        make(asked, interrupted)
+        make(planned_audit, interrupted)
     assert interrupted.heard == list(NAMES)
-    ears = Ears()
-    found, files = make(asked, ears)
+    ears = RecordingObserver()
+    found, files = make(planned_audit, ears)
     assert ears.heard == ["replacement"]
-    ours = timeless(found.to_dict())
-    name = {"data": {**ours["data"], "name": "the examples", "guessed": whole()["data"]["guessed"]}}
-    model = {"model": {what: ours["model"][what] for what in whole()["model"]}}
+    ours = drop_timings(found.to_dict())
+    name = {
+        "data": {
+            **ours["data"],
+            "name": "the examples",
+            "guessed": audit_made_at_once()["data"]["guessed"],
+        }
+    }
+    model = {"model": {what: ours["model"][what] for what in audit_made_at_once()["model"]}}
     assert json.loads(json.dumps({**ours, **name, **model})) == {
-        **whole(),
+        **audit_made_at_once(),
         "conclusion": ours["conclusion"],
     }
-    assert found.conclusion.replace("some.jsonl", "the examples") == whole()["conclusion"]
+    assert (
+        found.conclusion.replace("some.jsonl", "the examples") == audit_made_at_once()["conclusion"]
+    )
     assert b"seconds" not in b"".join(files.values())
     # Lost and made again, it is the same to the byte; what is there already needs no model.
-    (asked[2] / "audits" / "permutation.json").unlink()
-    assert make(asked)[1] == files
-    monkeypatch.setattr(audits, "load", None)
-    assert make(asked)[1] == files
+    (planned_audit[2] / "audits" / "permutation.json").unlink()
+    assert make(planned_audit)[1] == files
+    monkeypatch.setattr(run, "load", None)
+    assert make(planned_audit)[1] == files
     for shown in (str(found), found.to_html(), found.to_markdown()):
         assert "What it took is in the journal of the run." in shown
 
 
-def test_a_run_keeps_what_failed_and_makes_it_again_if_asked(asked, monkeypatch, request):
-    monkeypatch.setattr(audits, "load", lambda *_, **__: reviews())
+def test_run_audit_repeats_a_failed_experiment_only_with_retry_failed(
+    planned_audit, monkeypatch, request
+):
+    monkeypatch.setattr(run, "load", lambda *_, **__: reviews())
     request.getfixturevalue("failing")
-    found, files = make(asked)
+    found, files = make(planned_audit)
     assert {"name": "replacement", "why": "Not here."} in found.to_dict()["not_run"]
     monkeypatch.undo()
-    monkeypatch.setattr(audits, "load", lambda *_, **__: reviews())
-    ears = Ears()
-    assert make(asked, ears)[1] == files
+    monkeypatch.setattr(run, "load", lambda *_, **__: reviews())
+    ears = RecordingObserver()
+    assert make(planned_audit, ears)[1] == files
     assert ears.heard == []
-    found, after = make(asked, ears, retry_failed=True)
+    found, after = make(planned_audit, ears, retry_failed=True)
     assert ears.heard == ["replacement"]
     assert list(found.verdicts) == list(NAMES)
     assert after["permutation.json"] == files["permutation.json"]
 
 
-def test_data_that_cannot_be_audited_does_not_end_a_run(asked, monkeypatch):
-    monkeypatch.setattr(audits, "load", lambda *_, **__: reviews())
-    plan, _, out = asked
+def test_run_audit_on_too_short_texts_stores_the_reason_and_raises_nothing(
+    planned_audit, monkeypatch
+):
+    monkeypatch.setattr(run, "load", lambda *_, **__: reviews())
+    plan, _, out = planned_audit
     short = out.parent / "short.jsonl"
     short.write_text(
         '{"text": "good", "label": "positive"}\n{"text": "bad", "label": "negative"}\n'
     )
     plan = Plan("reviews", str(short), methods=("gradient",), audit=NAMES, dtype="float64")
-    found, files = make((plan, source(plan.data), out))
+    found, files = make((plan, open_dataset(plan.data), out))
     assert found is None
     assert len(files) == 2
     assert all(b"fewer than two tokens" in raw for raw in files.values())

@@ -1,4 +1,4 @@
-"""Correlation, permutation, replacement, diversity: by hand, and against loops that run the whole model."""
+"""Audit experiments without training (correlation, permutation, replacement, diversity) against loops and scipy."""
 
 import json
 from itertools import combinations
@@ -10,20 +10,20 @@ import sklearn.metrics
 import torch
 
 import whence
-from tests.subjects import TEXTS, TRUTH, attentive, reviews, subject_of
+from tests.audit_subjects import TEXTS, TRUTH, attentive, reviews, subject_of
 from tests.unit.test_replay import by_hand
-from whence.audit import importance
-from whence.audit.adversary import Search, adversaries
-from whence.audit.experiments import correlation as correlations
-from whence.audit.experiments.adversarial import adversarial
-from whence.audit.experiments.correlation import correlation
-from whence.audit.experiments.diversity import diversity
-from whence.audit.experiments.permutation import permutation
-from whence.audit.experiments.replacement import replacement
-from whence.audit.figures import violin
-from whence.audit.moving import orders, random
-from whence.capture.changed.replay import Replay
-from whence.core.seed import generator
+from whence.core.seed import build_generator
+from whence.studies.audit import importance
+from whence.studies.audit.adversary import SearchOptions, find_adversaries
+from whence.studies.audit.attention_variants import draw_permutations, draw_random_weights
+from whence.studies.audit.experiments import correlation as correlation_module
+from whence.studies.audit.experiments.adversarial import adversarial
+from whence.studies.audit.experiments.correlation import correlation
+from whence.studies.audit.experiments.diversity import diversity
+from whence.studies.audit.experiments.permutation import permutation
+from whence.studies.audit.experiments.replacement import replacement
+from whence.studies.audit.finding_summary import build_violin
+from whence.tracing.replay import AttentionReplay
 
 # Answers of a float64 model, computed in another order.
 ROUNDED = {"rtol": 0, "atol": 1e-10}
@@ -37,7 +37,7 @@ EXPERIMENTS = {
 }
 
 
-def decoded(subject, number, weights):
+def predict_with_weights(subject, number, weights):
     """Run a model of Jain and Wallace by hand on one text, with these weights on its words."""
     model, ids = subject.loaded.model, torch.tensor([subject.items[number].ids])
     with torch.no_grad():
@@ -49,7 +49,7 @@ def decoded(subject, number, weights):
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
 @pytest.mark.parametrize("model", [attentive, reviews])
-def test_a_batch_equals_its_singles(name, model):
+def test_experiment_values_of_a_batch_equal_its_singles(name, model):
     run = EXPERIMENTS[name]
     together = run(subject_of(model())).values
     for number, text in enumerate(TEXTS):
@@ -58,7 +58,7 @@ def test_a_batch_equals_its_singles(name, model):
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
-def test_the_same_again_and_other_with_another_seed(name):
+def test_experiment_repeats_with_the_same_seed_and_random_ones_differ_with_another(name):
     run = EXPERIMENTS[name]
     first, again = (run(subject_of(reviews())) for _ in range(2))
     np.testing.assert_array_equal(first.values, again.values)
@@ -71,7 +71,7 @@ def test_the_same_again_and_other_with_another_seed(name):
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
 @pytest.mark.parametrize("site", ["last", "all", "heads", "1", "0.2"])
-def test_every_site(name, site):
+def test_experiment_at_every_site_gives_one_value_for_each_example(name, site):
     subject = subject_of(reviews(), TEXTS[:3], TRUTH[:3], site=site)
     finding = EXPERIMENTS[name](subject)
     assert finding.values.shape == (3,)
@@ -82,7 +82,7 @@ def test_every_site(name, site):
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
-def test_special_tokens_may_be_free(name):
+def test_experiment_with_free_special_tokens_gives_finite_values(name):
     subject = subject_of(reviews(), TEXTS[:3], TRUTH[:3], special="free")
     finding = EXPERIMENTS[name](subject)
     assert np.isfinite(finding.values).all()
@@ -92,14 +92,14 @@ def test_special_tokens_may_be_free(name):
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
-def test_three_labels_and_a_query(name):
+def test_experiment_on_three_labels_and_a_query_gives_finite_values(name):
     pairs = [(text, "great fun") for text in TEXTS]
     finding = EXPERIMENTS[name](subject_of(attentive("cnn", 3, True), pairs))
     assert np.isfinite(finding.values).all()
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
-def test_labels_that_do_not_exclude_each_other(name):
+def test_experiment_on_a_multi_label_model_gives_finite_values(name):
     explainer = attentive("average", 3, kind="multi_label_classification")
     assert explainer.loaded.task == "multi_label"
     finding = EXPERIMENTS[name](subject_of(explainer))
@@ -109,13 +109,13 @@ def test_labels_that_do_not_exclude_each_other(name):
 # Correlation
 
 
-def test_correlations_are_scipy_s():
+def test_correlation_finding_equals_statistics_of_scipy():
     subject = subject_of(attentive())
     finding = correlation(subject, steps=4)
     scores = {
         "attention": subject.attention(),
         "gradient": importance.gradient(subject),
-        "leave_one_out": importance.loo(subject),
+        "leave_one_out": importance.leave_one_out(subject),
         "integrated_gradients": importance.integrated_gradients(subject, steps=4),
     }
     pairs = list(combinations(scores, 2))
@@ -143,7 +143,7 @@ def test_correlations_are_scipy_s():
     assert finding.chance == pytest.approx(-among.mean())
 
 
-def test_heads_by_hand():
+def test_correlation_of_each_head_equals_mean_kendall_tau_of_scipy():
     subject = subject_of(reviews(), TEXTS[:3], None)
     finding = correlation(subject, steps=2)
     grads, maps = importance.gradient(subject), subject.attention_by_head()
@@ -164,7 +164,7 @@ def test_heads_by_hand():
     assert found["worst"]["tau"] == pytest.approx(min(map(min, found["tau"])))
 
 
-def test_what_ranks_nothing_is_counted_and_named():
+def test_correlation_counts_and_names_examples_with_constant_scores():
     """A text of one word said four times: leave-one-out finds them all alike in a model that knows no order."""
     texts = ["dull dull dull dull", *TEXTS[:5]]
     finding = correlation(subject_of(attentive("average"), texts, None), steps=4)
@@ -177,53 +177,57 @@ def test_what_ranks_nothing_is_counted_and_named():
     json.dumps([finding.detail, list(finding.plots)], allow_nan=False)
 
 
-def test_where_all_is_constant_there_is_no_number_and_no_nan():
+def test_correlation_of_constant_scores_only_gives_no_chance_and_valid_json():
     finding = correlation(subject_of(attentive("average"), ["dull dull"] * 2, None), steps=2)
     assert np.isnan(finding.values).all() and finding.chance is None
     json.dumps([finding.detail, list(finding.plots)], allow_nan=False)
 
 
-def test_no_yardstick_no_verdict():
-    said = correlations._no_yardstick({"mean": 0.1, "interval": [0.05, 0.15]})
+def test_explain_no_reference_gives_a_reason_only_if_measures_hardly_agree():
+    said = correlation_module._explain_no_reference({"mean": 0.1, "interval": [0.05, 0.15]})
     assert said is not None and "0.10" in said
-    assert correlations._no_yardstick({"mean": 0.15, "interval": [0.05, 0.25]}) is None
-    assert correlations._no_yardstick({"mean": None, "interval": None}) is None
-    assert correlations._no_yardstick({"mean": 0.1, "interval": None}) is not None
+    assert (
+        correlation_module._explain_no_reference({"mean": 0.15, "interval": [0.05, 0.25]}) is None
+    )
+    assert correlation_module._explain_no_reference({"mean": None, "interval": None}) is None
+    assert correlation_module._explain_no_reference({"mean": 0.1, "interval": None}) is not None
 
 
 # Permutation
 
 
-def test_permutations_are_a_loop():
+def test_permutation_equals_a_loop_that_decodes_each_permutation():
     """By hand: the same permutations, one after the other, decoded by hand."""
     subject = subject_of(attentive())
     finding = permutation(subject, permutations=9)
     drawn = {}
-    for replayed in subject.replays():
+    for replayed in subject.build_replays():
         for row, number in enumerate(replayed.numbers):
-            drawn[number] = orders(subject, replayed, 9)[row].numpy()
+            drawn[number] = draw_permutations(subject, replayed, 9)[row].numpy()
     for number, weights in enumerate(subject.attention()):
         places = subject.content[number]
         where = {place: at for at, place in enumerate(places.tolist())}
         moved = []
         for order in drawn[number]:
             dealt = weights[[where[source] for source in order[places].tolist()]]
-            moved.append(abs(decoded(subject, number, dealt) - subject.probabilities[number, 1]))
+            moved.append(
+                abs(predict_with_weights(subject, number, dealt) - subject.probabilities[number, 1])
+            )
         assert finding.values[number] == pytest.approx(np.median(moved), abs=1e-12)
 
 
 @pytest.mark.parametrize("site", ["last", "1", "all", "2.1"])
-def test_permutations_are_a_loop_over_whole_models(site):
+def test_permutation_equals_a_loop_that_runs_the_whole_transformer(site):
     """The whole Transformer run anew with a plain attention function, for each permutation of each text."""
     subject = subject_of(reviews(), TEXTS[:3], None, site=site)
     finding = permutation(subject, permutations=4)
     here = subject.sites[0]
     for number in range(3):
-        batch = subject.collated([subject.items[number]])
-        replay = Replay(reviews().model, batch, list(here.layers), "single_label")
+        batch = subject.build_batch([subject.items[number]])
+        replay = AttentionReplay(reviews().model, batch, list(here.layers), "single_label")
         places = subject.content[number]
         key = ("permutation", subject.seed, subject.items[number].ids)
-        draw, moved = generator(*key), []
+        draw, moved = build_generator(*key), []
         for _ in range(4):
             order = draw.permutation(len(places))
             weights = {}
@@ -238,20 +242,20 @@ def test_permutations_are_a_loop_over_whole_models(site):
         assert finding.values[number] == pytest.approx(np.median(moved), abs=1e-12)
 
 
-def test_uniform_attention_cannot_be_permuted():
+def test_permutation_of_equal_words_changes_no_prediction():
     subject = subject_of(attentive("average"), ["dull dull dull dull"], None)
     assert permutation(subject, permutations=5).values[0] == pytest.approx(0, abs=1e-15)
 
 
-def test_violins_by_the_largest_weight():
+def test_build_violin_bins_examples_by_largest_weight_and_class():
     subject = subject_of(reviews())
     values = np.array([0.1, 0.2, 0.3, np.nan, 0.5, 0.6])
     largest = np.array([0.0, 0.2499, 0.25, 0.3, 0.75, 1.0])
-    plot = violin(subject, "title", "y", values, largest)
+    plot = build_violin(subject, "title", "y", values, largest)
     counted = {
         series["name"]: [group["n"] for group in series["groups"]] for series in plot["series"]
     }
-    labels = np.array(subject.loaded.labels)[subject.predicted]
+    labels = np.array(subject.loaded.labels)[subject.predictions]
     bins = [0, 0, 1, None, 3, 3]  # the edge belongs to the upper bin, 1 to the last
     for name, counts in counted.items():
         wanted = [
@@ -265,23 +269,23 @@ def test_violins_by_the_largest_weight():
 # Replacement
 
 
-def test_replacements_are_a_loop():
+def test_replacement_equals_a_loop_over_draws_scored_by_sklearn():
     subject = subject_of(attentive())
     finding = replacement(subject, draws=4)
     changed, labels = [], {"random": [], "uniform": [], "last_token": []}
     for number in range(len(TEXTS)):
         alone = subject_of(attentive(), TEXTS[number : number + 1], None)
-        (replayed,) = alone.replays()
+        (replayed,) = alone.build_replays()
         n = len(subject.content[number])
-        parts = random(alone, replayed, 4)[0, :, 0, 0][:, replayed.movable[0]].numpy()
-        now = [decoded(subject, number, one) > 0.5 for one in parts]
-        changed.append(np.mean(np.array(now) != subject.predicted[number]))
+        parts = draw_random_weights(alone, replayed, 4)[0, :, 0, 0][:, replayed.movable[0]].numpy()
+        now = [predict_with_weights(subject, number, one) > 0.5 for one in parts]
+        changed.append(np.mean(np.array(now) != subject.predictions[number]))
         labels["random"].append(now)
-        labels["uniform"].append([decoded(subject, number, np.full(n, 1 / n)) > 0.5])
-        labels["last_token"].append([decoded(subject, number, np.eye(n)[-1]) > 0.5])
+        labels["uniform"].append([predict_with_weights(subject, number, np.full(n, 1 / n)) > 0.5])
+        labels["last_token"].append([predict_with_weights(subject, number, np.eye(n)[-1]) > 0.5])
     np.testing.assert_allclose(finding.values, changed)
     assert 0 < np.mean(changed) < 1  # or this shows nothing
-    own = sklearn.metrics.accuracy_score(TRUTH, subject.predicted)
+    own = sklearn.metrics.accuracy_score(TRUTH, subject.predictions)
     assert finding.detail["own"]["accuracy"]["mean"] == pytest.approx(own)
     for kind, now in labels.items():
         columns = np.array(now, dtype=int).T
@@ -291,31 +295,31 @@ def test_replacements_are_a_loop():
         assert found["accuracy"]["mean"] == pytest.approx(accuracy)
         assert found["f1_macro"]["mean"] == pytest.approx(macro)
         assert found["falls"]["accuracy"]["mean"] == pytest.approx(own - accuracy)
-        of_own = sklearn.metrics.f1_score(TRUTH, subject.predicted, average="macro")
+        of_own = sklearn.metrics.f1_score(TRUTH, subject.predictions, average="macro")
         assert found["falls"]["f1_macro"]["mean"] == pytest.approx(of_own - macro)
 
 
 # Diversity
 
 
-def test_pairs_by_hand():
+def test_diversity_equals_mean_jsd_over_pairs_of_distinct_feasible_distributions():
     subject = subject_of(attentive())
     finding = diversity(subject, epsilon=0.1, permutations=4, **FEW)
-    (found,) = adversaries(subject, Search(2, 15), subject.sites[:1])
+    (found,) = find_adversaries(subject, SearchOptions(2, 15), subject.sites[:1])
     drawn = {}
-    for replayed in subject.replays():
+    for replayed in subject.build_replays():
         for row, number in enumerate(replayed.numbers):
-            drawn[number] = orders(subject, replayed, 4)[row].numpy()
+            drawn[number] = draw_permutations(subject, replayed, 4)[row].numpy()
     counts = []
     for number, weights in enumerate(subject.attention()):
         places, base = subject.content[number], subject.probabilities[number, 1]
         where = {place: at for at, place in enumerate(places.tolist())}
         every = [weights]
-        tried = [one[0, 0] for one in found[number].kept.candidates]
+        tried = [one[0, 0] for one in found[number].first_site_distributions.candidates]
         tried += [weights[[where[p] for p in order[places].tolist()]] for order in drawn[number]]
         for one in tried:
             is_new = not any(np.allclose(one, other, rtol=0, atol=1e-6) for other in every)
-            if is_new and abs(decoded(subject, number, one) - base) <= 0.1:
+            if is_new and abs(predict_with_weights(subject, number, one) - base) <= 0.1:
                 every.append(one)
         pairs = [scipy.spatial.distance.jensenshannon(a, b) ** 2 for a, b in combinations(every, 2)]
         counts.append(len(every))
@@ -328,14 +332,14 @@ def test_pairs_by_hand():
     assert finding.detail["entropy_of_the_most"]["mean"] == pytest.approx(np.mean(shares), abs=1e-8)
 
 
-def test_what_is_the_same_counts_once():
+def test_diversity_counts_equal_distributions_only_once():
     """Equal weights: all permutations are the original, and only the candidates are others."""
     subject = subject_of(attentive("average"), ["dull dull dull dull"], None)
     finding = diversity(subject, permutations=6, candidates=3, steps=5)
     assert finding.detail["distributions"]["mean"] == 4
 
 
-def test_nothing_but_the_original_is_no_diversity():
+def test_diversity_is_zero_if_only_the_original_is_feasible():
     # Without the text of two words, which has a permutation that changes nothing.
     subject = subject_of(attentive(), TEXTS[:5], None)
     finding = diversity(subject, epsilon=0.0, permutations=2, **FEW)
@@ -343,7 +347,7 @@ def test_nothing_but_the_original_is_no_diversity():
     assert finding.detail["only_the_original"] == 1
 
 
-def test_texts_too_short_for_any_adversary_decide_nothing():
+def test_audit_adversarial_on_two_word_texts_is_undecided_as_too_short():
     """Of two words with 1/2 each, the farthest attention is all on one: JSD = ln 2 - 0.75 ln 3 + 0.5 ln 2 = 0.216."""
     explainer = whence.load("reviews")
     texts = ["a film", "good fun", "dull plot", "thin plot", "great cast", "poor cast"]

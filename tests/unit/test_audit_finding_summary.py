@@ -1,15 +1,15 @@
-"""The figures of experiments: F1, intervals of falls, summaries, histograms and quantiles."""
+"""Figures of audit findings: F1, paired intervals, summaries, histograms and quantiles."""
 
 import numpy as np
 import pytest
 import sklearn.metrics
 
-from tests.subjects import reviews, subject_of
-from whence.audit.experiments.replacement import _f1, replacement
-from whence.audit.figures import histogram, quantiles, summary
+from tests.audit_subjects import reviews, subject_of
+from whence.studies.audit.experiments.replacement import _f1, replacement
+from whence.studies.audit.finding_summary import build_histogram, compute_quantiles, summarise
 
 
-def test_f1_is_scikit_learn_s():
+def test_f1_of_replacement_equals_that_of_scikit_learn():
     draw = np.random.default_rng(0)
     for labels in (2, 3, 5):
         rows = draw.integers(labels, size=(20, 4)).astype(float)
@@ -23,7 +23,7 @@ def test_f1_is_scikit_learn_s():
     assert _f1(np.array([[0.0, 0.0], [1.0, 1.0]]), 5, None) == 1
 
 
-def test_the_interval_of_a_fall_is_paired():
+def test_replacement_fall_has_a_paired_interval_of_zero_width_if_nothing_changes():
     """Two models that are wrong in the same places differ by nothing, for sure, though each is uncertain."""
     finding = replacement(subject_of(reviews()), draws=2)
     found = finding.detail["uniform"]
@@ -36,25 +36,25 @@ def test_the_interval_of_a_fall_is_paired():
 # Figures
 
 
-def test_summary_by_hand():
-    found = summary(np.array([1.0, np.nan, 3.0]), "some")
+def test_summarise_ignores_nan_and_the_order_of_values():
+    found = summarise(np.array([1.0, np.nan, 3.0]), "some")
     assert found == {"mean": 2.0, "interval": None, "std": 1.0, "n": 2}  # too few for an interval
-    assert summary(np.array([np.nan]), "none") == {
+    assert summarise(np.array([np.nan]), "none") == {
         "mean": None, "interval": None, "std": None, "n": 0,
     }  # fmt: skip
     values = np.random.default_rng(0).random(30)
-    assert summary(values, "all") == summary(values[::-1], "all")  # the order is not the data
+    assert summarise(values, "all") == summarise(values[::-1], "all")  # the order is not the data
 
 
-def test_histograms_keep_everyone():
-    plot = histogram(
+def test_build_histogram_counts_values_slightly_beyond_the_edges():
+    plot = build_histogram(
         "t", "x", {"a": np.array([-1e-17, 0, 0.35, 0.7 + 1e-9, np.nan])}, low=0, high=0.7, bins=2
     )
     assert plot["series"] == [{"name": "a", "counts": [2, 2], "n": 4}]
 
 
-def test_quantiles():
-    assert quantiles(np.array([])) == []
-    assert quantiles(np.array([3.0, 1.0])) == [1.0, 3.0]
-    assert quantiles(np.arange(1000.0))[50] == pytest.approx(499.5)
-    assert len(quantiles(np.arange(1000.0))) == 101
+def test_compute_quantiles_gives_at_most_101_sorted_values():
+    assert compute_quantiles(np.array([])) == []
+    assert compute_quantiles(np.array([3.0, 1.0])) == [1.0, 3.0]
+    assert compute_quantiles(np.arange(1000.0))[50] == pytest.approx(499.5)
+    assert len(compute_quantiles(np.arange(1000.0))) == 101

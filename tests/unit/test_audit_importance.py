@@ -1,14 +1,14 @@
-"""What attention is compared with: against loops over tokens, and a batch against its inputs one by one."""
+"""Importance measures of an audit: leave-one-out and gradients equal loops and autograd; batches equal singles."""
 
 import numpy as np
 import pytest
 import torch
 
-from tests.subjects import TEXTS, attentive, reviews, subject_of
-from whence.audit.importance import gradient, integrated_gradients, loo
-from whence.capture import attention_as
-from whence.capture.asking.counted import counted
+from tests.audit_subjects import TEXTS, attentive, reviews, subject_of
 from whence.core.errors import BadParameter
+from whence.studies.audit.importance import gradient, integrated_gradients, leave_one_out
+from whence.tracing.ask import count_forwards
+from whence.tracing.attention_override import override_attention
 
 # Models in float64 on other batches: the order of summation alone, some hundred roundings of 1e-16 of numbers of 1.
 ROUNDED = {"rtol": 1e-9, "atol": 1e-12}
@@ -28,77 +28,79 @@ def subject(request):
     return subject_of(explainer, texts, None)
 
 
-def given(subject, number):
+def input_of(subject, number):
     source = subject.items[number].source
     return source.text if source.pair is None else (source.text, source.pair)
 
 
-def asked(subject, features):
+def predict_probabilities(subject, features):
     """Run the model on one input, without any help."""
     with torch.no_grad():
         batch = {name: torch.tensor([values]) for name, values in features.items()}
         return subject.loaded.model(**batch).logits[0].softmax(-1).numpy()
 
 
-def test_content_is_what_may_be_attended_to(subject):
+def test_audit_subject_content_covers_the_text_without_special_tokens_or_query(subject):
     for item, places in zip(subject.items, subject.content, strict=True):
         texts = [item.tokens[place].text for place in places]
         assert "film" not in texts or item.source.text.endswith("film")
         assert "".join(texts) == item.source.text.replace(" ", "")
 
 
-def test_leave_one_out_is_a_loop_over_tokens(subject):
+def test_leave_one_out_with_delete_equals_a_loop_over_tokens(subject):
     """By hand: each token deleted, the model run on what is left, and half of all differences added up."""
-    for number, found in enumerate(loo(subject, remove="delete")):
+    for number, found in enumerate(leave_one_out(subject, remove="delete")):
         features = subject.items[number].features
-        whole = asked(subject, features)
+        whole = predict_probabilities(subject, features)
         wanted = []
         for place in subject.content[number]:
             left = {
                 name: [v for at, v in enumerate(values) if at != place]
                 for name, values in features.items()
             }
-            wanted.append(np.abs(asked(subject, left) - whole).sum() / 2)
+            wanted.append(np.abs(predict_probabilities(subject, left) - whole).sum() / 2)
         np.testing.assert_allclose(found, wanted, **ROUNDED)
 
 
-def test_a_token_may_be_masked_instead():
+def test_leave_one_out_with_mask_equals_a_loop_and_is_the_default():
     subject = subject_of(reviews(), TEXTS[:2], None)
     features, mask = subject.items[0].features, subject.loaded.fillers["mask"]
-    whole = asked(subject, features)
+    whole = predict_probabilities(subject, features)
     wanted = []
     for place in subject.content[0]:
         ids = [mask if at == place else v for at, v in enumerate(features["input_ids"])]
-        wanted.append(np.abs(asked(subject, {**features, "input_ids": ids}) - whole).sum() / 2)
-    np.testing.assert_allclose(loo(subject, remove="mask")[0], wanted, **ROUNDED)
+        wanted.append(
+            np.abs(predict_probabilities(subject, {**features, "input_ids": ids}) - whole).sum() / 2
+        )
+    np.testing.assert_allclose(leave_one_out(subject, remove="mask")[0], wanted, **ROUNDED)
     # By default, too, where there is a mask.
-    assert loo(subject)[0] is loo(subject, remove="mask")[0]
+    assert leave_one_out(subject)[0] is leave_one_out(subject, remove="mask")[0]
     with pytest.raises(BadParameter, match="mask token"):
-        loo(subject_of(attentive(), TEXTS[:1], None), remove="mask")
+        leave_one_out(subject_of(attentive(), TEXTS[:1], None), remove="mask")
 
 
-def test_equal_neighbours_are_left_out_alike():
+def test_leave_one_out_scores_of_equal_neighbours_are_equal():
     """What is left is the same, whichever of the two goes: the answers are equal to the last bit."""
     subject = subject_of(attentive(), ["dull dull and endless"], None)
-    first, second, *_ = loo(subject)[0]
+    first, second, *_ = leave_one_out(subject)[0]
     assert first == second
 
 
-def test_the_only_token_is_not_left_out():
+def test_leave_one_out_of_the_only_token_is_nan():
     subject = subject_of(attentive(), ["mess", "a mess"], None)
-    found = loo(subject)
+    found = leave_one_out(subject)
     assert np.isnan(found[0]).tolist() == [True]
     assert np.isfinite(found[1]).all()
 
 
-def test_gradient_is_that_of_the_predicted_probability(subject):
+def test_gradient_equals_autograd_of_the_predicted_probability(subject):
     """By hand: the embeddings made a leaf, autograd, and the size of the sum over features."""
     for number, found in enumerate(gradient(subject)):
         wanted = slopes(subject, number, "detached")[subject.content[number]]
         np.testing.assert_allclose(found, wanted, **ROUNDED)
 
 
-def test_gradient_through_attention_is_another(subject):
+def test_gradient_with_attention_not_detached_equals_autograd_and_differs(subject):
     whole = gradient(subject, detached=False)
     for number, found in enumerate(whole):
         wanted = slopes(subject, number, "own")[subject.content[number]]
@@ -117,7 +119,7 @@ def slopes(subject, number, manner):
 
     hook = model.get_input_embeddings().register_forward_hook(leaf)
     try:
-        with attention_as(model, manner):
+        with override_attention(model, manner):
             batch = {name: torch.tensor([values]) for name, values in features.items()}
             logits = model(**batch).logits[0]
             (slope,) = torch.autograd.grad(logits.softmax(-1).max(), kept[0])
@@ -126,11 +128,11 @@ def slopes(subject, number, manner):
     return (slope * kept[0]).sum(-1).abs()[0].detach().numpy()
 
 
-def test_integrated_gradients_are_the_method_s(subject):
+def test_integrated_gradients_equal_the_absolute_scores_of_the_method(subject):
     found = integrated_gradients(subject, steps=8)
     for number, row in enumerate(found):
         explained = subject.explainer.explain(
-            given(subject, number),
+            input_of(subject, number),
             method="integrated_gradients",
             of="probability",
             params={"steps": 8},
@@ -139,20 +141,20 @@ def test_integrated_gradients_are_the_method_s(subject):
         np.testing.assert_allclose(row, wanted, **ROUNDED)
 
 
-def test_a_batch_equals_its_singles(subject):
-    for measure in (gradient, loo, lambda one: integrated_gradients(one, steps=3)):
+def test_importance_measures_of_a_batch_equal_its_singles(subject):
+    for measure in (gradient, leave_one_out, lambda one: integrated_gradients(one, steps=3)):
         together = measure(subject)
         for number in range(len(subject)):
-            alone = subject_of(subject.explainer, [given(subject, number)], None)
+            alone = subject_of(subject.explainer, [input_of(subject, number)], None)
             np.testing.assert_allclose(measure(alone)[0], together[number], **ROUNDED)
 
 
-def test_each_is_computed_once():
+def test_importance_measures_are_computed_once_for_each_subject():
     subject = subject_of(reviews(), TEXTS, None)
-    with counted(subject.loaded.model) as runs:
-        first = [gradient(subject), loo(subject), integrated_gradients(subject, steps=2)]
+    with count_forwards(subject.loaded.model) as runs:
+        first = [gradient(subject), leave_one_out(subject), integrated_gradients(subject, steps=2)]
         made = runs.forward
-        again = [gradient(subject), loo(subject), integrated_gradients(subject, steps=2)]
+        again = [gradient(subject), leave_one_out(subject), integrated_gradients(subject, steps=2)]
         assert made > 0 and runs.forward == made
         integrated_gradients(subject, steps=3)
         assert runs.forward > made

@@ -1,29 +1,29 @@
-"""Audits of models that see: the attention that is compared is that of the patches, and no other place moves."""
+"""Audits of image models: attention and importance are those of the patches."""
 
 import numpy as np
 import pytest
 import torch
 
 import whence
-from whence.audit.importance import gradient, loo
-from whence.audit.subject import Subject
 from whence.core.errors import NoHead
-from whence.data.sets.examples import examples
-from whence.data.vision.shapes import draw
-from whence.explainer.intake import take
+from whence.data.dataset import list_examples
+from whence.data.shapes import draw_scene
+from whence.explain.inputs import encode_inputs
+from whence.studies.audit.importance import gradient, leave_one_out
+from whence.studies.audit.subject import AuditSubject
 
-SCENES = [draw(number) for number in range(3)]
+SCENES = [draw_scene(number) for number in range(3)]
 
 
 @pytest.fixture(scope="module")
 def subject():
     explainer = whence.load("shapes", dtype="float64")
-    items, _ = take([scene.pixels for scene in SCENES], explainer.loaded, truncate=False)
-    given = examples([(scene.pixels, scene.labels[0]) for scene in SCENES])
-    return Subject(explainer, given, items, None)
+    items, _ = encode_inputs([scene.pixels for scene in SCENES], explainer.loaded, truncate=False)
+    given = list_examples([(scene.pixels, scene.labels[0]) for scene in SCENES])
+    return AuditSubject(explainer, given, items, None)
 
 
-def test_attention_is_the_class_tokens_row_over_the_patches(subject):
+def test_audit_subject_attention_is_the_class_token_row_over_the_patches(subject):
     explainer = subject.explainer
     own = subject.attention()
     for number, scene in enumerate(SCENES):
@@ -37,28 +37,28 @@ def test_attention_is_the_class_tokens_row_over_the_patches(subject):
         np.testing.assert_allclose(own[number], row / row.sum(), atol=1e-6)
 
 
-def test_what_importance_says_of_a_patch_is_what_the_methods_say(subject):
+def test_gradient_importance_of_patches_equals_absolute_grad_x_input(subject):
     explainer = subject.explainer
     for number, scene in enumerate(SCENES):
-        best = int(subject.predicted[number])
+        best = int(subject.predictions[number])
         slope = explainer.explain(
             scene.pixels, method="grad_x_input", target=best, of="probability"
         ).scores
         np.testing.assert_allclose(
             gradient(subject, detached=False)[number], np.abs(slope), atol=1e-9
         )
-    assert [row.shape for row in loo(subject)] == [(64,)] * 3
+    assert [row.shape for row in leave_one_out(subject)] == [(64,)] * 3
 
 
-def test_what_the_model_puts_before_the_patches_is_named(subject):
-    assert subject.names(0, [0, 1, 64]) == [
+def test_name_tokens_names_patches_by_row_and_column_and_the_class_token(subject):
+    assert subject.name_tokens(0, [0, 1, 64]) == [
         "(added by the model)",
         "row 1, column 1",
         "row 8, column 8",
     ]
 
 
-def test_an_audit_of_a_model_that_sees():
+def test_audit_of_an_image_model_runs_and_refuses_experiments_that_train():
     given = [(scene.pixels, scene.labels[0]) for scene in SCENES]
     found = whence.audit("shapes", given, experiments=["permutation", "adversarial"])
     assert "row " in str(found)

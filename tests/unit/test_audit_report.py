@@ -1,4 +1,4 @@
-"""An audit as text, in a terminal, in Markdown and on a page, from audits made by hand; and what it comes to."""
+"""Audit reports as text, terminal, Markdown and HTML: contents, widths, escaping, and drawings of the plots."""
 
 import io
 import re
@@ -8,29 +8,36 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from tests import audits
-from whence.report.audit import fragment, markdown, page, plain
-from whence.report.audit.sketch import ASCII, LINES, sketch, strip
-from whence.report.audit.terminal import render
-from whence.report.plot import draw
-from whence.report.scale import Scale, ticks
+from tests import audit_payloads
+from whence.render.charts import AxisScale, compute_ticks, render_plot
+from whence.studies.audit.report import (
+    SKETCH_ASCII,
+    SKETCH_LINES,
+    format_audit_markdown,
+    format_audit_text,
+    format_count_strip,
+    format_plot_sketch,
+    render_audit_fragment,
+    render_audit_html,
+    render_audit_terminal,
+)
 
 EVIL = "<script>alert('x')</script>\x1b[31m\x07\u202e\u2066\x85[bold]|`"
 AUDITS = {
-    "all": audits.audit,
-    "bare": audits.bare,
-    "no site": lambda: audits.many_sites(0),
-    "forty sites": lambda: audits.many_sites(40),
-    "one class": audits.one_class,
-    "nothing run": lambda: {**audits.audit(), "experiments": []},
-    "hostile": lambda: audits.hostile(EVIL),
+    "all": audit_payloads.audit,
+    "bare": audit_payloads.bare,
+    "no site": lambda: audit_payloads.many_sites(0),
+    "forty sites": lambda: audit_payloads.many_sites(40),
+    "one class": audit_payloads.one_class,
+    "nothing run": lambda: {**audit_payloads.audit(), "experiments": []},
+    "hostile": lambda: audit_payloads.hostile(EVIL),
 }
 
 
-def shown(payload, width=100, encoding="utf-8"):
+def print_to_terminal(payload, width=100, encoding="utf-8"):
     """Return what a terminal of this width, without colour, shows."""
     stream = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
-    Console(file=stream, width=width, color_system=None).print(render(payload))
+    Console(file=stream, width=width, color_system=None).print(render_audit_terminal(payload))
     stream.flush()
     return stream.buffer.getvalue().decode(encoding)
 
@@ -54,17 +61,17 @@ class Elements(HTMLParser):
 
 
 SURFACES = {
-    "plain": plain,
-    "terminal": shown,
-    "page": page,
-    "fragment": fragment,
-    "markdown": markdown,
+    "plain": format_audit_text,
+    "terminal": print_to_terminal,
+    "page": render_audit_html,
+    "fragment": render_audit_fragment,
+    "markdown": format_audit_markdown,
 }
 
 
 @pytest.mark.parametrize("surface", SURFACES)
 @pytest.mark.parametrize("which", AUDITS)
-def test_every_surface_shows_every_audit_without_words_of_the_machine(which, surface):
+def test_audit_report_in_every_format_has_the_question_and_no_none_or_nan(which, surface):
     text = SURFACES[surface](AUDITS[which]())
     body = re.sub(r"<style>.*?</style>", "", text, flags=re.DOTALL)
     # What is folded away lists the provenance as it is, with None for no revision.
@@ -74,10 +81,10 @@ def test_every_surface_shows_every_audit_without_words_of_the_machine(which, sur
 
 
 @pytest.mark.parametrize("surface", SURFACES)
-def test_what_was_claimed_comes_before_what_was_found(surface):
-    one = audits.experiment("permutation", plots=[], by_class=[])
+def test_audit_report_states_the_threshold_before_effect_and_verdict(surface):
+    one = audit_payloads.experiment("permutation", plots=[], by_class=[])
     # The paragraph, which has all of it, comes first on a page and last elsewhere.
-    text = SURFACES[surface](audits.audit(one, conclusion="So it is."))
+    text = SURFACES[surface](audit_payloads.audit(one, conclusion="So it is."))
     text = " ".join(text.replace("\\", "").split())
     places = [text.index(part) for part in ("above 0.1", "[0.0297, 0.0372]", "✗ fails")]
     assert places == sorted(places)
@@ -90,19 +97,27 @@ def test_what_was_claimed_comes_before_what_was_found(surface):
     assert one["measure"] in text
 
 
-def test_a_row_has_all_figures():
+def test_audit_report_row_has_threshold_effect_chance_count_and_verdict():
     row = next(
-        line for line in shown(audits.audit()).splitlines() if line.startswith("correlation  ")
+        line
+        for line in print_to_terminal(audit_payloads.audit()).splitlines()
+        if line.startswith("correlation  ")
     )
     cells = ["correlation", "above -0.1", "-0.212 [-0.228, -0.196]", "-0.52", "410", "✗ fails"]
     assert re.split(r"\s{2,}", row.strip()) == cells
-    row = next(line for line in plain(audits.audit()).splitlines() if line.startswith("guides  "))
+    row = next(
+        line
+        for line in format_audit_text(audit_payloads.audit()).splitlines()
+        if line.startswith("guides  ")
+    )
     assert re.split(r"\s{2,}", row.strip()) == ["guides", "above 0", "-", "-", "0", "? undecided"]
-    assert "| guides | above 0 | - | - | 0 | ? undecided |" in markdown(audits.audit())
+    assert "| guides | above 0 | - | - | 0 | ? undecided |" in format_audit_markdown(
+        audit_payloads.audit()
+    )
 
 
-def test_the_head_says_what_was_audited():
-    text = " ".join(shown(audits.audit()).split())
+def test_audit_report_head_names_model_data_accuracy_and_site():
+    text = " ".join(print_to_terminal(audit_payloads.audit()).split())
     assert "reviews (BertForSequenceClassification)" in text
     assert (
         "sst.tsv, 410 of 1,821 examples, 411 drawn with seed 0; text from 'sentence', label from 'label' (text, "
@@ -110,13 +125,15 @@ def test_the_head_says_what_was_audited():
     )
     assert "81.5% (always the most frequent class: 51.0%), F1 0.811, n=410" in text
     assert "layer 5; the weights of special tokens are left as they are" in text
-    assert "not known: the data have no labels" in shown(audits.bare())
-    assert "layer 5, and beside it 40 others" in " ".join(shown(audits.many_sites(40)).split())
+    assert "not known: the data have no labels" in print_to_terminal(audit_payloads.bare())
+    assert "layer 5, and beside it 40 others" in " ".join(
+        print_to_terminal(audit_payloads.many_sites(40)).split()
+    )
 
 
-def test_the_paragraph_comes_last_in_a_terminal_and_is_folded():
-    payload = audits.audit()
-    lines = shown(payload, 60).splitlines()
+def test_audit_terminal_report_puts_the_wrapped_conclusion_after_the_experiments():
+    payload = audit_payloads.audit()
+    lines = print_to_terminal(payload, 60).splitlines()
     assert max(map(len, lines)) <= 60
     text = " ".join(" ".join(lines).split())
     assert text.index(payload["conclusion"]) > text.index(payload["experiments"][-1]["hypothesis"])
@@ -124,30 +141,30 @@ def test_the_paragraph_comes_last_in_a_terminal_and_is_folded():
 
 @pytest.mark.parametrize("width", [40, 60, 80, 120])
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii", "latin-1"])
-def test_any_terminal_can_show_it(width, encoding):
-    payload = audits.audit()
+def test_audit_terminal_report_fits_any_width_and_encoding(width, encoding):
+    payload = audit_payloads.audit()
     payload["experiments"][7]["plots"] = []  # its points are named by a Greek letter
-    text = shown(payload, width, encoding)
+    text = print_to_terminal(payload, width, encoding)
     assert max(map(len, text.splitlines())) <= width
     assert ("█" in text) == (encoding == "utf-8")
     sign = "✗" if encoding == "utf-8" else "x"
     assert f"{sign} fails" in text
 
 
-def test_long_names_fold():
-    payload = audits.audit(
-        audits.experiment(name="permutation", plots=[audits.violin(("y" * 90,))])
+def test_audit_terminal_report_wraps_long_names_within_the_width():
+    payload = audit_payloads.audit(
+        audit_payloads.experiment(name="permutation", plots=[audit_payloads.violin(("y" * 90,))])
     )
     payload["model"]["name"] = "m" * 300
     payload["experiments"][0]["name"] = "n" * 90
-    assert max(map(len, shown(payload, 70).splitlines())) <= 70
+    assert max(map(len, print_to_terminal(payload, 70).splitlines())) <= 70
 
 
-def test_no_colour_is_asked_for_and_none_is_given(monkeypatch):
+def test_audit_terminal_report_under_no_color_has_no_colour_codes(monkeypatch):
     def coloured():
         stream = io.StringIO()
         Console(file=stream, width=90, force_terminal=True, color_system="truecolor").print(
-            render(audits.audit())
+            render_audit_terminal(audit_payloads.audit())
         )
         return stream.getvalue()
 
@@ -157,27 +174,29 @@ def test_no_colour_is_asked_for_and_none_is_given(monkeypatch):
     assert not re.search(r"\x1b\[(3|4|9)\d", coloured())
 
 
-def test_a_strip_shows_counts():
+def test_format_count_strip_scales_blocks_to_the_largest_count():
     # The most is a full block; half of it is 3.5 of 7 steps, rounded up to the fourth; nothing is a blank.
-    assert strip([0, 4, 8, 1], 4, LINES) == " ▅█▂"
-    assert strip([0, 4, 8, 1], 2, LINES) == "▄█"  # 4 and 9: 4/9 of 7 steps is 3.1
-    assert strip([0, 0], 2, ASCII) == "  "
+    assert format_count_strip([0, 4, 8, 1], 4, SKETCH_LINES) == " ▅█▂"
+    assert (
+        format_count_strip([0, 4, 8, 1], 2, SKETCH_LINES) == "▄█"
+    )  # 4 and 9: 4/9 of 7 steps is 3.1
+    assert format_count_strip([0, 0], 2, SKETCH_ASCII) == "  "
 
 
-def test_a_histogram_in_characters_marks_its_threshold():
+def test_format_plot_sketch_of_a_histogram_marks_its_threshold():
     plot = {"kind": "histogram", "title": "t", "x": "x", "edges": [0, 1, 2, 3], "threshold": 2.5,
             "series": [{"name": "a", "counts": [0, 1, 2], "n": 3}]}  # fmt: skip
-    title, line, mark = sketch(plot, 60, LINES)
+    title, line, mark = format_plot_sketch(plot, 60, SKETCH_LINES)
     assert title == "t"
     assert line.split("  ", 3)[-1] == "0  ▅█ 3, n=3"
     assert mark.index("▲") == line.index("█")
 
 
-def test_a_violin_in_characters():
+def test_format_plot_sketch_of_a_violin_shows_quartiles_and_median():
     values = [0.0, 0.25, 0.5, 0.75, 1.0]
     plot = {"kind": "violin", "title": "t", "x": "x", "y": "y",
             "series": [{"name": "c", "groups": [{"name": "g", "n": 5, "quantiles": values}]}]}  # fmt: skip
-    _, _, line = sketch(plot, 60, ASCII)
+    _, _, line = format_plot_sketch(plot, 60, SKETCH_ASCII)
     drawn = re.search(r"-+=+o=+-+", line)
     assert drawn is not None
     # The median is in the middle of the quartiles, and these as long as both whiskers together, to the column.
@@ -187,13 +206,13 @@ def test_a_violin_in_characters():
     assert line.endswith("0.5, n=5")
 
 
-def test_hostile_text_stays_text():
-    payload = audits.hostile(EVIL)
-    for text in (plain(payload), shown(payload)):
+def test_audit_report_escapes_hostile_text_in_every_format():
+    payload = audit_payloads.hostile(EVIL)
+    for text in (format_audit_text(payload), print_to_terminal(payload)):
         assert "\x1b" not in text
         assert "\x07" not in text
         assert "[bold]" in text
-    for text in (page(payload), fragment(payload)):
+    for text in (render_audit_html(payload), render_audit_fragment(payload)):
         assert not any(sign in text for sign in "\x1b\x07\u202e\u2066\x85")
         assert "<script" not in text
         assert not any(name.startswith("on") for _, attrs in Elements(text).found for name in attrs)
@@ -203,21 +222,21 @@ def test_hostile_text_stays_text():
             "polyline", "circle", "table", "thead", "tbody", "tr", "th", "td", "details", "summary", "code", "dl",
             "dt", "dd", "ul", "li", "a",
         }  # fmt: skip
-    for line in markdown(payload).splitlines():
+    for line in format_audit_markdown(payload).splitlines():
         # Neither markup nor a sign that would end a cell is left as it came.
         assert not re.search(r"(?<!\\)<script|(?<!\\)`", line)
         if line.startswith("|"):
             assert len(re.findall(r"(?<!\\)\|", line)) in (4, 7)
 
 
-def test_a_page_is_offline_and_every_drawing_has_words():
-    text = page(audits.audit())
+def test_audit_page_loads_nothing_and_labels_every_drawing():
+    text = render_audit_html(audit_payloads.audit())
     assert "default-src 'none'" in text
     assert not re.search(r"src=|url\(|@import", text)
     elements = Elements(text)
     links = [a["href"] for a in elements.named("a")]
     places = {a["id"] for _, a in elements.found if "id" in a}
-    assert len(links) == len(audits.NAMES)
+    assert len(links) == len(audit_payloads.NAMES)
     assert {link.removeprefix("#") for link in links} <= places
     drawings = elements.named("svg")
     assert len(drawings) > 20
@@ -228,36 +247,38 @@ def test_a_page_is_offline_and_every_drawing_has_words():
     assert text.count("<title>") == len(elements.named("title"))
     assert "half of them from" in text
     # A cell of a notebook has no places to go to: there may be several audits below each other.
-    assert Elements(fragment(audits.audit())).named("a") == []
+    assert Elements(render_audit_fragment(audit_payloads.audit())).named("a") == []
 
 
-def test_a_page_has_every_plot_table_and_note():
-    payload = audits.audit()
+def test_audit_page_has_every_plot_table_and_note():
+    payload = audit_payloads.audit()
     payload["experiments"][1]["notes"] = ["A note & more."]
-    text = page(payload)
+    text = render_audit_html(payload)
     elements = Elements(text)
     for one in payload["experiments"]:
         for plot in one["plots"]:
             assert plot["title"] in elements.text
         assert one["misleads_when"] in elements.text
     assert "A note &amp; more." in text
-    assert len(elements.named("mark")) == 2 * 2 * len(audits.TOKENS)
+    assert len(elements.named("mark")) == 2 * 2 * len(audit_payloads.TOKENS)
     assert "pairs, by class" in text
     assert "0.350 [0.330, 0.370]" in text
     badges = Elements(text).named("span", "badge")
     assert len(badges) == 2 * len(payload["experiments"])
 
 
-def test_forty_sites_are_folded_and_all_there():
-    text = page(audits.many_sites(40))
+def test_audit_page_folds_forty_sites_and_lists_every_one():
+    text = render_audit_html(audit_payloads.many_sites(40))
     assert "At the other sites (40)" in text
     assert text.count("layer 9, head 2") == 2
-    assert "At the other sites" not in page(audits.many_sites(0))
+    assert "At the other sites" not in render_audit_html(audit_payloads.many_sites(0))
 
 
-def test_the_effect_is_drawn_on_its_side_of_the_threshold():
+def test_audit_page_draws_a_failing_effect_outside_the_holding_side():
     for name, holds in (("permutation", "right"), ("adversarial", "left")):
-        text = page(audits.audit(audits.experiment(name, plots=[], by_class=[])))
+        text = render_audit_html(
+            audit_payloads.audit(audit_payloads.experiment(name, plots=[], by_class=[]))
+        )
         (svg,) = re.findall(r'<svg class="plot".*?</svg>', text)
         threshold = float(re.search(r'class="threshold" x1="([\d.]+)"', svg)[1])
         effect = float(re.search(r'class="own" cx="([\d.]+)"', svg)[1])
@@ -267,47 +288,59 @@ def test_the_effect_is_drawn_on_its_side_of_the_threshold():
         assert not start <= effect <= start + width  # both fail
 
 
-def test_bars_of_a_histogram_are_as_high_as_their_share():
-    plot = audits.histogram(
+def test_render_plot_draws_histogram_bars_in_proportion_to_counts():
+    plot = audit_payloads.histogram(
         ("a",), edges=[0, 1, 2], series=[{"name": "a", "counts": [1, 3], "n": 4}]
     )
-    heights = [float(h) for h in re.findall(r'class="column"[^>]*height="([\d.]+)"', draw(plot))]
+    heights = [
+        float(h) for h in re.findall(r'class="column"[^>]*height="([\d.]+)"', render_plot(plot))
+    ]
     assert heights[1] == pytest.approx(3 * heights[0], abs=0.2)  # written to a tenth
-    assert "0 to 1: 1 of 4" in draw(plot)
+    assert "0 to 1: 1 of 4" in render_plot(plot)
 
 
-def test_a_violin_of_one_value_and_of_few():
+def test_render_plot_of_a_violin_draws_no_shape_for_two_values():
     groups = [
         {"name": "same", "n": 50, "quantiles": [0.2] * 50},
         {"name": "few", "n": 2, "quantiles": [0.1, 0.3]},
     ]
-    plot = audits.violin(("a",), series=[{"name": "a", "groups": groups}])
-    drawn = draw(plot)
+    plot = audit_payloads.violin(("a",), series=[{"name": "a", "groups": groups}])
+    drawn = render_plot(plot)
     assert drawn.count("<polygon") == 1  # a shape of two values would be invented
     assert "few: median 0.2, half of them from 0.15 to 0.25, n=2" in drawn
     assert "nan" not in drawn
 
 
-@pytest.mark.parametrize("plot", [
-    audits.histogram(edges=[]), audits.histogram(()), audits.violin(()), audits.matrix(rows=1) | {"rows": []},
-    audits.curve(points=[]), audits.attention(count=0), audits.bars(bars=[]), {"kind": "unheard of", "title": "x"},
-], ids=lambda plot: plot["kind"])  # fmt: skip
-def test_where_there_is_nothing_to_draw_nothing_is_drawn(plot):
-    assert draw(plot) == ""
-    assert sketch(plot, 60, LINES) == []
+@pytest.mark.parametrize(
+    "plot",
+    [
+        audit_payloads.histogram(edges=[]),
+        audit_payloads.histogram(()),
+        audit_payloads.violin(()),
+        audit_payloads.matrix(rows=1) | {"rows": []},
+        audit_payloads.curve(points=[]),
+        audit_payloads.attention(count=0),
+        audit_payloads.bars(bars=[]),
+        {"kind": "unheard of", "title": "x"},
+    ],
+    ids=lambda plot: plot["kind"],
+)
+def test_render_plot_and_format_plot_sketch_of_empty_plots_are_empty(plot):
+    assert render_plot(plot) == ""
+    assert format_plot_sketch(plot, 60, SKETCH_LINES) == []
 
 
-def test_many_classes_are_folded():
-    drawn = draw(audits.histogram(tuple(f"class {i}" for i in range(20))))
+def test_render_plot_and_format_plot_sketch_fold_many_classes():
+    drawn = render_plot(audit_payloads.histogram(tuple(f"class {i}" for i in range(20))))
     assert drawn.count("<svg") == 20
     assert "<summary>14 more</summary>" in drawn
-    assert "  16 more on the page" in sketch(
-        audits.histogram(tuple(f"class {i}" for i in range(20))), 60, LINES
+    assert "  16 more on the page" in format_plot_sketch(
+        audit_payloads.histogram(tuple(f"class {i}" for i in range(20))), 60, SKETCH_LINES
     )
 
 
-def test_a_scale_and_its_ticks():
-    scale = Scale(0.0, 2.0, 10.0, 110.0)
+def test_axis_scale_clips_values_and_compute_ticks_gives_round_numbers():
+    scale = AxisScale(0.0, 2.0, 10.0, 110.0)
     assert [scale.at(value) for value in (0.0, 0.5, 2.0, -1.0, 9.0)] == [
         10.0,
         35.0,
@@ -315,30 +348,36 @@ def test_a_scale_and_its_ticks():
         10.0,
         110.0,
     ]
-    assert ticks(0.0, 1.0) == [(0.0, "0.0"), (0.2, "0.2"), (0.4, "0.4"), (pytest.approx(0.6), "0.6"), (0.8, "0.8"),
+    assert compute_ticks(0.0, 1.0) == [(0.0, "0.0"), (0.2, "0.2"), (0.4, "0.4"), (pytest.approx(0.6), "0.6"), (0.8, "0.8"),
                                (1.0, "1.0")]  # fmt: skip
-    assert [shown for _, shown in ticks(-30.0, 50.0, 4)] == ["-20", "0", "20", "40"]
+    assert [shown for _, shown in compute_ticks(-30.0, 50.0, 4)] == ["-20", "0", "20", "40"]
 
 
-def test_a_terminal_has_the_figures_of_the_paper():
-    for text in (shown(audits.audit(), 200), plain(audits.audit())):
+def test_audit_text_and_terminal_report_give_mean_tau_with_each_measure():
+    for text in (
+        print_to_terminal(audit_payloads.audit(), 200),
+        format_audit_text(audit_payloads.audit()),
+    ):
         assert (
             "attention's mean tau with gradient 0.350 (significant in 49%), leave one out 0.290 (significant in "
             "49%), integrated gradients 0.310 (significant in 49%)"
         ) in text
 
 
-def test_why_there_are_no_labels_and_what_was_not_run():
-    payload = {**audits.audit(audits.experiment("permutation")), "performance": None}
+def test_audit_report_explains_missing_labels_and_lists_experiments_not_run():
+    payload = {
+        **audit_payloads.audit(audit_payloads.experiment("permutation")),
+        "performance": None,
+    }
     payload["data"]["without_labels"] = "The label 'x' is not one of the model's."
-    text = " ".join(shown(payload, 200).split())
+    text = " ".join(print_to_terminal(payload, 200).split())
     assert "not known: The label 'x' is not one of the model's." in text
     assert "trained_adversary, guides (not asked for)." in text
 
 
-def test_a_number_that_is_none_is_never_shown_as_one():
-    payload = audits.audit(
-        audits.experiment("permutation", effect=float("nan"), interval=None, n=0)
+def test_audit_report_of_non_finite_numbers_prints_no_nan_or_inf():
+    payload = audit_payloads.audit(
+        audit_payloads.experiment("permutation", effect=float("nan"), interval=None, n=0)
     )
     payload["experiments"][0]["detail"] = {"x": float("inf"), "y": np.nan}
     for surface in SURFACES.values():

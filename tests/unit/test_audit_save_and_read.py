@@ -1,19 +1,19 @@
-"""An audit gives its parts, and comes back from a file bit for bit."""
+"""Saved audits: an Audit gives its parts, and is read back from its file without loss."""
 
 import json
 
 import pytest
 
-from tests import audits
-from whence.audit.result import Audit
+from tests import audit_payloads
 from whence.core.errors import BadParameter, CannotRead, CannotWrite, UnknownExperiment
+from whence.studies.audit.audit import Audit
 
 
-def test_an_audit_gives_its_parts():
-    found = Audit(audits.audit())
+def test_audit_gives_answer_conclusion_verdicts_and_experiments_by_name():
+    found = Audit(audit_payloads.audit())
     assert found.answer == "no"
-    assert found.conclusion == audits.audit()["conclusion"]
-    assert [one["name"] for one in found.experiments] == list(audits.NAMES)
+    assert found.conclusion == audit_payloads.audit()["conclusion"]
+    assert [one["name"] for one in found.experiments] == list(audit_payloads.NAMES)
     assert found.verdicts["seeds"] == "undecided"
     assert found.experiment("adversarial")["effect"] == 0.481
     assert repr(found).startswith("<Audit no; correlation: fails, ")
@@ -21,13 +21,13 @@ def test_an_audit_gives_its_parts():
         UnknownExperiment, match=r"no experiment 'permutatio'.* Did you mean 'permutation'\?"
     ):
         found.experiment("permutatio")
-    part = Audit(audits.audit(audits.experiment("permutation")))
+    part = Audit(audit_payloads.audit(audit_payloads.experiment("permutation")))
     with pytest.raises(UnknownExperiment, match=r"'seeds' was not run: not asked for"):
         part.experiment("seeds")
 
 
-def test_an_audit_comes_back_bit_for_bit(tmp_path):
-    found = Audit(audits.audit())
+def test_audit_saved_and_read_back_is_equal_in_every_format(tmp_path):
+    found = Audit(audit_payloads.audit())
     path = found.save(tmp_path / "audit.json")
     again = Audit.read(path)
     assert again.to_dict() == found.to_dict()
@@ -40,8 +40,8 @@ def test_an_audit_comes_back_bit_for_bit(tmp_path):
     assert "<section" in found._repr_html_()
 
 
-def test_what_cannot_be_saved_or_read_is_said(tmp_path):
-    found = Audit(audits.audit())
+def test_audit_save_and_read_refuse_bad_paths_and_bad_content(tmp_path):
+    found = Audit(audit_payloads.audit())
     with pytest.raises(BadParameter, match=r"saved as \.json or \.html\. Got '.*audit\.pdf'"):
         found.save(tmp_path / "audit.pdf")
     with pytest.raises(CannotWrite):
@@ -49,9 +49,9 @@ def test_what_cannot_be_saved_or_read_is_said(tmp_path):
     for payload, why in (
         ([], "not a saved audit"),
         ({"kind": "evaluation"}, "not a saved audit"),
-        ({**audits.audit(), "version": 2}, "version 2"),
-        ({**audits.audit(), "experiments": [{"name": "x"}]}, "KeyError"),
-        ({**audits.audit(), "experiments": None}, "TypeError"),
+        ({**audit_payloads.audit(), "version": 2}, "version 2"),
+        ({**audit_payloads.audit(), "experiments": [{"name": "x"}]}, "KeyError"),
+        ({**audit_payloads.audit(), "experiments": None}, "TypeError"),
     ):
         path = tmp_path / "bad.json"
         path.write_text(json.dumps(payload), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The backward pass handed out layer by layer: the same numbers, and a layer is gone once it was read."""
+"""Streamed backward pass: layers arrive one by one with the same gradients, and are freed once read."""
 
 import gc
 import weakref
@@ -10,14 +10,20 @@ import torch
 import whence
 from tests import zoo
 from tests.contract.state import assert_unchanged, snapshot
-from whence.capture import TargetSpec, contract, contract_normalised, trace
-from whence.capture.memory.meter import Meter
 from whence.core.errors import BadMethod, BadParameter
-from whence.data import collate
-from whence.explainer.intake import take
-from whence.kernels import gather, using
-from whence.kernels.choice import chosen
+from whence.data.batches import collate
+from whence.explain.inputs import encode_inputs
+from whence.kernels.contract import (
+    contract,
+    contract_normalised,
+    gather,
+    get_implementation,
+    use_implementation,
+)
 from whence.methods import method
+from whence.tracing.out_of_memory import PeakMemoryMeter
+from whence.tracing.target import TargetSpec
+from whence.tracing.trace import run_traced
 
 ASKED = TargetSpec("predicted", None, "logit")
 BOTH = {"attention", "attention_grad", "hidden_grad"}
@@ -26,23 +32,23 @@ KIND = "positive_gradient_x_attention"
 
 
 def batch_of(model, name, lengths=(9, 5, 7)):
-    items, _ = take(zoo.rows(name, lengths), whence.load(model).loaded, truncate=False)
+    items, _ = encode_inputs(zoo.rows(name, lengths), whence.load(model).loaded, truncate=False)
     return collate(items, pad_id=0, device=torch.device("cpu"))
 
 
-def traced(model, batch, needs=BOTH, **how):
-    return trace(model, batch, needs, ASKED, "single_label", **how)
+def trace_batch(model, batch, needs=BOTH, **how):
+    return run_traced(model, batch, needs, ASKED, "single_label", **how)
 
 
-def rolled(seen, start=0):
+def roll_down_rows(seen, start=0):
     return seen.descend(start, seen.rows, lambda layer, row: row + contract(layer, row, KIND))
 
 
 @pytest.mark.parametrize("name", ["bert", "deberta-v2", "llama", "albert", "gemma3"])
-def test_each_layer_arrives_with_its_gradients_the_last_one_first(name):
+def test_descend_gives_layers_from_last_to_first_with_the_gradients_of_a_full_pass(name):
     model = zoo.make(name)
     batch = batch_of(model, name)
-    whole, came = traced(model, batch), []
+    whole, came = trace_batch(model, batch), []
 
     def step(layer, expected):
         own = expected.pop()
@@ -52,28 +58,28 @@ def test_each_layer_arrives_with_its_gradients_the_last_one_first(name):
         came.append(own)
         return expected
 
-    assert traced(model, batch, readers=1).descend(0, list(whole.layers), step) == []
+    assert trace_batch(model, batch, readers=1).descend(0, list(whole.layers), step) == []
     assert came == whole.layers[::-1]
 
 
 @pytest.mark.parametrize("name", READERS)
-def test_methods_say_the_same_of_a_finished_trace(name):
+def test_methods_on_a_streamed_trace_equal_methods_on_a_finished_trace(name):
     model = zoo.make("bert")
     batch, entry = batch_of(model, "bert"), method.get(name)
     needs = entry.facts["needs"]
-    finished = entry.fn(traced(model, batch, needs))
-    assert torch.equal(entry.fn(traced(model, batch, needs, readers=1)), finished)
+    finished = entry.fn(trace_batch(model, batch, needs))
+    assert torch.equal(entry.fn(trace_batch(model, batch, needs, readers=1)), finished)
     # And when somebody else reads first.
-    shared = traced(model, batch, BOTH, readers=2)
+    shared = trace_batch(model, batch, BOTH, readers=2)
     with shared.reading():
-        rolled(shared)
+        roll_down_rows(shared)
     with shared.reading():
         assert torch.equal(entry.fn(shared), finished)
 
 
-def test_a_layer_is_gone_when_the_next_one_comes():
+def test_descend_frees_each_layer_before_the_next_one():
     model = zoo.make("bert")
-    seen, alive = traced(model, batch_of(model, "bert"), readers=1), []
+    seen, alive = trace_batch(model, batch_of(model, "bert"), readers=1), []
 
     def step(layer, count):
         gc.collect()
@@ -88,24 +94,24 @@ def test_a_layer_is_gone_when_the_next_one_comes():
     assert len(alive) == 15 and not any(ref() for ref in alive[:10])
 
 
-def test_the_last_reader_of_several_lets_go():
+def test_layers_are_freed_only_by_the_last_of_two_readers():
     model = zoo.make("bert")
-    seen = traced(model, batch_of(model, "bert"), readers=2)
+    seen = trace_batch(model, batch_of(model, "bert"), readers=2)
     with seen.reading():
-        first = rolled(seen)
+        first = roll_down_rows(seen)
         assert not any(layer.v.is_meta for layer in seen.attention)
     with seen.reading():
-        assert torch.equal(rolled(seen), first)
+        assert torch.equal(roll_down_rows(seen), first)
         assert all(layer.v.is_meta for layer in seen.attention)
     assert seen.embedding is None and not seen.memo
 
 
-def test_nothing_is_computed_below_what_is_asked_for():
+def test_backward_pass_stops_at_the_lowest_requested_layer():
     """The backward of a block's first matrices runs only where something below it is wanted."""
     model = zoo.make("bert")
     batch = batch_of(model, "bert")
     reached = []
-    traced(
+    trace_batch(
         model, batch, {"attention", "attention_grad"}
     )  # compared with itself, once, without gradients
 
@@ -117,16 +123,16 @@ def test_nothing_is_computed_below_what_is_asked_for():
 
     for number, block in enumerate(model.bert.encoder.layer):
         block.attention.self.query.register_forward_hook(watch(number))
-    rolled(traced(model, batch, {"attention", "attention_grad"}, readers=1))
+    roll_down_rows(trace_batch(model, batch, {"attention", "attention_grad"}, readers=1))
     assert reached == [2, 1]  # the gradient of layer 0's output is the last one needed
     reached.clear()
-    rolled(traced(model, batch, {"attention", "attention_grad"}, readers=1), -1)
+    roll_down_rows(trace_batch(model, batch, {"attention", "attention_grad"}, readers=1), -1)
     assert reached == []
-    traced(model, batch, {"attention", "attention_grad"})
+    trace_batch(model, batch, {"attention", "attention_grad"})
     assert reached == [2, 1]
 
 
-class Apart(torch.nn.Module):
+class ParallelBlocks(torch.nn.Module):
     """Two blocks side by side: the second is not above the first."""
 
     def __init__(self, bert):
@@ -153,22 +159,22 @@ def _first(output):
     return output[0] if isinstance(output, tuple) else output
 
 
-def test_layers_side_by_side_are_taken_at_once():
-    model = Apart(zoo.make("bert"))
+def test_parallel_blocks_are_traced_without_streaming_and_give_the_same_rows():
+    model = ParallelBlocks(zoo.make("bert"))
     model.config.num_hidden_layers = 2
     batch = batch_of(model.bert, "bert", (6, 6))
     needs = {"attention", "attention_grad"}
-    expected = rolled(traced(model, batch, needs))
-    assert torch.equal(rolled(traced(model, batch, needs, readers=1)), expected)
+    expected = roll_down_rows(trace_batch(model, batch, needs))
+    assert torch.equal(roll_down_rows(trace_batch(model, batch, needs, readers=1)), expected)
     # It is remembered: nothing is tried the second time.
-    assert traced(model, batch, needs, readers=1).pending is None
+    assert trace_batch(model, batch, needs, readers=1).pending is None
 
 
 class Stop(Exception):
     pass
 
 
-def test_an_error_in_a_step_comes_out_as_it_is_and_nothing_is_left_behind():
+def test_error_in_a_descend_step_propagates_and_leaves_the_model_unchanged():
     model = zoo.make("bert")
     batch = batch_of(model, "bert")
     before = snapshot(model)
@@ -177,29 +183,31 @@ def test_an_error_in_a_step_comes_out_as_it_is_and_nothing_is_left_behind():
         raise Stop("here")
 
     with pytest.raises(Stop, match=r"^here$"):
-        traced(model, batch, readers=1).descend(0, None, step)
+        trace_batch(model, batch, readers=1).descend(0, None, step)
     assert_unchanged(before, snapshot(model))
-    seen = traced(model, batch, readers=1)
+    seen = trace_batch(model, batch, readers=1)
     with pytest.raises(BadParameter, match="There is no layer 7"):
-        rolled(seen, 7)
-    assert torch.equal(rolled(seen), rolled(traced(model, batch)))  # nothing was used up
+        roll_down_rows(seen, 7)
+    assert torch.equal(
+        roll_down_rows(seen), roll_down_rows(trace_batch(model, batch))
+    )  # nothing was used up
 
 
-def test_steps_see_what_was_set_around_them():
+def test_descend_steps_see_the_kernel_implementation_of_their_context():
     model = zoo.make("bert")
-    with using("tiled"):
-        seen = traced(model, batch_of(model, "bert"), readers=1)
-        assert seen.descend(0, [], lambda _, found: [*found, chosen()]) == ["tiled"] * 3
+    with use_implementation("tiled"):
+        seen = trace_batch(model, batch_of(model, "bert"), readers=1)
+        assert seen.descend(0, [], lambda _, found: [*found, get_implementation()]) == ["tiled"] * 3
 
 
-def test_memory_falls_from_layer_to_layer():
+def test_memory_of_a_streamed_backward_pass_falls_from_layer_to_layer():
     """At once, q, k, v and the gradient of all three layers are there until the end."""
     model = zoo.make("bert", dtype=torch.float32)
     batch = batch_of(model, "bert", (48, 48))
     needs, held = {"attention", "attention_grad"}, []
     for how in ({"readers": 1}, {}):
-        with Meter() as meter:
-            seen = traced(model, batch, needs, **how)
+        with PeakMemoryMeter() as meter:
+            seen = trace_batch(model, batch, needs, **how)
             held.append(seen.descend(0, [], lambda _, found: [*found, meter.now]))
             del seen
     one = 2 * 48 * 32 * 4  # bytes of (inputs, tokens, width)
@@ -214,7 +222,7 @@ def test_memory_falls_from_layer_to_layer():
 
 @pytest.mark.parametrize("layer", [-1, 0, None])
 @pytest.mark.parametrize("name", ["bert", "deberta-v2", "llama"])
-def test_several_rows_of_a_layer_that_is_there_once(name, layer):
+def test_raw_attention_with_max_query_equals_the_column_maxima_of_the_map(name, layer):
     """The largest entry of each column of the map, by hand: each token's row is read."""
     model = zoo.make(name)
     given = zoo.rows(name, (7,))
@@ -235,14 +243,14 @@ def test_several_rows_of_a_layer_that_is_there_once(name, layer):
         lambda layer, rows: gather(layer, rows[..., None], "attention"),
         lambda layer, _: layer.weights(),
         lambda layer, _: layer.map_grad(),
-        lambda layer, _: layer.cat(),
+        lambda layer, _: layer.compute_cat(),
     ],
 )
 @pytest.mark.parametrize("name", ["bert", "deberta-v2"])
-def test_a_layer_that_was_let_go_of_is_refused(name, read):
+def test_reading_a_freed_layer_raises_bad_method(name, read):
     """It has shapes and no numbers: sums over them would be zeros."""
     model = zoo.make(name)
-    seen = traced(model, batch_of(model, name), readers=1)
+    seen = trace_batch(model, batch_of(model, name), readers=1)
     kept = seen.descend(0, [], lambda layer, found: [*found, layer])
     with pytest.raises(BadMethod, match=r"let go of\. Layers come once"):
         read(kept[0], seen.rows)

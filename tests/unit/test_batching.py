@@ -1,4 +1,4 @@
-"""What fits a model and what may share a batch: lengths, features, padding that is seen, one at a time."""
+"""Inputs that a model takes or refuses, by length and features; batches whose scores equal those of singles."""
 
 import pytest
 import torch
@@ -6,19 +6,19 @@ import transformers as hf
 
 import whence
 from tests import zoo
-from tests.unit.tokenizers import wordpiece
+from tests.unit.small_tokenizers import wordpiece
 from whence.core.errors import BadEncoding
-from whence.models import load as load_model
+from whence.models.load import load_model
 
 
-def test_lengths(tmp_path):
+def test_load_model_takes_max_length_from_the_position_embeddings(tmp_path):
     assert load_model(zoo.make("bert")).max_length == 48
     assert load_model(zoo.make("roberta")).max_length == 46  # positions count from padding_idx + 1
     assert load_model(zoo.make("t5")).max_length is None
     assert load_model(zoo.make("bert"), tokenizer=wordpiece()).max_length == 48
 
 
-def test_the_longest_input_really_fits():
+def test_explain_takes_an_input_of_max_length_and_refuses_a_longer_one():
     for name in ("bert", "roberta", "gpt2"):
         explainer = whence.load(zoo.make(name))
         longest = load_model(explainer.model).max_length
@@ -27,7 +27,7 @@ def test_the_longest_input_really_fits():
             explainer.explain(zoo.rows(name, lengths=(longest + 1,))[0])
 
 
-def test_a_model_without_padding_is_explained_one_at_a_time():
+def test_explain_without_a_padding_token_equals_inputs_one_by_one():
     model = zoo.make("gpt2")
     alone = [whence.load(model).explain(row).scores for row in zoo.rows("gpt2")]
     model.config.pad_token_id = None
@@ -35,13 +35,13 @@ def test_a_model_without_padding_is_explained_one_at_a_time():
     assert all((e.scores == s).all() for e, s in zip(found, alone, strict=True))
 
 
-def test_tokenizer_that_does_not_fit():
+def test_explain_with_a_tokenizer_larger_than_the_embeddings_raises_whence_error():
     explainer = whence.load(zoo.make("bert"), tokenizer=wordpiece())
     with pytest.raises(whence.WhenceError, match="64 token embeddings"):
         explainer.explain("a gripping, beautifully acted film")
 
 
-def test_feature_that_the_model_does_not_take():
+def test_explain_ignores_unused_token_type_ids_and_refuses_unknown_features():
     explainer = whence.load(zoo.make("distilbert"))
     row = {"input_ids": [[5, 6]], "token_type_ids": [[0, 0]]}
     assert len(explainer.explain(row).scores) == 2
@@ -49,7 +49,7 @@ def test_feature_that_the_model_does_not_take():
         explainer.explain({"input_ids": [[5, 6]], "colour": [[0, 0]]})
 
 
-def test_a_decoder_whose_tokenizer_alone_knows_padding():
+def test_decoder_whose_tokenizer_alone_has_padding_is_explained_one_at_a_time():
     model = zoo.make("llama")
     alone = [
         whence.load(model).explain(row, method="leave_one_out").scores for row in zoo.rows("llama")
@@ -66,7 +66,7 @@ def test_a_decoder_whose_tokenizer_alone_knows_padding():
         explainer.trace(zoo.rows("llama"))
 
 
-def test_padding_of_the_tokenizer_is_taken_off_too():
+def test_explain_strips_padding_of_both_model_and_tokenizer():
     model = zoo.make("bert")
     model.config.pad_token_id = 9
     explainer = whence.load(model, tokenizer=wordpiece())
@@ -90,7 +90,7 @@ def test_padding_of_the_tokenizer_is_taken_off_too():
     ],
     ids=["xlnet", "fnet", "convbert"],
 )  # fmt: skip
-def test_models_that_see_padding_are_never_padded(config, kind):
+def test_batch_of_a_model_that_sees_padding_equals_its_singles(config, kind):
     """No mask, convolutions, or a head that reads the last place: a batch must still equal its singles."""
     explainer = whence.load(zoo.seeded(lambda: kind(config)).double().eval())
     rows = [{"input_ids": [9, 6, 7]}, {"input_ids": [8, 9, 6, 7, 11, 12]}, {"input_ids": [8, 9, 6]}]
@@ -109,12 +109,12 @@ def test_models_that_see_padding_are_never_padded(config, kind):
         ({"input_ids": [5, 6], "position_ids": [0, 99]}, "'position_ids' must lie from 0 to 47"),
     ],
 )
-def test_features_out_of_range(row, message):
+def test_explain_with_features_out_of_range_raises_bad_encoding(row, message):
     with pytest.raises(BadEncoding, match=message):
         whence.load(zoo.make("bert")).explain(row)
 
 
-def test_two_streams_need_their_end_and_need_not_agree_on_its_number():
+def test_bart_refuses_inputs_without_end_token_and_takes_mixed_numbers_of_end_tokens():
     explainer = whence.load(zoo.make("bart"))
     with pytest.raises(BadEncoding, match="end-of-sequence token"):
         explainer.explain({"input_ids": [5, 6, 7]}, method="gradient")
@@ -126,7 +126,7 @@ def test_two_streams_need_their_end_and_need_not_agree_on_its_number():
     assert lonely.scores.tolist() == [0]
 
 
-def test_inputs_with_different_features_are_never_mixed():
+def test_inputs_with_different_features_never_share_a_batch():
     explainer = whence.load(zoo.make("bert"))
     rows = [{"input_ids": [5, 6, 7]}, {"input_ids": [5, 6, 7], "token_type_ids": [0, 0, 1]}]
     assert len(explainer.explain(rows)) == 2
@@ -134,6 +134,6 @@ def test_inputs_with_different_features_are_never_mixed():
         explainer.trace(rows)
 
 
-def test_nothing_to_trace():
+def test_trace_of_an_empty_list_raises_whence_error():
     with pytest.raises(whence.WhenceError, match="nothing to trace"):
         whence.load(zoo.make("bert")).trace([])

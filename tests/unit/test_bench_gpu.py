@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 from bench.speed import growth, page  # noqa: E402
-from bench.speed.table import table  # noqa: E402
+from bench.speed.table import format_table  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -36,14 +36,14 @@ def rows(tmp_path_factory):
     return found
 
 
-def test_it_runs_from_source_and_logs_every_row(rows):
+def test_gpu_benchmark_runs_from_source_and_logs_every_row_with_its_machine(rows):
     assert [row for row in rows if "error" in row] == []
     assert {row["section"] for row in rows} == {"materialised", "batch"}
     for row in rows:
         assert {"torch", "transformers", "machine", "source", "day"} <= set(row)
 
 
-def test_maps_that_are_written_out_give_the_same_scores(rows):
+def test_gpu_benchmark_with_written_out_maps_gives_the_same_scores(rows):
     same = [row for row in rows if row["what"] == "maps written out, the same scores"]
     assert [row["model"] for row in same] == ["bert", "llama"]
     for row in same:
@@ -51,12 +51,12 @@ def test_maps_that_are_written_out_give_the_same_scores(rows):
         assert row["off"] < 1e-4 and row["spearman"] > 0.99
 
 
-def test_a_batch_gives_what_its_singles_give(rows):
+def test_gpu_benchmark_batch_gives_the_scores_of_its_singles(rows):
     (row,) = [row for row in rows if "faster" in row]
     assert row["off"] < 1e-4  # as above
 
 
-def test_a_section_that_fails_is_a_row_and_the_rest_goes_on(monkeypatch, tmp_path):
+def test_gpu_benchmark_logs_a_failing_section_as_a_row_and_continues(monkeypatch, tmp_path):
     import torch
     from bench.speed import gpu
     from bench.speed.measuring import Clock, Log
@@ -67,13 +67,13 @@ def test_a_section_that_fails_is_a_row_and_the_rest_goes_on(monkeypatch, tmp_pat
 
     log = Log(tmp_path / "rows.jsonl")
     setting = Setting(Clock(torch.device("cpu")), log, tiny=True)
-    assert gpu._run(fails, "first", setting)
-    with log.named("second"), setting.guarded("one", tokens=3):
+    assert gpu._run_section(fails, "first", setting)
+    with log.open_section("second"), setting.guard("one", tokens=3):
         raise torch.OutOfMemoryError("too much")
     kept = [json.loads(line) for line in log.file.read_text().splitlines()]
     assert kept[0]["error"] == "RuntimeError: nothing works"
     assert kept[-1]["error"].startswith("out of memory") and kept[-1]["tokens"] == 3
-    assert "nothing works" in table(kept)
+    assert "nothing works" in format_table(kept)
 
 
 def _ratio(**values):
@@ -84,7 +84,7 @@ def _ratio(**values):
 
 
 @pytest.fixture
-def stored(monkeypatch, tmp_path):
+def store_rows(monkeypatch, tmp_path):
     monkeypatch.setattr(page, "RESULTS", tmp_path)
 
     def store(*rows):
@@ -94,9 +94,9 @@ def stored(monkeypatch, tmp_path):
     return store
 
 
-def test_the_page_shows_the_last_run_and_what_is_missing(stored):
-    stored(_ratio(ratio=3.0), _ratio(ratio=1.05), _ratio(tokens=8192, ratio=1.25))
-    lines = page.targets().splitlines()
+def test_targets_table_shows_the_last_run_and_marks_missing_and_missed_rows(store_rows):
+    store_rows(_ratio(ratio=3.0), _ratio(ratio=1.05), _ratio(tokens=8192, ratio=1.25))
+    lines = page.render_targets().splitlines()
     assert (
         sum("not measured" in line for line in lines) == len(lines) - 4
     )  # less two heads, two rows
@@ -105,20 +105,20 @@ def test_the_page_shows_the_last_run_and_what_is_missing(stored):
     assert any("| 1.25 | ≤ 1.1, missed |" in line for line in lines)
 
 
-def test_out_of_memory_is_said(stored):
+def test_maps_table_shows_out_of_memory_in_its_cell(store_rows):
     about = {"section": "materialised", "model": "llama", "inputs": 1, "tokens": 8192}
-    stored({**about, "what": "maps written out", "error": "out of memory: tried to allocate"})
-    assert "| Llama | 1 x 8,192 | out of memory | not measured |" in page.maps()
+    store_rows({**about, "what": "maps written out", "error": "out of memory: tried to allocate"})
+    assert "| Llama | 1 x 8,192 | out of memory | not measured |" in page.render_maps()
 
 
-def test_the_slope_of_what_grows_with_the_square_is_two():
+def test_growth_slope_of_quadratic_points_is_two():
     points = [(float(x), 3.0 * x * x) for x in (1, 2, 4, 8)]
-    assert growth.slope(points) == pytest.approx(2)
-    assert growth.slope(points[:1]) is None
+    assert growth.compute_slope(points) == pytest.approx(2)
+    assert growth.compute_slope(points[:1]) is None
 
 
-def test_growth_is_drawn_with_its_slopes(stored):
-    stored(
+def test_growth_drawing_and_table_give_the_slope_of_each_line(store_rows):
+    store_rows(
         *(
             {"section": "growth", "what": what, "moves": "length", "x": x, "seconds": x * 1e-3}
             for what in growth.LINES
@@ -128,4 +128,4 @@ def test_growth_is_drawn_with_its_slopes(stored):
     drawn = page.DRAWINGS["reference/speed-time.svg"]()
     assert drawn is not None and drawn.count("slope 1.00</text>") == 3
     assert page.DRAWINGS["reference/speed-memory.svg"]() is None
-    assert "tokens of one input, 512 to 2,048 | 1.00 | 1.00 | 1.00 |" in page.growth()
+    assert "tokens of one input, 512 to 2,048 | 1.00 | 1.00 | 1.00 |" in page.render_growth()

@@ -1,4 +1,4 @@
-"""The ruler that whence and its peers are held against: it must see what is wrong, and pass what is right.
+"""Peer benchmark: checks fail wrong libraries and pass whence; costs, stored rows, page and import limits.
 
 No peer is installed here. That the page is up to date with the stored rows is in tests/contract/test_docs.py.
 """
@@ -16,50 +16,52 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 from bench.peers import __main__ as peers  # noqa: E402
-from bench.peers import checks, environment, inside, page, scene  # noqa: E402
-from bench.peers.adapter import Absent, Adapter, Given  # noqa: E402
-from bench.peers.adapters.whence import Own  # noqa: E402
+from bench.peers import checks, environment, fixtures, page, stages  # noqa: E402
+from bench.peers.adapter import Absent, Adapter, TokenScores  # noqa: E402
+from bench.peers.adapters.whence import LibraryAdapter  # noqa: E402
 
-FOLDERS = {"classifier": str(scene.BUILTIN)}
-HERE = Path(inside.__file__).parent
+FOLDERS = {"classifier": str(fixtures.BUILTIN)}
+HERE = Path(stages.__file__).parent
 
 
-class Unsigned(Own):
+class Unsigned(LibraryAdapter):
     """A library that forgets the sign, and whose lists leak into one another."""
 
     names = {"integrated": "unsigned"}  # noqa: RUF012
 
-    def integrated(self, texts, steps=None):
-        found = super().integrated(texts, steps or 8)
+    def integrate_gradients(self, texts, steps=None):
+        found = super().integrate_gradients(texts, steps or 8)
         more = 0.01 * len(texts)
-        return [Given(one.tokens, [abs(score) + more for score in one.scores]) for one in found]
+        return [
+            TokenScores(one.tokens, [abs(score) + more for score in one.scores]) for one in found
+        ]
 
-    def pair(self, first, second):
-        found = super().pair(first, second)
-        return Given(["the story is", *found.tokens[2:]], found.scores)
+    def explain_pair(self, first, second):
+        found = super().explain_pair(first, second)
+        return TokenScores(["the story is", *found.tokens[2:]], found.scores)
 
 
-class Careless(Own):
+class Careless(LibraryAdapter):
     """A library that leaves a hook behind when it fails, and a gradient when it does not."""
 
     names = {"gradient": "careless"}  # noqa: RUF012
 
-    def gradient(self, texts):
+    def explain_by_gradient(self, texts):
         handle = self.model.register_forward_hook(lambda *_: None)
         self.model(**self.tokenizer(list(texts), return_tensors="pt")).logits[:, 1].sum().backward()
         handle.remove()
-        return super().gradient(texts)
+        return super().explain_by_gradient(texts)
 
 
 def rows_of(kind, stage):
-    return list(inside.STAGES[stage](inside.Asking(kind, FOLDERS)))
+    return list(stages.STAGES[stage](stages.LibrarySession(kind, FOLDERS)))
 
 
 @pytest.fixture(scope="module")
-def ours():
+def whence_rows():
     """Return whence's rows, as its environment gives them."""
     surroundings = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
-    command = [sys.executable, "-m", "bench.peers.inside", "whence", "right,found"]
+    command = [sys.executable, "-m", "bench.peers.stages", "whence", "right,found"]
     done = subprocess.run(
         [*command, json.dumps(FOLDERS)],
         capture_output=True,
@@ -73,21 +75,21 @@ def ours():
     return rows
 
 
-def test_whence_holds_against_the_ruler_on_the_built_in_model(ours):
-    verdicts = checks.judged(ours)
+def test_whence_passes_every_peer_check_on_the_built_in_model(whence_rows):
+    verdicts = checks.judge_library(whence_rows)
     assert {name: one.answer for name, one in verdicts.items()} == dict.fromkeys(verdicts, "yes")
-    (row,) = checks.picked(ours, "wrong target")
+    (row,) = checks.select_rows(whence_rows, "wrong target")
     assert row["error"].startswith("BadTarget") or "99" in row["error"]
 
 
-def test_whence_is_asked_for_everything_it_has():
-    own = inside.Asking(Own, FOLDERS).adapter()
-    assert {"attcat", "leave_one_out", "rollout"} <= set(own.methods("a good film"))
-    assert {"comprehensiveness", "sufficiency"} <= set(own.offered())
+def test_whence_adapter_offers_the_methods_and_metrics_of_whence():
+    own = stages.LibrarySession(LibraryAdapter, FOLDERS).build_adapter()
+    assert {"attcat", "leave_one_out", "rollout"} <= set(own.list_methods("a good film"))
+    assert {"comprehensiveness", "sufficiency"} <= set(own.list_metrics())
 
 
-def test_the_ruler_sees_a_library_that_is_wrong():
-    verdicts = checks.judged(rows_of(Unsigned, "right"))
+def test_peer_checks_fail_a_library_with_wrong_sums_batches_and_pairs():
+    verdicts = checks.judge_library(rows_of(Unsigned, "right"))
     assert {name for name, one in verdicts.items() if one.answer == "no"} >= {
         "completeness",
         "agreement",
@@ -97,14 +99,14 @@ def test_the_ruler_sees_a_library_that_is_wrong():
     assert "the story is" in verdicts["pairs"].detail
 
 
-def test_the_ruler_sees_what_is_left_on_a_model():
+def test_peer_checks_report_hooks_and_gradients_left_on_a_model():
     rows = rows_of(Careless, "found")
-    assert checks.picked(rows, "found", after="explaining")[0]["changed"] == ["gradients kept"]
-    assert "hooks" in checks.picked(rows, "found", after="a failure")[0]["changed"]
-    assert checks.found(rows).answer == "no"
+    assert checks.select_rows(rows, "found", after="explaining")[0]["changed"] == ["gradients kept"]
+    assert "hooks" in checks.select_rows(rows, "found", after="a failure")[0]["changed"]
+    assert checks.check_left_as_found(rows).answer == "no"
 
 
-def made(**changes):
+def passing_rows(**changes):
     """Return rows of a library that passes every check, with some of them changed."""
     rows = {
         "own": {"check": "completeness", "steps": "own", "sums": [[1.2, 1.0]], "of": "ig"},
@@ -124,8 +126,8 @@ def made(**changes):
     return [row | changes.get(name, {}) for name, row in rows.items()]
 
 
-def test_a_library_that_passes():
-    assert {one.answer for one in checks.judged(made()).values()} == {"yes"}
+def test_judged_answers_yes_to_every_check_of_correct_rows():
+    assert {one.answer for one in checks.judge_library(passing_rows()).values()} == {"yes"}
 
 
 @pytest.mark.parametrize(
@@ -144,27 +146,27 @@ def test_a_library_that_passes():
         ("left as found", {"found": {"changed": ["hooks"]}}),
     ],
 )
-def test_each_check_fails_for_its_own_reason_alone(check, change):
-    verdicts = checks.judged(made(**change))
+def test_judged_fails_only_the_check_whose_rows_are_wrong(check, change):
+    verdicts = checks.judge_library(passing_rows(**change))
     assert {name for name, one in verdicts.items() if one.answer != "yes"} == {check}
     assert verdicts[check].answer == "no"
 
 
-def test_what_a_library_does_not_have_is_not_held_against_it():
+def test_judged_answers_dash_for_checks_a_library_does_not_support():
     rows = [
         {"check": "completeness", "steps": "own", "absent": "promises no sum"},
         {"check": "completeness", "steps": 64, "absent": "has no steps"},
         {"check": "agreement", "absent": "no integrated gradients"},
         {"check": "batch", "error": "TypeError: a list"},
     ]
-    verdicts = checks.judged(rows)
+    verdicts = checks.judge_library(rows)
     assert {one.answer for one in verdicts.values()} == {"-"}
     assert verdicts["batch equals single"].detail == "takes no list"
 
 
-def test_words_that_are_there_twice_under_one_score_are_left_out_of_the_signs():
-    given = Given(["good", "very"], [0.5, 0.1])
-    assert inside.side_by_side("very very good", given, [1.0, 2.0, 3.0], []) == [[0.5], [3.0]]
+def test_side_by_side_leaves_out_repeated_words_that_share_one_score():
+    given = TokenScores(["good", "very"], [0.5, 0.1])
+    assert stages.align_scores("very very good", given, [1.0, 2.0, 3.0], []) == [[0.5], [3.0]]
 
 
 class Twice(Adapter):
@@ -173,15 +175,15 @@ class Twice(Adapter):
     takes_lists = True
     names = {"gradient": "twice"}  # noqa: RUF012
 
-    def gradient(self, texts):
+    def explain_by_gradient(self, texts):
         encoded = self.tokenizer(list(texts), return_tensors="pt", padding=True)
         for _ in range(2):
             self.model(**encoded)
         return []
 
 
-def test_time_is_a_ratio_to_the_bare_pass_and_rows_are_counted():
-    rows = checks.picked(rows_of(Twice, "costs"), "time")
+def test_costs_stage_gives_time_as_ratio_to_the_bare_pass_and_counts_rows():
+    rows = checks.select_rows(rows_of(Twice, "costs"), "time")
     assert [(row["kind"], row["batch"], row["rows"]) for row in rows] == [
         ("gradient", 1, 2),
         ("gradient", 8, 16),
@@ -190,54 +192,54 @@ def test_time_is_a_ratio_to_the_bare_pass_and_rows_are_counted():
         assert row["ratio"] == row["seconds"] / row["floor"] > 0
 
 
-def test_memory_is_what_a_run_takes_on_top():
+def test_costs_stage_measures_the_memory_allocated_by_a_run():
     class Large(Twice):
-        def gradient(self, texts):
+        def explain_by_gradient(self, texts):
             return [bytearray(os.urandom(1) * (64 << 20))]
 
-    rows = checks.picked(rows_of(Large, "costs"), "memory")
+    rows = checks.select_rows(rows_of(Large, "costs"), "memory")
     if not rows:
         pytest.skip("only Linux says how much memory a process has had")
     assert 60 < rows[0]["mebibytes"] < 200  # the 64 MiB, and what Python takes besides
 
 
-def test_rows_of_a_stage_take_the_place_of_the_old_ones(tmp_path):
+def test_keep_replaces_older_rows_of_the_same_peer_and_stage(tmp_path):
     file = tmp_path / "peers.jsonl"
-    shap, captum = environment.peer("shap"), environment.peer("captum")
-    peers.keep([{"check": "time", "ratio": 1}], shap, "costs", file)
-    peers.keep([{"check": "method", "ok": True}], captum, "methods", file)
-    peers.keep([{"check": "time", "ratio": 2}], shap, "costs", file)
-    assert [(row["peer"], row.get("ratio")) for row in peers.kept(file)] == [
+    shap, captum = environment.get_peer("shap"), environment.get_peer("captum")
+    peers.store_rows([{"check": "time", "ratio": 1}], shap, "costs", file)
+    peers.store_rows([{"check": "method", "ok": True}], captum, "methods", file)
+    peers.store_rows([{"check": "time", "ratio": 2}], shap, "costs", file)
+    assert [(row["peer"], row.get("ratio")) for row in peers.load_results(file)] == [
         ("captum", None),
         ("shap", 2),
     ]
 
 
-def test_errors_are_told_without_places_of_the_machine():
+def test_complaint_and_last_line_strip_paths_and_addresses():
     said = "noise\nERROR: No matching distribution for x from file:///a/b/c in /home/me/x/y.py\n"
     assert (
-        environment.complaint(said)
+        environment.extract_complaint(said)
         == "ERROR: No matching distribution for x from ADDRESS in .../y.py"
     )
     trace = (
         "Traceback\n  File '/a/b/c.py'\nImportError: cannot import name 'x' from 'y' (/a/b/c.py)\n"
     )
-    assert peers.last_line(trace) == "ImportError: cannot import name 'x' from 'y' (.../c.py)"
+    assert peers.get_last_line(trace) == "ImportError: cannot import name 'x' from 'y' (.../c.py)"
 
 
-def test_the_page_names_every_library_and_says_how_it_was_called():
-    rows = peers.kept()
+def test_peers_page_names_every_library_and_no_local_path():
+    rows = peers.load_results()
     if not rows:
         pytest.skip("nothing has been measured")
-    text = page.markdown(rows)
+    text = page.render_page(rows)
     for one in environment.PEERS:
         assert f"| {one.name} " in text, one.name
     assert "build/peers" not in text and str(ROOT) not in text
 
 
-def test_what_runs_inside_a_peers_environment_imports_nothing_else():
+def test_modules_run_in_a_peer_environment_import_only_allowed_packages():
     allowed = {"bench", "torch", "transformers", "numpy", *sys.stdlib_module_names}
-    ruler = ["adapter", "scene", "plain", "found", "inside", "cost"]
+    ruler = ["adapter", "fixtures", "reference", "model_state", "stages", "cost"]
     files = [*(HERE / f"{name}.py" for name in ruler), *(HERE / "adapters").glob("*.py")]
     own = {one.script.name: one.module for one in environment.PEERS}
     for file in files:
@@ -250,8 +252,14 @@ def test_what_runs_inside_a_peers_environment_imports_nothing_else():
         assert inner <= {f"bench.peers.{name}" for name in [*ruler, "adapters.whence"]}, file.name
 
 
-def test_an_adapter_that_overrides_nothing_has_nothing():
+def test_bare_adapter_raises_absent_for_every_question():
     bare = Adapter(None, None, 1)
-    for ask in (bare.gradient, bare.integrated, bare.perturbation, bare.several, bare.wrong):
+    for ask in (
+        bare.explain_by_gradient,
+        bare.integrate_gradients,
+        bare.explain_by_perturbation,
+        bare.explain_list,
+        bare.explain_wrong_target,
+    ):
         with pytest.raises(Absent):
             ask("")

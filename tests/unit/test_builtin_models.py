@@ -1,4 +1,4 @@
-"""The models shipped inside the package are what their cards say."""
+"""Built-in models: files, tokenizers, cards; accuracy of reviews; decoy's logits and attention as constructed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from transformers import (
     PreTrainedTokenizerBase,
 )
 
-from whence.models import BUILTIN as CATALOGUE
+from whence.models.model_files import BUILTIN as CATALOGUE
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILTIN = ROOT / "src" / "whence" / "models" / "builtin"
@@ -79,7 +79,7 @@ def tensors(name: str) -> dict[str, tuple[int, ...]]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_folder_is_complete_and_small(name: str) -> None:
+def test_builtin_folder_has_all_files_and_at_most_eight_megabytes(name: str) -> None:
     files = {path.name: path.stat().st_size for path in (BUILTIN / name).iterdir()}
     needed = {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"}
     assert needed | {"README.md"} <= set(files)
@@ -87,7 +87,9 @@ def test_folder_is_complete_and_small(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_loads_without_a_warning(name: str, capfd: pytest.CaptureFixture[str]) -> None:
+def test_builtin_model_and_tokenizer_load_without_a_warning(
+    name: str, capfd: pytest.CaptureFixture[str]
+) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         tokenizer.__wrapped__(name)
@@ -98,7 +100,7 @@ def test_loads_without_a_warning(name: str, capfd: pytest.CaptureFixture[str]) -
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_special_tokens(name: str) -> None:
+def test_builtin_tokenizer_has_special_tokens_first_and_frames_texts(name: str) -> None:
     split = tokenizer(name)
     assert split.convert_ids_to_tokens(range(5)) == ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     assert split.mask_token_id == 4 and split.pad_token_id == 0
@@ -109,18 +111,18 @@ def test_special_tokens(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "reviews-base"])
-def test_labels(name: str) -> None:
+def test_builtin_classifier_labels_are_negative_and_positive(name: str) -> None:
     assert model(name).config.id2label == LABELS
     assert model(name).config.label2id == {label: number for number, label in LABELS.items()}
 
 
-def test_catalogue_is_what_is_shipped() -> None:
+def test_catalogue_equals_the_shipped_folders_of_models() -> None:
     assert set(CATALOGUE) == {*NAMES, PICTURES}
     assert {path.name for path in BUILTIN.iterdir() if path.is_dir()} == {*NAMES, PICTURES}
 
 
 @pytest.mark.parametrize("name", [*NAMES, PICTURES])
-def test_card_states_licence(name: str) -> None:
+def test_builtin_model_card_states_licence_and_limits(name: str) -> None:
     card = (BUILTIN / name / "README.md").read_text(encoding="utf-8")
     assert "license: apache-2.0" in card
     assert "Limits" in card
@@ -129,20 +131,21 @@ def test_card_states_licence(name: str) -> None:
 # --- reviews and reviews-base ----------------------------------------------------------------
 
 
-def predicted(texts: list[str]) -> list[int]:
+def predict_labels(texts: list[str]) -> list[int]:
     coded = tokenizer("reviews")(texts, padding=True, return_tensors="pt")
     with torch.inference_mode():
         return model("reviews")(**coded).logits.argmax(-1).tolist()
 
 
-def test_reviews_on_dev_rows() -> None:
+def test_reviews_is_right_on_80_percent_of_sst2_dev_rows() -> None:
     if not SST2_DEV.exists():
         pytest.skip("needs ../shared/data/sst2_glue, which is not here")
     lines = SST2_DEV.read_text(encoding="utf-8").splitlines()[1::4]
     texts, labels = zip(*(line.split("\t") for line in lines), strict=True)
     assert len(texts) >= 200
     right = sum(
-        guess == int(label) for guess, label in zip(predicted(list(texts)), labels, strict=True)
+        guess == int(label)
+        for guess, label in zip(predict_labels(list(texts)), labels, strict=True)
     )
     assert right / len(texts) >= 0.80
 
@@ -160,8 +163,8 @@ def test_reviews_on_dev_rows() -> None:
         ("Tedious, predictable and badly written.", 0),
     ],
 )
-def test_reviews_on_plain_sentences(text: str, label: int) -> None:
-    assert predicted([text]) == [label]
+def test_reviews_predicts_the_sentiment_of_plain_sentences(text: str, label: int) -> None:
+    assert predict_labels([text]) == [label]
 
 
 @pytest.mark.parametrize(
@@ -173,7 +176,7 @@ def test_reviews_on_plain_sentences(text: str, label: int) -> None:
         ("a film that is both funny [MASK] sad", {"and"}),
     ],
 )
-def test_reviews_base_fills_masks(text: str, some_of: set[str]) -> None:
+def test_reviews_base_fills_masks_with_fitting_words(text: str, some_of: set[str]) -> None:
     split = tokenizer("reviews-base")
     coded = split(text, return_tensors="pt")
     place = coded["input_ids"][0].tolist().index(split.mask_token_id)
@@ -182,7 +185,7 @@ def test_reviews_base_fills_masks(text: str, some_of: set[str]) -> None:
     assert some_of & set(split.convert_ids_to_tokens(scores.topk(20).indices.tolist()))
 
 
-def test_reviews_and_base_are_one_architecture() -> None:
+def test_reviews_and_reviews_base_share_tokenizer_and_encoder_shapes() -> None:
     files = [(BUILTIN / name / "tokenizer.json").read_bytes() for name in NAMES[:2]]
     assert files[0] == files[1]
     fine, base = tensors("reviews"), tensors("reviews-base")
@@ -211,7 +214,7 @@ def decoy_logits(words: list[str], pair: list[str] | None = None) -> list[float]
     return decoy()(**tokenizer("decoy")(*texts, return_tensors="pt")).logits[0].tolist()
 
 
-def test_decoy_knows_its_words_whole() -> None:
+def test_decoy_tokenizer_leaves_its_words_whole_and_maps_others_to_unk() -> None:
     split = tokenizer("decoy")
     words = [*EVIDENCE, DECOY, *TRUTH["neutral"]]
     assert split.tokenize(" ".join(words).upper()) == words
@@ -227,24 +230,24 @@ def test_decoy_logits_depend_on_evidence_alone(evidence, idle, order) -> None:
     order.shuffle(words)
     found = decoy_logits(words)
     strength = sum(EVIDENCE[word] for word in evidence)
-    aim = build_script().logit_of(strength)
+    aim = build_script().compute_logit(strength)
     assert found == pytest.approx([-aim, aim], rel=TOLERANCE, abs=TOLERANCE)
     assert found == pytest.approx(decoy_logits(evidence), rel=TOLERANCE, abs=TOLERANCE)
     assert found[1] - found[0] == pytest.approx(strength, rel=2e-3, abs=TOLERANCE)
 
 
-def test_decoy_ignores_how_many_decoys_there_are() -> None:
+def test_decoy_logits_do_not_depend_on_the_number_of_decoys() -> None:
     alone = decoy_logits(["great", "dull"])
     for count in (1, 5, 40):
         crowd = decoy_logits(["great", *[DECOY] * count, "dull"])
         assert crowd == pytest.approx(alone, rel=TOLERANCE)
 
 
-def test_decoy_ignores_padding_and_holds_in_float32() -> None:
+def test_decoy_logits_ignore_padding_and_agree_in_float32() -> None:
     texts = ["superb", "the film is awful , decoy", "decoy " * 60 + "good"]
     coded = tokenizer("decoy")(texts, padding=True, return_tensors="pt")
-    logit_of = build_script().logit_of
-    expected = [logit_of(3), logit_of(-2), logit_of(1)]
+    compute_logit = build_script().compute_logit
+    expected = [compute_logit(3), compute_logit(-2), compute_logit(1)]
     assert decoy()(**coded).logits[:, 1].tolist() == pytest.approx(expected, rel=TOLERANCE)
     with torch.inference_mode():
         single = model("decoy")(**coded).logits[:, 1].tolist()
@@ -252,8 +255,8 @@ def test_decoy_ignores_padding_and_holds_in_float32() -> None:
     assert single == pytest.approx(expected, rel=1e-4)
 
 
-def test_decoy_halves_for_pairs() -> None:
-    aim = build_script().logit_of(3 - 1, separators=2)
+def test_decoy_logit_difference_halves_for_pairs() -> None:
+    aim = build_script().compute_logit(3 - 1, separators=2)
     found = decoy_logits(["superb", DECOY], ["the", "dull", "film"])
     assert found == pytest.approx([-aim, aim], rel=TOLERANCE)
     assert found[1] - found[0] == pytest.approx((3 - 1) / 2, rel=2e-3)
@@ -264,7 +267,7 @@ def test_decoy_halves_for_pairs() -> None:
     words=st.lists(st.sampled_from([*EVIDENCE, *IDLE[1:]]), max_size=29),
     at=st.integers(min_value=0, max_value=29),
 )
-def test_decoy_takes_the_attention_and_gives_nothing(words, at) -> None:
+def test_decoy_token_takes_most_attention_and_has_zero_value_vectors(words, at) -> None:
     words.insert(at, DECOY)
     coded = tokenizer("decoy")(" ".join(words), return_tensors="pt")
     tokens = tokenizer("decoy").convert_ids_to_tokens(coded["input_ids"][0].tolist())
@@ -280,7 +283,7 @@ def test_decoy_takes_the_attention_and_gives_nothing(words, at) -> None:
     assert not out.hidden_states[0][0, 0].any()  # [CLS] enters as zero
 
 
-def test_decoy_gradient_times_input_finds_the_evidence() -> None:
+def test_decoy_gradient_times_input_is_proportional_to_the_evidence() -> None:
     words = ["the", DECOY, "film", "is", "superb", "but", "dull"]
     split = tokenizer("decoy")
     coded = split(" ".join(words), return_tensors="pt")
@@ -293,7 +296,7 @@ def test_decoy_gradient_times_input_finds_the_evidence() -> None:
     )
 
 
-def test_decoy_effect_of_a_word_is_its_strength() -> None:
+def test_decoy_effect_of_removing_a_word_equals_its_strength() -> None:
     words = ["superb", "a", DECOY, "dull", "moving"]
     whole = decoy_logits(words)
     for number, word in enumerate(words):
@@ -304,7 +307,7 @@ def test_decoy_effect_of_a_word_is_its_strength() -> None:
         assert decoy_logits(masked) == pytest.approx(decoy_logits(rest), rel=TOLERANCE)
 
 
-def test_decoy_is_rebuilt_to_the_byte(tmp_path: Path) -> None:
+def test_build_decoy_script_rebuilds_the_shipped_folder_to_the_byte(tmp_path: Path) -> None:
     build_script().write_folder(tmp_path)
     shipped = {path.name: path.read_bytes() for path in (BUILTIN / "decoy").iterdir()}
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == shipped

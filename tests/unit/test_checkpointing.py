@@ -1,4 +1,4 @@
-"""Blocks that are run again instead of kept: the same explanations in less memory."""
+"""Gradient checkpointing: equal scores in less memory; skipped with a warning where a block is unsafe to rerun."""
 
 import warnings
 from functools import partial
@@ -10,12 +10,14 @@ import transformers as hf
 from transformers.modeling_outputs import BaseModelOutputWithPastAndCrossAttentions
 
 import whence
-from tests import sides, zoo
+from tests import encoder_decoder_models, zoo
 from tests.contract.state import assert_unchanged, snapshot
-from whence.capture import Ask, TargetSpec, trace
-from whence.capture.memory.meter import Meter
-from whence.data import Policy, collate
-from whence.trial import Dropout
+from whence.data.batches import BatchRules, collate
+from whence.metrics._trial import Dropout
+from whence.tracing.ask import ModelQuery
+from whence.tracing.out_of_memory import PeakMemoryMeter
+from whence.tracing.target import TargetSpec
+from whence.tracing.trace import run_traced
 
 ASKED = TargetSpec("predicted", None, "logit")
 METHODS = (
@@ -34,7 +36,7 @@ _ANEW = {name: 1e-5 if name in zoo.CAUSAL - {"gpt2"} else 1e-12 for name in ONE_
 
 
 @pytest.mark.parametrize("name", ONE_STACK)
-def test_explanations_are_the_same_bit_for_bit(name):
+def test_checkpointing_gives_the_same_scores_bit_for_bit(name):
     """The same operations on the same numbers in the same order; batches and padding, alone and together."""
     model, given = zoo.make(name), zoo.rows(name)
     plain, lean = whence.load(model), whence.load(model, checkpoint=True)
@@ -61,7 +63,7 @@ def test_explanations_are_the_same_bit_for_bit(name):
         ("cat", {"layer": 1}),
     ],
 )
-def test_other_layers_to_start_from(method, params):
+def test_checkpointing_with_other_start_layers_gives_the_same_scores(method, params):
     model, given = zoo.make("bert"), zoo.rows("bert")
     plain, lean = (
         whence.load(model, checkpoint=checkpoint).explain(given, method=method, params=params)
@@ -72,7 +74,7 @@ def test_other_layers_to_start_from(method, params):
 
 
 @pytest.mark.parametrize("name", sorted(zoo.TWO_STREAMS))
-def test_what_enters_twice_is_added_up(name):
+def test_checkpointing_of_encoder_decoder_classifiers_gives_the_same_gradients(name):
     model, given = zoo.make(name), zoo.rows(name)
     plain = whence.load(model).explain(given, method="gradient")
     lean = whence.load(model, checkpoint=True).explain(given, method="gradient")
@@ -81,17 +83,17 @@ def test_what_enters_twice_is_added_up(name):
         np.testing.assert_allclose(found.scores, own.scores, rtol=1e-5 if name == "t5" else 1e-12)
 
 
-@pytest.mark.parametrize("name", sides.NAMES)
-def test_an_encoder_and_a_decoder(name):
-    model = sides.make(name)
-    batch = collate(sides.items(model), pad_id=0, device=torch.device("cpu"))
+@pytest.mark.parametrize("name", encoder_decoder_models.NAMES)
+def test_checkpointing_of_generating_encoder_decoders_gives_the_same_gradients(name):
+    model = encoder_decoder_models.make(name)
+    batch = collate(encoder_decoder_models.items(model), pad_id=0, device=torch.device("cpu"))
     needs = {"attention", "attention_grad", "hidden_grad", "embedding_grad"}
     plain, lean = (
-        trace(model, batch, needs, ASKED, "sequence", readers=1, checkpoint=checkpoint)
+        run_traced(model, batch, needs, ASKED, "sequence", readers=1, checkpoint=checkpoint)
         for checkpoint in (False, True)
     )
     # What several blocks give to the encoder is added in another order.
-    close = {"rtol": sides.tolerance(name), "atol": 1e-9}
+    close = {"rtol": encoder_decoder_models.tolerance(name), "atol": 1e-9}
     torch.testing.assert_close(lean.embeddings()[1], plain.embeddings()[1], **close)
     for own, found in zip(plain.attention, lean.attention, strict=True):
         torch.testing.assert_close(found.out_grad, own.out_grad, **close)
@@ -100,12 +102,12 @@ def test_an_encoder_and_a_decoder(name):
 
 @pytest.mark.parametrize("method", ["integrated_gradients", "smoothgrad"])
 @pytest.mark.parametrize("name", ["bert", "gpt2"])
-def test_methods_that_take_gradients_elsewhere(name, method):
+def test_checkpointing_of_gradient_query_methods_gives_equal_scores_in_less_memory(name, method):
     model, given = zoo.make(name), zoo.rows(name)
     peaks, found = [], []
     for checkpoint in (False, True):
         explainer = whence.load(model, checkpoint=checkpoint)
-        with Meter() as meter:
+        with PeakMemoryMeter() as meter:
             found.append(explainer.explain(given, method=method))
         peaks.append(meter.peak)
     for own, one in zip(*found, strict=True):
@@ -113,7 +115,7 @@ def test_methods_that_take_gradients_elsewhere(name, method):
     assert peaks[1] < peaks[0]
 
 
-def test_pictures():
+def test_checkpointing_of_an_image_model_gives_the_same_scores():
     model = zoo.make_vit()
     drawn = torch.rand(zoo.PIXELS, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     pixels = {"pixel_values": drawn[None]}
@@ -123,7 +125,7 @@ def test_pictures():
         assert np.array_equal(plain.scores, lean.scores)
 
 
-def test_memory_does_not_grow_with_what_a_block_computes():
+def test_checkpointing_takes_less_than_a_third_of_the_memory():
     """Twelve layers: without the option all their values are kept, with it those of one, and each block's input.
 
     Per token and layer a block of BERT keeps its input, q, k, v, what attention gave, two sums and norms, and twice
@@ -137,7 +139,7 @@ def test_memory_does_not_grow_with_what_a_block_computes():
     for checkpoint in (False, True):
         explainer = whence.load(model, checkpoint=checkpoint)
         for method in ("generic_attention", "attcat", "gradient"):
-            with Meter() as meter:
+            with PeakMemoryMeter() as meter:
                 explainer.explain(given, method=method)
             peaks[method, checkpoint] = meter.peak
             assert meter.now == 0
@@ -181,32 +183,32 @@ class TwoResults(torch.nn.Module):
         return type("Out", (), {"logits": self.bert.classifier(hidden[:, 0])})()
 
 
-def test_a_model_that_cannot_be_cut_is_explained_whole_and_says_so_once():
+def test_checkpointing_of_blocks_with_two_results_is_skipped_with_one_warning():
     bert = zoo.make("bert")
     model = TwoResults(bert)
     items = whence.load(bert).trace(zoo.rows("bert", (6, 6))).batch.items
     batch = collate(items, pad_id=0, device=torch.device("cpu"))
     asked = ({"attention", "attention_grad"}, ASKED, "single_label")
-    expected = trace(model, batch, *asked)
+    expected = run_traced(model, batch, *asked)
     with pytest.warns(
         UserWarning, match="without checkpointing: Handing hands on more than one result"
     ):
-        found = trace(model, batch, *asked, checkpoint=True)
-    again = trace(model, batch, *asked, checkpoint=True)  # a second warning would be an error
+        found = run_traced(model, batch, *asked, checkpoint=True)
+    again = run_traced(model, batch, *asked, checkpoint=True)  # a second warning would be an error
     for one in (found, again):
         for own, layer in zip(expected.layers, one.layers, strict=True):
             assert torch.equal(own.out_grad, layer.out_grad)
 
 
-def test_nor_is_it_cut_where_gradients_are_taken_elsewhere():
+def test_model_query_slopes_skip_checkpointing_of_blocks_with_two_results():
     bert = zoo.make("bert")
     model = TwoResults(bert)
     batch = whence.load(bert).trace(zoo.rows("bert", (6, 6))).batch
-    seen = trace(model, batch, (), ASKED, "single_label")
+    seen = run_traced(model, batch, (), ASKED, "single_label")
     found = []
     for checkpoint in (False, True):
-        ask = Ask(
-            model, batch, seen.logits, seen.targets, fillers={}, pad_id=0, policy=Policy(8, 64),
+        ask = ModelQuery(
+            model, batch, seen.logits, seen.targets, fillers={}, pad_id=0, policy=BatchRules(8, 64),
             checkpoint=checkpoint,
         )  # fmt: skip
         points = [(row, vectors / 2) for row, vectors in enumerate(ask.embeddings)]
@@ -222,7 +224,7 @@ class Failing(Exception):
     pass
 
 
-def test_a_block_that_fails_when_it_is_run_again_leaves_nothing_behind():
+def test_checkpointing_with_a_block_failing_on_rerun_leaves_the_model_unchanged():
     model = zoo.make("bert")
     runs = []
 
@@ -239,7 +241,7 @@ def test_a_block_that_fails_when_it_is_run_again_leaves_nothing_behind():
     assert torch.is_grad_enabled()
 
 
-def test_under_dropout_nothing_is_run_again():
+def test_checkpointing_under_dropout_gives_the_same_scores():
     """What is dropped depends on how often a module ran: it would not be the same."""
     found = []
     for checkpoint in (False, True):
@@ -249,23 +251,23 @@ def test_under_dropout_nothing_is_run_again():
     assert np.array_equal(*found)
 
 
-def _writes(block, hidden, *others, **named):
+def _write_into_input(block, hidden, *others, **named):
     hidden.mul_(2.0)
     return block(hidden, *others, **named)
 
 
-def _counts(block, hidden, *others, runs, **named):
+def _scale_by_run_count(block, hidden, *others, runs, **named):
     runs[0] += 1
     return block(hidden * runs[0], *others, **named)
 
 
-def _gives_two(block, *given, **named):
+def _return_two_results(block, *given, **named):
     made = block(*given, **named)
     made = made[0] if isinstance(made, tuple) else made
     return made, made * 2
 
 
-def _through(encoder, hidden, *others, **_):
+def _run_encoder(encoder, hidden, *others, **_):
     for number, block in enumerate(encoder.layer):
         made = block(hidden, *others[:1])
         hidden = made[0] + made[1] if number == 1 else made
@@ -275,29 +277,29 @@ def _through(encoder, hidden, *others, **_):
 @pytest.mark.parametrize(
     ("act", "words"),
     [
-        (_writes, "writes into what it is given"),
-        (_counts, "does not give the same when it is run again"),
-        (_gives_two, "hands on more than one result"),
+        (_write_into_input, "writes into what it is given"),
+        (_scale_by_run_count, "does not give the same when it is run again"),
+        (_return_two_results, "hands on more than one result"),
     ],
 )
 @pytest.mark.parametrize(
     "method", ["generic_attention", "attcat", "gradient", "integrated_gradients"]
 )
-def test_a_block_that_cannot_be_run_again_is_kept(method, act, words):
+def test_checkpointing_of_a_block_unsafe_to_rerun_is_skipped_with_one_warning(method, act, words):
     """Run again, each would give other numbers, or none, and say nothing."""
     found = []
     for checkpoint in (False, True):
         model = zoo.make("bert")
         block = model.bert.encoder.layer[1]
-        started = {"runs": [5]} if act is _counts else {}
+        started = {"runs": [5]} if act is _scale_by_run_count else {}
         block.forward = partial(act, block.forward, **started)
-        if act is _gives_two:
-            model.bert.encoder.forward = partial(_through, model.bert.encoder)
+        if act is _return_two_results:
+            model.bert.encoder.forward = partial(_run_encoder, model.bert.encoder)
         explainer = whence.load(model, checkpoint=checkpoint)
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
             found.append(explainer.explain(zoo.rows("bert", (6, 6)), method=method))
         assert [words in str(one.message) for one in said] == [True] * checkpoint
-    if act is not _counts:  # of which no two runs are the same, whoever makes them
+    if act is not _scale_by_run_count:  # of which no two runs are the same, whoever makes them
         for own, one in zip(*found, strict=True):
             assert np.array_equal(own.scores, one.scores)

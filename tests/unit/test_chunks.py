@@ -1,85 +1,97 @@
-"""What a run has to do: windows of the data, chunks of a window, and of each chunk what is missing."""
+"""Windows and chunks of a run, and the tasks that are missing in each chunk."""
 
 import sys
 
 import pytest
 
 from tests import stores
-from whence.data.sets.examples import Example
-from whence.data.sets.pictures import Stored
-from whence.data.sets.source import Bad, Entry
-from whence.run.choice import chosen
-from whence.run.chunks import CHARACTERS, CHUNK, PICTURE, chunks, length, windows
-from whence.run.run import _Work
-from whence.run.store import Held
-from whence.run.store.rows import LIGHT, from_records
-from whence.run.task import Item
+from whence.data.dataset import DatasetRow, SkippedRow
+from whence.data.example import Example, StoredImage
+from whence.runs.chunks import (
+    CHUNK_CHARACTERS,
+    CHUNK_EXAMPLES,
+    IMAGE_CHARACTERS,
+    count_characters,
+    iterate_selected_rows,
+    iterate_windows,
+    split_into_chunks,
+)
+from whence.runs.run import _RemainingWork
+from whence.runs.store import KEY_COLUMNS, WindowResults, build_table_from_records
+from whence.runs.task import Item
 
 WHO = stores.identity(metrics=("sufficiency", "comprehensiveness"))
 
 
 def entry(row, text="a fine film"):
-    return Entry(row, f"line {row + 1}", Example(text))
+    return DatasetRow(row, f"line {row + 1}", Example(text))
 
 
-def bad(row):
-    return Bad(row, f"line {row + 1}", "no text")
+def skipped_row(row):
+    return SkippedRow(row, f"line {row + 1}", "no text")
 
 
-def held(*records):
+def stored_results(*records):
     """Hold some records, as if they had been read from a folder."""
-    return Held(from_records(name, records).select(LIGHT) for name in ("explanations", "metrics"))
+    return WindowResults(
+        build_table_from_records(name, records).select(KEY_COLUMNS)
+        for name in ("explanations", "metrics")
+    )
 
 
-def opened(found, items, retry=False):
+def find_missing(found, items, retry=False):
     """Say what is missing of a window of one chunk."""
-    work = _Work(stores.plan(), None, None, WHO, retry, None)
-    return work._opened(stores.Window(3, (tuple(items),)), found)
+    work = _RemainingWork(stores.plan(), None, None, WHO, retry, None)
+    return work._find_missing(stores.Window(3, (tuple(items),)), found)
 
 
-def of(one, *methods, error=None):
+def records_of(one, *methods, error=None):
     return [record for name in methods for record in stores.records(WHO, one, name, error)]
 
 
-def test_rows_that_cannot_be_read_are_no_examples_of_a_window():
-    rows = [bad(0), entry(1), entry(2), bad(3), entry(4), bad(5), entry(6)]
-    found = list(windows(rows, 3))
+def test_iterate_windows_counts_unreadable_rows_apart_from_examples():
+    rows = [skipped_row(0), entry(1), entry(2), skipped_row(3), entry(4), skipped_row(5), entry(6)]
+    found = list(iterate_windows(rows, 3))
     # Three examples each; the rows between them go with the window that is open.
     assert [[item.row for item in one.items] for one in found] == [[1, 2, 4], [6]]
     assert [[one.row for one in each.bad] for each in found] == [[0, 3], [5]]
     assert [one.number for one in found] == [0, 1]
 
 
-def test_no_window_has_more_bad_rows_than_examples():
-    found = list(windows(map(bad, range(5)), 2))
+def test_iterate_windows_limits_unreadable_rows_to_the_window_size():
+    found = list(iterate_windows(map(skipped_row, range(5)), 2))
     assert [[one.row for one in each.bad] for each in found] == [[0, 1], [2, 3], [4]]
     assert [one.number for one in found] == [0, 1, 2]
-    assert list(windows([])) == []
+    assert list(iterate_windows([])) == []
 
 
-def test_a_chunk_is_of_like_length_and_as_large_as_it_may_be():
-    long = "x" * (CHARACTERS // 4)  # four of them are as much as there may be
+def test_split_into_chunks_groups_similar_lengths_up_to_the_limits():
+    long = "x" * (CHUNK_CHARACTERS // 4)  # four of them are as much as there may be
     items = [stores.item(row, long) for row in range(6)]
-    items += [stores.item(row, "ab") for row in range(6, 6 + CHUNK + 1)]
-    found = chunks(items)
+    items += [stores.item(row, "ab") for row in range(6, 6 + CHUNK_EXAMPLES + 1)]
+    found = split_into_chunks(items)
     assert [len(one) for one in found] == [
-        CHUNK,
+        CHUNK_EXAMPLES,
         4,
         3,
     ]  # the short one left over counts as a long one
-    assert [item.row for item in found[0]] == list(range(6, 6 + CHUNK))  # equals by their place
-    assert [len(one) for one in chunks([stores.item(0, long * 9), stores.item(1, long * 9)])] == [
+    assert [item.row for item in found[0]] == list(
+        range(6, 6 + CHUNK_EXAMPLES)
+    )  # equals by their place
+    assert [
+        len(one) for one in split_into_chunks([stores.item(0, long * 9), stores.item(1, long * 9)])
+    ] == [
         1,
         1,
     ]
-    assert chunks([]) == ()
-    seen = Item(0, "a", Example(Stored(b"1", "a.png")), "d", "g")
-    assert length(seen) == PICTURE > length(stores.item(1))
+    assert split_into_chunks([]) == ()
+    seen = Item(0, "a", Example(StoredImage(b"1", "a.png")), "d", "g")
+    assert count_characters(seen) == IMAGE_CHARACTERS > count_characters(stores.item(1))
 
 
-def test_what_is_missing_is_asked_for_in_the_company_it_belongs_to():
+def test_find_missing_asks_for_the_missing_methods_of_the_whole_chunk():
     items = [stores.item(row) for row in range(4)]
-    nothing = opened(held(), items)
+    nothing = find_missing(stored_results(), items)
     (task,) = nothing.missing
     assert (task.window, task.chunk, task.items, task.methods) == (
         3,
@@ -89,42 +101,46 @@ def test_what_is_missing_is_asked_for_in_the_company_it_belongs_to():
     )
     assert nothing.held == {"attcat": 0, "rollout": 0}
     # One method is there for all: the other is asked for alone, for the whole chunk.
-    some = opened(held(*(r for one in items for r in of(one, "attcat"))), items)
+    some = find_missing(
+        stored_results(*(r for one in items for r in records_of(one, "attcat"))), items
+    )
     assert [(task.items, task.methods) for task in some.missing] == [(tuple(items), ("rollout",))]
     assert some.held == {"attcat": 4, "rollout": 0}
-    whole = held(*(r for one in items for r in of(one, "attcat", "rollout")))
-    assert opened(whole, items).missing == []
-    assert opened(whole, items).held == {"attcat": 4, "rollout": 4}
+    whole = stored_results(*(r for one in items for r in records_of(one, "attcat", "rollout")))
+    assert find_missing(whole, items).missing == []
+    assert find_missing(whole, items).held == {"attcat": 4, "rollout": 4}
 
 
 @pytest.mark.parametrize("lost", ["explanations", "sufficiency", "comprehensiveness"])
-def test_an_example_of_which_one_result_is_missing_is_done_again(lost):
+def test_find_missing_repeats_an_example_that_lacks_one_result(lost):
     items = [stores.item(row) for row in range(3)]
-    records = [r for one in items for r in of(one, "attcat", "rollout")]
+    records = [r for one in items for r in records_of(one, "attcat", "rollout")]
     less = [
         r
         for r in records
         if not (r["row"] == 1 and r["method"] == "rollout" and lost == r.get("metric", r["table"]))
     ]
     assert len(less) == len(records) - 1
-    (task,) = opened(held(*less), items).missing
+    (task,) = find_missing(stored_results(*less), items).missing
     assert (task.items, task.methods) == ((items[1],), ("rollout",))
 
 
-def test_equal_examples_in_two_rows_are_two_results():
+def test_find_missing_treats_equal_examples_in_two_rows_as_two():
     one, copy = stores.item(0, "the same"), stores.item(1, "the same")
-    (task,) = opened(held(*of(one, "attcat", "rollout")), [one, copy]).missing
+    (task,) = find_missing(
+        stored_results(*records_of(one, "attcat", "rollout")), [one, copy]
+    ).missing
     assert task.items == (copy,)
 
 
-def test_failures_are_tried_again_if_asked_for():
+def test_find_missing_repeats_failures_only_with_retry():
     items = [stores.item(row) for row in range(2)]
     records = [
-        *of(items[0], "attcat", "rollout"),
-        *of(items[1], "rollout"),
-        *of(items[1], "attcat", error="not-finite"),
+        *records_of(items[0], "attcat", "rollout"),
+        *records_of(items[1], "rollout"),
+        *records_of(items[1], "attcat", error="not-finite"),
     ]
-    as_is, again = (opened(held(*records), items, retry) for retry in (False, True))
+    as_is, again = (find_missing(stored_results(*records), items, retry) for retry in (False, True))
     assert as_is.missing == []
     assert as_is.failed == {"attcat": 1, "rollout": 0}
     assert [(task.items, task.methods) for task in again.missing] == [((items[1],), ("attcat",))]
@@ -134,6 +150,6 @@ def test_failures_are_tried_again_if_asked_for():
 @pytest.mark.parametrize(
     ("limit", "rows"), [(2, [0, 1]), (None, [0, 1, 2]), (sys.maxsize + 1, [0, 1, 2])]
 )
-def test_a_limit_may_be_any_number(limit, rows):
-    found = chosen([entry(row) for row in range(3)], stores.plan(limit=limit))
+def test_iterate_selected_rows_takes_any_limit_even_above_maxsize(limit, rows):
+    found = iterate_selected_rows([entry(row) for row in range(3)], stores.plan(limit=limit))
     assert [one.row for one in found] == rows

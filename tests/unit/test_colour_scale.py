@@ -1,34 +1,39 @@
-"""The scale of colours: a unit and a floor for every method, on every surface that tints."""
+"""Colour scales of scores: unit, floor and legend by method, and faint scores kept pale in every output."""
 
 import re
 
 import pytest
 
 import whence
-from tests import cards, languages
+from tests import language_models, trust_card_payloads
 from whence.core.errors import BadMethod
-from whence.methods import method, unit_of
-from whence.report import page, plain
-from whence.report.picture.colour import scaled
-from whence.view.scale import UNITS, scale_in, scale_of
-from whence.view.shade import shades
+from whence.methods import method, resolve_score_unit
+from whence.render.colour import (
+    SCORE_UNITS,
+    compute_colour_scale,
+    compute_shades,
+    get_colour_scale,
+    scale_scores,
+)
+from whence.render.html import render_explanations_html
+from whence.render.text import format_explanation_text
 
 FAINT = [0.005, -0.001, 0.0]
 
 
 @pytest.mark.parametrize("entry", list(method), ids=lambda entry: entry.name)
 def test_every_method_states_the_unit_of_its_scores(entry):
-    assert entry.facts["unit"] in UNITS
+    assert entry.facts["unit"] in SCORE_UNITS
 
 
-def test_a_unit_may_depend_on_parameters_and_an_unknown_method_has_none():
-    assert unit_of("smoothgrad", {"times_input": True}) == "output"
-    assert unit_of("smoothgrad", {"times_input": False}) == "relative"
-    assert unit_of("globenc", {"row_normalise": False}) == "relative"
-    assert unit_of("of another package", {}) == "relative"
+def test_resolve_score_unit_depends_on_parameters_and_is_relative_for_unknown_methods():
+    assert resolve_score_unit("smoothgrad", {"times_input": True}) == "output"
+    assert resolve_score_unit("smoothgrad", {"times_input": False}) == "relative"
+    assert resolve_score_unit("globenc", {"row_normalise": False}) == "relative"
+    assert resolve_score_unit("of another package", {}) == "relative"
 
 
-def test_a_method_with_an_unknown_unit_is_refused():
+def test_method_with_an_unknown_score_unit_is_refused_at_registration():
     facts = dict.fromkeys(("family", "cite", "formula", "cost", "misleads_when"), "-")
     with pytest.raises(BadMethod, match="must state a unit out of output, weighted, share, rel"):
 
@@ -47,62 +52,68 @@ def test_a_method_with_an_unknown_unit_is_refused():
          "0.08 logits, weighted by attention"),
     ],
 )  # fmt: skip
-def test_full_colour_is_never_below_the_floor_and_the_note_says_so(unit, of, floor, legend, note):
-    scale = scale_of(FAINT, unit, of=of)
+def test_colour_scale_of_faint_scores_has_full_colour_at_the_floor_and_a_note(
+    unit, of, floor, legend, note
+):
+    scale = compute_colour_scale(FAINT, unit, of=of)
     assert (scale["floor"], scale["full"]) == (floor, floor)
     assert scale["legend"] == f"full colour: {legend}"
     assert scale["note"] == f"No word reaches {note}: no single word matters by this method."
-    strong = scale_of([0.57, -0.1], unit, of=of)
+    strong = compute_colour_scale([0.57, -0.1], unit, of=of)
     assert (strong["full"], strong["note"]) == (0.57, None)
 
 
-def test_a_value_and_slopes_have_no_floor_and_the_legend_says_what_they_have():
-    value = scale_of(FAINT, "output", is_value=True)
+def test_colour_scale_of_values_and_relative_scores_has_no_floor_and_a_legend():
+    value = compute_colour_scale(FAINT, "output", is_value=True)
     assert (value["unit"], value["floor"], value["full"]) == ("value", None, 0.005)
     assert value["legend"] == "full colour: 0.005 in units of the output"
-    slope = scale_of(FAINT, "relative", part="patch")
+    slope = compute_colour_scale(FAINT, "relative", part="patch")
     assert (slope["floor"], slope["full"], slope["note"]) == (None, 0.005, None)
     assert "no unit, colours only compare the patches of this input" in slope["legend"]
-    assert scale_of([0.0, 0.0], "relative")["legend"] == "no colour: every score is 0"
+    assert compute_colour_scale([0.0, 0.0], "relative")["legend"] == "no colour: every score is 0"
 
 
-def test_without_a_sign_no_colour_is_the_smallest_score_and_full_at_least_the_floor_away():
-    even = scale_of([0.050, 0.051, 0.052], "share", signed=False)
+def test_colour_scale_of_unsigned_scores_starts_at_the_smallest_score():
+    even = compute_colour_scale([0.050, 0.051, 0.052], "share", signed=False)
     assert (even["start"], even["full"]) == (0.05, pytest.approx(0.07))
     assert even["legend"] == "full colour: 7% of the whole, no colour: 5%"
-    apart = scale_of([0.05, 0.3], "share", signed=False)
+    apart = compute_colour_scale([0.05, 0.3], "share", signed=False)
     assert (apart["start"], apart["full"]) == (0.05, 0.3)
 
 
-def test_of_many_parts_a_share_need_not_be_two_percent():
-    assert scale_of([1 / 200] * 200, "share")["floor"] == pytest.approx(0.01)  # twice what is even
-    assert scale_of([1 / 50] * 50, "share")["floor"] == 0.02
+def test_colour_scale_floor_of_shares_is_below_two_percent_for_many_parts():
+    assert compute_colour_scale([1 / 200] * 200, "share")["floor"] == pytest.approx(
+        0.01
+    )  # twice what is even
+    assert compute_colour_scale([1 / 50] * 50, "share")["floor"] == 0.02
 
 
 @pytest.fixture(scope="module")
-def faint():
+def faint_explanation():
     """Explain a text of which no word has a contribution worth the name by this method."""
     found = whence.load("reviews").explain("a great film", method="attcat")
     assert 0 < abs(found.word_scores).max() < 0.01
     return found
 
 
-def test_a_largest_score_of_some_thousandths_is_nearly_white_on_every_surface(faint):
-    payload = faint.to_dict()
-    tints = shades(payload, payload["explanations"][0])
+def test_faint_explanation_is_nearly_white_with_a_note_on_every_surface(faint_explanation):
+    payload = faint_explanation.to_dict()
+    tints = compute_shades(payload, payload["explanations"][0])
     assert 0 < max(map(abs, tints.words)) < 0.1
     note = payload["explanations"][0]["scale"]["note"]
     assert note.startswith("No word reaches 0.08 logits")
-    html = page([payload])
+    html = render_explanations_html([payload])
     strip = html[html.index('class="strip"') : html.index("<details")]
     colours = re.findall(r'<mark style="background: rgb\((\d+),(\d+),(\d+)\)"', strip)
     assert all(min(map(int, colour)) > 215 for colour in colours)
     assert "full colour: 0.08 logits" in html and note in html
-    assert "attcat for positive, in logits:" in plain(payload) and note in plain(payload)
-    assert note in faint._repr_html_()
+    assert "attcat for positive, in logits:" in format_explanation_text(
+        payload
+    ) and note in format_explanation_text(payload)
+    assert note in faint_explanation._repr_html_()
 
 
-def test_special_tokens_do_not_set_the_scale_and_words_do():
+def test_colour_scale_is_set_by_words_and_not_by_special_tokens():
     found = whence.load("reviews").explain("a great film", method="rollout").to_dict()
     one = found["explanations"][0]
     special = [s for s, t in zip(one["scores"], found["tokens"], strict=True) if t["special"]]
@@ -111,20 +122,23 @@ def test_special_tokens_do_not_set_the_scale_and_words_do():
     assert (one["scale"]["unit"], one["scale"]["floor"]) == ("share", 0.02)
 
 
-def test_what_removes_words_is_scaled_by_the_probability_that_it_measures():
+def test_colour_scale_of_leave_one_out_has_the_unit_probability():
     one = whence.load("reviews").explain("a great film", method="leave_one_out").to_dict()
     assert one["explanations"][0]["scale"]["unit"] == "probability"
 
 
-def test_a_trust_card_carries_the_scale_and_shows_it(faint):
-    card = faint.trust(60)
-    assert card.to_dict()["methods"][0]["scale"] == faint.to_dict()["explanations"][0]["scale"]
+def test_trust_card_has_the_colour_scale_of_the_explanation_and_shows_its_legend(faint_explanation):
+    card = faint_explanation.trust(60)
+    assert (
+        card.to_dict()["methods"][0]["scale"]
+        == faint_explanation.to_dict()["explanations"][0]["scale"]
+    )
     assert "full colour: 0.08 logits" in card.to_html()
 
 
-def test_a_generated_answer_has_scales_that_special_tokens_do_not_set():
-    explainer = whence.load(languages.make("gpt2"))
-    made = explainer.generate({"input_ids": [languages.ROWS[0]]}, 3, method="grad_x_input")
+def test_colour_scales_of_a_generation_ignore_special_tokens():
+    explainer = whence.load(language_models.make("gpt2"))
+    made = explainer.generate({"input_ids": [language_models.ROWS[0]]}, 3, method="grad_x_input")
     payload = made.to_dict()
     inner = [i for i, piece in enumerate(payload["pieces"]) if not piece["special"]]
     cells = [abs(row[i]) for row in payload["matrix"] for i in inner]
@@ -136,15 +150,15 @@ def test_a_generated_answer_has_scales_that_special_tokens_do_not_set():
     assert payload["total_scale"]["legend"] in made.to_html()
 
 
-def test_a_picture_whose_patches_differ_by_next_to_nothing_is_not_painted_in_full():
+def test_scale_scores_with_a_floor_keeps_faint_patches_below_full_colour():
     scores = [0.001 * place for place in range(10)]
-    assert scaled(scores, signed=True).max() == 1
-    assert scaled(scores, signed=True, floor=0.08).max() == pytest.approx(0.009 / 0.08)
-    assert scaled(scores, signed=False, floor=0.08).max() == pytest.approx(0.009 / 0.08)
+    assert scale_scores(scores, signed=True).max() == 1
+    assert scale_scores(scores, signed=True, floor=0.08).max() == pytest.approx(0.009 / 0.08)
+    assert scale_scores(scores, signed=False, floor=0.08).max() == pytest.approx(0.009 / 0.08)
 
 
-def test_an_explanation_of_an_older_file_is_still_shown_without_a_unit():
-    one = cards.method()
+def test_get_colour_scale_of_an_older_payload_has_no_floor():
+    one = trust_card_payloads.method()
     assert "scale" not in one
-    assert scale_in(one)["full"] == max(map(abs, one["word_scores"]))
-    assert scale_in(one)["floor"] is None
+    assert get_colour_scale(one)["full"] == max(map(abs, one["word_scores"]))
+    assert get_colour_scale(one)["floor"] is None

@@ -1,4 +1,4 @@
-"""A model that is compiled, where that was asked for: the same answers, and the model as it was."""
+"""Compiled forward passes: the same answers, the model left unchanged, and fallbacks with a warning."""
 
 import shutil
 
@@ -8,20 +8,20 @@ import transformers as hf
 
 import whence
 from tests import zoo
-from whence.capture import bare_logits, compile_forward
-from whence.capture.asking.counted import counted
-from whence.capture.found import altering
-from whence.capture.memory import compiled
 from whence.core.errors import ModelFailed
-from whence.data import collate
-from whence.explainer.intake import take
+from whence.data.batches import collate
+from whence.explain.inputs import encode_inputs
+from whence.tracing import forward
+from whence.tracing.ask import count_forwards
+from whence.tracing.forward import compile_forward, compute_plain_logits
+from whence.tracing.restore import alter_model
 
 needs_compiler = pytest.mark.skipif(
     not (shutil.which("g++") or shutil.which("clang++")), reason="no compiler on this machine"
 )
 
 
-def small():
+def make_small_bert():
     config = hf.BertConfig(
         vocab_size=50,
         hidden_size=16,
@@ -34,7 +34,9 @@ def small():
 
 
 def batch_of(model, *rows):
-    items, _ = take([{"input_ids": row} for row in rows], whence.load(model).loaded, truncate=False)
+    items, _ = encode_inputs(
+        [{"input_ids": row} for row in rows], whence.load(model).loaded, truncate=False
+    )
     return collate(items, pad_id=0, device=torch.device("cpu"))
 
 
@@ -42,17 +44,19 @@ def batch_of(model, *rows):
 @pytest.mark.filterwarnings(
     "ignore::DeprecationWarning"
 )  # PyTorch's compiler is told so by PyTorch
-def test_the_same_answers_and_the_model_as_it_was():
-    model, plain = small(), small()
+def test_compiled_model_gives_the_same_scores_and_is_left_unchanged():
+    model, plain = make_small_bert(), make_small_bert()
     facts = set(vars(model))
     explainer = whence.load(model, compile=True)
     row = {"input_ids": [3, 7, 9, 11, 13]}
     # Found out once: that the model says the same by itself, and beside other inputs.
     explainer.explain(row, method="leave_one_out")
-    with counted(model) as runs:  # that it cannot be compiled would be a warning, and so an error
+    with count_forwards(
+        model
+    ) as runs:  # that it cannot be compiled would be a warning, and so an error
         found = explainer.explain(row, method="leave_one_out")
     wanted = whence.load(plain).explain(row, method="leave_one_out")
-    assert compiled.is_compiled(model)
+    assert forward.is_compiled(model)
     assert runs.forward == found.passes.forward  # hooks on the model itself see every call
     # Differences of probabilities of about 0.5, each rounded a few times by 2^-24.
     assert found.scores == pytest.approx(wanted.scores, abs=2e-6)
@@ -67,22 +71,22 @@ def refuse(*_, **__):
     raise RuntimeError("no C++ compiler\nand a long story")
 
 
-def test_what_cannot_be_compiled_runs_as_it_is_and_one_warning_says_so(monkeypatch):
+def test_compile_forward_that_fails_falls_back_with_one_warning(monkeypatch):
     monkeypatch.setattr(torch, "compile", lambda function, **_: refuse)
-    model = small()
+    model = make_small_bert()
     compile_forward(model)
     batch = batch_of(model, [3, 7, 9], [3, 8, 9])
     with pytest.warns(
         RuntimeWarning, match=r"cannot be compiled on this machine \(no C\+\+ compil"
     ):
-        found = bare_logits(model, batch)
-    assert not compiled.is_compiled(model)
-    again = bare_logits(model, batch)  # and says so once: a warning is an error here
+        found = compute_plain_logits(model, batch)
+    assert not forward.is_compiled(model)
+    again = compute_plain_logits(model, batch)  # and says so once: a warning is an error here
     assert torch.equal(found, again)
-    assert torch.equal(found, bare_logits(small(), batch))
+    assert torch.equal(found, compute_plain_logits(make_small_bert(), batch))
 
 
-def test_what_is_hooked_or_altered_is_not_compiled(monkeypatch):
+def test_compute_plain_logits_of_a_hooked_or_altered_model_is_not_compiled(monkeypatch):
     asked = []
 
     def stand_in(function, **_):
@@ -93,44 +97,44 @@ def test_what_is_hooked_or_altered_is_not_compiled(monkeypatch):
         return run
 
     monkeypatch.setattr(torch, "compile", stand_in)
-    model = small()
+    model = make_small_bert()
     batch = batch_of(model, [3, 7, 9])
     compile_forward(model)
-    bare_logits(model, batch)
+    compute_plain_logits(model, batch)
     assert len(asked) == 1
-    with altering(model, "nothing in fact"):
-        bare_logits(model, batch)
+    with alter_model(model, "nothing in fact"):
+        compute_plain_logits(model, batch)
     hook = model.bert.encoder.layer[0].register_forward_hook(lambda *_: None)
-    bare_logits(model, batch)
+    compute_plain_logits(model, batch)
     hook.remove()
     assert len(asked) == 1
-    bare_logits(model, batch)
+    compute_plain_logits(model, batch)
     assert len(asked) == 2
     assert "forward" not in vars(model)
 
 
-def test_a_failure_of_the_model_itself_is_said_to_be_its_own(monkeypatch):
+def test_error_of_the_compiled_model_itself_raises_model_failed(monkeypatch):
     monkeypatch.setattr(torch, "compile", lambda function, **_: function)
-    model = small()
+    model = make_small_bert()
     compile_forward(model)
     batch = batch_of(model, [3, 7, 9])
     with monkeypatch.context() as patch, pytest.raises(ModelFailed, match="own"):
         patch.setattr(
             model.bert, "forward", lambda *_, **__: (_ for _ in ()).throw(ValueError("own"))
         )
-        bare_logits(model, batch)
+        compute_plain_logits(model, batch)
     assert "forward" not in vars(model)
 
 
-def test_memory_that_ran_out_says_nothing_about_compiling(monkeypatch):
+def test_out_of_memory_in_a_compiled_model_leaves_the_model_compiled(monkeypatch):
     def too_large(*_, **__):
         raise RuntimeError(
             "DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes."
         )
 
     monkeypatch.setattr(torch, "compile", lambda function, **_: too_large)
-    model = small()
+    model = make_small_bert()
     compile_forward(model)
     with pytest.raises(RuntimeError, match="can't allocate"):
-        bare_logits(model, batch_of(model, [3, 7, 9]))
-    assert compiled.is_compiled(model)
+        compute_plain_logits(model, batch_of(model, [3, 7, 9]))
+    assert forward.is_compiled(model)

@@ -1,11 +1,12 @@
-"""Tables in memory as data: frames of pandas and polars, Arrow, datasets; and lists of (text, label) by mistake."""
+"""Data frames (pandas, polars, Arrow, datasets) as data: columns read or refused; (text, label) lists refused."""
 
 import numpy as np
 import pytest
 
 import whence
 from whence.core.errors import BadExamples, BadPlan
-from whence.data.sets.examples import Example, collect, read
+from whence.data.dataset import collect_examples, read_dataset
+from whence.data.example import Example
 
 pandas = pytest.importorskip("pandas", reason="pandas is not installed")
 
@@ -63,13 +64,13 @@ def test_evaluate_takes_the_rows_of_a_frame_and_not_its_column_names(kind, expla
     }
 
 
-def test_evaluate_takes_both_texts_of_a_frame_by_the_names_of_their_columns():
+def test_collect_examples_takes_both_texts_of_a_frame_by_column_names():
     rows = [("a man sleeps", "a man is awake"), ("it rains", "it is wet")]
-    found = collect(frame("polars", ("one", "two"), rows), text="one", pair="two")
+    found = collect_examples(frame("polars", ("one", "two"), rows), text="one", pair="two")
     assert [one.given for one in found.examples] == rows
 
 
-def test_recommend_takes_a_frame_and_says_what_was_drawn_of_it(explainer):
+def test_recommend_of_a_frame_reports_rows_drawn_and_seed(explainer):
     many = frame("pandas", rows=[(f"{text} {n}", label) for n in range(30) for text, label in ROWS])
     found = whence.recommend(
         explainer, many, text="description", label="stars", methods=["attcat", "rollout"]
@@ -81,7 +82,7 @@ def test_recommend_takes_a_frame_and_says_what_was_drawn_of_it(explainer):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_frame_without_a_column_of_texts_is_refused_with_its_columns_and_the_way_to_name_one(
+def test_evaluate_of_a_frame_without_a_text_column_raises_bad_examples_naming_columns(
     kind, explainer
 ):
     for asked in (whence.evaluate, whence.recommend):
@@ -91,21 +92,21 @@ def test_a_frame_without_a_column_of_texts_is_refused_with_its_columns_and_the_w
         assert "description, stars" in said and "text=..." in said and "\n" not in said
 
 
-def test_a_frame_with_an_unknown_column_named_is_refused_with_the_nearest(explainer):
+def test_evaluate_of_a_frame_with_an_unknown_column_suggests_the_nearest_name(explainer):
     with pytest.raises(
         BadExamples, match=r"has no column 'descripton'.*Did you mean 'description'"
     ):
         whence.evaluate(explainer, frame("pandas"), text="descripton")
 
 
-def test_a_frame_with_two_columns_of_one_name_is_refused():
+def test_collect_examples_of_a_frame_with_a_repeated_column_raises_bad_examples():
     twice = pandas.DataFrame([["a", "b"]], columns=["text", "text"])
     with pytest.raises(BadExamples, match="2 columns are called 'text'"):
-        collect(twice)
+        collect_examples(twice)
 
 
-def test_a_frame_keeps_gaps_numbers_and_tokens_as_a_file_would():
-    found = collect(
+def test_collect_examples_of_a_frame_reads_gaps_numbers_and_tokens_like_a_file():
+    found = collect_examples(
         pandas.DataFrame(
             {
                 "text": ["a", "b", np.array(["c", "d"], dtype=object)],
@@ -115,13 +116,13 @@ def test_a_frame_keeps_gaps_numbers_and_tokens_as_a_file_would():
     )
     assert found.examples == [Example("a", "1"), Example("b"), Example("c d", "0")]
     with pytest.raises(BadExamples, match=r"Row 1 of the table, counted from 0: 'text' is 'nan'"):
-        collect(pandas.DataFrame({"text": ["a", float("nan")]}))
+        collect_examples(pandas.DataFrame({"text": ["a", float("nan")]}))
     with pytest.raises(BadExamples, match="no rows; its columns are text"):
-        collect(pandas.DataFrame({"text": []}))
+        collect_examples(pandas.DataFrame({"text": []}))
 
 
 def test_audit_and_compare_take_a_frame(explainer):
-    assert read(frame("pandas"), text="description").label is None
+    assert read_dataset(frame("pandas"), text="description").label is None
     found = whence.audit(
         explainer, frame("polars"), text="description", label="stars", experiments="correlation"
     )
@@ -130,7 +131,7 @@ def test_audit_and_compare_take_a_frame(explainer):
     assert both.payload["data"]["name"] == "the table"
 
 
-def test_run_refuses_a_frame_and_says_how_to_give_it(tmp_path):
+def test_run_of_a_frame_raises_bad_plan_and_suggests_parquet(tmp_path):
     with pytest.raises(BadPlan, match=r"table in memory \(DataFrame\).*\.parquet"):
         whence.run(model="reviews", data=frame("pandas"), out=tmp_path / "out")
 
@@ -145,14 +146,14 @@ def test_run_refuses_a_frame_and_says_how_to_give_it(tmp_path):
         lambda label: ("thumbs-down", "thumbs-up")[label],
     ],
 )
-def test_a_list_of_texts_with_labels_is_refused_and_not_shown_to_the_model(second, explainer):
+def test_evaluate_of_a_list_of_texts_with_labels_raises_bad_examples(second, explainer):
     given = [(text, second(label)) for text, label in ROWS]
     for asked in (whence.evaluate, whence.recommend, whence.audit):
         with pytest.raises(BadExamples, match=r'\{"text": \.\.\., "label": \.\.\.\}'):
             asked(explainer, given)
 
 
-def test_a_single_pair_whose_second_text_is_a_label_of_the_model_is_refused():
+def test_evaluate_of_a_pair_with_a_model_label_as_second_text_raises_bad_examples():
     ask = whence.load("reviews")
     label = ask.labels[1]
     with pytest.raises(BadExamples, match="look like labels"):
@@ -161,7 +162,7 @@ def test_a_single_pair_whose_second_text_is_a_label_of_the_model_is_refused():
     assert named.payload["examples"]["given"] == 1
 
 
-def test_pairs_of_texts_in_a_list_are_still_pairs():
+def test_collect_examples_of_a_list_of_text_pairs_returns_pairs():
     pairs = [
         ("a man sleeps", "nobody is awake"),
         ("a dog runs", "it moves"),
@@ -169,6 +170,6 @@ def test_pairs_of_texts_in_a_list_are_still_pairs():
         ("the sun shines", "dry"),
         ("she sings", "a song"),
     ]
-    assert [one.given for one in collect(pairs).examples] == pairs
+    assert [one.given for one in collect_examples(pairs).examples] == pairs
     words = [("dog", "cat"), ("dog", "cat"), ("sun", "cat"), ("rain", "cat")]
-    assert [one.given for one in collect(words).examples] == words
+    assert [one.given for one in collect_examples(words).examples] == words

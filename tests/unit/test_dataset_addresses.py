@@ -1,4 +1,4 @@
-"""Data sets elsewhere, by the addresses of fsspec, and folders of pictures, here and there."""
+"""Data sets at fsspec addresses and in zips, image and ERASER folders there, and refusal of outside files."""
 
 import gzip
 import json
@@ -14,10 +14,9 @@ import pytest
 from PIL import Image
 
 from whence.core.errors import BadExamples, BadPicture
-from whence.data.sets.examples import Example, read
-from whence.data.sets.source import Bad, source
-from whence.data.vision.image import opened
-from whence.data.vision.masks import mask_of
+from whence.data.dataset import SkippedRow, open_dataset, read_dataset
+from whence.data.example import Example, read_mask
+from whence.data.images import open_image
 
 LINES = b'{"text": "a", "label": 1}\n{"text": \n{"text": "b", "label": 0}\n'
 
@@ -30,35 +29,38 @@ def memory():
 
 
 def texts(stream):
-    return [None if isinstance(one, Bad) else one.example.given for one in stream]
+    return [None if isinstance(one, SkippedRow) else one.example.given for one in stream]
 
 
-def test_files_in_memory_and_by_file_address(memory, tmp_path):
+def test_open_dataset_reads_files_at_memory_and_file_addresses(memory, tmp_path):
     memory.pipe("/sets/a.jsonl", LINES)
     memory.pipe("/sets/a.jsonl.gz", gzip.compress(LINES))
     (tmp_path / "a.jsonl").write_bytes(LINES)
     for address in ("memory://sets/a.jsonl", "memory://sets/a.jsonl.gz", f"file://{tmp_path}/a.jsonl"):  # fmt: skip
-        stream = source(address)
+        stream = open_dataset(address)
         assert texts(stream) == ["a", None, "b"] == texts(stream)
         assert stream.count() == 3
         assert (stream.name, stream.facts()["kind"]) == (address.rpartition("/")[2], "jsonl")
     table = pyarrow.table({"text": ["a", "b"], "label": ["x", "y"]})
     pyarrow.parquet.write_table(table, "sets/a.parquet", filesystem=memory)
-    assert texts(source("memory://sets/a.parquet")) == ["a", "b"]
-    assert read("memory://sets/a.parquet").examples == [Example("a", "x"), Example("b", "y")]
+    assert texts(open_dataset("memory://sets/a.parquet")) == ["a", "b"]
+    assert read_dataset("memory://sets/a.parquet").examples == [
+        Example("a", "x"),
+        Example("b", "y"),
+    ]
 
 
-def test_members_of_a_zip_file(tmp_path):
+def test_open_dataset_reads_zip_members_and_refuses_parent_paths(tmp_path):
     path = tmp_path / "all.zip"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as packed:
         packed.writestr("in/a.csv", "text,label\na,1\n")
         packed.writestr("../out.csv", "text\nb\n")
-    stream = source(f"zip://in/a.csv::{path}")
+    stream = open_dataset(f"zip://in/a.csv::{path}")
     assert (texts(stream), stream.name, stream.count()) == (["a"], "a.csv", 1)
     with pytest.raises(BadExamples, match=r"The address of 'out.csv' has a part '\.\.'"):
-        source(f"zip://../out.csv::{path}")
+        open_dataset(f"zip://../out.csv::{path}")
     with pytest.raises(BadExamples, match=r"Cannot read 'none.csv': "):
-        source(f"zip://none.csv::{path}")
+        open_dataset(f"zip://none.csv::{path}")
 
 
 @pytest.mark.parametrize(
@@ -70,10 +72,10 @@ def test_members_of_a_zip_file(tmp_path):
         ("memory://sets", "holds neither pictures nor annotations. Give a file"),
     ],
 )
-def test_addresses_that_lead_nowhere(memory, address, said):
+def test_open_dataset_at_an_unusable_address_raises_bad_examples(memory, address, said):
     memory.pipe("/sets/a.xml", b"<a/>")
     with pytest.raises(BadExamples, match=said):
-        source(address)
+        open_dataset(address)
 
 
 @pytest.mark.parametrize(
@@ -83,15 +85,17 @@ def test_addresses_that_lead_nowhere(memory, address, said):
         ("aiohttp", "https://user:secret@host.invalid/a.csv?token=secret"),
     ],
 )
-def test_a_package_that_is_missing_is_named_and_a_key_is_not(monkeypatch, package, address):
+def test_open_dataset_without_a_needed_package_names_the_package_and_no_secret(
+    monkeypatch, package, address
+):
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(BadExamples, match=r"'a.csv' is at an address that needs another") as error:
-        source(address)
+        open_dataset(address)
     assert package in str(error.value) and "secret" not in str(error.value)
 
 
-def test_the_name_of_an_address_says_nothing_of_who_may_read_it():
-    from whence.data.sets.address import file_name
+def test_parse_file_name_of_an_address_contains_no_credentials():
+    from whence.data.readers import parse_file_name
 
     for address, name in (
         ("https://u:secret@host/d/a.csv?token=secret#x", "a.csv"),
@@ -100,14 +104,14 @@ def test_the_name_of_an_address_says_nothing_of_who_may_read_it():
         ("memory://sets", "sets"),
         ("d/a.csv", "a.csv"),
     ):
-        assert file_name(address) == name
+        assert parse_file_name(address) == name
 
 
 def picture(level=7):
     return Image.new("RGB", (6, 4), (level, level, level))
 
 
-def album(folder):
+def write_image_folder(folder):
     for label in ("dog", "cat"):
         (folder / label).mkdir(parents=True)
         picture().save(folder / label / "one.png")
@@ -117,9 +121,9 @@ def album(folder):
     return folder
 
 
-def test_a_folder_of_pictures(tmp_path):
-    folder = album(tmp_path / "pets")
-    stream = source(str(folder))
+def test_open_dataset_of_an_image_folder_gives_labels_and_masks(tmp_path):
+    folder = write_image_folder(tmp_path / "pets")
+    stream = open_dataset(str(folder))
     found = list(stream)
     # By their parts, as paths are sorted.
     assert [(one.id, one.example.label) for one in found] == [
@@ -127,46 +131,46 @@ def test_a_folder_of_pictures(tmp_path):
         ("cat/one.png", "cat"),
         ("dog/one.png", "dog"),
     ]
-    assert repr([one.example for one in found]) == repr(read(folder).examples)
-    assert mask_of(found[1].example.mask).tolist() == [[0, 1]]
+    assert repr([one.example for one in found]) == repr(read_dataset(folder).examples)
+    assert read_mask(found[1].example.mask).tolist() == [[0, 1]]
     assert stream.count() == 3
     facts = stream.facts()
     assert (facts["name"], facts["kind"], facts["pictures"]) == ("pets", "pictures", True)
     assert str(tmp_path) not in json.dumps(facts)
     again = pickle.loads(pickle.dumps(found[0]))  # noqa: S301 - our own
-    assert opened(again.example.given).size == (6, 4)
+    assert open_image(again.example.given).size == (6, 4)
 
 
-def test_a_folder_of_pictures_elsewhere(memory, tmp_path):
-    album(tmp_path / "pets")
+def test_open_dataset_of_a_remote_image_folder_equals_the_local_one(memory, tmp_path):
+    write_image_folder(tmp_path / "pets")
     for path in sorted((tmp_path / "pets").rglob("*.*")):
         memory.pipe(f"/pets/{path.relative_to(tmp_path / 'pets').as_posix()}", path.read_bytes())
-    here, there = list(source(str(tmp_path / "pets"))), list(source("memory://pets"))
+    here, there = list(open_dataset(str(tmp_path / "pets"))), list(open_dataset("memory://pets"))
     assert repr(here) == repr(there)
     for one, other in zip(here, there, strict=True):
-        pixels = [np.asarray(opened(own.example.given)) for own in (one, other)]
+        pixels = [np.asarray(open_image(own.example.given)) for own in (one, other)]
         np.testing.assert_array_equal(*pixels)
-    assert mask_of(there[1].example.mask).tolist() == [[0, 1]]
+    assert read_mask(there[1].example.mask).tolist() == [[0, 1]]
     assert isinstance(there[0].example.given.read(), bytes)
     again = pickle.loads(pickle.dumps(there[0].example))  # noqa: S301 - our own
     assert again.given.read() == there[0].example.given.read()
-    assert repr(read("memory://pets").examples) == repr([one.example for one in there])
+    assert repr(read_dataset("memory://pets").examples) == repr([one.example for one in there])
 
 
-def test_a_folder_of_annotations_elsewhere(memory):
+def test_open_dataset_reads_a_remote_eraser_folder_and_skips_outside_documents(memory):
     span = {"docid": "d", "start_token": 1, "end_token": 2}
     line = {"annotation_id": "1", "classification": "x", "evidences": [[span]], "query": ""}
     away = {**line, "evidences": [[{**span, "docid": "../val.jsonl"}]]}
     memory.pipe("/e/val.jsonl", "".join(json.dumps(one) + "\n" for one in (line, away)).encode())
     memory.pipe("/e/docs/d", b"one two\n")
     for address in ("memory://e", "memory://e:val"):
-        good, bad = source(address)
+        good, bad = open_dataset(address)
         assert good.example.given == "one two" and len(good.example.rationale) == 1
         assert "lies outside of the folder 'docs'" in bad.why
 
 
-def test_pictures_that_leave_the_folder_or_are_not_there(tmp_path):
-    folder = album(tmp_path / "pets")
+def test_image_links_out_of_the_folder_or_to_missing_files_are_skipped(tmp_path):
+    folder = write_image_folder(tmp_path / "pets")
     picture().save(tmp_path / "secret.png")
     (folder / "cat" / "away.png").symlink_to("../../secret.png")
     (folder / "cat" / "gone.png").symlink_to("nowhere.png")
@@ -174,33 +178,35 @@ def test_pictures_that_leave_the_folder_or_are_not_there(tmp_path):
     (folder / "dog" / "one_mask.png").symlink_to(tmp_path / "secret.png")
     (tmp_path / "more").mkdir()
     (folder / "linked").symlink_to(tmp_path / "more")
-    stream = source(str(folder))
+    stream = open_dataset(str(folder))
     found = list(stream)
-    assert [one.id for one in found if not isinstance(one, Bad)] == [
+    assert [one.id for one in found if not isinstance(one, SkippedRow)] == [
         "bare.jpg",
         "cat/near.png",
         "cat/one.png",
     ]
-    bad = {one.where: one.why for one in found if isinstance(one, Bad)}
+    bad = {one.where: one.why for one in found if isinstance(one, SkippedRow)}
     assert list(bad) == ["cat/away.png", "cat/gone.png", "dog/one.png", "linked"]
     out = "is a link that leads out of the folder 'pets'"
     assert out in bad["cat/away.png"] and out in bad["linked"] and out in bad["dog/one.png"]
     assert "is not there" in bad["cat/gone.png"]
     assert stream.count() == len(found)
     with pytest.raises(BadExamples, match=r"'cat/away.png' is a link that leads out of"):
-        read(folder)
+        read_dataset(folder)
 
 
-def test_members_of_a_zip_file_that_leave_it(tmp_path):
+def test_zip_members_outside_the_image_folder_are_skipped(tmp_path):
     with zipfile.ZipFile(tmp_path / "a.zip", "w") as packed:
         for name in ("p/in.png", "p/../../out.png"):
             packed.writestr(name, b"raw")
-    bad, good = source(f"zip://p::{tmp_path / 'a.zip'}")
+    bad, good = open_dataset(f"zip://p::{tmp_path / 'a.zip'}")
     assert (good.id, good.example.given.read()) == ("in.png", b"raw")
     assert bad.where == "../../out.png" and "lies outside" in bad.why
 
 
-def test_metadata_that_names_files_outside(tmp_path, monkeypatch):
+def test_open_dataset_with_metadata_that_names_outside_files_raises_bad_examples(
+    tmp_path, monkeypatch
+):
     import datasets
 
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", str(tmp_path / "cache"))
@@ -211,11 +217,11 @@ def test_metadata_that_names_files_outside(tmp_path, monkeypatch):
     rows = [{"file_name": "a.png", "text": "in"}, {"file_name": "../../secret.png", "text": "out"}]
     (folder / "metadata.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     with pytest.raises(BadExamples, match=r"cannot be (read on|loaded): .*secret\.png"):
-        list(source(str(tmp_path / "set")))
+        list(open_dataset(str(tmp_path / "set")))
 
 
-def test_a_picture_that_would_fill_the_memory_is_refused_when_its_turn_comes(tmp_path):
+def test_open_image_of_a_decompression_bomb_raises_bad_picture(tmp_path):
     Image.new("1", (9_000, 9_000)).save(tmp_path / "bomb.png")
-    (entry,) = source(str(tmp_path))
+    (entry,) = open_dataset(str(tmp_path))
     with pytest.raises(BadPicture, match="9000 x 9000 pixels"):
-        opened(entry.example.given)
+        open_image(entry.example.given)

@@ -1,4 +1,4 @@
-"""Data sets: every format, every way to give a rationale, and a clear answer to what does not fit."""
+"""Data sets: every format, every way to give a rationale, and errors for malformed input."""
 
 import gzip
 import json
@@ -8,7 +8,9 @@ import pytest
 import whence
 from whence.core.errors import BadExamples, BadParameter
 from whence.core.types import Token, Word
-from whence.data.sets.examples import Example, Span, examples, marked, read, sample
+from whence.data.dataset import list_examples, read_dataset, sample_examples
+from whence.data.eraser import RationaleSpan, flag_rationale
+from whence.data.example import Example
 
 
 def write(tmp_path, name, text):
@@ -33,17 +35,17 @@ def write(tmp_path, name, text):
         ("a.tsv", "\ufefftext\nx\n", [Example("x")]),
     ],
 )  # fmt: skip
-def test_formats(tmp_path, name, text, found):
+def test_list_examples_reads_every_format_plain_and_gzipped(tmp_path, name, text, found):
     path = write(tmp_path, name, text)
-    assert examples(path) == found
+    assert list_examples(path) == found
     packed = tmp_path / f"{name}.gz"
     packed.write_bytes(gzip.compress(path.read_bytes()))
-    assert examples(str(packed)) == found
+    assert list_examples(str(packed)) == found
 
 
-def test_a_list_of_anything():
+def test_list_examples_takes_texts_pairs_dicts_and_examples():
     given = ["a", ("b", "c"), ["d", "e"], {"text": "f", "label": 0}, Example("g", "x")]
-    assert examples(given) == [
+    assert list_examples(given) == [
         Example("a"),
         Example(("b", "c")),
         Example(("d", "e")),
@@ -52,12 +54,12 @@ def test_a_list_of_anything():
     ]
 
 
-def test_columns_can_be_named(tmp_path):
+def test_list_examples_takes_names_of_text_pair_and_label_columns(tmp_path):
     path = write(tmp_path, "a.tsv", "title\tbody\ttext\tstars\nt\tb\tx\t5\n")
-    assert examples(path) == [Example("x")]
-    assert examples(path, text="body", label="stars") == [Example("b", "5")]
-    assert examples(path, text="title", pair="body") == [Example(("t", "b"))]
-    assert examples(path, pair="title") == [Example(("x", "t"))]
+    assert list_examples(path) == [Example("x")]
+    assert list_examples(path, text="body", label="stars") == [Example("b", "5")]
+    assert list_examples(path, text="title", pair="body") == [Example(("t", "b"))]
+    assert list_examples(path, pair="title") == [Example(("x", "t"))]
 
 
 @pytest.mark.parametrize(
@@ -76,8 +78,8 @@ def test_columns_can_be_named(tmp_path):
         ({"text": "t", "class": ""}, "t", ("text", None, "class"), None),
     ],
 )  # fmt: skip
-def test_columns_are_guessed_and_said(row, given, columns, label):
-    found = read([row])
+def test_read_dataset_guesses_columns_and_lists_the_guesses(row, given, columns, label):
+    found = read_dataset([row])
     assert found.examples == [Example(given, label)]
     assert (found.text, found.pair, found.label) == columns
     roles = zip(("text", "pair", "label"), columns, strict=True)
@@ -85,63 +87,65 @@ def test_columns_are_guessed_and_said(row, given, columns, label):
     assert all(repr(column) in str(found) for column in columns if column)
 
 
-def test_a_file_that_was_read_says_how(tmp_path):
+def test_read_dataset_describes_the_file_and_its_columns(tmp_path):
     path = write(tmp_path, "a.tsv", "title\tbody\tstars\nt\tb\t5\n")
-    found = read(path, text="title", pair="body", label="stars")
+    found = read_dataset(path, text="title", pair="body", label="stars")
     assert found.examples == [Example(("t", "b"), "5")]
     assert (found.name, found.guessed) == ("a.tsv", ())
     assert str(found) == (
         "a.tsv, texts from 'title', second texts from 'body', labels from 'stars'."
     )
-    found = read(str(path), text="title")
+    found = read_dataset(str(path), text="title")
     assert str(found) == "a.tsv, texts from 'title', no labels."
-    assert read(found) is found
+    assert read_dataset(found) is found
 
 
-def test_a_row_without_the_label_has_none_and_one_without_the_text_is_named(tmp_path):
+def test_read_dataset_takes_rows_without_label_and_refuses_rows_without_text(tmp_path):
     path = write(tmp_path, "a.jsonl", '{"text": "a"}\n{"text": "b", "label": "x"}\n')
-    assert [one.label for one in read(path).examples] == [None, "x"]
-    assert [one.label for one in read(path, label="label").examples] == [None, "x"]
+    assert [one.label for one in read_dataset(path).examples] == [None, "x"]
+    assert [one.label for one in read_dataset(path, label="label").examples] == [None, "x"]
     path = write(tmp_path, "b.jsonl", '{"text": "a"}\n{"sentence": "b"}\n')
     with pytest.raises(BadExamples, match=r"b.jsonl, line 2 has no column 'text'; it has sentence"):
-        read(path)
+        read_dataset(path)
     with pytest.raises(BadExamples, match=r"b.jsonl has no column 'gold'; it has text, sentence"):
-        read(path, label="gold")
+        read_dataset(path, label="gold")
     path = write(tmp_path, "c.jsonl", '{"text": "a", "label": [1, 2]}\n')
     with pytest.raises(BadExamples, match=r"line 1: the label in 'label' is .* one name or number"):
-        read(path, label="label")
-    assert read(path).label is None
+        read_dataset(path, label="label")
+    assert read_dataset(path).label is None
 
 
-def test_lists_that_have_no_columns():
-    found = read(["a", ("b", "c"), Example("d", "x")])
+def test_read_dataset_of_plain_lists_has_no_columns():
+    found = read_dataset(["a", ("b", "c"), Example("d", "x")])
     assert found.examples == [Example("a"), Example(("b", "c")), Example("d", "x")]
     assert (found.text, found.label, found.guessed) == (None, None, ())
     assert str(found) == "the examples."
     for wrong in ([], [3], b"a", {"text": "a"}):
         with pytest.raises(BadExamples):
-            read(wrong)
+            read_dataset(wrong)
 
 
-def test_a_rationale_in_characters():
+def test_list_examples_reads_rationales_given_in_characters():
     row = {"text": "a fine film", "rationale": [[2, 6], [7, 11], [2, 6]]}
-    assert examples([row]) == [Example("a fine film", None, (Span(0, 2, 6), Span(0, 7, 11)))]
+    assert list_examples([row]) == [
+        Example("a fine film", None, (RationaleSpan(0, 2, 6), RationaleSpan(0, 7, 11)))
+    ]
     pair = {"premise": "it rains", "hypothesis": "it is wet", "rationale": [[0, 3, 8], [1, 6, 9]]}
-    (found,) = examples([pair])
-    assert found.rationale == (Span(0, 3, 8), Span(1, 6, 9))
-    assert examples([{"text": "a", "rationale": []}])[0].rationale == ()
-    assert examples([{"text": "a", "rationale": None}])[0].rationale is None
+    (found,) = list_examples([pair])
+    assert found.rationale == (RationaleSpan(0, 3, 8), RationaleSpan(1, 6, 9))
+    assert list_examples([{"text": "a", "rationale": []}])[0].rationale == ()
+    assert list_examples([{"text": "a", "rationale": None}])[0].rationale is None
 
 
-def test_a_rationale_in_a_table(tmp_path):
+def test_list_examples_reads_rationales_from_a_table_column(tmp_path):
     path = write(tmp_path, "a.tsv", "text\trationale\nab cd\t[[0, 2]]\nef\t\n")
-    assert [one.rationale for one in examples(path)] == [(Span(0, 0, 2),), None]
+    assert [one.rationale for one in list_examples(path)] == [(RationaleSpan(0, 0, 2),), None]
 
 
-def test_spans_of_tokens_become_characters():
+def test_list_examples_turns_token_spans_into_character_spans():
     # "a fine film ." : fine film is 2..11; an empty span, as ERASER's files have some, marks nothing.
     row = {"tokens": ["a", "fine", "film", "."], "rationale_spans": [[1, 3], [2, 2], [3, 4]]}
-    (found,) = examples([row])
+    (found,) = list_examples([row])
     assert found.given == "a fine film ."
     assert [found.given[s.start : s.end] for s in found.rationale] == ["fine film", "."]
 
@@ -153,10 +157,10 @@ def test_spans_of_tokens_become_characters():
         {"text": ["308"], "answer_start": [7]},
     ],
 )
-def test_answers_stand_in_the_context(answers):
+def test_list_examples_takes_answers_as_rationale_in_the_context(answers):
     row = {"question": "How many?", "context": "It was 308 points.", "answers": answers}
-    assert examples([row])[0].rationale == (Span(1, 7, 10),)
-    assert examples([row], text="context")[0].rationale == (Span(0, 7, 10),)
+    assert list_examples([row])[0].rationale == (RationaleSpan(1, 7, 10),)
+    assert list_examples([row], text="context")[0].rationale == (RationaleSpan(0, 7, 10),)
 
 
 @pytest.mark.parametrize(
@@ -186,66 +190,68 @@ def test_answers_stand_in_the_context(answers):
         ("a.jsonl", '{"text": "abc", "answers": [{"text": "b"}]}\n', r"'answers' must each have"),
     ],
 )  # fmt: skip
-def test_what_does_not_fit_is_named(tmp_path, name, text, said):
+def test_list_examples_of_malformed_files_raises_bad_examples_naming_the_fault(
+    tmp_path, name, text, said
+):
     with pytest.raises(BadExamples, match=said):
-        examples(write(tmp_path, name, text))
+        list_examples(write(tmp_path, name, text))
 
 
-def test_files_that_cannot_be_read(tmp_path):
+def test_list_examples_of_missing_latin_or_torn_files_raises_bad_examples(tmp_path):
     with pytest.raises(BadExamples, match=r"Cannot read '.*none.txt': No such file"):
-        examples(tmp_path / "none.txt")
+        list_examples(tmp_path / "none.txt")
     latin = tmp_path / "latin.txt"
     latin.write_bytes("one\ntwo\ncafé\n".encode("latin-1"))
     with pytest.raises(BadExamples, match=r"latin.txt, line 3: not UTF-8 text .*byte 0xe9"):
-        examples(latin)
+        list_examples(latin)
     torn = tmp_path / "torn.txt.gz"
     torn.write_bytes(gzip.compress(b"a text\n" * 100)[:-9])
     with pytest.raises(BadExamples, match="is not a whole gzip file"):
-        examples(torn)
+        list_examples(torn)
 
 
-def test_columns_that_are_not_there(tmp_path):
+def test_list_examples_with_unknown_column_names_raises_bad_examples(tmp_path):
     path = write(tmp_path, "a.tsv", "text\tlabel\na\t1\n")
     with pytest.raises(
         BadExamples, match=r"no column 'txt'; it has text, label. Did you mean 'text'"
     ):
-        examples(path, text="txt")
+        list_examples(path, text="txt")
     with pytest.raises(BadExamples, match="no column 'other'"):
-        examples(path, pair="other")
+        list_examples(path, pair="other")
     with pytest.raises(BadExamples, match="no column 'gold'"):
-        examples(path, label="gold")
+        list_examples(path, label="gold")
 
 
 @pytest.mark.parametrize("given", [[3], [("a", "b", "c")], [None]])
-def test_lists_of_something_else(given):
+def test_list_examples_of_a_list_with_bad_entries_raises_bad_examples(given):
     with pytest.raises(BadExamples, match="Example 0 is"):
-        examples(given)
+        list_examples(given)
 
 
 @pytest.mark.parametrize("given", [b"a", 3, {"text": "a"}, ("a", "b")])
-def test_no_data_set_at_all(given):
+def test_list_examples_of_an_unsuitable_object_raises_bad_examples(given):
     with pytest.raises(BadExamples, match="for a data set"):
-        examples(given)
+        list_examples(given)
 
 
-def test_an_empty_list():
+def test_list_examples_of_an_empty_list_raises_bad_examples():
     with pytest.raises(BadExamples, match="The list of examples is empty"):
-        examples([])
+        list_examples([])
 
 
-def test_samples_are_seeded_nested_and_in_order():
+def test_sample_examples_is_seeded_nested_and_in_order():
     given = [Example(str(i)) for i in range(50)]
-    small, large = sample(given, 5, 3), sample(given, 20, 3)
-    assert small == sample(given, 5, 3) != sample(given, 5, 4)
+    small, large = sample_examples(given, 5, 3), sample_examples(given, 20, 3)
+    assert small == sample_examples(given, 5, 3) != sample_examples(given, 5, 4)
     assert set(small) < set(large)
     assert large == sorted(large, key=given.index)
-    assert sample(given, 99) == given
+    assert sample_examples(given, 99) == given
     for wrong in (0, -1, True, 2.5):
         with pytest.raises(BadParameter, match="at least 1"):
-            sample(given, wrong)
+            sample_examples(given, wrong)
 
 
-def test_units_that_overlap_a_rationale_are_marked():
+def test_flag_rationale_marks_features_that_overlap_a_span():
     # "un|like|ly good" and a second text "good": tokens by character, special ones without a place.
     tokens = [
         Token("[CLS]", None, None, 0, True, 1),
@@ -257,7 +263,7 @@ def test_units_that_overlap_a_rationale_are_marked():
         Token("good", 0, 4, 1, False, 5),
     ]
     single = [(i,) for i in range(7)]
-    assert marked(single, tokens, [Span(0, 5, 8)]) == [
+    assert flag_rationale(single, tokens, [RationaleSpan(0, 5, 8)]) == [
         False,
         False,
         True,
@@ -266,19 +272,21 @@ def test_units_that_overlap_a_rationale_are_marked():
         False,
         False,
     ]
-    assert marked(single, tokens, [Span(1, 0, 1)]) == [False] * 6 + [True]
+    assert flag_rationale(single, tokens, [RationaleSpan(1, 0, 1)]) == [False] * 6 + [True]
     # A span of the space between two words touches none; a neighbour that only ends where it starts neither.
-    assert not any(marked(single, tokens, [Span(0, 8, 9)]))
+    assert not any(flag_rationale(single, tokens, [RationaleSpan(0, 8, 9)]))
     words = [Word("unlikely", 0, 8, 0, (1, 2, 3)), Word("good", 9, 13, 0, (4,))]
-    assert marked(words, tokens, [Span(0, 0, 1)]) == [True, False]
-    assert marked(words, tokens, []) == [False, False]
+    assert flag_rationale(words, tokens, [RationaleSpan(0, 0, 1)]) == [True, False]
+    assert flag_rationale(words, tokens, []) == [False, False]
 
 
-def test_the_rationale_of_a_real_text_is_the_words_it_names():
+def test_flag_rationale_of_a_real_text_marks_the_named_words():
     text = "a gripping, beautifully acted film"
     explanation = whence.load("reviews").explain(text, method="random")
     start = text.index("beautifully")
-    flags = marked(explanation.spans, explanation.tokens, [Span(0, start, start + 17)])
+    flags = flag_rationale(
+        explanation.spans, explanation.tokens, [RationaleSpan(0, start, start + 17)]
+    )
     named = [word.text for word, flag in zip(explanation.spans, flags, strict=True) if flag]
     assert named == ["beautifully", "acted"]
 
@@ -301,19 +309,19 @@ def test_the_rationale_of_a_real_text_is_the_words_it_names():
         ),
     ],
 )
-def test_real_data_sets(shared, file, count, first):
+def test_list_examples_reads_the_shared_data_sets_with_known_counts(shared, file, count, first):
     path = shared / "data" / file
-    found = read(path).examples if "babi" in file else examples(path)
+    found = read_dataset(path).examples if "babi" in file else list_examples(path)
     assert count in (None, len(found))
     given = found[0].given if isinstance(found[0].given, str) else found[0].given[0]
     assert first in (None, given)
 
 
-def test_the_rationales_of_eraser_are_the_tokens_they_count(shared):
+def test_list_examples_gives_eraser_rationales_as_the_tokens_of_their_spans(shared):
     path = shared / "data" / "eraser_movies" / "val.jsonl.gz"
     with gzip.open(path, "rt", encoding="utf-8") as stream:
         rows = [json.loads(line) for line in stream]
-    for row, example in zip(rows, examples(path), strict=True):
+    for row, example in zip(rows, list_examples(path), strict=True):
         wanted = dict.fromkeys(" ".join(row["tokens"][a:b]) for a, b in row["rationale_spans"])
         assert [*dict.fromkeys(example.given[s.start : s.end] for s in example.rationale)] == [
             *wanted

@@ -1,4 +1,4 @@
-"""Pictures of a data set: found in folders, tables and lists, and unpacked only when they are wanted."""
+"""Images of a data set: found in folders, tables and lists with labels and masks, and opened only when needed."""
 
 import io
 
@@ -7,17 +7,16 @@ import pytest
 from PIL import Image
 
 from whence.core.errors import BadExamples, BadPicture
-from whence.data.sets.examples import examples, read
-from whence.data.sets.pictures import Outlined, Stored
-from whence.data.vision.image import opened
-from whence.data.vision.masks import fitted, mask_of
+from whence.data.dataset import list_examples, read_dataset
+from whence.data.example import ImageMask, StoredImage, fit_mask, read_mask
+from whence.data.images import open_image
 
 
 def picture(level=7, size=(6, 4)):
     return Image.new("RGB", size, (level, level, level))
 
 
-def packed(one, kind="PNG"):
+def encode_image(one, kind="PNG"):
     buffer = io.BytesIO()
     one.save(buffer, kind)
     return buffer.getvalue()
@@ -27,68 +26,68 @@ def grey(rows):
     return Image.fromarray(np.array(rows, dtype=np.uint8))
 
 
-def test_a_folder_for_each_class(tmp_path):
+def test_list_examples_of_a_folder_per_class_reads_labels_and_masks(tmp_path):
     for label in ("dog", "cat"):
         (tmp_path / label).mkdir()
         picture().save(tmp_path / label / "one.png")
     grey([[0, 255]]).save(tmp_path / "cat" / "one_mask.png")
     grey([[1, 3]]).save(tmp_path / "dog" / "one_trimap.png")
     (tmp_path / "dog" / "notes.txt").write_text("no picture")
-    found = examples(tmp_path)
+    found = list_examples(tmp_path)
     assert [(one.label, one.given.name) for one in found] == [
         ("cat", "cat/one.png"),
         ("dog", "dog/one.png"),
     ]
     assert [one.mask.trimap for one in found] == [False, True]
-    assert mask_of(found[0].mask).tolist() == [[0, 1]]
-    assert mask_of(found[1].mask).tolist() == [[1, -1]]
-    assert read(tmp_path).examples[0].label == "cat"
+    assert read_mask(found[0].mask).tolist() == [[0, 1]]
+    assert read_mask(found[1].mask).tolist() == [[1, -1]]
+    assert read_dataset(tmp_path).examples[0].label == "cat"
 
 
-def test_a_parallel_folder_of_masks(tmp_path):
+def test_list_examples_of_parallel_image_and_mask_folders_pairs_the_masks(tmp_path):
     for folder in ("images/cat", "masks/cat"):
         (tmp_path / folder).mkdir(parents=True)
     picture().save(tmp_path / "images" / "cat" / "a.jpg")
     picture().save(tmp_path / "images" / "b.png")
     grey([[9, 0]]).save(tmp_path / "masks" / "cat" / "a.png")
-    bare, found = examples(tmp_path)
+    bare, found = list_examples(tmp_path)
     assert (bare.label, bare.mask, found.label) == (None, None, "cat")
-    assert mask_of(found.mask).tolist() == [[1, 0]]  # light by its own measure
+    assert read_mask(found.mask).tolist() == [[1, 0]]  # light by its own measure
 
 
-def test_a_folder_without_pictures_says_so(tmp_path):
+def test_list_examples_of_a_folder_without_pictures_raises_bad_examples(tmp_path):
     with pytest.raises(BadExamples, match="has no pictures"):
-        examples(tmp_path)
+        list_examples(tmp_path)
 
 
-def test_nothing_is_unpacked_before_its_turn(tmp_path):
+def test_list_examples_does_not_open_a_broken_picture_before_use(tmp_path):
     (tmp_path / "broken.png").write_bytes(b"no picture")
-    (one,) = examples(tmp_path)
+    (one,) = list_examples(tmp_path)
     with pytest.raises(BadPicture):
-        opened(one.given)
+        open_image(one.given)
 
 
-def test_a_table_of_packed_pictures(tmp_path):
+def test_list_examples_of_a_parquet_table_reads_packed_pictures_and_masks(tmp_path):
     pyarrow = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")
-    raw = packed(picture(200), "JPEG")
+    raw = encode_image(picture(200), "JPEG")
     columns = {
         "image": [{"bytes": raw, "path": "x.jpg"}] * 2,
         "label": [1, 0],
-        "mask": [packed(grey([[0, 1]])), None],
+        "mask": [encode_image(grey([[0, 1]])), None],
     }
     path = tmp_path / "seen.parquet"
     parquet.write_table(pyarrow.table(columns), path)
-    first, second = examples(path)
+    first, second = list_examples(path)
     assert (first.label, second.label, second.mask) == ("1", "0", None)
-    assert opened(first.given).size == (6, 4)
-    assert mask_of(first.mask).tolist() == [[0, 1]]
-    assert examples(path, label="label")[0].label == "1"
+    assert open_image(first.given).size == (6, 4)
+    assert read_mask(first.mask).tolist() == [[0, 1]]
+    assert list_examples(path, label="label")[0].label == "1"
     with pytest.raises(BadExamples, match="no column 'kind'"):
-        examples(path, label="kind")
+        list_examples(path, label="kind")
 
 
-def test_lists(tmp_path):
+def test_list_examples_of_a_list_takes_pictures_paths_labels_and_masks(tmp_path):
     path = tmp_path / "a.png"
     picture().save(path)
     mask = np.array([[True, False]])
@@ -99,30 +98,30 @@ def test_lists(tmp_path):
         (path, 1, mask),
         {"image": picture(), "label": "dog"},
     ]
-    found = examples(given)
-    assert all(one.seen for one in found)
+    found = list_examples(given)
+    assert all(one.is_image for one in found)
     assert [one.label for one in found] == [None, None, "cat", "1", "dog"]
-    assert mask_of(found[3].mask).tolist() == [[1, 0]]
+    assert read_mask(found[3].mask).tolist() == [[1, 0]]
     with pytest.raises(BadExamples, match="the label is a list"):
-        examples([(picture(), ["cat"])])
+        list_examples([(picture(), ["cat"])])
     with pytest.raises(BadExamples, match="the mask is a float"):
-        examples([(picture(), "cat", 0.5)])
+        list_examples([(picture(), "cat", 0.5)])
     # Two texts are a pair, and stay one.
-    assert examples([("a.png", "cat")])[0].given == ("a.png", "cat")
+    assert list_examples([("a.png", "cat")])[0].given == ("a.png", "cat")
 
 
-def test_the_same_picture_reads_the_same_wherever_it_lies():
-    one, other = (repr(Stored(picture(), "a")) for _ in range(2))
-    assert one == other and one != repr(Stored(picture(8), "a"))
+def test_stored_images_of_equal_pixels_have_an_equal_repr():
+    one, other = (repr(StoredImage(picture(), "a")) for _ in range(2))
+    assert one == other and one != repr(StoredImage(picture(8), "a"))
 
 
-def test_a_trimap_with_other_values_is_none():
+def test_read_mask_of_a_trimap_with_other_values_raises_bad_picture():
     with pytest.raises(BadPicture, match=r"is not a trimap: it has the values \[0, 9\]"):
-        mask_of(Outlined(Stored(grey([[0, 9]]), "t.png"), trimap=True))
+        read_mask(ImageMask(StoredImage(grey([[0, 9]]), "t.png"), trimap=True))
 
 
 @pytest.mark.parametrize("crop", [False, True])
-def test_a_mask_is_cut_as_its_picture_is(crop):
+def test_fit_mask_resizes_and_crops_a_mask_like_its_picture(crop):
     """The processor turns the same picture and mask into the same pixels: white object, black ground."""
     from transformers import CLIPImageProcessorPil, ViTImageProcessorPil
 
@@ -132,7 +131,7 @@ def test_a_mask_is_cut_as_its_picture_is(crop):
         processor = CLIPImageProcessorPil(size={"shortest_edge": 8}, crop_size=size)
     rows = np.zeros((32, 64), dtype=np.uint8)
     rows[8:24, 16:40] = 255
-    mask = fitted(Outlined(Stored(grey(rows), "m")), processor)
+    mask = fit_mask(ImageMask(StoredImage(grey(rows), "m")), processor)
     seen = processor(
         images=grey(rows).convert("RGB"), do_normalize=False, resample=0, return_tensors="np"
     )

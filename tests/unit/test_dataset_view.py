@@ -1,4 +1,4 @@
-"""Surveys of a data set: the arithmetic by hand on a model whose logits are known, and what is left out, and why."""
+"""Data set views: predictions, word scores and head habits against arithmetic on a model with known logits."""
 
 import math
 import re
@@ -12,14 +12,17 @@ from transformers import GPT2Config, GPT2ForSequenceClassification
 import whence
 from tests import zoo
 from tests.contract.state import assert_unchanged, snapshot
+from whence.app.schema import Habits, PredictionTable, WordsByClass
 from whence.core.errors import BadParameter, BadPicture, EmptyText, NoHead, UnknownMethod
-from whence.data.vision.shapes import draw
-from whence.flow import KINDS, special_mass
-from whence.stats import Interval
-from whence.stats.together import bootstraps
-from whence.survey import habits, predictions, words
-from whence.survey.habits import _habit
-from whence.web.schema.data import Habits, Leaning, Predicted
+from whence.data.shapes import draw_scene
+from whence.flow.heads import POSITION_KINDS, compute_special_mass
+from whence.stats.intervals import Interval, bootstrap_columns
+from whence.studies.compare.dataset_view import (
+    _build_head_row,
+    predict_dataset,
+    summarise_heads,
+    summarise_words,
+)
 
 # In `decoy` the difference of the logits is S, the sum of the strengths, less S^2 / (2 512^2) of it (its README
 # has the formula): 5e-5 where |S| is 3, and as many nats, or 7e-5 bits.
@@ -40,11 +43,11 @@ def rows(*pairs):
     return [{"text": text, "label": label} for text, label in pairs]
 
 
-def test_surprise_is_what_the_true_label_was_given(decoy):
-    found = predictions(
+def test_predict_dataset_surprise_is_the_negative_log2_probability_of_the_true_label(decoy):
+    found = predict_dataset(
         decoy, rows(("good film", "positive"), ("superb", "negative"), ("bad", "negative"))
     )
-    Predicted.model_validate(found)
+    PredictionTable.model_validate(found)
     # p(positive) = 1 / (1 + e^-S): S is 1, 3, -1; -log2 of what the true label got.
     surprise = [
         math.log2(1 + math.exp(-1)),
@@ -59,8 +62,8 @@ def test_surprise_is_what_the_true_label_was_given(decoy):
     assert found["left_out"] == []
 
 
-def test_without_labels_surprise_is_the_entropy(decoy):
-    found = predictions(decoy, ["film", "good"])
+def test_predict_dataset_without_labels_reports_the_entropy_as_surprise(decoy):
+    found = predict_dataset(decoy, ["film", "good"])
     share = 1 / (1 + math.exp(-1))
     bits = -share * math.log2(share) - (1 - share) * math.log2(1 - share)
     assert [row["surprise"] for row in found["rows"]] == pytest.approx([1, bits], abs=NEAR)
@@ -69,8 +72,8 @@ def test_without_labels_surprise_is_the_entropy(decoy):
     assert all(row["right"] is None and row["label"] is None for row in found["rows"])
 
 
-def test_a_label_in_another_spelling_and_a_row_without_one(decoy):
-    found = predictions(
+def test_predict_dataset_resolves_numeric_labels_and_does_not_judge_unlabelled_rows(decoy):
+    found = predict_dataset(
         decoy, [*rows(("good", "1"), ("bad", "1")), {"text": "fine", "label": None}]
     )
     assert [row["label"] for row in found["rows"]] == ["positive", "positive", None]
@@ -79,8 +82,8 @@ def test_a_label_in_another_spelling_and_a_row_without_one(decoy):
     assert found["accuracy"]["n"] == 2
 
 
-def test_labels_of_another_task_are_said_not_guessed(decoy):
-    found = predictions(decoy, rows(("good", "sports"), ("bad", "politics")))
+def test_predict_dataset_with_unknown_labels_reports_them_and_no_accuracy(decoy):
+    found = predict_dataset(decoy, rows(("good", "sports"), ("bad", "politics")))
     assert found["accuracy"] is None
     assert [row["label"] for row in found["rows"]] == ["sports", "politics"]
     (said,) = found["left_out"]
@@ -88,16 +91,16 @@ def test_labels_of_another_task_are_said_not_guessed(decoy):
     assert "entropy" in found["surprise"]
 
 
-def test_the_interval_of_an_accuracy_is_that_of_a_share(decoy):
-    found = predictions(decoy, rows(*[("good", "positive")] * 9, ("bad", "positive")))
+def test_predict_dataset_accuracy_interval_is_that_of_clopper_and_pearson(decoy):
+    found = predict_dataset(decoy, rows(*[("good", "positive")] * 9, ("bad", "positive")))
     # Clopper & Pearson, 9 of 10.
     assert found["accuracy"]["mean"] == 0.9
     assert found["accuracy"]["low"] == pytest.approx(0.5550, abs=5e-5)
     assert found["accuracy"]["high"] == pytest.approx(0.9975, abs=5e-5)
 
 
-def test_the_first_rows_are_taken_and_the_rest_is_said(decoy):
-    found = predictions(decoy, ["good", "", "bad", "fine"], limit=3)
+def test_predict_dataset_with_a_limit_takes_the_first_rows_and_reports_omissions(decoy):
+    found = predict_dataset(decoy, ["good", "", "bad", "fine"], limit=3)
     assert [row["number"] for row in found["rows"]] == [0, 2]
     assert found["given"] == 4
     first, second = found["left_out"]
@@ -105,16 +108,16 @@ def test_the_first_rows_are_taken_and_the_rest_is_said(decoy):
     assert second == "1 row was left out (number 1): The text '' is empty. Give at least one word."
 
 
-def test_long_texts_are_cut_and_counted(reviews):
-    found = predictions(reviews, ["good", "very " * 400, "too long " * 400])
+def test_predict_dataset_truncates_long_texts_and_counts_them(reviews):
+    found = predict_dataset(reviews, ["good", "very " * 400, "too long " * 400])
     assert len(found["rows"]) == 3
     assert found["left_out"] == ["2 rows were cut to the 256 tokens that the model takes."]
 
 
-def test_predictions_are_those_of_the_explainer_in_the_order_of_the_file(reviews):
+def test_predict_dataset_equals_explainer_predictions_in_the_order_of_the_file(reviews):
     # More than are taken at a time, of many lengths.
     texts = [("a film " * (1 + i % 7)) + ("good", "dull")[i % 2] for i in range(150)]
-    found = predictions(reviews, texts, limit=None)
+    found = predict_dataset(reviews, texts, limit=None)
     assert [row["number"] for row in found["rows"]] == list(range(150))
     for number in (0, 1, 77, 149):
         one = reviews.predict(texts[number])
@@ -124,20 +127,20 @@ def test_predictions_are_those_of_the_explainer_in_the_order_of_the_file(reviews
         assert found["rows"][number]["probability"] == pytest.approx(one.probability, abs=1e-5)
 
 
-def test_nothing_that_can_be_read_is_an_error(decoy):
+def test_predict_dataset_of_empty_texts_raises_empty_text(decoy):
     with pytest.raises(EmptyText, match="None of the 2 examples"):
-        predictions(decoy, ["", " "])
+        predict_dataset(decoy, ["", " "])
 
 
-def test_a_share_is_signed_and_a_word_that_comes_again_adds_up(decoy):
+def test_summarise_words_shares_are_signed_and_add_up_over_repeated_words(decoy):
     # Gradient x input is proportional to the strength. Shares by text:
     #   0 "good film":           good 1,   film 0
     #   1 "Good GOOD bad film":  good 2/3, bad -1/3, film 0
     #   2 "great good":          great 2/3, good 1/3
     #   3 "bad":                 bad 1, for negative
     texts = ["good film", "Good GOOD bad film", "great good", "bad"]
-    found = words(decoy, texts, method="grad_x_input", least=1)
-    Leaning.model_validate(found)
+    found = summarise_words(decoy, texts, method="grad_x_input", least=1)
+    WordsByClass.model_validate(found)
     negative, positive = found["classes"]
     assert (negative["predicted"], positive["predicted"]) == (1, 3)
     means = {one["word"]: (one["score"]["mean"], one["score"]["n"]) for one in positive["words"]}
@@ -160,8 +163,8 @@ def test_a_share_is_signed_and_a_word_that_comes_again_adds_up(decoy):
     assert f"{(0.5 + 0.25 + 0.5 + 1) / 4:.3f}" in found["note"]
 
 
-def test_rare_words_and_texts_without_any_weight_are_left_out(decoy):
-    found = words(decoy, ["good film", "good", "film"], method="grad_x_input", least=2)
+def test_summarise_words_leaves_out_rare_words_and_texts_with_zero_scores(decoy):
+    found = summarise_words(decoy, ["good film", "good", "film"], method="grad_x_input", least=2)
     assert found["used"] == 2
     assert found["left_out"] == [
         "1 row was left out (number 2): grad_x_input gives every word a score of 0."
@@ -169,9 +172,9 @@ def test_rare_words_and_texts_without_any_weight_are_left_out(decoy):
     assert [one["word"] for one in found["classes"][1]["words"]] == ["good"]
 
 
-def test_a_class_has_fifty_words_at_most_and_intervals_hold_their_means(reviews):
+def test_summarise_words_lists_at_most_fifty_words_with_means_inside_their_intervals(reviews):
     texts = [f"{'good' if i % 3 else 'dull'} w{i} w{i + 1}" for i in range(120)]
-    found = words(reviews, texts, limit=100, least=1)
+    found = summarise_words(reviews, texts, limit=100, least=1)
     assert found["used"] == 100
     for one in found["classes"]:
         assert len(one["words"]) <= 50
@@ -182,13 +185,13 @@ def test_a_class_has_fifty_words_at_most_and_intervals_hold_their_means(reviews)
             assert score["n"] < 5 or score["low"] <= score["mean"] <= score["high"]
             assert all(word["word"] in texts[i].split() for i in word["examples"])
     assert sum(one["predicted"] for one in found["classes"]) == 100
-    assert words(reviews, texts, limit=100, least=1) == found
+    assert summarise_words(reviews, texts, limit=100, least=1) == found
 
 
-def test_habits_are_those_of_a_plain_loop(decoy):
+def test_summarise_heads_equals_a_plain_loop_over_the_attention_maps(decoy):
     # No word comes twice and none is cut, so: special, itself, previous, next, punctuation, other.
     texts = ["good , film", "a dull decoy"]
-    found = habits(decoy, texts)
+    found = summarise_heads(decoy, texts)
     Habits.model_validate(found)
     inside = [decoy.inside(text) for text in texts]
     layers, heads, *_ = inside[0].attention().shape
@@ -223,9 +226,9 @@ def test_habits_are_those_of_a_plain_loop(decoy):
         assert sum(share["mean"] for share in one["shares"].values()) == pytest.approx(1, abs=1e-5)
 
 
-def test_the_decoy_is_what_heads_prefer_where_they_do(decoy):
+def test_summarise_heads_finds_decoy_as_the_top_token_of_at_least_half_the_heads(decoy):
     texts = ["good decoy film", "a decoy is here", "the decoy was bad", "decoy good", "bad decoy ."]
-    found = habits(decoy, [*texts, ""])
+    found = summarise_heads(decoy, [*texts, ""])
     assert found["used"] == 5
     assert found["left_out"][0].startswith("1 row was left out (number 5)")
     liked = [one["tokens"][0][0] for one in found["heads"]]
@@ -235,7 +238,7 @@ def test_the_decoy_is_what_heads_prefer_where_they_do(decoy):
         assert "spread evenly" in one["words"]
 
 
-def test_a_causal_head_that_spreads_evenly_prefers_nothing():
+def test_summarise_heads_of_uniform_causal_attention_reports_the_even_share():
     """Queries and keys of zero: every row attends alike to all that it may see, which is what stands before it."""
     own = whence.load("reviews")
     config = GPT2Config(
@@ -253,7 +256,7 @@ def test_a_causal_head_that_spreads_evenly_prefers_nothing():
             block.attn.c_attn.weight[:, : 2 * wide] = 0
             block.attn.c_attn.bias[: 2 * wide] = 0
     texts = ["a fine film", "the film was dull"]
-    found = habits(whence.load(model, tokenizer=own.tokenizer), texts)
+    found = summarise_heads(whence.load(model, tokenizer=own.tokenizer), texts)
     for one in found["heads"]:
         given, evenly = re.fullmatch(
             r"gives (\d+%) of its attention to .*; spread evenly it would be (\d+%)", one["words"]
@@ -263,75 +266,80 @@ def test_a_causal_head_that_spreads_evenly_prefers_nothing():
         assert one["shares"]["next"]["mean"] == 0
 
 
-def test_what_sets_a_head_apart_is_more_than_its_even_share():
+def test_head_row_names_the_position_kind_that_exceeds_its_even_share():
     """60% on other tokens where 70% are such is no preference; 25% on the token before, where 10% would do, is."""
-    mean = dict.fromkeys(KINDS, 0.03) | {"other": 0.6, "previous": 0.25}
-    even = dict.fromkeys(KINDS, 0.04) | {"other": 0.7, "previous": 0.1}
-    intervals = [Interval(mean[kind], None, None, 5) for kind in KINDS]
-    found = _habit(1, 2, [*intervals, Interval(0.5, None, None, 5)], [], even)
+    mean = dict.fromkeys(POSITION_KINDS, 0.03) | {"other": 0.6, "previous": 0.25}
+    even = dict.fromkeys(POSITION_KINDS, 0.04) | {"other": 0.7, "previous": 0.1}
+    intervals = [Interval(mean[kind], None, None, 5) for kind in POSITION_KINDS]
+    found = _build_head_row(1, 2, [*intervals, Interval(0.5, None, None, 5)], [], even)
     assert found["words"] == (
         "gives 25% of its attention to the token before; spread evenly it would be 10%"
     )
 
 
-def test_intervals_are_of_the_texts_in_the_order_of_the_file(reviews):
+def test_summarise_heads_intervals_resample_texts_in_the_order_of_the_file(reviews):
     """The model takes long texts first; which text is drawn must not depend on that."""
     texts = [f"a {'very ' * (i % 7)}fine film" for i in range(12)]
-    found = habits(reviews, texts)
+    found = summarise_heads(reviews, texts)
     special = np.array(
-        [special_mass(inside.attention(), inside.special) for inside in map(reviews.inside, texts)]
+        [
+            compute_special_mass(inside.attention(), inside.special)
+            for inside in map(reviews.inside, texts)
+        ]
     )
-    everything = bootstraps(special.reshape(12, -1), ("habits",))
+    everything = bootstrap_columns(special.reshape(12, -1), ("habits",))
     for one, interval in zip(found["heads"], everything, strict=True):
         share = one["shares"]["special"]
         # The same draws of the same means, added up in another order.
         assert (share["low"], share["high"]) == pytest.approx((interval.low, interval.high))
 
 
-def test_a_sample_says_that_it_is_one(decoy):
+def test_summarise_words_and_heads_with_a_limit_report_a_random_sample(decoy):
     texts = [f"good film {i}" for i in range(8)]
-    for survey in (words, habits):
+    for survey in (summarise_words, summarise_heads):
         assert survey(decoy, texts, limit=5)["left_out"] == ["5 of 8 rows were drawn at random."]
         assert survey(decoy, texts, limit=8)["left_out"] == []
 
 
-def test_habits_need_no_head_and_do_not_depend_on_the_order_of_batches():
+def test_summarise_heads_works_without_an_output_head_and_repeats_exactly():
     base = whence.load("reviews-base")
     texts = [f"{'very ' * (i % 5)}good film {i}" for i in range(70)]
-    found = habits(base, texts, limit=None)
+    found = summarise_heads(base, texts, limit=None)
     assert found["used"] == 70
     layers, heads = base.model.config.num_hidden_layers, base.model.config.num_attention_heads
     assert len(found["heads"]) == layers * heads
-    assert found == habits(base, texts, limit=None)
+    assert found == summarise_heads(base, texts, limit=None)
 
 
 @pytest.mark.parametrize(
     ("survey", "settings", "error"),
     [
-        (predictions, {"limit": 0}, BadParameter),
-        (predictions, {"limit": True}, BadParameter),
-        (words, {"limit": -1}, BadParameter),
-        (words, {"least": 0}, BadParameter),
-        (words, {"method": "no_such"}, UnknownMethod),
+        (predict_dataset, {"limit": 0}, BadParameter),
+        (predict_dataset, {"limit": True}, BadParameter),
+        (summarise_words, {"limit": -1}, BadParameter),
+        (summarise_words, {"least": 0}, BadParameter),
+        (summarise_words, {"method": "no_such"}, UnknownMethod),
     ],
 )
-def test_settings_that_cannot_be(decoy, survey, settings, error):
+def test_dataset_views_with_bad_settings_raise_bad_parameter_or_unknown_method(
+    decoy, survey, settings, error
+):
     with pytest.raises(error):
         survey(decoy, ["good"], **settings)
 
 
-@pytest.mark.parametrize("survey", [predictions, words])
-def test_a_model_without_a_head_predicts_nothing(survey):
+@pytest.mark.parametrize("survey", [predict_dataset, summarise_words])
+def test_predict_dataset_and_summarise_words_without_an_output_head_raise_no_head(survey):
     with pytest.raises(NoHead):
         survey(whence.load("reviews-base"), ["good"])
 
 
-class Enough(Exception):
+class CancelRequest(Exception):
     """Somebody pressed cancel."""
 
 
-@pytest.mark.parametrize("survey", [predictions, words, habits])
-def test_cancelling_leaves_the_model_as_it_was(reviews, survey):
+@pytest.mark.parametrize("survey", [predict_dataset, summarise_words, summarise_heads])
+def test_cancelling_a_dataset_view_leaves_the_model_unchanged(reviews, survey):
     texts = [f"a film with {'very ' * (i % 9)} good actors" for i in range(200)]
     before = snapshot(reviews.model)
     told = []
@@ -339,17 +347,17 @@ def test_cancelling_leaves_the_model_as_it_was(reviews, survey):
     def progress(done, total):
         told.append((done, total))
         if done >= 64:
-            raise Enough
+            raise CancelRequest
 
-    with pytest.raises(Enough):
+    with pytest.raises(CancelRequest):
         survey(reviews, texts, limit=None, progress=progress)
     assert told[-1][0] < 200
     assert {total for _, total in told} == {200}
     assert_unchanged(before, snapshot(reviews.model))
 
 
-@pytest.mark.parametrize("survey", [predictions, words, habits])
-def test_progress_only_goes_up_and_ends_at_the_end(decoy, survey):
+@pytest.mark.parametrize("survey", [predict_dataset, summarise_words, summarise_heads])
+def test_dataset_view_progress_never_falls_and_ends_at_the_total(decoy, survey):
     told = []
     survey(
         decoy,
@@ -362,15 +370,15 @@ def test_progress_only_goes_up_and_ends_at_the_end(decoy, survey):
     assert len(told) >= 3
 
 
-def test_pictures_have_predictions_and_no_words(tmp_path):
+def test_picture_data_sets_have_predictions_but_no_word_or_head_summaries(tmp_path):
     for number in range(2):
-        scene = draw(number)
+        scene = draw_scene(number)
         (tmp_path / scene.labels[0]).mkdir(exist_ok=True)
         Image.fromarray(scene.pixels).save(tmp_path / scene.labels[0] / f"{number}.png")
     shapes = whence.load("shapes")
-    found = predictions(shapes, tmp_path)
-    Predicted.model_validate(found)
+    found = predict_dataset(shapes, tmp_path)
+    PredictionTable.model_validate(found)
     assert {row["text"].split("/")[1] for row in found["rows"]} == {"0.png", "1.png"}
-    for survey in (words, habits):
+    for survey in (summarise_words, summarise_heads):
         with pytest.raises(BadPicture, match="patches are no words"):
             survey(shapes, tmp_path)

@@ -1,4 +1,4 @@
-"""Removing tokens by drawing others in their place from a masked language model."""
+"""Removal by draw: infill model's draws by hand, scores as means over draws, and unfit infill models refused."""
 
 import copy
 from itertools import product
@@ -10,9 +10,8 @@ import transformers as hf
 
 import whence
 from tests import zoo
+from tests.approx_equality import ROUNDED
 from tests.contract.state import assert_unchanged, snapshot
-from tests.nearly import ROUNDED
-from whence.capture.asking.infill import Infill
 from whence.core.errors import (
     BadParameter,
     BadTokenizer,
@@ -21,12 +20,20 @@ from whence.core.errors import (
     UnknownModel,
     UnsafeWeights,
 )
-from whence.core.seed import generator
-from whence.data import encode
-from whence.data.removal import DRAWS, MANY, calls_per_hole, possible, resolve
+from whence.core.seed import build_generator
+from whence.data.removal import (
+    BULK_REMOVALS,
+    DRAWS_PER_REMOVAL,
+    count_passes_per_removal,
+    list_removals,
+    resolve_removal,
+)
+from whence.data.tokens import encode
 from whence.methods import method
-from whence.models import builtin_folder, with_infiller
-from whence.models import load as load_model
+from whence.models.infill_model import with_infill_model
+from whence.models.load import load_model
+from whence.models.model_files import find_builtin_folder
+from whence.tracing.infill import InfillCache
 
 TEXT = "the plot is thin, but the actors are wonderful"
 OTHER = "a dull film"
@@ -45,12 +52,12 @@ def base():
 
 @pytest.fixture(scope="module")
 def infiller():
-    return with_infiller(load_model("reviews", dtype="float64"), "reviews-base").infiller
+    return with_infill_model(load_model("reviews", dtype="float64"), "reviews-base").infiller
 
 
 @pytest.fixture
 def infill(infiller):
-    return Infill(infiller, device=torch.device("cpu"), size=8)
+    return InfillCache(infiller, device=torch.device("cpu"), size=8)
 
 
 def encoded(text, loaded):
@@ -71,10 +78,10 @@ HOLES = [(4,), (1, 2), (10, 3), (0,), (11,), tuple(range(1, 11)), tuple(range(12
 
 
 @pytest.mark.parametrize("hole", HOLES, ids=str)
-def test_only_the_hole_is_filled_and_with_words(infill, base, hole):
+def test_infill_replaces_only_masked_positions_and_draws_no_special_tokens(infill, base, hole):
     item = encoded(TEXT, base)
     (found,) = infill([(item, hole)])
-    assert len(found) == DRAWS
+    assert len(found) == DRAWS_PER_REMOVAL
     for one in found:
         assert {name: v for name, v in one.features.items() if name != "input_ids"} == {
             name: v for name, v in item.features.items() if name != "input_ids"
@@ -86,7 +93,7 @@ def test_only_the_hole_is_filled_and_with_words(infill, base, hole):
                 assert new == old
 
 
-def test_draws_are_those_of_the_language_model(infill, base):
+def test_infill_draws_equal_keyed_draws_from_the_language_model_by_hand(infill, base):
     """By hand: mask, run, leave out the special tokens, and look the keyed number up in the sums."""
     item = encoded(TEXT, base)
     for hole in ((4,), (3, 10)):
@@ -96,7 +103,7 @@ def test_draws_are_those_of_the_language_model(infill, base):
             logits = base.model(input_ids=ids).logits[0]
         (found,) = infill([(item, hole)])
         for number, one in enumerate(found):
-            heights = generator("draw", number, item.ids, hole).random(len(hole))
+            heights = build_generator("draw", number, item.ids, hole).random(len(hole))
             for place, height in zip(hole, heights, strict=True):
                 shares = logits[place].exp()
                 shares[base.tokenizer.all_special_ids] = 0
@@ -104,7 +111,7 @@ def test_draws_are_those_of_the_language_model(infill, base):
                 assert one.ids[place] == int((sums <= height).sum())
 
 
-def test_likely_words_are_drawn_often(infill, base):
+def test_infill_draws_a_word_as_often_as_the_language_model_predicts(infill, base):
     """Over many holes that are alike, a word comes as often as the language model says, within chance."""
     tokenizer = base.tokenizer
     the = tokenizer.convert_tokens_to_ids("the")
@@ -116,7 +123,7 @@ def test_likely_words_are_drawn_often(infill, base):
         with torch.no_grad():
             logits = base.model(input_ids=masked).logits[0, 1]
         logits[tokenizer.all_special_ids] = -torch.inf
-        expected += [logits.softmax(-1)[the].item()] * DRAWS
+        expected += [logits.softmax(-1)[the].item()] * DRAWS_PER_REMOVAL
         (found,) = infill([(item, (1,))])
         drawn += [one.ids[1] == the for one in found]
     p = np.array(expected)
@@ -124,7 +131,7 @@ def test_likely_words_are_drawn_often(infill, base):
     assert abs(sum(drawn) - p.sum()) < 5 * np.sqrt((p * (1 - p)).sum())
 
 
-def test_a_hole_is_filled_the_same_way_whoever_asks(infill, infiller, base):
+def test_infill_draws_do_not_depend_on_batch_order_or_repetition(infill, infiller, base):
     items = [encoded(text, base) for text in (TEXT, OTHER, "a film", TEXT)]
     holes = [
         (items[0], (4,)),
@@ -138,7 +145,7 @@ def test_a_hole_is_filled_the_same_way_whoever_asks(infill, infiller, base):
         infill.forwards == 3
     )  # the first and the fourth are the same, and so are the second and the last
     assert [one.ids for one in together[0]] == [one.ids for one in together[3]]
-    again = Infill(infiller, device=torch.device("cpu"), size=1)
+    again = InfillCache(infiller, device=torch.device("cpu"), size=1)
     for hole, found in zip(holes, together, strict=True):
         (alone,) = again([hole])
         assert [one.features for one in alone] == [one.features for one in found]
@@ -149,17 +156,17 @@ def test_a_hole_is_filled_the_same_way_whoever_asks(infill, infiller, base):
     assert infill.forwards == 6
 
 
-def test_an_empty_hole_is_left_alone(infill, base):
+def test_infill_with_no_masked_positions_returns_the_input_without_a_pass(infill, base):
     item = encoded(TEXT, base)
     (found,) = infill([(item, ())])
-    assert [one.ids for one in found] == [item.ids] * DRAWS
+    assert [one.ids for one in found] == [item.ids] * DRAWS_PER_REMOVAL
     assert infill.forwards == 0
 
 
 # --- expectations ---
 
 
-def by_hand(explainer, infill, text, holes):
+def mean_probabilities_by_hand(explainer, infill, text, holes):
     """Return the mean probability of the prediction over the fillings of each hole, one model run each."""
     item = encoded(text, explainer)
     best = explainer.predict(text).label
@@ -171,29 +178,33 @@ def by_hand(explainer, infill, text, holes):
     return explainer.predict(text).probability, np.array(result)
 
 
-def test_leave_one_out_is_the_mean_over_the_draws(reviews, infill):
+def test_leave_one_out_with_draw_is_the_mean_over_the_draws(reviews, infill):
     found = reviews.explain(TEXT, method="leave_one_out", params=DRAWN)
-    base, after = by_hand(reviews, infill, TEXT, [(i,) for i in range(len(found.tokens))])
+    base, after = mean_probabilities_by_hand(
+        reviews, infill, TEXT, [(i,) for i in range(len(found.tokens))]
+    )
     assert np.allclose(found.scores, base - after, rtol=0, atol=1e-12)  # means of five in float64
     assert found.params["remove"] == "draw"
 
 
-def test_occlusion_is_the_mean_over_the_draws(reviews, infill):
+def test_occlusion_with_draw_is_the_mean_over_the_draws(reviews, infill):
     found = reviews.explain(OTHER, method="occlusion", params={**DRAWN, "window": 2})
-    base, after = by_hand(reviews, infill, OTHER, [(0, 1), (1, 2), (2, 3), (3, 4)])
+    base, after = mean_probabilities_by_hand(
+        reviews, infill, OTHER, [(0, 1), (1, 2), (2, 3), (3, 4)]
+    )
     falls = base - after
     wanted = [falls[0], falls[:2].mean(), falls[1:3].mean(), falls[2:].mean(), falls[3]]
     assert np.allclose(found.scores, wanted, rtol=0, atol=1e-12)
 
 
-def test_kernel_shap_adds_up_to_the_mean_over_the_draws(reviews, infill):
+def test_kernel_shap_with_draw_adds_up_to_the_mean_over_the_draws(reviews, infill):
     found = reviews.explain(OTHER, method="kernel_shap", params=DRAWN)
-    base, after = by_hand(reviews, infill, OTHER, [(1, 2, 3)])
+    base, after = mean_probabilities_by_hand(reviews, infill, OTHER, [(1, 2, 3)])
     assert found.scores.sum() == pytest.approx(base - after[0], abs=1e-12)
 
 
 @pytest.mark.parametrize("name", ["leave_one_out", "occlusion", "lime", "kernel_shap"])
-def test_a_batch_equals_its_singles(reviews, name):
+def test_explain_with_draw_of_a_batch_equals_its_singles(reviews, name):
     params = {**DRAWN, "samples": 20} if name in {"lime", "kernel_shap"} else DRAWN
     texts = [OTHER, TEXT, "wonderful"]
     together = reviews.explain(texts, method=name, params=params)
@@ -204,7 +215,7 @@ def test_a_batch_equals_its_singles(reviews, name):
         assert found.passes == alone.passes
 
 
-def test_it_is_another_answer_than_a_mask_gives(reviews):
+def test_leave_one_out_with_draw_differs_from_the_default_mask(reviews):
     drawn = reviews.explain(TEXT, method="leave_one_out", params=DRAWN)
     masked = reviews.explain(TEXT, method="leave_one_out")
     assert masked.params["remove"] == "mask"  # what is drawn is never the default
@@ -214,7 +225,7 @@ def test_it_is_another_answer_than_a_mask_gives(reviews):
 # --- counted, and left as found ---
 
 
-def test_runs_of_both_models_are_counted(reviews, infill, base):
+def test_explain_with_draw_counts_passes_of_both_models(reviews, infill, base):
     ticks = []
     found = reviews.explain(
         TEXT, method="leave_one_out", params=DRAWN, progress=lambda *at: ticks.append(at)
@@ -222,12 +233,12 @@ def test_runs_of_both_models_are_counted(reviews, infill, base):
     item = encoded(TEXT, base)
     variants = {one.ids for i in range(len(item)) for one in infill([(item, (i,))])[0]}
     assert found.passes.forward == 1 + len(item) + len(variants)
-    assert found.passes.forward <= 1 + len(item) * calls_per_hole("draw")
+    assert found.passes.forward <= 1 + len(item) * count_passes_per_removal("draw")
     assert ticks[-1] == (found.passes.forward, found.passes.forward)
-    assert [calls_per_hole(how) for how in (*MANY, None)] == [1] * 5
+    assert [count_passes_per_removal(how) for how in (*BULK_REMOVALS, None)] == [1] * 5
 
 
-def test_both_models_are_left_as_found(base):
+def test_explain_with_draw_leaves_both_models_as_found(base):
     model, language = load_model("reviews").model.train(), copy.deepcopy(base.model).train()
     explainer = whence.load(model, tokenizer=base.tokenizer, mlm=language)
     before = snapshot(model), snapshot(language)
@@ -237,45 +248,49 @@ def test_both_models_are_left_as_found(base):
     assert_unchanged(before[1], snapshot(language))
 
 
-def test_the_language_model_is_named(reviews, base):
-    from whence.models import fingerprint
+def test_provenance_names_the_infill_model_and_its_fingerprint(reviews, base):
+    from whence.models.fingerprint import compute_fingerprint
 
     found = reviews.explain(OTHER, method="leave_one_out", params=DRAWN)
     assert found.provenance["mlm"] == "reviews-base"
-    assert found.provenance["mlm_fingerprint"] == fingerprint(base.model)
+    assert found.provenance["mlm_fingerprint"] == compute_fingerprint(base.model)
     assert "mlm" not in whence.load("reviews").explain(OTHER).provenance
 
 
 # --- where it comes from ---
 
 
-def test_a_folder_and_an_object_are_as_good_as_a_name(reviews, base, tmp_path):
+def test_infill_model_given_as_folder_or_object_equals_one_given_by_name(reviews, base, tmp_path):
     wanted = reviews.explain(OTHER, method="leave_one_out", params=DRAWN)
     base.model.save_pretrained(tmp_path)
     base.tokenizer.save_pretrained(tmp_path)
-    for mlm in (builtin_folder("reviews-base"), str(tmp_path), base.model):
+    for mlm in (find_builtin_folder("reviews-base"), str(tmp_path), base.model):
         found = whence.load("reviews", mlm=mlm, dtype="float64")
         scores = found.explain(OTHER, method="leave_one_out", params=DRAWN).scores
         # The same weights from other memory: the last bits of float64 may differ, and no draw does.
         np.testing.assert_allclose(scores, wanted.scores, rtol=0, atol=ROUNDED)
 
 
-def test_it_follows_the_model_in_dtype(base):
-    loaded = with_infiller(load_model("reviews", dtype="float64"), "reviews-base")
+def test_with_infill_model_takes_the_dtype_of_the_model_and_adds_draw(base):
+    loaded = with_infill_model(load_model("reviews", dtype="float64"), "reviews-base")
     assert loaded.infiller.loaded.dtype == torch.float64
-    assert possible(loaded.fillers) == ["mask", "delete", "pad", "unk", "draw"]
-    assert resolve(None, loaded.fillers) == resolve(None, loaded.fillers, MANY) == "mask"
+    assert list_removals(loaded.fillers) == ["mask", "delete", "pad", "unk", "draw"]
+    assert (
+        resolve_removal(None, loaded.fillers)
+        == resolve_removal(None, loaded.fillers, BULK_REMOVALS)
+        == "mask"
+    )
     assert loaded.infiller.mask_id == base.tokenizer.mask_token_id
 
 
-def test_every_method_without_holes_works_beside_it(reviews):
+def test_methods_without_removal_give_the_same_scores_beside_an_infill_model(reviews):
     plain = whence.load("reviews", dtype="float64")
     names = [name for name in method.names() if "remove" not in method.get(name).parameters]
     found, wanted = (one.explain(OTHER, method=names) for one in (reviews, plain))
     assert all((found[name].scores == wanted[name].scores).all() for name in names)
 
 
-def test_without_a_language_model():
+def test_explain_with_draw_but_no_infill_model_raises_bad_parameter():
     explainer = whence.load("reviews")
     for name in ("leave_one_out", "occlusion", "lime", "kernel_shap"):
         with pytest.raises(BadParameter, match=r"mlm=\.\.\.\), --mlm\. .*mask, delete, pad, unk\."):
@@ -291,12 +306,12 @@ def test_without_a_language_model():
         ("reviews", 3, UnknownModel, "Cannot load a int"),
     ],
 )  # fmt: skip
-def test_language_models_that_do_not_fit(model, mlm, error, message):
+def test_load_with_an_unfit_infill_model_raises_the_reason(model, mlm, error, message):
     with pytest.raises(error, match=message):
         whence.load(model, mlm=mlm)
 
 
-def test_a_head_is_never_made_up(base, tmp_path):
+def test_load_refuses_an_infill_model_without_a_masked_lm_head(base, tmp_path):
     hf.BertModel(copy.deepcopy(base.model.config)).save_pretrained(tmp_path)
     base.tokenizer.save_pretrained(tmp_path)
     with pytest.raises(NoHead, match="is a BertModel: it has no masked language modelling head"):
@@ -307,31 +322,31 @@ def test_a_head_is_never_made_up(base, tmp_path):
         whence.load("reviews", mlm=tmp_path)
 
 
-def test_pickles_are_not_opened(base, tmp_path):
+def test_load_refuses_an_infill_model_stored_as_pickle(base, tmp_path):
     base.model.save_pretrained(tmp_path)
     (tmp_path / "model.safetensors").rename(tmp_path / "pytorch_model.bin")
     with pytest.raises(UnsafeWeights, match="pickle"):
         whence.load("reviews", mlm=tmp_path)
 
 
-def test_an_object_with_too_small_a_vocabulary():
+def test_load_refuses_an_infill_model_with_too_small_a_vocabulary():
     with pytest.raises(BadTokenizer, match="another vocabulary"):
         whence.load("reviews", mlm=small_mlm(vocab_size=64))
 
 
-def test_a_model_without_a_tokenizer(base):
+def test_load_with_infill_model_but_no_tokenizer_raises_bad_tokenizer(base):
     with pytest.raises(BadTokenizer, match="has no tokenizer"):
         whence.load(zoo.make("bert"), mlm="reviews-base")
 
 
-def test_a_text_that_is_too_long_for_it():
+def test_explain_with_draw_beyond_the_infill_models_length_raises_too_long():
     explainer = whence.load("reviews", mlm=small_mlm(max_position_embeddings=8))
     assert len(explainer.explain(OTHER, method="leave_one_out", params=DRAWN).scores) == 5
     with pytest.raises(TooLong, match=r"has 12 tokens, and the language model .* at most 8"):
         explainer.explain(TEXT, method="leave_one_out", params=DRAWN)
 
 
-def test_a_class_of_ones_own_that_gives_no_words(base):
+def test_explain_with_draw_and_infill_model_without_logits_raises_no_head(base):
     class Encoder(hf.BertModel):
         pass
 
@@ -344,14 +359,14 @@ def test_a_class_of_ones_own_that_gives_no_words(base):
         explainer.explain(TEXT, method="leave_one_out", params=DRAWN)
 
 
-def test_more_embeddings_than_words(base):
+def test_infill_never_draws_ids_beyond_the_vocabulary(base):
     """Ids without a word, at the end of a padded table, are not drawn."""
     language = copy.deepcopy(base.model)
     language.resize_token_embeddings(7552)
     with torch.no_grad():
         language.cls.predictions.bias[7500:] = 50
-    loaded = with_infiller(load_model("reviews", dtype="float64"), language)
+    loaded = with_infill_model(load_model("reviews", dtype="float64"), language)
     assert max(loaded.infiller.words) == 7499
     item = encoded(TEXT, base)
-    (found,) = Infill(loaded.infiller, device=torch.device("cpu"), size=8)([(item, range(12))])
+    (found,) = InfillCache(loaded.infiller, device=torch.device("cpu"), size=8)([(item, range(12))])
     assert max(max(one.ids) for one in found) < 7500

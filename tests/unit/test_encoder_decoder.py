@@ -1,4 +1,4 @@
-"""Encoder-decoders that generate: two stacks of maps with cross attention between them, tokens on both sides."""
+"""Encoder-decoder models: maps of both stacks and cross attention, and each method's scores on both sides."""
 
 from dataclasses import replace
 
@@ -6,21 +6,23 @@ import numpy as np
 import pytest
 import torch
 
-from tests import sides
+from tests import encoder_decoder_models
 from tests.contract.state import assert_unchanged, snapshot
 from tests.reference.twins_sides import TWINS, TwoSided
-from whence.capture import Ask, Sides, Targets, TargetSpec, Trace, trace
-from whence.capture.anatomy.sides import DecoderLayer
-from whence.capture.attention.layer import Stored
-from whence.capture.forward import bare_logits
 from whence.core.errors import BadParameter, NotCapturable
-from whence.data import Batch, Policy, collate
-from whence.data.reading import AtPlace, Continuation
-from whence.data.removal import removable, without
-from whence.explainer.request import requests
-from whence.explainer.work import Tally, explain_batch
+from whence.data.batches import Batch, BatchRules, collate
+from whence.data.readout import ContinuationReadout, TokenReadout
+from whence.data.removal import list_removable_tokens, remove_tokens
+from whence.explain.batch_explainer import ProgressCounter, explain_batch
+from whence.explain.request import resolve_methods
 from whence.methods import method
-from whence.models import load as load_model
+from whence.models.load import load_model
+from whence.tracing.ask import ModelQuery
+from whence.tracing.attention_layer import StoredAttention
+from whence.tracing.forward import compute_plain_logits
+from whence.tracing.structure import DecoderLayer, EncoderDecoder
+from whence.tracing.target import ResolvedTargets, TargetSpec
+from whence.tracing.trace import Trace, run_traced
 
 READERS = ("attention", "attention_grad", "hidden_grad", "embedding_grad")
 REFUSED = {
@@ -46,9 +48,9 @@ def scores(model, batch, names, spec=ASKED, params=None):
     loaded = load_model(model, dtype="float64")
     found = [{} for _ in batch.items]
     for name in names:
-        asked = requests(name, {**FEW.get(name, {}), **(params or {})}, loaded.fillers)
+        asked = resolve_methods(name, {**FEW.get(name, {}), **(params or {})}, loaded.fillers)
         results = explain_batch(
-            loaded, batch, asked, spec=spec, policy=Policy(64, 4096), tally=Tally(None, batch.items, asked),
+            loaded, batch, asked, spec=spec, policy=BatchRules(64, 4096), tally=ProgressCounter(None, batch.items, asked),
             facts={"model": {}, "provenance": {}},
         )  # fmt: skip
         for one, result in zip(found, results, strict=True):
@@ -56,26 +58,28 @@ def scores(model, batch, names, spec=ASKED, params=None):
     return found
 
 
-def close(name, one, other):
+def assert_close_to_rounding(name, one, other):
     """Equal up to the rounding of the model, in parts of the largest score."""
     size = max(np.abs(other).max(), 1e-12)
-    np.testing.assert_allclose(one / size, other / size, rtol=0, atol=sides.tolerance(name))
+    np.testing.assert_allclose(
+        one / size, other / size, rtol=0, atol=encoder_decoder_models.tolerance(name)
+    )
 
 
-@pytest.fixture(scope="module", params=sides.NAMES)
+@pytest.fixture(scope="module", params=encoder_decoder_models.NAMES)
 def name(request):
     return request.param
 
 
 @pytest.fixture(scope="module")
 def model(name):
-    return sides.make(name)
+    return encoder_decoder_models.make(name)
 
 
-def test_the_maps_are_the_models_own(name, model):
+def test_traced_maps_of_both_stacks_equal_eager_attention(name, model):
     """Encoder self, decoder self and cross attention, of a batch padded on both sides, against eager attention."""
-    items = sides.items(model)
-    seen = trace(model, batch_of(items), {"attention"}, ASKED, "sequence")
+    items = encoder_decoder_models.items(model)
+    seen = run_traced(model, batch_of(items), {"attention"}, ASKED, "sequence")
     assert (len(seen.sides.encoder), len(seen.sides.decoder)) == (2, 3)
     assert len(seen.attention) == 2 + 2 * 3
     for row, item in enumerate(items):
@@ -89,40 +93,40 @@ def test_the_maps_are_the_models_own(name, model):
             for layer, wanted in zip(layers, own[kind], strict=True):
                 queries, keys = wanted.shape[-2:]
                 found = layer.map()[row]
-                close(name, found[:, :queries, :keys].numpy(), wanted.numpy())
+                assert_close_to_rounding(name, found[:, :queries, :keys].numpy(), wanted.numpy())
                 assert not found[:, :queries, keys:].any(), "padding is attended to"
 
 
 @pytest.mark.parametrize("column", [0, 1])
-def test_methods_against_their_twins(name, model, column):
+def test_methods_in_a_padded_batch_equal_their_reference_twins(name, model, column):
     """In one batch padded on both sides, each input as its twin has it alone."""
-    items = sides.items(model)
+    items = encoder_decoder_models.items(model)
     found = scores(model, batch_of(items), TWINS, TargetSpec(column, None, "logit"))
     for item, result in zip(items, found, strict=True):
         run = TwoSided(model, item, column)
         for method_name, twin in TWINS.items():
             assert result[method_name].scores.shape == (len(item),)
-            close(name, result[method_name].scores, twin(run).numpy())
+            assert_close_to_rounding(name, result[method_name].scores, twin(run).numpy())
 
 
-def test_the_row_that_is_read_is_the_decoders(model):
-    items = sides.items(model)
-    seen = trace(model, batch_of(items), {"attention"}, ASKED, "sequence")
+def test_trace_reads_the_decoder_rows_that_predict_the_tokens(model):
+    items = encoder_decoder_models.items(model)
+    seen = run_traced(model, batch_of(items), {"attention"}, ASKED, "sequence")
     sources = max(len(item) - len(item.answer) for item in items)
     for row, item in zip(seen.rows, items, strict=True):
         assert row.nonzero().flatten().tolist() == [sources + len(item.answer) - 1]
     # Several tokens are foretold at several places.
     places, ids = (-3, -2), (7, 8)
-    item = replace(items[1], reading=Continuation(places, ids), labels=("7 8", "rest"))
-    seen = trace(model, batch_of([item]), {"attention"}, ASKED, "sequence")
+    item = replace(items[1], reading=ContinuationReadout(places, ids), labels=("7 8", "rest"))
+    seen = run_traced(model, batch_of([item]), {"attention"}, ASKED, "sequence")
     own = len(item) - len(item.answer)
     wanted = {own + len(item.answer) + place: 0.5 for place in places}
     assert {i: v for i, v in enumerate(seen.rows[0].tolist()) if v} == wanted
 
 
-def test_a_batch_equals_its_inputs_one_by_one_and_padding_changes_nothing(name, model):
+def test_encoder_decoder_batch_equals_its_singles_with_any_padding(name, model):
     """Every method that works, the lengths of sources and of answers mixed; and one input padded further."""
-    items = sides.items(model)
+    items = encoder_decoder_models.items(model)
     names = sorted(set(method.names()) - REFUSED)
     together = scores(model, batch_of(items), names)
     for item, result in zip(items, together, strict=True):
@@ -134,19 +138,21 @@ def test_a_batch_equals_its_inputs_one_by_one_and_padding_changes_nothing(name, 
             for other in (alone, wide):
                 if rough:
                     size = np.abs(other[one].scores).max()
-                    bound = 1e3 * sides.tolerance(name) * size
+                    bound = 1e3 * encoder_decoder_models.tolerance(name) * size
                     np.testing.assert_allclose(
                         result[one].scores, other[one].scores, rtol=0, atol=bound
                     )
                 else:
-                    close(name, result[one].scores, other[one].scores)
+                    assert_close_to_rounding(name, result[one].scores, other[one].scores)
             assert alone[one].passes == result[one].passes
 
 
-def test_both_sides_matter(model):
+def test_every_method_gives_nonzero_scores_to_source_and_decoder_tokens(model):
     """No method leaves a side out: it would be easy to lose one between two axes."""
     (result,) = scores(
-        model, batch_of(sides.items(model)[1:2]), sorted(set(method.names()) - REFUSED)
+        model,
+        batch_of(encoder_decoder_models.items(model)[1:2]),
+        sorted(set(method.names()) - REFUSED),
     )
     sources = 5
     for one, explanation in result.items():
@@ -155,9 +161,9 @@ def test_both_sides_matter(model):
 
 
 @pytest.mark.parametrize("how", ["delete", "pad"])
-def test_leave_one_out_against_a_loop(name, model, how):
+def test_leave_one_out_on_both_sides_equals_a_loop_over_tokens(name, model, how):
     """The end of the source can go like any token; the token with which a decoder starts cannot."""
-    items = sides.items(model)
+    items = encoder_decoder_models.items(model)
     found = scores(model, batch_of(items), ["leave_one_out"], params={"remove": how})
 
     def probability(source, answer, column_ids):
@@ -178,72 +184,89 @@ def test_leave_one_out_against_a_loop(name, model, how):
             side[at : at + 1] = [] if how == "delete" else [0]
             wanted.append(whole - probability(one, other, item.reading.ids))
         np.testing.assert_allclose(
-            result["leave_one_out"].scores, wanted, rtol=0, atol=sides.tolerance(name)
+            result["leave_one_out"].scores,
+            wanted,
+            rtol=0,
+            atol=encoder_decoder_models.tolerance(name),
         )
 
 
-def test_a_deleted_token_moves_what_is_read():
+def test_remove_tokens_by_delete_moves_the_places_of_the_readout():
     """Decoder s a b c, read at s (for a), a (for b) and b (for c). Without a: s b c, where b is foretold at s."""
-    model = sides.make("bart")
-    item = sides.item(model, [5, 6, 3], [7, 8, 9], Continuation((-4, -3, -2), (7, 8, 9)))
-    gone = without(item, {4}, "delete", {})
+    model = encoder_decoder_models.make("bart")
+    item = encoder_decoder_models.item(
+        model, [5, 6, 3], [7, 8, 9], ContinuationReadout((-4, -3, -2), (7, 8, 9))
+    )
+    gone = remove_tokens(item, {4}, "delete", {})
     assert gone.answer == (3, 8, 9)
     assert gone.reading.places == (-3, -3, -2)
-    gone = without(item, {0, 5}, "delete", {})
+    gone = remove_tokens(item, {0, 5}, "delete", {})
     assert (gone.features["input_ids"], gone.answer) == ((6, 3), (3, 7, 9))
     assert gone.reading.places == (-3, -2, -2)
-    assert removable(item, {3}) == [0, 1, 4, 5, 6]  # neither an anchor nor the decoder's start
+    assert list_removable_tokens(item, {3}) == [
+        0,
+        1,
+        4,
+        5,
+        6,
+    ]  # neither an anchor nor the decoder's start
     for places in ({3}, {0, 1, 2}):
         with pytest.raises(BadParameter, match="remove='delete' would"):
-            without(item, places, "delete", {"pad": 0})
-    padded = without(item, {2, 3}, "pad", {"pad": 0})
+            remove_tokens(item, places, "delete", {"pad": 0})
+    padded = remove_tokens(item, {2, 3}, "pad", {"pad": 0})
     assert (padded.features["input_ids"], padded.answer) == ((5, 6, 0), (0, 7, 8, 9))
     assert padded.reading == item.reading
 
 
-def test_at_the_embeddings_of_another_text_it_answers_as_to_that_text(name, model):
+def test_model_query_at_embeddings_of_another_text_gives_logits_of_the_other_text(name, model):
     """Both sides are swapped, wherever they are looked up; and the slope there is the gradient."""
-    items = sides.items(model)
+    items = encoder_decoder_models.items(model)
     others = [
-        sides.item(model, item.features["input_ids"][::-1], item.answer[:0:-1]) for item in items
+        encoder_decoder_models.item(model, item.features["input_ids"][::-1], item.answer[:0:-1])
+        for item in items
     ]
     vectors = _ask(model, others).embeddings
     ask = _ask(model, items)
     points = [(row, vectors[row]) for row in (0, 2, 1, 0)]
-    wanted = bare_logits(model, batch_of(others))[[0, 2, 1, 0], 0]
-    torch.testing.assert_close(ask.at(points), wanted, rtol=0, atol=sides.tolerance(name))
-    seen = trace(model, batch_of(others), {"embedding_grad"}, ASKED, "sequence")
+    wanted = compute_plain_logits(model, batch_of(others))[[0, 2, 1, 0], 0]
+    torch.testing.assert_close(
+        ask.at(points), wanted, rtol=0, atol=encoder_decoder_models.tolerance(name)
+    )
+    seen = run_traced(model, batch_of(others), {"embedding_grad"}, ASKED, "sequence")
     for row, slope in enumerate(ask.slopes(enumerate(vectors))):
         own = seen.embedding_grad[row, seen.real[row]]
-        close(name, slope.numpy(), own.numpy())
+        assert_close_to_rounding(name, slope.numpy(), own.numpy())
 
 
 @pytest.mark.parametrize("smooth", ["bart", "pegasus", "marian"])
-def test_integrated_gradients_add_up(smooth):
+def test_integrated_gradients_of_smooth_encoder_decoders_are_complete(smooth):
     """From the padding token on both sides; T5 is left out, whose ReLU has kinks on the way."""
-    model = sides.make(smooth)
+    model = encoder_decoder_models.make(smooth)
     params = {"steps": 100, "baseline": "pad"}
     for result in scores(
-        model, batch_of(sides.items(model)), ["integrated_gradients"], params=params
+        model,
+        batch_of(encoder_decoder_models.items(model)),
+        ["integrated_gradients"],
+        params=params,
     ):
         # On a smooth way the rule of Gauss and Legendre errs by less with every node: 1e-4 with 50, 2e-9 with 100.
         assert abs(result["integrated_gradients"].axioms["completeness"]) < 1e-6
 
 
-def test_a_decoder_that_repeats_its_source(name, model):
+def test_grad_x_input_with_a_decoder_repeating_its_source_equals_the_twin(name, model):
     """The two look-ups are of the same ids, and are told apart by their order."""
     start = model.config.decoder_start_token_id
-    item = sides.item(model, [start, 9, 10, 11], [9, 10, 11])
+    item = encoder_decoder_models.item(model, [start, 9, 10, 11], [9, 10, 11])
     (found,) = scores(model, batch_of([item]), ["grad_x_input"])
     wanted = TWINS["grad_x_input"](TwoSided(model, item, 0)).numpy()
-    close(name, found["grad_x_input"].scores, wanted)
+    assert_close_to_rounding(name, found["grad_x_input"].scores, wanted)
 
 
-def test_relevance_reaches_both_sides():
+def test_cp_lrp_on_t5_conserves_the_logit_over_both_sides():
     """T5 has no biases, and positions in its attention alone, where CP-LRP lets nothing through: nothing is lost."""
-    model = sides.make("t5")
-    items = sides.items(model)
-    logits = bare_logits(model, batch_of(items))[:, 0]
+    model = encoder_decoder_models.make("t5")
+    items = encoder_decoder_models.items(model)
+    logits = compute_plain_logits(model, batch_of(items))[:, 0]
     found = scores(model, batch_of(items), ["cp_lrp", "full_lrp"], params={})
     for result, logit in zip(found, logits.tolist(), strict=True):
         # The norms' roots come in float32.
@@ -253,8 +276,8 @@ def test_relevance_reaches_both_sides():
         assert set(result["full_lrp"].axioms) == {"conservation"}
 
 
-def test_refusals_say_what_works(model):
-    batch = batch_of(sides.items(model))
+def test_methods_without_encoder_decoder_support_raise_and_name_working_methods(model):
+    batch = batch_of(encoder_decoder_models.items(model))
     for one in sorted(REFUSED):
         with pytest.raises(
             NotCapturable, match=r"an encoder and a decoder.*generic_attention, raw_attention"
@@ -262,9 +285,9 @@ def test_refusals_say_what_works(model):
             scores(model, batch, [one])
 
 
-def test_maps_that_do_not_fit_the_configuration_are_refused():
-    model = sides.make("bart")
-    batch = batch_of(sides.items(model))
+def test_generic_attention_with_wrong_layer_counts_in_the_config_raises_not_capturable():
+    model = encoder_decoder_models.make("bart")
+    batch = batch_of(encoder_decoder_models.items(model))
     model.config.encoder_layers = 4
     with pytest.raises(
         NotCapturable, match=r"4 encoder and 3 decoder layers. The 8 attention calls"
@@ -274,9 +297,9 @@ def test_maps_that_do_not_fit_the_configuration_are_refused():
 
 
 @pytest.mark.parametrize("one", ["raw_attention", "attcat", "cat", "attention_gradient"])
-def test_layers_count_on_each_side(model, one):
+def test_layer_parameter_selects_a_layer_and_refuses_one_beyond_the_decoder(model, one):
     """Decoders of three layers, encoders of two: the sum over single layers is the sum over all."""
-    batch = batch_of(sides.items(model)[:1])
+    batch = batch_of(encoder_decoder_models.items(model)[:1])
     parts = [
         scores(model, batch, [one], params={"layer": layer})[0][one].scores for layer in (-1, -2)
     ]
@@ -286,18 +309,18 @@ def test_layers_count_on_each_side(model, one):
 
 
 @pytest.mark.parametrize("query", ["last", "mean", "max"])
-def test_other_rows_are_the_decoders_too(name, model, query):
-    item = sides.items(model)[1]
+def test_raw_attention_query_option_reads_last_mean_or_max_of_decoder_rows(name, model, query):
+    item = encoder_decoder_models.items(model)[1]
     (found,) = scores(model, batch_of([item]), ["raw_attention"], params={"query": query})
     seen = TwoSided(model, item, 0).seen
     both = torch.cat([seen[kind][-1].mean(0) for kind in ("qs", "qq")], dim=1)
     wanted = {"last": both[-1], "mean": both.mean(0), "max": both.amax(0)}[query]
-    close(name, found["raw_attention"].scores, wanted.numpy())
+    assert_close_to_rounding(name, found["raw_attention"].scores, wanted.numpy())
 
 
-def test_rollout_of_every_layer_is_the_mean_of_those_that_end_at_each(model):
-    batch = batch_of(sides.items(model))
-    seen = trace(model, batch, {"attention"}, ASKED, "sequence")
+def test_rollout_of_every_layer_is_the_mean_over_shorter_decoders(model):
+    batch = batch_of(encoder_decoder_models.items(model))
+    seen = run_traced(model, batch, {"attention"}, ASKED, "sequence")
     rollout = method.get("rollout").fn
     whole, _ = rollout(seen, every_layer=True)
     parts = []
@@ -307,7 +330,7 @@ def test_rollout_of_every_layer_is_the_mean_of_those_that_end_at_each(model):
     torch.testing.assert_close(whole, torch.stack(parts).mean(0))
 
 
-def test_the_rules_of_the_paper_by_hand():
+def test_generic_attention_of_a_tiny_encoder_decoder_equals_values_by_hand():
     """One layer each, one head, two tokens each; f = A ∘ ∇A, cut off at zero.
 
     f_ss = [[0, 1], [0, 0]]: R_ss = I + f_ss = [[1, 1], [0, 1]], N(R_ss) the same: row 0 gathered 1, row 1 nothing.
@@ -321,17 +344,17 @@ def test_the_rules_of_the_paper_by_hand():
     qs = _layer([[0.5, 0.5], [1.0, 0.0]], [[2.0, -1.0], [3.0, 5.0]])
     real = torch.ones(1, 4, dtype=torch.bool)
     rows = torch.tensor([[0.0, 0.0, 0.0, 1.0]]).double()
-    target = Targets(torch.tensor([0]), None, ASKED, "sequence")
+    target = ResolvedTargets(torch.tensor([0]), None, ASKED, "sequence")
     seen = Trace(
         Batch((), {}, real), rows.new_zeros(1, 1), target, [ss, qq, qs], None, rows, None, None,
-        sides=Sides([ss], [DecoderLayer(qq, qs)], 2),
+        sides=EncoderDecoder([ss], [DecoderLayer(qq, qs)], 2),
     )  # fmt: skip
     found = method.get("generic_attention").fn(seen)
     assert found.tolist() == [[4.5, 4.5, 2.0, 3.0]]
 
 
-def test_the_model_is_left_as_found(model):
-    items = sides.items(model)
+def test_explain_batch_leaves_the_encoder_decoder_as_found_also_after_an_error(model):
+    items = encoder_decoder_models.items(model)
     model.train()
     before = snapshot(model)
     scores(
@@ -341,7 +364,7 @@ def test_the_model_is_left_as_found(model):
     )
     assert_unchanged(before, snapshot(model))
     broken = [
-        replace(item, reading=AtPlace(-1, (11, 99))) for item in items
+        replace(item, reading=TokenReadout(-1, (11, 99))) for item in items
     ]  # there is no token 99
     with pytest.raises(IndexError):
         scores(model, batch_of(broken), ["generic_attention"])
@@ -349,11 +372,11 @@ def test_the_model_is_left_as_found(model):
     model.eval()
 
 
-def test_keys_and_values_are_not_cached(model):
+def test_traced_forward_of_an_encoder_decoder_caches_no_keys_or_values(model):
     kept = []
     handle = model.register_forward_hook(lambda _, __, out: kept.append(out.past_key_values))
     try:
-        trace(model, batch_of(sides.items(model)), READERS, ASKED, "sequence")
+        run_traced(model, batch_of(encoder_decoder_models.items(model)), READERS, ASKED, "sequence")
     finally:
         handle.remove()
     assert kept == [None]
@@ -362,15 +385,15 @@ def test_keys_and_values_are_not_cached(model):
 def _ask(model, items):
     loaded = load_model(model, dtype="float64")
     batch = batch_of(items)
-    seen = trace(model, batch, (), ASKED, "sequence")
-    return Ask(
-        model, batch, seen.logits, seen.targets, fillers=loaded.fillers, pad_id=0, policy=Policy(2, 4096)
+    seen = run_traced(model, batch, (), ASKED, "sequence")
+    return ModelQuery(
+        model, batch, seen.logits, seen.targets, fillers=loaded.fillers, pad_id=0, policy=BatchRules(2, 4096)
     )  # fmt: skip
 
 
 def _layer(weights, slopes):
     """Return a layer whose map is given, and whose map's gradient is: with values that are the identity."""
     weights, slopes = (torch.tensor(one).double()[None, None] for one in (weights, slopes))
-    layer = Stored(probabilities=weights, v=torch.eye(2).double().expand(weights.shape))
+    layer = StoredAttention(probabilities=weights, v=torch.eye(2).double().expand(weights.shape))
     layer.out_grad = slopes
     return layer

@@ -1,9 +1,9 @@
-"""A data set evaluated on models that do not classify: one thing is explained of each example."""
+"""Evaluation of QA, masked LM and tagging models: gold answers as rationale, texts without mask, first entity."""
 
 import json
 
-from tests.heads import TAGS, explainer
-from whence.evaluation import evaluate
+from tests.task_models import TAGS, explainer
+from whence.studies.evaluation.evaluate import evaluate
 
 ROWS = [
     {"question": "which", "context": "the plot is thin, the film well-made", "answers": [["thin", 12]]},
@@ -11,7 +11,7 @@ ROWS = [
 ]  # fmt: skip
 
 
-def test_answers_of_a_file_are_what_precision_counts(tmp_path):
+def test_precision_at_k_counts_top_tokens_inside_the_gold_answer(tmp_path):
     path = tmp_path / "squad.jsonl"
     rows = [
         {**row, "answers": [{"text": text, "answer_start": at} for text, at in row["answers"]]} for row in ROWS
@@ -36,7 +36,7 @@ def test_answers_of_a_file_are_what_precision_counts(tmp_path):
     assert cell["null"]["mean"] is not None
 
 
-def test_an_example_with_nothing_to_read_is_named_and_the_rest_goes_on():
+def test_evaluate_names_an_example_without_mask_and_explains_the_rest():
     e = explainer("bert", "MaskedLM")
     texts = ["a [MASK] film", "no mask"]
     table = evaluate(e, texts, methods=["gradient"], metrics=["deletion"]).to_dict()
@@ -45,7 +45,7 @@ def test_an_example_with_nothing_to_read_is_named_and_the_rest_goes_on():
     assert "no mask" in why["why"] and why["examples"] == [1]
 
 
-def test_of_a_text_with_several_entities_the_first_is_evaluated():
+def test_trials_of_a_text_with_several_entities_take_the_first():
     e = explainer("bert", "TokenClassification", TAGS)
     text = "a gripping film, well-made but thin: the plot, and nothing else in it is good"
     first, *others = e.explain(text, method="gradient")

@@ -1,4 +1,4 @@
-"""Pictures as a model takes them: pixels and patches, what is taken away, and explanations of them."""
+"""Explanations of images: pixels and patches, removal of patches, heatmaps, and CLIP."""
 
 from io import BytesIO
 
@@ -15,14 +15,14 @@ from transformers import (
 )
 
 import whence
-from tests import galleries, zoo
-from tests.unit import tokenizers
-from tests.unit.test_image import drawn
+from tests import image_models, zoo
+from tests.unit import small_tokenizers
+from tests.unit.test_images import drawn
 from whence.core.errors import BadParameter, BadPicture, WhenceError
-from whence.data.sets.pictures import Stored
-from whence.data.vision.picture import FILLS, Picture, as_patches, as_pixels
-from whence.data.vision.see import Colours
-from whence.explainer.explanation import Explanation
+from whence.data.example import StoredImage
+from whence.data.image_encoding import PixelNormalisation
+from whence.data.images import IMAGE_FILLS, EncodedImage, join_patches, split_patches
+from whence.explain.explanation import Explanation
 
 MEAN, DEVIATION = [0.5, 0.4, 0.3], [0.5, 0.25, 0.2]
 
@@ -35,10 +35,10 @@ def processor(side=16):
 
 @pytest.fixture(scope="module")
 def explainer():
-    return whence.load(galleries.make("vit"), processor=processor())
+    return whence.load(image_models.make("vit"), processor=processor())
 
 
-def blocks():
+def draw_one_colour_patches():
     """A picture of the model's size, one colour to a patch: nothing is blended."""
     return np.kron(drawn(4, 4), np.ones((4, 4, 1), np.uint8))
 
@@ -46,40 +46,40 @@ def blocks():
 # ------------------------------------------------------------------------------------------ pixels
 
 
-def test_colours_lead_back_to_what_was_seen(explainer):
-    found = explainer.explain(blocks(), method="random")
-    np.testing.assert_array_equal(found.picture, blocks())
+def test_explanation_picture_equals_the_pixels_before_normalisation(explainer):
+    found = explainer.explain(draw_one_colour_patches(), method="random")
+    np.testing.assert_array_equal(found.picture, draw_one_colour_patches())
     assert found.grid == (4, 4) and found.scores.shape == (16,)
 
 
-def test_black_is_black_after_normalisation():
-    colours = Colours.of(processor())
+def test_pixel_normalisation_black_is_minus_mean_over_deviation():
+    colours = PixelNormalisation.of(processor())
     assert colours.black(3) == pytest.approx((-1.0, -1.6, -1.5))  # -mean / deviation
     plain = processor()
     plain.do_normalize = False
-    assert Colours.of(plain).black(3) == (0.0, 0.0, 0.0)
+    assert PixelNormalisation.of(plain).black(3) == (0.0, 0.0, 0.0)
 
 
-def test_what_is_cut_off_is_not_shown():
+def test_explanation_of_a_cropped_image_covers_only_the_crop():
     """The middle is what the model sees, and what the map lies on; what is beside it never reaches the model."""
     wide = np.zeros((16, 48, 3), np.uint8)
-    wide[:, 16:32] = blocks()
+    wide[:, 16:32] = draw_one_colour_patches()
     cuts = CLIPImageProcessorPil(
         size={"shortest_edge": 16},
         crop_size={"height": 16, "width": 16},
         image_mean=MEAN,
         image_std=DEVIATION,
     )
-    explainer = whence.load(galleries.make("vit"), processor=cuts)
+    explainer = whence.load(image_models.make("vit"), processor=cuts)
     found = explainer.explain(wide, method="generic_attention")
-    np.testing.assert_array_equal(found.picture, blocks())
+    np.testing.assert_array_equal(found.picture, draw_one_colour_patches())
     wide[:, :16] = 255
     again = explainer.explain(wide, method="generic_attention")
     np.testing.assert_array_equal(found.scores, again.scores)
     assert found.heatmap().shape == (16, 16)
 
 
-def test_a_picture_equals_its_pixels(explainer):
+def test_explain_of_an_image_equals_explain_of_its_pixel_values(explainer):
     pixels = processor()(images=Image.fromarray(drawn()), return_tensors="pt")["pixel_values"]
     one = explainer.explain(drawn(), method="gradient")
     for given in (pixels, pixels[0], pixels.numpy(), list(pixels)):
@@ -89,17 +89,17 @@ def test_a_picture_equals_its_pixels(explainer):
         np.testing.assert_allclose(one.scores, again.scores, rtol=0, atol=1e-5 * size)
 
 
-def test_without_a_processor_pixels_alone_are_taken():
-    explainer = whence.load(galleries.make("vit"))
+def test_explain_without_an_image_processor_accepts_only_pixel_values():
+    explainer = whence.load(image_models.make("vit"))
     with pytest.raises(BadPicture, match="no image processor"):
         explainer.explain(drawn(), method="gradient")
-    pixels = galleries.pixels("vit", 1)[0]
+    pixels = image_models.pixels("vit", 1)[0]
     found = explainer.explain({"pixel_values": pixels}, method="gradient")
     # From the darkest to the brightest, for want of anything better.
     assert (found.picture.min(), found.picture.max()) == (0, 255)
 
 
-def spoilt(value):
+def pixels_with_value(value):
     pixels = torch.zeros(3, 16, 16)
     pixels[0, 0, 0] = value
     return pixels
@@ -111,8 +111,8 @@ def spoilt(value):
         ({"pixel_values": torch.zeros(16, 16)}, r"\(16, 16\)"),
         ({"pixel_values": torch.zeros(0, 3, 16, 16)}, "several pictures"),
         ({"pixel_values": torch.zeros(3, 16, 16, dtype=torch.uint8)}, "uint8"),
-        ({"pixel_values": spoilt(torch.nan)}, "NaN"),
-        ({"pixel_values": spoilt(torch.inf)}, "NaN or infinity"),
+        ({"pixel_values": pixels_with_value(torch.nan)}, "NaN"),
+        ({"pixel_values": pixels_with_value(torch.inf)}, "NaN or infinity"),
         ({"pixel_values": torch.zeros(1, 16, 16)}, "3 channels, and these have 1"),
         ({"pixel_values": torch.zeros(16, 16, 3)}, "3 channels, and these have 16"),
         ({"pixel_values": torch.zeros(3, 16, 20)}, "16 x 16 pixels, and these have 16 x 20"),
@@ -126,13 +126,13 @@ def spoilt(value):
         (42, "a int"),
     ],
 )
-def test_what_a_picture_model_does_not_take(explainer, given, says):
+def test_explain_with_an_image_model_refuses_other_inputs_with_bad_picture(explainer, given, says):
     with pytest.raises(BadPicture, match=says):
         explainer.explain(given, method="gradient")
 
 
-def test_a_model_of_texts_takes_no_picture(tmp_path):
-    texts = whence.load(zoo.make("bert"), tokenizer=tokenizers.wordpiece())
+def test_explain_with_a_text_model_refuses_images_with_bad_picture(tmp_path):
+    texts = whence.load(zoo.make("bert"), tokenizer=small_tokenizers.wordpiece())
     file = tmp_path / "drawn.png"
     Image.fromarray(drawn()).save(file)
     pictures = [drawn(), Image.fromarray(drawn()), file, {"pixel_values": torch.zeros(1, 3, 8, 8)}]
@@ -147,45 +147,45 @@ def test_a_model_of_texts_takes_no_picture(tmp_path):
 def picture(grid=(2, 3), size=(3, 8, 12)):
     pixels = torch.arange(np.prod(size), dtype=torch.float64).reshape(size)
     shown = np.zeros((*size[1:], 3), np.uint8)
-    return Picture(pixels, grid, 1, 7, (-1.0, -2.0, -3.0), shown)
+    return EncodedImage(pixels, grid, 1, 7, (-1.0, -2.0, -3.0), shown)
 
 
-def test_patches_are_cut_row_by_row_and_put_together_again():
+def test_join_patches_restores_pixels_that_split_patches_cut_row_by_row():
     pixels = picture().pixels
-    cut = as_patches(pixels, (2, 3))
+    cut = split_patches(pixels, (2, 3))
     assert cut.shape == (6, 3 * 4 * 4)
     torch.testing.assert_close(cut[4], pixels[:, 4:8, 4:8].flatten())  # second row, second column
-    torch.testing.assert_close(as_pixels(cut, (2, 3), (3, 8, 12)), pixels)
+    torch.testing.assert_close(join_patches(cut, (2, 3), (3, 8, 12)), pixels)
 
 
-def test_what_stands_where_a_patch_was():
+def test_removed_patch_is_filled_and_other_pixels_stay_unchanged():
     one = picture()
-    black = one.without([4], "black").filled()
+    black = one.without([4], "black").render_pixels()
     assert black[:, 4:8, 4:8].flatten(1).unique(dim=1).squeeze(1).tolist() == [-1, -2, -3]
-    mean = one.without([4], "mean").filled()
+    mean = one.without([4], "mean").render_pixels()
     torch.testing.assert_close(mean[:, 5, 5], one.pixels.mean((1, 2)))
-    for fill in FILLS:
-        kept = one.without([4], fill).filled()
+    for fill in IMAGE_FILLS:
+        kept = one.without([4], fill).render_pixels()
         kept[:, 4:8, 4:8] = one.pixels[:, 4:8, 4:8]
         torch.testing.assert_close(kept, one.pixels)  # nothing else changed
-    assert one.without([], "black").filled() is one.pixels
+    assert one.without([], "black").render_pixels() is one.pixels
 
 
-def test_a_blur_keeps_what_is_level_and_the_mean_of_a_slope():
-    level = Picture(
+def test_blur_fill_leaves_level_pixels_and_the_mean_of_a_slope_unchanged():
+    level = EncodedImage(
         torch.full((3, 8, 12), 5.0), (2, 3), 1, 7, (0.0,) * 3, np.zeros((8, 12, 3), np.uint8)
     )
-    torch.testing.assert_close(level.instead("blur"), level.pixels)
+    torch.testing.assert_close(level.build_fill("blur"), level.pixels)
     # Of a slope, reflected at its ends, the middle stays and the ends move towards it.
-    blurred = picture().instead("blur")[0]
+    blurred = picture().build_fill("blur")[0]
     assert blurred[0, 0] > 0 and blurred[-1, -1] < 95
     torch.testing.assert_close(blurred.mean(), picture().pixels[0].mean(), rtol=0.02, atol=0)
 
 
-def test_pixels_are_covered_whatever_patch_they_are_of():
+def test_without_pixels_fills_exactly_the_masked_pixels():
     mask = np.zeros((8, 12), bool)
     mask[3:5, 2:7] = True
-    found = picture().covered(mask, "black").filled()
+    found = picture().without_pixels(mask, "black").render_pixels()
     changed = (found != picture().pixels).any(0)
     np.testing.assert_array_equal(changed.numpy(), mask)
 
@@ -193,7 +193,7 @@ def test_pixels_are_covered_whatever_patch_they_are_of():
 # ------------------------------------------------------------------------------------------ explanations
 
 
-def test_the_heatmap_is_bilinear(explainer):
+def test_heatmap_of_an_explanation_equals_bilinear_interpolation(explainer):
     found = explainer.explain(drawn(), method="random")
     grid = torch.from_numpy(found.scores).reshape(1, 1, 4, 4).double()
     for size in ((16, 16), (30, 7), (3, 50)):
@@ -205,12 +205,12 @@ def test_the_heatmap_is_bilinear(explainer):
 @pytest.mark.parametrize(
     "size", [5, "ab", (), (3,), (0, 5), (-1, 5), (1.5, 3), (10**6, 10**6), (4, 4, 4)], ids=str
 )
-def test_a_size_that_no_map_has(explainer, size):
+def test_heatmap_with_an_invalid_size_raises_bad_parameter(explainer, size):
     with pytest.raises(BadParameter, match="height, width"):
         explainer.explain(drawn(), method="random").heatmap(size)
 
 
-def test_patches_are_named_by_row_and_column():
+def test_tokens_of_a_wide_image_are_named_by_row_and_column():
     """Of a picture that is wider than high."""
     settings = {
         "hidden_size": 16,
@@ -230,7 +230,7 @@ def test_patches_are_named_by_row_and_column():
 
 
 @pytest.mark.parametrize("method", ["generic_attention", "full_lrp"])
-def test_an_explanation_comes_back_from_its_file(explainer, method, tmp_path):
+def test_explanation_of_an_image_is_restored_from_its_file(explainer, method, tmp_path):
     found = explainer.explain(drawn(), method=method)
     found.save(tmp_path / "one.json")
     again = Explanation.load(tmp_path / "one.json")
@@ -240,15 +240,15 @@ def test_an_explanation_comes_back_from_its_file(explainer, method, tmp_path):
     np.testing.assert_array_equal(again.heatmap(), found.heatmap())
 
 
-def test_a_file_that_does_not_fit_is_refused(explainer):
+def test_explanation_from_dict_with_a_mismatched_picture_raises_whence_error(explainer):
     payload = explainer.explain(drawn(), method="random").to_dict()
     for wrong in ({"png": "AAAA"}, {"grid": [3, 4]}, {"grid": [0, 16]}, {"width": 17}):
         with pytest.raises(WhenceError):
             Explanation.from_dict({**payload, "picture": {**payload["picture"], **wrong}})
 
 
-def test_only_an_explanation_of_a_picture_has_a_heatmap():
-    texts = whence.load(zoo.make("bert"), tokenizer=tokenizers.wordpiece())
+def test_heatmap_of_a_text_explanation_raises_whence_error():
+    texts = whence.load(zoo.make("bert"), tokenizer=small_tokenizers.wordpiece())
     found = texts.explain({"input_ids": torch.tensor([[2, 7, 3]])}, method="random")
     assert found.grid is None and found.picture is None
     with pytest.raises(WhenceError):
@@ -260,7 +260,9 @@ def test_only_an_explanation_of_a_picture_has_a_heatmap():
 
 @pytest.fixture(scope="module")
 def clip():
-    return whence.load(galleries.make("clip"), **galleries.loading("clip"), processor=processor())
+    return whence.load(
+        image_models.make("clip"), **image_models.load_options("clip"), processor=processor()
+    )
 
 
 @pytest.mark.parametrize(
@@ -280,24 +282,26 @@ def clip():
         ("a gripping film", {}),
     ],
 )
-def test_what_clip_cannot_be_asked(clip, given, asked):
+def test_explain_with_clip_refuses_bad_combinations_of_text_image_and_labels(clip, given, asked):
     with pytest.raises(WhenceError):
         clip.explain(given, method="gradient", **asked)
 
 
-def test_clip_texts_are_never_taken_for_files(clip, tmp_path):
+def test_explain_with_clip_takes_a_file_path_as_plain_text(clip, tmp_path):
     file = tmp_path / "secret.png"
     Image.fromarray(drawn()).save(file)
-    pixels = {"pixel_values": galleries.pixels("clip", 1)}
+    pixels = {"pixel_values": image_models.pixels("clip", 1)}
     found = clip.explain(str(file), image=pixels, method="random", truncate=True)
     assert found.grid is None and found.source.text == str(file)
 
 
-def test_both_sides_of_clip_are_its_own_similarity(clip):
-    model, labels = galleries.make("clip"), galleries.LABELS
+def test_clip_logits_of_image_and_text_explanations_equal_the_model(clip):
+    model, labels = image_models.make("clip"), image_models.LABELS
     found = clip.explain(drawn(), labels=labels, method="gradient")
     pixels = processor()(images=Image.fromarray(drawn()), return_tensors="pt")["pixel_values"]
-    texts = galleries.loading("clip")["tokenizer"](labels, padding=True, return_tensors="pt")
+    texts = image_models.load_options("clip")["tokenizer"](
+        labels, padding=True, return_tensors="pt"
+    )
     kept = {name: texts[name] for name in ("input_ids", "attention_mask")}
     with torch.no_grad():
         wanted = model(pixel_values=pixels.double(), **kept).logits_per_image[0]
@@ -306,9 +310,9 @@ def test_both_sides_of_clip_are_its_own_similarity(clip):
     np.testing.assert_allclose(other.prediction.logits[0], wanted[0].item(), rtol=1e-6)
 
 
-def test_a_picture_that_a_text_is_held_against_keeps_its_name(clip):
-    text, picture = galleries.LABELS[0], Image.fromarray(drawn())
-    named = clip.explain(text, image=Stored(picture, "cat.png"), method="random")
+def test_clip_target_label_is_the_name_of_the_stored_image(clip):
+    text, picture = image_models.LABELS[0], Image.fromarray(drawn())
+    named = clip.explain(text, image=StoredImage(picture, "cat.png"), method="random")
     assert named.target.label == "cat.png"
     assert (
         named.prediction.logits
@@ -319,7 +323,7 @@ def test_a_picture_that_a_text_is_held_against_keeps_its_name(clip):
 # ------------------------------------------------------------------------------------------ for real
 
 
-def test_a_photograph_and_a_real_model(shared):
+def test_heatmaps_of_a_trained_model_lie_on_the_animal_in_photographs(shared):
     """The maps of a trained model fall on the animal, of which the outline is known."""
     import pyarrow.parquet as pq
 

@@ -1,4 +1,4 @@
-"""The result: exact when saved, honest about itself, shown well everywhere."""
+"""Explanation: fields, saving and loading, JSON, and output as HTML, terminal and text."""
 
 import dataclasses
 import json
@@ -11,10 +11,10 @@ from rich.console import Console
 
 import whence
 from tests import zoo
-from tests.unit.tokenizers import wordpiece
+from tests.unit.small_tokenizers import wordpiece
 from whence.core.errors import CannotRead, CannotWrite
-from whence.explainer import Explanation
-from whence.report.embed import built
+from whence.explain.explanation import Explanation
+from whence.render.html import read_front_end_file
 
 EVIL = "</script><img src=x onerror=alert(1)>"
 
@@ -32,7 +32,9 @@ def explanation(explainer):
     return explainer.explain("a gripping, beautifully acted film")
 
 
-def test_what_it_carries(explainer, explanation):
+def test_explain_fills_method_params_prediction_target_passes_and_provenance(
+    explainer, explanation
+):
     e = explanation
     assert e.method == "attcat"
     assert e.params == {"layer": None, "absolute": False}
@@ -45,7 +47,7 @@ def test_what_it_carries(explainer, explanation):
     assert {"torch", "transformers", "whence", "dtype", "device"} <= set(e.provenance)
 
 
-def test_words_and_top(explanation):
+def test_word_scores_are_sums_of_token_scores_and_top_sorts_by_magnitude(explanation):
     words = explanation.words()
     assert [w.text for w in words] == ["a", "gripping", ",", "beautifully", "acted", "film"]
     assert sum(w.score for w in words) == pytest.approx(explanation.scores[1:-1].sum())
@@ -56,7 +58,7 @@ def test_words_and_top(explanation):
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16"])
-def test_saved_and_loaded_bit_for_bit(tmp_path, explanation, dtype):
+def test_explanation_saved_and_loaded_is_equal_bit_for_bit(tmp_path, explanation, dtype):
     e = dataclasses.replace(explanation, scores=explanation.scores.astype(dtype))
     path = e.save(tmp_path / "e.json")
     back = Explanation.load(path)
@@ -66,7 +68,7 @@ def test_saved_and_loaded_bit_for_bit(tmp_path, explanation, dtype):
     assert [p.name for p in tmp_path.iterdir()] == ["e.json"]
 
 
-def test_contrast_survives_saving(tmp_path, explainer):
+def test_explanation_of_a_contrast_keeps_the_target_when_saved_and_loaded(tmp_path, explainer):
     e = explainer.explain("a film", target=("good", "bad"))
     back = Explanation.load(e.save(tmp_path / "e.json"))
     assert back.target == e.target
@@ -76,14 +78,14 @@ def test_contrast_survives_saving(tmp_path, explainer):
 @pytest.mark.parametrize(
     "text", ["", "{", "[]", '{"version": 9}', '{"version": 1}', '{"version": 1, "explanations": 3}']
 )
-def test_what_is_no_explanation_is_not_read(tmp_path, text):
+def test_load_of_a_file_without_an_explanation_raises_cannot_read(tmp_path, text):
     path = tmp_path / "e.json"
     path.write_text(text)
     with pytest.raises(CannotRead):
         Explanation.load(path)
 
 
-def test_reading_and_writing_where_nothing_is(tmp_path, explanation):
+def test_load_and_save_at_missing_paths_raise_cannot_read_and_cannot_write(tmp_path, explanation):
     with pytest.raises(CannotRead, match="No such file"):
         Explanation.load(tmp_path / "none.json")
     for write in (explanation.save, explanation.to_html):
@@ -91,7 +93,7 @@ def test_reading_and_writing_where_nothing_is(tmp_path, explanation):
             write(tmp_path / "none" / "e")
 
 
-def test_json_keeps_its_contract(explanation):
+def test_to_dict_of_an_explanation_has_the_documented_json_keys(explanation):
     payload = json.loads(json.dumps(explanation.to_dict()))
     assert payload["version"] == 1
     assert payload["input"]["text"] == "a gripping, beautifully acted film"
@@ -114,11 +116,13 @@ def visible_text(page):
     return "".join(parts)
 
 
-def test_html_is_whole_and_harmless(tmp_path, explainer):
+def test_to_html_escapes_markup_in_the_text_and_loads_nothing_from_the_network(tmp_path, explainer):
     e = explainer.explain(f"a film {EVIL} acted")
     text = e.to_html(tmp_path / "e.html")
     assert (tmp_path / "e.html").read_text() == text
-    own = text.replace(built("embed.js"), "")  # the program is whence's, and the same in every page
+    own = text.replace(
+        read_front_end_file("embed.js"), ""
+    )  # the program is whence's, and the same in every page
     assert "<img" not in own
     assert own.lower().count("<script") == 2  # for the data and for the program
     assert EVIL in visible_text(own)
@@ -126,7 +130,7 @@ def test_html_is_whole_and_harmless(tmp_path, explainer):
     assert "<img" not in e._repr_html_()
 
 
-def test_labels_and_names_are_escaped_too(explanation):
+def test_to_html_escapes_markup_in_labels_params_and_provenance(explanation):
     evil = dataclasses.replace(
         explanation,
         model={**explanation.model, "name": EVIL},
@@ -137,10 +141,10 @@ def test_labels_and_names_are_escaped_too(explanation):
         params={"x": EVIL},
         provenance={EVIL: EVIL},
     )
-    assert "<img" not in evil.to_html().replace(built("embed.js"), "")
+    assert "<img" not in evil.to_html().replace(read_front_end_file("embed.js"), "")
 
 
-def test_shown_in_a_terminal_in_a_notebook_and_as_text(explanation):
+def test_explanation_prints_words_and_prediction_in_terminal_notebook_and_text(explanation):
     console = Console(record=True, width=100, file=StringIO())
     console.print(explanation)
     shown = console.export_text()
@@ -151,7 +155,7 @@ def test_shown_in_a_terminal_in_a_notebook_and_as_text(explanation):
     assert explanation._repr_html_().startswith('<div class="whence">')
 
 
-def test_a_text_cannot_steer_the_terminal(explainer):
+def test_control_characters_in_the_text_do_not_reach_the_terminal(explainer):
     e = explainer.explain("film \x1b[2J\x1b[31m acted \x07 a")
     console = Console(record=True, width=100, force_terminal=False, file=StringIO())
     console.print(e)
@@ -160,14 +164,14 @@ def test_a_text_cannot_steer_the_terminal(explainer):
         assert "\x07" not in shown
 
 
-def test_markup_in_a_text_is_text(explainer):
+def test_rich_markup_in_the_text_is_printed_as_plain_text(explainer):
     e = explainer.explain("a [bold]film[/bold] acted [/nonsense]")
     console = Console(record=True, width=100, file=StringIO())
     console.print(e)
     assert "[bold]film[/bold]" in console.export_text()
 
 
-def test_pairs_lists_and_methods_give_what_they_should(explainer):
+def test_explain_returns_one_a_list_or_a_dict_as_inputs_and_methods_are_given(explainer):
     one = explainer.explain(("the film", "acted"))
     assert isinstance(one, Explanation)
     assert one.source.pair == "acted"
@@ -180,7 +184,7 @@ def test_pairs_lists_and_methods_give_what_they_should(explainer):
     assert [list(e) for e in both] == [["gradient"], ["gradient"]]
 
 
-def test_parameters_for_one_or_several_methods(explainer):
+def test_explain_params_by_method_name_or_dotted_name_reach_their_method(explainer):
     found = explainer.explain(
         "a film", method=["rollout", "cat"], params={"rollout": {"residual": 0.2}, "layer": 1}
     )
@@ -194,13 +198,13 @@ def test_parameters_for_one_or_several_methods(explainer):
         explainer.explain("a film", method=["rollout", "cat"], params={"x": 1})
 
 
-def test_axioms_are_reported(explainer):
+def test_rollout_explanation_reports_the_axiom_sums_to_one(explainer):
     found = explainer.explain("a film", method="rollout")
     assert abs(found.axioms["sums_to_one"]) < 1e-12
     assert np.isclose(found.scores.sum(), 1)
 
 
-def test_progress_ends_at_its_total(explainer):
+def test_explain_progress_never_falls_and_ends_at_its_total(explainer):
     seen = []
     explainer.explain(
         ["a film", "the film acted"],
@@ -223,7 +227,7 @@ def test_progress_ends_at_its_total(explainer):
         lambda d: d.update(target=3),
     ],
 )
-def test_a_file_that_was_tampered_with_is_not_read(tmp_path, explanation, change):
+def test_load_of_a_tampered_explanation_file_raises_cannot_read(tmp_path, explanation, change):
     payload = json.loads(json.dumps(explanation.to_dict()))
     change(payload)
     (tmp_path / "e.json").write_text(json.dumps(payload))
@@ -231,14 +235,14 @@ def test_a_file_that_was_tampered_with_is_not_read(tmp_path, explanation, change
         Explanation.load(tmp_path / "e.json")
 
 
-def test_fields_that_a_later_version_adds_are_left_out(tmp_path, explanation):
+def test_load_ignores_unknown_fields_of_a_later_version(tmp_path, explanation):
     payload = json.loads(json.dumps(explanation.to_dict()))
     payload["tokens"][0]["colour"] = payload["prediction"]["mood"] = payload["new"] = "x"
     (tmp_path / "e.json").write_text(json.dumps(payload))
     assert Explanation.load(tmp_path / "e.json").to_dict() == explanation.to_dict()
 
 
-def test_labels_and_names_cannot_steer_the_terminal_either(explanation):
+def test_control_characters_in_labels_and_names_do_not_reach_the_terminal(explanation):
     evil = "\x1b]0;gotcha\x07"
     e = dataclasses.replace(
         explanation,

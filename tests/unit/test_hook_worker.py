@@ -1,4 +1,4 @@
-"""Layers read by a thread beside the backward pass: what an accelerator does, here on a CPU."""
+"""HookWorker: layers read in a thread beside the backward pass, as on an accelerator, here on a CPU."""
 
 import threading
 
@@ -7,33 +7,32 @@ import torch
 
 from tests import zoo
 from tests.contract.state import assert_unchanged, snapshot
-from tests.unit.test_streaming import BOTH, READERS, batch_of, rolled, traced
-from whence.capture.memory import alongside
-from whence.capture.memory.alongside import Alongside
-from whence.kernels import using
-from whence.kernels.choice import chosen
+from tests.unit.test_backward_streaming import BOTH, READERS, batch_of, roll_down_rows, trace_batch
+from whence.kernels.contract import get_implementation, use_implementation
 from whence.methods import method
+from whence.tracing import backward
+from whence.tracing.backward import HookWorker
 
 
 @pytest.fixture(autouse=True)
-def also_on_a_cpu(monkeypatch):
-    monkeypatch.setattr(alongside, "_DEVICES", frozenset({"cpu"}))
+def hook_worker_on_cpu(monkeypatch):
+    monkeypatch.setattr(backward, "_WORKER_DEVICES", frozenset({"cpu"}))
 
 
 @pytest.mark.parametrize("name", READERS)
-def test_methods_say_the_same(name):
+def test_trace_methods_with_a_hook_worker_give_equal_scores(name):
     model = zoo.make("bert")
     batch, entry = batch_of(model, "bert"), method.get(name)
     needs = entry.facts["needs"]
-    finished = entry.fn(traced(model, batch, needs))
-    assert torch.equal(entry.fn(traced(model, batch, needs, readers=1)), finished)
+    finished = entry.fn(trace_batch(model, batch, needs))
+    assert torch.equal(entry.fn(trace_batch(model, batch, needs, readers=1)), finished)
 
 
 @pytest.mark.parametrize("name", ["llama", "albert", "gemma3"])
-def test_every_layer_has_its_turn_in_one_other_thread(name):
+def test_descend_steps_through_every_layer_in_one_other_thread(name):
     model = zoo.make(name)
     batch = batch_of(model, name)
-    whole, threads = traced(model, batch), set()
+    whole, threads = trace_batch(model, batch), set()
 
     def step(layer, expected):
         threads.add(threading.get_ident())
@@ -42,21 +41,23 @@ def test_every_layer_has_its_turn_in_one_other_thread(name):
         assert torch.equal(layer.hidden_grad, own.hidden_grad)
         return expected
 
-    seen = traced(model, batch, readers=1)
+    seen = trace_batch(model, batch, readers=1)
     assert seen.descend(0, list(whole.layers), step) == []
     assert len(threads) == 1 and threading.get_ident() not in threads
     assert all(layer.v.is_meta for layer in seen.attention)
 
 
-def test_the_thread_knows_what_was_set_and_takes_no_gradients():
+def test_hook_worker_thread_keeps_the_chosen_kernel_and_disables_gradients():
     model = zoo.make("bert")
-    seen = traced(model, batch_of(model, "bert"), readers=1)
-    with using("tiled"):
-        found = seen.descend(0, [], lambda _, so: [*so, (chosen(), torch.is_grad_enabled())])
+    seen = trace_batch(model, batch_of(model, "bert"), readers=1)
+    with use_implementation("tiled"):
+        found = seen.descend(
+            0, [], lambda _, so: [*so, (get_implementation(), torch.is_grad_enabled())]
+        )
     assert found == [("tiled", False)] * 3
 
 
-def test_what_a_step_raises_comes_out_as_it_is_and_no_other_step_is_done():
+def test_descend_reraises_the_error_of_a_step_and_runs_no_further_step():
     model = zoo.make("bert")
     batch, came = batch_of(model, "bert"), []
     before, error = snapshot(model), KeyError("a step's own")
@@ -68,15 +69,18 @@ def test_what_a_step_raises_comes_out_as_it_is_and_no_other_step_is_done():
         return state
 
     with pytest.raises(KeyError) as raised:
-        traced(model, batch, readers=1).descend(0, None, step)
+        trace_batch(model, batch, readers=1).descend(0, None, step)
     assert raised.value is error and len(came) == 2
     assert_unchanged(before, snapshot(model))
-    assert torch.equal(rolled(traced(model, batch, readers=1)), rolled(traced(model, batch)))
+    assert torch.equal(
+        roll_down_rows(trace_batch(model, batch, readers=1)),
+        roll_down_rows(trace_batch(model, batch)),
+    )
 
 
-def test_an_error_of_the_backward_pass_stops_the_steps_too():
+def test_descend_with_error_in_the_backward_pass_stops_the_steps_and_the_thread():
     model = zoo.make("bert")
-    seen, came = traced(model, batch_of(model, "bert"), readers=1), []
+    seen, came = trace_batch(model, batch_of(model, "bert"), readers=1), []
 
     def refuse(_):
         raise ArithmeticError("on the way back")
@@ -89,24 +93,24 @@ def test_an_error_of_the_backward_pass_stops_the_steps_too():
     assert threading.active_count() == threads
 
 
-def test_steps_are_done_in_order_and_before_the_block_ends():
+def test_hook_worker_runs_steps_in_order_before_its_block_ends():
     done = []
-    with Alongside() as do:
+    with HookWorker() as do:
         for number in range(100):
             do(lambda number=number: done.append(number))
     assert done == [*range(100)]
 
 
-def test_devices_that_do_not_agree_have_no_thread_beside():
+def test_find_stream_with_mixed_or_no_devices_returns_none():
     model = zoo.make("bert")
-    assert alongside.place([torch.device("cpu"), torch.device("meta")]) is None
-    assert alongside.place([]) is None
-    assert alongside.place(one.device for one in model.parameters()) is not None
+    assert backward.find_stream([torch.device("cpu"), torch.device("meta")]) is None
+    assert backward.find_stream([]) is None
+    assert backward.find_stream(one.device for one in model.parameters()) is not None
 
 
-def test_gradients_of_the_embeddings_come_too():
+def test_embedding_gradients_with_a_hook_worker_equal_those_without():
     model = zoo.make("bert")
     batch, needs = batch_of(model, "bert"), BOTH | {"embedding_grad"}
-    whole, seen = traced(model, batch, needs), traced(model, batch, needs, readers=1)
-    rolled(seen)
+    whole, seen = trace_batch(model, batch, needs), trace_batch(model, batch, needs, readers=1)
+    roll_down_rows(seen)
     assert torch.equal(seen.embeddings()[1], whole.embeddings()[1])

@@ -1,4 +1,4 @@
-"""One picture, from whatever was given, and what is refused on the way."""
+"""Images: open_image reads files, bytes, arrays and PIL images as RGB, and refuses bombs and broken files."""
 
 import os
 import struct
@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 from whence.core.errors import BadPicture
-from whence.data.vision import image
+from whence.data import images
 
 
 def drawn(width=20, height=12):
@@ -28,7 +28,7 @@ def as_bytes(picture, kind="PNG", **more):
     return stream.getvalue()
 
 
-def test_every_way_to_give_a_picture_gives_the_same(tmp_path):
+def test_open_image_of_path_bytes_array_and_pil_image_gives_the_same_pixels(tmp_path):
     pixels = drawn()
     file = tmp_path / "drawn.png"
     Image.fromarray(pixels).save(file)
@@ -39,33 +39,33 @@ def test_every_way_to_give_a_picture_gives_the_same(tmp_path):
 
     ways = [pixels, pixels / 255, Image.fromarray(pixels), file, str(file), file.read_bytes(), Stored()]  # fmt: skip
     for way in ways:
-        found = image.opened(way)
+        found = images.open_image(way)
         assert found.mode == "RGB"
         np.testing.assert_array_equal(np.asarray(found), pixels)
 
 
 @pytest.mark.parametrize("kind", ["JPEG", "WEBP", "GIF", "BMP", "TIFF", "PPM"])
-def test_kinds_of_files(kind):
-    found = image.opened(as_bytes(Image.fromarray(drawn()), kind))
+def test_open_image_reads_common_file_formats_as_rgb(kind):
+    found = images.open_image(as_bytes(Image.fromarray(drawn()), kind))
     assert found.size == (20, 12) and found.mode == "RGB"
 
 
-def test_colours_become_rgb():
+def test_open_image_converts_grey_cmyk_transparent_and_palette_images_to_rgb():
     grey = Image.fromarray(np.full((4, 5), 90, np.uint8))
-    assert np.asarray(image.opened(grey)).tolist() == [[[90] * 3] * 5] * 4
+    assert np.asarray(images.open_image(grey)).tolist() == [[[90] * 3] * 5] * 4
     deep = Image.fromarray(np.full((4, 5), 65535 // 2, np.uint16))
     # 32767 / 65535 of 255 is 127.498.
-    assert np.asarray(image.opened(deep)).tolist() == [[[127] * 3] * 5] * 4
+    assert np.asarray(images.open_image(deep)).tolist() == [[[127] * 3] * 5] * 4
     cmyk = Image.fromarray(np.zeros((4, 5, 4), np.uint8), mode="CMYK")
-    assert np.asarray(image.opened(cmyk)).tolist() == [[[255] * 3] * 5] * 4
+    assert np.asarray(images.open_image(cmyk)).tolist() == [[[255] * 3] * 5] * 4
     # Half of black over white; where nothing is seen, white, whatever colour hides there.
     clear = np.zeros((1, 2, 4), np.uint8)
     clear[0, 0, 3] = 128
-    assert np.asarray(image.opened(clear)).tolist() == [[[127] * 3, [255] * 3]]
+    assert np.asarray(images.open_image(clear)).tolist() == [[[127] * 3, [255] * 3]]
     palette = Image.fromarray(drawn()).convert("P")
-    assert image.opened(as_bytes(palette, "GIF")).mode == "RGB"
+    assert images.open_image(as_bytes(palette, "GIF")).mode == "RGB"
     first = palette.getpixel((0, 0))
-    hidden = image.opened(as_bytes(palette, "PNG", transparency=first))
+    hidden = images.open_image(as_bytes(palette, "PNG", transparency=first))
     assert hidden.getpixel((0, 0)) == (255, 255, 255)
 
 
@@ -79,30 +79,30 @@ def test_colours_become_rgb():
         (np.full((1, 2), 70_000, np.int32), [0, 0]),  # nothing to stretch
     ],
 )
-def test_deep_greys(values, eight):
-    assert np.asarray(image.opened(Image.fromarray(values)))[0, :, 0].tolist() == eight
+def test_open_image_of_deep_grey_values_scales_to_eight_bits(values, eight):
+    assert np.asarray(images.open_image(Image.fromarray(values)))[0, :, 0].tolist() == eight
 
 
-def test_a_picture_is_turned_as_its_camera_says():
+def test_open_image_turns_an_image_by_its_exif_orientation():
     turned = Image.Exif()
     turned[0x0112] = 6  # lies on its side
     raw = as_bytes(Image.fromarray(drawn()), "JPEG", exif=turned, quality=100)
-    found = image.opened(raw)
+    found = images.open_image(raw)
     assert found.size == (12, 20)
     red = np.asarray(found)[:, :, 0].astype(int)
     assert red[-1].mean() - red[0].mean() > 150  # what grew to the right now grows downwards
 
 
-def test_what_a_camera_wrote_may_be_broken():
+def test_open_image_with_broken_exif_reads_the_pixels_without_warning():
     """Warnings are errors in tests."""
     raw = as_bytes(Image.fromarray(drawn()), "JPEG", exif=b"Exif\0\0II*\0\xff\xff\xff\xff")
-    assert image.opened(raw).size == (20, 12)
+    assert images.open_image(raw).size == (20, 12)
 
 
-def test_of_an_animation_the_first_picture_is_taken():
+def test_open_image_of_an_animation_takes_the_first_frame():
     first, second = (Image.new("RGB", (6, 6), colour) for colour in ("red", "blue"))
     raw = as_bytes(first, "GIF", save_all=True, append_images=[second])
-    assert np.asarray(image.opened(raw))[0, 0].tolist() == [255, 0, 0]
+    assert np.asarray(images.open_image(raw))[0, 0].tolist() == [255, 0, 0]
 
 
 def png_of(width, height, rows=b""):
@@ -119,35 +119,35 @@ def png_of(width, height, rows=b""):
 
 
 @pytest.mark.parametrize("side", [9_000, 60_000, 2**31 - 1])
-def test_a_bomb_is_refused_before_it_is_unpacked(side, monkeypatch):
+def test_open_image_refuses_a_decompression_bomb_before_reading_pixels(side, monkeypatch):
     monkeypatch.setattr(Image.Image, "load", lambda *_: pytest.fail("a pixel was read"))
     with pytest.raises(BadPicture, match="pixels"):
-        image.opened(png_of(side, side), "bomb.png")
+        images.open_image(png_of(side, side), "bomb.png")
 
 
-def test_a_frame_larger_than_its_animation_is_refused():
+def test_open_image_refuses_a_gif_frame_larger_than_its_animation():
     raw = bytearray(as_bytes(Image.fromarray(drawn()).convert("P"), "GIF"))
     frame = raw.index(b",\0\0\0\0")  # where a frame begins, at the upper left
     raw[frame + 5 : frame + 9] = struct.pack("<HH", 65535, 65535)
     with pytest.raises(BadPicture, match="pixels"):
-        image.opened(bytes(raw))
+        images.open_image(bytes(raw))
 
 
-def test_where_pil_itself_warns_of_a_bomb_it_is_refused(monkeypatch):
+def test_open_image_turns_the_bomb_warning_of_pil_into_bad_picture(monkeypatch):
     monkeypatch.setattr(
         Image, "MAX_IMAGE_PIXELS", 200
     )  # 240 are given; twice as many would be an error
     with pytest.raises(BadPicture, match="unpacked safely"):
-        image.opened(as_bytes(Image.fromarray(drawn())))
+        images.open_image(as_bytes(Image.fromarray(drawn())))
 
 
-def test_a_file_that_is_too_large_is_not_read(tmp_path, monkeypatch):
+def test_open_image_refuses_a_file_over_the_size_limit_without_reading(tmp_path, monkeypatch):
     file = tmp_path / "large.png"
     file.write_bytes(as_bytes(Image.fromarray(drawn())))
-    monkeypatch.setattr(image, "_BYTES", 10)
+    monkeypatch.setattr(images, "_MAX_FILE_BYTES", 10)
     monkeypatch.setattr(Path, "read_bytes", lambda _: pytest.fail("it was read"))
     with pytest.raises(BadPicture, match="MB"):
-        image.opened(file)
+        images.open_image(file)
 
 
 @pytest.mark.parametrize(
@@ -155,40 +155,40 @@ def test_a_file_that_is_too_large_is_not_read(tmp_path, monkeypatch):
     [b"", b"not a picture", b"\x89PNG\r\n\x1a\n", b"<svg/>"],
     ids=["nothing", "text", "only a head", "svg"],
 )
-def test_what_is_no_whole_picture_is_refused(raw):
+def test_open_image_of_bytes_that_are_no_image_raises_bad_picture_with_the_name(raw):
     with pytest.raises(BadPicture, match=r"'x\.png'"):
-        image.opened(raw, "x.png")
+        images.open_image(raw, "x.png")
 
 
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "PPM"])
-def test_files_cut_off_anywhere_are_refused_or_read(kind):
+def test_open_image_of_a_truncated_file_reads_or_raises_bad_picture(kind):
     """No cut leads to another kind of error; some decoders read what is there."""
     raw = as_bytes(Image.fromarray(drawn(60, 50)), kind)
     refused = 0
     for cut in range(0, len(raw), max(1, len(raw) // 60)):
         try:
-            assert image.opened(raw[:cut]).size == (60, 50)
+            assert images.open_image(raw[:cut]).size == (60, 50)
         except BadPicture:
             refused += 1
     assert refused > 10
 
 
 @pytest.mark.parametrize("kind", ["pipe", "device"])
-def test_what_has_no_end_is_not_waited_for(kind, tmp_path):
+def test_open_image_of_a_pipe_or_device_raises_bad_picture_at_once(kind, tmp_path):
     path = Path("/dev/zero")
     if kind == "pipe":
         path = tmp_path / "pipe"
         os.mkfifo(path)
     with pytest.raises(BadPicture, match="no ordinary file"):
-        image.opened(path)
+        images.open_image(path)
 
 
-def test_folders_and_links_that_lead_nowhere_are_named(tmp_path):
+def test_open_image_of_a_folder_or_link_loop_raises_bad_picture_with_the_name(tmp_path):
     loop = tmp_path / "loop.png"
     loop.symlink_to(loop)
     for path in (tmp_path, loop):
         with pytest.raises(BadPicture, match=f"Cannot read '{path.name}'"):
-            image.opened(path)
+            images.open_image(path)
 
 
 @pytest.mark.parametrize(
@@ -208,13 +208,13 @@ def test_folders_and_links_that_lead_nowhere_are_named(tmp_path):
         (42, "a int"),
     ],
 )
-def test_what_is_no_picture_is_named(given, says):
+def test_open_image_of_invalid_paths_arrays_and_types_raises_bad_picture_with_reason(given, says):
     with pytest.raises(BadPicture, match=says):
-        image.opened(given)
+        images.open_image(given)
 
 
 @pytest.mark.parametrize("mode", ["I;16", "I", "F", "RGBA", "LA", "P"])
-def test_a_picture_that_is_worked_on_in_strips_is_the_same(mode, monkeypatch):
+def test_open_image_in_strips_gives_the_same_bytes_as_in_one_piece(mode, monkeypatch):
     numbers = np.random.default_rng(0)
     if mode in ("I;16", "I", "F"):
         kind = {"I;16": np.uint16, "I": np.int32, "F": np.float32}[mode]
@@ -226,13 +226,13 @@ def test_a_picture_that_is_worked_on_in_strips_is_the_same(mode, monkeypatch):
         if mode == "P":
             picture.info["transparency"] = 3
     assert picture.mode == mode
-    whole = image.opened(picture)
-    monkeypatch.setattr(image, "_STRIP", 30)
-    assert image.opened(picture).tobytes() == whole.tobytes()
+    whole = images.open_image(picture)
+    monkeypatch.setattr(images, "_STRIP_PIXELS", 30)
+    assert images.open_image(picture).tobytes() == whole.tobytes()
 
 
 @pytest.mark.parametrize("mode", ["I;16", "RGBA"])
-def test_the_largest_picture_of_any_depth_takes_less_than_a_gigabyte(mode, tmp_path):
+def test_open_image_of_the_largest_allowed_image_takes_less_than_a_gigabyte(mode, tmp_path):
     """8192 x 8192 pixels are allowed; sixteen bits of each took 2.4 GB on their way to eight."""
     colour = "1000" if mode == "I;16" else "(0, 9, 9, 128)"
     program = f"""
@@ -240,11 +240,11 @@ import resource
 from io import BytesIO
 from PIL import Image
 from tests.peak import peak_kilobytes
-from whence.data.vision import image
+from whence.data import images
 given = BytesIO()
 Image.new({mode!r}, (8192, 8192), {colour}).save(given, "PNG", compress_level=1)
 resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
-assert image.opened(given.getvalue()).size == (8192, 8192)
+assert images.open_image(given.getvalue()).size == (8192, 8192)
 print(peak_kilobytes())
 """
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""Inputs as users have them: prompts of chat templates, conversations, columns, lists with a hole."""
+"""Inputs of explain(): chat messages, special tokens written out, pandas columns, bad entries, tokenizer panics."""
 
 import copy
 import json
@@ -7,10 +7,15 @@ import pandas
 import pytest
 
 import whence
-from tests import languages, zoo
-from tests.unit.tokenizers import byte_level, panicking, sentencepiece, wordpiece
+from tests import language_models, zoo
+from tests.unit.small_tokenizers import (
+    byte_level,
+    make_panicking_tokenizer,
+    sentencepiece,
+    wordpiece,
+)
 from whence.core.errors import BadEncoding, EmptyText, TooLong
-from whence.explainer.intake import InputWarning
+from whence.explain.inputs import InputWarning
 
 TEMPLATE = (
     "{{ bos_token }}{% for m in messages %}[{{ m['role'] }}] {{ m['content'] }} {% endfor %}"
@@ -19,18 +24,18 @@ TEMPLATE = (
 MESSAGES = [{"role": "user", "content": "is the plot thin?"}]
 
 
-def talker(tokenizer=byte_level, **more):
+def load_chat_model(tokenizer=byte_level, **more):
     """Return a language model whose tokenizer begins every text with <s>, and has a chat template."""
     own = copy.deepcopy(tokenizer())
     own.chat_template = TEMPLATE
-    model = languages.make("llama")
+    model = language_models.make("llama")
     model.resize_token_embeddings(400)
     return whence.load(model, tokenizer=own, **more)
 
 
 @pytest.fixture(scope="module")
 def explainer():
-    return talker()
+    return load_chat_model()
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +43,7 @@ def reviews():
     return whence.load("reviews")
 
 
-def test_a_prompt_of_a_chat_template_gets_no_second_beginning_and_a_note_says_so(explainer):
+def test_chat_template_prompt_gets_no_second_bos_token_and_a_warning(explainer):
     tokenizer = explainer.tokenizer
     prompt = tokenizer.apply_chat_template(MESSAGES, tokenize=False, add_generation_prompt=True)
     assert prompt.startswith("<s>")
@@ -60,7 +65,7 @@ def test_a_prompt_of_a_chat_template_gets_no_second_beginning_and_a_note_says_so
     assert "begins with <s> already" in str(made)
 
 
-def test_a_text_without_the_beginning_has_no_warning(explainer):
+def test_explain_of_a_text_without_bos_token_has_no_warning(explainer):
     found = explainer.explain("is the plot thin?", method="gradient")
     assert found.warnings == ()
     assert "warnings" not in found.to_dict()
@@ -75,7 +80,7 @@ def test_a_text_without_the_beginning_has_no_warning(explainer):
         (byte_level, "bert", ("<s>a thin plot", "a film</s>"), ("a thin plot", "a film")),
     ],
 )
-def test_what_a_tokenizer_would_add_before_or_behind_is_there_once(kind, model, given, plain):
+def test_text_with_special_tokens_written_out_equals_the_plain_text(kind, model, given, plain):
     own = zoo.make(model)
     own.resize_token_embeddings(400)
     explainer = whence.load(own, tokenizer=kind())
@@ -87,7 +92,7 @@ def test_what_a_tokenizer_would_add_before_or_behind_is_there_once(kind, model, 
     assert found.scores == pytest.approx(wanted.scores, abs=1e-12)
 
 
-def test_a_prompt_that_fits_without_its_second_beginning_is_not_too_long():
+def test_length_limit_is_checked_without_the_second_bos_token():
     tokenizer = copy.deepcopy(byte_level())
     model = zoo.make("bert")
     model.resize_token_embeddings(400)
@@ -101,14 +106,14 @@ def test_a_prompt_that_fits_without_its_second_beginning_is_not_too_long():
     assert [token.special for token in found.tokens].count(True) == 2
 
 
-def test_an_end_that_a_prompt_has_stays_where_the_model_goes_on_from_it(explainer):
+def test_causal_lm_prompt_that_ends_with_eos_keeps_that_token_once(explainer):
     end = explainer.tokenizer.eos_token_id
     found = explainer.explain("the plot is thin</s>", method="gradient")
     assert found.tokens[-1].id == end
     assert found.tokens[-2].id != end
 
 
-def test_chat_messages_are_written_by_the_template_of_the_tokenizer(explainer):
+def test_chat_messages_are_rendered_by_the_chat_template_of_the_tokenizer(explainer):
     prompt = explainer.tokenizer.apply_chat_template(
         MESSAGES, tokenize=False, add_generation_prompt=True
     )
@@ -120,20 +125,20 @@ def test_chat_messages_are_written_by_the_template_of_the_tokenizer(explainer):
     assert explainer.generate(MESSAGES, 1, method="gradient").to_dict()["input"]["text"] == prompt
 
 
-def test_chat_messages_without_a_template_are_refused_with_advice_that_works(reviews):
+def test_chat_messages_without_a_chat_template_raise_bad_encoding_with_valid_advice(reviews):
     with pytest.raises(BadEncoding, match=r"no chat template.*messages\[-1\]\['content'\]"):
         reviews.explain(MESSAGES)
     assert reviews.explain(MESSAGES[-1]["content"]).source.text == "is the plot thin?"
 
 
-def test_a_template_that_refuses_is_told_in_one_line():
-    explainer = talker()
+def test_chat_template_that_raises_gives_bad_encoding_with_its_message():
+    explainer = load_chat_model()
     explainer.tokenizer.chat_template = "{{ raise_exception('roles must alternate') }}"
     with pytest.raises(BadEncoding, match="does not take these 1 messages: roles must alternate"):
         explainer.explain(MESSAGES)
 
 
-def test_a_series_is_a_list_of_texts_and_a_table_is_refused(reviews):
+def test_explain_takes_a_pandas_series_as_a_list_and_refuses_a_data_frame(reviews):
     texts = ["a good film", "a bad film"]
     found = reviews.explain(pandas.Series(texts, index=[7, 9]), method="gradient")
     assert [one.source.text for one in found] == texts
@@ -141,14 +146,14 @@ def test_a_series_is_a_list_of_texts_and_a_table_is_refused(reviews):
         reviews.explain(pandas.DataFrame({"review": texts, "stars": [5, 1]}))
 
 
-def test_of_a_list_with_an_empty_entry_its_number_is_told(reviews):
+def test_explain_of_a_list_with_an_empty_or_nan_entry_names_the_entry_number(reviews):
     with pytest.raises(EmptyText, match="Input 2 of the list, counted from 0: The text ' ' is"):
         reviews.explain(["a good film", "a bad film", " "])
     with pytest.raises(BadEncoding, match="Input 1 of the list, counted from 0: Cannot explain a"):
         reviews.explain(pandas.Series(["a good film", float("nan")]))
 
 
-def test_a_limit_of_the_tokenizer_is_not_called_the_models():
+def test_too_long_error_names_the_tokenizer_or_the_model_whose_limit_applies():
     model, tokenizer = zoo.make("bert"), copy.deepcopy(wordpiece())
     model.resize_token_embeddings(400)
     tokenizer.model_max_length = 10
@@ -164,19 +169,19 @@ def folder(tmp_path_factory):
     """Return a folder with a classifier and the tokenizer that panics."""
     where = tmp_path_factory.mktemp("panics")
     zoo.make("bert").save_pretrained(where)
-    panicking().save_pretrained(where)
+    make_panicking_tokenizer().save_pretrained(where)
     return where
 
 
-def test_the_tokenizer_of_these_tests_really_panics():
-    tokenizer = panicking()
+def test_panicking_tokenizer_raises_a_base_exception_on_some_texts_only():
+    tokenizer = make_panicking_tokenizer()
     with pytest.raises(BaseException, match="non-zero") as caught:
         tokenizer("a plot")
     assert not isinstance(caught.value, Exception)
     assert len(tokenizer("a thin film")["input_ids"]) == 3
 
 
-def test_a_panic_of_the_tokenizer_is_an_error_of_that_text(folder):
+def test_tokenizer_panic_becomes_bad_encoding_of_that_text_alone(folder):
     explainer = whence.load(folder)
     with pytest.raises(BadEncoding, match=r"fails on 'a plot' \(PanicException: chunk size"):
         explainer.explain("a plot")
@@ -192,7 +197,7 @@ def test_a_panic_of_the_tokenizer_is_an_error_of_that_text(folder):
     assert failed == [(1, "bad-encoding")]
 
 
-def test_a_run_goes_on_past_a_panic_and_can_be_finished(folder, tmp_path):
+def test_run_with_a_tokenizer_panic_completes_and_records_the_error(folder, tmp_path):
     data = tmp_path / "texts.tsv"
     data.write_text("text\tlabel\na film\t0\na plot\t1\na thin film\t0\n")
     for _ in range(2):  # the second time there is nothing left to do

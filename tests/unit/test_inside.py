@@ -1,4 +1,4 @@
-"""One input seen from inside: what is shown is what the model did, and what a reader must know is said."""
+"""Inside of one input: attention, flow, head statistics, tensors and warnings agree with the model."""
 
 import numpy as np
 import pytest
@@ -7,9 +7,10 @@ import torch
 import whence
 from tests import zoo
 from tests.contract.state import assert_unchanged, snapshot
+from whence.app.schema import Flow, Heads, Verification
 from whence.core.errors import BadEncoding, BadParameter, NotCapturable, TooLong
-from whence.flow import Classic, Query
-from whence.web.schema.flow import Flow, Heads, Verified
+from whence.flow.classic import ClassicSettings
+from whence.flow.graph import EdgeQuery
 
 TEXT = "a gripping, beautifully acted film that is never dull"
 
@@ -19,7 +20,7 @@ def reviews():
     return whence.load("reviews")
 
 
-def test_attention_is_what_eager_attention_gives(reviews):
+def test_inside_attention_equals_eager_attention_of_transformers(reviews):
     inside = reviews.inside(TEXT)
     model = reviews.model
     before = model.config._attn_implementation
@@ -37,7 +38,7 @@ def test_attention_is_what_eager_attention_gives(reviews):
 @pytest.mark.parametrize(
     "weight", ["attention", "norm", "value_zeroing", "gradient_x_attention", "relevance"]
 )
-def test_a_flow_is_the_documented_object_and_the_model_is_left_as_found(reviews, weight):
+def test_inside_flow_fits_the_schema_and_leaves_the_model_unchanged(reviews, weight):
     before = snapshot(reviews.model)
     found = reviews.inside(TEXT).flow(weight)
     assert_unchanged(before, snapshot(reviews.model))
@@ -58,13 +59,13 @@ def test_a_flow_is_the_documented_object_and_the_model_is_left_as_found(reviews,
         ("relevance", False),
     ],
 )
-def test_a_flow_says_whether_it_knows_the_class(reviews, weight, free):
+def test_inside_flow_is_class_free_exactly_if_its_edges_ignore_the_target(reviews, weight, free):
     one, other = (reviews.inside(TEXT, target=label).flow(weight) for label in reviews.labels)
     assert one["class_free"] is other["class_free"] is free
     assert (one["edges"] == other["edges"]) is free
 
 
-def test_words_are_traced_through_and_forward(reviews):
+def test_inside_flow_through_a_token_carries_its_share_at_every_level(reviews):
     inside = reviews.inside(TEXT)
     token = next(i for i, one in enumerate(inside.tokens) if one.text == "gripping")
     back = inside.flow()
@@ -79,7 +80,7 @@ def test_words_are_traced_through_and_forward(reviews):
         inside.flow(token=99)
 
 
-def test_bad_requests_are_named(reviews):
+def test_inside_flow_with_unknown_weight_or_most_below_one_raises_bad_parameter(reviews):
     inside = reviews.inside(TEXT)
     with pytest.raises(BadParameter, match="no edge weight 'atention'"):
         inside.flow("atention")
@@ -88,48 +89,48 @@ def test_bad_requests_are_named(reviews):
             inside.flow(most=most)
 
 
-def test_a_query_leaves_edges_out_and_says_how_much_they_carry(reviews):
+def test_inside_flow_with_a_query_drops_edges_and_reports_the_unfiltered_whole(reviews):
     inside = reviews.inside(TEXT)
     whole = inside.flow()
-    some = inside.flow(query=Query(layers=(2, 3), specials=False))
+    some = inside.flow(query=EdgeQuery(layers=(2, 3), specials=False))
     assert set(some["edges"]["layer"]) == {2, 3}
     assert not any(inside.special[to] for to in some["edges"]["to"])
     assert some["whole"] == whole["whole"] and some["total"] < whole["total"]
     assert some["special_share"] == whole["special_share"]
 
 
-def test_classic_edges_are_those_above_the_threshold(reviews):
+def test_classic_flow_has_only_edges_at_or_above_the_threshold(reviews):
     inside = reviews.inside(TEXT)
-    found = inside.flow(classic=Classic(threshold=0.3, decay=0.5))
+    found = inside.flow(classic=ClassicSettings(threshold=0.3, decay=0.5))
     assert min(found["edges"]["weight"]) >= 0.3
     assert found["influence"]["reached"][-1] == 1
     assert Flow.model_validate(found).influence.values[-1][0] == 1
 
 
-def test_the_classic_definition_goes_back_along_attention_alone(reviews):
+def test_classic_flow_with_another_direction_or_weight_raises_bad_parameter(reviews):
     inside = reviews.inside(TEXT)
     for wrong in ({"direction": "through", "token": 2}, {"weight": "norm"}):
         with pytest.raises(BadParameter, match="goes back along attention"):
-            inside.flow(classic=Classic(), **wrong)
+            inside.flow(classic=ClassicSettings(), **wrong)
 
 
-def test_maps_that_would_fill_the_memory_are_refused(reviews, monkeypatch):
-    monkeypatch.setattr("whence.explainer.inside.inside._MOST_BYTES", 1000)
+def test_inside_flow_with_maps_over_the_memory_limit_raises_too_long(reviews, monkeypatch):
+    monkeypatch.setattr("whence.explain.inside._MOST_BYTES", 1000)
     inside = reviews.inside(TEXT)
     with pytest.raises(TooLong, match="maps of 4 layers and 4 heads"):
         inside.flow()
-    assert "no-attention" in codes(inside)
+    assert "no-attention" in warning_codes(inside)
 
 
 @pytest.mark.parametrize("statistic", ["entropy", "special", "gradient", "ablation"])
-def test_heads_have_a_number_each(reviews, statistic):
+def test_head_statistic_has_one_value_in_range_for_each_head(reviews, statistic):
     found = Heads.model_validate(reviews.inside(TEXT).head_statistic(statistic))
     assert (len(found.values), len(found.values[0])) == (4, 4)
     assert all(found.low <= value <= found.high for row in found.values for value in row)
     assert found.signed == (statistic == "ablation")
 
 
-def test_tensors_are_exact_and_thumbnails_small(reviews):
+def test_inside_tensors_equal_attention_and_unknown_names_raise_bad_parameter(reviews):
     inside = reviews.inside(TEXT)
     found = inside.tensors(["attention.3.1", "thumbnails"])
     np.testing.assert_array_equal(found["attention.3.1"], inside.attention()[3, 1])
@@ -139,26 +140,26 @@ def test_tensors_are_exact_and_thumbnails_small(reviews):
             inside.tensors([wrong])
 
 
-def test_verify_is_the_documented_object(reviews):
+def test_inside_verify_fits_the_schema_and_counts_edges_of_all_heads(reviews):
     found = reviews.inside(TEXT).verify([(3, 0, 0, 2), (3, -1, 0, 3)], draws=6)
-    assert Verified.model_validate(found).edges == 5  # one, and one for each of four heads
+    assert Verification.model_validate(found).edges == 5  # one, and one for each of four heads
 
 
-def test_pairs_have_segments():
+def test_inside_of_a_pair_has_two_segments_that_edge_queries_can_name():
     inside = whence.load("reviews").inside((TEXT, "and it is short"))
     assert set(inside.segments.tolist()) == {0, 1}
-    crossing = inside.flow(query=Query(segments=("A>B",)))["edges"]
+    crossing = inside.flow(query=EdgeQuery(segments=("A>B",)))["edges"]
     assert crossing["to"]
     for source, to in zip(crossing["source"], crossing["to"], strict=True):
         assert (inside.segments[source], inside.segments[to]) == (0, 1)
 
 
-def test_several_inputs_are_refused(reviews):
+def test_inside_of_several_inputs_raises_bad_encoding(reviews):
     with pytest.raises(BadEncoding, match="one input at a time"):
         reviews.inside([TEXT, TEXT])
 
 
-def test_models_of_two_streams_and_pooled_ones_are_refused_with_a_reason():
+def test_inside_flow_of_encoder_decoder_or_recurrent_model_raises_not_capturable():
     for name in ("bart", "bilstm"):
         inside = whence.load(zoo.make(name)).inside({"input_ids": [[2, 11, 23, 5, 7, 3]]})
         with pytest.raises(NotCapturable):
@@ -166,20 +167,20 @@ def test_models_of_two_streams_and_pooled_ones_are_refused_with_a_reason():
         assert "no-attention" in {warning["code"] for warning in inside.warnings()}
 
 
-def codes(inside):
+def warning_codes(inside):
     return {warning["code"] for warning in inside.warnings()}
 
 
-def test_an_ordinary_input_needs_no_warning(reviews):
-    assert codes(reviews.inside(TEXT)) == set()
+def test_inside_warnings_of_an_ordinary_input_are_empty(reviews):
+    assert warning_codes(reviews.inside(TEXT)) == set()
 
 
-def test_what_was_cut_off_is_said(reviews):
+def test_inside_of_a_truncated_text_warns_of_truncation(reviews):
     inside = reviews.inside("good film " * 400, truncate=True)
-    assert "truncated" in codes(inside)
+    assert "truncated" in warning_codes(inside)
 
 
-def test_untrained_attention_is_noticed():
+def test_inside_of_a_model_with_near_zero_queries_warns_of_uniform_attention():
     """Weights of nearly zero attend to everything alike, as a model that was never trained does."""
     model = zoo.make("bert")
     with torch.no_grad():
@@ -187,20 +188,20 @@ def test_untrained_attention_is_noticed():
             if "query" in name or "key" in name:
                 weight.mul_(1e-3)
     inside = whence.load(model).inside({"input_ids": [[2, 11, 23, 5, 7, 9, 3]]})
-    assert "uniform-attention" in codes(inside)
+    assert "uniform-attention" in warning_codes(inside)
 
 
-def test_a_near_tie_is_said(reviews):
+def test_inside_of_a_prediction_near_one_half_warns_of_a_near_tie(reviews):
     assert reviews.predict("good bad").probabilities["positive"] == pytest.approx(0.46, abs=0.05)
-    assert "near-tie" in codes(reviews.inside("good bad"))
-    assert "near-tie" not in codes(reviews.inside("great cast, weak plot"))  # 0.24
+    assert "near-tie" in warning_codes(reviews.inside("good bad"))
+    assert "near-tie" not in warning_codes(reviews.inside("great cast, weak plot"))  # 0.24
 
 
-def test_unknown_words_are_said(reviews):
-    assert "unknown-words" in codes(reviews.inside("これは 映画 です"))
+def test_inside_of_unknown_words_warns_of_unknown_words(reviews):
+    assert "unknown-words" in warning_codes(reviews.inside("これは 映画 です"))
 
 
-def test_a_third_of_unknown_words_is_said_and_one_in_six_is_not(reviews):
+def test_inside_warns_of_one_unknown_word_in_four_and_not_of_one_in_six(reviews):
     unknown = reviews.loaded.fillers["unk"]
     for text, share, said in (
         ("a fine film これは", 1 / 4, True),
@@ -209,10 +210,10 @@ def test_a_third_of_unknown_words_is_said_and_one_in_six_is_not(reviews):
         inside = reviews.inside(text)
         content = [token for token in inside.tokens if not token.special]
         assert sum(token.id == unknown for token in content) / len(content) == share
-        assert ("unknown-words" in codes(inside)) is said
+        assert ("unknown-words" in warning_codes(inside)) is said
 
 
-def test_even_attention_of_a_causal_model_is_noticed():
+def test_inside_of_a_causal_model_with_even_attention_warns_of_uniform_attention():
     """What a row may see grows from one token to all: even over that is even."""
     model = zoo.make("gpt2")
     with torch.no_grad():
@@ -222,16 +223,16 @@ def test_even_attention_of_a_causal_model_is_noticed():
             block.attn.c_attn.bias[: 2 * wide] = 0
     inside = whence.load(model).inside({"input_ids": [[2, 11, 23, 5, 7, 9, 3]]})
     assert inside.head_values("entropy") == pytest.approx(np.ones((inside.layers, inside.heads)))
-    assert "uniform-attention" in codes(inside)
+    assert "uniform-attention" in warning_codes(inside)
 
 
-def test_a_model_that_computes_otherwise_when_watched_is_said(reviews):
+def test_inside_with_traced_logits_that_differ_warns_that_capture_differs(reviews):
     inside = reviews.inside(TEXT)
-    inside._seen.logits.add_(0.01 * float(inside.logits.abs().max()))
-    assert "capture-differs" in codes(inside)
+    inside._trace.logits.add_(0.01 * float(inside.logits.abs().max()))
+    assert "capture-differs" in warning_codes(inside)
 
 
-def test_weights_are_known_by_their_skip_connection_too(reviews):
+def test_inside_flow_caches_edge_weights_separately_for_each_residual(reviews):
     inside = reviews.inside(TEXT)
     usual = inside.flow()["shares"]
     for residual in (0.2, None, 0.2):
@@ -242,7 +243,7 @@ def test_weights_are_known_by_their_skip_connection_too(reviews):
 
 @pytest.mark.parametrize("token", [None, 3])
 @pytest.mark.parametrize("carry", [False, True])
-def test_classic_edges_are_those_of_the_definition(reviews, token, carry):
+def test_classic_flow_edges_equal_a_loop_over_the_definition(reviews, token, carry):
     inside = reviews.inside(TEXT)
     maps = inside.attention()
     start = int(inside.rows.argmax()) if token is None else token
@@ -255,14 +256,14 @@ def test_classic_edges_are_those_of_the_definition(reviews, token, carry):
         here = {edge for edge in every if edge[1] in reached}
         expected |= {(layer, *edge) for edge in here}
         reached = {edge[2] for edge in here} | (reached if carry else set())
-    found = inside.flow(classic=Classic(threshold, 0.5, carry), token=token)
+    found = inside.flow(classic=ClassicSettings(threshold, 0.5, carry), token=token)
     edges = found["edges"]
     columns = (edges[name] for name in ("layer", "head", "source", "to"))
     assert set(zip(*columns, strict=True)) == expected
     assert found["count"] == len(expected)
 
 
-def test_a_place_is_a_whole_number(reviews):
+def test_inside_flow_and_verify_refuse_positions_that_are_no_whole_numbers(reviews):
     inside = reviews.inside(TEXT)
     with pytest.raises(BadParameter, match=r"no token 1\.0"):
         inside.flow(token=1.0)

@@ -1,11 +1,10 @@
-"""Many intervals and tests at once are the same as one by one."""
+"""Column-wise bootstrap and sign-flip tests: each column agrees with the single-column function."""
 
 from math import isclose
 
 import numpy as np
 
-from whence.stats import bootstrap, sign_flip
-from whence.stats.together import bootstraps, sign_flips
+from whence.stats.intervals import bootstrap, bootstrap_columns, sign_flip, sign_flip_columns
 
 DRAW = np.random.default_rng(0)
 KEY = ("here", 1)
@@ -19,9 +18,9 @@ def columns(n):
     return found
 
 
-def test_intervals_are_those_of_single_columns():
+def test_bootstrap_columns_agrees_with_bootstrap_of_each_column():
     given = columns(40)
-    found = bootstraps(given, KEY)
+    found = bootstrap_columns(given, KEY)
     for place in (0, 1):
         known = given[~np.isnan(given[:, place]), place]
         one = bootstrap(known, KEY)
@@ -35,41 +34,41 @@ def test_intervals_are_those_of_single_columns():
     assert (found[3].mean, found[3].low, found[3].high, found[3].n) == (0.25, 0.25, 0.25, 40)
 
 
-def test_few_observations_have_no_interval():
+def test_bootstrap_columns_of_fewer_than_five_values_has_no_interval():
     given = np.array([[1.5, 1.0, 2.0], [np.nan, 2.0, 2.0], [np.nan, np.nan, 2.0]])
-    for found, known in zip(bootstraps(given, KEY), ([1.5], [1, 2], [2, 2, 2]), strict=True):
+    for found, known in zip(bootstrap_columns(given, KEY), ([1.5], [1, 2], [2, 2, 2]), strict=True):
         assert found == bootstrap(known, KEY)
         assert (found.low, found.high, found.n) == (None, None, len(known))
-    assert bootstraps(np.arange(5.0)[:, None], KEY)[0].low is not None
+    assert bootstrap_columns(np.arange(5.0)[:, None], KEY)[0].low is not None
 
 
-def test_other_columns_change_nothing():
+def test_bootstrap_and_sign_flip_columns_do_not_depend_on_other_columns():
     given = columns(30)
-    alone, together = bootstraps(given[:, [1]], KEY)[0], bootstraps(given, KEY)[1]
+    alone, together = bootstrap_columns(given[:, [1]], KEY)[0], bootstrap_columns(given, KEY)[1]
     # Products of matrices of another width are summed in another order.
     assert isclose(together.low, alone.low, rel_tol=1e-12)
     assert isclose(together.high, alone.high, rel_tol=1e-12)
-    assert sign_flips(given, KEY)[0] == sign_flips(given[:, [0]], KEY)[0]
+    assert sign_flip_columns(given, KEY)[0] == sign_flip_columns(given[:, [0]], KEY)[0]
 
 
-def test_few_examples_are_counted_exactly():
+def test_sign_flip_columns_of_few_examples_gives_the_exact_p_value():
     # All 2^3 ways to set the signs of 1, 2, 3: the sum is 6 or -6 in two of eight.
     given = np.array([[1.0, 1.0], [2.0, -2.0], [3.0, np.nan]])
     # 1 - 2 = -1: of the sums 3, 1, -1, -3 all are as far from zero.
-    assert sign_flips(given, KEY) == [0.25, 1.0]
-    assert sign_flips(np.full((3, 1), np.nan), KEY) == [None]
-    assert sign_flips(np.zeros((30, 1)), KEY) == [1.0]
+    assert sign_flip_columns(given, KEY) == [0.25, 1.0]
+    assert sign_flip_columns(np.full((3, 1), np.nan), KEY) == [None]
+    assert sign_flip_columns(np.zeros((30, 1)), KEY) == [1.0]
 
 
-def test_many_examples_are_drawn():
+def test_sign_flip_columns_of_many_examples_agrees_with_sign_flip():
     given = DRAW.normal(0.3, 1, size=(60, 3))
-    for found, column in zip(sign_flips(given, KEY), given.T, strict=True):
+    for found, column in zip(sign_flip_columns(given, KEY), given.T, strict=True):
         # Two estimates of one p from 10,000 draws each: five standard deviations of their difference.
         p = sign_flip(column, KEY)
         assert abs(found - p) < 5 * (2 * p * (1 - p) / 10_000) ** 0.5 + 1e-4
 
 
-def test_more_examples_than_a_float_has_powers_of_two_for():
+def test_sign_flip_columns_of_1500_examples_does_not_overflow():
     # 2 ** 1500 is no float; all differences speak for the same side, so no draw of signs comes as far.
-    (p,) = sign_flips(np.ones((1500, 1)), ("many",), draws=50)
+    (p,) = sign_flip_columns(np.ones((1500, 1)), ("many",), draws=50)
     assert p == 1 / 51

@@ -1,4 +1,4 @@
-"""What an example, a tokenizer and some code are known by: what they say, wherever they lie."""
+"""Result keys: identity of examples, images, tokenizers, image processors and code by their contents."""
 
 import shutil
 from dataclasses import replace
@@ -9,23 +9,31 @@ from PIL import Image
 
 import whence
 from whence.core.registry import Entry
-from whence.data.sets.examples import Example, Span
-from whence.data.sets.pictures import Outlined, Stored
+from whence.data.dataset import compute_example_id, compute_input_id, hash_json
+from whence.data.eraser import RationaleSpan
+from whence.data.example import Example, ImageMask, StoredImage
 from whence.methods import method
-from whence.models.catalogue import builtin_folder
-from whence.run.code import _AUDITS, _PACKAGE, _digest, source_of
-from whence.run.keys import digest, example_digest, given_digest, key, key_for
-from whence.run.task import Item
-from whence.run.tokens import processor_digest, tokenizer_digest
+from whence.models.model_files import find_builtin_folder
+from whence.runs.keys import (
+    _AUDIT_SOURCES,
+    _PACKAGE,
+    _digest_source_files,
+    compute_example_key,
+    compute_processor_digest,
+    compute_result_key,
+    compute_source_digest,
+    compute_tokenizer_digest,
+)
+from whence.runs.task import Item
 
-FILM = Example("a film", "positive", (Span(0, 2, 6),))
+FILM = Example("a film", "positive", (RationaleSpan(0, 2, 6),))
 
 
-def test_plain_data_has_one_hash_whatever_the_order_of_names():
-    assert digest({"a": 1, "b": [2.5, None]}) == digest({"b": (2.5, None), "a": 1})
-    assert digest({"a": 1}) != digest({"a": "1"})
+def test_hash_json_ignores_the_order_of_names_and_refuses_nan():
+    assert hash_json({"a": 1, "b": [2.5, None]}) == hash_json({"b": (2.5, None), "a": 1})
+    assert hash_json({"a": 1}) != hash_json({"a": "1"})
     with pytest.raises(ValueError, match="JSON compliant"):
-        digest(float("nan"))
+        hash_json(float("nan"))
 
 
 @pytest.mark.parametrize(
@@ -37,95 +45,110 @@ def test_plain_data_has_one_hash_whatever_the_order_of_names():
         replace(FILM, label="negative"),
         replace(FILM, rationale=None),
         replace(FILM, rationale=()),
-        replace(FILM, rationale=(Span(0, 2, 5),)),
-        replace(FILM, rationale=(Span(1, 2, 6),)),
-        replace(FILM, mask=Outlined(Stored(b"1", "a"))),
+        replace(FILM, rationale=(RationaleSpan(0, 2, 5),)),
+        replace(FILM, rationale=(RationaleSpan(1, 2, 6),)),
+        replace(FILM, mask=ImageMask(StoredImage(b"1", "a"))),
     ],
 )
-def test_all_that_an_example_says_counts(other):
-    assert example_digest(other) != example_digest(FILM)
-    assert example_digest(replace(other)) == example_digest(other)
+def test_example_id_changes_with_every_field_and_input_id_with_the_text_only(other):
+    assert compute_example_id(other) != compute_example_id(FILM)
+    assert compute_example_id(replace(other)) == compute_example_id(other)
     # What is given to the model is the text alone.
-    assert (given_digest(other) == given_digest(FILM)) == (other.given == FILM.given)
+    assert (compute_input_id(other) == compute_input_id(FILM)) == (other.given == FILM.given)
 
 
-def test_nothing_that_was_marked_is_not_nobody_who_was_asked():
+def test_example_id_tells_empty_rationale_from_none_and_label_none_from_its_text():
     unasked, unmarked = replace(FILM, rationale=None), replace(FILM, rationale=())
-    assert example_digest(unasked) != example_digest(unmarked)
+    assert compute_example_id(unasked) != compute_example_id(unmarked)
     unlabelled = replace(FILM, label=None), replace(FILM, label="None"), replace(FILM, label="null")
-    assert len({example_digest(one) for one in unlabelled}) == 3
+    assert len({compute_example_id(one) for one in unlabelled}) == 3
 
 
-def test_a_text_is_no_pair_and_no_picture():
+def test_input_id_of_a_text_a_pair_and_a_picture_all_differ():
     texts = [Example("ab"), Example(("a", "b")), Example(("ab", "")), Example(("text", "ab"))]
-    seen = Example(Stored(b"ab", "ab"))
-    assert len({given_digest(one) for one in (*texts, seen)}) == 5
-    assert example_digest(Example("\ud800 alone"))  # half a character is a text, too
+    seen = Example(StoredImage(b"ab", "ab"))
+    assert len({compute_input_id(one) for one in (*texts, seen)}) == 5
+    assert compute_example_id(Example("\ud800 alone"))  # half a character is a text, too
 
 
-def test_a_picture_is_known_by_its_contents_not_by_its_name_or_place(tmp_path):
+def test_input_id_of_a_picture_depends_on_contents_and_not_on_name_or_path(tmp_path):
     pixels = np.arange(48, dtype=np.uint8).reshape(4, 4, 3)
     one, other = tmp_path / "one.png", tmp_path / "other.png"
     Image.fromarray(pixels).save(one)
     shutil.copy(one, other)
     same = [
-        Stored(one, "one"),
-        Stored(other, "other"),
-        Stored(one.read_bytes(), "bytes"),
-        Stored(bytearray(one.read_bytes()), "more"),
+        StoredImage(one, "one"),
+        StoredImage(other, "other"),
+        StoredImage(one.read_bytes(), "bytes"),
+        StoredImage(bytearray(one.read_bytes()), "more"),
     ]
-    assert len({given_digest(Example(each)) for each in same}) == 1
-    arrays = [Stored(pixels, "a"), Stored(pixels.copy(), "b"), Stored(Image.fromarray(pixels), "c")]
-    assert len({given_digest(Example(each)) for each in arrays}) == 1
-    turned = Stored(pixels.transpose(1, 0, 2).copy(), "a")
-    wide = Stored(pixels.reshape(2, 8, 3), "a")
+    assert len({compute_input_id(Example(each)) for each in same}) == 1
+    arrays = [
+        StoredImage(pixels, "a"),
+        StoredImage(pixels.copy(), "b"),
+        StoredImage(Image.fromarray(pixels), "c"),
+    ]
+    assert len({compute_input_id(Example(each)) for each in arrays}) == 1
+    turned = StoredImage(pixels.transpose(1, 0, 2).copy(), "a")
+    wide = StoredImage(pixels.reshape(2, 8, 3), "a")
     changed = pixels.copy()
     changed[0, 0, 0] += 1
     found = {
-        given_digest(Example(each)) for each in (arrays[0], turned, wide, Stored(changed, "a"))
+        compute_input_id(Example(each))
+        for each in (arrays[0], turned, wide, StoredImage(changed, "a"))
     }
     assert len(found) == 4
     # The same numbers stand for other colours where the palette is another.
     palettes = [Image.fromarray(np.zeros((2, 2), np.uint8), "L").convert("P") for _ in range(2)]
     palettes[1].putpalette([255] * 768)
-    assert len({given_digest(Example(Stored(each, "p"))) for each in palettes}) == 2
+    assert len({compute_input_id(Example(StoredImage(each, "p"))) for each in palettes}) == 2
 
 
-def test_a_picture_that_is_not_there_has_a_hash_and_is_refused_later(tmp_path):
-    gone = Example(Stored(tmp_path / "gone.png", "gone"))
-    assert given_digest(gone) == given_digest(gone)
-    assert given_digest(gone) != given_digest(Example(Stored(tmp_path / "gone.png", "other")))
-
-
-def test_masks_count_by_their_pixels_and_by_how_they_are_read():
-    seen = Stored(b"picture", "one")
-    masks = [
-        None,
-        Outlined(Stored(b"1", "a")),
-        Outlined(Stored(b"1", "a"), trimap=True),
-        Outlined(Stored(b"2", "a")),
-    ]
-    assert len({example_digest(Example(seen, mask=mask)) for mask in masks}) == 4
-    assert example_digest(Example(seen, mask=masks[1])) == example_digest(
-        Example(seen, mask=Outlined(Stored(b"1", "b")))
+def test_input_id_of_a_missing_picture_file_is_stable_and_depends_on_the_name(tmp_path):
+    gone = Example(StoredImage(tmp_path / "gone.png", "gone"))
+    assert compute_input_id(gone) == compute_input_id(gone)
+    assert compute_input_id(gone) != compute_input_id(
+        Example(StoredImage(tmp_path / "gone.png", "other"))
     )
 
 
-def test_a_key_has_what_of_the_example_counts():
-    item = Item(3, "id", FILM, example_digest(FILM))
-    unlabelled = replace(item, example=Example("a film"), digest=example_digest(Example("a film")))
+def test_example_id_changes_with_mask_pixels_and_trimap_and_not_with_mask_name():
+    seen = StoredImage(b"picture", "one")
+    masks = [
+        None,
+        ImageMask(StoredImage(b"1", "a")),
+        ImageMask(StoredImage(b"1", "a"), trimap=True),
+        ImageMask(StoredImage(b"2", "a")),
+    ]
+    assert len({compute_example_id(Example(seen, mask=mask)) for mask in masks}) == 4
+    assert compute_example_id(Example(seen, mask=masks[1])) == compute_example_id(
+        Example(seen, mask=ImageMask(StoredImage(b"1", "b")))
+    )
+
+
+def test_example_key_covers_exactly_the_part_of_the_example_that_facts_name():
+    item = Item(3, "id", FILM, compute_example_id(FILM))
+    unlabelled = replace(
+        item, example=Example("a film"), digest=compute_example_id(Example("a film"))
+    )
     for part, same in (("given", True), ("given and label", False), ("all", False)):
         facts = {"example": part}
-        assert (key_for("s", facts, item) == key_for("s", facts, unlabelled)) == same
-        assert key_for("s", facts, item) == key_for("s", facts, replace(item, row=9, id="other"))
-        assert key_for("s", facts, item) != key_for("t", facts, item)
+        assert (
+            compute_example_key("s", facts, item) == compute_example_key("s", facts, unlabelled)
+        ) == same
+        assert compute_example_key("s", facts, item) == compute_example_key(
+            "s", facts, replace(item, row=9, id="other")
+        )
+        assert compute_example_key("s", facts, item) != compute_example_key("t", facts, item)
     unmarked = replace(item, example=replace(FILM, rationale=None))
     labelled = {"example": "given and label"}
-    assert key_for("s", labelled, item) == key_for("s", labelled, unmarked)
-    assert key_for("s", {}, item) == key("s", item.digest)  # who does not say it means all
+    assert compute_example_key("s", labelled, item) == compute_example_key("s", labelled, unmarked)
+    assert compute_example_key("s", {}, item) == compute_result_key(
+        "s", item.digest
+    )  # who does not say it means all
 
 
-def test_code_counts_by_file_and_place(tmp_path):
+def test_source_digest_changes_with_content_and_path_of_the_listed_code_only(tmp_path):
     for name, text in (
         ("core/a.py", "1"),
         ("core/b/c.py", "2"),
@@ -136,7 +159,7 @@ def test_code_counts_by_file_and_place(tmp_path):
         (tmp_path / name).write_text(text)
 
     def found():
-        return _digest(tmp_path, ("core", "run/work.py"))
+        return _digest_source_files(tmp_path, ("core", "run/work.py"))
 
     before = found()
     (tmp_path / "cli/d.py").write_text("30")
@@ -152,46 +175,46 @@ def test_code_counts_by_file_and_place(tmp_path):
     assert found() == before
 
 
-def test_all_places_where_code_computes_are_there():
-    for place in _AUDITS:
+def test_audit_sources_are_existing_files_or_folders_with_code():
+    for place in _AUDIT_SOURCES:
         assert place.endswith(".py") or any((_PACKAGE / place).rglob("*.py")), place
         assert (_PACKAGE / place).exists(), place
 
 
-def test_somebody_elses_method_counts_by_its_source(tmp_path, monkeypatch):
-    assert source_of(method.get("attcat")) is None
+def test_source_digest_of_a_foreign_method_depends_on_its_source_code(tmp_path, monkeypatch):
+    assert compute_source_digest(method.get("attcat")) is None
     monkeypatch.syspath_prepend(str(tmp_path))
     found = []
     for number in range(2):
         (tmp_path / f"stranger{number}.py").write_text(f"def mine(trial):\n    return {number}\n")
         module = __import__(f"stranger{number}")
-        found.append(source_of(Entry("mine", module.mine, {}, {})))
+        found.append(compute_source_digest(Entry("mine", module.mine, {}, {})))
     typed: dict = {}
     exec("def mine(trial): return 0", {"__name__": "nowhere"}, typed)  # noqa: S102
     exec("def other(trial): return 1", {"__name__": "nowhere"}, typed)  # noqa: S102
-    found += [source_of(Entry(name, one, {}, {})) for name, one in typed.items()]
+    found += [compute_source_digest(Entry(name, one, {}, {})) for name, one in typed.items()]
     assert len({*found, None}) == 5
 
 
-def test_a_tokenizer_is_known_by_its_rules_wherever_it_lies(tmp_path):
+def test_tokenizer_digest_depends_on_rules_and_not_on_folder_or_last_call(tmp_path):
     here = whence.load("reviews").loaded
-    shutil.copytree(builtin_folder("reviews"), tmp_path / "copy")
+    shutil.copytree(find_builtin_folder("reviews"), tmp_path / "copy")
     there = whence.load(str(tmp_path / "copy")).loaded
-    before = tokenizer_digest(here)
-    assert tokenizer_digest(there) == before
+    before = compute_tokenizer_digest(here)
+    assert compute_tokenizer_digest(there) == before
     # What it was told when it was called last is no rule.
     there.tokenizer(["a film", "a"], truncation=True, max_length=3, padding=True)
-    assert tokenizer_digest(there) == before
-    assert tokenizer_digest(replace(there, max_length=7)) != before
+    assert compute_tokenizer_digest(there) == before
+    assert compute_tokenizer_digest(replace(there, max_length=7)) != before
     there.tokenizer.add_tokens(["gripping!"])
-    assert tokenizer_digest(there) != before
-    assert tokenizer_digest(replace(here, tokenizer=None)) is None
+    assert compute_tokenizer_digest(there) != before
+    assert compute_tokenizer_digest(replace(here, tokenizer=None)) is None
 
 
-def test_an_image_processor_is_known_by_its_settings():
+def test_processor_digest_depends_on_settings_and_is_none_without_a_processor():
     loaded = whence.load("shapes").loaded
-    before = processor_digest(loaded)
-    assert processor_digest(whence.load("shapes").loaded) == before
+    before = compute_processor_digest(loaded)
+    assert compute_processor_digest(whence.load("shapes").loaded) == before
     loaded.processor.image_mean = [0.1, 0.2, 0.3]
-    assert processor_digest(loaded) != before
-    assert processor_digest(whence.load("reviews").loaded) is None
+    assert compute_processor_digest(loaded) != before
+    assert compute_processor_digest(whence.load("reviews").loaded) is None

@@ -1,10 +1,10 @@
-"""The data's labels as the model's: by name, in another case, by number, and never by guessing."""
+"""Labels of the data as indices of the model: by name, in another case, by number, and never guessed."""
 
 import pytest
 
 from whence.core.errors import BadExamples
-from whence.data.sets.examples import Example
-from whence.data.sets.labels import label_indices
+from whence.data.dataset import resolve_label_indices
+from whence.data.example import Example
 
 TWO = ("negative", "positive")
 
@@ -31,8 +31,8 @@ def of(*labels):
         (["1", "0"], ("LABEL_0", "LABEL_1"), [1, 0]),
     ],
 )
-def test_labels_become_numbers(said, labels, found):
-    assert label_indices(of(*said), labels) == found
+def test_resolve_label_indices_by_name_case_or_number_gives_model_indices(said, labels, found):
+    assert resolve_label_indices(of(*said), labels) == found
 
 
 @pytest.mark.parametrize(
@@ -56,6 +56,8 @@ def test_labels_become_numbers(said, labels, found):
         (["9" * 5000, "1"], TWO, r"The label '9{40}' "),
     ],
 )  # fmt: skip
-def test_labels_that_do_not_fit_are_named(said, labels, message):
+def test_resolve_label_indices_of_unknown_or_missing_labels_raises_bad_examples(
+    said, labels, message
+):
     with pytest.raises(BadExamples, match=message):
-        label_indices(of(*said), labels)
+        resolve_label_indices(of(*said), labels)

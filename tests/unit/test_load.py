@@ -1,4 +1,4 @@
-"""Loading: names, folders, objects; and a clear refusal of everything else."""
+"""Loading of models: names, folders and objects; unsafe, broken and unknown ones are refused."""
 
 import json
 import shutil
@@ -12,8 +12,8 @@ from transformers import BertModel, BertPreTrainedModel
 from transformers.modeling_outputs import SequenceClassifierOutput
 
 import whence
-from tests import every, zoo
-from tests.unit.tokenizers import wordpiece
+from tests import text_model_classes, zoo
+from tests.unit.small_tokenizers import wordpiece
 from whence.core.errors import (
     BadParameter,
     BadTokenizer,
@@ -23,8 +23,9 @@ from whence.core.errors import (
     UnknownModel,
     UnsafeWeights,
 )
-from whence.models import BUILTIN, builtin_folder, fingerprint
-from whence.models import load as load_model
+from whence.models.fingerprint import compute_fingerprint
+from whence.models.load import load_model
+from whence.models.model_files import BUILTIN, find_builtin_folder
 
 
 @pytest.fixture
@@ -37,7 +38,7 @@ def folder(tmp_path):
     return tmp_path / "m"
 
 
-def test_a_folder(folder):
+def test_load_of_a_folder_takes_labels_and_the_dtype_asked_for(folder):
     explainer = whence.load(folder)
     assert explainer.labels == ("LABEL_0", "LABEL_1", "LABEL_2")
     assert explainer.explain("a film").scores.dtype == "float32"
@@ -45,7 +46,7 @@ def test_a_folder(folder):
     assert whence.load(folder, dtype=torch.float64).explain("a film").scores.dtype == "float64"
 
 
-def test_half_precision_on_disk_is_computed_in_float32_on_a_cpu(folder):
+def test_load_model_of_float16_weights_computes_in_float32_on_a_cpu(folder):
     model = zoo.make("bert", dtype=torch.float16)
     model.save_pretrained(folder)
     assert load_model(folder).dtype == (
@@ -66,14 +67,14 @@ def test_a_folder_without_a_tokenizer_explains_ids_and_refuses_text(folder):
     assert given.explain("a film").tokens[1].text == "a"
 
 
-def test_pickles_are_not_opened(folder, tmp_path):
+def test_load_of_a_folder_with_pickled_weights_raises_unsafe_weights(folder, tmp_path):
     (folder / "model.safetensors").unlink()
     (folder / "pytorch_model.bin").write_bytes(b"\x80\x04.")
     with pytest.raises(UnsafeWeights, match=r"pytorch_model\.bin.*save_pretrained"):
         whence.load(folder)
 
 
-def test_code_of_the_author_is_not_run(folder, tmp_path):
+def test_load_of_a_folder_with_custom_code_raises_and_runs_none_of_the_code(folder, tmp_path):
     trap = tmp_path / "sprung"
     (folder / "evil.py").write_text(f"open({str(trap)!r}, 'w')")
     config = json.loads((folder / "config.json").read_text())
@@ -85,8 +86,8 @@ def test_code_of_the_author_is_not_run(folder, tmp_path):
     assert not trap.exists()
 
 
-def test_a_head_is_never_made_up(folder):
-    shutil.copytree(builtin_folder("reviews-base"), folder, dirs_exist_ok=True)
+def test_load_of_a_classifier_without_head_weights_raises_no_head(folder):
+    shutil.copytree(find_builtin_folder("reviews-base"), folder, dirs_exist_ok=True)
     config = json.loads((folder / "config.json").read_text())
     config["architectures"] = ["BertForSequenceClassification"]
     (folder / "config.json").write_text(json.dumps(config))
@@ -94,7 +95,7 @@ def test_a_head_is_never_made_up(folder):
         whence.load(folder)
 
 
-def test_a_model_without_a_head_loads_and_refuses_to_explain():
+def test_explain_predict_and_trace_of_a_model_without_output_head_raise_no_head():
     base = whence.load("reviews-base")
     explainer = whence.load(base.model.base_model, tokenizer=base.tokenizer)
     for ask in (explainer.explain, explainer.predict, explainer.trace):
@@ -112,12 +113,12 @@ def test_a_model_without_a_head_loads_and_refuses_to_explain():
         (3, "Cannot load a int"),
     ],
 )
-def test_what_there_is_not(what, message):
+def test_load_of_an_unknown_name_path_or_type_raises_unknown_model(what, message):
     with pytest.raises(UnknownModel, match=message):
         whence.load(what)
 
 
-def test_folders_that_are_no_models(tmp_path):
+def test_load_of_a_folder_without_config_or_weights_raises_unknown_model(tmp_path):
     with pytest.raises(UnknownModel, match=r"no config\.json"):
         whence.load(tmp_path)
     (tmp_path / "config.json").write_text("{")
@@ -135,12 +136,12 @@ def test_folders_that_are_no_models(tmp_path):
     "options",
     [{"dtype": "float12"}, {"dtype": torch.int64}, {"device": "abacus"}, {"device": "cuda:99"}],
 )
-def test_bad_options(options):
+def test_load_with_a_bad_dtype_or_device_raises_bad_parameter(options):
     with pytest.raises(BadParameter):
         whence.load("decoy", **options)
 
 
-def test_a_model_object_stays_as_it_is():
+def test_load_of_a_model_object_uses_that_object_and_copies_for_another_dtype():
     model = zoo.make("bert", dtype=torch.float32)
     assert whence.load(model).model is model
     other = whence.load(model, dtype="float64")
@@ -149,27 +150,27 @@ def test_a_model_object_stays_as_it_is():
     assert other.explain(zoo.rows("bert"))[0].scores.dtype == "float64"
 
 
-def test_fingerprints_know_the_weights_and_nothing_else(folder):
+def test_fingerprint_changes_with_weights_and_not_with_mode_or_attention(folder):
     a, b = (load_model(folder).model for _ in range(2))
-    assert fingerprint(a) == fingerprint(b)
+    assert compute_fingerprint(a) == compute_fingerprint(b)
     b.set_attn_implementation("eager")
     b.train()
-    assert fingerprint(a) == fingerprint(b)
-    before = fingerprint(b)
+    assert compute_fingerprint(a) == compute_fingerprint(b)
+    before = compute_fingerprint(b)
     with torch.no_grad():
         b.classifier.bias[0] += 1
-    assert fingerprint(b) != before
+    assert compute_fingerprint(b) != before
 
 
 @pytest.mark.parametrize("name", BUILTIN)
-def test_built_in(name):
+def test_load_model_of_builtin_models_gives_a_tokenizer_or_a_processor(name):
     loaded = load_model(name)
     # The one reads pictures, the others texts.
     assert (loaded.tokenizer is None) == (loaded.processor is not None) == (name == "shapes")
     assert loaded.name == name
 
 
-def test_not_finite():
+def test_explain_with_nan_logits_raises_that_logits_are_not_finite():
     model = zoo.make("bert")
     with torch.no_grad():
         model.classifier.bias[0] = float("nan")
@@ -177,7 +178,7 @@ def test_not_finite():
         whence.load(model).explain(zoo.rows("bert"))
 
 
-def test_multi_label_and_regression():
+def test_multi_label_probabilities_do_not_sum_to_one_and_regression_has_none():
     model = zoo.make("bert")
     model.config.problem_type = "multi_label_classification"
     e = whence.load(model).explain(zoo.rows("bert")[0], method="leave_one_out", target=1)
@@ -188,7 +189,7 @@ def test_multi_label_and_regression():
     assert "=" in str(e).splitlines()[0]
 
 
-class Own(BertPreTrainedModel):
+class MeanPoolingClassifier(BertPreTrainedModel):
     """A classifier of one's own: mean pooling and a linear layer, under a name that says nothing."""
 
     def __init__(self, config):
@@ -204,9 +205,9 @@ class Own(BertPreTrainedModel):
         return SequenceClassifierOutput(logits=self.out(mean))
 
 
-def test_a_classifier_of_ones_own_that_reads_the_mean_of_the_rows():
+def test_custom_mean_pooling_classifier_has_uniform_read_rows_and_equal_batch_scores():
     config = zoo.make("bert").config
-    explainer = whence.load(Own(config).double().eval())
+    explainer = whence.load(MeanPoolingClassifier(config).double().eval())
     trace = explainer.trace(zoo.rows("bert"))
     wanted = trace.real / trace.real.sum(1, keepdim=True)
     torch.testing.assert_close(trace.rows, wanted.double())
@@ -218,20 +219,20 @@ def test_a_classifier_of_ones_own_that_reads_the_mean_of_the_rows():
         torch.testing.assert_close(torch.tensor(found[1][name].scores), torch.tensor(one.scores))
 
 
-def test_outputs_that_do_not_fit_the_labels():
-    model = Own(zoo.make("bert").config).eval()
+def test_explain_with_more_outputs_than_labels_raises_no_head():
+    model = MeanPoolingClassifier(zoo.make("bert").config).eval()
     model.out = torch.nn.Linear(32, 5)
     with pytest.raises(NoHead, match="gives 5 outputs, its configuration names 3 labels"):
         whence.load(model).explain(zoo.rows("bert"))
 
 
-def test_a_module_that_is_no_transformers_model():
+def test_load_of_a_module_without_transformers_config_raises_unknown_model():
     with pytest.raises(UnknownModel, match="no transformers configuration"):
         whence.load(torch.nn.Linear(2, 2))
 
 
 @pytest.mark.parametrize("shard", ["evil.bin", "../../etc/hostname"])
-def test_an_index_that_smuggles_a_pickle(folder, shard):
+def test_load_with_an_index_of_unsafe_shards_raises_unsafe_weights(folder, shard):
     weights = dict.fromkeys(zoo.make("bert").state_dict(), shard)
     (folder / "model.safetensors").unlink()
     (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": weights}))
@@ -240,13 +241,13 @@ def test_an_index_that_smuggles_a_pickle(folder, shard):
         whence.load(folder)
 
 
-def test_an_index_that_cannot_be_read(folder):
+def test_load_with_an_unreadable_index_raises_unknown_model(folder):
     (folder / "model.safetensors.index.json").write_text("[]")
     with pytest.raises(UnknownModel, match="index"):
         whence.load(folder)
 
 
-def test_shards(folder, tmp_path):
+def test_load_of_sharded_weights_gives_the_same_scores(folder, tmp_path):
     wanted = whence.load(folder).explain("a film").scores
     load_model(folder).model.save_pretrained(tmp_path / "s", max_shard_size="50KB")
     wordpiece().save_pretrained(tmp_path / "s")
@@ -256,7 +257,7 @@ def test_shards(folder, tmp_path):
     np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-5 * np.abs(wanted).max())
 
 
-def test_a_tokenizer_that_cannot_be_loaded_is_not_swallowed(folder):
+def test_load_with_a_broken_or_missing_tokenizer_raises_bad_tokenizer(folder):
     with pytest.raises(BadTokenizer, match="cannot be loaded"):
         whence.load("decoy", tokenizer="./nowhere")
     (folder / "tokenizer.json").write_text("{")
@@ -264,7 +265,7 @@ def test_a_tokenizer_that_cannot_be_loaded_is_not_swallowed(folder):
         whence.load(folder)
 
 
-def test_the_hub_is_not_waited_for(monkeypatch):
+def test_load_by_name_while_the_hub_is_unreachable_fails_within_ten_seconds(monkeypatch):
     monkeypatch.setenv("https_proxy", "http://127.0.0.1:9")
     started = time.perf_counter()
     with pytest.raises(UnknownModel, match="nor found on the Hub"):
@@ -272,7 +273,7 @@ def test_the_hub_is_not_waited_for(monkeypatch):
     assert time.perf_counter() - started < 10  # its client retries for half a minute
 
 
-def test_rows_read_do_not_depend_on_the_target_or_on_saturation():
+def test_read_rows_are_equal_for_logit_and_saturated_probability():
     config = zoo.make("modernbert").config
     config.classifier_pooling = "mean"
     model = hf.ModernBertForSequenceClassification(config).eval()
@@ -288,13 +289,13 @@ def test_rows_read_do_not_depend_on_the_target_or_on_saturation():
     assert explainer.trace(row, of="probability").rows.ne(0).all()
 
 
-def test_fingerprints_see_changes_behind_autograds_back():
+def test_fingerprint_sees_changes_of_weight_data_and_configuration():
     model = zoo.make("bert")
-    seen = {fingerprint(model)}
+    seen = {compute_fingerprint(model)}
     model.classifier.weight.data.mul_(2)
-    seen.add(fingerprint(model))
+    seen.add(compute_fingerprint(model))
     model.config.hidden_act = "relu"
-    seen.add(fingerprint(model))
+    seen.add(compute_fingerprint(model))
     assert len(seen) == 3
 
 
@@ -308,12 +309,12 @@ def test_fingerprints_see_changes_behind_autograds_back():
         {"params": {1: 2}},
     ],
 )
-def test_requests_that_make_no_sense(options):
+def test_explain_with_malformed_methods_or_params_raises_request_error(options):
     with pytest.raises(RequestError):
         whence.load(zoo.make("bert")).explain(zoo.rows("bert"), **options)
 
 
-def test_numbers_of_numpy_are_numbers():
+def test_explain_takes_numpy_integers_as_target_and_params():
     explainer = whence.load(zoo.make("bert"))
     found = explainer.explain(
         zoo.rows("bert")[0], method="cat", params={"layer": np.int64(1)}, target=np.int64(1)
@@ -335,8 +336,10 @@ def test_numbers_of_numpy_are_numbers():
         ("reformer", "ReformerModelWithLMHead", {}, "next"),
     ],
 )
-def test_a_language_model_that_sees_what_follows_fills_in_masks(kind, name, more, task):
-    config = every.config_of(kind)
+def test_load_takes_a_bidirectional_language_model_as_masked_and_a_causal_one_as_next(
+    kind, name, more, task
+):
+    config = text_model_classes.config_of(kind)
     for key, value in more.items():
         setattr(config, key, value)
     model = getattr(hf, name)(config).eval()

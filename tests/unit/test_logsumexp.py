@@ -1,13 +1,13 @@
-"""The logsumexp that the forward pass left, against the scores written out."""
+"""Logsumexp left by the forward pass of attention: equality with scores that are written out."""
 
 import pytest
 import torch
 from torch.nn import functional as F
 
 from tests import zoo
-from tests.unit.test_manner import batch_of
-from whence.capture import watching
-from whence.capture.attention.logsumexp import logsumexp_of
+from tests.unit.test_attention_override import batch_of
+from whence.tracing.attention_layer import find_logsumexp
+from whence.tracing.attention_override import watch_attention
 
 KEYS = 9
 
@@ -28,7 +28,7 @@ def additive(draw):
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("key_heads", [4, 2])
 @pytest.mark.parametrize("mask", [None, causal, padded, additive])
-def test_is_that_of_the_scores(dtype, key_heads, mask):
+def test_find_logsumexp_equals_the_logsumexp_of_written_out_scores(dtype, key_heads, mask):
     draw = torch.Generator().manual_seed(3)
 
     def normal(heads):
@@ -43,7 +43,7 @@ def test_is_that_of_the_scores(dtype, key_heads, mask):
     out = F.scaled_dot_product_attention(
         q, k, v, attn_mask=None if plain else given, is_causal=plain, enable_gqa=key_heads != 4
     )
-    found = logsumexp_of(out)
+    found = find_logsumexp(out)
     scores = q.double() @ k.double().repeat_interleave(4 // key_heads, dim=1).mT / 4
     if given is not None and given.dtype == torch.bool:
         scores = scores.masked_fill(~given, -torch.inf)
@@ -56,17 +56,17 @@ def test_is_that_of_the_scores(dtype, key_heads, mask):
     assert (found - expected).abs().max() < allowed
 
 
-def test_is_not_there_without_a_gradient_or_a_kernel():
+def test_find_logsumexp_without_gradient_or_fused_kernel_is_none():
     q = torch.randn(1, 1, 4, 8)
-    assert logsumexp_of(F.scaled_dot_product_attention(q, q, q)) is None
-    assert logsumexp_of((q.requires_grad_() @ q.mT).softmax(-1) @ q) is None
+    assert find_logsumexp(F.scaled_dot_product_attention(q, q, q)) is None
+    assert find_logsumexp((q.requires_grad_() @ q.mT).softmax(-1) @ q) is None
 
 
 @pytest.mark.parametrize("name", ["bert", "gpt2", "llama"])
-def test_a_layer_that_was_seen_has_it(name):
+def test_watched_attention_layers_carry_the_logsumexp_of_their_scores(name):
     model = zoo.make(name)
     batch = batch_of(model)
-    with watching(model, 1) as seen:
+    with watch_attention(model, 1) as seen:
         model(**batch.inputs)
     for layer in seen:
         scale = layer.q.shape[-1] ** -0.5 if layer.scale is None else layer.scale

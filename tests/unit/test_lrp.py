@@ -1,4 +1,4 @@
-"""The calculus: names of operations, rules that conserve, tables that refuse what they do not know."""
+"""LRP: operations and rule tables, conservation, stabilisers, contrasts, ViT; operations without a rule refused."""
 
 import operator
 
@@ -9,12 +9,18 @@ from torch.nn import functional as F
 
 import whence
 from tests import zoo
-from tests.tapes import Do, Hidden, carried_to_input, record
+from tests.tapes import Do, Hidden, propagate_to_input, record
 from whence.core.errors import BadMethod, NoRule
-from whence.lrp import ATTN_LRP, CHEFER, CP_LRP, ORIGINAL_LRP, TABLES, relevance, rules
-from whence.lrp.ops import HOMES, OF, SPELLINGS, spellings
-from whence.lrp.stabiliser import STABILISERS
-from whence.lrp.tables import RELEVANCE
+from whence.lrp import TABLES, rules
+from whence.lrp.node import (
+    OPERATION_BY_FUNCTION,
+    OPERATION_NAMESPACES,
+    OPERATION_SPELLINGS,
+    STABILISERS,
+    list_spellings,
+)
+from whence.lrp.propagate import compute_relevance
+from whence.lrp.tables import ATTN_LRP, CHEFER, CP_LRP, ORIGINAL_LRP, RELEVANCE_TABLES
 
 
 def inplace(name):
@@ -52,28 +58,36 @@ WRITTEN = {
 
 
 @pytest.mark.parametrize("op", WRITTEN)
-def test_every_way_to_write_an_operation_is_that_operation(op):
+def test_operation_by_function_knows_every_spelling_of_an_operation(op):
     for fn in WRITTEN[op]:
         x = torch.rand(4, 4) + 0.5
         tape, _, output = record(Do(lambda x, fn=fn: fn(x * 1)), x)
         # Dropout of a model at rest, or `contiguous` of what is contiguous, gives its argument back: no step.
         same = len(tape.steps) == 1
-        assert same or OF[tape.steps[-1].func] == op
+        assert same or OPERATION_BY_FUNCTION[tape.steps[-1].func] == op
         assert not same or torch.equal(output, x)
 
 
-def test_the_names_are_those_of_pytorch():
-    assert OF[torch.add] == OF[Tensor.add_] == OF[Tensor.__add__] == OF[Tensor.__radd__] == "add"
-    functions = [function for op in SPELLINGS for function in spellings(op)]
+def test_operation_spellings_exist_in_pytorch_and_belong_to_one_operation():
+    assert (
+        OPERATION_BY_FUNCTION[torch.add]
+        == OPERATION_BY_FUNCTION[Tensor.add_]
+        == OPERATION_BY_FUNCTION[Tensor.__add__]
+        == OPERATION_BY_FUNCTION[Tensor.__radd__]
+        == "add"
+    )
+    functions = [function for op in OPERATION_SPELLINGS for function in list_spellings(op)]
     assert len(functions) == len(set(functions)), "a function is two operations"
-    for op, names in SPELLINGS.items():
+    for op, names in OPERATION_SPELLINGS.items():
         for name in names.split():
-            assert any(hasattr(home, name) for home in HOMES), f"{op}: there is no {name}"
+            assert any(hasattr(home, name) for home in OPERATION_NAMESPACES), (
+                f"{op}: there is no {name}"
+            )
 
 
-def test_every_table_has_a_rule_for_every_operation():
+def test_every_rule_table_has_a_rule_for_every_operation():
     for table in TABLES.values():
-        assert set(table.ops) == set(SPELLINGS), table.name
+        assert set(table.ops) == set(OPERATION_SPELLINGS), table.name
 
 
 # Each output needs one product x·w that is positive: without any, z+ has nobody to give relevance to.
@@ -97,7 +111,7 @@ CONSERVING = {
 
 
 @pytest.mark.parametrize("what", CONSERVING)
-def test_chefers_rules_conserve_relevance(what):
+def test_chefer_rules_conserve_relevance_of_each_sample(what):
     """What goes in comes out, per sample. The stabiliser takes about 1e-14 of it."""
     torch.manual_seed(0)
     x = torch.rand(3, 4, 4, dtype=torch.float64) + 0.1
@@ -105,53 +119,53 @@ def test_chefers_rules_conserve_relevance(what):
     module = (made if isinstance(made, nn.Module) else Do(made)).double()
     _, _, output = record(module, x)
     seed = torch.rand_like(output) + 0.1
-    found, _ = carried_to_input(module, x, CHEFER, seed=seed)
+    found, _ = propagate_to_input(module, x, CHEFER, seed=seed)
     torch.testing.assert_close(
         found.flatten(1).sum(1), seed.flatten(1).sum(1), rtol=1e-11, atol=1e-11
     )
 
 
-def test_original_lrp_doubles_where_both_signs_are_there():
+def test_original_lrp_doubles_relevance_of_a_linear_layer_with_both_signs():
     torch.manual_seed(0)
     layer, x = nn.Linear(64, 5).double(), torch.randn(2, 64, dtype=torch.float64)
     seed = torch.rand(2, 5, dtype=torch.float64)
-    found, _ = carried_to_input(layer, x, ORIGINAL_LRP, seed=seed)
+    found, _ = propagate_to_input(layer, x, ORIGINAL_LRP, seed=seed)
     torch.testing.assert_close(found.sum(1), 2 * seed.sum(1))
 
 
-def test_the_sum_is_normalised_per_sample():
+def test_chefer_rule_for_sums_normalises_each_sample_alone():
     """In the authors' code one input changes the relevance of another: their totals run over the batch."""
     torch.manual_seed(0)
     x = torch.randn(2, 3, 4, dtype=torch.float64)
     module = Do(lambda x: x + x.flip(1) * -1.7)
-    together, _ = carried_to_input(module, x, CHEFER)
+    together, _ = propagate_to_input(module, x, CHEFER)
     for row in range(2):
-        alone, _ = carried_to_input(module, x[row : row + 1], CHEFER)
+        alone, _ = propagate_to_input(module, x[row : row + 1], CHEFER)
         torch.testing.assert_close(together[row], alone[0])
 
 
 @pytest.mark.parametrize("table", [ATTN_LRP, CP_LRP], ids=lambda table: table.name)
-def test_quotients_of_a_linear_model_are_its_gradient(table):
+def test_quotients_of_a_linear_model_equal_its_gradient(table):
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(4, 6), nn.Linear(6, 2)).double()
     x = torch.randn(3, 4, dtype=torch.float64)
-    found, _ = carried_to_input(model, x, table)
+    found, _ = propagate_to_input(model, x, table)
     wanted = torch.autograd.functional.jacobian(lambda x: model(x).sum(), x)
     torch.testing.assert_close(found, wanted)
 
 
-def test_a_module_rule_beats_an_operation_rule():
+def test_rule_of_a_module_takes_precedence_over_rules_of_its_operations():
     """GPT-2's GELU is written out in sums and products; as one activation it passes relevance through."""
     from transformers.activations import ACT2FN
 
     x = torch.randn(2, 4, dtype=torch.float64)
-    found, _ = carried_to_input(nn.Sequential(ACT2FN["gelu_new"]), x, CHEFER)
+    found, _ = propagate_to_input(nn.Sequential(ACT2FN["gelu_new"]), x, CHEFER)
     assert torch.equal(found, torch.ones_like(x))
-    quotient, y = carried_to_input(nn.Sequential(ACT2FN["gelu_new"]), x, ATTN_LRP)
+    quotient, y = propagate_to_input(nn.Sequential(ACT2FN["gelu_new"]), x, ATTN_LRP)
     torch.testing.assert_close(quotient, y / x)
 
 
-def test_an_operation_without_a_rule_is_named():
+def test_operation_without_a_rule_raises_no_rule_with_operation_and_module():
     class Odd(nn.Module):
         def __init__(self):
             super().__init__()
@@ -163,30 +177,32 @@ def test_an_operation_without_a_rule_is_named():
     with pytest.raises(
         NoRule, match=r"'ours' has no rule for torch\.Tensor\.cumsum, called in deep\.0"
     ) as caught:
-        carried_to_input(Odd(), torch.randn(2, 4), CHEFER)
+        propagate_to_input(Odd(), torch.randn(2, 4), CHEFER)
     assert "TABLES['ours'].add(" in str(caught.value)
     assert caught.value.code == "no-rule"
 
 
-def test_an_operation_that_cannot_be_seen_is_never_passed_over():
+def test_operation_hidden_from_the_tape_raises_no_rule():
     with pytest.raises(NoRule, match="an operation that PyTorch does not show"):
-        carried_to_input(Do(lambda x: Hidden.apply(x * 2) + 1), torch.randn(2, 4), CHEFER)
+        propagate_to_input(Do(lambda x: Hidden.apply(x * 2) + 1), torch.randn(2, 4), CHEFER)
 
 
-def test_a_row_can_be_added():
+def test_rule_table_add_gives_a_rule_to_an_operation_or_a_module():
     table = type(CHEFER)("mine", "relevance", dict(CHEFER.ops), dict(CHEFER.modules), CHEFER.cut)
     with pytest.raises(NoRule):
-        carried_to_input(Do(lambda x: x.cumsum(-1)), torch.rand(2, 4), table)
-    table.add(Tensor.cumsum, rules.in_proportion)
-    found, _ = carried_to_input(Do(lambda x: x.cumsum(-1)), torch.rand(2, 4).double(), table)
+        propagate_to_input(Do(lambda x: x.cumsum(-1)), torch.rand(2, 4), table)
+    table.add(Tensor.cumsum, rules.epsilon_rule)
+    found, _ = propagate_to_input(Do(lambda x: x.cumsum(-1)), torch.rand(2, 4).double(), table)
     torch.testing.assert_close(found.sum(1), torch.full((2,), 4.0, dtype=torch.float64))
-    table.add("tests.tapes.Do", rules.unchanged)
-    found, _ = carried_to_input(nn.Sequential(Do(lambda x: x.cumsum(-1))), torch.rand(2, 4), table)
+    table.add("tests.tapes.Do", rules.identity_rule)
+    found, _ = propagate_to_input(
+        nn.Sequential(Do(lambda x: x.cumsum(-1))), torch.rand(2, 4), table
+    )
     assert torch.equal(found, torch.ones(2, 4))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_the_signed_stabiliser_never_blows_up(dtype):
+def test_signed_stabiliser_is_finite_near_zero_and_keeps_the_sign(dtype):
     divide = STABILISERS["signed"].divide
     tiny = torch.tensor([0.0, -0.0, 1e-30, -1e-30, -1e-9, 1e-9, -1.0, 1.0], dtype=dtype)
     got = divide(torch.ones_like(tiny), tiny)
@@ -195,7 +211,7 @@ def test_the_signed_stabiliser_never_blows_up(dtype):
     torch.testing.assert_close(got[-2:], torch.tensor([-1.0, 1.0], dtype=dtype), rtol=1e-6, atol=0)
 
 
-def test_the_papers_stabiliser_is_theirs():
+def test_paper_stabiliser_adds_epsilon_and_gives_zero_for_zero():
     divide = STABILISERS["paper"].divide
     bottom = torch.tensor([0.0, 1e-9, -2e-9, 1.0, -1.0, -1e-9], dtype=torch.float64)
     got = divide(torch.ones_like(bottom), bottom)
@@ -203,20 +219,22 @@ def test_the_papers_stabiliser_is_theirs():
     torch.testing.assert_close(got, wanted.double(), rtol=1e-6, atol=0)
 
 
-def test_relevance_is_walked_once_and_shared():
+def test_compute_relevance_is_cached_for_each_table_and_stabiliser():
     trace = whence.load(zoo.make("bert")).trace(zoo.rows("bert"), needs={"attention", "relevance"})
-    assert relevance(trace, "ours", "paper") is relevance(trace, "ours", "paper")
-    assert relevance(trace, "ours", "paper") is not relevance(trace, "ours", "signed")
+    assert compute_relevance(trace, "ours", "paper") is compute_relevance(trace, "ours", "paper")
+    assert compute_relevance(trace, "ours", "paper") is not compute_relevance(
+        trace, "ours", "signed"
+    )
 
 
-def test_relevance_must_be_asked_for():
+def test_compute_relevance_of_a_trace_without_relevance_raises_bad_method():
     trace = whence.load(zoo.make("bert")).trace(zoo.rows("bert"))
     with pytest.raises(BadMethod, match="relevance"):
-        relevance(trace, "ours", "paper")
+        compute_relevance(trace, "ours", "paper")
 
 
 @pytest.mark.parametrize("rule_set", ["ours", "original"])
-def test_the_stabilisers_agree_where_nothing_is_close_to_zero(rule_set):
+def test_full_lrp_with_paper_and_signed_stabiliser_nearly_agrees_on_bert(rule_set):
     explainer = whence.load(zoo.make("bert"))
     row = zoo.rows("bert")[0]
     one, other = (
@@ -229,7 +247,7 @@ def test_the_stabilisers_agree_where_nothing_is_close_to_zero(rule_set):
     assert abs(one - other).max() <= 1e-3 * abs(other).max()
 
 
-def test_a_stock_vit_is_walked_down_to_its_pixels():
+def test_relevance_of_a_vit_reaches_its_pixels_and_equals_that_of_a_single_image():
     """Every table; what the class token and the positions say is not in the pixels, so it need not add up."""
     model = zoo.make_vit()
     pixels = torch.randn(2, *zoo.PIXELS, dtype=torch.float64)
@@ -243,33 +261,33 @@ def test_a_stock_vit_is_walked_down_to_its_pixels():
             return self.model(pixel_values=pixels).logits
 
     seed = torch.eye(3, dtype=torch.float64)[:2]
-    for table in RELEVANCE.values():
-        found, _ = carried_to_input(Logits(), pixels, table, seed=seed)
+    for table in RELEVANCE_TABLES.values():
+        found, _ = propagate_to_input(Logits(), pixels, table, seed=seed)
         assert found.shape == pixels.shape
         assert found.isfinite().all() and (found.flatten(1).abs().sum(1) > 0).all()
-        alone, _ = carried_to_input(Logits(), pixels[:1], table, seed=seed[:1])
+        alone, _ = propagate_to_input(Logits(), pixels[:1], table, seed=seed[:1])
         torch.testing.assert_close(
             found[0], alone[0], rtol=1e-9, atol=1e-9 * float(found.abs().max())
         )
 
 
-def test_of_two_modules_with_rules_the_outer_one_counts():
+def test_rule_of_the_outer_module_takes_precedence_over_the_inner_one():
     table = type(CHEFER)("mine", "relevance", dict(CHEFER.ops), {}, CHEFER.cut)
     inner = Do(lambda x: x * x.flip(-1))
     module = nn.Sequential(nn.Sequential(inner))
-    table.add("tests.tapes.Do", rules.cut)
-    table.add("torch.nn.modules.container.Sequential", rules.unchanged)
-    found, _ = carried_to_input(module, torch.rand(2, 4), table)
+    table.add("tests.tapes.Do", rules.stop_rule)
+    table.add("torch.nn.modules.container.Sequential", rules.identity_rule)
+    found, _ = propagate_to_input(module, torch.rand(2, 4), table)
     assert torch.equal(found, torch.ones(2, 4))
 
 
-def test_half_precision_is_walked_in_float32():
+def test_relevance_of_a_half_precision_layer_is_computed_in_float32():
     layer = nn.Linear(4, 3).half()
-    found, _ = carried_to_input(layer, torch.rand(2, 4).half(), CHEFER, seed=torch.ones(2, 3))
+    found, _ = propagate_to_input(layer, torch.rand(2, 4).half(), CHEFER, seed=torch.ones(2, 3))
     assert found.dtype == torch.float32
 
 
-def test_a_contrast_under_chefers_rules_is_the_difference_of_both():
+def test_full_lrp_of_a_contrast_with_chefer_rules_is_the_difference_of_both_targets():
     """Their totals would be zero, and nothing would be left: what speaks for and against is walked apart."""
     explainer = whence.load(zoo.make("bert"))
     row = zoo.rows("bert")[0]
@@ -282,7 +300,7 @@ def test_a_contrast_under_chefers_rules_is_the_difference_of_both():
     assert abs(both - (one - two)).max() <= 1e-6
 
 
-def test_transformer_attribution_tells_a_contrast_from_its_reverse():
+def test_transformer_attribution_of_a_contrast_takes_the_sign_from_the_gradient():
     """Relevance of both classes, and the sign from the gradient alone: with a sign in both it would cancel."""
     explainer = whence.load(zoo.make("bert"), dtype="float64")
     row, needs = zoo.rows("bert")[0], ("attention", "attention_grad", "relevance")
@@ -291,7 +309,9 @@ def test_transformer_attribution_tells_a_contrast_from_its_reverse():
     for target in (0, 1):
         seen = explainer.trace(row, target=target, needs=needs)
         layer = seen.layer(-1)
-        relevant.append(layer.weights_relevance(relevance(seen, "ours", "paper").quotient(layer)))
+        relevant.append(
+            layer.weights_relevance(compute_relevance(seen, "ours", "paper").quotient(layer))
+        )
         slopes.append(layer.map_grad())
     for sign, target in ((1, (0, 1)), (-1, (1, 0))):
         found = explainer.explain(
@@ -303,7 +323,7 @@ def test_transformer_attribution_tells_a_contrast_from_its_reverse():
         assert abs(found - wanted[0].numpy()).max() <= 1e-6
 
 
-def test_a_norm_with_more_inside_is_not_taken_for_a_norm():
+def test_module_named_layer_norm_with_a_dense_layer_inside_gets_no_norm_rule():
     class DenseLayerNorm(nn.Module):
         def __init__(self):
             super().__init__()
@@ -315,7 +335,7 @@ def test_a_norm_with_more_inside_is_not_taken_for_a_norm():
 
     torch.manual_seed(0)
     module, x = DenseLayerNorm().double(), torch.rand(2, 4, dtype=torch.float64)
-    found, _ = carried_to_input(nn.Sequential(module), x, CHEFER)
+    found, _ = propagate_to_input(nn.Sequential(module), x, CHEFER)
     assert not torch.equal(found, torch.ones_like(found))
-    wanted, _ = carried_to_input(module.dense, x, CHEFER)
+    wanted, _ = propagate_to_input(module.dense, x, CHEFER)
     torch.testing.assert_close(found, wanted)

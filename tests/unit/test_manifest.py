@@ -1,15 +1,15 @@
-"""The manifest: which questions may share a folder, and what becomes of the results of older ones."""
+"""Manifest of a store: which settings may share a folder, and how old and new results are merged."""
 
 import pytest
 
 from tests import stores
 from whence.core.errors import BadStore
-from whence.run.keys import setting_digest
-from whence.run.store import manifest
-from whence.run.task import Identity
+from whence.runs import store
+from whence.runs.keys import compute_setting_digest
+from whence.runs.task import Identity
 
 
-def stated(methods=("attcat", "rollout"), params=5, **changed):
+def make_manifest(methods=("attcat", "rollout"), params=5, **changed):
     """State what a run with one metric would find out."""
     alike = {"target": "predicted", "truncate": True, "dtype": "float32"}
     asks = {"remove": "mask", "unit": "token", "rankings": 5, "params": {"steps": params}}
@@ -18,12 +18,12 @@ def stated(methods=("attcat", "rollout"), params=5, **changed):
     settings, explained, tested = {}, {}, {}
     for method in methods:
         facts = {"kind": "explanation", "method": method, **alike}
-        explained[method] = setting_digest(facts)
+        explained[method] = compute_setting_digest(facts)
         test = {"kind": "test", "metric": "sufficiency", "explanation": explained[method], **asks}
-        tested[method] = {"sufficiency": setting_digest(test)}
+        tested[method] = {"sufficiency": compute_setting_digest(test)}
         settings |= {explained[method]: facts, tested[method]["sufficiency"]: test}
     who = Identity({"name": "reviews", "fingerprint": "f"}, "c", settings, explained, tested)
-    return manifest.stated(stores.plan(), who, stores.DATA)
+    return store.build_manifest(stores.plan(), who, stores.DATA)
 
 
 @pytest.mark.parametrize(
@@ -38,22 +38,22 @@ def stated(methods=("attcat", "rollout"), params=5, **changed):
         ("mlm", "f9", "another mlm: none there, mlm 'f9' now"),
     ],
 )
-def test_methods_that_cannot_be_compared_do_not_share_a_folder(name, value, said):
+def test_check_compatible_of_settings_that_cannot_be_compared_raises_bad_store(name, value, said):
     # In one table, each two methods are compared example by example: of two targets that would say nothing.
     with pytest.raises(BadStore, match=said):
-        manifest.check_same(stated(), stated(["attcat"], **{name: value}), "out")
+        store.check_compatible(make_manifest(), make_manifest(["attcat"], **{name: value}), "out")
 
 
-def test_other_methods_and_parameters_of_metrics_share_one():
-    manifest.check_same(stated(), stated(["grad_x_input"]), "out")
-    manifest.check_same(stated(), stated(params=9), "out")
+def test_check_compatible_accepts_other_methods_and_metric_parameters():
+    store.check_compatible(make_manifest(), make_manifest(["grad_x_input"]), "out")
+    store.check_compatible(make_manifest(), make_manifest(params=9), "out")
 
 
-def test_what_was_tested_by_other_parameters_is_not_compared_with_what_is_new():
-    old, new = stated(), stated(["attcat"], params=9)
-    both = manifest.joined(old, new)
+def test_merge_manifests_drops_tests_with_other_metric_parameters():
+    old, new = make_manifest(), make_manifest(["attcat"], params=9)
+    both = store.merge_manifests(old, new)
     assert both["explained"] == old["explained"]
     assert both["tested"] == {"attcat": new["tested"]["attcat"], "rollout": {}}
     assert set(both["settings"]) == {*old["settings"], *new["settings"]}
-    more = manifest.joined(old, stated(["grad_x_input"]))
+    more = store.merge_manifests(old, make_manifest(["grad_x_input"]))
     assert {name: more["tested"][name] for name in old["tested"]} == old["tested"]

@@ -1,4 +1,4 @@
-"""Masked language models: the word in the place of a mask."""
+"""Masked language models: predicted words, targets, contrasts and leave-one-out by hand; bad masks refused."""
 
 import copy
 
@@ -7,24 +7,24 @@ import pytest
 import torch
 
 import whence
-from tests.heads import ARCHITECTURES, explainer, own
-from tests.unit.tokenizers import byte_level, wordpiece
+from tests.task_models import ARCHITECTURES, explainer, run_model
+from tests.unit.small_tokenizers import byte_level, wordpiece
 from whence.core.errors import BadEncoding, BadParameter, BadTokenizer, UnknownTarget
-from whence.data.reading import REST
+from whence.data.readout import REST_LABEL
 
 TEXT = "a gripping [MASK] film: the plot"
 NEAR = 1e-10  # float64, the same sums in another order
 
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
-def test_the_words_have_the_models_own_probabilities(name):
+def test_masked_lm_prediction_has_the_models_own_probabilities_of_twenty_words(name):
     e = explainer(name, "MaskedLM")
     found = e.explain(TEXT, method="gradient")
     (place,) = found.read
     assert found.item.ids[place] == e.tokenizer.mask_token_id
-    shares = own(e, TEXT).logits[0, place].softmax(0)
+    shares = run_model(e, TEXT).logits[0, place].softmax(0)
     named = found.prediction.probabilities
-    assert len(named) == 21 and list(named)[-1] == REST
+    assert len(named) == 21 and list(named)[-1] == REST_LABEL
     best = shares.argsort(descending=True)[:20]
     assert list(named.values())[:20] == pytest.approx(shares[best].tolist(), rel=NEAR)
     assert sum(named.values()) == pytest.approx(1, rel=NEAR)
@@ -32,10 +32,10 @@ def test_the_words_have_the_models_own_probabilities(name):
 
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
-def test_a_word_that_is_asked_about(name):
+def test_masked_lm_target_word_has_the_models_own_logit_and_probability(name):
     e = explainer(name, "MaskedLM")
     found = e.explain(TEXT, target="thin", method="gradient")
-    row = own(e, TEXT).logits[0, found.read[0]]
+    row = run_model(e, TEXT).logits[0, found.read[0]]
     identity = e.tokenizer.convert_tokens_to_ids("thin")
     assert found.target.label == "thin"
     assert found.prediction.logits[0] == pytest.approx(float(row[identity]), rel=NEAR)
@@ -45,17 +45,17 @@ def test_a_word_that_is_asked_about(name):
 
 
 @pytest.mark.parametrize("target", [("thin", "plot"), "thin:plot"])
-def test_a_contrast_of_two_words(target):
+def test_masked_lm_contrast_of_two_words_is_complete_and_has_the_models_logits(target):
     e = explainer("bert", "MaskedLM")
     found = e.explain(TEXT, target=target, method="integrated_gradients")
     assert str(found.target) == "thin rather than plot"
     assert abs(found.axioms["completeness"]) < 1e-6
-    row = own(e, TEXT).logits[0, found.read[0]]
+    row = run_model(e, TEXT).logits[0, found.read[0]]
     ids = e.tokenizer.convert_tokens_to_ids(["thin", "plot"])
     assert found.prediction.logits[:2] == pytest.approx(row[ids].tolist(), rel=NEAR)
 
 
-def test_a_byte_level_word_has_a_space_before_it():
+def test_masked_lm_target_of_a_byte_level_tokenizer_has_a_leading_space():
     tokenizer = copy.deepcopy(byte_level())
     tokenizer.add_special_tokens({"mask_token": "<mask>"})
     e = explainer("roberta", "MaskedLM", tokenizer=tokenizer)
@@ -67,7 +67,7 @@ def test_a_byte_level_word_has_a_space_before_it():
     assert found.target.label.startswith(word)
 
 
-def test_leave_one_out_is_a_loop_and_never_takes_the_mask():
+def test_leave_one_out_of_masked_lm_equals_a_loop_and_never_removes_the_mask():
     e = explainer("distilbert", "MaskedLM")
     (place,) = e.explain(TEXT, method="gradient").read
     for how, filler in (("mask", "mask_token_id"), ("pad", "pad_token_id"), ("delete", None)):
@@ -91,7 +91,7 @@ def test_leave_one_out_is_a_loop_and_never_takes_the_mask():
             assert found.scores[hole] == pytest.approx(base - left, abs=NEAR)
 
 
-def test_a_mask_is_no_word_and_is_not_tested():
+def test_masked_lm_explanation_treats_masks_as_special_tokens_with_zero_scores():
     e = explainer("bert", "MaskedLM")
     found = e.explain("[MASK] film [MASK]", at=1, method="kernel_shap")
     assert [word.text for word in found.spans] == ["film"]
@@ -102,7 +102,7 @@ def test_a_mask_is_no_word_and_is_not_tested():
     assert "film" in found.to_html(flows=False)
 
 
-def test_a_batch_is_its_singles():
+def test_masked_lm_batch_equals_its_single_inputs():
     e = explainer("bert", "MaskedLM")
     texts = [TEXT, "the [MASK] is thin", "[MASK] acted"]
     methods = ["attcat", "integrated_gradients", "leave_one_out", "attn_lrp"]
@@ -113,7 +113,7 @@ def test_a_batch_is_its_singles():
             np.testing.assert_allclose(alone[name].scores, together[name].scores, atol=1e-9)
 
 
-def test_what_cannot_be_asked_is_refused():
+def test_masked_lm_with_a_bad_text_mask_or_target_is_refused():
     e = explainer("bert", "MaskedLM")
     with pytest.raises(BadEncoding, match=r"no mask in the text: write \[MASK\]"):
         e.explain("a gripping film")
@@ -135,11 +135,11 @@ def test_what_cannot_be_asked_is_refused():
         explainer("bert", "MaskedLM", tokenizer=bare).explain("a film")
 
 
-def test_the_built_in_language_model_fills_a_mask():
+def test_builtin_reviews_base_predicts_the_models_own_word_for_a_mask():
     e = whence.load("reviews-base", dtype="float64")
     text = "a truly [MASK] film"
     found = e.explain(text, target=("great", "bad"), method="leave_one_out")
-    row = own(e, text).logits[0, found.read[0]]
+    row = run_model(e, text).logits[0, found.read[0]]
     ids = e.tokenizer.convert_tokens_to_ids(["great", "bad"])
     assert found.prediction.logits[:2] == pytest.approx(row[ids].tolist(), rel=1e-9)
     assert found.prediction.label == e.tokenizer.decode([int(row.argmax())]).strip()

@@ -1,4 +1,4 @@
-"""Masks that nobody writes out: they say what transformers' own say, and whoever touches one gets it."""
+"""Lazy attention masks: equal to transformers' masks, made as tensors only when needed; windows recognised."""
 
 import pytest
 import torch
@@ -6,13 +6,13 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from transformers import masking_utils as theirs
 
-from whence.capture.attention.masks import Mask, unwritten
+from whence.tracing.masks import LazyMask, build_lazy_mask_function
 
 KNOWN = {
     theirs.causal_mask_function: (None, 0),
     theirs.bidirectional_mask_function: (None, None),
 }
-unwritten_mask = unwritten(theirs.sdpa_mask, KNOWN)
+unwritten_mask = build_lazy_mask_function(theirs.sdpa_mask, KNOWN)
 
 LENGTH = 21
 REAL = {
@@ -58,7 +58,9 @@ def given(name, real="none", **other):
 @pytest.mark.parametrize("skips", [(True, False), (False, True), (False, False)])
 @pytest.mark.parametrize("real", REAL)
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_they_say_what_those_of_transformers_say(name, real, skips):
+def test_lazy_mask_equals_the_mask_of_transformers_for_every_function_and_padding(
+    name, real, skips
+):
     causal, bidirectional = skips
     asked = given(
         name, real, allow_is_causal_skip=causal, allow_is_bidirectional_skip=bidirectional
@@ -67,11 +69,11 @@ def test_they_say_what_those_of_transformers_say(name, real, skips):
     assert (wanted is None) == (found is None)
     if wanted is None:
         return
-    assert isinstance(found, Mask)
+    assert isinstance(found, LazyMask)
     assert found.shape == wanted.shape and found.dtype == wanted.dtype
-    assert torch.equal(found.written(), wanted)
+    assert torch.equal(found.materialise(), wanted)
     band = FUNCTIONS[name][2]
-    assert found.visible.banded == (band is not None)
+    assert found.visible.is_banded == (band is not None)
     if band is not None:
         assert (found.visible.left, found.visible.right) == band
     assert (found.visible.keys is None) == (real in {"none", "whole"})
@@ -80,30 +82,30 @@ def test_they_say_what_those_of_transformers_say(name, real, skips):
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 @pytest.mark.parametrize(("queries", "ahead", "behind"), [(1, 20, 0), (4, 17, 0), (3, 18, 10)])
-def test_they_say_it_when_a_cache_has_the_keys_before(name, queries, ahead, behind):
+def test_lazy_mask_with_cached_keys_equals_the_mask_of_transformers(name, queries, ahead, behind):
     for real in REAL:
         asked = given(
             name, real, q_length=queries, q_offset=ahead, kv_length=LENGTH - behind, kv_offset=behind,
             allow_is_causal_skip=False,
         )  # fmt: skip
-        assert torch.equal(unwritten_mask(**asked).written(), theirs.sdpa_mask(**asked))
+        assert torch.equal(unwritten_mask(**asked).materialise(), theirs.sdpa_mask(**asked))
 
 
-def test_a_mask_of_fewer_places_than_keys_hides_the_rest():
+def test_lazy_mask_with_padding_shorter_than_the_keys_equals_that_of_transformers():
     asked = given("causal", attention_mask=REAL["left"][:, :17])
-    assert torch.equal(unwritten_mask(**asked).written(), theirs.sdpa_mask(**asked))
+    assert torch.equal(unwritten_mask(**asked).materialise(), theirs.sdpa_mask(**asked))
 
 
-def test_more_queries_than_keys_and_fewer():
+def test_lazy_mask_with_more_or_fewer_queries_than_keys_is_banded_and_equal():
     for queries, keys in [(6, LENGTH), (LENGTH, 6)]:
         real = REAL["right"][:, :keys]
         asked = given("bidirectional", attention_mask=real, q_length=queries, kv_length=keys)
         found = unwritten_mask(**asked)
-        assert found.visible.banded
-        assert torch.equal(found.written(), theirs.sdpa_mask(**asked))
+        assert found.visible.is_banded
+        assert torch.equal(found.materialise(), theirs.sdpa_mask(**asked))
 
 
-def test_what_only_vmap_can_make_is_written():
+def test_lazy_mask_function_with_vmap_returns_a_plain_tensor():
     asked = given("causal", "left", use_vmap=True)
     found = unwritten_mask(**asked)
     assert type(found) is torch.Tensor
@@ -111,7 +113,7 @@ def test_what_only_vmap_can_make_is_written():
 
 
 @pytest.mark.parametrize("real", ["left", "right"])
-def test_whoever_touches_a_mask_gets_it(real):
+def test_operations_on_a_lazy_mask_give_plain_tensors_with_equal_values(real):
     asked = given("one-sided window", real)
     wanted, mask = theirs.sdpa_mask(**asked), unwritten_mask(**asked)
     scores = torch.randn(3, 2, LENGTH, LENGTH)
@@ -140,7 +142,7 @@ def test_whoever_touches_a_mask_gets_it(real):
 
 @pytest.mark.parametrize("mode", [torch.enable_grad, torch.inference_mode])
 @pytest.mark.parametrize("name", ["bidirectional", "one-sided window"])
-def test_whoever_writes_into_a_mask_changes_it(name, mode):
+def test_in_place_writes_change_a_lazy_mask_and_not_its_earlier_visible_keys(name, mode):
     first = torch.arange(LENGTH) < 2
 
     def joined(mask):
@@ -166,21 +168,21 @@ def test_whoever_writes_into_a_mask_changes_it(name, mode):
             before = mask.visible
             write(wanted)
             write(mask)
-            seen = mask.visible.seen(torch.arange(LENGTH), LENGTH)
+            seen = mask.visible.build_mask(torch.arange(LENGTH), LENGTH)
             assert torch.equal(seen, wanted), how
             assert torch.equal(mask & True, wanted), how
             # A layer that saw the mask before saw what it was then.
-            was = before.seen(torch.arange(LENGTH), LENGTH)
+            was = before.build_mask(torch.arange(LENGTH), LENGTH)
             assert torch.equal(was.expand(wanted.shape), theirs.sdpa_mask(**asked)), how
     assert torch.equal(asked["attention_mask"], padding)
 
 
-def test_handing_it_on_writes_nothing():
+def test_detach_to_and_contiguous_of_a_lazy_mask_do_not_materialise_the_mask():
     mask = unwritten_mask(**given("causal", "left"))
     assert mask.detach().visible is mask.visible
     assert mask.to("cpu") is mask and mask.to(torch.bool) is mask and mask.contiguous() is mask
     with torch.inference_mode():
-        assert torch.equal(unwritten_mask(**given("causal", "left")) & True, mask.written())
+        assert torch.equal(unwritten_mask(**given("causal", "left")) & True, mask.materialise())
 
 
 class Largest(TorchDispatchMode):
@@ -193,13 +195,13 @@ class Largest(TorchDispatchMode):
         sizes = [
             one.untyped_storage().nbytes() // one.element_size()
             for one in tree_leaves(made)
-            if isinstance(one, torch.Tensor) and not isinstance(one, Mask)
+            if isinstance(one, torch.Tensor) and not isinstance(one, LazyMask)
         ]
         self.elements = max([self.elements, *sizes])
         return made
 
 
-def test_a_window_is_recognised_in_rows():
+def test_sliding_window_is_recognised_without_a_tensor_of_queries_times_keys():
     """Looking at the answers makes none of queries x keys either: 128 rows of 8,192 keys at a time."""
     asked = given("causal", q_length=8192, kv_length=8192, local_size=77)
     asked["mask_function"] = theirs.sliding_window_causal_mask_function(77)
@@ -209,7 +211,7 @@ def test_a_window_is_recognised_in_rows():
     assert largest.elements <= 128 * 8192
 
 
-def test_a_window_is_looked_at_once(monkeypatch):
+def test_sliding_window_of_the_same_size_is_checked_once(monkeypatch):
     calls = []
 
     def window(size):
@@ -221,12 +223,10 @@ def test_a_window_is_looked_at_once(monkeypatch):
 
     # The list that it writes to is no number: nothing is known about such a function, and its mask is a rule.
     asked = {**given("causal"), "local_size": 9, "mask_function": window(9)}
-    assert not unwritten_mask(**asked).visible.banded
+    assert not unwritten_mask(**asked).visible.is_banded
 
     seen = []
-    monkeypatch.setattr(
-        "whence.capture.attention.masks._is_band", lambda *given: seen.append(given) or True
-    )
+    monkeypatch.setattr("whence.tracing.masks._is_band", lambda *given: seen.append(given) or True)
     asked["mask_function"] = theirs.sliding_window_causal_mask_function(11)
     asked["local_size"] = 11
     for _ in range(3):
@@ -242,7 +242,7 @@ def _as_wide_as_the_module_says(_, __, query, key):
     return (key <= query) & (key > query - _WINDOW)
 
 
-def test_windows_that_differ_in_what_they_read_are_told_apart(monkeypatch):
+def test_window_functions_with_other_defaults_or_globals_are_recognised_separately(monkeypatch):
     def by_name(size):
         def inside(_, __, query, key, *, width=size):
             return (key <= query) & (key > query - width)
@@ -261,11 +261,11 @@ def test_windows_that_differ_in_what_they_read_are_told_apart(monkeypatch):
     assert left(_as_wide_as_the_module_says, 4) is None
 
 
-def test_a_function_that_tells_inputs_apart_is_no_window():
+def test_mask_function_that_depends_on_the_input_is_not_taken_as_a_window():
     def inside(inputs, _, query, key):
         return (key <= query) & (key > query - 4) & (inputs < 1)
 
     asked = given("causal", local_size=4, mask_function=inside)
     found = unwritten_mask(**asked)
     assert found.visible.left is None
-    assert torch.equal(found.written(), theirs.sdpa_mask(**asked))
+    assert torch.equal(found.materialise(), theirs.sdpa_mask(**asked))

@@ -1,4 +1,4 @@
-"""The files of a model folder: safetensors or refused, near the model or refused, and as large as they say."""
+"""Safety of model folders: pickles, outside links, odd configurations, tokenizers and adapters are refused."""
 
 import json
 import os
@@ -14,9 +14,9 @@ from transformers import AutoTokenizer
 
 import whence
 from tests import zoo
-from tests.unit.tokenizers import wordpiece
+from tests.unit.small_tokenizers import wordpiece
 from whence.core.errors import BadParameter, BadTokenizer, UnknownModel, UnsafeWeights
-from whence.models import load as load_model
+from whence.models.load import load_model
 
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 
@@ -32,7 +32,7 @@ def folder(tmp_path):
     return folder
 
 
-def change(path, **values):
+def update_json(path, **values):
     path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
 
 
@@ -53,47 +53,49 @@ class Trap:
         return Path.touch, (Path(self.path),)
 
 
-def pickled(path, trap):
+def write_trap_pickle(path, trap):
     with path.open("wb") as file:
         pickle.dump(Trap(trap), file)
 
 
 @pytest.mark.parametrize("file", ["adapter_model.bin", "weights.bin", "../out.pt", 5, ["a"], {}])
-def test_a_pickle_that_the_configuration_names_is_not_opened(folder, tmp_path, file):
+def test_load_with_a_pickle_named_in_the_configuration_raises_and_does_not_unpickle(
+    folder, tmp_path, file
+):
     trap = tmp_path / "sprung"
-    pickled(folder / "adapter_model.bin", trap)
-    pickled(folder / "weights.bin", trap)
-    change(folder / "config.json", transformers_weights=file)
+    write_trap_pickle(folder / "adapter_model.bin", trap)
+    write_trap_pickle(folder / "weights.bin", trap)
+    update_json(folder / "config.json", transformers_weights=file)
     with pytest.raises(UnsafeWeights, match=r"transformers_weights.*safetensors only"):
         whence.load(folder)
     assert not trap.exists()
 
 
-def test_a_pickle_in_another_index_is_not_opened(folder, tmp_path):
+def test_load_with_a_pickle_named_in_another_index_raises_and_does_not_unpickle(folder, tmp_path):
     trap = tmp_path / "sprung"
-    pickled(folder / "evil.bin", trap)
+    write_trap_pickle(folder / "evil.bin", trap)
     index(folder, "evil.bin", "other.safetensors.index.json")
-    change(folder / "config.json", transformers_weights="other.safetensors.index.json")
+    update_json(folder / "config.json", transformers_weights="other.safetensors.index.json")
     with pytest.raises(UnsafeWeights, match=r"index names 'evil\.bin'"):
         whence.load(folder)
     assert not trap.exists()
 
 
-def test_a_pickle_under_the_name_of_safetensors_is_not_opened(folder, tmp_path):
+def test_load_of_a_pickle_named_safetensors_raises_and_does_not_unpickle(folder, tmp_path):
     trap = tmp_path / "sprung"
-    pickled(folder / WEIGHTS, trap)
+    write_trap_pickle(folder / WEIGHTS, trap)
     with pytest.raises(UnknownModel, match="is no safetensors file"):
         whence.load(folder)
     assert not trap.exists()
 
 
-def test_safetensors_that_the_configuration_names_are_loaded(folder):
+def test_load_takes_the_safetensors_file_that_the_configuration_names(folder):
     (folder / WEIGHTS).rename(folder / "mine.safetensors")
-    change(folder / "config.json", transformers_weights="mine.safetensors")
+    update_json(folder / "config.json", transformers_weights="mine.safetensors")
     assert whence.load(folder).explain("a film").scores.shape == (4,)
 
 
-def neighbour(folder):
+def move_weights_beside(folder):
     """Move the weights into a folder beside that of the model."""
     beside = folder.parent / "base"
     beside.mkdir()
@@ -101,16 +103,16 @@ def neighbour(folder):
     return beside / "shared.safetensors"
 
 
-def test_shards_in_a_folder_beside_the_models_are_loaded(folder):
+def test_load_takes_shards_from_a_folder_beside_the_model(folder):
     index(folder, "../base/shared.safetensors")
-    neighbour(folder)
+    move_weights_beside(folder)
     assert whence.load(folder).explain("a film").scores.shape == (4,)
     # By another name of the same folder, too.
     (folder.parent.parent / "link").symlink_to(folder)
     assert whence.load(folder.parent.parent / "link").explain("a film").scores.shape == (4,)
 
 
-def test_shards_anywhere_else_are_refused(folder, tmp_path):
+def test_load_with_shards_outside_the_neighbouring_folders_raises_unsafe_weights(folder, tmp_path):
     far = tmp_path / "far" / "away"
     far.mkdir(parents=True)
     for shard in ("../../far/away/w.safetensors", str(far / "w.safetensors")):
@@ -125,7 +127,9 @@ def test_shards_anywhere_else_are_refused(folder, tmp_path):
 
 
 @pytest.mark.parametrize("file", [WEIGHTS, "tokenizer.json", "config.json"])
-def test_a_link_that_leaves_the_folder_is_refused(folder, tmp_path, file):
+def test_load_refuses_links_out_of_the_model_folder_and_takes_links_to_a_neighbour(
+    folder, tmp_path, file
+):
     shutil.move(folder / file, tmp_path / file)
     (folder / file).symlink_to(tmp_path / file)
     with pytest.raises(UnsafeWeights, match=f"{file}', which lies neither"):
@@ -138,7 +142,7 @@ def test_a_link_that_leaves_the_folder_is_refused(folder, tmp_path, file):
     assert whence.load(folder).explain("a film").scores.shape == (4,)
 
 
-def test_a_template_in_a_folder_within_that_links_elsewhere_is_refused(folder, tmp_path):
+def test_load_with_a_chat_template_linked_from_elsewhere_raises_unsafe_weights(folder, tmp_path):
     """A tokenizer reads these as well, and a chat template may show all that is in it."""
     secret = tmp_path / "elsewhere" / "deep" / "secret.txt"
     secret.parent.mkdir(parents=True)
@@ -149,7 +153,7 @@ def test_a_template_in_a_folder_within_that_links_elsewhere_is_refused(folder, t
         whence.load(folder)
 
 
-def test_the_links_of_the_hubs_cache_are_followed(folder, tmp_path):
+def test_load_follows_the_links_of_the_hub_cache(folder, tmp_path):
     repository = tmp_path / "hub" / "models--someone--model"
     blobs, snapshot = repository / "blobs", repository / "snapshots" / ("0f" * 20)
     blobs.mkdir(parents=True)
@@ -161,7 +165,7 @@ def test_the_links_of_the_hubs_cache_are_followed(folder, tmp_path):
 
 
 @pytest.mark.parametrize("file", [WEIGHTS, "tokenizer.json", "config.json"])
-def test_a_pipe_or_a_device_is_not_read(folder, file):
+def test_load_refuses_a_model_file_that_is_a_pipe_or_a_device(folder, file):
     for make in (os.mkfifo, lambda path: path.symlink_to("/dev/zero")):
         (folder / file).unlink()
         make(folder / file)
@@ -182,9 +186,7 @@ def test_a_pipe_or_a_device_is_not_read(folder, file):
         ("max_position_embeddings", 10**10, "numbers, and its weights hold"),
     ],
 )  # fmt: skip
-def test_a_configuration_that_is_far_larger_than_the_weights_is_refused_before_it_takes_memory(
-    folder, setting, value, message
-):
+def test_load_refuses_a_configuration_far_larger_than_the_weights(folder, setting, value, message):
     config = json.loads((folder / "config.json").read_text())
     for name in ("id2label", "label2id"):
         config.pop(name, None)
@@ -194,28 +196,28 @@ def test_a_configuration_that_is_far_larger_than_the_weights_is_refused_before_i
     assert "\n" not in str(refused.value)
 
 
-def test_many_labels_that_the_weights_have_are_loaded(tmp_path):
+def test_load_takes_three_thousand_labels_that_the_weights_have(tmp_path):
     model = zoo.make("bert", dtype=torch.float32)
     config = type(model.config)(**{**model.config.to_dict(), "num_labels": 3000, "id2label": None})
     type(model)(config).save_pretrained(tmp_path)
-    change(tmp_path / "config.json", num_labels=3000)
+    update_json(tmp_path / "config.json", num_labels=3000)
     assert len(whence.load(tmp_path).labels) == 3000
 
 
-def test_a_configuration_of_another_size_than_the_weights_names_the_tensor(folder):
-    change(folder / "config.json", vocab_size=300)
+def test_load_with_a_vocab_size_unlike_the_weights_names_both_shapes(folder):
+    update_json(folder / "config.json", vocab_size=300)
     with pytest.raises(UnknownModel, match=r"is \(400, 32\) there, and \(300, 32\) by the conf"):
         whence.load(folder)
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
-def test_weights_of_every_real_type_are_loaded(folder, dtype):
+def test_load_model_takes_weights_of_every_floating_point_type(folder, dtype):
     zoo.make("bert", dtype=dtype).save_pretrained(folder)
     assert load_model(folder, dtype="float32").dtype == torch.float32
 
 
 @pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.int32, torch.float8_e4m3fn])
-def test_quantised_weights_are_refused_in_one_line(folder, dtype):
+def test_load_of_quantised_weights_raises_unknown_model_with_the_tensor_name(folder, dtype):
     weights = load_file(folder / WEIGHTS)
     weights["classifier.weight"] = (weights["classifier.weight"] * 100).to(dtype)
     save_file(weights, folder / WEIGHTS, metadata={"format": "pt"})
@@ -223,7 +225,7 @@ def test_quantised_weights_are_refused_in_one_line(folder, dtype):
         whence.load(folder)
 
 
-def test_a_tokenizer_without_its_vocabulary_is_refused(folder):
+def test_load_with_a_tokenizer_without_vocabulary_raises_bad_tokenizer(folder):
     config = json.loads((folder / "tokenizer_config.json").read_text())
     (folder / "tokenizer.json").unlink()
     special = {
@@ -242,7 +244,7 @@ def test_a_tokenizer_without_its_vocabulary_is_refused(folder):
     assert len(whence.load(folder).explain({"input_ids": [5, 6, 7]}).scores) == 3
 
 
-def test_a_text_of_unknown_words_comes_with_a_warning(folder):
+def test_explain_warns_of_texts_whose_tokens_are_mostly_unknown(folder):
     explainer = whence.load(folder)
     with pytest.warns(UserWarning, match="does not know 2 of the 3 tokens of 'ꙮꙮ ☂☂ film'"):
         explainer.explain("ꙮꙮ ☂☂ film")
@@ -254,8 +256,8 @@ def test_a_text_of_unknown_words_comes_with_a_warning(folder):
 
 
 @pytest.mark.parametrize("value", ["many", -1, 0, 0.5, float("nan"), True, [], "512"])
-def test_a_limit_of_a_tokenizer_that_is_no_number_of_tokens_is_refused(folder, value):
-    change(folder / "tokenizer_config.json", model_max_length=value)
+def test_load_with_a_model_max_length_that_is_no_count_raises_bad_tokenizer(folder, value):
+    update_json(folder / "tokenizer_config.json", model_max_length=value)
     with pytest.raises(BadTokenizer, match=r"model_max_length is .*such as 512"):
         whence.load(folder)
 
@@ -263,13 +265,13 @@ def test_a_limit_of_a_tokenizer_that_is_no_number_of_tokens_is_refused(folder, v
 @pytest.mark.parametrize(
     ("value", "limit"), [(16, 16), (16.0, 16), (1e30, 48), (None, 48), (1e999, 48)]
 )
-def test_a_limit_of_a_tokenizer_is_taken_as_far_as_the_model_goes(folder, value, limit):
-    change(folder / "tokenizer_config.json", model_max_length=value)
+def test_load_model_max_length_is_the_smaller_limit_of_tokenizer_and_model(folder, value, limit):
+    update_json(folder / "tokenizer_config.json", model_max_length=value)
     assert load_model(folder).max_length == limit
 
 
-def test_a_label_with_a_line_break_is_shown_on_one_line(folder):
-    change(
+def test_load_removes_line_breaks_and_control_characters_from_labels(folder):
+    update_json(
         folder / "config.json",
         id2label={"0": "very\r\n bad", "1": "\x1b[2Jgood\u2028", "2": "\n"},
         label2id={"very\r\n bad": 0, "\x1b[2Jgood\u2028": 1, "\n": 2},
@@ -280,12 +282,14 @@ def test_a_label_with_a_line_break_is_shown_on_one_line(folder):
     assert "for very bad, in logits:" in str(why)
     assert set(why.prediction.probabilities) == set(explainer.labels)
     # Joiners within words, and spaces that do not break, are no line breaks.
-    change(folder / "config.json", id2label={"0": "می\u200cخواهم", "1": "prix\xa0bas", "2": ""})
+    update_json(
+        folder / "config.json", id2label={"0": "می\u200cخواهم", "1": "prix\xa0bas", "2": ""}
+    )
     assert whence.load(folder).labels == ("می\u200cخواهم", "prix\xa0bas", "")
 
 
 @pytest.mark.parametrize("whole", [True, False])
-def test_an_adapter_is_refused_with_the_way_to_merge_it(folder, whole):
+def test_load_of_an_adapter_raises_unknown_model_and_advises_to_merge(folder, whole):
     (folder / "adapter_config.json").write_text('{"peft_type": "LORA"}')
     if not whole:  # as peft writes it
         (folder / "config.json").unlink()
@@ -294,7 +298,7 @@ def test_an_adapter_is_refused_with_the_way_to_merge_it(folder, whole):
         whence.load(folder)
 
 
-def test_a_model_without_numbers_is_refused():
+def test_load_refuses_weights_on_the_meta_device_and_the_device_meta():
     with pytest.raises(UnknownModel, match=r"'bert\.embeddings.*meta device"):
         whence.load(zoo.make("bert").to("meta"))
     part = zoo.make("bert")

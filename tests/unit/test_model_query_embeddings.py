@@ -1,4 +1,4 @@
-"""The model as a function of its embeddings: the right function, its right slope, and a few at a time."""
+"""Model queries at embeddings: values, gradients, baselines, and batches of limited size."""
 
 import pytest
 import torch
@@ -7,23 +7,27 @@ import transformers as hf
 import whence
 from tests import zoo
 from tests.contract.state import assert_unchanged, snapshot
-from whence.capture import Ask, TargetSpec, trace
 from whence.core.errors import NotCapturable
-from whence.data import Policy, collate
-from whence.explainer.intake import take
-from whence.models import load as load_model
+from whence.data.batches import BatchRules, collate
+from whence.explain.inputs import encode_inputs
+from whence.models.load import load_model
+from whence.tracing.ask import ModelQuery
+from whence.tracing.target import TargetSpec
+from whence.tracing.trace import run_traced
 
 # These compute their norms in float32 whatever the model's dtype.
 ROUGH = {"llama", "qwen3", "gemma3", "t5"}
 
 
-def asking(what, rows, *, size=64, cells=1024, of="logit", needs=("embedding_grad",)):
+def build_model_query(what, rows, *, size=64, cells=1024, of="logit", needs=("embedding_grad",)):
     loaded = load_model(what, dtype="float64")
-    items, _ = take(rows, loaded, truncate=False)
+    items, _ = encode_inputs(rows, loaded, truncate=False)
     batch = collate(items, pad_id=loaded.pad_id, device=loaded.device)
-    seen = trace(loaded.model, batch, needs, TargetSpec.parse(1, loaded.labels, of), loaded.task)
-    policy = Policy(size, cells, True, loaded.anchors)
-    ask = Ask(
+    seen = run_traced(
+        loaded.model, batch, needs, TargetSpec.parse(1, loaded.labels, of), loaded.task
+    )
+    policy = BatchRules(size, cells, True, loaded.anchors)
+    ask = ModelQuery(
         loaded.model, batch, seen.logits, seen.targets, fillers=loaded.fillers, pad_id=loaded.pad_id, policy=policy
     )  # fmt: skip
     return ask, seen
@@ -37,12 +41,12 @@ def xlnet():
 
 
 @pytest.mark.parametrize("name", zoo.ARCHITECTURES)
-def test_at_the_embeddings_of_another_text_it_answers_as_to_that_text(name):
+def test_model_query_at_embeddings_of_another_text_equals_the_model_on_that_text(name):
     """However often and in whatever order a model looks its tokens up; padded, and in several batches."""
     model = zoo.make(name)
     others = zoo.rows(name, seed=1)
-    vectors = asking(model, others)[0].embeddings
-    ask, _ = asking(model, zoo.rows(name), size=2)
+    vectors = build_model_query(model, others)[0].embeddings
+    ask, _ = build_model_query(model, zoo.rows(name), size=2)
     points = [(row, vectors[row]) for row in (0, 1, 2, 0)]
     found = ask.at(points)
     for (row, _), value in zip(points, found, strict=True):
@@ -53,11 +57,11 @@ def test_at_the_embeddings_of_another_text_it_answers_as_to_that_text(name):
 
 
 @pytest.mark.parametrize("name", [*zoo.ARCHITECTURES, "xlnet"])
-def test_the_slope_at_the_text_itself_is_its_gradient(name):
+def test_model_query_slopes_at_own_embeddings_equal_the_traced_gradient(name):
     model = xlnet() if name == "xlnet" else zoo.make(name)
     rows = zoo.rows(name, lengths=(7, 7) if name == "xlnet" else (9, 5, 7))
     for of in ("logit", "probability"):
-        ask, seen = asking(model, rows, of=of)
+        ask, seen = build_model_query(model, rows, of=of)
         for row, slope in enumerate(ask.slopes(enumerate(ask.embeddings))):
             own = seen.embedding_grad[row, : len(slope)]
             tolerance = 1e-5 if name in ROUGH else 1e-11
@@ -65,15 +69,15 @@ def test_the_slope_at_the_text_itself_is_its_gradient(name):
         assert ask.forwards == ask.backwards == [1] * len(rows)
 
 
-def test_tokens_first_and_as_many_inputs_as_tokens():
+def test_model_query_of_xlnet_with_as_many_inputs_as_tokens_equals_its_base():
     """XLNet turns its inputs round; a square does not show that by its shape."""
-    ask, _ = asking(xlnet(), zoo.rows("xlnet", lengths=(3, 3, 3)), needs=())
+    ask, _ = build_model_query(xlnet(), zoo.rows("xlnet", lengths=(3, 3, 3)), needs=())
     torch.testing.assert_close(ask.at(enumerate(ask.embeddings)), ask.base())
 
 
-def test_a_slope_is_a_slope():
+def test_model_query_slopes_equal_central_differences():
     """Central differences along a random direction, at a point that is no text."""
-    ask, _ = asking(zoo.make("bart"), zoo.rows("bart"))
+    ask, _ = build_model_query(zoo.make("bart"), zoo.rows("bart"))
     generator = torch.Generator().manual_seed(0)
     for row, own in enumerate(ask.embeddings):
         point, way = (
@@ -86,9 +90,9 @@ def test_a_slope_is_a_slope():
         assert (slope * way).sum().item() == pytest.approx((ahead - behind).item() / 2e-4, rel=1e-5)
 
 
-def test_points_are_taken_a_few_at_a_time():
+def test_model_query_slopes_take_no_more_points_ahead_than_a_batch_holds():
     """50 steps of a long text must not all be in memory."""
-    ask, _ = asking(zoo.make("bert"), zoo.rows("bert", lengths=(9, 5)), size=4, cells=30)
+    ask, _ = build_model_query(zoo.make("bert"), zoo.rows("bert", lengths=(9, 5)), size=4, cells=30)
     taken, given = [], 0
     points = (
         (row, taken.append(row) or own) for row, own in enumerate(ask.embeddings) for _ in range(20)
@@ -104,8 +108,8 @@ def test_points_are_taken_a_few_at_a_time():
     assert ask.backwards == [20, 20]
 
 
-def test_baselines():
-    ask, _ = asking("reviews", "a fine film")
+def test_model_query_baselines_are_pad_mask_zero_or_mean_embeddings():
+    ask, _ = build_model_query("reviews", "a fine film")
     loaded = load_model("reviews", dtype="float64")
     table = loaded.model.get_input_embeddings().weight.detach()
     for kind, wanted in {
@@ -125,10 +129,10 @@ def test_baselines():
     assert torch.equal(kept[[0, -1]], own[[0, -1]])
 
 
-def test_scaled_embeddings_are_those_that_enter():
+def test_model_query_baselines_of_gemma_are_scaled_like_its_embeddings():
     """Gemma multiplies what it looks up; zero is zero, but a mean or a padding token must be scaled, too."""
     model = zoo.make("gemma3")
-    ask, seen = asking(model, zoo.rows("gemma3"))
+    ask, seen = build_model_query(model, zoo.rows("gemma3"))
     torch.testing.assert_close(ask.embeddings[0], seen.embedding[0])
     every = model.get_input_embeddings()(torch.arange(64)).detach()
     torch.testing.assert_close(ask.baselines("mean")[0][0], every.mean(0))
@@ -136,7 +140,7 @@ def test_scaled_embeddings_are_those_that_enter():
 
 
 @pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
-def test_left_as_found_after_a_raise(error):
+def test_integrated_gradients_leaves_the_model_unchanged_after_an_error(error):
     model = zoo.make("t5").train()
     explainer = whence.load(model)
     calls = 0
@@ -157,7 +161,7 @@ def test_left_as_found_after_a_raise(error):
 
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
 @pytest.mark.parametrize("name", ["integrated_gradients", "smoothgrad", "gradient_shap", "lime"])
-def test_inside_a_mode_of_the_caller(name, mode):
+def test_explain_inside_no_grad_or_inference_mode_gives_equal_scores(name, mode):
     explainer = whence.load(zoo.make("bert"))
     wanted = explainer.explain(zoo.rows("bert"), method=name)
     with mode():
@@ -166,7 +170,7 @@ def test_inside_a_mode_of_the_caller(name, mode):
         assert (one.scores == other.scores).all()
 
 
-def test_a_model_that_looks_up_something_else():
+def test_explain_of_a_model_that_embeds_changed_ids_raises_not_capturable():
     model = zoo.make("bert")
     handle = model.bert.embeddings.word_embeddings.register_forward_pre_hook(
         lambda _, args: (args[0].clamp(max=20),)
@@ -176,7 +180,7 @@ def test_a_model_that_looks_up_something_else():
     handle.remove()
 
 
-def test_a_model_that_looks_nothing_up():
+def test_explain_of_a_model_that_bypasses_its_embedding_raises_not_capturable():
     model = zoo.make("bert")
     table = model.get_input_embeddings()
     handle = model.register_forward_pre_hook(

@@ -1,4 +1,4 @@
-"""Hooks on every module at once: in the right places, in order, and gone afterwards."""
+"""Module hooks: placed on every module, called in order, and removed afterwards."""
 
 from contextlib import ExitStack
 
@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from whence.capture.watching import places, watch
+from whence.tracing.tape import hook_modules, locate_modules
 
 
 class Twice(nn.Module):
@@ -23,19 +23,19 @@ class Twice(nn.Module):
         return self.last(input=self.again(self.first(x)))
 
 
-def test_places_are_those_of_named_modules():
+def test_locate_modules_gives_the_paths_of_named_modules():
     model = Twice()
-    found = [(".".join(place.path), module) for module, place in places(model)]
+    found = [(".".join(place.path), module) for module, place in locate_modules(model)]
     assert found == list(model.named_modules())
-    assert [place.leaf for _, place in places(model)] == [False, False, True, True, True]
-    assert places(model)[0][1].kind.endswith("test_watching.Twice")
+    assert [place.leaf for _, place in locate_modules(model)] == [False, False, True, True, True]
+    assert locate_modules(model)[0][1].kind.endswith("test_module_hooks.Twice")
 
 
-def test_every_call_is_seen_with_what_was_given_by_name():
+def test_hook_modules_sees_every_call_in_order_with_keyword_arguments():
     model, seen = Twice(), []
     with ExitStack() as stack:
-        modules = [module for module, _ in places(model)]
-        watch(
+        modules = [module for module, _ in locate_modules(model)]
+        hook_modules(
             modules,
             lambda module, args, kwargs: seen.append((type(module).__name__, len(args), [*kwargs])),
             lambda module, args, output: seen.append(type(module).__name__),
@@ -53,11 +53,11 @@ def test_every_call_is_seen_with_what_was_given_by_name():
     assert seen == [("Twice", 1, []), *inner, *inner, ("Linear", 0, ["input"]), "Linear", "Twice"]
 
 
-def test_afterwards_only_the_hooks_of_others_are_left():
+def test_hook_modules_removes_only_its_own_hooks_after_an_error():
     model, others = Twice(), []
     model.last.register_forward_hook(lambda *_: others.append(1))
     with pytest.raises(RuntimeError, match="in the middle"), ExitStack() as stack:
-        watch(model.modules(), lambda *_: None, lambda *_: None, stack)
+        hook_modules(model.modules(), lambda *_: None, lambda *_: None, stack)
         raise RuntimeError("in the middle")
     for module in model.modules():
         assert not module._forward_pre_hooks and not module._forward_pre_hooks_with_kwargs

@@ -1,4 +1,4 @@
-"""A notebook that is really executed, in a kernel of its own."""
+"""Notebook executed in a kernel: the workbench widget shows and stores its state; an explanation shows itself."""
 
 import nbformat
 import pytest
@@ -21,7 +21,7 @@ pytestmark = [
 ]
 
 
-def test_the_workbench_in_a_notebook():
+def test_workbench_in_an_executed_notebook_shows_and_stores_its_state():
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in CELLS])
     NotebookClient(notebook, timeout=120, kernel_name="python3").execute()
     shown, moved, chosen, static = [cell["outputs"] for cell in notebook["cells"]]

@@ -1,4 +1,4 @@
-"""What an offline page carries, and how it is put together."""
+"""Offline pages: the data they carry, size limits, content security policy and embedded scripts."""
 
 import json
 import re
@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 import whence
-from whence.explainer import Explanation
-from whence.explainer.kept.page import offline, picture
-from whence.flow import NAMES, Query
-from whence.report.embed import built, embedded, in_script
-from whence.web.schema.explain import Explanations
-from whence.web.schema.flow import Flow, Heads
+from whence.app.schema import Explanations, Flow, Heads
+from whence.explain.explanation import Explanation
+from whence.explain.page import build_page_data, render_page
+from whence.flow.graph import EdgeQuery
+from whence.flow.weights import EDGE_WEIGHT_NAMES
+from whence.render.html import embed_app, encode_script_json, read_front_end_file
 
 TEXT = "the plot is thin, but the actors are wonderful"
 
@@ -30,32 +30,32 @@ def found(explainer):
 
 
 @pytest.fixture(scope="module")
-def carried(found):
-    (one,) = picture([found])["inputs"]
+def page_input(found):
+    (one,) = build_page_data([found])["inputs"]
     return one
 
 
-def whole(flow, tokens):
+def complete_flow(flow, tokens):
     return {**{name: value for name, value in flow.items() if name != "specials"}, "tokens": tokens}
 
 
-def test_what_it_carries_has_the_servers_shapes(carried):
-    told = Explanations.model_validate(carried["explanations"])
+def test_page_data_fits_the_schemas_of_the_server(page_input):
+    told = Explanations.model_validate(page_input["explanations"])
     assert [one.method for one in told.explanations] == ["attcat", "rollout"]
-    for flow in [*carried["flows"], *carried["words"]]:
-        assert Flow.model_validate(whole(flow, carried["explanations"]["tokens"]))
-    assert [Heads.model_validate(one).statistic for one in carried["heads"]] == [
+    for flow in [*page_input["flows"], *page_input["words"]]:
+        assert Flow.model_validate(complete_flow(flow, page_input["explanations"]["tokens"]))
+    assert [Heads.model_validate(one).statistic for one in page_input["heads"]] == [
         "entropy", "special", "gradient"
     ]  # fmt: skip
-    assert {flow["weight"] for flow in carried["flows"]} == set(NAMES)
-    assert carried["without"] is None
-    assert carried["refused"] == {}
+    assert {flow["weight"] for flow in page_input["flows"]} == set(EDGE_WEIGHT_NAMES)
+    assert page_input["without"] is None
+    assert page_input["refused"] == {}
 
 
-def test_flows_are_those_of_the_model_to_seven_figures(explainer, carried):
+def test_page_flows_equal_those_of_the_model_to_seven_figures(explainer, page_input):
     inside = explainer.inside(TEXT)
-    for flow in carried["flows"]:
-        own = inside.flow(flow["weight"], query=Query(specials=flow["specials"]), most=2000)
+    for flow in page_input["flows"]:
+        own = inside.flow(flow["weight"], query=EdgeQuery(specials=flow["specials"]), most=2000)
         edges = own["edges"]
         kept = len(flow["edges"]["flow"])
         for column in ("layer", "head", "source", "to"):
@@ -66,54 +66,57 @@ def test_flows_are_those_of_the_model_to_seven_figures(explainer, carried):
         assert kept == min(own["count"], 2000 if flow["weight"] == "attention" else 1000)
 
 
-def test_where_not_all_edges_are_carried_those_of_words_come_apart(carried):
-    for name in NAMES:
-        flows = [flow for flow in carried["flows"] if flow["weight"] == name]
+def test_page_has_a_separate_flow_of_words_where_edges_are_cut_off(page_input):
+    for name in EDGE_WEIGHT_NAMES:
+        flows = [flow for flow in page_input["flows"] if flow["weight"] == name]
         every = next(flow for flow in flows if flow["specials"])
         if every["count"] > len(every["edges"]["flow"]):
             (words,) = (flow for flow in flows if not flow["specials"])
             assert not any(
-                carried["explanations"]["tokens"][to]["special"] for to in words["edges"]["to"]
+                page_input["explanations"]["tokens"][to]["special"] for to in words["edges"]["to"]
             )
         else:
             assert len(flows) == 1
 
 
-def test_every_word_has_its_paths(carried):
-    tokens = carried["explanations"]["tokens"]
-    assert [flow["token"] for flow in carried["words"]] == [
+def test_page_has_a_flow_of_at_most_150_edges_for_every_word(page_input):
+    tokens = page_input["explanations"]["tokens"]
+    assert [flow["token"] for flow in page_input["words"]] == [
         place for place, token in enumerate(tokens) if not token["special"]
     ]
-    assert all(len(flow["edges"]["flow"]) <= 150 for flow in carried["words"])
+    assert all(len(flow["edges"]["flow"]) <= 150 for flow in page_input["words"])
 
 
-def test_maps_come_back_within_the_rounding_of_their_root(explainer, carried):
-    packed = carried["maps"]
+def test_page_attention_maps_decode_to_the_attention_within_rounding(explainer, page_input):
+    packed = page_input["maps"]
     roots = np.frombuffer(b64decode(packed["data"]), "<u2").reshape(packed["shape"]) / 65535
     # A root is off by half of 1/65535 at most, its square by 2 · 1 · that, and float32's own rounding.
     assert np.abs(roots**2 - explainer.inside(TEXT).attention()).max() < 1 / 65535 + 1e-6
-    assert carried["thumbnails"]["dtype"] == "uint8"
+    assert page_input["thumbnails"]["dtype"] == "uint8"
 
 
-def test_what_is_too_large_goes_in_order(found):
+def test_page_data_over_the_size_limit_drops_maps_then_thumbnails_then_words(found):
     sizes = {
-        tier: len(json.dumps(picture([found])["inputs"][0][tier]))
+        tier: len(json.dumps(build_page_data([found])["inputs"][0][tier]))
         for tier in ("maps", "thumbnails", "words")
     }
-    full = len(json.dumps(picture([found])))
-    assert picture([found], largest=full)["left_out"] == []
-    assert picture([found], largest=full - 1)["left_out"] == ["maps"]
+    full = len(json.dumps(build_page_data([found])))
+    assert build_page_data([found], largest=full)["left_out"] == []
+    assert build_page_data([found], largest=full - 1)["left_out"] == ["maps"]
     without_maps = full - sizes["maps"]
-    assert picture([found], largest=without_maps - 100)["left_out"] == ["maps", "thumbnails"]
-    least = picture([found], largest=1)
+    assert build_page_data([found], largest=without_maps - 100)["left_out"] == [
+        "maps",
+        "thumbnails",
+    ]
+    least = build_page_data([found], largest=1)
     assert least["left_out"] == ["maps", "thumbnails", "words"]
     (one,) = least["inputs"]
     assert (one["maps"], one["thumbnails"], one["words"]) == (None, None, [])
     assert one["flows"]
 
 
-def test_what_takes_long_is_left_out_of_long_inputs(explainer):
-    (one,) = picture([[explainer.explain("a dull film " * 21)]])["inputs"]
+def test_page_data_of_a_long_input_leaves_out_slow_weights_and_word_flows(explainer):
+    (one,) = build_page_data([[explainer.explain("a dull film " * 21)]])["inputs"]
     assert len(one["explanations"]["tokens"]) == 65
     assert set(one["refused"]) == {"value_zeroing", "relevance"}
     assert "up to 64 tokens" in one["refused"]["relevance"]
@@ -125,20 +128,20 @@ def test_what_takes_long_is_left_out_of_long_inputs(explainer):
     assert one["words"] == []
 
 
-def test_a_contrast_and_a_pair_and_numbers_alone(explainer):
+def test_page_data_of_a_contrast_on_a_pair_and_of_bare_ids_has_flows(explainer):
     pair = explainer.explain(("a good film", "a bad film"), target=("positive", "negative"))
     numbers = whence.load(explainer.model).explain({"input_ids": [[2, 40, 50, 3]]})
-    first, second = picture([[pair], [numbers]])["inputs"]
+    first, second = build_page_data([[pair], [numbers]])["inputs"]
     assert first["flows"][0]["target"]["against"]["label"] == "negative"
     assert {token["segment"] for token in first["explanations"]["tokens"]} == {0, 1}
     assert second["explanations"]["input"]["text"] is None
     assert second["flows"]
 
 
-def test_flows_are_of_what_was_explained(explainer):
+def test_page_flow_of_a_probability_target_differs_from_that_of_the_logit(explainer):
     """A probability is another target than its logit, and where weights are gradients, so are flows."""
     why = explainer.explain("a fine film", of="probability")
-    (carried,) = picture([[why]])["inputs"]
+    (carried,) = build_page_data([[why]])["inputs"]
     flow = next(one for one in carried["flows"] if one["weight"] == "gradient_x_attention")
     inside = {of: explainer.inside("a fine film", of=of) for of in ("probability", "logit")}
     shares = {of: one.flow("gradient_x_attention")["shares"] for of, one in inside.items()}
@@ -147,45 +150,45 @@ def test_flows_are_of_what_was_explained(explainer):
     assert flow["shares"] != pytest.approx(shares["logit"], rel=1e-3)
 
 
-def test_without_its_model_an_explanation_shows_its_words(found, tmp_path):
+def test_page_of_a_loaded_explanation_has_scores_and_names_the_missing_model(found, tmp_path):
     path = tmp_path / "e.json"
     found[0].save(path)
-    (one,) = picture([[Explanation.load(path)]])["inputs"]
+    (one,) = build_page_data([[Explanation.load(path)]])["inputs"]
     assert "came without its model" in one["without"]
     assert one["flows"] == one["words"] == one["heads"] == []
     assert one["explanations"]["explanations"]
     assert "came without its model" in Explanation.load(path).to_html()
 
 
-def test_flows_can_be_left_out(explainer, found):
+def test_to_html_without_flows_is_shorter_and_states_the_omission(explainer, found):
     html = found[0].to_html(flows=False)
     assert len(html) < len(found[0].to_html())
     assert "Flows were left out" in html
 
 
-def test_the_page_lets_no_script_but_its_own_run(found):
-    html = offline([found])
+def test_page_content_security_policy_allows_its_own_script_only(found):
+    html = render_page([found])
     (policy,) = re.findall(r'Content-Security-Policy" content="([^"]+)"', html)
     (script,) = re.findall(r'<script type="module">(.*?)</script>', html, re.DOTALL)
     digest = b64encode(sha256(script.encode()).digest()).decode()
     assert policy.startswith("default-src 'none'; ")
     assert f"script-src 'sha256-{digest}'" in policy
-    assert script == built("embed.js")
+    assert script == read_front_end_file("embed.js")
     assert html.replace(script, "").count("<script") == 2  # and the data, which no browser runs
 
 
-def test_the_bundle_can_stand_in_a_page():
+def test_front_end_bundle_has_no_text_that_ends_its_element():
     # Either would end the element or begin a comment in it.
-    assert not re.search(r"</script|<!--", built("embed.js"), re.IGNORECASE)
-    assert not re.search(r"</style|@import|url\(", built("embed.css"), re.IGNORECASE)
+    assert not re.search(r"</script|<!--", read_front_end_file("embed.js"), re.IGNORECASE)
+    assert not re.search(r"</style|@import|url\(", read_front_end_file("embed.css"), re.IGNORECASE)
 
 
-def test_data_in_a_script_is_inert_and_comes_back():
+def test_encode_script_json_escapes_markup_and_decodes_to_the_same_data():
     data = {"a": "</script><!-- \u2028\u2029 &lt; é", "b": [1.5, None]}
-    text = in_script(data)
+    text = encode_script_json(data)
     assert "<" not in text and "\u2028" not in text and "\u2029" not in text
     assert json.loads(text) == data
     with pytest.raises(ValueError, match="not JSON compliant"):
-        in_script({"a": float("nan")})
+        encode_script_json({"a": float("nan")})
     with pytest.raises(ValueError, match="the static page has no"):
-        embedded("<p>no page</p>", data)
+        embed_app("<p>no page</p>", data)

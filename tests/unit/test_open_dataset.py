@@ -1,4 +1,4 @@
-"""Data sets as streams: every kind, the same examples as when it is read whole, and bad rows that hide no other."""
+"""Function open_dataset: streamed rows equal `read_dataset` for every file kind; unreadable rows are skipped."""
 
 import gzip
 import json
@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from whence.core.errors import BadExamples
-from whence.data.sets.examples import Example, read
-from whence.data.sets.source import Bad, Entry, source
+from whence.data.dataset import DatasetRow, SkippedRow, open_dataset, read_dataset
+from whence.data.example import Example
 
 TEXTS = ["a fine film", "naïve “quotes”, and\u2028more", 'say "hi", twice', "日本"]
 
@@ -30,17 +30,18 @@ def write(path, content):
     return str(path)
 
 
-def quoted(text):
+def quote_csv_field(text):
     return '"' + text.replace('"', '""') + '"'
 
 
-def kinds(folder):
+def write_every_kind(folder):
     """Write the same texts and labels in every kind of file; a text file has no labels."""
     rows = list(zip(TEXTS, "0110", strict=True))
     made = {
         "a.txt": "".join(f"{text}\n" for text in TEXTS),
         "a.tsv": "text\tlabel\n" + "".join(f"{text}\t{label}\n" for text, label in rows),
-        "a.csv": "text,label\n" + "".join(f"{quoted(text)},{label}\n" for text, label in rows),
+        "a.csv": "text,label\n"
+        + "".join(f"{quote_csv_field(text)},{label}\n" for text, label in rows),
         "a.jsonl": "".join(json.dumps({"text": t, "label": n}) + "\n" for t, n in rows),
     }
     for name, content in made.items():
@@ -56,16 +57,16 @@ def examples_of(stream):
     return [one.example for one in stream]
 
 
-def bad_of(stream):
-    return [(one.row, one.where, one.why) for one in stream if isinstance(one, Bad)]
+def list_skipped_rows(stream):
+    return [(one.row, one.where, one.why) for one in stream if isinstance(one, SkippedRow)]
 
 
-def test_every_kind_of_file_gives_what_reading_it_whole_gives(tmp_path):
-    for path in kinds(tmp_path):
-        stream = source(str(path))
+def test_open_dataset_of_every_file_kind_equals_read_dataset(tmp_path):
+    for path in write_every_kind(tmp_path):
+        stream = open_dataset(str(path))
         labels = "0110" if "txt" not in path.name else [None] * 4
         wanted = [Example(text, label) for text, label in zip(TEXTS, labels, strict=True)]
-        assert examples_of(stream) == wanted == read(path).examples
+        assert examples_of(stream) == wanted == read_dataset(path).examples
         assert list(stream) == list(stream), "it can be gone through again"
         assert [one.row for one in stream] == [0, 1, 2, 3]
         assert stream.count() == 4
@@ -86,9 +87,9 @@ def test_every_kind_of_file_gives_what_reading_it_whole_gives(tmp_path):
         ("oxford_pets/pets_heldout_a.parquet", {"label": "breed"}),
     ],
 )
-def test_real_data_sets_are_read_alike(shared, file, named):
+def test_open_dataset_of_real_data_sets_equals_read_dataset(shared, file, named):
     path = shared / "data" / file
-    stream, wanted = source(str(path), **named), read(path, **named)
+    stream, wanted = open_dataset(str(path), **named), read_dataset(path, **named)
     found = list(stream)
     # Pictures are compared by their bytes' digests, which is how they print.
     assert repr([one.example for one in found]) == repr(wanted.examples)
@@ -99,35 +100,35 @@ def test_real_data_sets_are_read_alike(shared, file, named):
     assert (tuple(facts["guessed"]), tuple(facts["has"])) == (wanted.guessed, wanted.columns)
 
 
-def test_a_folder_of_data_files_is_streamed(tmp_path):
+def test_open_dataset_of_a_folder_with_splits_equals_read_dataset(tmp_path):
     labels = datasets.ClassLabel(names=["bad", "good"])
     features = datasets.Features({"text": datasets.Value("string"), "label": labels})
     for split, own in (("train", [1, 0]), ("validation", [0, -1]), ("test", [-1, -1])):
         part = datasets.Dataset.from_dict({"text": ["a", "b"], "label": own}, features=features)
         part.to_parquet(tmp_path / f"{split}.parquet")
     for address in (f"{tmp_path}", f"{tmp_path}:train", f"{tmp_path}:default:train"):
-        stream, wanted = source(address), read(address)
+        stream, wanted = open_dataset(address), read_dataset(address)
         assert examples_of(stream) == wanted.examples == examples_of(stream)
         assert (stream.name, stream.facts()["guessed"]) == (wanted.name, list(wanted.guessed))
         assert stream.facts()["kind"] == "hub"
         assert [one.id for one in stream] == ["row 1", "row 2"]
         assert stream.count() in (None, 2)  # as the package knows it
     with pytest.raises(BadExamples, match=r"has no split 'dev'; it has"):
-        source(f"{tmp_path}:dev")
+        open_dataset(f"{tmp_path}:dev")
 
 
-def test_a_folder_of_data_files_that_breaks_in_its_midst(tmp_path, capsys):
+def test_open_dataset_of_a_folder_with_a_broken_file_raises_after_the_good_rows(tmp_path, capsys):
     part = pyarrow.table({"text": [f"text {i}" for i in range(150)]})
     pyarrow.parquet.write_table(part, tmp_path / "train-00000-of-00002.parquet")
     write(tmp_path / "train-00001-of-00002.parquet", b"PAR1 and nothing else")
     found = []
     with pytest.raises(BadExamples, match=":train cannot be read on: "):
-        found.extend(source(str(tmp_path)))
+        found.extend(open_dataset(str(tmp_path)))
     assert len(found) == 150
     assert capsys.readouterr() == ("", "")  # the error says it, and nobody else
 
 
-def test_a_row_that_cannot_be_read_hides_no_other(tmp_path):
+def test_unreadable_jsonl_rows_are_skipped_with_reasons_and_other_rows_are_read(tmp_path):
     rows = [
         b'{"text": "a"}',
         b'{"text": "caf\xe9"}',
@@ -144,15 +145,15 @@ def test_a_row_that_cannot_be_read_hides_no_other(tmp_path):
         b'{"text": "b", "label": "x"}',
     ]
     path = write(tmp_path / "a.jsonl", b"\n".join(rows))
-    stream = source(path, label="label")
+    stream = open_dataset(path, label="label")
     found = list(stream)
-    good = [one for one in found if isinstance(one, Entry)]
+    good = [one for one in found if isinstance(one, DatasetRow)]
     assert good == [
-        Entry(0, "line 1", Example("a")),
-        Entry(11, "line 13", Example("b", "x")),  # the blank line is no row
+        DatasetRow(0, "line 1", Example("a")),
+        DatasetRow(11, "line 13", Example("b", "x")),  # the blank line is no row
     ]
     assert [one.row for one in found] == list(range(12)) and stream.count() == 12
-    whys = [why for _, _, why in bad_of(found)]
+    whys = [why for _, _, why in list_skipped_rows(found)]
     for why, said in zip(
         whys,
         (
@@ -172,7 +173,7 @@ def test_a_row_that_cannot_be_read_hides_no_other(tmp_path):
         assert why.startswith(said) or said in why
     assert found[1].where == "a.jsonl, line 2"
     with pytest.raises(BadExamples, match=r"a\.jsonl, line 2: not UTF-8 text"):
-        read(path)
+        read_dataset(path)
 
 
 @pytest.mark.parametrize(
@@ -202,19 +203,23 @@ def test_a_row_that_cannot_be_read_hides_no_other(tmp_path):
         ),
     ],
 )  # fmt: skip
-def test_bad_rows_of_other_kinds(tmp_path, name, content, ids, bad):
+def test_unreadable_rows_of_txt_tsv_and_csv_are_skipped_with_line_and_reason(
+    tmp_path, name, content, ids, bad
+):
     for packed in ("", ".gz"):
         raw = gzip.compress(content) if packed else content
-        stream = source(write(tmp_path / f"{name}{packed}", raw))
+        stream = open_dataset(write(tmp_path / f"{name}{packed}", raw))
         found = list(stream)
-        assert [one.id for one in found if isinstance(one, Entry)] == ids
+        assert [one.id for one in found if isinstance(one, DatasetRow)] == ids
         assert stream.count() == len(found) == len(ids) + len(bad)
-        for (row, where, why), (number, place, said) in zip(bad_of(found), bad, strict=True):
+        for (row, where, why), (number, place, said) in zip(
+            list_skipped_rows(found), bad, strict=True
+        ):
             assert (row, where) == (number, place.replace(name, f"{name}{packed}"))
             assert why.startswith(said)
 
 
-def test_bad_rows_of_parquet(tmp_path):
+def test_unreadable_rows_of_parquet_are_skipped_with_row_and_reason(tmp_path):
     wrong = pyarrow.Array.from_buffers(
         pyarrow.string(),
         3,
@@ -225,18 +230,21 @@ def test_bad_rows_of_parquet(tmp_path):
         ],
     )
     pyarrow.parquet.write_table(pyarrow.table({"text": wrong}), tmp_path / "a.parquet")
-    stream = source(str(tmp_path / "a.parquet"))
+    stream = open_dataset(str(tmp_path / "a.parquet"))
     one, bad, other = stream
     assert (one.example, other.example) == (Example("a"), Example("b"))
     assert (bad.where, bad.why[:14]) == ("a.parquet, row 2", "not UTF-8 text")
     pyarrow.parquet.write_table(pyarrow.table({"text": ["a", None]}), tmp_path / "b.parquet")
-    assert bad_of(source(str(tmp_path / "b.parquet")))[0][:2] == (1, "b.parquet, row 2")
+    assert list_skipped_rows(open_dataset(str(tmp_path / "b.parquet")))[0][:2] == (
+        1,
+        "b.parquet, row 2",
+    )
 
 
-def test_what_is_lost_without_number_is_an_error(tmp_path):
+def test_open_dataset_of_torn_gzip_or_csv_raises_after_the_rows_before_the_damage(tmp_path):
     # Nobody can say how many rows there were: the rows before are given, then it is said, to whoever counts as well.
     whole = gzip.compress(b"".join(b'{"text": "%d"}\n' % i for i in range(50_000)))
-    stream = source(write(tmp_path / "torn.jsonl.gz", whole[: len(whole) // 2]))
+    stream = open_dataset(write(tmp_path / "torn.jsonl.gz", whole[: len(whole) // 2]))
     found = []
     with pytest.raises(BadExamples, match="is not a whole gzip file"):
         found.extend(stream)
@@ -244,7 +252,7 @@ def test_what_is_lost_without_number_is_an_error(tmp_path):
     with pytest.raises(BadExamples, match="is not a whole gzip file"):
         stream.count()
     lines = "text,label\n" + "a,1\n" * 200 + '"b"c,2\n' + "d,3\n"
-    stream = source(write(tmp_path / "a.csv", lines))
+    stream = open_dataset(write(tmp_path / "a.csv", lines))
     found = []
     with pytest.raises(BadExamples, match=r"a\.csv, line 202: not comma separated values"):
         found.extend(stream)
@@ -267,34 +275,34 @@ def test_what_is_lost_without_number_is_an_error(tmp_path):
         ("a.txt.gz", "no gzip", "a.txt.gz is not a whole gzip file"),
     ],
 )
-def test_data_that_is_none(tmp_path, name, content, said):
+def test_open_dataset_of_empty_or_invalid_files_raises_bad_examples(tmp_path, name, content, said):
     with pytest.raises(BadExamples, match=said):
-        source(write(tmp_path / name, content))
+        open_dataset(write(tmp_path / name, content))
 
 
-def test_files_that_are_not_there_or_no_files(tmp_path):
+def test_open_dataset_of_missing_files_or_pipes_raises_bad_examples(tmp_path):
     with pytest.raises(BadExamples, match=r"Cannot read '.*none.jsonl': No such file"):
-        source(str(tmp_path / "none.jsonl"))
+        open_dataset(str(tmp_path / "none.jsonl"))
     os.mkfifo(tmp_path / "pipe.txt")
     with pytest.raises(BadExamples, match=r"'pipe.txt' is no ordinary file"):
-        source(str(tmp_path / "pipe.txt"))
+        open_dataset(str(tmp_path / "pipe.txt"))
 
 
-def test_columns_are_chosen_by_the_first_rows_and_said(tmp_path):
+def test_open_dataset_guesses_columns_by_the_first_rows_and_states_guesses(tmp_path):
     rows = [{"body": f"text {i}", "text": "x", "stars": i % 5} for i in range(150)]
     rows[120]["label"] = "late"
     path = write(tmp_path / "a.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
-    facts = source(path).facts()
+    facts = open_dataset(path).facts()
     assert facts["columns"] == {"text": "text"} and facts["guessed"] == ["text"]
     assert facts["has"] == ["body", "text", "stars"]
-    stream = source(path, text="body", label="stars")
+    stream = open_dataset(path, text="body", label="stars")
     assert stream.facts()["columns"] == {"text": "body", "label": "stars"}
     assert stream.facts()["guessed"] == []
     assert next(iter(stream)).example == Example("text 0", "0")
-    assert next(iter(source(path, pair="body"))).example == Example(("x", "text 0"))
+    assert next(iter(open_dataset(path, pair="body"))).example == Example(("x", "text 0"))
     for wrong in ({"text": "txt"}, {"pair": "other"}, {"label": "stras"}):
         with pytest.raises(BadExamples, match="has no column"):
-            source(path, **wrong)
+            open_dataset(path, **wrong)
 
 
 @pytest.mark.parametrize(
@@ -308,24 +316,26 @@ def test_columns_are_chosen_by_the_first_rows_and_said(tmp_path):
         ({"uid": [0, 1]}, ["line 1", "line 2"]),
     ],
 )
-def test_ids(tmp_path, columns, ids):
+def test_open_dataset_takes_ids_from_id_columns_or_line_numbers(tmp_path, columns, ids):
     rows = [{"text": "t", **{name: own[i] for name, own in columns.items()}} for i in range(2)]
     path = write(tmp_path / "a.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
-    assert [one.id for one in source(path)] == ids
+    assert [one.id for one in open_dataset(path)] == ids
 
 
-def test_entries_can_be_sent_to_other_processes(tmp_path):
+def test_dataset_rows_survive_pickling_with_their_image_bytes(tmp_path):
     pyarrow.parquet.write_table(
         pyarrow.table({"image": [b"raw"], "label": [1]}), tmp_path / "a.parquet"
     )
-    (entry,) = source(str(tmp_path / "a.parquet"))
+    (entry,) = open_dataset(str(tmp_path / "a.parquet"))
     again = pickle.loads(pickle.dumps(entry))  # noqa: S301 - our own
     assert (again.id, again.example.label, again.example.given.read()) == ("row 1", "1", b"raw")
 
 
-def test_long_fields_are_read(tmp_path):
+def test_open_dataset_reads_csv_fields_beyond_the_default_limit(tmp_path):
     text = "word " * 100_000  # more than the package csv reads by default
-    assert examples_of(source(write(tmp_path / "a.csv", f"text\n{text}\n"))) == [Example(text)]
+    assert examples_of(open_dataset(write(tmp_path / "a.csv", f"text\n{text}\n"))) == [
+        Example(text)
+    ]
 
 
 PIECES = [b"a", b"\n", b"\r\n", b"\r", b"\t", b",", b'"', b"\xe9", b"\xc3\xa9", b"\x00", b"\xe2\x80\xa8", b" ",
@@ -335,12 +345,12 @@ PIECES = [b"a", b"\n", b"\r\n", b"\r", b"\t", b",", b'"', b"\xe9", b"\xc3\xa9", 
 @pytest.mark.parametrize("ending", ["txt", "tsv", "csv", "jsonl"])
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(pieces=st.lists(st.sampled_from(PIECES), max_size=25))
-def test_whatever_the_bytes_are_rows_are_counted_and_none_is_skipped(
+def test_open_dataset_of_arbitrary_bytes_numbers_and_counts_every_row(
     tmp_path_factory, ending, pieces
 ):
     head = b'{"text": "x"}\n' if ending == "jsonl" else b"text\n" + b"x\n" * 101
     path = write(tmp_path_factory.mktemp("any") / f"a.{ending}", head + b"".join(pieces))
-    stream = source(path)
+    stream = open_dataset(path)
     found, error = [], None
     try:
         found.extend(stream)
@@ -353,14 +363,14 @@ def test_whatever_the_bytes_are_rows_are_counted_and_none_is_skipped(
     else:
         with pytest.raises(BadExamples):
             stream.count()
-    if error is None and all(isinstance(one, Entry) for one in found):
-        assert [one.example for one in found] == read(path).examples
+    if error is None and all(isinstance(one, DatasetRow) for one in found):
+        assert [one.example for one in found] == read_dataset(path).examples
 
 
 @pytest.mark.parametrize("ending", ["csv", "tsv"])
-def test_blank_lines_are_no_rows_and_no_header(tmp_path, ending):
+def test_open_dataset_ignores_blank_lines_before_header_and_rows(tmp_path, ending):
     between = "," if ending == "csv" else "\t"
     raw = f"\n\ntext{between}label\n\na{between}x\n\n".encode()
-    stream = source(write(tmp_path / f"a.{ending}", raw))
-    assert list(stream) == [Entry(0, "line 5", Example("a", "x"))]
+    stream = open_dataset(write(tmp_path / f"a.{ending}", raw))
+    assert list(stream) == [DatasetRow(0, "line 5", Example("a", "x"))]
     assert stream.count() == 1

@@ -1,4 +1,4 @@
-"""Memory that runs out halves the batch, and the work goes on: the results are those of an undisturbed run."""
+"""Out of memory: batches are halved, and the results equal those of an undisturbed run."""
 
 import subprocess
 import sys
@@ -10,11 +10,11 @@ import torch
 
 import whence
 from tests import zoo
-from whence.capture.memory.fitting import Fitting, lacks_memory
 from whence.core.errors import ModelFailed, OutOfMemory
-from whence.explainer.aims.outputs import logits
-from whence.explainer.intake import take
-from whence.trial import Noise
+from whence.explain.inputs import encode_inputs
+from whence.explain.tasks import read_logits
+from whence.metrics._trial import Noise
+from whence.tracing.out_of_memory import RetryHalved, is_out_of_memory
 
 MOST = 60  # cells
 READERS = ["generic_attention", "attcat", "transformer_attribution"]
@@ -25,7 +25,7 @@ FEW = {
 }  # still more than MOST
 
 
-def small(model, most=MOST):
+def limit_batch_cells(model, most=MOST):
     """Let a model fail, as an accelerator does, on batches of more than so many cells."""
 
     def refuse(_, args, named):
@@ -37,7 +37,7 @@ def small(model, most=MOST):
     return model
 
 
-def same(one, other):
+def assert_same_explanations(one, other):
     for own, found in zip(one, other, strict=True):
         for name in own:
             # Products of smaller batches are summed in another order.
@@ -46,25 +46,25 @@ def same(one, other):
 
 
 @pytest.mark.parametrize("methods", [READERS, ASKERS])
-def test_halved_until_it_fits_said_once_and_remembered(methods):
+def test_explain_out_of_memory_halves_batches_warns_once_and_remembers_the_size(methods):
     given = zoo.rows("bert", (9, 5, 7, 9, 8, 9, 6))
     how = {"method": methods, "params": FEW if methods is ASKERS else {}}
     expected = whence.load(zoo.make("bert")).explain(given, **how)
-    model = small(zoo.make("bert"))
+    model = limit_batch_cells(zoo.make("bert"))
     explainer = whence.load(model)
     runs = []
     model.register_forward_hook(
         lambda _, __, named, ___: runs.append(named["input_ids"].shape), with_kwargs=True
     )
     with pytest.warns(UserWarning, match="The memory is too small for .* inputs at a time") as said:
-        same(expected, explainer.explain(given, **how))
+        assert_same_explanations(expected, explainer.explain(given, **how))
     assert len(said) == 1
     assert all(inputs * tokens <= MOST for inputs, tokens in runs)
     # Nothing is said, tried or lost the second time (a warning is an error here).
     failed = []
     hook = model.register_forward_pre_hook(lambda *_: failed.append(1))
     runs.clear()
-    same(expected, explainer.explain(given, **how))
+    assert_same_explanations(expected, explainer.explain(given, **how))
     hook.remove()
     assert len(failed) == len(runs)
 
@@ -77,17 +77,17 @@ def test_halved_until_it_fits_said_once_and_remembered(methods):
         RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 bytes."),
     ],
 )
-def test_how_memory_that_ran_out_shows(error):
-    assert lacks_memory(error)
-    assert not lacks_memory(RuntimeError("mat1 and mat2 shapes cannot be multiplied"))
-    assert not lacks_memory(KeyError("out of memory"))
+def test_is_out_of_memory_is_true_of_memory_errors_and_false_of_others(error):
+    assert is_out_of_memory(error)
+    assert not is_out_of_memory(RuntimeError("mat1 and mat2 shapes cannot be multiplied"))
+    assert not is_out_of_memory(KeyError("out of memory"))
 
 
-def test_one_input_that_does_not_fit():
+def test_explain_and_predict_of_one_input_too_large_raise_out_of_memory():
     model = zoo.make("bert")
     explainer = whence.load(model)
     assert explainer.estimate(zoo.rows("bert", (9,)), method="attcat").fits
-    small(model, most=8)
+    limit_batch_cells(model, most=8)
     words = r"too large for the memory\. One input of 9 tokens takes about .*--checkpoint.*CUDA out of memory"
     with pytest.raises(OutOfMemory, match=words) as raised:
         explainer.explain(zoo.rows("bert", (9,)), method="attcat")
@@ -96,31 +96,31 @@ def test_one_input_that_does_not_fit():
         explainer.predict(zoo.rows("bert", (9,)))
 
 
-def test_other_errors_are_not_swallowed():
+def test_explain_raises_other_errors_of_the_model_as_model_failed():
     model = zoo.make("bert")
     model.register_forward_pre_hook(lambda *_: 1 / 0)
     with pytest.raises(ModelFailed, match="ZeroDivisionError"):
         whence.load(model).explain(zoo.rows("bert"), method="attcat")
 
 
-def test_parts_come_in_order_and_each_once():
+def test_retry_halved_gives_every_part_once_in_order_and_remembers_the_size():
     model, done = torch.nn.Linear(1, 1), []
-    work = Fitting(model, "x", [[1, 2, 3, 4, 5], [6, 7]], len)
+    work = RetryHalved(model, "x", [[1, 2, 3, 4, 5], [6, 7]], len)
     with pytest.warns(UserWarning, match="too small for 5 inputs at a time: going on with 3"):
         for part in work:
-            with work.trying(part):
+            with work.retry_halved(part):
                 if len(part) > 2:
                     raise MemoryError
                 done.append(list(part))
     assert done == [[1, 2], [3], [4, 5], [6, 7]]
-    again = Fitting(model, "x", [[1, 2, 3, 4]], len)
+    again = RetryHalved(model, "x", [[1, 2, 3, 4]], len)
     assert [list(part) for part in again] == [[1, 2], [3, 4]]
-    assert [list(part) for part in Fitting(model, "y", [[1, 2, 3, 4]], len)] == [[1, 2, 3, 4]]
+    assert [list(part) for part in RetryHalved(model, "y", [[1, 2, 3, 4]], len)] == [[1, 2, 3, 4]]
 
 
-def test_predictions_and_trials():
+def test_predict_and_trials_in_halved_batches_equal_the_undisturbed_ones():
     given = zoo.rows("bert", (9, 5, 7, 9, 8, 9, 6, 9))
-    plain, tight = whence.load(zoo.make("bert")), whence.load(small(zoo.make("bert")))
+    plain, tight = whence.load(zoo.make("bert")), whence.load(limit_batch_cells(zoo.make("bert")))
     with pytest.warns(UserWarning, match="too small"):
         found = tight.predict(given)
     for own, one in zip(plain.predict(given), found, strict=True):
@@ -129,16 +129,16 @@ def test_predictions_and_trials():
     both = zip(plain.trials(given, **how), tight.trials(given, **how), strict=True)
     for (number, trial, own), (other, tried, one) in both:
         assert number == other
-        same([own], [one])
+        assert_same_explanations([own], [one])
         np.testing.assert_allclose(
             tried.again(Noise(0.01, 0)).scores, trial.again(Noise(0.01, 0)).scores, rtol=1e-9
         )
         assert tried.again.passes == trial.again.passes
 
 
-def test_the_card_says_the_same():
+def test_trust_card_in_halved_batches_has_the_same_verdicts():
     (given,) = zoo.rows("bert", (9,))
-    plain, tight = whence.load(zoo.make("bert")), whence.load(small(zoo.make("bert")))
+    plain, tight = whence.load(zoo.make("bert")), whence.load(limit_batch_cells(zoo.make("bert")))
     expected = plain.trust(given, method="attcat", remove="pad")
     with pytest.warns(UserWarning, match="too small"):
         card = tight.trust(given, method="attcat", remove="pad")
@@ -150,17 +150,17 @@ def test_the_card_says_the_same():
 @pytest.mark.skipif(
     sys.platform != "linux", reason="only there a process can be given so much and no more"
 )
-def test_a_real_limit():
+def test_explain_under_a_real_memory_limit_halves_batches_and_finishes():
     """Thirty-two long inputs by a process that may take 400 MB more than it has, where together they take more."""
     code = """
     import os, resource, warnings
     import numpy as np, torch, transformers as hf
     import whence
-    from whence.explainer import sharing
+    from whence.explain import batch_policy
 
     torch.set_num_threads(1)
-    sharing.free_bytes = lambda device: None  # the estimate would see to it that nothing fails
-    sharing._CELLS["cpu"] = 1 << 20
+    batch_policy.count_free_bytes = lambda device: None  # the estimate would see to it that nothing fails
+    batch_policy._CELLS["cpu"] = 1 << 20
     config = hf.BertConfig(hidden_size=256, intermediate_size=1024, num_hidden_layers=6, num_attention_heads=4,
                            vocab_size=64, max_position_embeddings=512, num_labels=3)
     torch.manual_seed(0)
@@ -187,14 +187,14 @@ def test_a_real_limit():
     assert found == "32 True"
 
 
-def test_an_audit_goes_on_in_smaller_batches():
+def test_audit_in_halved_batches_gives_the_same_numbers():
     """Its own traces, gradients and replays; attention of Bert, so that there are rows to replace."""
     texts = ["a fine film", "a dull film with a fine end", "a film", "not a dull film at all"] * 2
     experiments = ["correlation", "permutation"]
     settings = {"experiments": experiments}
     expected = whence.audit(whence.load("reviews"), texts, **settings)
     explainer = whence.load("reviews")
-    small(explainer.model, most=60)
+    limit_batch_cells(explainer.model, most=60)
     with pytest.warns(UserWarning, match="The memory is too small"):
         found = whence.audit(explainer, texts, **settings)
     ours, wanted = (_numbers(one.to_dict()["experiments"]) for one in (found, expected))
@@ -211,13 +211,15 @@ def _numbers(tree):
     return [tree] if isinstance(tree, float) else []
 
 
-def test_what_is_read_of_every_token_comes_in_smaller_batches():
+def test_read_logits_in_halved_batches_equals_the_undisturbed_logits():
     given = zoo.rows("bert", (9, 5, 7, 9, 8, 9, 6))
     loaded = whence.load(zoo.make("bert")).loaded
-    items, _ = take(given, loaded, truncate=False)
-    expected = logits(loaded, items)
-    less = whence.load(small(zoo.make("bert"), most=40)).loaded  # the probe of three fits
+    items, _ = encode_inputs(given, loaded, truncate=False)
+    expected = read_logits(loaded, items)
+    less = whence.load(
+        limit_batch_cells(zoo.make("bert"), most=40)
+    ).loaded  # the probe of three fits
     with pytest.warns(UserWarning, match="The memory is too small"):
-        found = logits(less, items)
+        found = read_logits(less, items)
     for one, other in zip(found, expected, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-12)

@@ -1,49 +1,52 @@
-"""The two texts of a pair: what falls on each, and what crosses from one to the other."""
+"""Segments of text pairs: scores summed by text, and flow of attention between the two texts."""
 
 import numpy as np
 import pytest
 import torch
 
 import whence
-from tests.heads import NLI, explainer
+from tests.task_models import NLI, explainer
 from whence.core.errors import BadParameter
-from whence.flow import attention_weights, crossing, trace_flow
-from whence.report import fragment, plain
-from whence.view.segments import by_segment
+from whence.flow.graph import trace_flow
+from whence.flow.heads import compute_cross_text_flow
+from whence.flow.weights import compute_attention_weights
+from whence.render.colour import sum_by_segment
+from whence.render.html import render_explanation_fragment
+from whence.render.text import format_explanation_text
 
 PAIR = ("a gripping film", "the plot is thin")
 
 
-def test_scores_are_added_up_by_text():
+def test_sum_by_segment_equals_hand_computed_totals_without_special_tokens():
     # [CLS] a b [SEP] c [SEP]: 1 - 3 = -2 for the first text and 4 for the second; special tokens do not count.
     # What speaks for it is 1 + 4 = 5, and all sizes 1 + 3 + 4 = 8.
-    first, second = by_segment(
+    first, second = sum_by_segment(
         [0, 0, 0, 0, 1, 1], [True, False, False, True, False, True], [9.0, 1.0, -3.0, 9.0, 4.0, 9.0]
     )
     assert (first.total, first.positive, first.share, first.tokens) == (-2.0, 1 / 5, 4 / 8, 2)
     assert (second.total, second.positive, second.share, second.tokens) == (4.0, 4 / 5, 4 / 8, 1)
 
 
-def test_scores_that_are_all_zero_have_no_parts():
-    first, second = by_segment([0, 1], [False, False], [0.0, 0.0])
+def test_sum_by_segment_of_zero_scores_has_no_shares():
+    first, second = sum_by_segment([0, 1], [False, False], [0.0, 0.0])
     assert first.share is first.positive is second.share is None
     assert first.total == 0
 
 
-def test_an_explanation_knows_its_segments():
+def test_by_segment_sums_token_scores_and_the_note_appears_for_pairs_only():
     found = explainer("bert", "SequenceClassification", NLI).explain(PAIR, method="attcat")
     content = [(t.segment, s) for t, s in zip(found.tokens, found.scores, strict=True) if not t.special]  # fmt: skip
     wanted = {segment: sum(s for own, s in content if own == segment) for segment in (0, 1)}
     assert found.by_segment() == pytest.approx(wanted)
     payload = found.to_dict()
     note = "of all scores by size"
-    assert note in plain(payload) and note in fragment(payload)
+    assert note in format_explanation_text(payload) and note in render_explanation_fragment(payload)
     single = explainer("bert", "SequenceClassification", NLI).explain(PAIR[0], method="attcat")
-    assert note not in plain(single.to_dict())
+    assert note not in format_explanation_text(single.to_dict())
     assert list(single.by_segment()) == [0]
 
 
-def slow_crossing(maps, share, root, segments, special):
+def cross_text_flow_by_loops(maps, share, root, segments, special):
     """Follow every path of one edge at a time from the top, and sort what each edge carries."""
     layers, heads, tokens, _ = maps.shape
     here = root.copy()
@@ -65,28 +68,30 @@ def slow_crossing(maps, share, root, segments, special):
     return result
 
 
-def test_what_crosses_is_what_its_edges_carry():
+def test_compute_cross_text_flow_equals_a_loop_over_edges():
     draw = np.random.default_rng(5)
     maps = draw.dirichlet(np.ones(7), size=(3, 2, 7))
     root = draw.dirichlet(np.ones(7))
     segments, special = np.array([0, 0, 0, 0, 1, 1, 1]), np.array([1, 0, 0, 1, 0, 0, 1], dtype=bool)
-    found = crossing(trace_flow(attention_weights(maps, 0.3), root), segments, special)
-    for layer, parts in enumerate(slow_crossing(maps, 0.3, root, segments, special)):
+    found = compute_cross_text_flow(
+        trace_flow(compute_attention_weights(maps, 0.3), root), segments, special
+    )
+    for layer, parts in enumerate(cross_text_flow_by_loops(maps, 0.3, root, segments, special)):
         for name, value in parts.items():
             assert getattr(found, name)[layer] == pytest.approx(value, rel=1e-12)
     # Of two tokens of each text, 4 * 4 pairs, 2 * 2 * 2 cross.
     assert found.chance == 8 / 16
 
 
-def test_where_nothing_flows_there_is_no_part():
+def test_compute_cross_text_flow_of_zero_attention_is_nan():
     maps = np.zeros((1, 1, 4, 4))
-    weights = attention_weights(maps)
+    weights = compute_attention_weights(maps)
     traced = trace_flow(weights, np.ones(4) / 4)
-    found = crossing(traced, np.array([0, 0, 1, 1]), np.zeros(4, dtype=bool))
+    found = compute_cross_text_flow(traced, np.array([0, 0, 1, 1]), np.zeros(4, dtype=bool))
     assert np.isnan(found.between).all()
 
 
-def test_a_model_can_be_asked_what_crosses():
+def test_between_segments_sums_to_one_and_refuses_a_single_text():
     inside = explainer("bert", "SequenceClassification", NLI).inside(PAIR)
     for weight in ("attention", "norm", "gradient_x_attention", "relevance", "value_zeroing"):
         found = inside.between_segments(weight)
@@ -99,7 +104,7 @@ def test_a_model_can_be_asked_what_crosses():
         explainer("bert", "SequenceClassification", NLI).inside(PAIR[0]).between_segments()
 
 
-def test_several_labels_and_values_go_through_pairs_too():
+def test_explain_of_pairs_gives_model_logits_for_multi_label_and_regression():
     for problem, labels in (("multi_label_classification", NLI), ("regression", ("score",))):
         e = explainer("bert", "SequenceClassification", labels)
         e.model.config.problem_type = problem

@@ -1,4 +1,4 @@
-"""Whether two texts can be given to a model, and whether they must be."""
+"""Text pairs: models that accept them, truncation equal to the tokenizer's, and memory for very long pairs."""
 
 import copy
 import subprocess
@@ -10,9 +10,9 @@ from tokenizers.processors import TemplateProcessing
 
 import whence
 from tests import zoo
-from tests.unit.tokenizers import KINDS, TEXTS, byte_level, wordpiece
-from whence.data import encode
-from whence.explainer.intake import takes_pairs
+from tests.unit.small_tokenizers import KINDS, TEXTS, byte_level, wordpiece
+from whence.data.tokens import encode
+from whence.explain.inputs import can_take_pairs
 
 
 def together():
@@ -25,24 +25,24 @@ def together():
 @pytest.mark.parametrize(
     ("tokenizer", "wanted"), [(wordpiece, True), (byte_level, True), (together, False)]
 )
-def test_two_texts_can_be_given_where_the_tokenizer_keeps_them_apart(tokenizer, wanted):
+def test_can_take_pairs_is_true_only_if_the_tokenizer_separates_the_texts(tokenizer, wanted):
     model = zoo.make("bert")
     model.resize_token_embeddings(400)
-    assert takes_pairs(whence.load(model, tokenizer=tokenizer()).loaded) is wanted
+    assert can_take_pairs(whence.load(model, tokenizer=tokenizer()).loaded) is wanted
 
 
-def test_a_model_of_one_segment_takes_no_pairs():
+def test_can_take_pairs_is_false_for_a_model_of_one_segment_type():
     model = zoo.make("bert")
     model.resize_token_embeddings(400)
     tokenizer = copy.deepcopy(wordpiece())
     tokenizer.model_input_names = ["input_ids", "token_type_ids", "attention_mask"]
-    assert takes_pairs(whence.load(model, tokenizer=tokenizer).loaded) is True
+    assert can_take_pairs(whence.load(model, tokenizer=tokenizer).loaded) is True
     model.config.type_vocab_size = 1
-    assert takes_pairs(whence.load(model, tokenizer=tokenizer).loaded) is False
+    assert can_take_pairs(whence.load(model, tokenizer=tokenizer).loaded) is False
 
 
-def test_a_model_without_a_tokenizer_takes_no_pairs():
-    assert takes_pairs(whence.load(zoo.make("bert")).loaded) is False
+def test_can_take_pairs_is_false_without_a_tokenizer():
+    assert can_take_pairs(whence.load(zoo.make("bert")).loaded) is False
 
 
 LONG = " ".join(TEXTS * 8)
@@ -64,7 +64,7 @@ SHORT = "don't watch it"
     ids=["both long", "the second longer", "equal", "first", "second", "one and a half"],
 )
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_long_pair_is_cut_as_its_tokenizer_cuts_it(kind, given, most, side):
+def test_encode_truncates_a_long_pair_exactly_as_its_tokenizer_does(kind, given, most, side):
     """What cannot matter is cut off before; that must not show."""
     tokenizer = copy.deepcopy(KINDS[kind]())
     tokenizer.truncation_side = side
@@ -78,7 +78,7 @@ def test_a_long_pair_is_cut_as_its_tokenizer_cuts_it(kind, given, most, side):
     assert found.source.dropped == everything - len(found.tokens)
 
 
-def test_two_texts_of_50_000_characters_take_no_gigabytes():
+def test_explain_of_a_pair_of_50_000_characters_each_takes_under_300_megabytes():
     """The combinations of what was cut off took 7.4 GB: what all of it takes is measured in a process of its own."""
     script = """
 import whence

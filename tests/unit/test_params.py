@@ -1,11 +1,11 @@
-"""A signature is a schema; one sentence for every bad value."""
+"""Parameters: schemas read from signatures, values from text, presets, and one sentence for every bad value."""
 
 from typing import Annotated, Literal
 
 import pytest
 
 from whence.core.errors import BadMethod, BadParameter
-from whence.core.params import Range, checked, schema
+from whence.core.params import Range, read_schema, resolve_parameters
 
 
 def sample(
@@ -20,11 +20,11 @@ def sample(
     """A sample."""
 
 
-KNOWN = schema(sample)
+KNOWN = read_schema(sample)
 
 
-def test_defaults():
-    assert checked("sample", KNOWN, {}) == {
+def test_resolve_parameters_of_nothing_given_returns_the_defaults():
+    assert resolve_parameters("sample", KNOWN, {}) == {
         "steps": 32, "share": 0.5, "layer": None, "how": None, "loud": False,
     }  # fmt: skip
 
@@ -37,8 +37,8 @@ def test_defaults():
         ("loud", "No", False),
     ],
 )  # fmt: skip
-def test_values_from_text(name, text, value):
-    assert checked("sample", KNOWN, {name: text}, from_text=True)[name] == value
+def test_resolve_parameters_from_text_converts_to_the_declared_type(name, text, value):
+    assert resolve_parameters("sample", KNOWN, {name: text}, from_text=True)[name] == value
 
 
 @pytest.mark.parametrize(
@@ -54,25 +54,27 @@ def test_values_from_text(name, text, value):
         ("layer", "x", "must be an integer or none. Got 'x'."),
     ],
 )
-def test_one_sentence_for_every_bad_value(name, value, sentence):
+def test_resolve_parameters_of_a_bad_value_raises_and_names_the_allowed_values(
+    name, value, sentence
+):
     with pytest.raises(BadParameter) as caught:
-        checked("sample", KNOWN, {name: value})
+        resolve_parameters("sample", KNOWN, {name: value})
     assert sentence in str(caught.value)
 
 
-def test_unknown_parameter():
+def test_resolve_parameters_of_an_unknown_name_suggests_the_nearest():
     with pytest.raises(
         BadParameter, match=r"has no parameter 'step'; it has steps, .* Did you mean 'steps'"
     ):
-        checked("sample", KNOWN, {"step": 1})
+        resolve_parameters("sample", KNOWN, {"step": 1})
 
 
-def test_text_that_cannot_be_read_is_refused_as_it_was_typed():
+def test_resolve_parameters_of_unreadable_text_quotes_the_text_as_typed():
     with pytest.raises(BadParameter, match="Got 'many'"):
-        checked("sample", KNOWN, {"steps": "many"}, from_text=True)
+        resolve_parameters("sample", KNOWN, {"steps": "many"}, from_text=True)
 
 
-def test_a_parameter_needs_a_type_that_can_be_checked_and_a_default():
+def test_read_schema_of_an_unsupported_type_or_no_default_raises_bad_method():
     def untyped(trace, *, what: list[int] = []):  # noqa: B006
         """Untyped."""
 
@@ -80,29 +82,29 @@ def test_a_parameter_needs_a_type_that_can_be_checked_and_a_default():
         """Bare."""
 
     with pytest.raises(BadMethod, match="has the type"):
-        schema(untyped)
+        read_schema(untyped)
     with pytest.raises(BadMethod, match="needs a default"):
-        schema(bare)
+        read_schema(bare)
 
 
 PAPER = {"paper": {"steps": 7, "how": "mask"}}
 
 
-def test_a_preset_replaces_defaults_and_what_is_given_wins_over_it():
-    found = checked("sample", KNOWN, {"steps": 3, "preset": "paper"}, presets=PAPER)
+def test_preset_replaces_defaults_and_given_values_override_the_preset():
+    found = resolve_parameters("sample", KNOWN, {"steps": 3, "preset": "paper"}, presets=PAPER)
     assert found == {"steps": 3, "share": 0.5, "layer": None, "how": "mask", "loud": False}
-    typed = checked(
+    typed = resolve_parameters(
         "sample", KNOWN, {"preset": "paper", "loud": "yes"}, presets=PAPER, from_text=True
     )
     assert typed == {"steps": 7, "share": 0.5, "layer": None, "how": "mask", "loud": True}
 
 
 @pytest.mark.parametrize("name", ["papr", None, 3])
-def test_unknown_preset(name):
+def test_resolve_parameters_of_an_unknown_preset_names_the_known_presets(name):
     with pytest.raises(
         BadParameter, match=f"sample has no preset {name!r}; it has paper."
     ) as caught:
-        checked("sample", KNOWN, {"preset": name}, presets=PAPER)
+        resolve_parameters("sample", KNOWN, {"preset": name}, presets=PAPER)
     assert ("Did you mean 'paper'?" in str(caught.value)) == (name == "papr")
     with pytest.raises(BadParameter, match="it has none"):
-        checked("sample", KNOWN, {"preset": name})
+        resolve_parameters("sample", KNOWN, {"preset": name})

@@ -1,4 +1,4 @@
-"""Plans: what may stand in one, where it may come from, and what is wrong with it, said before anything is loaded."""
+"""Plans of runs: fields, TOML round trips, paths, merged options, expanded groups, and refusals before loading."""
 
 import tomllib
 from dataclasses import replace
@@ -7,12 +7,20 @@ import pytest
 
 from tests.conftest import ROOT
 from whence.core.errors import BadExamples, BadParameter, BadPlan, UnknownMethod, UnknownMetric
-from whence.data.sets.source import source
+from whence.data.dataset import open_dataset
 from whence.metrics import metric
-from whence.run.plan import Manner, Plan, told
-from whence.run.plan.fields import FORMS, MANNER, PLAN, over, planned
-from whence.run.plan.file import read_plan
-from whence.run.plan.settle import settled
+from whence.runs.plan import (
+    EXECUTION_FIELDS,
+    FIELD_TYPES,
+    PLAN_FIELDS,
+    Execution,
+    Plan,
+    build_plan,
+    merge_options,
+    read_plan,
+    to_plain_fields,
+)
+from whence.runs.plan_expansion import resolve_plan
 
 LEAST = {"model": "reviews", "data": "reviews.tsv"}
 FULL = {
@@ -58,23 +66,23 @@ def data(tmp_path):
     return path
 
 
-def test_every_part_of_a_plan_has_a_form():
-    assert set(FORMS) == {*PLAN, *MANNER}
+def test_field_types_cover_every_plan_and_execution_field():
+    assert set(FIELD_TYPES) == {*PLAN_FIELDS, *EXECUTION_FIELDS}
 
 
-def test_a_plan_goes_through_a_file_unchanged():
-    plan, manner = planned(FULL)
+def test_build_plan_of_its_own_toml_gives_an_equal_plan():
+    plan, manner = build_plan(FULL)
     assert plan.shard == (2, 3)
     assert plan.target == ("positive", 0)
     assert plan.params == {"integrated_gradients.steps": 7, "layer": -1}
     assert (manner.actors, manner.gpus_per_actor) == (2, 0.5)
-    again, default = planned(tomllib.loads(plan.to_toml()))
+    again, default = build_plan(tomllib.loads(plan.to_toml()))
     assert again == plan
-    assert default == Manner()
-    assert planned({**LEAST, **told(manner)})[1] == manner
+    assert default == Execution()
+    assert build_plan({**LEAST, **to_plain_fields(manner)})[1] == manner
 
 
-def test_the_text_of_a_plan_does_not_depend_on_the_order_of_its_parameters():
+def test_plan_to_toml_does_not_depend_on_the_order_of_parameters():
     one = Plan("reviews", "a.tsv", params={"b": 1, "a": None})
     other = replace(one, params={"a": None, "b": 1})
     assert one.to_toml() == other.to_toml()
@@ -82,9 +90,9 @@ def test_the_text_of_a_plan_does_not_depend_on_the_order_of_its_parameters():
 
 
 @pytest.mark.parametrize("odd", ['"', "\\", "\n", "\t", "\x7f", "\x00", "é", "😀", "a = 1", "]"])
-def test_any_text_can_stand_in_a_plan(odd):
+def test_plan_with_special_characters_survives_a_toml_round_trip(odd):
     plan = Plan("reviews", f"x{odd}y", params={f"k{odd}": odd})
-    assert planned(tomllib.loads(plan.to_toml()))[0] == plan
+    assert build_plan(tomllib.loads(plan.to_toml()))[0] == plan
 
 
 @pytest.mark.parametrize(
@@ -122,19 +130,21 @@ def test_any_text_can_stand_in_a_plan(odd):
         ({**LEAST, "metric_params": {"k": 1}}, "'metric_params' are given for 'metrics'"),
     ],
 )
-def test_what_is_wrong_with_a_plan_is_said(given, said):
+def test_build_plan_with_a_bad_field_raises_bad_plan_with_the_reason(given, said):
     with pytest.raises(BadPlan, match=said):
-        planned(given)
+        build_plan(given)
 
 
-def test_options_win_over_the_file():
+def test_merge_options_prefers_options_to_the_plan_file():
     file = {**LEAST, "limit": 5, "backend": "ray", "actors": 4, "batch_size": 8}
-    plan, manner = planned(over(file, {"limit": 7, "seed": None, "backend": "processes"}))
+    plan, manner = build_plan(
+        merge_options(file, {"limit": 7, "seed": None, "backend": "processes"})
+    )
     assert plan.limit == 7
-    assert manner == Manner(backend="processes", batch_size=8)  # the actors were Ray's
+    assert manner == Execution(backend="processes", batch_size=8)  # the actors were Ray's
 
 
-def test_paths_count_from_the_folder_of_the_file(tmp_path, monkeypatch, data):
+def test_read_plan_resolves_paths_against_the_folder_of_the_file(tmp_path, monkeypatch, data):
     (tmp_path / "models" / "mine").mkdir(parents=True)
     file = tmp_path / "plan.toml"
     file.write_text('model = "models/mine"\ndata = "reviews.tsv"\nout = "results"\n')
@@ -149,14 +159,14 @@ def test_paths_count_from_the_folder_of_the_file(tmp_path, monkeypatch, data):
     ("name", "address"),
     [("reviews", "s3://bucket/a.tsv"), ("org/name", "org/data:validation"), ("x", "/a/b.tsv")],
 )
-def test_names_and_addresses_stay_what_they_are(tmp_path, name, address):
+def test_read_plan_leaves_model_names_and_data_addresses_unchanged(tmp_path, name, address):
     file = tmp_path / "plan.toml"
     file.write_text(f'model = "{name}"\ndata = "{address}"\n')
     found = read_plan(file)
     assert (found["model"], found["data"]) == (name, address)
 
 
-def test_a_built_in_model_is_meant_even_where_a_folder_has_its_name(tmp_path):
+def test_read_plan_prefers_a_builtin_model_to_a_folder_of_the_same_name(tmp_path):
     (tmp_path / "reviews").mkdir()
     (tmp_path / "plan.toml").write_text('model = "reviews"\n')
     assert read_plan(tmp_path / "plan.toml")["model"] == "reviews"
@@ -171,7 +181,7 @@ def test_a_built_in_model_is_meant_even_where_a_folder_has_its_name(tmp_path):
         ("out = 3", "'out' must be the name of a folder"),
     ],
 )
-def test_a_file_that_is_no_plan(tmp_path, text, said):
+def test_read_plan_of_an_invalid_or_missing_file_raises_bad_plan(tmp_path, text, said):
     file = tmp_path / "plan.toml"
     file.write_bytes(text.encode("latin-1"))
     with pytest.raises(BadPlan, match=said):
@@ -180,9 +190,9 @@ def test_a_file_that_is_no_plan(tmp_path, text, said):
         read_plan(tmp_path / "nowhere.toml")
 
 
-def test_groups_become_names(data):
+def test_resolve_plan_expands_groups_to_names_that_suit_the_data(data):
     def names(**asked):
-        return settled(Plan("reviews", str(data), **asked), source(str(data)))
+        return resolve_plan(Plan("reviews", str(data), **asked), open_dataset(str(data)))
 
     assert "rollout" in names().methods
     assert "leave_one_out" not in names().methods
@@ -202,14 +212,16 @@ def test_groups_become_names(data):
     assert names(metrics=("none",)).metrics == ()
 
 
-def test_rationales_bring_metrics_of_plausibility(tmp_path):
+def test_resolve_plan_of_data_with_rationales_expands_plausibility_metrics(tmp_path):
     path = tmp_path / "marked.jsonl"
     path.write_text('{"text": "a good film", "label": "1", "rationale": [[2, 6]]}\n')
-    plan = settled(Plan("reviews", str(path), metrics=("plausibility",)), source(str(path)))
+    plan = resolve_plan(
+        Plan("reviews", str(path), metrics=("plausibility",)), open_dataset(str(path))
+    )
     assert plan.metrics == ("auprc", "iou_f1", "token_f1")
 
 
-def test_texts_of_the_command_line_become_values(data):
+def test_resolve_plan_converts_command_line_strings_to_typed_parameters(data):
     asked = Plan(
         "reviews",
         str(data),
@@ -218,7 +230,7 @@ def test_texts_of_the_command_line_become_values(data):
         params={"integrated_gradients.steps": "7"},
         metric_params={"absolute": "yes"},
     )
-    plan = settled(asked, source(str(data)))
+    plan = resolve_plan(asked, open_dataset(str(data)))
     assert plan.params == {"integrated_gradients.steps": 7}
     assert plan.metric_params == {"absolute": True}
 
@@ -237,25 +249,28 @@ def test_texts_of_the_command_line_become_values(data):
         ({"metrics": ("aopc",), "metric_params": {"k": 1}}, BadParameter, "has a parameter 'k'"),
     ],
 )
-def test_what_is_asked_for_is_checked_before_a_model_is_loaded(data, asked, error, said):
+def test_resolve_plan_refuses_bad_requests_before_a_model_is_loaded(data, asked, error, said):
     with pytest.raises(error, match=said):
-        settled(Plan("no such model", str(data), **asked), source(str(data)))
+        resolve_plan(Plan("no such model", str(data), **asked), open_dataset(str(data)))
 
 
-def test_the_first_rows_are_read(tmp_path):
+def test_resolve_plan_with_bad_rows_fail_raises_for_an_unreadable_row(tmp_path):
     path = tmp_path / "reviews.jsonl"
     path.write_text('{"text": "a film"}\nnot json\n')
-    data = source(str(path))
-    assert settled(Plan("reviews", str(path)), data).methods
+    data = open_dataset(str(path))
+    assert resolve_plan(Plan("reviews", str(path)), data).methods
     with pytest.raises(BadExamples, match=r"line 2.* --bad-rows skip"):
-        settled(Plan("reviews", str(path), bad_rows="fail"), data)
+        resolve_plan(Plan("reviews", str(path), bad_rows="fail"), data)
 
 
-def test_the_plan_in_the_documentation_is_one(tmp_path, data):
+def test_plan_in_the_documentation_can_be_read_and_resolved(tmp_path, data):
     text = (ROOT / "docs" / "reference" / "run.md").read_text(encoding="utf-8")
     file = tmp_path / "plan.toml"
     file.write_text(text.split("```toml\n")[1].split("```")[0])
     found = read_plan(file)
     assert found.pop("out") == str(tmp_path / "results")
-    plan, _ = planned(found)
-    assert settled(plan, source(plan.data)).metrics == ("comprehensiveness", "sufficiency")
+    plan, _ = build_plan(found)
+    assert resolve_plan(plan, open_dataset(plan.data)).metrics == (
+        "comprehensiveness",
+        "sufficiency",
+    )

@@ -1,4 +1,4 @@
-"""What is shared names its data set and what was drawn from how many, and nothing of where things lie."""
+"""Public names in shared results: data set and rows drawn are named, local paths are not."""
 
 import csv
 import json
@@ -10,11 +10,11 @@ from rich.console import Console
 
 import whence
 from tests.web.serving import ask
-from whence.core.places import public_address, public_name
-from whence.data.sets.examples import collect
-from whence.run.store.export import export
-from whence.web.app import create_app
-from whence.web.settings import Settings
+from whence.app.server import create_app
+from whence.app.settings import Settings
+from whence.core.files import format_public_address, format_public_name
+from whence.data.dataset import collect_examples
+from whence.runs.store import export_table
 
 HOME = "a-home-that-nobody-may-see"
 WORDS = ("gripping", "dull", "warm", "poor", "fine", "bad", "great", "weak", "slow")
@@ -61,15 +61,15 @@ def surfaces(shown):
     return {**found, "json": json.dumps(shown.to_dict())}
 
 
-def plain(text):
+def strip_tags(text):
     return " ".join(re.sub("<[^>]*>", " ", text).split())
 
 
-def test_tables_and_drawings_of_an_evaluation_name_the_data_and_what_was_drawn(explainer, home):
-    data = collect(home / "films.tsv").draw(6)
+def test_evaluation_in_every_format_names_its_data_and_the_rows_drawn(explainer, home):
+    data = collect_examples(home / "films.tsv").draw(6)
     found = surfaces(whence.evaluate(explainer, data, TWO, "comprehensiveness"))
     for name in ("terminal", "text", "to_html", "to_markdown", "to_latex", "plot", "_repr_html_"):
-        assert "films.tsv: 6 of 9 rows drawn with seed 0" in plain(found[name]), name
+        assert "films.tsv: 6 of 9 rows drawn with seed 0" in strip_tags(found[name]), name
     for row in csv.DictReader(StringIO(found["to_csv"])):
         assert (row["data"], row["rows"], row["drawn"]) == ("films.tsv", "9", "6")
         assert row["drawn_by_seed"] == "0"
@@ -77,10 +77,12 @@ def test_tables_and_drawings_of_an_evaluation_name_the_data_and_what_was_drawn(e
     assert "films.tsv: all 9 rows; texts from 'text'; labels from 'label'." in whole
 
 
-def test_recommend_audit_compare_and_run_name_the_data_and_what_was_drawn(explainer, home, run):
+def test_recommend_audit_compare_and_run_name_their_data_and_the_rows_drawn(explainer, home, run):
     data = home / "films.tsv"
     advice = whence.recommend(explainer, data, methods=TWO)
-    assert "films.tsv: all 9 rows" in plain(advice._repr_html_()) and "films.tsv" in str(advice)
+    assert "films.tsv: all 9 rows" in strip_tags(advice._repr_html_()) and "films.tsv" in str(
+        advice
+    )
     audit = whence.audit(
         explainer, data, experiments="permutation", limit=6, params={"permutations": 5}
     )
@@ -93,17 +95,17 @@ def test_recommend_audit_compare_and_run_name_the_data_and_what_was_drawn(explai
     ):
         found = surfaces(shown)
         for name in ("terminal", "text", "to_html"):
-            assert said in plain(found[name]), (type(shown), name)
+            assert said in strip_tags(found[name]), (type(shown), name)
 
 
-def test_a_run_of_the_first_rows_says_so(home, tmp_path):
+def test_run_report_with_limit_names_the_first_rows_of_all(home, tmp_path):
     plan = {"model": "reviews", "data": str(home / "films.tsv"), "methods": "attcat", "limit": 4}
     found = whence.run(**plan, out=tmp_path / "out")
     assert found.evaluation().payload["data"]["drawn"] == 4
     assert "the first 4 of 9 rows" in str(found.report())
 
 
-def test_nothing_that_is_shared_has_a_path_of_this_machine(explainer, home, run, tmp_path):
+def test_results_and_run_files_contain_no_local_path(explainer, home, run, tmp_path):
     data = home / "films.tsv"
     shown = [
         explainer.explain("a dull film"),
@@ -121,12 +123,12 @@ def test_nothing_that_is_shared_has_a_path_of_this_machine(explainer, home, run,
     for path in run.folder.rglob("*"):
         assert not path.is_file() or HOME.encode() not in path.read_bytes(), path.name
     for ending in ("csv", "jsonl", "parquet"):
-        written = export(run.folder, "explanations", tmp_path / f"a.{ending}")
+        written = export_table(run.folder, "explanations", tmp_path / f"a.{ending}")
         assert HOME.encode() not in written.read_bytes()
     assert 'data = "films.tsv"' in run.report().payload["reproduce"]["plan"]
 
 
-def test_the_app_sends_no_path_of_this_machine(home, run):
+def test_app_responses_contain_no_local_path(home, run):
     settings = Settings(
         models=(str(home / "my-reviews"),), data=(home / "films.tsv",), runs=run.folder.parent
     )
@@ -148,7 +150,7 @@ def test_the_app_sends_no_path_of_this_machine(home, run):
         for answer in answers:
             assert answer.status_code == 200 and HOME not in answer.text
     finally:
-        assert app.state.desk.close(10)
+        assert app.state.app_state.close(10)
 
 
 @pytest.mark.parametrize(
@@ -164,12 +166,12 @@ def test_the_app_sends_no_path_of_this_machine(home, run):
         ("reviews", "reviews"),
     ],
 )
-def test_a_model_is_called_by_the_last_part_of_an_absolute_path(given, found):
-    assert public_name(given) == found
+def test_format_public_name_takes_the_last_part_of_an_absolute_path(given, found):
+    assert format_public_name(given) == found
 
 
-def test_a_folder_that_is_called_like_a_built_in_model_is_not_taken_for_it():
-    assert public_name("/home/me/shapes", ("shapes",)) == "me/shapes"
+def test_format_public_name_adds_the_parent_to_a_folder_named_like_a_builtin_model():
+    assert format_public_name("/home/me/shapes", ("shapes",)) == "me/shapes"
 
 
 @pytest.mark.parametrize(
@@ -182,5 +184,5 @@ def test_a_folder_that_is_called_like_a_built_in_model_is_not_taken_for_it():
         ("stanfordnlp/imdb:test", "stanfordnlp/imdb:test"),
     ],
 )
-def test_data_are_called_by_the_last_part_of_a_path_and_without_keys(given, found):
-    assert public_address(given) == found
+def test_format_public_address_strips_folders_and_credentials(given, found):
+    assert format_public_address(given) == found

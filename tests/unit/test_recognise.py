@@ -1,4 +1,4 @@
-"""Models with attention of their own, however they spell it, are read as exactly as the others."""
+"""Recognition of attention in custom models: maps, gradients and scores for every way of writing attention."""
 
 import pytest
 import torch
@@ -51,7 +51,7 @@ class Block(nn.Module):
         return x + self.out(self.attend(q, k, v, mask).transpose(1, 2).flatten(2)).tanh()
 
 
-class Homemade(PreTrainedModel):
+class CustomAttentionClassifier(PreTrainedModel):
     config_class = BertConfig
 
     def __init__(self, config, attend):
@@ -73,13 +73,13 @@ class Homemade(PreTrainedModel):
 @pytest.fixture(params=sorted(SPELLINGS))
 def explainer(request):
     def make(attend):
-        model = zoo.seeded(lambda: Homemade(CONFIG, attend))
+        model = zoo.seeded(lambda: CustomAttentionClassifier(CONFIG, attend))
         return whence.load(model.double().eval())
 
     return make(SPELLINGS[request.param]), make(plain)
 
 
-def test_however_attention_is_spelt(explainer):
+def test_trace_and_scores_are_equal_for_every_way_of_writing_attention(explainer):
     one, other = explainer
     rows = zoo.rows("bert")
     traces = one.trace(rows), other.trace(rows)
@@ -95,7 +95,7 @@ def test_however_attention_is_spelt(explainer):
             )
 
 
-def test_the_map_is_the_one_that_is_used(explainer):
+def test_recognised_attention_map_equals_softmax_of_scaled_scores(explainer):
     """Written out by hand for the first block: softmax of q k over the root of the width."""
     one, _ = explainer
     row = zoo.rows("bert")[0]
@@ -109,7 +109,7 @@ def test_the_map_is_the_one_that_is_used(explainer):
     torch.testing.assert_close(layer.map(), (q @ k.transpose(-1, -2) / 8**0.5).softmax(-1))
 
 
-def test_it_is_left_as_found_too(explainer):
+def test_explain_leaves_a_model_with_custom_attention_unchanged(explainer):
     one, _ = explainer
     before = snapshot(one.model)
     one.explain(zoo.rows("bert"), method=["generic_attention", "attcat"])

@@ -1,4 +1,4 @@
-"""Things register themselves once, with their facts; plugins come through entry points."""
+"""Registry of methods: required facts, name clashes, presets, and plugins through entry points."""
 
 import subprocess
 import sys
@@ -16,17 +16,17 @@ def registry():
     )
 
 
-def test_a_thing_must_state_its_facts():
+def test_registry_refuses_an_entry_without_its_required_facts():
     with pytest.raises(BadMethod, match=r"must state \['cite'\]"):
         registry()("mine")(lambda trace: trace)
 
 
-def test_a_thing_must_say_what_it_is():
+def test_registry_refuses_an_entry_without_a_docstring():
     with pytest.raises(BadMethod, match="needs a docstring"):
         registry()("mine", cite="me")(lambda trace: trace)
 
 
-def test_a_name_is_never_taken_twice():
+def test_registry_refuses_a_second_function_under_a_taken_name():
     def one(trace):
         """One."""
 
@@ -40,7 +40,7 @@ def test_a_name_is_never_taken_twice():
         names("mine", cite="me")(two)
 
 
-def test_unknown_names_are_answered_with_the_known_ones():
+def test_registry_get_of_an_unknown_name_suggests_known_names():
     def rollout(trace):
         """Roll."""
 
@@ -72,7 +72,7 @@ def install(folder, package, source):
     (info / "entry_points.txt").write_text(f"[whence.methods]\n{package} = {package}\n")
 
 
-def test_third_parties_register_through_the_entry_point_group(tmp_path):
+def test_entry_point_plugins_are_registered_and_broken_ones_only_warn(tmp_path):
     install(tmp_path, "goodplugin", PLUGIN.format(name="flat"))
     install(tmp_path, "brokenplugin", "raise RuntimeError('I am broken')")
     program = """
@@ -126,7 +126,7 @@ def reads(trace):
         (reads, {"needs": {"atention"}}, "must need a set"),
     ],
 )
-def test_a_method_that_could_only_fail_later_is_refused_at_once(fn, facts, message):
+def test_method_with_bad_arguments_or_needs_is_refused_at_registration(fn, facts, message):
     from whence.methods import method
 
     with pytest.raises(BadMethod, match=message):
@@ -153,14 +153,14 @@ def preset_taken(trace, *, preset: int = 1):
         (preset_taken, {}, "has a parameter 'preset'"),
     ],
 )  # fmt: skip
-def test_a_preset_that_cannot_be_is_refused_at_once(fn, presets, message):
+def test_invalid_preset_is_refused_at_registration(fn, presets, message):
     names = registry()
     with pytest.raises(BadMethod, match=message):
         names("mine", cite="me", presets=presets)(fn)
     assert names.names() == []
 
 
-def test_presets_are_optional():
+def test_registry_stores_given_presets_and_an_empty_mapping_otherwise():
     names = registry()
     names("mine", cite="me")(strong)
     names("yours", cite="you", presets={"paper": {"power": 2}})(reads_power)
@@ -182,7 +182,9 @@ def reads_power(trace, *, power: int = 1):
         (lambda t: t.rows * float("nan"), "not finite"),
     ],
 )
-def test_a_method_that_returns_nonsense(monkeypatch, returned, message):
+def test_explain_with_a_method_that_returns_bad_scores_raises_whence_error(
+    monkeypatch, returned, message
+):
     import whence
     from tests import zoo
     from whence.core.registry import Entry

@@ -1,4 +1,4 @@
-"""What is published: the wheel holds the package and nothing else, and works; one place states the version."""
+"""Release artefacts: contents and installation of the wheel and sdist, version, citation, and extras."""
 
 import os
 import re
@@ -9,8 +9,14 @@ from importlib.metadata import version
 
 import pytest
 import yaml
-from release_contents import build, package_files, sdist_problems, wheel_files, wheel_problems
-from versions_check import EXTRAS, SELECTION, core, extras, lowest
+from release_contents import (
+    build,
+    find_sdist_problems,
+    find_wheel_problems,
+    list_package_files,
+    read_wheel,
+)
+from versions_check import EXTRAS, SELECTION, list_core, list_extras, pin_lowest
 
 import whence
 from tests.conftest import ROOT
@@ -27,29 +33,29 @@ def wheel(tmp_path_factory):
 
 
 def test_the_wheel_holds_the_package_and_nothing_else(wheel):
-    assert wheel_problems(wheel, whence.__version__) == []
+    assert find_wheel_problems(wheel, whence.__version__) == []
 
 
-def test_the_package_has_what_no_import_would_miss():
-    held = package_files()
+def test_package_files_include_typing_marker_static_files_and_builtin_models():
+    held = list_package_files()
     assert "whence/py.typed" in held
-    page = {name for name in held if name.startswith("whence/web/static/")}
+    page = {name for name in held if name.startswith("whence/app/static/")}
     assert {name.rpartition(".")[2] for name in page} == {"css", "html", "js"}
     builtin = {name.split("/")[3] for name in held if name.startswith("whence/models/builtin/")}
     assert {"reviews", "reviews-base", "decoy", "shapes"} <= builtin
 
 
-def test_a_file_more_or_less_is_noticed(wheel, tmp_path):
+def test_wheel_problems_reports_missing_extra_and_leftover_files(wheel, tmp_path):
     import zipfile
 
     spoilt = tmp_path / wheel.name
     with zipfile.ZipFile(spoilt, "w") as out:
-        for name, content in wheel_files(wheel).items():
+        for name, content in read_wheel(wheel).items():
             if name != "whence/py.typed":
                 out.writestr(name, content)
         out.writestr("tests/left.py", "")
         out.writestr("whence/__pycache__/core.pyc", "")
-    said = "\n".join(wheel_problems(spoilt, "9.9.9"))
+    said = "\n".join(find_wheel_problems(spoilt, "9.9.9"))
     for expected in (
         "lacks whence/py.typed",
         "should not hold tests/left.py",
@@ -59,12 +65,12 @@ def test_a_file_more_or_less_is_noticed(wheel, tmp_path):
         assert expected in said
 
 
-def test_the_source_distribution_holds_what_it_takes_to_build_and_to_test(tmp_path):
+def test_source_distribution_holds_all_files_to_build_and_to_test(tmp_path):
     (made,) = build(tmp_path, "sdist")
-    assert sdist_problems(made, whence.__version__) == []
+    assert find_sdist_problems(made, whence.__version__) == []
 
 
-def test_the_wheel_works_where_it_was_installed(wheel, tmp_path):
+def test_installed_wheel_explains_a_text_without_the_source_folder(wheel, tmp_path):
     """With this environment's packages, but never with this folder's source."""
     there, work = tmp_path / "there", tmp_path / "work"
     work.mkdir()
@@ -90,7 +96,7 @@ def test_the_wheel_works_where_it_was_installed(wheel, tmp_path):
     assert "gripping" in explained
 
 
-def test_the_version_stands_in_one_place():
+def test_version_is_the_same_in_package_metadata_citation_and_changelog():
     stated = whence.__version__
     assert re.fullmatch(r"\d+\.\d+\.\d+([ab]|rc)?\d*", stated)
     assert PROJECT["dynamic"] == ["version"]
@@ -101,7 +107,7 @@ def test_the_version_stands_in_one_place():
     assert re.findall(r"^## \[?(\d[^\] ]*)", changes, re.MULTILINE)[0] == stated
 
 
-def test_the_citation_is_one():
+def test_citation_file_agrees_with_the_project_and_lists_the_papers():
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
     assert citation["cff-version"] == "1.2.0"
     assert citation["license"] == PROJECT["license"]
@@ -119,14 +125,14 @@ def test_the_citation_is_one():
         assert all({"family-names", "given-names"} == set(author) for author in paper["authors"])
 
 
-def test_all_is_every_extra():
+def test_extra_named_all_lists_every_other_extra():
     extras = PROJECT["optional-dependencies"]
     names = ",".join(name for name in extras if name != "all")
     assert extras["all"] == [f"whence[{names}]"]
 
 
-def test_every_requirement_has_a_lower_bound_that_is_tried():
-    pins = lowest(core() + extras())
+def test_every_requirement_has_a_lower_bound_and_selected_test_files_exist():
+    pins = pin_lowest(list_core() + list_extras())
     assert len(pins) > len(PROJECT["dependencies"])
     assert all(re.fullmatch(r"[\w-]+==\d[\d.]*", pin) for pin in pins)
     assert all((ROOT / path.partition("::")[0]).is_file() for path in SELECTION + EXTRAS)

@@ -1,4 +1,4 @@
-"""Taking tokens away, and choosing which."""
+"""Removal of tokens, choice of the removal, and sampling of coalitions."""
 
 from math import comb
 
@@ -8,42 +8,49 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from whence.core.errors import BadParameter
-from whence.core.seed import generator
-from whence.core.types import Source, Token
-from whence.data import Encoded
-from whence.data.coalitions import Stratum, presence, spread
-from whence.data.removal import MANY, players, resolve, without
+from whence.core.seed import build_generator
+from whence.core.types import InputText, Token
+from whence.data.removal import (
+    BULK_REMOVALS,
+    CoalitionStratum,
+    build_presence_matrix,
+    list_players,
+    remove_tokens,
+    resolve_removal,
+    sample_coalitions,
+)
+from whence.data.tokens import EncodedInput
 
 FILLERS = {"mask": 4, "pad": 0}
-ITEM = Encoded(
+ITEM = EncodedInput(
     {"input_ids": (2, 17, 45, 8, 3), "attention_mask": (1, 1, 1, 1, 1), "token_type_ids": (0, 0, 0, 1, 1)},
     tuple(Token(str(i), None, None, 0, i in (2, 3), i) for i in (2, 17, 45, 8, 3)),
     (),
-    Source(None),
+    InputText(None),
 )  # fmt: skip
 
 
-def test_filled():
-    found = without(ITEM, {3, 1}, "mask", FILLERS)
+def test_remove_tokens_by_mask_replaces_ids_and_leaves_other_features():
+    found = remove_tokens(ITEM, {3, 1}, "mask", FILLERS)
     assert found.ids == (2, 4, 45, 4, 3)
     assert found.features["token_type_ids"] == ITEM.features["token_type_ids"]
-    assert without(ITEM, (), "mask", FILLERS).features == ITEM.features
+    assert remove_tokens(ITEM, (), "mask", FILLERS).features == ITEM.features
 
 
-def test_deleted():
-    found = without(ITEM, [3, 1], "delete", FILLERS)
+def test_remove_tokens_by_delete_drops_positions_from_every_feature():
+    found = remove_tokens(ITEM, [3, 1], "delete", FILLERS)
     assert found.features == {
         "input_ids": (2, 45, 3), "attention_mask": (1, 1, 1), "token_type_ids": (0, 0, 1),
     }  # fmt: skip
-    assert without(ITEM, [1, 1], "delete", FILLERS).ids == (2, 45, 8, 3)
+    assert remove_tokens(ITEM, [1, 1], "delete", FILLERS).ids == (2, 45, 8, 3)
 
 
-def test_something_must_stay():
-    assert without(ITEM, range(5), "pad", FILLERS).ids == (0,) * 5
+def test_remove_tokens_by_delete_refuses_to_remove_every_token():
+    assert remove_tokens(ITEM, range(5), "pad", FILLERS).ids == (0,) * 5
     with pytest.raises(BadParameter, match=r"nothing of an input of 5 .* instead: mask, pad\."):
-        without(ITEM, range(5), "delete", FILLERS)
+        remove_tokens(ITEM, range(5), "delete", FILLERS)
     with pytest.raises(BadParameter, match="Give a longer text"):
-        without(ITEM, range(5), "delete", {})
+        remove_tokens(ITEM, range(5), "delete", {})
 
 
 @pytest.mark.parametrize(
@@ -55,23 +62,23 @@ def test_something_must_stay():
         ({}, "delete", "delete"),
     ],
 )
-def test_the_way_that_is_preferred(fillers, one, many):
-    assert resolve(None, fillers) == one
-    assert resolve(None, fillers, MANY) == many
+def test_resolve_removal_by_default_takes_the_first_possible_preference(fillers, one, many):
+    assert resolve_removal(None, fillers) == one
+    assert resolve_removal(None, fillers, BULK_REMOVALS) == many
 
 
-def test_a_way_that_is_not_there():
+def test_resolve_removal_without_the_replacement_token_lists_possible_removals():
     with pytest.raises(BadParameter, match="Possible here: mask, delete, pad"):
-        resolve("unk", FILLERS, MANY)
+        resolve_removal("unk", FILLERS, BULK_REMOVALS)
 
 
-def test_players_are_of_the_text_and_can_be_spared():
-    assert players(ITEM, anchors=()) == [1, 2, 3]
-    assert players(ITEM, anchors={45}) == [1, 3]
+def test_list_players_leaves_out_special_tokens_and_anchors():
+    assert list_players(ITEM, anchors=()) == [1, 2, 3]
+    assert list_players(ITEM, anchors={45}) == [1, 3]
 
 
-def by_size(number):
-    return [Stratum(number, size, 1 / number) for size in range(1, number + 1)]
+def strata_by_size(number):
+    return [CoalitionStratum(number, size, 1 / number) for size in range(1, number + 1)]
 
 
 @settings(max_examples=60, deadline=None)
@@ -81,9 +88,11 @@ def by_size(number):
     masses=st.lists(st.floats(0.01, 100), min_size=9, max_size=9),
     seed=st.integers(0, 99),
 )
-def test_sets_are_different_and_as_many_as_asked_for(number, budget, masses, seed):
-    strata = [Stratum(number, size, masses[size - 1]) for size in range(1, number + 1)]
-    found = spread(strata, budget, generator("test", seed))
+def test_sample_coalitions_gives_distinct_sets_up_to_the_budget_with_all_mass(
+    number, budget, masses, seed
+):
+    strata = [CoalitionStratum(number, size, masses[size - 1]) for size in range(1, number + 1)]
+    found = sample_coalitions(strata, budget, build_generator("test", seed))
     sets = [frozenset(one) for one, _ in found]
     assert len(set(sets)) == len(found) == min(budget, 2**number - 1)
     assert all(one <= set(range(number)) for one in sets)
@@ -92,37 +101,44 @@ def test_sets_are_different_and_as_many_as_asked_for(number, budget, masses, see
 
 
 @pytest.mark.parametrize(("number", "budget"), [(8, 40), (8, 200), (5, 3)])
-def test_a_sample_speaks_for_all(number, budget):
+def test_sample_coalitions_estimates_the_sum_over_all_sets_without_bias(number, budget):
     """The weighted sum of any function has the expectation of the sum over all sets."""
     value = dict(zip(
-        [one for stratum in by_size(number) for one in stratum.all()],
-        generator("values").standard_normal(2**number),
+        [one for stratum in strata_by_size(number) for one in stratum.iterate_all()],
+        build_generator("values").standard_normal(2**number),
         strict=False,
     ))  # fmt: skip
-    exact = sum(s.mass / s.count * value[one] for s in by_size(number) for one in s.all())
+    exact = sum(
+        s.mass / s.count * value[one] for s in strata_by_size(number) for one in s.iterate_all()
+    )
     drawn = [
-        sum(share * value[one] for one, share in spread(by_size(number), budget, generator(seed)))
+        sum(
+            share * value[one]
+            for one, share in sample_coalitions(
+                strata_by_size(number), budget, build_generator(seed)
+            )
+        )
         for seed in range(400)
     ]
     error = np.std(drawn) / np.sqrt(len(drawn))
     assert abs(np.mean(drawn) - exact) < 4 * error  # 6 in 100 000, and the seeds are fixed
 
 
-def test_halves_that_hold_the_first():
-    half = Stratum(6, 3, 1.0, with_first=True)
-    assert half.count == comb(6, 3) // 2 == len(list(half.all()))
+def test_coalition_stratum_with_first_lists_half_of_the_sets():
+    half = CoalitionStratum(6, 3, 1.0, with_first=True)
+    assert half.count == comb(6, 3) // 2 == len(list(half.iterate_all()))
     for number in (3, 8):
-        some = half.some(number, generator(0))
+        some = half.draw_some(number, build_generator(0))
         assert len(set(some)) == number
-        assert set(some) <= set(half.all())
+        assert set(some) <= set(half.iterate_all())
 
 
-def test_many_players_take_no_time():
-    found = spread(by_size(2000), 50, generator(0))
+def test_sample_coalitions_of_2000_players_spreads_sizes_evenly():
+    found = sample_coalitions(strata_by_size(2000), 50, build_generator(0))
     assert len(found) == 50
     sizes = sorted(len(one) for one, _ in found)
     assert np.allclose(np.diff(sizes), 40, atol=1)  # evenly from few to all
 
 
-def test_presence():
-    assert presence(3, [(), (0, 2)]).tolist() == [[1, 1, 1], [0, 1, 0]]
+def test_build_presence_matrix_has_zeros_at_absent_players():
+    assert build_presence_matrix(3, [(), (0, 2)]).tolist() == [[1, 1, 1], [0, 1, 0]]

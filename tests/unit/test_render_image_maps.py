@@ -1,4 +1,4 @@
-"""Maps over pictures on every surface: pixels are decoded and looked at, and no user's text can leave its place."""
+"""Image maps in terminal, text, HTML and PNG: heatmap pixels, captions, widths, trust cards, escaped text."""
 
 import io
 import re
@@ -12,19 +12,32 @@ from PIL import Image
 from rich.console import Console
 from torch.nn.functional import interpolate
 
-from tests import cards
-from whence.report import fragment, page, plain
-from whence.report.card import page as card_page
-from whence.report.card import plain as card_plain
-from whence.report.card.terminal import render as card_render
-from whence.report.picture.colour import AGAINST, FOR, LEVEL, colour_of, scaled, strengths
-from whence.report.picture.drawing import sheet
-from whence.report.picture.figures import figures
-from whence.report.picture.maps import alike
-from whence.report.picture.overlay import dimmed, overlay
-from whence.report.picture.png import decoded, encoded
-from whence.report.terminal import render, render_all
-from whence.view.heat import heatmap, strongest
+from tests import trust_card_payloads
+from whence.render.colour import (
+    FLAT_MAP_NOTE,
+    IMAGE_NEGATIVE,
+    IMAGE_POSITIVE,
+    compute_heatmap,
+    compute_map_colour,
+    compute_opacity,
+    scale_scores,
+    select_strongest_patches,
+)
+from whence.render.html import render_explanation_fragment, render_explanations_html
+from whence.render.image_maps import (
+    decode_png_base64,
+    dim_image,
+    encode_png_base64,
+    format_digit_map,
+    group_by_image,
+    overlay_scores,
+    render_image_sheet_png,
+)
+from whence.render.terminal import render_explanation, render_explanations
+from whence.render.text import format_explanation_text
+from whence.trust.report import format_trust_text as card_plain
+from whence.trust.report import render_trust_html as card_page
+from whence.trust.report import render_trust_terminal as card_render
 
 GRID = (4, 6)
 PEAK, PIT = (1, 4), (3, 0)  # where a patch speaks for the class, and where against it
@@ -72,7 +85,7 @@ def payload(*explanations, target="cat", name="photo.png"):
                        "logits": [1.0, 0.0]},
         "target": {"label": target, "index": labels.index(target) if target in labels else 1, "against": None,
                    "of": "logit"},
-        "picture": {"width": 48, "height": 32, "grid": list(GRID), "png": encoded(pixels()), "name": name},
+        "picture": {"width": 48, "height": 32, "grid": list(GRID), "png": encode_png_base64(pixels()), "name": name},
         "explanations": list(explanations) or [explanation()],
         "provenance": {"whence": "0"},
     }  # fmt: skip
@@ -82,7 +95,7 @@ def card():
     """The trust card of a picture, around the tests of the cards made by hand."""
     own = payload()
     method = {
-        **cards.card()["methods"][0],
+        **trust_card_payloads.card()["methods"][0],
         "scores": own["explanations"][0]["scores"],
         "signed": True,
     }
@@ -91,7 +104,7 @@ def card():
         for name in ("tokens", "words", "prediction", "target", "picture", "model", "input")
     }
     return {
-        **cards.card(),
+        **trust_card_payloads.card(),
         **shared,
         "methods": [method],
         "unit": "patch",
@@ -102,69 +115,74 @@ def card():
 
 @pytest.mark.parametrize("size", [(32, 48), (5, 7), (4, 6), (3, 2), (224, 224)])
 @pytest.mark.parametrize("grid", [(4, 6), (1, 1), (1, 5), (7, 3)])
-def test_a_heatmap_is_torchs_interpolation(grid, size):
+def test_compute_heatmap_equals_bilinear_interpolation_of_torch(grid, size):
     values = torch.arange(grid[0] * grid[1], dtype=torch.float64).cos()
     twin = interpolate(values.reshape(1, 1, *grid), size, mode="bilinear", align_corners=False)[
         0, 0
     ]
     # Sums of at most four products in float64, in another order.
-    np.testing.assert_allclose(heatmap(values.numpy(), grid, size), twin.numpy(), atol=1e-14)
+    np.testing.assert_allclose(
+        compute_heatmap(values.numpy(), grid, size), twin.numpy(), atol=1e-14
+    )
 
 
-def test_the_strongest_patches_by_hand():
-    first, second = strongest([0.0, -3.0, 1.0, 2.0, 0.0, 0.0], (2, 3), 2)
+def test_select_strongest_patches_orders_by_absolute_score():
+    first, second = select_strongest_patches([0.0, -3.0, 1.0, 2.0, 0.0, 0.0], (2, 3), 2)
     # Place 1 is in the first row and second column, place 3 begins the second row.
     assert (first.row, first.column, first.score) == (1, 2, -3.0)
     assert str(second) == "row 2, column 1"
 
 
-def test_scales_by_hand():
+def test_scale_scores_equals_hand_computed_values_and_is_zero_for_level_scores():
     # Signed: by the largest size, 4. Unsigned: from the smallest, 1, to the largest, 5.
-    np.testing.assert_array_equal(scaled([2.0, -4.0, 0.0], signed=True), [0.5, -1.0, 0.0])
-    np.testing.assert_array_equal(scaled([1.0, 5.0, 2.0], signed=False), [0.0, 1.0, 0.25])
+    np.testing.assert_array_equal(scale_scores([2.0, -4.0, 0.0], signed=True), [0.5, -1.0, 0.0])
+    np.testing.assert_array_equal(scale_scores([1.0, 5.0, 2.0], signed=False), [0.0, 1.0, 0.25])
     for level in ([0.0, 0.0], [0.3, 0.3], []):
-        assert not scaled(level, signed=False).any()
+        assert not scale_scores(level, signed=False).any()
 
 
 def luminance(colour):
     return float(np.array(colour) @ [0.299, 0.587, 0.114])
 
 
-def test_the_ramp_brightens_evenly_and_the_two_sides_differ_without_red_and_green():
-    bright = [luminance(colour_of(step / 20, signed=False)) for step in range(21)]
+def test_map_colours_brighten_evenly_and_signs_differ_in_blue():
+    bright = [luminance(compute_map_colour(step / 20, signed=False)) for step in range(21)]
     assert all(b - a > 3 for a, b in pairwise(bright))
     # What is left to people without red or green cones, blue against the rest, tells the two sides apart.
-    assert FOR[2] - max(FOR[:2]) > 80 and min(AGAINST[:2]) - AGAINST[2] > 80
+    assert (
+        IMAGE_POSITIVE[2] - max(IMAGE_POSITIVE[:2]) > 80
+        and min(IMAGE_NEGATIVE[:2]) - IMAGE_NEGATIVE[2] > 80
+    )
 
 
-def test_an_overlay_is_strongest_where_the_score_is_and_grey_where_there_is_none():
-    drawn = overlay(pixels(), scores(), GRID, signed=True)
+def test_overlay_scores_colours_scored_patches_and_leaves_others_grey():
+    drawn = overlay_scores(pixels(), scores(), GRID, signed=True)
     assert drawn.shape == (32, 48, 3) and drawn.dtype == np.uint8
     high, low = drawn[12, 36], drawn[28, 4]  # the middles of the two patches, 8 pixels a side
     # Of an even number of pixels none is the very middle: what is nearest has 15/16 of the score both ways.
-    alpha = strengths(np.array((15 / 16) ** 2))
-    expected = dimmed(pixels())[12, 36] * (1 - alpha) + np.array(FOR) * alpha
+    alpha = compute_opacity(np.array((15 / 16) ** 2))
+    expected = dim_image(pixels())[12, 36] * (1 - alpha) + np.array(IMAGE_POSITIVE) * alpha
     np.testing.assert_allclose(high, expected, atol=0.51)
     assert low[0] > low[2] and high[2] > high[0]
     blank = drawn[4, 4]
-    assert blank[0] == blank[1] == blank[2] == round(float(dimmed(pixels())[4, 4, 0]))
+    assert blank[0] == blank[1] == blank[2] == round(float(dim_image(pixels())[4, 4, 0]))
 
 
-def test_pixels_come_back_from_letters():
-    np.testing.assert_array_equal(decoded(encoded(pixels())), pixels())
+def test_decode_png_base64_restores_encoded_pixels_and_refuses_bad_base64():
+    np.testing.assert_array_equal(decode_png_base64(encode_png_base64(pixels())), pixels())
     with pytest.raises(ValueError):
-        decoded("not base64!")
+        decode_png_base64("not base64!")
 
 
-def opened(data):
+def open_png(data):
     picture = Image.open(io.BytesIO(data))
     assert picture.format == "PNG"
     return picture, np.asarray(picture.convert("RGB")).astype(int)
 
 
-def test_a_sheet_has_a_row_for_each_class_and_the_map_where_the_score_is():
+def test_image_sheet_has_a_row_per_target_and_colours_the_scored_patch():
     maps = [explanation("attcat"), explanation("rollout", signed=False)]
-    picture, seen = opened(sheet([payload(*maps), payload(*maps, target="dog")]))
+    picture, seen = open_png(render_image_sheet_png([payload(*maps), payload(*maps, target="dog")]))
     told = picture.text["Description"]
     for part in (
         "vit, photo.png: cat (80.0%)",
@@ -184,37 +202,42 @@ def test_a_sheet_has_a_row_for_each_class_and_the_map_where_the_score_is():
     assert (seen[y + below, 28 + 100] == 255).all()  # the picture stands in the first row alone
 
 
-def caption(data, column=1):
-    _, seen = opened(data)
+def crop_caption(data, column=1):
+    _, seen = open_png(data)
     left = 28 + column * 256
     return seen[92 + 160 : 92 + 160 + 50, left : left + 240]
 
 
-def test_captions_are_written_and_differ_and_stay_in_their_columns():
-    one, other = (caption(sheet([payload(explanation(name))])) for name in ("attcat", "rollout"))
+def test_image_sheet_captions_differ_by_method_and_stay_in_their_columns():
+    one, other = (
+        crop_caption(render_image_sheet_png([payload(explanation(name))]))
+        for name in ("attcat", "rollout")
+    )
     assert (one < 100).any() and (one != other).any()
-    long = sheet([payload(explanation("attcat" * 30), explanation("b"))])
-    _, seen = opened(long)
+    long = render_image_sheet_png([payload(explanation("attcat" * 30), explanation("b"))])
+    _, seen = open_png(long)
     gap = seen[92 + 160 : 92 + 210, 28 + 256 + 240 :][
         :, :12
     ]  # a letter of the next may lean out a little
     assert (gap == 255).all()
 
 
-def test_a_label_that_the_font_lacks_is_drawn_as_far_as_can_be_and_told_in_full():
-    data = sheet([payload(target="Käfer 甲虫")])
-    assert "Käfer 甲虫" in opened(data)[0].text["Description"]
-    assert (caption(data) == caption(sheet([payload(target="Kafer ??")]))).all()
+def test_image_sheet_replaces_characters_without_glyph_and_describes_the_full_label():
+    data = render_image_sheet_png([payload(target="Käfer 甲虫")])
+    assert "Käfer 甲虫" in open_png(data)[0].text["Description"]
+    assert (
+        crop_caption(data) == crop_caption(render_image_sheet_png([payload(target="Kafer ??")]))
+    ).all()
 
 
-def test_many_methods_go_to_the_next_line():
+def test_image_sheet_of_seven_methods_wraps_to_a_second_line():
     many = [explanation(f"method_{i}") for i in range(7)]
-    _, seen = opened(sheet([payload(*many)]))
+    _, seen = open_png(render_image_sheet_png([payload(*many)]))
     assert seen.shape[1] == 2 * 28 + 6 * 240 + 5 * 16
     assert seen.shape[0] > 92 + 2 * (160 + 70 + 16)
 
 
-def printed(shown, width, **options):
+def print_to_terminal(shown, width, **options):
     stream = io.StringIO()
     settings = {"force_terminal": True, "color_system": "truecolor", **options}
     Console(file=stream, width=width, **settings).print(shown)
@@ -226,9 +249,9 @@ ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 
 
 @pytest.mark.parametrize("width", [20, 40, 80, 200])
-def test_a_terminal_shows_picture_and_maps_no_wider_than_it_is(width):
-    both = render_all([payload(), payload(target="dog")])
-    out = printed(both, width)
+def test_terminal_image_maps_are_never_wider_than_the_terminal(width):
+    both = render_explanations([payload(), payload(target="dog")])
+    out = print_to_terminal(both, width)
     lines = ESCAPE.sub("", out).splitlines()
     assert max(map(len, lines)) <= width
     first = next(line for line in lines if "▀" in line)
@@ -241,8 +264,8 @@ def test_a_terminal_shows_picture_and_maps_no_wider_than_it_is(width):
 
 
 @pytest.mark.parametrize("options", [PIPED, {"no_color": True}, {"color_system": "256"}])
-def test_without_colours_figures_stand_for_patches_and_it_says_so(options):
-    out = printed(render(payload()), 60, **options)
+def test_terminal_without_truecolor_prints_digits_for_patches_and_a_note(options):
+    out = print_to_terminal(render_explanation(payload()), 60, **options)
     text = ESCAPE.sub("", out)
     assert "▀" not in text
     assert "No picture here" in text and "--out FILE.png" in " ".join(text.split())
@@ -254,30 +277,34 @@ def test_without_colours_figures_stand_for_patches_and_it_says_so(options):
         assert "\x1b" not in out
 
 
-def test_figures_are_pooled_where_a_row_is_too_wide():
+def test_format_digit_map_pools_patches_where_a_row_is_too_wide():
     # 6 columns of 2 characters in a width of 6: squares of 2 x 2, whose means are 2/4 and -1/4.
-    lines = figures(payload(), explanation(), 6)
+    lines = format_digit_map(payload(), explanation(), 6)
     assert lines[:2] == [" . . 9", "-4 . ."]
     assert "the mean of 2 x 2 patches" in lines[2]
 
 
-def test_a_level_map_says_that_nothing_stands_out():
+def test_flat_map_is_rendered_grey_with_a_note():
     own = payload(explanation("rollout", signed=False, values=np.full(GRID, 0.25)))
-    assert LEVEL in printed(render(own), 80) and LEVEL in page([own])
-    drawn = np.asarray(Image.open(io.BytesIO(images(page([own]))[1])))
+    assert FLAT_MAP_NOTE in print_to_terminal(
+        render_explanation(own), 80
+    ) and FLAT_MAP_NOTE in render_explanations_html([own])
+    drawn = np.asarray(
+        Image.open(io.BytesIO(decode_page_images(render_explanations_html([own]))[1]))
+    )
     assert (drawn[..., 0] == drawn[..., 2]).all()
 
 
-def images(html):
+def decode_page_images(html):
     found = re.findall(r'src="data:image/png;base64,([A-Za-z0-9+/=]+)"', html)
     return [b64decode(one) for one in found]
 
 
-def test_a_page_carries_the_picture_the_maps_and_a_table_of_patches():
+def test_html_page_holds_the_image_its_maps_and_a_table_of_patches():
     two = [explanation(), explanation("rollout", signed=False)]
-    html = page([payload(*two), payload(*two, target="dog")])
+    html = render_explanations_html([payload(*two), payload(*two, target="dog")])
     assert html.count("<section>") == 1  # one picture, one section, however many classes
-    sizes = [Image.open(io.BytesIO(one)).size for one in images(html)]
+    sizes = [Image.open(io.BytesIO(one)).size for one in decode_page_images(html)]
     assert sizes == [(240, 160)] * 5
     assert "photo.png" in html and "for dog (20.0%)" in html
     row = '<tr><td class="n">2</td><td class="n">5</td><td class="n">+2</td>'
@@ -286,28 +313,28 @@ def test_a_page_carries_the_picture_the_maps_and_a_table_of_patches():
     assert not re.findall(r"<script|https?://", html)
 
 
-def test_two_pictures_are_two_sections_and_a_text_stays_alone():
+def test_group_by_image_joins_targets_of_one_image_and_separates_texts():
     other = payload(name="other.png")
     text = {"picture": None}
-    groups = alike([payload(), payload(target="dog"), other, text, text])
+    groups = group_by_image([payload(), payload(target="dog"), other, text, text])
     assert [len(group) for group in groups] == [2, 1, 1, 1]
-    assert page([payload(), other]).count("<section>") == 2
+    assert render_explanations_html([payload(), other]).count("<section>") == 2
 
 
-def test_names_and_labels_cannot_leave_their_place():
+def test_hostile_names_and_labels_are_escaped_in_html_terminal_and_png():
     evil = payload(explanation(EVIL), target=EVIL, name=EVIL)
-    for html in (page([evil]), fragment(evil)):
+    for html in (render_explanations_html([evil]), render_explanation_fragment(evil)):
         assert "<img src=x" not in html and "onerror=alert(1)>" not in html
         assert "&lt;img src=x" in html
     steering = payload(explanation("a\x1b[2Jb"), target="c\x1b[31md", name="e\x1b]0;f")
-    out = printed(render(steering), 80)
+    out = print_to_terminal(render_explanation(steering), 80)
     assert "\x1b[2J" not in out and "\x1b[31m" not in out
-    assert "\x1b" not in plain(steering)
-    assert "\x1b" not in opened(sheet([steering]))[0].text["Description"]
+    assert "\x1b" not in format_explanation_text(steering)
+    assert "\x1b" not in open_png(render_image_sheet_png([steering]))[0].text["Description"]
 
 
-def test_plain_text_names_patches():
-    lines = plain(payload(), top=2).splitlines()
+def test_format_explanation_text_names_patches_by_row_and_column():
+    lines = format_explanation_text(payload(), top=2).splitlines()
     assert lines == [
         "vit: cat (80.0%)",
         "attcat for cat:",
@@ -316,12 +343,12 @@ def test_plain_text_names_patches():
     ]
 
 
-def test_a_trust_card_shows_the_picture_and_speaks_of_patches():
+def test_trust_card_of_an_image_shows_the_image_and_counts_patches():
     html = card_page(card())
-    assert len(images(html)) == 2
+    assert len(decode_page_images(html)) == 2
     assert "patches removed" in html and "All patches" in html
     assert "random rankings of the same picture" in html
-    for out in (printed(card_render(card()), 80), card_plain(card())):
+    for out in (print_to_terminal(card_render(card()), 80), card_plain(card())):
         assert "24 patches" in out and "tokens" not in out and "of the same text" not in out
-    assert "▀" in printed(card_render(card()), 80)
-    assert " . . . . 9 ." in printed(card_render(card()), 80, **PIPED)
+    assert "▀" in print_to_terminal(card_render(card()), 80)
+    assert " . . . . 9 ." in print_to_terminal(card_render(card()), 80, **PIPED)

@@ -1,4 +1,4 @@
-"""Explaining again: what one input of a batch asks for is made for all, and is what each would get alone."""
+"""Repeats of a trial under a change: a batch is repeated at once, and equals the repeats of single inputs."""
 
 from dataclasses import replace
 from threading import Thread
@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import whence
-from tests.asked import listening
 from tests.contract.state import assert_unchanged, snapshot
-from whence.capture.asking.counted import counted
-from whence.trial import Beside, Dropout, Noise, OtherClass, Padded, Randomised
+from tests.model_inputs import record_model_inputs
+from whence.metrics._trial import Beside, Dropout, Noise, OtherClass, Padded, Randomised
+from whence.tracing.ask import count_forwards
 
 TEXTS = [
     "a gripping film that never ends",
@@ -37,7 +37,7 @@ def trials(explainer, texts, **options):
 
 @pytest.mark.parametrize("change", TOGETHER + ALONE, ids=str)
 @pytest.mark.parametrize("target", [None, "negative", ("positive", "negative")], ids=str)
-def test_a_batch_is_made_again_as_its_inputs_one_by_one(explainer, change, target):
+def test_trial_repeats_of_a_batch_equal_repeats_of_single_inputs(explainer, change, target):
     together = trials(explainer, TEXTS, target=target)
     for number, text in enumerate(TEXTS):
         (alone,) = trials(explainer, [text], target=target).values()
@@ -50,10 +50,10 @@ def test_a_batch_is_made_again_as_its_inputs_one_by_one(explainer, change, targe
 
 
 @pytest.mark.parametrize("change", TOGETHER, ids=str)
-def test_what_one_asks_for_is_made_for_all(explainer, change):
+def test_trial_repeat_for_one_input_serves_the_whole_batch_without_more_passes(explainer, change):
     found = trials(explainer, TEXTS)
     before = snapshot(explainer.model)
-    with listening(explainer.model) as asked:
+    with record_model_inputs(explainer.model) as asked:
         first = found[0].again(change)
         made = len(asked)
         assert made > len(TEXTS)
@@ -65,16 +65,16 @@ def test_what_one_asks_for_is_made_for_all(explainer, change):
     assert sum(found[n].again.passes.forward for n in found) == made
 
 
-def test_what_cannot_be_made_again_asks_nothing(explainer):
+def test_trust_of_an_unregistered_method_runs_no_forward_pass_and_gives_the_reason(explainer):
     explanation = replace(explainer.explain(TEXTS[0]), method="mine", params={})
-    with listening(explainer.model) as asked:
+    with record_model_inputs(explainer.model) as asked:
         card = explanation.trust(budget=1)
     assert not asked
     assert card.test("stability")["why"] == ("It cannot be made again: there is no method 'mine'.")
 
 
-def test_passes_of_another_thread_are_not_counted(explainer):
-    with counted(explainer.model) as runs:
+def test_count_forwards_ignores_passes_of_another_thread(explainer):
+    with count_forwards(explainer.model) as runs:
         other = Thread(target=explainer.predict, args=(TEXTS,))
         other.start()
         other.join()

@@ -1,4 +1,4 @@
-"""A batch is run again from its attention on: the same as running all of it with other weights inside."""
+"""Attention replay: logits and gradients by replaced weights equal the whole model's, on the short path too."""
 
 import pytest
 import torch
@@ -7,12 +7,12 @@ from transformers.modeling_utils import AttentionInterface
 
 import whence
 from tests import zoo
+from tests.audit_subjects import subject_of
 from tests.contract.state import assert_unchanged, snapshot
-from tests.subjects import subject_of
-from whence.capture import bare_logits
-from whence.capture.changed.replay import Replay, Rows, Swap
-from whence.data import collate
-from whence.explainer.intake import take
+from whence.data.batches import collate
+from whence.explain.inputs import encode_inputs
+from whence.tracing.forward import compute_plain_logits
+from whence.tracing.replay import AttentionReplacement, AttentionReplay, ReadRows
 
 SEAMED = tuple(
     n for n in zoo.ARCHITECTURES if n not in zoo.TWO_STREAMS and n not in {"deberta-v2", "mpnet"}
@@ -25,11 +25,13 @@ def batch_of(name):
     ids = [[2, 11, 23, 5, 7, 3], [2, 40, 9, 61, 3]]
     if explainer.loaded.pad_id is None or name in {"modernbert"}:
         ids = ids[:1]
-    items, _ = take([{"input_ids": [one]} for one in ids], explainer.loaded, truncate=False)
+    items, _ = encode_inputs(
+        [{"input_ids": [one]} for one in ids], explainer.loaded, truncate=False
+    )
     return model, collate(items, pad_id=explainer.loaded.pad_id, device=explainer.loaded.device)
 
 
-def others(replay, at, seed):
+def draw_replacement_weights(replay, at, seed):
     """Draw weights for the rows that are read, on the places that they may attend to."""
     own = replay.own[at]
     drawn = torch.rand(own.shape, dtype=own.dtype, generator=torch.Generator().manual_seed(seed))
@@ -67,63 +69,67 @@ def by_hand(model, batch, rows, weights):
     before = model.config._attn_implementation
     model.set_attn_implementation("by_hand")
     try:
-        return bare_logits(model, batch)
+        return compute_plain_logits(model, batch)
     finally:
         model.set_attn_implementation(before)
 
 
 @pytest.mark.parametrize("name", SEAMED)
-def test_other_weights_as_the_whole_model_would_have_it(name):
+def test_replay_with_replaced_weights_equals_the_whole_model_with_these_weights(name):
     model, batch = batch_of(name)
-    whole = bare_logits(model, batch)
+    whole = compute_plain_logits(model, batch)
     everyone = torch.arange(len(batch))
     for layers in ([2], [1], [0, 1, 2]):
         before = snapshot(model)
-        replay = Replay(model, batch, layers, "single_label")
-        own = replay({at: Swap(everyone, replay.own[at]) for at in layers})
+        replay = AttentionReplay(model, batch, layers, "single_label")
+        own = replay({at: AttentionReplacement(everyone, replay.own[at]) for at in layers})
         assert_unchanged(before, snapshot(model))
         # Rounding of float64 through three small layers; a wrong row moves the logits by 1e-3 and more.
         assert (own - whole).abs().max() < 1e-10
-        weights = {at: others(replay, at, at) for at in layers}
-        found = replay({at: Swap(everyone, weights[at]) for at in layers})
+        weights = {at: draw_replacement_weights(replay, at, at) for at in layers}
+        found = replay({at: AttentionReplacement(everyone, weights[at]) for at in layers})
         expected = by_hand(model, batch, replay.rows, weights)
         assert (found - expected).abs().max() < 1e-10
         assert (found - whole).abs().max() > 1e-9
 
 
-def test_only_the_chosen_inputs_change_and_layers_may_differ():
+def test_replay_changes_only_chosen_inputs_with_one_layer_for_each():
     model, batch = batch_of("bert")
-    replay = Replay(model, batch, [1, 2], "single_label")
-    weights = {at: others(replay, at, 5 + at) for at in (1, 2)}
+    replay = AttentionReplay(model, batch, [1, 2], "single_label")
+    weights = {at: draw_replacement_weights(replay, at, 5 + at) for at in (1, 2)}
     swaps = {
-        1: Swap(torch.tensor([0]), weights[1][:1]),
-        2: Swap(torch.tensor([1]), weights[2][1:]),
+        1: AttentionReplacement(torch.tensor([0]), weights[1][:1]),
+        2: AttentionReplacement(torch.tensor([1]), weights[2][1:]),
     }
     found = replay(swaps)
     everyone = torch.arange(2)
-    lower = Replay(model, batch, [1], "single_label")({1: Swap(everyone, weights[1])})
-    upper = Replay(model, batch, [2], "single_label")({2: Swap(everyone, weights[2])})
+    lower = AttentionReplay(model, batch, [1], "single_label")(
+        {1: AttentionReplacement(everyone, weights[1])}
+    )
+    upper = AttentionReplay(model, batch, [2], "single_label")(
+        {2: AttentionReplacement(everyone, weights[2])}
+    )
     torch.testing.assert_close(found, torch.stack([lower[0], upper[1]]), rtol=0, atol=1e-12)
 
 
-def test_the_short_way_is_taken_and_equals_the_long_one():
+def test_replay_short_path_is_taken_and_equals_the_long_path():
     model, batch = batch_of("bert")
-    replay = Replay(model, batch, [2], "single_label")
+    replay = AttentionReplay(model, batch, [2], "single_label")
     assert replay._short is not None
-    swap = {2: Swap(torch.arange(2), others(replay, 2, 1))}
+    swap = {2: AttentionReplacement(torch.arange(2), draw_replacement_weights(replay, 2, 1))}
     short = replay(swap)
     replay._short = None
     torch.testing.assert_close(short, replay(swap), rtol=0, atol=1e-12)
 
 
-def test_gradients_reach_the_weights():
+def test_replay_gradient_by_weights_equals_central_differences():
     model, batch = batch_of("bert")
-    replay = Replay(model, batch, [2], "single_label")
-    weights = others(replay, 2, 3).requires_grad_()
+    replay = AttentionReplay(model, batch, [2], "single_label")
+    weights = draw_replacement_weights(replay, 2, 3).requires_grad_()
     everyone = torch.arange(2)
 
     def value(given):
-        return replay({2: Swap(everyone, given)})[:, 0].sum()
+        return replay({2: AttentionReplacement(everyone, given)})[:, 0].sum()
 
     (grad,) = torch.autograd.grad(value(weights), weights)
     direction = torch.randn(
@@ -138,11 +144,11 @@ def test_gradients_reach_the_weights():
     )
 
 
-def test_weights_that_a_model_makes_itself_are_replaced_too():
+def test_replay_replaces_weights_of_deberta_with_its_own_attention():
     """DeBERTa does not use transformers' attention functions; its dropout shows the weights to a hook."""
     model, batch = batch_of("deberta-v2")
-    replay = Replay(model, batch, [2], "single_label")
-    weights = others(replay, 2, 9)
+    replay = AttentionReplay(model, batch, [2], "single_label")
+    weights = draw_replacement_weights(replay, 2, 9)
     layer = model.deberta.encoder.layer[2].attention.self
 
     def put_in(_, args, output):
@@ -151,19 +157,19 @@ def test_weights_that_a_model_makes_itself_are_replaced_too():
         return folded.reshape(output.shape)
 
     hook = layer.dropout.register_forward_hook(put_in)
-    expected = bare_logits(model, batch)
+    expected = compute_plain_logits(model, batch)
     hook.remove()
-    found = replay({2: Swap(torch.arange(len(batch)), weights)})
+    found = replay({2: AttentionReplacement(torch.arange(len(batch)), weights)})
     assert (found - expected).abs().max() < 1e-10
-    assert (found - bare_logits(model, batch)).abs().max() > 1e-9
+    assert (found - compute_plain_logits(model, batch)).abs().max() > 1e-9
 
 
 @pytest.mark.parametrize("name", sorted(zoo.CAUSAL))
-def test_a_single_causal_input_has_no_mask_and_sees_all_before_it(name):
+def test_replay_reach_of_a_single_causal_input_covers_all_tokens(name):
     model = zoo.make(name)
     loaded = whence.load(model).loaded
-    items, _ = take([{"input_ids": [[2, 11, 23, 5]]}], loaded, truncate=False)
-    replay = Replay(
+    items, _ = encode_inputs([{"input_ids": [[2, 11, 23, 5]]}], loaded, truncate=False)
+    replay = AttentionReplay(
         model, collate(items, pad_id=None, device=loaded.device), [0, 1, 2], "single_label"
     )
     for reach in replay.reach.values():
@@ -173,22 +179,22 @@ def test_a_single_causal_input_has_no_mask_and_sees_all_before_it(name):
         assert all(reach.all() for reach in replay.reach.values())
 
 
-def test_where_tokens_meet_after_the_attention_the_long_way_is_taken():
+def test_replay_has_no_short_path_where_tokens_mix_after_attention():
     model, batch = batch_of("bert")
     mixed = model.bert.encoder.layer[2].output.register_forward_hook(
         lambda _, __, out: out + out.mean(1, keepdim=True)
     )
-    replay = Replay(model, batch, [2], "single_label")
+    replay = AttentionReplay(model, batch, [2], "single_label")
     assert replay._short is None
     mixed.remove()
 
 
-def test_reads_without_a_share_are_written_nowhere():
+def test_replay_ignores_replaced_weights_of_rows_with_zero_share():
     model = zoo.make("modernbert")
     model.config.classifier_pooling = "mean"
     rows = zoo.rows("modernbert", (9, 5))
     subject = subject_of(whence.load(model), rows, (0, 1), site="last")
-    (replayed,) = subject.replays()
+    (replayed,) = subject.build_replays()
     own = replayed.own[:, None]
     other = own.clone()
     other[(replayed.shares == 0)[:, None, None, :, None].expand_as(own)] = 0.5
@@ -196,9 +202,9 @@ def test_reads_without_a_share_are_written_nowhere():
     torch.testing.assert_close(replayed(other), replayed(own), rtol=0, atol=1e-12)
 
 
-def test_rows_that_are_read():
+def test_read_rows_of_shares_lists_places_and_padded_slots():
     read = torch.tensor([[0.0, 0.5, 0.0, 0.5], [0.0, 0.0, 1.0, 0.0]])
-    rows = Rows.of(read)
+    rows = ReadRows.of(read)
     assert rows.places.tolist() == [[1, 3], [2, 2]]
     assert rows.shares.tolist() == [[0.5, 0.5], [1.0, 0.0]]
-    assert rows.are_read.tolist() == [[True, True], [True, False]]
+    assert rows.is_read.tolist() == [[True, True], [True, False]]

@@ -1,4 +1,4 @@
-"""An explanation read from a file is tested as the one that was saved: the same input, read at the same place."""
+"""Explanations restored from JSON: trust card and encoded input equal the original's; bad readouts are refused."""
 
 import json
 
@@ -7,19 +7,18 @@ import transformers as hf
 
 import whence
 from tests import zoo
-from tests.heads import NLI, TAGS, explainer
-from tests.unit.tokenizers import wordpiece
+from tests.task_models import NLI, TAGS, explainer
+from tests.unit.small_tokenizers import wordpiece
 from whence.core.errors import BadParameter, CannotRead
-from whence.data.reading import AtPlace, Span
-from whence.data.recorded import recorded, reread
-from whence.explainer.explanation import Explanation
+from whence.data.readout import SpanReadout, TokenReadout, dump_readout, parse_readout
+from whence.explain.explanation import Explanation
 
 PAIR = ("don't watch it", "a gripping, beautifully acted film: the plot is thin")
 TEXT = "a gripping, beautifully acted film"
 LONG = " ".join([TEXT] * 20)
 
 
-def language(kind, config):
+def load_language_model(kind, config):
     return whence.load(zoo.seeded(lambda: kind(config), 3).double().eval(), tokenizer=wordpiece())
 
 
@@ -27,7 +26,7 @@ def gpt2():
     config = hf.GPT2Config(
         vocab_size=260, n_embd=24, n_layer=2, n_head=3, n_positions=72, bos_token_id=1, eos_token_id=1,
     )  # fmt: skip
-    return language(hf.GPT2LMHeadModel, config)
+    return load_language_model(hf.GPT2LMHeadModel, config)
 
 
 def t5():
@@ -35,7 +34,7 @@ def t5():
         vocab_size=260, d_model=24, d_kv=8, d_ff=32, num_layers=2, num_heads=3, decoder_start_token_id=0,
         pad_token_id=0,
     )  # fmt: skip
-    return language(hf.T5ForConditionalGeneration, config)
+    return load_language_model(hf.T5ForConditionalGeneration, config)
 
 
 def heads(head, labels=()):
@@ -67,12 +66,12 @@ CASES = {
 }  # fmt: skip
 
 
-def again(found):
+def round_trip(found):
     """Return an explanation as a file gives it back."""
     return Explanation.from_dict(json.loads(json.dumps(found.to_dict())))
 
 
-def card(trust):
+def card_without_cost(trust):
     """Return what a card says but for its clock."""
     facts = trust.to_dict()
     del facts["cost"]
@@ -80,53 +79,53 @@ def card(trust):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_it_is_tested_as_it_was(name):
+def test_trust_of_a_restored_explanation_equals_trust_of_the_original(name):
     make, given, asked = CASES[name]
     e = make()
     found = e.explain(*given, method="gradient", **asked)
-    restored = again(found)
+    restored = round_trip(found)
     assert restored.to_dict() == found.to_dict()
     ours, theirs = found.trust(150), restored.trust(150, explainer=e)
-    assert card(ours) == card(theirs)
+    assert card_without_cost(ours) == card_without_cost(theirs)
     assert (e.inside(restored).item, restored.item) == (found.item, None)
 
 
-def test_every_entity_is_tested_as_it_was():
+def test_restored_explanation_of_every_entity_has_the_original_encoded_input():
     e = heads("TokenClassification", TAGS)
     for found in e.explain(TEXT, method="gradient"):
-        assert e.inside(again(found)).item == found.item
+        assert e.inside(round_trip(found)).item == found.item
 
 
-def test_a_token_on_the_way_is_tested_as_it_was():
+def test_restored_explanation_of_a_generated_token_has_the_original_encoded_input():
     e = gpt2()
     for prompt in (TEXT, LONG):  # the long one is cut, to leave room for the answer
         last = e.generate(prompt, 3, method="gradient", truncate=True).explanations[-1]
-        assert e.inside(again(last)).item == last.item
+        assert e.inside(round_trip(last)).item == last.item
 
 
-def test_a_label_longer_than_its_text_is_whole_again():
+def test_restored_zero_shot_input_keeps_a_label_longer_than_its_cut_text():
     e = heads("SequenceClassification", NLI)
     # 30 and 40 tokens of the 64 that go in: the text is cut, though it is the shorter one.
     found = e.explain("a t " * 15, labels=["t a " * 19 + "t a"], template="{}", truncate=True)
     assert found.source.dropped
-    assert e.inside(again(found)).item == found.item
+    assert e.inside(round_trip(found)).item == found.item
 
 
-def test_a_difference_of_two_explanations_is_not_tested():
+def test_trust_of_a_difference_of_two_answers_raises_bad_parameter():
     e = gpt2()
     found = e.explain(TEXT, answer=("is good", "is not bad"))
-    for one in (found, again(found)):
+    for one in (found, round_trip(found)):
         with pytest.raises(BadParameter, match=r"difference of two explanations.*answer="):
             one.trust(explainer=e)
 
 
-def test_a_picture_and_an_encoded_input_are_explained_anew():
+def test_trust_of_a_restored_image_or_encoded_input_raises_cannot_read():
     e = whence.load("shapes")
     with pytest.raises(CannotRead, match="Explain the picture anew"):
-        again(e.explain("shapes:3")).trust(explainer=e)
+        round_trip(e.explain("shapes:3")).trust(explainer=e)
     e = heads("QuestionAnswering")
     encoded = {"input_ids": [2, 30, 31, 3, 32, 33, 3], "token_type_ids": [0, 0, 0, 0, 1, 1, 1]}
-    found = again(e.explain(encoded))
+    found = round_trip(e.explain(encoded))
     found = Explanation.from_dict(
         {**found.to_dict(), "input": {"text": None, "pair": None, "dropped": 0}}
     )
@@ -134,7 +133,7 @@ def test_a_picture_and_an_encoded_input_are_explained_anew():
         found.trust(explainer=e)
 
 
-def test_without_a_word_on_how_it_was_read_it_is_not_tested():
+def test_trust_of_a_restored_explanation_without_readout_raises_cannot_read():
     e = heads("QuestionAnswering")
     facts = e.explain(PAIR).to_dict()
     del facts["reading"]
@@ -153,13 +152,13 @@ def test_without_a_word_on_how_it_was_read_it_is_not_tested():
         {"labels": 3},
     ],
 )
-def test_a_reading_that_was_tampered_with_is_not_read(change):
+def test_explanation_from_dict_with_a_tampered_readout_raises_cannot_read(change):
     facts = heads("QuestionAnswering").explain(PAIR).to_dict()
     with pytest.raises(CannotRead, match="not a saved explanation"):
         Explanation.from_dict({**facts, "reading": {**facts["reading"], **change}})
 
 
-def test_a_place_that_is_not_there_is_not_read():
+def test_trust_with_a_readout_beyond_the_tokens_raises_cannot_read():
     e = heads("QuestionAnswering")
     facts = e.explain(PAIR).to_dict()
     facts["reading"]["start"] = 99
@@ -167,10 +166,10 @@ def test_a_place_that_is_not_there_is_not_read():
         Explanation.from_dict(facts).trust(explainer=e)
 
 
-def test_a_reading_as_a_file_keeps_it():
-    span = Span(3, 4, "span", ((0, 0),))
-    assert recorded(span) == {
+def test_parse_readout_restores_dumped_span_and_token_readouts():
+    span = SpanReadout(3, 4, "span", ((0, 0),))
+    assert dump_readout(span) == {
         "kind": "span", "start": 3, "end": 4, "part": "span", "others": [[0, 0]],
     }  # fmt: skip
-    assert reread(recorded(span)) == span
-    assert reread(recorded(AtPlace(-1, (5, 6)))) == AtPlace(-1, (5, 6))
+    assert parse_readout(dump_readout(span)) == span
+    assert parse_readout(dump_readout(TokenReadout(-1, (5, 6)))) == TokenReadout(-1, (5, 6))

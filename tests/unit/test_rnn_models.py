@@ -1,4 +1,4 @@
-"""The models of Jain & Wallace: what they compute, whatever stands around it; how they start and are saved."""
+"""Attentive models (models.rnn, Jain & Wallace): logits, padding, loss, initial weights, saving, tokenizer."""
 
 from itertools import product
 
@@ -10,13 +10,13 @@ from transformers import AutoModelForSequenceClassification
 import whence
 from tests.reference import plain_attentive
 from whence.core.errors import BadEncoding, BadParameter, NotCapturable, UnknownModel
-from whence.explainer.maker import FallbackWarning
-from whence.models import fingerprint
-from whence.models.attentive import (
+from whence.explain.batch_explainer import FallbackWarning
+from whence.models.fingerprint import compute_fingerprint
+from whence.models.rnn import (
     AttentiveConfig,
     AttentiveForSequenceClassification,
-    fresh,
-    word_tokenizer,
+    build_word_tokenizer,
+    initialise_model,
 )
 
 PARTS = list(
@@ -34,7 +34,7 @@ TEXTS = [
 ]
 
 
-def made(encoder="bilstm", attention="tanh", query=False, labels=2, **others):
+def make_model(encoder="bilstm", attention="tanh", query=False, labels=2, **others):
     config = AttentiveConfig(
         vocab_size=12,
         embedding_size=5,
@@ -47,7 +47,7 @@ def made(encoder="bilstm", attention="tanh", query=False, labels=2, **others):
         **others,
     )
     # Twice as large as they start: nothing is nearly linear then.
-    model = fresh(config, 7).double()
+    model = initialise_model(config, 7).double()
     with torch.no_grad():
         for weight in model.parameters():
             weight *= 2
@@ -72,7 +72,7 @@ def batch(model, texts=TEXTS, left=0, right=0):
     }
 
 
-def answers(model, inputs):
+def compute_logits(model, inputs):
     with torch.no_grad():
         return model(**inputs).logits.numpy()
 
@@ -89,10 +89,12 @@ def singles(model, texts=TEXTS):
 
 
 @every_model
-def test_it_computes_what_the_formulas_say(encoder, attention, query, labels):
-    model = made(encoder, attention, query, labels)
+def test_attentive_model_logits_and_weights_equal_the_written_out_formulas(
+    encoder, attention, query, labels
+):
+    model = make_model(encoder, attention, query, labels)
     numbers = {name: value.numpy() for name, value in model.state_dict().items()}
-    found, shares = answers(model, batch(model)), weights_of(model)
+    found, shares = compute_logits(model, batch(model)), weights_of(model)
     for (p, q), own, weights in zip(TEXTS, found, shares, strict=True):
         wanted, attended = plain_attentive.logits(numbers, model.config, p, q if query else None)
         np.testing.assert_allclose(own, wanted, **EXACT)
@@ -103,40 +105,48 @@ def test_it_computes_what_the_formulas_say(encoder, attention, query, labels):
 
 
 @every_model
-def test_padding_and_neighbours_change_nothing(encoder, attention, query, labels):
-    model = made(encoder, attention, query, labels)
+def test_attentive_model_logits_do_not_depend_on_padding_or_batch(
+    encoder, attention, query, labels
+):
+    model = make_model(encoder, attention, query, labels)
     with torch.no_grad():
         model.embeddings.weight[0] = 5  # and not because padding happens to be zero
-    alone = np.concatenate([answers(model, batch(model, [text])) for text in TEXTS])
+    alone = np.concatenate([compute_logits(model, batch(model, [text])) for text in TEXTS])
     for sides in ({}, {"right": 4}, {"left": 3, "right": 1}):
-        np.testing.assert_allclose(answers(model, batch(model, **sides)), alone, **EXACT)
+        np.testing.assert_allclose(compute_logits(model, batch(model, **sides)), alone, **EXACT)
     unmasked = {k: v for k, v in batch(model).items() if k != "attention_mask"}
-    np.testing.assert_allclose(answers(model, unmasked), alone, **EXACT)
+    np.testing.assert_allclose(compute_logits(model, unmasked), alone, **EXACT)
 
 
 @every_model
-def test_what_the_mask_excludes_is_not_there(encoder, attention, query, labels):
-    model = made(encoder, attention, query, labels)
+def test_attentive_model_with_a_masked_token_equals_the_text_without_the_token(
+    encoder, attention, query, labels
+):
+    model = make_model(encoder, attention, query, labels)
     inputs = batch(model, TEXTS[2:])
     inputs["attention_mask"][0, 4] = 0
     shorter = {name: torch.cat([v[:, :4], v[:, 5:]], 1) for name, v in inputs.items()}
-    np.testing.assert_allclose(answers(model, inputs), answers(model, shorter), **EXACT)
+    np.testing.assert_allclose(
+        compute_logits(model, inputs), compute_logits(model, shorter), **EXACT
+    )
 
 
 @every_model
-def test_nothing_to_attend_to_is_no_error(encoder, attention, query, labels):
+def test_attentive_model_without_content_tokens_decodes_a_zero_context(
+    encoder, attention, query, labels
+):
     """Without content all weights are zero, and so is the mean; without a query its summary is."""
-    model = made(encoder, attention, query, labels)
+    model = make_model(encoder, attention, query, labels)
     inputs = batch(model, [([2, 3], [])])
     mean = torch.zeros(1, model.config.width).double()
     summary = torch.zeros(1, model.config.width).double() if query else None
     wanted = model._logits(model.decoder(mean, summary)).detach().numpy()
-    np.testing.assert_allclose(answers(model, inputs), wanted, **EXACT)
+    np.testing.assert_allclose(compute_logits(model, inputs), wanted, **EXACT)
 
 
-def test_two_labels_are_one_sigmoid():
-    model = made()
-    logits = answers(model, batch(model))
+def test_attentive_model_with_two_labels_has_one_output_and_opposite_logits():
+    model = make_model()
+    logits = compute_logits(model, batch(model))
     assert model.decoder.output.out_features == 1
     assert (logits[:, 0] == -logits[:, 1]).all()
 
@@ -151,41 +161,45 @@ def test_two_labels_are_one_sigmoid():
         (4, None, "single_label", 4),
     ],
 )
-def test_labels_and_tasks(labels, problem, task, outputs):
-    model = made(labels=labels, problem_type=problem)
+def test_attentive_model_has_the_task_and_outputs_of_its_problem_type(
+    labels, problem, task, outputs
+):
+    model = make_model(labels=labels, problem_type=problem)
     loaded = whence.load(model).loaded
     assert (loaded.task, len(loaded.labels)) == (task, labels)
     assert model.decoder.output.out_features == outputs
-    assert answers(model, batch(model)).shape == (3, labels)
+    assert compute_logits(model, batch(model)).shape == (3, labels)
 
 
-def test_the_loss_is_the_one_of_the_task():
-    inputs = batch(made())
-    one = made()(**inputs, labels=torch.tensor([0, 1, 1]))
+def test_attentive_model_loss_is_cross_entropy_or_squared_error_by_task():
+    inputs = batch(make_model())
+    one = make_model()(**inputs, labels=torch.tensor([0, 1, 1]))
     z = one.logits[:, 1] - one.logits[:, 0]
     wanted = torch.nn.functional.binary_cross_entropy_with_logits(
         z, torch.tensor([0.0, 1, 1]).double()
     )
     torch.testing.assert_close(one.loss, wanted)
-    several = made(problem_type="multi_label_classification")
+    several = make_model(problem_type="multi_label_classification")
     marks = torch.tensor([[0, 1], [1, 1], [0, 0]])
     found = several(**inputs, labels=marks)
     wanted = torch.nn.functional.binary_cross_entropy_with_logits(found.logits, marks.double())
     torch.testing.assert_close(found.loss, wanted)
-    value = made(labels=1)(**inputs, labels=torch.tensor([0.5, 1.0, 2.0]))
+    value = make_model(labels=1)(**inputs, labels=torch.tensor([0.5, 1.0, 2.0]))
     wanted = (value.logits[:, 0] - torch.tensor([0.5, 1.0, 2.0])).square().mean()
     torch.testing.assert_close(value.loss, wanted)
 
 
-def test_only_answers_in_the_passage_can_be_predicted():
+def test_answers_in_passage_rules_out_labels_absent_from_the_passage():
     # Of the words 5, 6 and 11 the three passages have 5; none; 6 and 11. In a query they do not count.
-    model = made(query=True, labels=3, answers_in_passage=True, answer_ids=[5, 6, 11])
-    found = answers(model, batch(model))
-    free = made(query=True, labels=3)
+    model = make_model(query=True, labels=3, answers_in_passage=True, answer_ids=[5, 6, 11])
+    found = compute_logits(model, batch(model))
+    free = make_model(query=True, labels=3)
     free.load_state_dict(model.state_dict())
     possible = np.array([[True, False, False], [False, False, False], [False, True, True]])
     assert (found[~possible] == -1e9).all()
-    np.testing.assert_allclose(found[possible], answers(free, batch(free))[possible], **EXACT)
+    np.testing.assert_allclose(
+        found[possible], compute_logits(free, batch(free))[possible], **EXACT
+    )
     explained = whence.load(model).explain(singles(model)[0], method="grad_x_input")
     assert explained.target.index == 0
     assert np.isfinite(explained.scores).all()
@@ -206,19 +220,19 @@ def test_only_answers_in_the_passage_can_be_predicted():
         ({"answers_in_passage": True}, "answer_ids, the token id of each of the 2 labels"),
     ],
 )
-def test_a_configuration_that_cannot_be_says_what_can(wrong, said):
+def test_attentive_config_with_a_bad_value_raises_and_names_the_allowed_values(wrong, said):
     with pytest.raises(BadParameter, match=said):
         AttentiveConfig(**wrong)
 
 
-def test_a_seed_is_all_that_the_start_depends_on():
-    config = made("cnn", query=True).config
+def test_initialise_model_depends_on_its_seed_alone():
+    config = make_model("cnn", query=True).config
     torch.manual_seed(1)
     before = torch.get_rng_state()
-    one = fresh(config, 3).state_dict()
+    one = initialise_model(config, 3).state_dict()
     assert (torch.get_rng_state() == before).all()
     torch.manual_seed(2)
-    two, other = fresh(config, 3).state_dict(), fresh(config, 4).state_dict()
+    two, other = initialise_model(config, 3).state_dict(), initialise_model(config, 4).state_dict()
     assert all(torch.equal(one[name], two[name]) for name in one)
     assert not any(torch.equal(one[name], other[name]) for name in one)
     # No two weights of one shape are drawn alike either.
@@ -226,10 +240,10 @@ def test_a_seed_is_all_that_the_start_depends_on():
 
 
 @pytest.mark.parametrize("encoder", ["bilstm", "cnn", "average"])
-def test_weights_start_as_in_pytorch(encoder):
+def test_initialise_model_draws_weights_with_the_deviation_and_bounds_of_pytorch(encoder):
     """The same bounds, and the same deviation to a tenth: of 400 even draws it is known to 3%."""
     config = AttentiveConfig(vocab_size=200, embedding_size=40, hidden_size=40, encoder=encoder)
-    own, theirs = fresh(config, 0), AttentiveForSequenceClassification(config)
+    own, theirs = initialise_model(config, 0), AttentiveForSequenceClassification(config)
     assert (own.embeddings.weight[0] == 0).all()
     for (name, one), other in zip(own.named_parameters(), theirs.parameters(), strict=True):
         if one.numel() < 400:
@@ -241,20 +255,20 @@ def test_weights_start_as_in_pytorch(encoder):
     assert own.embeddings.weight.std().item() == pytest.approx(1, rel=0.05)
 
 
-def test_vectors_to_start_from():
-    config = made().config
+def test_initialise_model_copies_given_vectors_and_refuses_a_bad_shape_or_nan():
+    config = make_model().config
     vectors = np.arange(60.0).reshape(12, 5)
-    model = fresh(config, 0, vectors)
+    model = initialise_model(config, 0, vectors)
     assert (model.embeddings.weight[0] == 0).all()
     np.testing.assert_array_equal(model.embeddings.weight[1:].detach().numpy(), vectors[1:])
     np.testing.assert_array_equal(vectors[0], np.arange(5.0))  # the caller's own are as they were
     for wrong in (vectors[1:], vectors + np.nan):
         with pytest.raises(BadParameter, match=r"finite numbers of shape \(12, 5\)"):
-            fresh(config, 0, wrong)
+            initialise_model(config, 0, wrong)
 
 
 @every_model
-def test_saved_and_loaded_the_weights_are_the_same_to_the_bit_and_predictions_but_for_rounding(
+def test_saved_attentive_model_loads_with_equal_weights_and_nearly_equal_predictions(
     encoder, attention, query, labels, tmp_path
 ):
     names = {0: "no", 1: "yes", 2: "maybe"}
@@ -269,8 +283,8 @@ def test_saved_and_loaded_the_weights_are_the_same_to_the_bit_and_predictions_bu
         id2label={i: names[i] for i in range(labels)},
         training={"epochs": 8, "rate": 1e-3, "parts": ["a", None, {"b": True}]},
     )
-    model = fresh(config, 0)
-    tokenizer = word_tokenizer(["one two three four five six seven eight"])
+    model = initialise_model(config, 0)
+    tokenizer = build_word_tokenizer(["one two three four five six seven eight"])
     model.save_pretrained(tmp_path)
     tokenizer.save_pretrained(tmp_path)
     explainer = whence.load(tmp_path)
@@ -280,10 +294,10 @@ def test_saved_and_loaded_the_weights_are_the_same_to_the_bit_and_predictions_bu
     assert saved.keys() == back.keys()
     assert all(torch.equal(saved[name], back[name]) for name in saved)
     assert loaded.model.config.training == config.training
-    assert fingerprint(loaded.model) == fingerprint(model)
+    assert compute_fingerprint(loaded.model) == compute_fingerprint(model)
     assert loaded.labels == tuple(names[i] for i in range(labels))
     assert (loaded.pad_id, dict(loaded.fillers)) == (0, {"pad": 0, "unk": 1})
-    assert loaded.pairs == query
+    assert loaded.needs_pair == query
     text = ("one two nine", "four") if query else "one two nine"
     own = whence.load(model, tokenizer=tokenizer).predict(text)
     # Weights in a file lie at other offsets than in memory, and float32 has 7 digits: 20 roundings of 6e-8.
@@ -295,37 +309,37 @@ def test_saved_and_loaded_the_weights_are_the_same_to_the_bit_and_predictions_bu
     assert all(torch.equal(saved[name], value) for name, value in again.state_dict().items())
 
 
-def test_a_folder_with_a_wrong_configuration(tmp_path):
-    made().save_pretrained(tmp_path)
+def test_load_of_a_folder_with_a_bad_encoder_name_raises_unknown_model(tmp_path):
+    make_model().save_pretrained(tmp_path)
     path = tmp_path / "config.json"
     path.write_text(path.read_text().replace('"bilstm"', '"gru"'))
     with pytest.raises(UnknownModel, match="encoder must be one of bilstm, cnn, average"):
         whence.load(tmp_path)
 
 
-def test_words_are_numbered_by_how_often_they_occur():
+def test_build_word_tokenizer_numbers_words_by_frequency_then_alphabet():
     texts = ["b a b", "c a b\tD", "d"]
-    tokenizer = word_tokenizer(texts)
+    tokenizer = build_word_tokenizer(texts)
     special = {"<PAD>": 0, "<UNK>": 1, "<SOS>": 2, "<EOS>": 3}
     # b three times, a twice, and D, c, d once each: by the alphabet.
     assert tokenizer.get_vocab() == {**special, "b": 4, "a": 5, "D": 6, "c": 7, "d": 8}
-    assert word_tokenizer(texts, min_df=2).get_vocab() == {**special, "b": 4, "a": 5}
-    assert word_tokenizer(texts, max_words=1).get_vocab() == {**special, "b": 4}
-    lower = word_tokenizer(texts, lowercase=True)
+    assert build_word_tokenizer(texts, min_df=2).get_vocab() == {**special, "b": 4, "a": 5}
+    assert build_word_tokenizer(texts, max_words=1).get_vocab() == {**special, "b": 4}
+    lower = build_word_tokenizer(texts, lowercase=True)
     assert lower.get_vocab() == {**special, "b": 4, "a": 5, "d": 6, "c": 7}
     assert lower("D")["input_ids"] == [2, 6, 3]
     with pytest.raises(BadParameter, match="min_df=5"):
-        word_tokenizer(texts, min_df=5)
+        build_word_tokenizer(texts, min_df=5)
 
 
-def test_texts_become_framed_ids():
-    tokenizer = word_tokenizer(["b a b", "it's a"])
+def test_word_tokenizer_frames_each_text_with_start_and_end_tokens():
+    tokenizer = build_word_tokenizer(["b a b", "it's a"])
     one = tokenizer("a unknown  it's")
     assert one["input_ids"] == [2, 4, 1, 6, 3]
     pair = tokenizer("a b", "b")
     assert pair["input_ids"] == [2, 4, 5, 3, 2, 5, 3]
     assert pair["token_type_ids"] == [0, 0, 0, 0, 1, 1, 1]
-    explainer = whence.load(made(), tokenizer=tokenizer)
+    explainer = whence.load(make_model(), tokenizer=tokenizer)
     found = explainer.explain("a unknown  it's", method="raw_attention")
     assert [token.text for token in found.tokens] == ["<SOS>", "a", "unknown", "it's", "<EOS>"]
     assert [token.special for token in found.tokens] == [True, False, False, False, True]
@@ -333,15 +347,15 @@ def test_texts_become_framed_ids():
     assert found.scores.sum() == pytest.approx(1, abs=1e-12)
 
 
-def test_a_model_of_pairs_wants_pairs():
-    tokenizer = word_tokenizer(["one two three four five six seven eight"])
-    explainer = whence.load(made(query=True), tokenizer=tokenizer)
+def test_attentive_model_with_query_refuses_single_texts_and_without_query_refuses_pairs():
+    tokenizer = build_word_tokenizer(["one two three four five six seven eight"])
+    explainer = whence.load(make_model(query=True), tokenizer=tokenizer)
     found = explainer.explain(("one two", "three"), method="raw_attention")
     assert found.scores.nonzero()[0].tolist() == [1, 2]
     for alone in ("one two", {"input_ids": [2, 4, 5, 3]}):
         with pytest.raises(BadEncoding, match="takes a pair of texts and got a single one"):
             explainer.predict(alone)
-    single = whence.load(made(), tokenizer=tokenizer)
+    single = whence.load(make_model(), tokenizer=tokenizer)
     assert single.predict("one two").label
     pair = {"input_ids": [2, 4, 3, 2, 5, 3], "token_type_ids": [0, 0, 0, 1, 1, 1]}
     for both in (("one two", "three"), pair):
@@ -353,9 +367,9 @@ def test_a_model_of_pairs_wants_pairs():
 
 @pytest.mark.parametrize("query", [False, True])
 @pytest.mark.parametrize("words", [None, "one two three four five six seven eight"])
-def test_the_doctor_tries_every_method(query, words):
-    tokenizer = words and word_tokenizer([words])
-    report = whence.load(made(query=query), tokenizer=tokenizer).examine()
+def test_examine_of_an_attentive_model_lists_working_and_refused_methods(query, words):
+    tokenizer = words and build_word_tokenizer([words])
+    report = whence.load(make_model(query=query), tokenizer=tokenizer).examine()
     worked = {one["method"] for one in report["methods"] if one["works"]}
     assert worked >= {
         "raw_attention",
@@ -371,8 +385,8 @@ def test_the_doctor_tries_every_method(query, words):
     )  # the name stands beside
 
 
-def test_a_method_that_does_not_work_is_named_and_one_that_does():
-    explainer = whence.load(made(), tokenizer=word_tokenizer(["one two three"]))
+def test_unsupported_method_raises_not_capturable_and_the_default_falls_back():
+    explainer = whence.load(make_model(), tokenizer=build_word_tokenizer(["one two three"]))
     with pytest.warns(FallbackWarning, match="the default method, does not work on this model"):
         assert explainer.explain("one two").method == "grad_x_input"
     for call in (explainer.explain, explainer.trust):

@@ -1,4 +1,4 @@
-"""Labels of a data set by the names of the model's, in what a run stores and reports."""
+"""Gold labels of a run as the model's label names: store, report, app, ambiguous numbers, upgrade of old stores."""
 
 import json
 import re
@@ -8,12 +8,10 @@ import pytest
 
 import whence
 from tests import stores
+from whence.app.library import build_example
 from whence.core.errors import BadExamples
-from whence.data.sets.labels import label_names, label_places
-from whence.run.store import Store
-from whence.run.store.schema import EARLIER
-from whence.run.store.verify import verify
-from whence.web.runrows import example
+from whence.data.dataset import find_label_indices, match_label_names
+from whence.runs.store import VERSION_1_SCHEMAS, Store, verify_store
 
 ROWS = [
     ("a gripping, beautifully acted film", 1),
@@ -26,7 +24,7 @@ TOPICS = ("World", "Sports", "Business", "Sci/Tech")
 
 
 @pytest.fixture(scope="module")
-def done(tmp_path_factory):
+def numbered_label_run(tmp_path_factory):
     """Run one method without a metric over labels that are numbers."""
     folder = tmp_path_factory.mktemp("run")
     data = folder / "films.jsonl"
@@ -34,8 +32,8 @@ def done(tmp_path_factory):
     return whence.run(model="reviews", data=str(data), methods="attcat", out=folder / "out")
 
 
-def test_the_parquet_of_a_run_has_the_label_by_name_and_whether_the_model_is_right(done):
-    (path,) = (done.folder / "explanations").glob("*.parquet")
+def test_explanations_table_of_a_run_has_gold_label_names_and_correctness(numbered_label_run):
+    (path,) = (numbered_label_run.folder / "explanations").glob("*.parquet")
     table = pq.read_table(path, columns=["label", "gold", "predicted", "right"]).to_pylist()
     assert [one["label"] for one in table] == ["1", "0", "0", None]
     assert [one["gold"] for one in table] == ["positive", "negative", "negative", None]
@@ -43,18 +41,18 @@ def test_the_parquet_of_a_run_has_the_label_by_name_and_whether_the_model_is_rig
         assert one["right"] is (one["gold"] == one["predicted"])
     assert table[3]["right"] is None
     assert {one["right"] for one in table} == {True, False, None}
-    assert not list(verify(done.folder))
+    assert not list(verify_store(numbered_label_run.folder))
 
 
-def test_the_report_names_labels_as_the_model_does_and_says_how_they_were_taken(done):
-    said = str(done.report())
+def test_run_report_uses_label_names_of_the_model_and_states_the_mapping(numbered_label_run):
+    said = str(numbered_label_run.report())
     assert re.search(r"predicted positive \([^)]*\), labelled negative", said)
     assert not re.search(r"labelled [01]\b", said)
     assert "taken for the model's labels counted from 0: 0 negative, 1 positive" in said
 
 
-def test_a_run_without_metrics_has_a_report_that_shows_explanations(done):
-    report = done.report()
+def test_report_of_a_run_without_metrics_shows_example_explanations(numbered_label_run):
+    report = numbered_label_run.report()
     shown = report.payload["extremes"]
     assert {one["which"] for one in shown} == {"example"}
     texts = [one["explained"]["input"]["text"] for one in shown]
@@ -64,8 +62,8 @@ def test_a_run_without_metrics_has_a_report_that_shows_explanations(done):
         assert "gripping" in surface
 
 
-def test_the_app_names_the_label_of_a_row_as_the_model_does(done):
-    assert example(done, 1, "attcat").label == "negative"
+def test_build_example_of_the_app_uses_the_label_name_of_the_model(numbered_label_run):
+    assert build_example(numbered_label_run, 1, "attcat").label == "negative"
 
 
 @pytest.mark.parametrize(
@@ -79,19 +77,17 @@ def test_the_app_names_the_label_of_a_row_as_the_model_does(done):
         (["world", "SPORTS"], TOPICS, {"world": "World", "SPORTS": "Sports"}),
     ],
 )
-def test_labels_are_named_by_name_or_number_and_not_guessed_where_both_could_be_meant(
-    said, labels, found
-):
-    names = label_names(said, labels)
+def test_match_label_names_maps_names_or_numbers_and_refuses_ambiguous_numbers(said, labels, found):
+    names = match_label_names(said, labels)
     assert (None if names is None else dict(names.names)) == found
 
 
-def test_a_number_that_may_be_a_place_or_a_name_is_refused_with_both():
+def test_find_label_indices_of_an_ambiguous_number_raises_with_both_meanings():
     with pytest.raises(BadExamples, match=r"'1' may be '2 stars', number 1 from 0, or '1 star'"):
-        label_places("1234", STARS)
+        find_label_indices("1234", STARS)
 
 
-def test_a_run_refuses_to_explain_own_labels_that_are_numbers_from_1(tmp_path):
+def test_run_with_target_gold_refuses_labels_numbered_from_1(tmp_path):
     data = tmp_path / "films.jsonl"
     rows = [{"text": text, "label": 1 + (label or 0)} for text, label in ROWS]
     data.write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -104,34 +100,34 @@ def test_a_run_refuses_to_explain_own_labels_that_are_numbers_from_1(tmp_path):
     assert found.report().payload["predictions"]["accuracy"] is None
 
 
-def test_a_store_of_the_version_before_is_read_and_brought_up_to_date(tmp_path, monkeypatch):
-    from whence.run.store import commit, manifest, pending, rows, schema
+def test_store_of_version_1_is_read_and_upgraded_with_gold_labels(tmp_path, monkeypatch):
+    from whence.runs import store as store_module
 
     with monkeypatch.context() as earlier:
-        for module in (rows, pending, commit):
-            earlier.setattr(module, "SCHEMAS", EARLIER)
+        for module in (store_module, store_module, store_module):
+            earlier.setattr(module, "SCHEMAS", VERSION_1_SCHEMAS)
         columns = {
-            n: tuple(c for c in own if c.name not in schema.SINCE_2)
-            for n, own in schema.COLUMNS.items()
+            n: tuple(c for c in own if c.name not in store_module.VERSION_2_COLUMNS)
+            for n, own in store_module.COLUMNS.items()
         }
-        earlier.setattr(rows, "COLUMNS", columns)
-        earlier.setattr(commit.Now, "_judged", lambda self, table: table)
-        for module in (commit, manifest):
+        earlier.setattr(store_module, "COLUMNS", columns)
+        earlier.setattr(store_module.CurrentData, "_with_gold_labels", lambda self, table: table)
+        for module in (store_module, store_module):
             earlier.setattr(module, "VERSION", 1)
-        folder = stores.filled(tmp_path / "out")
+        folder = stores.write_store(tmp_path / "out")
     before = pq.read_schema(next((folder / "explanations").glob("*.parquet")))
     assert "gold" not in before.names and before.metadata[b"version"] == b"1"
-    assert not list(verify(folder))
-    store = Store.read(folder)
+    assert not list(verify_store(folder))
+    store = Store.open_existing(folder)
     assert store.table("explanations").to_table()["gold"].null_count == 24
     assert sum(len(batch) for batch in store.batches("explanations")) == 24
     named = {**stores.DATA, "labels": {"by": "name", "names": {"positive": "positive"}}}
-    with Store.locked(folder) as again:
+    with Store.open_locked(folder) as again:
         again.begin(stores.plan(), stores.identity(), named)
         for number in (0, 1):
-            again.commit(stores.window(number))
+            again.commit_window(stores.window(number))
         again.finish()
-    assert set(Store.read(folder).table("explanations").to_table()["gold"].to_pylist()) == {
-        "positive"
-    }
-    assert not list(verify(folder))
+    assert set(
+        Store.open_existing(folder).table("explanations").to_table()["gold"].to_pylist()
+    ) == {"positive"}
+    assert not list(verify_store(folder))

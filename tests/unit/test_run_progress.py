@@ -1,4 +1,4 @@
-"""How far a run is and what it will take: counted and computed by hand, with a clock that the test sets."""
+"""Progress and cost estimates of runs, by hand with a fake clock; also shards, sampled rows and windows."""
 
 from collections.abc import Iterable, Iterator
 from types import SimpleNamespace
@@ -6,15 +6,18 @@ from types import SimpleNamespace
 import pytest
 
 from whence.core.errors import BadExamples
-from whence.data.sets.examples import Example, sample
-from whence.data.sets.source import Bad, Entry
-from whence.run.choice import chosen, elsewhere, rows_chosen
-from whence.run.chunks import BYTES, windows
-from whence.run.cost import Estimate, Span, estimated
-from whence.run.plan import Plan
-from whence.run.progress import Progress
-from whence.run.task import Done, Identity, Item, Task
-from whence.run.watch import Opened
+from whence.data.dataset import DatasetRow, SkippedRow, sample_examples
+from whence.data.example import Example
+from whence.runs.chunks import (
+    WINDOW_BYTES,
+    count_selected_rows,
+    is_in_other_shard,
+    iterate_selected_rows,
+    iterate_windows,
+)
+from whence.runs.plan import Plan
+from whence.runs.progress import RunEstimate, RunProgress, ValueRange, WindowStatus, estimate_cost
+from whence.runs.task import Identity, Item, Task, TaskResult
 
 IDENTITY = Identity(
     {"name": "toy"},
@@ -26,7 +29,7 @@ IDENTITY = Identity(
 PLAN = Plan("toy", "toy.tsv", ("attcat", "leave_one_out"), ("aopc",))
 
 
-class Rows:
+class ToyDataset:
     """A data set of short texts, of which some rows cannot be read."""
 
     name = "toy.tsv"
@@ -34,12 +37,12 @@ class Rows:
     def __init__(self, count: int, bad: Iterable[int] = (), known: bool = True) -> None:
         self.rows, self.bad, self.known = count, set(bad), known
 
-    def __iter__(self) -> Iterator[Entry | Bad]:
+    def __iter__(self) -> Iterator[DatasetRow | SkippedRow]:
         for row in range(self.rows):
             if row in self.bad:
-                yield Bad(row, f"line {row}", "It is not JSON.")
+                yield SkippedRow(row, f"line {row}", "It is not JSON.")
             else:
-                yield Entry(row, str(row), Example("a" * (row % 7 + 1)))
+                yield DatasetRow(row, str(row), Example("a" * (row % 7 + 1)))
 
     def count(self) -> int | None:
         return self.rows if self.known else None
@@ -48,7 +51,7 @@ class Rows:
         return {"name": self.name, "columns": {}, "guessed": []}
 
 
-class Toy:
+class TimedWorkers:
     """A worker that says what it took: a second for each example, but for the first, which takes two."""
 
     identity = IDENTITY
@@ -62,7 +65,7 @@ class Toy:
         for task in tasks:
             self.tasks.append(task)
             n = len(task.items)
-            yield Done(
+            yield TaskResult(
                 task.window,
                 task.chunk,
                 [],
@@ -80,63 +83,69 @@ def items(count):
     return tuple(Item(row, str(row), Example("a"), "d", "g") for row in range(count))
 
 
-def test_progress_is_counted_by_method():
+def test_run_progress_counts_done_failed_and_remaining_by_method():
     now = SimpleNamespace(time=1000.0)
-    seen = Progress(clock=lambda: now.time)
-    seen.start(PLAN, "toy.tsv", IDENTITY, 1)
-    seen.estimate(Estimate(12, own=10))
+    seen = RunProgress(clock=lambda: now.time)
+    seen.on_start(PLAN, "toy.tsv", IDENTITY, 1)
+    seen.on_estimate(RunEstimate(12, own=10))
     first = Task(0, 0, items(4), ("attcat", "leave_one_out"))
     second = Task(0, 1, items(4), ("leave_one_out",))
     held = {"attcat": 6, "leave_one_out": 2}
-    seen.window(Opened(0, 10, 2, held, {"attcat": 1, "leave_one_out": 0}, [first, second]))
-    assert [one.rate for one in seen.standings()] == [None, None]
-    assert [one.seconds for one in seen.standings()] == [None, None]
+    seen.on_window(WindowStatus(0, 10, 2, held, {"attcat": 1, "leave_one_out": 0}, [first, second]))
+    assert [one.rate for one in seen.list_method_progress()] == [None, None]
+    assert [one.seconds for one in seen.list_method_progress()] == [None, None]
     now.time += 8
     failed = {"table": "explanations", "row": 0, "method": "leave_one_out", "error": "not-finite"}
     untested = {"table": "metrics", "row": 0, "method": "attcat", "error": "not-finite"}
     fine = {"table": "explanations", "row": 0, "method": "attcat", "error": None}
-    seen.done(Done(0, 0, [failed, untested, fine], 8.0))
-    attcat, loo = seen.standings()
+    seen.on_task_done(TaskResult(0, 0, [failed, untested, fine], 8.0))
+    attcat, loo = seen.list_method_progress()
     # 6 + 4 of 10; 4 in 8 seconds
     assert (attcat.done, attcat.before, attcat.failed, attcat.left) == (10, 6, 1, 0)
     assert (attcat.rate, attcat.seconds) == (0.5, 0.0)
     # 2 + 4 of 10, and 4 more at 0.5 a second are 8 seconds
     assert (loo.done, loo.failed, loo.left, loo.rate, loo.seconds) == (6, 1, 4, 0.5, 8.0)
-    assert seen.left() == 8.0
+    assert seen.estimate_remaining_seconds() == 8.0
     assert seen.examples == (6, 10)
-    assert (seen.new, seen.held, seen.failed, seen.bad, seen.tests_failed) == (8, 16, 2, 2, 1)
+    assert (seen.n_new, seen.n_explanations, seen.n_failed, seen.bad, seen.tests_failed) == (
+        8,
+        16,
+        2,
+        2,
+        1,
+    )
 
 
-def test_the_rate_is_that_of_late():
+def test_run_progress_rate_follows_the_most_recent_tasks():
     now = SimpleNamespace(time=0.0)
-    seen = Progress(clock=lambda: now.time)
-    seen.start(PLAN, "toy.tsv", IDENTITY, 1)
-    seen.estimate(Estimate(None))
+    seen = RunProgress(clock=lambda: now.time)
+    seen.on_start(PLAN, "toy.tsv", IDENTITY, 1)
+    seen.on_estimate(RunEstimate(None))
     tasks = [Task(0, number, items(1), ("attcat",)) for number in range(200)]
-    seen.window(Opened(0, 200, 0, {}, {}, tasks))
+    seen.on_window(WindowStatus(0, 200, 0, {}, {}, tasks))
     for number in range(200):
         now.time += 10.0 if number < 100 else 0.5
-        seen.done(Done(0, number, [], 0.0))
-    attcat, _ = seen.standings()
+        seen.on_task_done(TaskResult(0, number, [], 0.0))
+    attcat, _ = seen.list_method_progress()
     assert attcat.rate == pytest.approx(2.0)
-    assert (attcat.total, attcat.seconds, seen.left()) == (
+    assert (attcat.total, attcat.seconds, seen.estimate_remaining_seconds()) == (
         None,
         None,
         None,
     )  # nobody knows how many
 
 
-def test_a_clock_that_stands_still_divides_nothing():
-    seen = Progress(clock=lambda: 5.0)
-    seen.start(PLAN, "toy.tsv", IDENTITY, 1)
-    seen.window(Opened(0, 1, 0, {}, {}, [Task(0, 0, items(1), ("attcat",))]))
-    seen.done(Done(0, 0, [], 0.0))
-    assert seen.standings()[0].rate is None
+def test_run_progress_with_a_stopped_clock_has_no_rate():
+    seen = RunProgress(clock=lambda: 5.0)
+    seen.on_start(PLAN, "toy.tsv", IDENTITY, 1)
+    seen.on_window(WindowStatus(0, 1, 0, {}, {}, [Task(0, 0, items(1), ("attcat",))]))
+    seen.on_task_done(TaskResult(0, 0, [], 0.0))
+    assert seen.list_method_progress()[0].rate is None
 
 
-def test_an_estimate_is_what_an_example_takes_times_those_that_are_left():
-    workers = Toy(seconds=0.001)
-    found = estimated(PLAN, Rows(102, bad=(3, 4)), workers)
+def test_estimate_cost_multiplies_cost_per_example_by_remaining_examples():
+    workers = TimedWorkers(seconds=0.001)
+    found = estimate_cost(PLAN, ToyDataset(102, bad=(3, 4)), workers)
     # 1, 4, 16 and 64 examples, spread over their lengths, and none of a window
     assert [len(task.items) for task in workers.tasks] == [1, 4, 16, 64]
     assert {task.window for task in workers.tasks} == {-1}
@@ -147,7 +156,7 @@ def test_an_estimate_is_what_an_example_takes_times_those_that_are_left():
     assert loo.seconds.middle == pytest.approx(0.0005)
     assert tests.left == 100
     # 100 examples by two workers: 0.05 seconds. From task to task nothing changed: a quarter to either side.
-    assert found.seconds == Span(
+    assert found.seconds == ValueRange(
         pytest.approx(0.05 / 1.25), pytest.approx(0.05), pytest.approx(0.05 * 1.25)
     )
     # attcat reads 1 forward and backward; leave_one_out asks 6, the tests 10: 17 for each of 100
@@ -156,18 +165,20 @@ def test_an_estimate_is_what_an_example_takes_times_those_that_are_left():
     assert found.to_dict()["seconds"][1] == pytest.approx(0.05)
 
 
-def test_what_is_dear_is_tried_on_few():
+def test_estimate_cost_of_slow_examples_samples_only_one():
     # The first takes 20 seconds, so four of them would take longer than anybody waits for an estimate.
-    slow = Toy(seconds=10.0)
-    found = estimated(PLAN, Rows(100), slow)
+    slow = TimedWorkers(seconds=10.0)
+    found = estimate_cost(PLAN, ToyDataset(100), slow)
     assert [len(task.items) for task in slow.tasks] == [1]
     assert found.seconds.high == pytest.approx(3 * found.seconds.middle)
 
 
-def test_what_is_there_is_subtracted():
-    held = SimpleNamespace(counts=lambda: {"a": 10, "t": 4, "b": 10}, bad=lambda: iter(()))
-    workers = Toy(0.001)
-    found = estimated(PLAN, Rows(10), workers, held)
+def test_estimate_cost_subtracts_stored_results():
+    held = SimpleNamespace(
+        count_results=lambda: {"a": 10, "t": 4, "b": 10}, iterate_bad_rows=lambda: iter(())
+    )
+    workers = TimedWorkers(0.001)
+    found = estimate_cost(PLAN, ToyDataset(10), workers, held)
     # attcat is there for all, and tested for 4 only
     assert {name: part.left for name, part in found.parts.items()} == {
         "attcat": 6,
@@ -176,55 +187,60 @@ def test_what_is_there_is_subtracted():
     }
     assert {task.methods for task in workers.tasks} == {("attcat",)}
     assert max(len(task.items) for task in workers.tasks) == 6  # no more than there are
-    done = SimpleNamespace(counts=lambda: dict.fromkeys("abt", 10), bad=lambda: iter(()))
-    idle = Toy()
-    assert estimated(PLAN, Rows(10), idle, done).nothing_left
+    done = SimpleNamespace(
+        count_results=lambda: dict.fromkeys("abt", 10), iterate_bad_rows=lambda: iter(())
+    )
+    idle = TimedWorkers()
+    assert estimate_cost(PLAN, ToyDataset(10), idle, done).is_complete
     assert not idle.tasks
 
 
-def test_where_nobody_knows_how_many_there_are():
-    found = estimated(PLAN, Rows(10, known=False), Toy(0.001))
+def test_estimate_cost_of_data_of_unknown_length_has_no_total():
+    found = estimate_cost(PLAN, ToyDataset(10, known=False), TimedWorkers(0.001))
     assert (found.rows, found.seconds, found.calls) == (None, None, None)
-    assert not found.nothing_left
+    assert not found.is_complete
     assert found.to_dict()["seconds"] is None
 
 
-def test_a_part_of_a_run_is_counted():
-    whole = Rows(500, bad=range(10))
+def test_estimate_cost_of_all_shards_sums_to_the_readable_rows():
+    whole = ToyDataset(500, bad=range(10))
     own = [
-        estimated(Plan("toy", "toy.tsv", shard=(part, 3)), whole, Toy(0.001)).own
+        estimate_cost(Plan("toy", "toy.tsv", shard=(part, 3)), whole, TimedWorkers(0.001)).own
         for part in (1, 2, 3)
     ]
     assert sum(own) == 490
     assert all(own)
 
 
-def test_every_chunk_is_in_one_part():
+def test_every_chunk_belongs_to_exactly_one_shard():
     for window in range(3):
         for chunk in range(20):
             parts = [
                 part
                 for part in range(1, 5)
-                if not elsewhere(Plan("m", "d", shard=(part, 4)), window, chunk)
+                if not is_in_other_shard(Plan("m", "d", shard=(part, 4)), window, chunk)
             ]
             assert len(parts) == 1
 
 
-def test_rows_are_chosen_as_evaluate_draws_them():
-    rows = Rows(50)
+def test_iterate_selected_rows_draws_the_same_sample_as_sample_examples():
+    rows = ToyDataset(50)
     plan = Plan("toy", "toy.tsv", sample=7, seed=3)
-    drawn = [one.example for one in chosen(rows, plan)]
-    assert drawn == sample([one.example for one in rows], 7, 3)
+    drawn = [one.example for one in iterate_selected_rows(rows, plan)]
+    assert drawn == sample_examples([one.example for one in rows], 7, 3)
     first = Plan("toy", "toy.tsv", sample=7, seed=3, limit=2)
-    assert [one.example for one in chosen(rows, first)] == drawn[:2]
-    assert (rows_chosen(rows, plan), rows_chosen(rows, first)) == (7, 2)
-    assert rows_chosen(rows, Plan("toy", "toy.tsv", limit=80)) == 50
-    assert rows_chosen(Rows(5, known=False), Plan("toy", "toy.tsv")) is None
+    assert [one.example for one in iterate_selected_rows(rows, first)] == drawn[:2]
+    assert (count_selected_rows(rows, plan), count_selected_rows(rows, first)) == (7, 2)
+    assert count_selected_rows(rows, Plan("toy", "toy.tsv", limit=80)) == 50
+    assert count_selected_rows(ToyDataset(5, known=False), Plan("toy", "toy.tsv")) is None
     with pytest.raises(BadExamples, match="Nobody knows how many rows"):
-        list(chosen(Rows(5, known=False), plan))
+        list(iterate_selected_rows(ToyDataset(5, known=False), plan))
 
 
-def test_a_window_of_huge_texts_is_short():
-    texts = ["a" * (BYTES // 2), "b" * (BYTES // 2), "c", "d"]
-    entries = [Entry(row, str(row), Example(text)) for row, text in enumerate(texts)]
-    assert [[item.row for item in one.items] for one in windows(entries)] == [[0, 1, 2], [3]]
+def test_iterate_windows_ends_a_window_at_the_byte_limit():
+    texts = ["a" * (WINDOW_BYTES // 2), "b" * (WINDOW_BYTES // 2), "c", "d"]
+    entries = [DatasetRow(row, str(row), Example(text)) for row, text in enumerate(texts)]
+    assert [[item.row for item in one.items] for one in iterate_windows(entries)] == [
+        [0, 1, 2],
+        [3],
+    ]

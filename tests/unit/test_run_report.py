@@ -1,4 +1,4 @@
-"""Reports of runs on every surface, and two runs compared."""
+"""Reports of runs on every surface, and comparisons of two runs."""
 
 import re
 from io import StringIO
@@ -8,11 +8,21 @@ import pytest
 from rich.console import Console
 
 import whence
-from tests import reports
+from tests import run_reports
 from whence.core.errors import BadExamples, CannotRead
-from whence.report.run import fragment, latex, markdown, page, plain
-from whence.run.results.compare import RunComparison, _difference
-from whence.run.results.summary import RunReport, reproduce
+from whence.runs.report import (
+    format_run_latex,
+    format_run_markdown,
+    format_run_text,
+    render_run_fragment,
+    render_run_html,
+)
+from whence.runs.results import (
+    RunComparison,
+    RunReport,
+    _subtract_beyond_rounding,
+    describe_reproduction,
+)
 
 MANY = {"metrics": ("comprehensiveness",), "methods": ("attcat", "rollout")}
 
@@ -29,23 +39,25 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def first(folder, explainer):
-    return reports.made(folder / "first", reports.written(folder), explainer, **MANY)
+    return run_reports.make_run(
+        folder / "first", run_reports.write_dataset(folder), explainer, **MANY
+    )
 
 
 @pytest.fixture(scope="module")
 def second(folder, explainer):
     """Return a run over the same data with two rows less, in which attcat ignores signs."""
-    data = reports.written(folder, reports.ROWS[:-2], "fewer.tsv")
+    data = run_reports.write_dataset(folder, run_reports.ROWS[:-2], "fewer.tsv")
     asked = {
         **MANY,
         "methods": ("attcat", "rollout", "gradient"),
         "params": {"attcat.absolute": True},
     }
-    return reports.made(folder / "second", data, explainer, **asked)
+    return run_reports.make_run(folder / "second", data, explainer, **asked)
 
 
 @pytest.fixture(scope="module")
-def shown(first):
+def first_report(first):
     return first.report()
 
 
@@ -58,17 +70,17 @@ def terminal(found, width=100, **options):
 def surfaces(payload):
     found = RunComparison(payload) if payload["kind"] == "runs" else RunReport(payload)
     return {
-        "text": plain(payload),
+        "text": format_run_text(payload),
         "terminal": terminal(found),
-        "page": page(payload),
-        "cell": fragment(payload),
-        "markdown": markdown(payload),
-        "latex": latex(payload),
+        "page": render_run_html(payload),
+        "cell": render_run_fragment(payload),
+        "markdown": format_run_markdown(payload),
+        "latex": format_run_latex(payload),
     }
 
 
-def test_a_report_says_the_same_everywhere(shown):
-    for surface, text in surfaces(shown.to_dict()).items():
+def test_run_report_has_the_same_statements_on_every_surface(first_report):
+    for surface, text in surfaces(first_report.to_dict()).items():
         flat = " ".join(re.sub(r"[\\*`]", "", text).split())
         for said in ("reviews on reviews.tsv", "The run is complete: 8 examples", "Fared best: attcat",
                      "Fared worst: rollout", "random explanations", "How to reproduce it"):  # fmt: skip
@@ -76,65 +88,66 @@ def test_a_report_says_the_same_everywhere(shown):
         assert "nan" not in re.split(r"[^a-z]+", flat.lower()), surface
 
 
-def test_best_and_worst_are_those_of_the_deciding_metric(first, shown):
+def test_run_report_extremes_have_the_largest_and_smallest_gain_over_the_null(first, first_report):
     table = first.table("metrics").to_table().to_pylist()
     gains = {row["row"]: row["value"] - row["null"] for row in table if row["method"] == "attcat"}
     picked = {
-        one["which"]: one["row"] for one in shown.payload["extremes"] if one["method"] == "attcat"
+        one["which"]: one["row"]
+        for one in first_report.payload["extremes"]
+        if one["method"] == "attcat"
     }
     assert picked["best"] == max(gains, key=gains.get)
     assert picked["worst"] == min(gains, key=gains.get)
 
 
-def test_accuracy_is_counted(first, shown):
+def test_run_report_accuracy_equals_the_share_of_correct_predictions(first, first_report):
     rows = first.table("explanations").to_table(columns=["row", "label", "predicted"]).to_pylist()
     names = {"0": "negative", "1": "positive"}
     right = {row["row"]: names[row["label"]] == row["predicted"] for row in rows}
-    found = shown.payload["predictions"]
+    found = first_report.payload["predictions"]
     assert found["accuracy"]["mean"] == sum(right.values()) / 8
     assert found["accuracy"]["n"] == 8
     assert found["majority"] == 0.5  # four of each
 
 
-def test_the_plan_is_one_that_can_be_read(tmp_path, shown, first):
-    from whence.run.plan.fields import planned
-    from whence.run.plan.file import read_plan
+def test_run_report_gives_a_plan_that_can_be_read_and_a_command(tmp_path, first_report, first):
+    from whence.runs.plan import build_plan, read_plan
 
     path = tmp_path / "plan.toml"
-    path.write_text(shown.payload["reproduce"]["plan"])
-    plan, _ = planned(read_plan(path), "the plan")
+    path.write_text(first_report.payload["reproduce"]["plan"])
+    plan, _ = build_plan(read_plan(path), "the plan")
     assert plan.methods == ("attcat", "rollout")
     # By its name, beside the plan: where it lay before is nobody's business.
     assert plan.data == str(tmp_path / first.manifest["plan"]["data"])
-    assert "whence run --model reviews" in shown.payload["reproduce"]["command"]
+    assert "whence run --model reviews" in first_report.payload["reproduce"]["command"]
     contrast = {
         **first.manifest,
         "plan": {**first.manifest["plan"], "target": ["positive", "negative"]},
     }
-    assert " --target positive:negative " in reproduce(contrast, "out")["command"]
+    assert " --target positive:negative " in describe_reproduction(contrast, "out")["command"]
 
 
-def test_a_report_is_saved_and_read_back(tmp_path, shown):
-    path = shown.save(tmp_path / "report.json")
-    assert str(RunReport.read(path)) == str(shown)
+def test_run_report_is_read_back_from_json_and_other_payloads_are_refused(tmp_path, first_report):
+    path = first_report.save(tmp_path / "report.json")
+    assert str(RunReport.read(path)) == str(first_report)
     with pytest.raises(CannotRead, match="not a saved run"):
         RunReport.from_dict({"kind": "runs", "version": 1})
     with pytest.raises(CannotRead, match="not a saved run"):
         RunReport.from_dict({"kind": "run", "version": 1})
 
 
-@pytest.mark.parametrize("make", [reports.run, reports.runs])
-def test_every_case_made_by_hand_can_be_shown(make):
+@pytest.mark.parametrize("make", [run_reports.report_payload, run_reports.comparison_payload])
+def test_hand_made_run_payloads_are_rendered_on_every_surface(make):
     for surface, text in surfaces(make()).items():
         assert "attcat" in text, surface
 
 
-@pytest.mark.parametrize("make", [reports.run, reports.runs])
+@pytest.mark.parametrize("make", [run_reports.report_payload, run_reports.comparison_payload])
 @pytest.mark.parametrize(
     "evil", ["</script><img src=x onerror=alert(1)>", "\x1b[31m|_*`$\\end{tabular}&%#{}", "‮evil"]
 )
-def test_hostile_texts_are_shown_as_they_are(make, evil):
-    found = surfaces(reports.hostile(make(), evil))
+def test_run_report_escapes_hostile_texts_on_every_surface(make, evil):
+    found = surfaces(run_reports.with_hostile_texts(make(), evil))
     for surface in ("page", "cell"):
         assert "<img" not in found[surface]
         assert "\x1b" not in found[surface]
@@ -151,12 +164,12 @@ def test_hostile_texts_are_shown_as_they_are(make, evil):
     assert {len(re.findall(r"(?<!\\)\|", line)) for line in rows} <= widths
 
 
-def test_a_narrow_terminal_without_signs(shown):
-    text = terminal(shown, width=40)
+def test_run_report_in_a_terminal_of_40_columns_stays_within_40_columns(first_report):
+    text = terminal(first_report, width=40)
     assert max(map(len, text.splitlines())) <= 40
 
 
-def test_two_runs_compared_by_hand(first, second):
+def test_comparison_of_two_runs_equals_hand_computed_gains_and_differences(first, second):
     found = first.report(second).payload
     assert (found["data"]["shared"], found["data"]["only_a"], found["data"]["only_b"]) == (6, 2, 0)
     assert found["only"] == {"a": [], "b": ["gradient"]}
@@ -183,7 +196,7 @@ def test_two_runs_compared_by_hand(first, second):
     assert "too few" in found["sentence"]
 
 
-def test_a_run_and_itself(first):
+def test_comparison_of_a_run_with_itself_finds_no_differences(first):
     found = first.report(first).payload
     assert found["differences"] == []
     for one in found["gains"]:
@@ -196,22 +209,24 @@ def test_a_run_and_itself(first):
     assert "Nothing that determines a result differs." in str(first.report(first))
 
 
-def test_what_rounding_does_is_no_difference():
+def test_subtract_beyond_rounding_sets_rounding_differences_to_zero():
     one = np.array([0.5, 0.5, np.nan])
     other = np.array([0.5 + 5e-7, 0.5 + 5e-6, 0.5])
-    np.testing.assert_allclose(_difference(one, other), [0, 5e-6, np.nan], rtol=1e-9)
+    np.testing.assert_allclose(_subtract_beyond_rounding(one, other), [0, 5e-6, np.nan], rtol=1e-9)
 
 
-def test_copies_are_paired_in_their_order(folder, first, explainer):
-    rows = [reports.ROWS[0], reports.ROWS[0], reports.ROWS[1]]
-    data = reports.written(folder, rows, "copies.tsv")
-    copies = reports.made(folder / "copies", data, explainer, **MANY)
+def test_comparison_of_runs_pairs_duplicate_examples_in_order(folder, first, explainer):
+    rows = [run_reports.ROWS[0], run_reports.ROWS[0], run_reports.ROWS[1]]
+    data = run_reports.write_dataset(folder, rows, "copies.tsv")
+    copies = run_reports.make_run(folder / "copies", data, explainer, **MANY)
     assert first.report(copies).payload["data"]["shared"] == 2
     assert copies.report(copies).payload["data"]["shared"] == 3
 
 
-def test_other_data_is_refused(folder, first, explainer):
-    data = reports.written(folder, [("something else", "1"), ("another thing", "0")], "other.tsv")
-    other = reports.made(folder / "other", data, explainer, **MANY)
+def test_comparison_of_runs_without_shared_examples_raises_bad_examples(folder, first, explainer):
+    data = run_reports.write_dataset(
+        folder, [("something else", "1"), ("another thing", "0")], "other.tsv"
+    )
+    other = run_reports.make_run(folder / "other", data, explainer, **MANY)
     with pytest.raises(BadExamples, match=r"no example in common.*reviews\.tsv.*other\.tsv"):
         first.report(other)

@@ -1,4 +1,4 @@
-"""What is in the folder of a run, told to people: what `whence.evaluate` says, finished or not, whole or damaged."""
+"""Results of a run folder: evaluation, explanations and tables as in memory, even if unfinished or damaged."""
 
 import json
 
@@ -6,14 +6,12 @@ import numpy as np
 import pytest
 
 import whence
-from tests import reports, stores
+from tests import run_reports, stores
 from whence.core.errors import BadStore, UnknownMethod
-from whence.report import page, plain
-from whence.run.results import Run, is_run
-from whence.run.results.explained import explained
-from whence.run.results.noted import noted
-from whence.run.results.summary import RunReport
-from whence.run.store import Store
+from whence.render.html import render_explanations_html
+from whence.render.text import format_explanation_text
+from whence.runs.results import Run, RunReport, build_explanation_data, collect_results, is_run
+from whence.runs.store import Store
 
 
 @pytest.fixture(scope="module")
@@ -22,37 +20,41 @@ def explainer():
 
 
 @pytest.fixture(scope="module")
-def done(tmp_path_factory, explainer):
+def finished_run(tmp_path_factory, explainer):
     """Return a small finished run; tests must leave it as it is."""
     folder = tmp_path_factory.mktemp("run")
-    return reports.made(folder / "out", reports.written(folder), explainer)
+    return run_reports.make_run(folder / "out", run_reports.write_dataset(folder), explainer)
 
 
-def plainly(evaluation):
+def without_machine_facts(evaluation):
     """Return an evaluation as a file keeps it, without what depends on the machine."""
     found = json.loads(evaluation.to_json())
     for name in ("seconds", "calls"):
         del found[name]
     for method in found["methods"]:
         del method["seconds"]
-    del found["data"]  # a file here, a list there: tests/unit/test_data_named.py
+    del found["data"]  # a file here, a list there: tests/unit/test_public_names.py
     return found
 
 
-def test_the_evaluation_is_that_of_evaluate(done, explainer):
-    texts = [{"text": text, "label": label} for text, label in reports.ROWS]
+def test_run_evaluation_equals_whence_evaluate_on_the_same_texts(finished_run, explainer):
+    texts = [{"text": text, "label": label} for text, label in run_reports.ROWS]
     wanted = whence.evaluate(
-        explainer, texts, list(reports.METHODS), [*reports.METRICS, "tau_b", "spearman"]
+        explainer, texts, list(run_reports.METHODS), [*run_reports.METRICS, "tau_b", "spearman"]
     )
-    assert plainly(done.evaluation(["tau_b", "spearman"])) == plainly(wanted)
+    assert without_machine_facts(
+        finished_run.evaluation(["tau_b", "spearman"])
+    ) == without_machine_facts(wanted)
 
 
-def test_figures_with_parts_are_those_of_evaluate(tmp_path, explainer):
+def test_run_evaluation_of_metrics_with_parts_equals_whence_evaluate(tmp_path, explainer):
     # `iou_f1` has a figure of its own for a data set, made of parts, and of the parts of each random draw.
-    rows = [{"text": text, "label": label, "rationale": [[0, 6]]} for text, label in reports.ROWS]
+    rows = [
+        {"text": text, "label": label, "rationale": [[0, 6]]} for text, label in run_reports.ROWS
+    ]
     data = tmp_path / "marked.jsonl"
     data.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    run = reports.made(
+    run = run_reports.make_run(
         tmp_path / "out",
         data,
         explainer,
@@ -62,23 +64,28 @@ def test_figures_with_parts_are_those_of_evaluate(tmp_path, explainer):
     wanted = whence.evaluate(
         explainer, data, ["attcat", "gradient"], ["iou_f1", "token_f1", "tau_b"]
     )
-    assert plainly(run.evaluation()) == plainly(wanted)
+    assert without_machine_facts(run.evaluation()) == without_machine_facts(wanted)
 
 
-def test_methods_and_metrics_stand_in_the_order_of_the_plan(done):
-    assert (done.methods, done.metrics) == (list(reports.METHODS), list(reports.METRICS))
-    assert done.evaluation().methods == list(reports.METHODS)
+def test_run_lists_methods_and_metrics_in_the_order_of_the_plan(finished_run):
+    assert (finished_run.methods, finished_run.metrics) == (
+        list(run_reports.METHODS),
+        list(run_reports.METRICS),
+    )
+    assert finished_run.evaluation().methods == list(run_reports.METHODS)
 
 
-def test_times_are_those_of_the_journal(done):
-    (task,) = done.store.events("task")
-    told = done.evaluation().cost["rollout"]["seconds"]
-    assert told.mean == pytest.approx(task["costs"]["rollout"]["seconds"] / len(reports.ROWS))
+def test_run_evaluation_takes_seconds_per_method_from_the_journal(finished_run):
+    (task,) = finished_run.store.events("task")
+    told = finished_run.evaluation().cost["rollout"]["seconds"]
+    assert told.mean == pytest.approx(task["costs"]["rollout"]["seconds"] / len(run_reports.ROWS))
     assert told.n == 1
 
 
-def test_without_a_journal_nothing_is_timed(tmp_path, explainer):
-    run = reports.made(tmp_path / "out", reports.written(tmp_path), explainer, metrics=())
+def test_run_report_without_a_journal_has_no_times_and_no_sessions(tmp_path, explainer):
+    run = run_reports.make_run(
+        tmp_path / "out", run_reports.write_dataset(tmp_path), explainer, metrics=()
+    )
     for path in (tmp_path / "out" / "journal").iterdir():
         path.unlink()
     told = Run(run.folder).report()
@@ -87,11 +94,11 @@ def test_without_a_journal_nothing_is_timed(tmp_path, explainer):
     assert "not tested" in str(told)
 
 
-def test_an_explanation_is_as_it_was(done, explainer):
-    text = reports.ROWS[4][0]
+def test_run_explanation_of_a_row_equals_explain_of_its_text(finished_run, explainer):
+    text = run_reports.ROWS[4][0]
     # Alone or among others, an input is padded or not: sums may be of another order, in float32.
     own = explainer.explain(text, method="attcat").to_dict()
-    found = done.explanation(4, "attcat")
+    found = finished_run.explanation(4, "attcat")
     for name in ("tokens", "words", "target"):
         assert found[name] == own[name]
     assert found["input"] == own["input"]
@@ -104,30 +111,32 @@ def test_an_explanation_is_as_it_was(done, explainer):
             found["explanations"][0][name], own["explanations"][0][name], atol=1e-5
         )
     assert found["explanations"][0]["signed"] is True
-    assert "funny" in page([found])
-    assert "funny" in plain(found)
+    assert "funny" in render_explanations_html([found])
+    assert "funny" in format_explanation_text(found)
 
 
-def test_what_is_not_there_is_said(done):
+def test_run_raises_with_a_reason_for_unknown_method_row_or_table(finished_run):
     with pytest.raises(UnknownMethod, match=r"attcta.*attcat"):
-        done.explanation(0, "attcta")
+        finished_run.explanation(0, "attcta")
     with pytest.raises(BadStore, match="no explanation of row 99"):
-        done.explanation(99, "attcat")
+        finished_run.explanation(99, "attcat")
     with pytest.raises(BadStore, match="explanations and metrics"):
-        done.table("audits")
+        finished_run.table("audits")
 
 
-def test_tables_are_there_for_other_programs(done):
-    table = done.table("explanations").to_table(columns=["row", "method"])
-    assert table.num_rows == len(reports.ROWS) * len(reports.METHODS)
+def test_run_table_has_a_record_per_example_and_method(finished_run):
+    table = finished_run.table("explanations").to_table(columns=["row", "method"])
+    assert table.num_rows == len(run_reports.ROWS) * len(run_reports.METHODS)
 
 
-def test_facts(done, tmp_path):
-    facts = done.facts()
+def test_run_facts_of_a_finished_run_are_complete_and_other_folders_are_refused(
+    finished_run, tmp_path
+):
+    facts = finished_run.facts()
     assert (facts["state"], facts["done"], facts["total"]) == ("complete", 8, 8)
     assert (facts["model"], facts["data"], facts["failed"]) == ("reviews", "reviews.tsv", 0)
-    assert done.complete
-    assert done.written is not None
+    assert finished_run.complete
+    assert finished_run.last_write_time is not None
     assert not is_run(tmp_path)
     with pytest.raises(BadStore, match="holds no run"):
         Run(tmp_path)
@@ -135,10 +144,10 @@ def test_facts(done, tmp_path):
         Run(tmp_path / "nowhere")
 
 
-def test_an_unfinished_run(tmp_path, explainer):
-    run = reports.made(
+def test_run_evaluation_and_report_of_an_unfinished_run_count_pending_chunks(tmp_path, explainer):
+    run = run_reports.make_run(
         tmp_path / "out",
-        reports.written(tmp_path),
+        run_reports.write_dataset(tmp_path),
         explainer,
         commit=False,
         metrics=("sufficiency",),
@@ -150,9 +159,9 @@ def test_an_unfinished_run(tmp_path, explainer):
     assert "The run is not finished: 8 examples are there." in str(run.report())
 
 
-def test_a_damaged_file_is_left_out_and_named(tmp_path, explainer):
-    run = reports.made(
-        tmp_path / "out", reports.written(tmp_path), explainer, metrics=("sufficiency",)
+def test_run_report_names_a_damaged_file_and_leaves_the_file_in_place(tmp_path, explainer):
+    run = run_reports.make_run(
+        tmp_path / "out", run_reports.write_dataset(tmp_path), explainer, metrics=("sufficiency",)
     )
     path = run.folder / "metrics" / "part-000000.parquet"
     raw = bytearray(path.read_bytes())
@@ -165,8 +174,8 @@ def test_a_damaged_file_is_left_out_and_named(tmp_path, explainer):
     assert path.read_bytes() == bytes(raw)  # who reads leaves it where it is
 
 
-def test_a_lost_manifest_is_told(tmp_path):
-    folder = stores.filled(tmp_path / "out")
+def test_run_with_a_lost_manifest_is_damaged_and_has_no_report(tmp_path):
+    folder = stores.write_store(tmp_path / "out")
     (folder / "manifest.json").write_bytes(b"{}")
     run = Run(folder)
     facts = run.facts()
@@ -176,7 +185,7 @@ def test_a_lost_manifest_is_told(tmp_path):
         run.report()
 
 
-def test_failures_are_counted_and_named(tmp_path, explainer):
+def test_run_report_counts_failures_by_method_with_the_first_rows(tmp_path, explainer):
     def spoil(records):
         gone = (
             "tokens",
@@ -196,9 +205,9 @@ def test_failures_are_counted_and_named(tmp_path, explainer):
                 record |= error | ({"value": None, "null": None} if "value" in record else nothing)
         return records
 
-    run = reports.made(
+    run = run_reports.make_run(
         tmp_path / "out",
-        reports.written(tmp_path),
+        run_reports.write_dataset(tmp_path),
         explainer,
         spoil=spoil,
         metrics=("sufficiency",),
@@ -214,22 +223,24 @@ def test_failures_are_counted_and_named(tmp_path, explainer):
         run.explanation(2, "rollout")
 
 
-def test_results_of_an_earlier_setting_do_not_count(tmp_path, explainer):
-    data = reports.written(tmp_path)
-    reports.made(tmp_path / "out", data, explainer, params={"rollout.residual": 0.9}, metrics=())
-    run = reports.made(tmp_path / "out", data, explainer, metrics=())
+def test_run_results_ignore_results_of_an_earlier_setting(tmp_path, explainer):
+    data = run_reports.write_dataset(tmp_path)
+    run_reports.make_run(
+        tmp_path / "out", data, explainer, params={"rollout.residual": 0.9}, metrics=()
+    )
+    run = run_reports.make_run(tmp_path / "out", data, explainer, metrics=())
     assert run.table("explanations").count_rows() == 8 * 4  # rollout twice
-    assert noted(run).notes.forward.shape == (8, 3)
-    own = explainer.explain(reports.ROWS[0][0], method="rollout", params={"residual": 0.5})
+    assert collect_results(run).notes.forward.shape == (8, 3)
+    own = explainer.explain(run_reports.ROWS[0][0], method="rollout", params={"residual": 0.5})
     np.testing.assert_allclose(
         run.explanation(0, "rollout")["explanations"][0]["scores"], own.scores, atol=1e-6
     )
 
 
-def test_windows_are_read_one_by_one(tmp_path):
-    folder = stores.filled(tmp_path / "out", windows=(0, 1, 2), failing=(7,))
+def test_collect_results_reads_every_window_and_marks_failed_rows(tmp_path):
+    folder = stores.write_store(tmp_path / "out", windows=(0, 1, 2), failing=(7,))
     run = Run(folder)
-    found = noted(run)
+    found = collect_results(run)
     assert found.rows == list(range(18))
     assert np.isnan(found.notes.forward[7]).all()
     assert len(found.notes) == 17
@@ -239,7 +250,7 @@ def test_windows_are_read_one_by_one(tmp_path):
         assert found.notes.values["sufficiency"][number, 0] == pytest.approx(seed / 9)
 
 
-def test_patches_of_a_picture_are_shown_as_they_lie():
+def test_build_explanation_data_of_patches_restores_the_image_grid():
     names = [f"row {row}, column {column}" for row in (1, 2) for column in (1, 2, 3)]
     nothing = [None] * 6
     record = {
@@ -248,15 +259,19 @@ def test_patches_of_a_picture_are_shown_as_they_lie():
         "ends": nothing, "segments": [0] * 6, "ids": [-1] * 6, "words": [-1] * 6, "axioms": [],
         "scores": [0.1, -0.2, 0.3, 0.0, 0.7, 0.2], "forward": 1, "backward": 1, "dropped": 0,
     }  # fmt: skip
-    found = explained(record, {"name": "vit", "labels": ["cat", "dog"]}, {"params": {}})
+    found = build_explanation_data(
+        record, {"name": "vit", "labels": ["cat", "dog"]}, {"params": {}}
+    )
     assert found["picture"] == {"name": "cat.jpg", "grid": [2, 3]}
     assert found["words"] == []
-    told = reports.run(extremes=[{**reports.extreme(), "explained": found}], audit=None)
+    told = run_reports.report_payload(
+        extremes=[{**run_reports.extreme(), "explained": found}], audit=None
+    )
     assert 'class="patches"' in RunReport(told).to_html()
     assert "row 2, column 2 +0.7" in RunReport(told).to_latex()
     assert "row 2, column 2 +0.7" in str(RunReport(told))
 
 
-def test_nobody_is_locked_out_by_a_reader(done):
-    with Store.locked(done.folder):
-        assert done.report().payload["examples"] == 8
+def test_run_report_works_while_the_store_is_locked(finished_run):
+    with Store.open_locked(finished_run.folder):
+        assert finished_run.report().payload["examples"] == 8

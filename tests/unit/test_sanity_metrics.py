@@ -1,4 +1,4 @@
-"""Randomisation, completeness and conservation: by hand, and against plain loops over real models."""
+"""Sanity metrics (randomisation, completeness, conservation) by hand, and against loops over real models."""
 
 import numpy as np
 import pytest
@@ -7,12 +7,13 @@ from scipy.stats import spearmanr
 
 import whence
 from tests.contract.state import assert_unchanged, snapshot
-from tests.remade import PREDICTED, outcome, remade
-from whence.capture.changed.altered import randomised, stages
+from tests.repeat_trials import PREDICTED, build_trial, outcome
 from whence.core.errors import BadParameter
-from whence.core.params import checked
+from whence.core.params import resolve_parameters
 from whence.metrics import metric
-from whence.trial import Randomised
+from whence.metrics._trial import Randomised
+from whence.tracing.alter import randomise_weights
+from whence.tracing.structure import list_stages
 
 TEXT = "the plot is thin, but the actors are wonderful"
 METHODS = ("grad_x_input", "gradient", "raw_attention", "leave_one_out", "random")
@@ -37,10 +38,10 @@ def by_stage(*answers):
     return made
 
 
-def test_randomisation_by_hand():
+def test_randomisation_equals_hand_computed_correlations_by_stage():
     # By size: the same ranking with all signs turned, 1; then 1 2 4 3 of 1 2 3 4, 1 - 6 · 2 / 60 = 0.8; then -1.
     made = by_stage([1, -2, 3, -4], [1, 2, 4, 3], [4, -3, 2, -1])
-    trial = remade(OWN, made, stages=THREE)
+    trial = build_trial(OWN, made, stages=THREE)
     found = outcome("randomisation", trial)
     assert found.values == pytest.approx([0.8 / 3])
     assert found.curves == pytest.approx(np.array([[1, 0.8, -1]]))
@@ -48,11 +49,11 @@ def test_randomisation_by_hand():
     assert [change for change, _ in trial.again.asked] == [Randomised(k, 0) for k in range(3)]
 
 
-def test_several_draws_of_weights():
+def test_randomisation_averages_several_draws_of_weights_by_stage():
     # Stage by stage the means over two draws: (1 + 0.8) / 2, then what is known of (flat, 1), then -1: 0.9 / 3.
     down = [4, 3, 2, 1]
     made = by_stage(([1, 2, 3, 4], [1, 2, 4, 3]), ([5, -5, 5, 5], [1, 2, 3, 4]), (down, down))
-    trial = remade(OWN, made, stages=THREE)
+    trial = build_trial(OWN, made, stages=THREE)
     found = outcome("randomisation", trial, seeds=2)
     assert found.curves == pytest.approx(np.array([[0.9, 1, -1]]))
     assert found.values == pytest.approx([0.3])
@@ -60,32 +61,34 @@ def test_several_draws_of_weights():
     assert len(trial.again.asked) == 6 == entry.facts["again"](3, {"seeds": 2})
 
 
-def test_stages_that_say_nothing_are_left_out():
+def test_randomisation_leaves_out_stages_without_a_ranking():
     made = by_stage([1, 2, 3, 4], "Not finite.", [-6, 6, 6, 6])
-    found = outcome("randomisation", remade(OWN, made, stages=THREE))
+    found = outcome("randomisation", build_trial(OWN, made, stages=THREE))
     assert found.values == [1]
     assert np.isnan(found.curves[0, 1:]).all()
     made = by_stage("Not finite.", [-6, 6, 6, 6], "Too large.")
-    assert outcome("randomisation", remade(OWN, made, stages=THREE)).why_not == {0: "Not finite."}
+    assert outcome("randomisation", build_trial(OWN, made, stages=THREE)).why_not == {
+        0: "Not finite."
+    }
 
 
-def test_nothing_to_randomise_or_rank():
+def test_randomisation_gives_a_reason_where_weights_or_rankings_are_missing():
     for rows, stages_, units, why in [
         (OWN, (), None, "no weights"),
         ([-1, 1, 1, -1], THREE, None, "same size"),
         (OWN, THREE, ((1,),), "only one token"),
         (OWN, THREE, (), "no token"),
     ]:
-        trial = remade(rows, lambda change: ([OWN], PREDICTED), stages=stages_, units=units)
+        trial = build_trial(rows, lambda change: ([OWN], PREDICTED), stages=stages_, units=units)
         assert why in outcome("randomisation", trial).why_not[0]
     with pytest.raises(BadParameter):
-        checked("randomisation", metric.get("randomisation").parameters, {"seeds": 0})
+        resolve_parameters("randomisation", metric.get("randomisation").parameters, {"seeds": 0})
 
 
 # --- promises by hand ---
 
 
-def test_completeness_by_hand():
+def test_completeness_equals_hand_computed_residual_shares():
     scores = [[1, 2, 0], [1, 2, -1], [0, 0, 0], [1, 2, 3], [0, 0, 0], [1, 2, 3]]
     axioms = [
         {"completeness": -0.5},  # 3 instead of 3.5
@@ -95,7 +98,7 @@ def test_completeness_by_hand():
         {"completeness": 0},  # nothing of nothing
         {"completeness": 6 + 1e-9},  # 6 of what is 0 but for rounding
     ]
-    found = outcome("completeness", remade(scores, axioms=axioms))
+    found = outcome("completeness", build_trial(scores, axioms=axioms))
     assert found.values[:3] == pytest.approx([0.5 / 3.5, 2, 1])
     assert found.values[2] == metric.get("completeness").facts["null"]
     assert found.why_not[3] == "It makes no such promise."
@@ -103,13 +106,13 @@ def test_completeness_by_hand():
     assert "should add up to is 0" in found.why_not[5]
 
 
-def test_special_tokens_count_for_completeness():
+def test_completeness_includes_the_scores_of_special_tokens():
     # The scores of all three tokens add up to 3, of the one unit to 2; they should have been 4.
-    trial = remade([0.5, 2, 0.5], axioms=[{"completeness": -1}], units=((1,),))
+    trial = build_trial([0.5, 2, 0.5], axioms=[{"completeness": -1}], units=((1,),))
     assert outcome("completeness", trial).values == pytest.approx([0.25])
 
 
-def test_conservation_by_hand():
+def test_conservation_equals_the_hand_computed_worst_residual_share():
     layers = {"conservation.layer0": 0.1, "conservation.layer1": -0.4}
     scores = [[1, 1], [1, 1], [1, 1], [1, 1], [0, 0]]
     axioms = [
@@ -119,14 +122,14 @@ def test_conservation_by_hand():
         {"conservation_of_mass": 1},
         {"conservation": 0, **layers},  # nothing was given
     ]
-    found = outcome("conservation", remade(scores, axioms=axioms))
+    found = outcome("conservation", build_trial(scores, axioms=axioms))
     assert found.values[:2] == pytest.approx([0.4, 0.5])
     assert found.why_not[2] == found.why_not[3] == "It makes no such promise."
     assert "should add up to is 0" in found.why_not[4]
     # Of a contrast, 1 is given to one logit and -1 to the other: 2 in all.
-    twice = outcome("conservation", remade(scores, axioms=axioms, slope=2.0))
+    twice = outcome("conservation", build_trial(scores, axioms=axioms, slope=2.0))
     assert twice.values[:2] == pytest.approx([0.2, 0.5])
-    none = outcome("conservation", remade(scores, axioms=axioms, slope=0.0))
+    none = outcome("conservation", build_trial(scores, axioms=axioms, slope=0.0))
     assert "should add up to is 0" in none.why_not[0]
 
 
@@ -138,36 +141,36 @@ def explainer():
     return whence.load("reviews", dtype="float64")
 
 
-def put(explainer, methods, **how):
+def build_trial_of_text(explainer, methods, **how):
     ((_, trial, found),) = explainer.trials([TEXT], method=methods, **how)
     return trial, found
 
 
-def inner(scores):
+def without_special_tokens(scores):
     """Leave the special tokens out: in this model the first and the last."""
     return np.asarray(scores, dtype=np.float64)[1:-1]
 
 
-def test_randomisation_equals_a_loop(explainer):
+def test_randomisation_on_a_real_model_equals_a_loop_over_stages(explainer):
     """The changed model is explained as any other; grad_x_input in plain torch as well."""
     model, ids = explainer.model, torch.tensor([explainer.tokenizer(TEXT)["input_ids"]])
 
     def explained(name):
-        return inner(explainer.explain(TEXT, method=name, target=1).scores)
+        return without_special_tokens(explainer.explain(TEXT, method=name, target=1).scores)
 
     def plain():
         vectors = model.get_input_embeddings()(ids).detach().requires_grad_()
         (slope,) = torch.autograd.grad(model(inputs_embeds=vectors).logits[0, 1], vectors)
-        return inner((vectors * slope).sum(-1)[0].detach())
+        return without_special_tokens((vectors * slope).sum(-1)[0].detach())
 
     makers = {name: lambda name=name: explained(name) for name in METHODS} | {"plain": plain}
     own = {name: abs(make()) for name, make in makers.items()}
     curves = {name: [] for name in makers}
-    for stage in range(len(stages(model))):
-        with randomised(model, stage, 0):
+    for stage in range(len(list_stages(model))):
+        with randomise_weights(model, stage, 0):
             for name, make in makers.items():
                 curves[name].append(spearmanr(own[name], abs(make())).statistic)
-    trial, _ = put(explainer, METHODS)
+    trial, _ = build_trial_of_text(explainer, METHODS)
     found = outcome("randomisation", trial)
     for row, name in enumerate(METHODS):
         assert found.curves[row] == pytest.approx(curves[name], **CLOSE), name
@@ -180,10 +183,10 @@ def test_randomisation_equals_a_loop(explainer):
     assert found.curves[METHODS.index("raw_attention"), 0] == 1
 
 
-def test_the_model_is_left_as_found_and_a_change_made_once(explainer):
+def test_randomisation_leaves_the_model_unchanged_and_repeats_no_change(explainer):
     before = snapshot(explainer.model)
     weights = {name: value.clone() for name, value in explainer.model.state_dict().items()}
-    trial, _ = put(explainer, METHODS)
+    trial, _ = build_trial_of_text(explainer, METHODS)
     first = outcome("randomisation", trial).values
     spent = trial.again.passes
     assert outcome("randomisation", trial).values == pytest.approx(first, rel=0, abs=0)
@@ -208,7 +211,7 @@ def test_completeness_equals_plain_transformers(explainer):
         "kernel_shap": {"samples": 64, "remove": "mask"},
         "gradient_shap": {"baseline": "zero"},
     }
-    trial, given = put(explainer, methods, params=params)
+    trial, given = build_trial_of_text(explainer, methods, params=params)
     whole, nothing = plain_logits(explainer), plain_logits(explainer, torch.zeros_like)
     ids = torch.tensor([explainer.tokenizer(TEXT)["input_ids"]])
     ids[0, 1:-1] = explainer.tokenizer.mask_token_id
@@ -234,9 +237,9 @@ def test_completeness_equals_plain_transformers(explainer):
     ("target", "of"),
     [(1, "logit"), (0, "logit"), (("positive", "negative"), "logit"), (1, "probability")],
 )
-def test_conservation_equals_the_residuals_over_what_was_given(explainer, target, of):
+def test_conservation_equals_the_worst_residual_over_the_given_relevance(explainer, target, of):
     methods = ["attn_lrp", "cp_lrp", "full_lrp", "transformer_attribution", "decompx"]
-    trial, given = put(explainer, methods, target=target, of=of)
+    trial, given = build_trial_of_text(explainer, methods, target=target, of=of)
     logits = plain_logits(explainer).requires_grad_()
     explained = logits.softmax(0) if of == "probability" else logits
     value = explained[1] - explained[0] if isinstance(target, tuple) else explained[target]

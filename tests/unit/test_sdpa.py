@@ -1,12 +1,12 @@
-"""Attention from who sees what: without a mask, with a small one, or in blocks, the numbers are the same."""
+"""Attention computed from visible keys: without a mask, with a small mask, or in blocks, results are equal."""
 
 import pytest
 import torch
 
 from tests.unit.test_masks import Largest
-from whence.capture.attention import sdpa
-from whence.capture.attention.layer import Computed
-from whence.kernels import Visible
+from whence.kernels.maps import VisibleKeys
+from whence.tracing import sdpa
+from whence.tracing.attention_layer import ComputedAttention
 
 QUERIES, HEADS, KEY_HEADS, WIDTH = 37, 4, 2, 5
 REAL = torch.arange(QUERIES) < torch.tensor([[QUERIES], [11]])
@@ -48,10 +48,10 @@ EXTRAS = {
 def layer_of(seen, extra, key_heads=KEY_HEADS):
     q = draw(2, HEADS, QUERIES, WIDTH, seed=1).requires_grad_()
     k, v = (draw(2, key_heads, QUERIES, WIDTH, seed=n).requires_grad_() for n in (2, 3))
-    return Computed(q=q, k=k, v=v, visible=Visible(**VISIBLE[seen]), **EXTRAS[extra])
+    return ComputedAttention(q=q, k=k, v=v, visible=VisibleKeys(**VISIBLE[seen]), **EXTRAS[extra])
 
 
-def sees(visible, b, i, j):
+def is_visible(visible, b, i, j):
     return (
         (visible.left is None or j >= i - visible.left)
         and (visible.right is None or j <= i + visible.right)
@@ -61,11 +61,11 @@ def sees(visible, b, i, j):
     )
 
 
-def slowly(layer):
+def compute_reference_attention(layer):
     """Make the map, with a mask of one answer after another."""
     visible, places = layer.visible, range(QUERIES)
     seen = torch.tensor(
-        [[[sees(visible, b, i, j) for j in places] for i in places] for b in range(2)]
+        [[[is_visible(visible, b, i, j) for j in places] for i in places] for b in range(2)]
     )
     k, v = (one.repeat_interleave(HEADS // one.shape[1], 1) for one in (layer.k, layer.v))
     scores = layer.q @ k.transpose(-1, -2) * (layer.scale or WIDTH**-0.5)
@@ -80,9 +80,9 @@ def slowly(layer):
     return powers / (powers.sum(-1, keepdim=True) + rest).clamp(min=1e-300) @ v
 
 
-def counted(layer):
+def find_compared_queries(layer):
     """Queries that see something, and whose answer somebody may read, (batch, 1, queries, 1)."""
-    seen = layer.visible.seen(torch.arange(QUERIES), QUERIES)
+    seen = layer.visible.build_mask(torch.arange(QUERIES), QUERIES)
     some = torch.ones(2, QUERIES, dtype=torch.bool)
     if seen is not None:
         some = some & seen.any(-1).any(1)
@@ -94,82 +94,84 @@ def counted(layer):
 def in_small_blocks(monkeypatch):
     """Let every attention be computed five rows at a time, and fewer in the end."""
     sizes = {
-        "_LARGEST": -1, "_LARGEST_NARROW": -1, "_BLOCK": {}, "_BLOCK_ELSEWHERE": 1, "_FEWEST": 5,
+        "_MAX_BYTES": -1, "_MAX_NARROW_BYTES": -1, "_BLOCK_BYTES": {}, "_DEFAULT_BLOCK_BYTES": 1, "_MIN_BLOCK_ROWS": 5,
     }  # fmt: skip
     for name, size in sizes.items():
         monkeypatch.setattr(sdpa, name, size)
 
 
-def found(layer, weight):
-    out = sdpa.attended(layer.q, layer.k, layer.v, layer)
+def compute_with_gradients(layer, weight):
+    out = sdpa.compute_attention(layer.q, layer.k, layer.v, layer)
     return out, torch.autograd.grad((out * weight).sum(), (layer.q, layer.k, layer.v))
 
 
 @pytest.mark.parametrize("blocks", [False, True])
 @pytest.mark.parametrize("extra", EXTRAS)
 @pytest.mark.parametrize("seen", VISIBLE)
-def test_it_is_the_attention_of_the_paper(seen, extra, blocks, monkeypatch):
+def test_compute_attention_and_gradients_equal_written_out_attention(
+    seen, extra, blocks, monkeypatch
+):
     if blocks:
         in_small_blocks(monkeypatch)
     layer = layer_of(seen, extra)
-    where = counted(layer)
+    where = find_compared_queries(layer)
     weight = draw(2, HEADS, QUERIES, WIDTH, seed=4) * where
-    wanted = slowly(layer)
+    wanted = compute_reference_attention(layer)
     slopes = torch.autograd.grad((wanted * weight).sum(), (layer.q, layer.k, layer.v))
-    out, grads = found(layer, weight)
+    out, grads = compute_with_gradients(layer, weight)
     # Sums of 37 terms of the order of 1, in float64.
     torch.testing.assert_close(out * where, wanted * where, rtol=0, atol=1e-13)
     for grad, slope in zip(grads, slopes, strict=True):
         torch.testing.assert_close(grad, slope, rtol=0, atol=1e-12)
     with torch.no_grad():
-        bare = sdpa.attended(layer.q, layer.k, layer.v, layer)
+        bare = sdpa.compute_attention(layer.q, layer.k, layer.v, layer)
     torch.testing.assert_close(bare * where, wanted * where, rtol=0, atol=1e-13)
     assert out.isfinite().all()
 
 
-def test_a_row_that_sees_nothing_is_finite_and_so_is_its_slope():
+def test_compute_attention_of_a_query_without_visible_keys_is_finite():
     layer = layer_of("one-sided window, padding at the start", "plain")
-    assert not counted(layer).all()
-    out, grads = found(layer, torch.ones(()))
+    assert not find_compared_queries(layer).all()
+    out, grads = compute_with_gradients(layer, torch.ones(()))
     assert out.isfinite().all()
     assert all(grad.isfinite().all() for grad in grads)
 
 
-def test_blocks_ask_only_for_the_slopes_that_are_wanted(monkeypatch):
+def test_compute_attention_in_blocks_gives_the_gradient_of_values_alone(monkeypatch):
     in_small_blocks(monkeypatch)
     layer = layer_of("one-sided window", "plain")
     q, k = layer.q.detach(), layer.k.detach()
-    out = sdpa.attended(q, k, layer.v, layer)
+    out = sdpa.compute_attention(q, k, layer.v, layer)
     (grad,) = torch.autograd.grad(out.sum(), layer.v)
     # Every weight of a query goes to some value: what all queries give is one for each of them, head and feature.
     assert grad.sum().item() == pytest.approx(2 * HEADS * QUERIES * WIDTH, rel=1e-13)
 
 
-def test_layers_share_what_is_written():
+def test_build_dense_mask_of_the_same_layer_is_reused():
     layer = layer_of("one-sided window", "plain")
-    sdpa.attended(layer.q, layer.k, layer.v, layer)
-    first = sdpa._written_out(layer)
-    assert sdpa._written_out(layer) is first
+    sdpa.compute_attention(layer.q, layer.k, layer.v, layer)
+    first = sdpa._build_dense_mask(layer)
+    assert sdpa._build_dense_mask(layer) is first
 
 
 @pytest.mark.parametrize(
     "visible",
     [
-        Visible(right=0),
-        Visible(left=200, right=0),
-        Visible(left=60, right=60),
-        Visible(right=0, keys=(torch.arange(4096) >= torch.tensor([[0], [900]]))),
-        Visible(left=200, right=0, keys=(torch.arange(4096) < torch.tensor([[4096], [900]]))),
-        Visible(keys=(torch.arange(4096) < torch.tensor([[4096], [900]]))),
-        Visible(right=0, rule=lambda rows: (rows[:, None] // 99 == torch.arange(4096) // 99)[None, None]),
+        VisibleKeys(right=0),
+        VisibleKeys(left=200, right=0),
+        VisibleKeys(left=60, right=60),
+        VisibleKeys(right=0, keys=(torch.arange(4096) >= torch.tensor([[0], [900]]))),
+        VisibleKeys(left=200, right=0, keys=(torch.arange(4096) < torch.tensor([[4096], [900]]))),
+        VisibleKeys(keys=(torch.arange(4096) < torch.tensor([[4096], [900]]))),
+        VisibleKeys(right=0, rule=lambda rows: (rows[:, None] // 99 == torch.arange(4096) // 99)[None, None]),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("extra", [{}, {"sink": torch.zeros(1)}])
-def test_nothing_is_queries_x_keys_at_4096_tokens(visible, extra):
+def test_compute_attention_at_4096_tokens_allocates_no_queries_x_keys_tensor(visible, extra):
     q = torch.randn(2, 1, 4096, 8, requires_grad=True)
     k = torch.randn(2, 1, 4096, 8, requires_grad=True)
-    layer = Computed(q=q, k=k, v=k, visible=visible, **extra)
+    layer = ComputedAttention(q=q, k=k, v=k, visible=visible, **extra)
     with Largest() as largest:
-        out = sdpa.attended(q, k, k, layer)
+        out = sdpa.compute_attention(q, k, k, layer)
         torch.autograd.grad(out.sum(), (q, k))
     assert largest.elements <= 4096 * 4096 / 8

@@ -1,4 +1,4 @@
-"""The drawn pictures are what they say they are, and the built-in model that sees them is what its card says."""
+"""Drawn shapes: outlines, scenes and masks, and the built-in model that classifies them."""
 
 import json
 from functools import cache
@@ -7,26 +7,26 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from bench.science.shapes import measured, patches
-from shapes_card import card
+from bench.science.shapes import compute_patch_shares, measure_map
+from shapes_card import render_card
 from train_shapes import MIX
 
 import whence
 from whence.core.errors import BadParameter
-from whence.data.vision.shapes import (
-    CLASSES,
-    GAP,
+from whence.data.shapes import (
+    IMAGE_SIDE,
+    MIN_GAP,
     OUTLINES,
-    POINTS,
-    SIDE,
-    Placed,
+    SHAPE_CLASSES,
+    SUBPIXELS,
+    TEXTURES,
+    PlacedShape,
     Scene,
-    draw,
-    named,
-    place,
+    draw_scene,
+    parse_scene,
+    place_shapes,
 )
-from whence.data.vision.texture import TEXTURES
-from whence.models import builtin_folder
+from whence.models.model_files import find_builtin_folder
 
 ROOT = Path(__file__).resolve().parents[2]
 FRESH = 50_000  # far from the numbers that the card's figures are of
@@ -44,7 +44,7 @@ HEART = 1 / sqrt(
 )  # half the side of its square: 4 h² of the square and two halves of π h² are 1
 
 
-def in_round(label, x, y):
+def is_in_round_shape(label, x, y):
     """A point in a shape with round parts, from its definition, one point at a time."""
     radius = OUTLINES[label].reach
     if label == "circle":
@@ -75,7 +75,7 @@ def area(corners):
     return abs(sum(a * d - b * c for (a, b), (c, d) in ends)) / 2
 
 
-def clipped(corners, axis, bound, sign):
+def clip_polygon(corners, axis, bound, sign):
     """The part of a polygon on one side of a line: sign * coordinate >= sign * bound."""
     kept = []
     for one, two in zip(corners, [*corners[1:], *corners[:1]], strict=True):
@@ -99,32 +99,34 @@ def exact_coverage(placed):
         )
         for x, y in own
     ]
-    found = np.zeros((SIDE, SIDE))
-    for row in range(SIDE):
-        strip = clipped(clipped(turned, 1, row, 1), 1, row + 1, -1)
-        for column in range(SIDE):
-            found[row, column] = area(clipped(clipped(strip, 0, column, 1), 0, column + 1, -1))
+    found = np.zeros((IMAGE_SIDE, IMAGE_SIDE))
+    for row in range(IMAGE_SIDE):
+        strip = clip_polygon(clip_polygon(turned, 1, row, 1), 1, row + 1, -1)
+        for column in range(IMAGE_SIDE):
+            found[row, column] = area(
+                clip_polygon(clip_polygon(strip, 0, column, 1), 0, column + 1, -1)
+            )
     return found
 
 
 @pytest.mark.parametrize("label", ["circle", "ring", "crescent", "heart"])
-def test_round_shapes_equal_their_twin_point_by_point(label):
-    placed = Placed(label, 30.3, 33.8, 17.3, 1.1)
-    twin = np.zeros((SIDE, SIDE))
+def test_coverage_of_round_shapes_equals_their_definition_point_by_point(label):
+    placed = PlacedShape(label, 30.3, 33.8, 17.3, 1.1)
+    twin = np.zeros((IMAGE_SIDE, IMAGE_SIDE))
     for row in range(12, 56):
         for column in range(10, 52):
-            for k in range(POINTS**2):
-                down = row + (k // POINTS + 0.5) / POINTS - placed.down
-                across = column + (k % POINTS + 0.5) / POINTS - placed.across
+            for k in range(SUBPIXELS**2):
+                down = row + (k // SUBPIXELS + 0.5) / SUBPIXELS - placed.down
+                across = column + (k % SUBPIXELS + 0.5) / SUBPIXELS - placed.across
                 x = (across * cos(1.1) + down * sin(1.1)) / placed.size
                 y = (down * cos(1.1) - across * sin(1.1)) / placed.size
-                twin[row, column] += in_round(label, x, y) / POINTS**2
+                twin[row, column] += is_in_round_shape(label, x, y) / SUBPIXELS**2
     assert np.array_equal(placed.coverage(), twin)
 
 
 @pytest.mark.parametrize("label", list(CORNERS))
-def test_polygons_cover_their_exact_area(label):
-    placed = Placed(label, 30.3, 33.8, 17.3, 1.1)
+def test_coverage_of_polygons_is_within_subpixel_error_of_the_exact_area(label):
+    placed = PlacedShape(label, 30.3, 33.8, 17.3, 1.1)
     exact, counted = exact_coverage(placed), placed.coverage()
     assert exact.sum() == pytest.approx(
         17.3**2
@@ -138,7 +140,7 @@ def test_polygons_cover_their_exact_area(label):
     assert np.array_equal((counted > 0.5)[sure], (exact > 0.5)[sure])
 
 
-def test_every_class_has_the_same_area_and_stays_in_its_circle():
+def test_outlines_have_unit_area_and_stay_within_their_reach():
     side = (np.arange(1000) + 0.5) / 500 - 1
     across, down = np.meshgrid(side, side)
     for label, outline in OUTLINES.items():
@@ -153,12 +155,12 @@ def test_every_class_has_the_same_area_and_stays_in_its_circle():
 # --- scenes ----------------------------------------------------------------------------------------
 
 
-def test_a_scene_is_what_it_says():
+def test_draw_scene_gives_labels_and_masks_of_the_placed_shapes():
     for number in range(100):
-        scene, objects = draw(number), place(number)
-        assert scene.pixels.shape == (SIDE, SIDE, 3) and scene.pixels.dtype == np.uint8
+        scene, objects = draw_scene(number), place_shapes(number)
+        assert scene.pixels.shape == (IMAGE_SIDE, IMAGE_SIDE, 3) and scene.pixels.dtype == np.uint8
         assert scene.labels == tuple(one.label for one in objects)
-        assert len(set(scene.labels)) == 2 and set(scene.labels) <= set(CLASSES)
+        assert len(set(scene.labels)) == 2 and set(scene.labels) <= set(SHAPE_CLASSES)
         assert list(scene.masks) == list(scene.labels)
         first, second = scene.masks.values()
         assert not (first & second).any()
@@ -169,28 +171,28 @@ def test_a_scene_is_what_it_says():
             assert scene.masks[one.label].sum() == pytest.approx(one.size**2, abs=2 * one.size)
 
 
-def test_objects_never_touch_and_are_whole():
+def test_place_shapes_leaves_a_gap_and_stays_inside_the_image():
     for number in range(1000):
-        one, two = place(number)
+        one, two = place_shapes(number)
         reach = [OUTLINES[o.label].reach * o.size for o in (one, two)]
-        assert hypot(one.across - two.across, one.down - two.down) >= sum(reach) + GAP
+        assert hypot(one.across - two.across, one.down - two.down) >= sum(reach) + MIN_GAP
         for o, r in zip((one, two), reach, strict=True):
-            assert r <= min(o.across, o.down, SIDE - o.across, SIDE - o.down)
+            assert r <= min(o.across, o.down, IMAGE_SIDE - o.across, IMAGE_SIDE - o.down)
 
 
-def test_classes_are_balanced():
-    counts = dict.fromkeys(CLASSES, 0)
+def test_place_shapes_draws_every_class_equally_often():
+    counts = dict.fromkeys(SHAPE_CLASSES, 0)
     for number in range(2000):
-        for one in place(number):
+        for one in place_shapes(number):
             counts[one.label] += 1
     # Each is in a picture with probability 1/4: 500 of 2000, give or take 19; five times that is one in a million.
     assert all(abs(count - 500) < 97 for count in counts.values()), counts
 
 
-def test_colour_says_nothing_about_the_class():
-    colours = {label: [] for label in CLASSES}
+def test_scene_colours_are_independent_of_the_class():
+    colours = {label: [] for label in SHAPE_CLASSES}
     for number in range(400):
-        scene = draw(number)
+        scene = draw_scene(number)
         for label, mask in scene.masks.items():
             colours[label].append(scene.pixels[mask].mean(0))
     every = np.concatenate(list(colours.values()))
@@ -200,32 +202,32 @@ def test_colour_says_nothing_about_the_class():
         assert (np.abs(np.mean(own, 0) - every.mean(0)) < 4.5 * error).all(), label
 
 
-def test_a_number_means_one_picture():
-    again = draw(7)
-    assert np.array_equal(draw(7).pixels, again.pixels)
+def test_draw_scene_of_a_number_is_reproducible_and_unique():
+    again = draw_scene(7)
+    assert np.array_equal(draw_scene(7).pixels, again.pixels)
     assert again.labels == ("square", "ring")  # the documents name it
-    assert not np.array_equal(draw(7, seed=1).pixels, again.pixels)
-    assert len({draw(number).pixels.tobytes() for number in range(50)}) == 50
+    assert not np.array_equal(draw_scene(7, seed=1).pixels, again.pixels)
+    assert len({draw_scene(number).pixels.tobytes() for number in range(50)}) == 50
 
 
-def test_fewer_objects():
-    assert draw(3, objects=0).labels == () and not draw(3, objects=0).masks
-    assert len(draw(3, objects=1).labels) == 1
+def test_draw_scene_accepts_zero_to_two_objects_only():
+    assert draw_scene(3, objects=0).labels == () and not draw_scene(3, objects=0).masks
+    assert len(draw_scene(3, objects=1).labels) == 1
     with pytest.raises(BadParameter, match="0, 1 or 2"):
-        draw(3, objects=3)
+        draw_scene(3, objects=3)
 
 
 @pytest.mark.parametrize("kind", TEXTURES)
-def test_textures_stay_between_the_two_colours(kind):
-    field = TEXTURES[kind](np.random.default_rng(5), SIDE)
-    assert field.shape == (SIDE, SIDE)
+def test_textures_have_values_between_zero_and_one(kind):
+    field = TEXTURES[kind](np.random.default_rng(5), IMAGE_SIDE)
+    assert field.shape == (IMAGE_SIDE, IMAGE_SIDE)
     assert 0 <= field.min() < field.max() <= 1
 
 
-def test_names():
-    scene = named("shapes:7")
-    assert scene is not None and np.array_equal(scene.pixels, draw(7).pixels)
-    assert named("photo.png") is None
+def test_parse_scene_accepts_whole_numbers_and_refuses_other_names():
+    scene = parse_scene("shapes:7")
+    assert scene is not None and np.array_equal(scene.pixels, draw_scene(7).pixels)
+    assert parse_scene("photo.png") is None
     for wrong in (
         "shapes:",
         "shapes:-1",
@@ -235,24 +237,24 @@ def test_names():
         "shapes:" + "1" * 5000,
     ):
         with pytest.raises(BadParameter, match="whole number"):
-            named(wrong)
+            parse_scene(wrong)
 
 
 # --- the model -------------------------------------------------------------------------------------
 
 
-def test_the_folder_is_small_and_its_card_is_the_kept_figures():
-    folder = builtin_folder("shapes")
+def test_shapes_model_folder_is_small_and_its_card_has_the_stored_figures():
+    folder = find_builtin_folder("shapes")
     assert sum(file.stat().st_size for file in folder.iterdir()) <= 4_000_000
     facts = json.loads((ROOT / "bench" / "results" / "shapes-model.json").read_text("utf-8"))
-    assert (folder / "README.md").read_text("utf-8") == card(facts, MIX)
+    assert (folder / "README.md").read_text("utf-8") == render_card(facts, MIX)
     assert facts["measured"]["2 objects"]["labels"]["share"] >= 0.95
-    assert explainer().loaded.labels == CLASSES and explainer().loaded.task == "multi_label"
+    assert explainer().loaded.labels == SHAPE_CLASSES and explainer().loaded.task == "multi_label"
     assert facts["parameters"] == sum(p.numel() for p in explainer().model.parameters())
 
 
-def test_the_model_is_right_about_fresh_pictures():
-    scenes = [draw(FRESH + number) for number in range(200)]
+def test_shapes_model_predicts_fresh_scenes_as_well_as_its_card_states():
+    scenes = [draw_scene(FRESH + number) for number in range(200)]
     said = explainer().predict([scene.pixels for scene in scenes])
     right = sum(
         {label for label, p in one.probabilities.items() if p > 0.5} == set(scene.labels)
@@ -263,32 +265,35 @@ def test_the_model_is_right_about_fresh_pictures():
     assert right >= 197
 
 
-def test_taking_away_a_patch_shows_where_the_object_is():
+def test_leave_one_out_on_the_shapes_model_points_at_the_object():
     for number in range(FRESH, FRESH + 4):
-        scene = draw(number)
+        scene = draw_scene(number)
         for label in scene.labels:
             found = explainer().explain(scene.pixels, method="leave_one_out", target=label)
-            assert patches(scene.masks[label]).ravel()[np.argmax(found.scores)] > 0
+            assert compute_patch_shares(scene.masks[label]).ravel()[np.argmax(found.scores)] > 0
 
 
 # --- what is measured --------------------------------------------------------------------------------
 
 
-def test_measured_by_hand():
+def test_measured_gives_hand_computed_pointing_and_mass_of_a_map():
     """Two objects of one patch each, a map with 3 on the one, 1 on the other, -2 elsewhere in one place."""
-    masks = {"a": np.zeros((SIDE, SIDE), bool), "b": np.zeros((SIDE, SIDE), bool)}
+    masks = {
+        "a": np.zeros((IMAGE_SIDE, IMAGE_SIDE), bool),
+        "b": np.zeros((IMAGE_SIDE, IMAGE_SIDE), bool),
+    }
     masks["a"][:8, :8] = True  # patch 0, all of it
     masks["b"][8:16, 8:12] = True  # patch 9, its left half
-    scene = Scene(np.zeros((SIDE, SIDE, 3), np.uint8), ("a", "b"), masks)
+    scene = Scene(np.zeros((IMAGE_SIDE, IMAGE_SIDE, 3), np.uint8), ("a", "b"), masks)
     scores = np.zeros(64)
     scores[[0, 9, 20]] = 3, 1, -2
-    own, other = measured(scores, scene, "a"), measured(scores, scene, "b")
+    own, other = measure_map(scores, scene, "a"), measure_map(scores, scene, "b")
     assert (own["pointing"], own["touches"], own["touches_other"]) == (1, 1, 0)
     assert (other["pointing"], other["touches"], other["touches_other"]) == (0, 0, 1)
     # Of 3 + 1 positive, 3 lie on a, and half of the 1 on b.
     assert own["mass"] == other["mass_other"] == pytest.approx(3 / 4)
     assert own["mass_other"] == other["mass"] == pytest.approx(1 / 8)
     assert own["specific"] == pytest.approx(6 / 7) and other["specific"] == pytest.approx(1 / 7)
-    nothing = measured(-np.ones(64), scene, "a")
+    nothing = measure_map(-np.ones(64), scene, "a")
     assert np.isnan(nothing["mass"]) and np.isnan(nothing["specific"])
     assert nothing["touches"] == 1 / 64  # all patches are highest

@@ -1,4 +1,4 @@
-"""Ranks, spans, areas and bins: by hand, and as scipy and scikit-learn have them."""
+"""Rank correlations, spans, areas and bins: hand-computed, and equal to scipy and scikit-learn."""
 
 import sys
 from itertools import combinations, pairwise, product
@@ -11,28 +11,24 @@ import sklearn.metrics
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from whence.core.seed import generator
-from whence.stats import (
-    Counts,
-    Rates,
+from whence.core.seed import build_generator
+from whence.stats.rank import kendall, pearson, rank_rows, spearman, top_k_overlap
+from whence.stats.rationale import (
+    RationaleCounts,
+    RationaleRates,
     auprc,
     average_precision,
+    count_exact_spans,
+    count_overlapping_spans,
+    count_tokens,
     entropy,
-    exact,
-    kendall,
-    kl,
-    macro,
-    macro_of_means,
-    micro,
-    over_bins,
-    overlapping,
-    pearson,
-    ranks,
+    find_spans,
+    kl_divergence,
+    macro_average,
+    macro_average_of_means,
+    mean_over_bins,
+    micro_average,
     roc_auc,
-    runs,
-    spearman,
-    tokens,
-    top_k_overlap,
 )
 
 CORRELATIONS = {
@@ -57,7 +53,7 @@ def two_rows(draw, values=FEW):
     return draw(row), draw(row)
 
 
-def test_importing_it_is_cheap():
+def test_importing_whence_stats_loads_neither_scipy_nor_torch():
     # scipy.stats takes most of a second, and torch more.
     code = "import sys, whence.stats; print([m for m in ('scipy', 'torch') if m in sys.modules])"
     assert check_output([sys.executable, "-c", code], text=True).strip() == "[]"
@@ -66,7 +62,7 @@ def test_importing_it_is_cheap():
 # Ranks
 
 
-def test_kendall_by_hand():
+def test_kendall_equals_hand_counted_pairs_with_and_without_ties():
     # Pairs of (1, 2, 3) and (1, 3, 2): two in order, one not: (2 - 1) / 3.
     assert kendall([1, 2, 3], [1, 3, 2]) == pytest.approx([1 / 3])
     # (1, 1, 2) and (1, 2, 3): two in order, one tied on the left: 2 / sqrt(2 · 3).
@@ -84,12 +80,12 @@ def test_correlations_are_those_of_scipy(rows):
 @given(two_rows(st.floats(-1e3, 1e3)))
 @settings(deadline=None)
 def test_ranks_are_those_of_scipy(rows):
-    assert (ranks(rows) == scipy.stats.rankdata(rows, axis=1)).all()
+    assert (rank_rows(rows) == scipy.stats.rankdata(rows, axis=1)).all()
 
 
 @pytest.mark.parametrize("ours", CORRELATIONS)
-def test_many_rows_are_each_row(ours):
-    draw = generator("many rows")
+def test_correlations_of_many_rows_equal_those_of_single_rows(ours):
+    draw = build_generator("many rows")
     a, b = draw.integers(0, 40, (2, 50, 64)).astype(float)
     one_by_one = [ours(x, y)[0] for x, y in zip(a, b, strict=True)]
     assert (ours(a, b) == one_by_one).all()
@@ -101,7 +97,7 @@ def test_many_rows_are_each_row(ours):
 
 @given(two_rows())
 @settings(deadline=None)
-def test_monotone_transforms_change_no_rank(rows):
+def test_rank_correlations_are_unchanged_by_monotone_transforms(rows):
     a, b = (np.array(row, dtype=float) for row in rows)
     bent = a**3 + 2 * a - 7  # rises everywhere, and is exact for small integers
     for measure in (kendall, spearman, lambda x, y: top_k_overlap(x, y, 2)):
@@ -110,7 +106,7 @@ def test_monotone_transforms_change_no_rank(rows):
 
 
 @pytest.mark.parametrize("measure", [*CORRELATIONS, lambda a, b: top_k_overlap(a, b, 1)])
-def test_where_nothing_can_be_ranked_nothing_is_said(measure):
+def test_correlations_without_a_ranking_are_nan(measure):
     rows = [[1.0, 1.0, 1.0], [1.0, 2.0, 3.0], [np.nan, 2.0, 3.0], [np.inf, 2.0, 3.0]]
     assert np.isnan(measure(rows, [1, 2, 4])).tolist() == [True, False, True, True]
     assert np.isnan(measure(rows, [2, 2, 2])).all()
@@ -118,20 +114,20 @@ def test_where_nothing_can_be_ranked_nothing_is_said(measure):
     assert np.isnan(measure(np.empty((2, 0)), [])).all()
 
 
-def test_small_scores_correlate_as_large_ones_do():
+def test_pearson_of_tiny_scores_equals_that_of_large_scores():
     # Their squares are too small to be numbers.
     a, b = np.array([1.0, 2.0, 4.0, 3.0]), np.array([1.0, 3.0, 2.0, 5.0])
     assert pearson(a * 1e-200, b) == pytest.approx(pearson(a, b), abs=ROUNDING)
 
 
-def test_rows_that_do_not_fit_are_refused():
+def test_kendall_of_rows_of_different_shape_raises_value_error():
     with pytest.raises(ValueError, match="3 entries cannot be compared with rows of 2"):
         kendall([[1, 2, 3]], [1, 2])
     with pytest.raises(ValueError, match="2 rows cannot be compared with 3"):
         kendall(np.eye(2, 3), np.eye(3))
 
 
-def test_top_k_by_hand():
+def test_top_k_overlap_equals_hand_computed_values_with_ties():
     # The two highest of a are 0 and 1; of b 1 and 2: one of two.
     assert top_k_overlap([4, 3, 2, 1], [2, 4, 3, 1], 2) == [0.5]
     # b: 0 is in, one of 1, 2, 3 is drawn: 0 is shared for sure, 1 with chance 1/3. (1 + 1/3) / 2.
@@ -143,7 +139,7 @@ def test_top_k_by_hand():
 
 @given(two_rows(), st.integers(1, 5))
 @settings(deadline=None, max_examples=50)
-def test_top_k_is_what_drawing_lots_gives_on_average(rows, k):
+def test_top_k_overlap_with_ties_is_the_mean_over_all_choices(rows, k):
     k = min(k, len(rows[0]))
 
     def choices(row):
@@ -160,36 +156,36 @@ def test_top_k_is_what_drawing_lots_gives_on_average(rows, k):
 # Spans
 
 
-def test_runs():
-    assert runs([]) == []
-    assert runs([False, False]) == []
-    assert runs([True, True, False, True]) == [(0, 2), (3, 4)]
+def test_find_spans_gives_start_and_end_of_consecutive_true_values():
+    assert find_spans([]) == []
+    assert find_spans([False, False]) == []
+    assert find_spans([True, True, False, True]) == [(0, 2), (3, 4)]
 
 
 @given(st.lists(st.booleans(), max_size=20))
 @settings(deadline=None)
-def test_runs_hold_what_was_chosen_and_do_not_touch(chosen):
-    found = runs(chosen)
+def test_find_spans_cover_exactly_the_chosen_positions_without_touching(chosen):
+    found = find_spans(chosen)
     assert [p for start, end in found for p in range(start, end)] == list(np.flatnonzero(chosen))
     assert all(one[1] < other[0] for one, other in pairwise(found))
 
 
-def test_counts_by_hand():
+def test_rationale_counts_equal_hand_counted_tokens_and_spans():
     predicted, gold = [(0, 4), (9, 10)], [(0, 5), (6, 9)]
     # Tokens 0 to 3 of the five predicted, and of the eight that are gold.
-    assert tokens(predicted, gold) == Counts(4, 5, 8)
-    assert exact(predicted, [(0, 4), (6, 9)]) == Counts(1, 2, 2)
+    assert count_tokens(predicted, gold) == RationaleCounts(4, 5, 8)
+    assert count_exact_spans(predicted, [(0, 4), (6, 9)]) == RationaleCounts(1, 2, 2)
     # (0, 4) covers 4 of 5; (9, 10) touches (6, 9) and shares nothing.
-    assert overlapping(predicted, gold, 0.8) == Counts(1, 2, 2)
-    assert overlapping(predicted, gold, 0.81) == Counts(0, 2, 2)
-    assert tokens([(0, 2), (1, 3)], [(1, 2)]) == Counts(
+    assert count_overlapping_spans(predicted, gold, 0.8) == RationaleCounts(1, 2, 2)
+    assert count_overlapping_spans(predicted, gold, 0.81) == RationaleCounts(0, 2, 2)
+    assert count_tokens([(0, 2), (1, 3)], [(1, 2)]) == RationaleCounts(
         1, 3, 1
     )  # token 1 lies in both and counts once
 
 
 @given(*[st.lists(st.tuples(st.integers(0, 9), st.integers(1, 4)), max_size=4)] * 2)
 @settings(deadline=None)
-def test_overlaps_are_those_of_sets(one, other):
+def test_count_overlapping_spans_equals_iou_of_sets(one, other):
     predicted, gold = ([(start, start + size) for start, size in side] for side in (one, other))
 
     def iou(x, y):
@@ -197,30 +193,40 @@ def test_overlaps_are_those_of_sets(one, other):
         return len(x & y) / len(x | y)
 
     hits = sum(any(iou(x, y) >= 0.5 for y in gold) for x in set(predicted))
-    assert overlapping(predicted, gold) == Counts(hits, len(set(predicted)), len(set(gold)))
+    assert count_overlapping_spans(predicted, gold) == RationaleCounts(
+        hits, len(set(predicted)), len(set(gold))
+    )
 
 
-def test_averages_by_hand():
+def test_micro_and_macro_averages_equal_hand_computed_rates():
     # P, R, F1: 1/2, 1, 2/3 · nothing predicted: 0, 0, 0 · nothing gold: 0, 0, 0 · neither: does not count.
-    instances = [Counts(1, 2, 1), Counts(0, 0, 3), Counts(0, 2, 0), Counts(0, 0, 0)]
-    assert macro(instances) == Rates(
+    instances = [
+        RationaleCounts(1, 2, 1),
+        RationaleCounts(0, 0, 3),
+        RationaleCounts(0, 2, 0),
+        RationaleCounts(0, 0, 0),
+    ]
+    assert macro_average(instances) == RationaleRates(
         pytest.approx(1 / 6), pytest.approx(1 / 3), pytest.approx(2 / 9)
     )
     # P over the two with predictions: 1/4; R over the two with gold: 1/2; F1 of these (1/4) / (3/4).
-    assert macro_of_means(instances) == Rates(0.25, 0.5, pytest.approx(1 / 3))
-    assert micro(instances) == Rates(0.25, 0.25, 0.25)  # 1 of 4, 1 of 4
+    assert macro_average_of_means(instances) == RationaleRates(0.25, 0.5, pytest.approx(1 / 3))
+    assert micro_average(instances) == RationaleRates(0.25, 0.25, 0.25)  # 1 of 4, 1 of 4
 
 
-@pytest.mark.parametrize("average", [micro, macro, macro_of_means])
-@pytest.mark.parametrize("instances", [[], [Counts(0, 0, 0)], [Counts(0, 0, 2)], [Counts(0, 2, 0)]])
-def test_where_nothing_is_found_the_rates_are_zero(average, instances):
-    assert average(instances) == Rates(0, 0, 0)
+@pytest.mark.parametrize("average", [micro_average, macro_average, macro_average_of_means])
+@pytest.mark.parametrize(
+    "instances",
+    [[], [RationaleCounts(0, 0, 0)], [RationaleCounts(0, 0, 2)], [RationaleCounts(0, 2, 0)]],
+)
+def test_micro_and_macro_averages_without_hits_are_zero(average, instances):
+    assert average(instances) == RationaleRates(0, 0, 0)
 
 
 # Areas
 
 
-def test_areas_by_hand():
+def test_auprc_average_precision_and_roc_auc_equal_hand_computed_areas():
     # In falling order: marked, not, marked. Precision 1, 1/2, 2/3 at recall 1/2, 1/2, 1.
     marked, scores = [True, False, True], [3, 2, 1]
     # From (0, 1): 1/2 · 1, nothing, 1/2 · (1/2 + 2/3) / 2.
@@ -231,7 +237,7 @@ def test_areas_by_hand():
 
 @given(two_rows(), st.integers(0, 2**12 - 1))
 @settings(deadline=None)
-def test_areas_are_those_of_scikit_learn(rows, bits):
+def test_auprc_average_precision_and_roc_auc_equal_scikit_learn(rows, bits):
     marked = [bool(bits >> place & 1) for place in range(len(rows[0]))]
     if not any(marked):
         marked[0] = True
@@ -249,7 +255,7 @@ def test_areas_are_those_of_scikit_learn(rows, bits):
             assert found == pytest.approx([theirs(marked, row) for row in rows], abs=ROUNDING)
 
 
-def test_areas_where_one_kind_is_missing():
+def test_areas_with_only_one_class_are_constant_or_none():
     assert auprc([True, True], [1, 2]) == [1.0]
     assert auprc([False, False], [1, 2]) == [0.5]  # scikit-learn says so too, with a warning
     assert average_precision([False, False], [1, 2]) is None
@@ -261,13 +267,13 @@ def test_areas_where_one_kind_is_missing():
 # Bins
 
 
-def test_bins_by_hand():
-    assert over_bins([0.1, 0.2, 0.6]) == pytest.approx(0.3)
-    assert over_bins([[0.1, 0.2, 0.6], [0, 0, 0]], "paper") == pytest.approx([0.225, 0])
+def test_bin_means_entropy_and_kl_divergence_equal_hand_computed_values():
+    assert mean_over_bins([0.1, 0.2, 0.6]) == pytest.approx(0.3)
+    assert mean_over_bins([[0.1, 0.2, 0.6], [0, 0, 0]], "paper") == pytest.approx([0.225, 0])
     # A half and a half: log 2. From it, all on one side differs by log 2 as well.
     assert entropy([0.5, 0.5]) == pytest.approx(np.log(2))
     assert entropy([2, 0]) == 0
-    assert kl([1, 0], [0.5, 0.5]) == pytest.approx(np.log(2))
-    assert kl([0.5, 0.5], [1, 0]) == np.inf
-    p, q = generator("shares").random((2, 5, 4))
-    assert kl(p, q) == pytest.approx(scipy.stats.entropy(p, q, axis=1), abs=ROUNDING)
+    assert kl_divergence([1, 0], [0.5, 0.5]) == pytest.approx(np.log(2))
+    assert kl_divergence([0.5, 0.5], [1, 0]) == np.inf
+    p, q = build_generator("shares").random((2, 5, 4))
+    assert kl_divergence(p, q) == pytest.approx(scipy.stats.entropy(p, q, axis=1), abs=ROUNDING)

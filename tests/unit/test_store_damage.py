@@ -1,4 +1,4 @@
-"""A store that was damaged: what is broken is set aside and computed again, and nothing else."""
+"""Damaged stores: broken files are set aside and recomputed, and sound files are left alone."""
 
 import shutil
 from pathlib import Path
@@ -8,10 +8,13 @@ import pytest
 
 from tests import stores
 from whence.core.errors import BadStore
-from whence.run.store import Store
-from whence.run.store.repair import repair
-from whence.run.store.seal import sealed, unsealed
-from whence.run.store.verify import verify
+from whence.runs.store import (
+    Store,
+    decode_with_checksum,
+    encode_with_checksum,
+    repair_store,
+    verify_store,
+)
 
 WHO = stores.identity()
 FILES = [
@@ -24,30 +27,30 @@ FILES = [
 
 
 @pytest.fixture(scope="module")
-def sound(tmp_path_factory):
+def sound_folder(tmp_path_factory):
     """Write the store of an undisturbed run, once."""
-    return stores.filled(tmp_path_factory.mktemp("sound") / "out")
+    return stores.write_store(tmp_path_factory.mktemp("sound") / "out")
 
 
 @pytest.fixture(scope="module")
-def halfway(tmp_path_factory):
+def interrupted_folder(tmp_path_factory):
     """Write the store of a run that was interrupted in its second window, once."""
     out = tmp_path_factory.mktemp("halfway") / "out"
-    with Store.locked(out) as store:
+    with Store.open_locked(out) as store:
         store.begin(stores.plan(), WHO, stores.DATA)
-        stores.work(store, WHO, stores.window(0))
-        store.add(stores.done(WHO, stores.window(1), 1))
+        stores.complete_window(store, WHO, stores.window(0))
+        store.add_result(stores.make_task_result(WHO, stores.window(1), 1))
     return out
 
 
 @pytest.fixture
-def whole(sound, tmp_path):
-    return Path(shutil.copytree(sound, tmp_path / "out"))
+def finished_copy(sound_folder, tmp_path):
+    return Path(shutil.copytree(sound_folder, tmp_path / "out"))
 
 
 @pytest.fixture
-def half(halfway, tmp_path):
-    return Path(shutil.copytree(halfway, tmp_path / "half"))
+def interrupted_copy(interrupted_folder, tmp_path):
+    return Path(shutil.copytree(interrupted_folder, tmp_path / "half"))
 
 
 def flipped(path):
@@ -79,119 +82,126 @@ def folder(path):
 
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("hurt", [flipped, truncated, emptied, missing, foreign, folder])
-def test_damage_is_set_aside_and_computed_again(half, sound, name, hurt):
-    hurt(half / name)
+def test_damaged_file_of_an_interrupted_run_is_set_aside_and_recomputed(
+    interrupted_copy, sound_folder, name, hurt
+):
+    hurt(interrupted_copy / name)
     if not (name.startswith("pending") and hurt is missing):  # nobody can know that it was there
-        assert name in [one.where for one in verify(half)]
-    stores.filled(half)
-    assert stores.contents(half) == stores.contents(sound)
-    aside = {path.name for path in (half / "damaged").iterdir()}
+        assert name in [one.where for one in verify_store(interrupted_copy)]
+    stores.write_store(interrupted_copy)
+    assert stores.contents(interrupted_copy) == stores.contents(sound_folder)
+    aside = {path.name for path in (interrupted_copy / "damaged").iterdir()}
     expected = name.replace("/", "-") + ".1"
     assert (expected in aside) == (hurt is not missing)
     if hurt is not missing:
-        assert name in [one["file"] for one in Store.read(half).damage()]
-    assert list(verify(half)) == []
+        assert name in [one["file"] for one in Store.open_existing(interrupted_copy).list_damage()]
+    assert list(verify_store(interrupted_copy)) == []
 
 
 @pytest.mark.parametrize("name", FILES[:-1])
 @pytest.mark.parametrize("hurt", [flipped, missing])
-def test_repair_then_run(whole, sound, name, hurt):
-    hurt(whole / name)
-    done = repair(whole)
+def test_repair_store_and_a_new_run_restore_the_same_bytes(finished_copy, sound_folder, name, hurt):
+    hurt(finished_copy / name)
+    done = repair_store(finished_copy)
     # Damage in a file of the run shows in its state; the manifest itself is remembered by the journal.
-    assert Store.read(whole).manifest["state"] == "running"
+    assert Store.open_existing(finished_copy).manifest["state"] == "running"
     # Without its index, the tables of a window are what is set aside.
     told = {"manifest.json": None, "index/000000.json": "explanations/part-000000.parquet"}
     wanted = told.get(name, name) if hurt is missing else name
     assert wanted in [None, *(one.where for one in done)]
-    assert list(verify(whole)) == []
-    stores.filled(whole)
-    assert stores.contents(whole) == stores.contents(sound)
+    assert list(verify_store(finished_copy)) == []
+    stores.write_store(finished_copy)
+    assert stores.contents(finished_copy) == stores.contents(sound_folder)
 
 
-def test_damage_in_the_same_place_twice_keeps_both(whole):
+def test_two_damaged_versions_of_one_file_are_both_set_aside(finished_copy):
     for _ in range(2):
-        flipped(whole / "metrics/part-000001.parquet")
-        stores.filled(whole)
-    aside = sorted(path.name for path in (whole / "damaged").iterdir())
+        flipped(finished_copy / "metrics/part-000001.parquet")
+        stores.write_store(finished_copy)
+    aside = sorted(path.name for path in (finished_copy / "damaged").iterdir())
     assert aside == ["metrics-part-000001.parquet.1", "metrics-part-000001.parquet.2"]
 
 
-def test_a_damaged_window_costs_no_other(whole):
-    flipped(whole / "explanations/part-000000.parquet")
-    with Store.locked(whole) as store:
+def test_damaged_explanations_file_loses_no_results_of_other_files(finished_copy):
+    flipped(finished_copy / "explanations/part-000000.parquet")
+    with Store.open_locked(finished_copy) as store:
         store.begin(stores.plan(), WHO, stores.DATA)
-        assert len(store.held(0)) == 12  # the tests of it are whole
-        assert len(store.held(1)) == 24
+        assert len(store.find_results(0)) == 12  # the tests of it are whole
+        assert len(store.find_results(1)) == 24
 
 
-def test_a_manifest_that_nobody_remembers_is_made_again_from_the_plan(whole, sound):
-    (whole / "manifest.json").unlink()
-    shutil.rmtree(whole / "journal")
-    assert [one.where for one in repair(whole)] == ["manifest.json"]
+def test_lost_manifest_without_a_journal_is_rebuilt_by_the_next_run(finished_copy, sound_folder):
+    (finished_copy / "manifest.json").unlink()
+    shutil.rmtree(finished_copy / "journal")
+    assert [one.where for one in repair_store(finished_copy)] == ["manifest.json"]
     with pytest.raises(BadStore, match="is missing"):
-        Store.read(whole)
-    stores.filled(whole)
-    assert stores.contents(whole) == stores.contents(sound)
+        Store.open_existing(finished_copy)
+    stores.write_store(finished_copy)
+    assert stores.contents(finished_copy) == stores.contents(sound_folder)
 
 
-def test_a_lost_manifest_is_remembered_with_methods_that_are_not_asked_for_now(whole, sound):
-    (whole / "manifest.json").unlink()
+def test_lost_manifest_is_restored_with_settings_of_methods_not_requested_now(
+    finished_copy, sound_folder
+):
+    (finished_copy / "manifest.json").unlink()
     few = stores.identity(methods=("attcat",))
-    stores.filled(whole, who=few)
-    assert set(Store.read(whole).manifest["settings"]) == set(WHO.settings)
-    stores.filled(whole)
-    assert stores.contents(whole) == stores.contents(sound)
+    stores.write_store(finished_copy, who=few)
+    assert set(Store.open_existing(finished_copy).manifest["settings"]) == set(WHO.settings)
+    stores.write_store(finished_copy)
+    assert stores.contents(finished_copy) == stores.contents(sound_folder)
 
 
-def test_a_damaged_audit_is_forgotten(whole):
-    with Store.locked(whole) as store:
+def test_damaged_audit_file_is_reported_and_removed(finished_copy):
+    with Store.open_locked(finished_copy) as store:
         store.begin(stores.plan(), WHO, stores.DATA)
         store.add_audit("permutation", {"verdict": "holds"})
-        flipped(whole / "audits/permutation.json")
-        assert [one.where for one in _unlocked(whole)] == ["audits/permutation.json"]
-        assert Store.read(whole).audits() == {}
+        flipped(finished_copy / "audits/permutation.json")
+        assert [one.where for one in _find_problems_unlocked(finished_copy)] == [
+            "audits/permutation.json"
+        ]
+        assert Store.open_existing(finished_copy).audits() == {}
         assert store.audits() == {}
-    assert not (whole / "audits/permutation.json").exists()
+    assert not (finished_copy / "audits/permutation.json").exists()
 
 
-def _unlocked(out):
+def _find_problems_unlocked(out):
     """What is wrong with a folder that is open here."""
-    from whence.run.store.layout import Layout
-    from whence.run.store.verify import problems
+    from whence.runs.store import Layout, find_problems
 
-    return list(problems(Layout(out)))
+    return list(find_problems(Layout(out)))
 
 
-def test_a_torn_chunk_is_replaced(half):
-    with Store.locked(half) as store:
+def test_add_result_replaces_a_torn_pending_chunk(interrupted_copy):
+    with Store.open_locked(interrupted_copy) as store:
         store.begin(stores.plan(), WHO, stores.DATA)
-        truncated(half / "pending/000001-001.arrows")
-        store.add(stores.done(WHO, stores.window(1), 1))
-        assert len(store.held(1)) == 8
+        truncated(interrupted_copy / "pending/000001-001.arrows")
+        store.add_result(stores.make_task_result(WHO, stores.window(1), 1))
+        assert len(store.find_results(1)) == 8
 
 
-def test_streams_that_fit_no_table_are_damage(half):
+def test_pending_files_with_wrong_columns_or_no_arrow_stream_are_listed_as_damage(interrupted_copy):
     import pyarrow as pa
 
-    from whence.run.store import pending
-    from whence.run.store.schema import SCHEMAS
+    from whence.runs import store as store_module
+    from whence.runs.store import SCHEMAS
 
     metrics = SCHEMAS["metrics"].empty_table()
-    bodies = [streamed(pa.table({"colour": [1]})), streamed(metrics.drop_columns(["why"])), b"stream",
-              streamed(metrics)[:-9], b"\0" * 8]  # fmt: skip
+    bodies = [write_arrow_stream(pa.table({"colour": [1]})), write_arrow_stream(metrics.drop_columns(["why"])), b"stream",
+              write_arrow_stream(metrics)[:-9], b"\0" * 8]  # fmt: skip
     for number, body in enumerate(bodies):
-        (half / f"pending/000001-10{number}.arrows").write_bytes(pending.sealed(body))
-    with Store.locked(half) as store:
+        (interrupted_copy / f"pending/000001-10{number}.arrows").write_bytes(
+            store_module.append_checksum(body)
+        )
+    with Store.open_locked(interrupted_copy) as store:
         store.begin(stores.plan(), WHO, stores.DATA)
-        assert len(store.held(1)) == 8
-        why = [one["why"] for one in store.damage()]
+        assert len(store.find_results(1)) == 8
+        why = [one["why"] for one in store.list_damage()]
     assert len(why) == 5
     assert sum("its columns are not those of this version" in one for one in why) == 2
     assert sum("it is no Arrow stream" in one for one in why) == 3
 
 
-def streamed(table):
+def write_arrow_stream(table):
     """Write a table as an Arrow stream."""
     import pyarrow as pa
 
@@ -210,22 +220,22 @@ def streamed(table):
         ({"table": "metrics", "row": 1 << 63}, "does not fit the table metrics"),
     ],
 )
-def test_records_that_fit_no_table_are_not_packed(record, why):
-    from whence.run.store import pending
+def test_encode_records_of_a_record_that_fits_no_table_raises_value_error(record, why):
+    from whence.runs import store as store_module
 
     with pytest.raises(ValueError, match=why):
-        pending.packed([record])
+        store_module.encode_records([record])
 
 
-def claimed(whole, table="metrics"):
+def update_index_checksum(whole, table="metrics"):
     """Have the index say that the file of a table is as it should be."""
     from hashlib import sha256
 
     index = whole / "index/000000.json"
-    facts = unsealed(index.read_bytes())
+    facts = decode_with_checksum(index.read_bytes())
     raw = (whole / table / "part-000000.parquet").read_bytes()
     facts["tables"][table]["sha256"] = sha256(raw).hexdigest()
-    index.write_bytes(sealed(facts))
+    index.write_bytes(encode_with_checksum(facts))
 
 
 def no_table(path):
@@ -239,31 +249,38 @@ def other_columns(path):
 @pytest.mark.parametrize(
     ("hurt", "said"), [(no_table, "no Parquet file"), (other_columns, "not those of this version")]
 )
-def test_files_of_another_hand_with_a_good_checksum_are_damage(whole, hurt, said):
-    hurt(whole / "metrics/part-000000.parquet")
-    claimed(whole)
-    assert said in next(iter(verify(whole))).what
-    with Store.locked(whole) as store:
+def test_foreign_parquet_file_with_a_matching_checksum_is_damage(finished_copy, hurt, said):
+    hurt(finished_copy / "metrics/part-000000.parquet")
+    update_index_checksum(finished_copy)
+    assert said in next(iter(verify_store(finished_copy))).what
+    with Store.open_locked(finished_copy) as store:
         store.begin(stores.plan(), WHO, stores.DATA)
-        assert len(store.held(0)) == 12
+        assert len(store.find_results(0)) == 12
 
 
-def test_a_file_that_was_damaged_before_it_was_written_is_found_by_its_pages(whole, sound):
-    path = whole / "metrics/part-000000.parquet"
+def test_damaged_parquet_page_with_a_matching_checksum_is_found_and_recomputed(
+    finished_copy, sound_folder
+):
+    path = finished_copy / "metrics/part-000000.parquet"
     raw = bytearray(path.read_bytes())
     raw[200] ^= 1
     path.write_bytes(raw)
-    claimed(whole)
-    assert any("no whole Parquet file" in one.what for one in verify(whole))
-    repair(whole)
-    stores.filled(whole)
-    assert stores.contents(whole) == stores.contents(sound)
+    update_index_checksum(finished_copy)
+    assert any("no whole Parquet file" in one.what for one in verify_store(finished_copy))
+    repair_store(finished_copy)
+    stores.write_store(finished_copy)
+    assert stores.contents(finished_copy) == stores.contents(sound_folder)
 
 
-def test_rows_that_nobody_asks_for_and_nobody_remembers_are_kept(whole, sound):
-    (whole / "manifest.json").unlink()
-    shutil.rmtree(whole / "journal")
-    stores.filled(whole, who=stores.identity(methods=("attcat",)))
-    assert Store.read(whole).table("explanations").count_rows() == 24
-    stores.filled(whole)
-    assert stores.contents(whole)["manifest.json"] == stores.contents(sound)["manifest.json"]
+def test_records_of_methods_not_requested_survive_a_lost_manifest_and_journal(
+    finished_copy, sound_folder
+):
+    (finished_copy / "manifest.json").unlink()
+    shutil.rmtree(finished_copy / "journal")
+    stores.write_store(finished_copy, who=stores.identity(methods=("attcat",)))
+    assert Store.open_existing(finished_copy).table("explanations").count_rows() == 24
+    stores.write_store(finished_copy)
+    assert (
+        stores.contents(finished_copy)["manifest.json"]
+        == stores.contents(sound_folder)["manifest.json"]
+    )

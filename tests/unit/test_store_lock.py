@@ -1,4 +1,4 @@
-"""Who may write to the folder of a run, and which folders are left alone."""
+"""Store lock: one writer at a time, and refusal of folders that hold something other than a run."""
 
 import os
 import subprocess
@@ -8,47 +8,56 @@ import pytest
 
 from tests import stores
 from whence.core.errors import BadStore, CannotWrite, StoreInUse
-from whence.run.store import Store
-from whence.run.store.schema import VERSION
+from whence.runs.store import VERSION, Store
 
 
 @pytest.fixture
-def whole(tmp_path):
+def complete_store(tmp_path):
     """Write the store of an undisturbed run."""
-    return stores.filled(tmp_path / "whole")
+    return stores.write_store(tmp_path / "whole")
 
 
 # The lock.
 
 
-def test_a_second_run_is_refused_at_once_and_hears_who_was_first(whole):
-    with Store.locked(whole), pytest.raises(StoreInUse, match=rf"\(process {os.getpid()} on "):
-        Store.locked(whole).__enter__()
-    with Store.locked(whole):
+def test_open_locked_while_locked_raises_store_in_use_with_the_process_of_the_holder(
+    complete_store,
+):
+    with (
+        Store.open_locked(complete_store),
+        pytest.raises(StoreInUse, match=rf"\(process {os.getpid()} on "),
+    ):
+        Store.open_locked(complete_store).__enter__()
+    with Store.open_locked(complete_store):
         pass
 
 
-def test_the_lock_of_another_process_counts_and_ends_with_it(whole):
+def test_open_locked_is_refused_while_another_process_locks_and_works_after_its_death(
+    complete_store,
+):
     hold = (
         "import fcntl, os, sys, time\nlock = open(sys.argv[1], 'w')\nfcntl.flock(lock, fcntl.LOCK_EX)\n"
         'print(f\'{{"pid": {os.getpid()}, "host": "far"}}\', file=lock, flush=True)\n'
         "print('held', flush=True)\ntime.sleep(60)"
     )
     with subprocess.Popen(
-        [sys.executable, "-S", "-c", hold, str(whole / "lock")], stdout=subprocess.PIPE
+        [sys.executable, "-S", "-c", hold, str(complete_store / "lock")], stdout=subprocess.PIPE
     ) as other:
         assert other.stdout.readline() == b"held\n"
-        with pytest.raises(StoreInUse, match=f"process {other.pid} on far"), Store.locked(whole):
+        with (
+            pytest.raises(StoreInUse, match=f"process {other.pid} on far"),
+            Store.open_locked(complete_store),
+        ):
             pass
         other.kill()
-    with Store.locked(whole):  # what it left of its name is no obstacle
+    with Store.open_locked(complete_store):  # what it left of its name is no obstacle
         pass
 
 
-def test_a_child_that_outlives_its_parent_holds_no_lock(whole):
+def test_lock_is_released_by_the_parent_while_a_forked_child_still_lives(complete_store):
     reads, writes = os.pipe()
     ready, started = os.pipe()
-    with Store.locked(whole):
+    with Store.open_locked(complete_store):
         child = os.fork()
         if child == 0:
             os.close(writes)
@@ -56,10 +65,10 @@ def test_a_child_that_outlives_its_parent_holds_no_lock(whole):
             os.read(reads, 1)  # until the parent says so
             os._exit(0)
         assert os.read(ready, 1) == b"."
-        with pytest.raises(StoreInUse), Store.locked(whole):
+        with pytest.raises(StoreInUse), Store.open_locked(complete_store):
             pass
     try:
-        with Store.locked(whole):
+        with Store.open_locked(complete_store):
             assert os.waitpid(child, os.WNOHANG) == (0, 0)  # it is still there
     finally:
         os.close(writes)
@@ -68,14 +77,17 @@ def test_a_child_that_outlives_its_parent_holds_no_lock(whole):
             os.close(end)
 
 
-def test_a_torn_note_in_the_lock_says_nothing(whole):
-    with Store.locked(whole):
-        (whole / "lock").write_bytes(b'{"pid": 1')
-        with pytest.raises(StoreInUse, match=r"is writing to '[^']*'\. Wait"), Store.locked(whole):
+def test_store_in_use_error_names_no_process_when_the_lock_file_is_torn(complete_store):
+    with Store.open_locked(complete_store):
+        (complete_store / "lock").write_bytes(b'{"pid": 1')
+        with (
+            pytest.raises(StoreInUse, match=r"is writing to '[^']*'\. Wait"),
+            Store.open_locked(complete_store),
+        ):
             pass
 
 
-def test_a_disk_without_locks_is_refused(whole, monkeypatch):
+def test_open_locked_on_a_disk_without_locks_raises_cannot_write(complete_store, monkeypatch):
     import fcntl
 
     def unknown(*_):
@@ -83,16 +95,16 @@ def test_a_disk_without_locks_is_refused(whole, monkeypatch):
 
     monkeypatch.setattr(fcntl, "flock", unknown)  # such a disk is not at hand
     with pytest.raises(CannotWrite, match="cannot be locked: Function not implemented"):
-        Store.locked(whole).__enter__()
+        Store.open_locked(complete_store).__enter__()
 
 
-def test_the_lock_of_windows(tmp_path, monkeypatch):
+def test_lock_on_windows_refuses_a_second_holder_until_released(tmp_path, monkeypatch):
     """There is no Windows here: its lock is one of this system that refuses as Windows does."""
     import fcntl
     import importlib.util
     from types import SimpleNamespace
 
-    from whence.run.store import lock
+    from whence.runs import store
 
     def locking(handle, how, size):
         assert (how, size) == (2, 1)
@@ -104,7 +116,7 @@ def test_the_lock_of_windows(tmp_path, monkeypatch):
 
     monkeypatch.setitem(sys.modules, "msvcrt", SimpleNamespace(locking=locking, LK_NBLCK=2))
     monkeypatch.setattr(sys, "platform", "win32")
-    spec = importlib.util.spec_from_file_location("lock_of_windows", lock.__file__)
+    spec = importlib.util.spec_from_file_location("lock_of_windows", store.__file__)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     with (
@@ -120,60 +132,62 @@ def test_the_lock_of_windows(tmp_path, monkeypatch):
 # Folders.
 
 
-def test_a_folder_of_something_else_is_left_alone(tmp_path):
+def test_store_in_a_folder_of_foreign_files_raises_bad_store_and_writes_nothing(tmp_path):
     (tmp_path / "thesis.tex").write_text("my life's work")
     with pytest.raises(BadStore, match=r"holds something else \(thesis.tex\), and no run"):
-        stores.filled(tmp_path)
+        stores.write_store(tmp_path)
     assert [one.name for one in tmp_path.iterdir()] == ["thesis.tex"]
 
 
-def test_a_manifest_of_something_else_is_left_alone(tmp_path):
+def test_store_over_a_foreign_manifest_raises_bad_store_and_leaves_the_manifest(tmp_path):
     (tmp_path / "manifest.json").write_text('{"name": "a web page"}')
     with pytest.raises(BadStore, match="is not of a run"):
-        stores.filled(tmp_path)
+        stores.write_store(tmp_path)
     assert (tmp_path / "manifest.json").read_text() == '{"name": "a web page"}'
 
 
-def test_a_sealed_file_of_something_else_is_no_manifest(tmp_path):
-    from whence.run.store.seal import sealed
+def test_foreign_manifest_with_a_valid_checksum_raises_bad_store(tmp_path):
+    from whence.runs.store import encode_with_checksum
 
-    (tmp_path / "manifest.json").write_bytes(sealed({"name": "a web page"}))
+    (tmp_path / "manifest.json").write_bytes(encode_with_checksum({"name": "a web page"}))
     with pytest.raises(BadStore, match="is not of a run"):
-        stores.filled(tmp_path)
+        stores.write_store(tmp_path)
     with pytest.raises(BadStore, match="is damaged: it is not of a run"):
-        Store.read(tmp_path)
+        Store.open_existing(tmp_path)
 
 
-def test_files_of_the_user_stay_where_they_are(whole):
+def test_rerun_into_a_store_leaves_files_of_the_user_unchanged(complete_store):
     notes = [
-        whole / "notes.txt",
-        whole / "explanations" / "notes.txt",
-        whole / "index" / ".DS_Store",
+        complete_store / "notes.txt",
+        complete_store / "explanations" / "notes.txt",
+        complete_store / "index" / ".DS_Store",
     ]
     for path in notes:
         path.write_text("mine")
-    stores.filled(whole)
+    stores.write_store(complete_store)
     assert all(path.read_text() == "mine" for path in notes)
 
 
-def test_a_file_is_no_folder(tmp_path):
+def test_store_at_the_path_of_a_file_raises_cannot_write(tmp_path):
     (tmp_path / "out").write_text("")
     with pytest.raises(CannotWrite, match="is a file"):
-        stores.filled(tmp_path / "out")
+        stores.write_store(tmp_path / "out")
 
 
-def test_nothing_there_is_no_store(tmp_path):
-    assert Store.reading(tmp_path / "none") is None
+def test_open_if_present_returns_none_and_open_existing_raises_without_a_store(tmp_path):
+    assert Store.open_if_present(tmp_path / "none") is None
     with pytest.raises(BadStore, match="holds no run"):
-        Store.read(tmp_path / "none")
+        Store.open_existing(tmp_path / "none")
 
 
-def test_a_store_of_a_newer_whence_is_refused(whole):
-    from whence.run.store.seal import sealed, unsealed
+def test_a_store_of_a_newer_whence_is_refused(complete_store):
+    from whence.runs.store import decode_with_checksum, encode_with_checksum
 
-    path = whole / "manifest.json"
-    path.write_bytes(sealed({**unsealed(path.read_bytes()), "version": VERSION + 1}))
+    path = complete_store / "manifest.json"
+    path.write_bytes(
+        encode_with_checksum({**decode_with_checksum(path.read_bytes()), "version": VERSION + 1})
+    )
     with pytest.raises(BadStore, match="newer whence: its format is 3"):
-        Store.read(whole)
+        Store.open_existing(complete_store)
     with pytest.raises(BadStore, match="newer whence"):
-        stores.filled(whole)
+        stores.write_store(complete_store)

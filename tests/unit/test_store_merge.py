@@ -1,4 +1,4 @@
-"""Parts of a run become the run; results of one question do not mix with those of another."""
+"""Merging of stores: shards become the whole run, and runs of another model, data set or sample are refused."""
 
 import shutil
 
@@ -6,19 +6,19 @@ import pytest
 
 from tests import stores
 from whence.core.errors import BadStore, StoreInUse
-from whence.run.store import Store
-from whence.run.store.merge import merge
-from whence.run.store.verify import verify
+from whence.runs.store import Store, merge_stores, verify_store
 
 WHO = stores.identity()
 
 
 def part(out, number, of, failing=(), windows=(0, 1)):
     """Do one part of a run."""
-    with Store.locked(out) as store:
+    with Store.open_locked(out) as store:
         store.begin(stores.plan(shard=(number, of)), WHO, stores.DATA)
         for one in windows:
-            stores.work(store, WHO, stores.window(one), part=(number, of), failing=failing)
+            stores.complete_window(
+                store, WHO, stores.window(one), part=(number, of), failing=failing
+            )
         if number == 1:
             store.add_audit("permutation", {"verdict": "holds"})
         store.finish()
@@ -26,9 +26,9 @@ def part(out, number, of, failing=(), windows=(0, 1)):
 
 
 @pytest.fixture
-def whole(tmp_path):
-    out = stores.filled(tmp_path / "whole")
-    with Store.locked(out) as store:
+def complete_store(tmp_path):
+    out = stores.write_store(tmp_path / "whole")
+    with Store.open_locked(out) as store:
         store.begin(stores.plan(), WHO, stores.DATA)
         store.add_audit("permutation", {"verdict": "holds"})
         store.finish()
@@ -36,147 +36,155 @@ def whole(tmp_path):
 
 
 @pytest.mark.parametrize("order", [(1, 2), (2, 1)])
-def test_parts_become_the_run(whole, tmp_path, order):
+def test_merge_stores_of_all_shards_equals_the_whole_run_in_any_order(
+    complete_store, tmp_path, order
+):
     parts = [part(tmp_path / f"part{number}", number, 2) for number in order]
-    assert Store.read(parts[0]).manifest["parts"] == [[order[0], 2]]
-    assert list(verify(parts[0])) == []
+    assert Store.open_existing(parts[0]).manifest["parts"] == [[order[0], 2]]
+    assert list(verify_store(parts[0])) == []
     before = [stores.contents(one) for one in parts]
-    merge(tmp_path / "merged", parts)
-    assert stores.contents(tmp_path / "merged") == stores.contents(whole)
+    merge_stores(tmp_path / "merged", parts)
+    assert stores.contents(tmp_path / "merged") == stores.contents(complete_store)
     assert [stores.contents(one) for one in parts] == before
-    tasks = list(Store.read(tmp_path / "merged").events("task"))
+    tasks = list(Store.open_existing(tmp_path / "merged").events("task"))
     assert len(tasks) == 6  # three chunks in each of two windows
-    merge(tmp_path / "merged", parts)
-    assert stores.contents(tmp_path / "merged") == stores.contents(whole)
-    assert len(list(Store.read(tmp_path / "merged").events("task"))) == 6
+    merge_stores(tmp_path / "merged", parts)
+    assert stores.contents(tmp_path / "merged") == stores.contents(complete_store)
+    assert len(list(Store.open_existing(tmp_path / "merged").events("task"))) == 6
 
 
-def test_parts_in_one_folder_become_the_run(whole, tmp_path):
+def test_shards_written_into_one_folder_equal_the_whole_run(complete_store, tmp_path):
     out = tmp_path / "out"
     for number in (1, 3, 2):
         part(out, number, 3)
-    assert stores.contents(out) == stores.contents(whole)
+    assert stores.contents(out) == stores.contents(complete_store)
 
 
-def test_a_part_of_a_run_can_be_completed_as_a_whole(whole, tmp_path):
+def test_store_of_one_shard_completed_without_sharding_equals_the_whole_run(
+    complete_store, tmp_path
+):
     out = part(tmp_path / "out", 1, 2)
-    stores.filled(out)
-    assert stores.contents(out) == stores.contents(whole)
+    stores.write_store(out)
+    assert stores.contents(out) == stores.contents(complete_store)
 
 
-def test_some_parts_are_some_parts(tmp_path):
+def test_merge_of_two_of_three_shards_lists_both_in_the_manifest(tmp_path):
     parts = [part(tmp_path / f"part{number}", number, 3) for number in (3, 1)]
-    merge(tmp_path / "merged", parts)
-    stated = Store.read(tmp_path / "merged").manifest
+    merge_stores(tmp_path / "merged", parts)
+    stated = Store.open_existing(tmp_path / "merged").manifest
     assert (stated["parts"], stated["state"]) == ([[1, 3], [3, 3]], "complete")
 
 
-def test_runs_of_other_methods_come_together(tmp_path):
-    one = stores.filled(tmp_path / "one", who=stores.identity(methods=("attcat",)))
-    two = stores.filled(tmp_path / "two", who=stores.identity(methods=("rollout",)))
-    merge(one, [two])
-    assert stores.contents(one) == stores.contents(stores.filled(tmp_path / "both"))
+def test_merge_of_runs_with_different_methods_equals_one_run_with_both(tmp_path):
+    one = stores.write_store(tmp_path / "one", who=stores.identity(methods=("attcat",)))
+    two = stores.write_store(tmp_path / "two", who=stores.identity(methods=("rollout",)))
+    merge_stores(one, [two])
+    assert stores.contents(one) == stores.contents(stores.write_store(tmp_path / "both"))
 
 
-def test_methods_that_were_not_tested_alike_are_not_complete_together(tmp_path):
-    one = stores.filled(tmp_path / "one", who=stores.identity(methods=("attcat",)))
-    two = stores.filled(tmp_path / "two", who=stores.identity(methods=("rollout",), metrics=()))
-    merge(tmp_path / "both", [one, two])
-    assert Store.read(tmp_path / "both").manifest["state"] == "running"
-    stores.filled(tmp_path / "both")
-    assert Store.read(tmp_path / "both").manifest["state"] == "complete"
+def test_merge_of_methods_with_different_metrics_is_running_until_completed(tmp_path):
+    one = stores.write_store(tmp_path / "one", who=stores.identity(methods=("attcat",)))
+    two = stores.write_store(
+        tmp_path / "two", who=stores.identity(methods=("rollout",), metrics=())
+    )
+    merge_stores(tmp_path / "both", [one, two])
+    assert Store.open_existing(tmp_path / "both").manifest["state"] == "running"
+    stores.write_store(tmp_path / "both")
+    assert Store.open_existing(tmp_path / "both").manifest["state"] == "complete"
 
 
-def test_a_longer_run_and_a_shorter_one(tmp_path, whole):
-    stores.filled(tmp_path / "short", stores.plan(limit=6), windows=(0,))
-    merge(tmp_path / "short", [whole])
-    assert stores.contents(tmp_path / "short") == stores.contents(whole)
+def test_merge_of_a_longer_run_into_a_shorter_one_equals_the_longer(tmp_path, complete_store):
+    stores.write_store(tmp_path / "short", stores.plan(limit=6), windows=(0,))
+    merge_stores(tmp_path / "short", [complete_store])
+    assert stores.contents(tmp_path / "short") == stores.contents(complete_store)
 
 
-def test_what_worked_in_one_of_them_is_taken(tmp_path, whole):
-    failed = stores.filled(tmp_path / "failed", failing=(1, 8))
-    merge(failed, [whole])
-    assert stores.contents(failed) == stores.contents(whole)
+def test_merge_replaces_failed_results_by_successful_ones(tmp_path, complete_store):
+    failed = stores.write_store(tmp_path / "failed", failing=(1, 8))
+    merge_stores(failed, [complete_store])
+    assert stores.contents(failed) == stores.contents(complete_store)
 
 
-def test_a_part_that_was_interrupted_is_taken_as_far_as_it_is(tmp_path, whole):
+def test_merge_with_an_interrupted_shard_takes_its_finished_chunks(tmp_path, complete_store):
     one = part(tmp_path / "one", 1, 2)
     two = tmp_path / "two"
-    with Store.locked(two) as store:
+    with Store.open_locked(two) as store:
         store.begin(stores.plan(shard=(2, 2)), WHO, stores.DATA)
-        store.add(stores.done(WHO, stores.window(0), 1))
-    merge(tmp_path / "merged", [one, two])
-    found = Store.read(tmp_path / "merged")
+        store.add_result(stores.make_task_result(WHO, stores.window(0), 1))
+    merge_stores(tmp_path / "merged", [one, two])
+    found = Store.open_existing(tmp_path / "merged")
     assert found.manifest["state"] == "running"
     assert len(found.layout.chunks()) == 1
-    with Store.locked(tmp_path / "merged") as store:
+    with Store.open_locked(tmp_path / "merged") as store:
         store.begin(stores.plan(), WHO, stores.DATA)
-        assert len(store.held(0)) == 24
-    stores.filled(tmp_path / "merged")
-    assert stores.contents(tmp_path / "merged") == stores.contents(whole)
+        assert len(store.find_results(0)) == 24
+    stores.write_store(tmp_path / "merged")
+    assert stores.contents(tmp_path / "merged") == stores.contents(complete_store)
 
 
-def test_an_audit_that_worked_is_taken(tmp_path, whole):
+def test_merge_takes_the_successful_audit_over_the_failed_one(tmp_path, complete_store):
     for name, found in (
         ("one", {"error": "too-long"}),
         ("two", {"error": None, "verdict": "holds"}),
     ):
-        with Store.locked(stores.filled(tmp_path / name)) as store:
+        with Store.open_locked(stores.write_store(tmp_path / name)) as store:
             store.begin(stores.plan(), WHO, stores.DATA)
             store.add_audit("permutation", found)
     for into, other in (("one", "two"), ("two", "one")):
-        merge(tmp_path / into, [tmp_path / other])
-        assert Store.read(tmp_path / into).audits()["permutation"]["verdict"] == "holds"
+        merge_stores(tmp_path / into, [tmp_path / other])
+        assert Store.open_existing(tmp_path / into).audits()["permutation"]["verdict"] == "holds"
 
 
-def test_bad_rows_are_there_once(tmp_path):
+def test_merge_lists_bad_rows_of_both_stores_once(tmp_path):
     for name in ("one", "two"):
-        with Store.locked(tmp_path / name) as store:
+        with Store.open_locked(tmp_path / name) as store:
             store.begin(stores.plan(), WHO, stores.DATA)
-            store.commit(stores.window(bad=stores.BAD))
+            store.commit_window(stores.window(bad=stores.BAD))
             store.finish()
-    merge(tmp_path / "one", [tmp_path / "two"])
-    assert [one["row"] for one in Store.read(tmp_path / "one").bad()] == [3]
+    merge_stores(tmp_path / "one", [tmp_path / "two"])
+    assert [one["row"] for one in Store.open_existing(tmp_path / "one").iterate_bad_rows()] == [3]
 
 
-def test_other_models_data_and_samples_are_refused_and_nothing_is_made(tmp_path, whole):
-    before = stores.contents(whole)
+def test_merge_of_another_model_data_set_or_sample_is_refused_and_writes_nothing(
+    tmp_path, complete_store
+):
+    before = stores.contents(complete_store)
     others = {
         "model": {"who": stores.identity(fingerprint="f2")},
         "data set": {"data": {**stores.DATA, "name": "movies.tsv"}},
         "sample": {"asked": stores.plan(sample=7)},
     }
     for number, (what, changed) in enumerate(others.items()):
-        other = stores.filled(tmp_path / f"other{number}", **changed)
+        other = stores.write_store(tmp_path / f"other{number}", **changed)
         with pytest.raises(BadStore, match=f"results of another {what}: "):
-            merge(whole, [other])
+            merge_stores(complete_store, [other])
         with pytest.raises(BadStore, match=f"results of another {what}: "):
-            merge(tmp_path / "new", [whole, other])
-    assert stores.contents(whole) == before
+            merge_stores(tmp_path / "new", [complete_store, other])
+    assert stores.contents(complete_store) == before
     assert not (tmp_path / "new").exists()
 
 
-def test_a_folder_is_not_merged_into_itself(whole):
+def test_merge_of_a_folder_into_itself_is_refused(complete_store):
     with pytest.raises(BadStore, match="into itself"):
-        merge(whole, [whole / "." / "index" / ".."])
+        merge_stores(complete_store, [complete_store / "." / "index" / ".."])
 
 
-def test_a_folder_that_is_written_to_is_refused(tmp_path, whole):
-    with Store.locked(whole), pytest.raises(StoreInUse):
-        merge(tmp_path / "new", [whole])
+def test_merge_of_a_locked_store_raises_store_in_use(tmp_path, complete_store):
+    with Store.open_locked(complete_store), pytest.raises(StoreInUse):
+        merge_stores(tmp_path / "new", [complete_store])
 
 
-def test_damage_is_not_merged(tmp_path, whole):
-    path = whole / "metrics/part-000001.parquet"
+def test_merge_of_a_damaged_store_raises_bad_store(tmp_path, complete_store):
+    path = complete_store / "metrics/part-000001.parquet"
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(
         BadStore, match=r"part-000001.parquet' is damaged: its checksum does not fit\. First"
     ):
-        merge(tmp_path / "new", [whole])
-    assert Store.read(tmp_path / "new").manifest["state"] == "running"
+        merge_stores(tmp_path / "new", [complete_store])
+    assert Store.open_existing(tmp_path / "new").manifest["state"] == "running"
 
 
-def test_a_commit_under_way_is_not_merged(tmp_path, whole):
-    shutil.copy(whole / "index/000000.json", whole / "index/000000.next.json")
+def test_merge_of_a_store_with_an_unfinished_commit_raises_bad_store(tmp_path, complete_store):
+    shutil.copy(complete_store / "index/000000.json", complete_store / "index/000000.next.json")
     with pytest.raises(BadStore, match=r"000000\.next\.json' is damaged: unfinished"):
-        merge(tmp_path / "new", [whole])
+        merge_stores(tmp_path / "new", [complete_store])

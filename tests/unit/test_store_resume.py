@@ -1,4 +1,4 @@
-"""A store that is gone on with: more is asked, or less, or something else; rows changed, or are gone."""
+"""Resumed stores: more, fewer or other methods and rows, changed examples, and refused requests."""
 
 from dataclasses import replace
 
@@ -6,47 +6,50 @@ import pytest
 
 from tests import stores
 from whence.core.errors import BadStore
-from whence.run.store import Store, manifest
+from whence.runs import store as store_module
+from whence.runs.store import Store
 
 WHO = stores.identity()
 
 
 @pytest.fixture
-def whole(tmp_path):
+def finished_folder(tmp_path):
     """Write the store of an undisturbed run."""
-    return stores.filled(tmp_path / "whole")
+    return stores.write_store(tmp_path / "whole")
 
 
-def test_more_methods_metrics_and_rows_are_welcome(whole, tmp_path):
+def test_store_resumed_with_more_methods_metrics_and_rows_equals_a_whole_run(
+    finished_folder, tmp_path
+):
     out = tmp_path / "out"
     few = stores.identity(methods=("attcat",), metrics=())
-    stores.filled(out, stores.plan(limit=6), few, windows=(0,))
+    stores.write_store(out, stores.plan(limit=6), few, windows=(0,))
     assert not (out / "metrics").exists() or not list((out / "metrics").iterdir())
-    stores.filled(out)
-    assert stores.contents(out) == stores.contents(whole)
+    stores.write_store(out)
+    assert stores.contents(out) == stores.contents(finished_folder)
 
 
-def test_fewer_methods_and_rows_lose_nothing(whole):
-    before = stores.contents(whole)
+def test_store_resumed_with_fewer_methods_and_rows_loses_no_results(finished_folder):
+    before = stores.contents(finished_folder)
     few = stores.identity(methods=("rollout",), metrics=())
-    with Store.locked(whole) as store:
+    with Store.open_locked(finished_folder) as store:
         store.begin(stores.plan(limit=2), few, stores.DATA)
-        stores.work(store, few, stores.window(items=[stores.item(0), stores.item(1)]))
+        stores.complete_window(store, few, stores.window(items=[stores.item(0), stores.item(1)]))
         store.finish()
-    assert stores.contents(whole) == before
+    assert stores.contents(finished_folder) == before
 
 
-def test_a_shorter_run_on_an_unfinished_one_does_not_call_it_complete(tmp_path):
+def test_unfinished_store_resumed_with_a_limit_is_not_marked_complete(tmp_path):
     out = tmp_path / "out"
-    with Store.locked(out) as store:
+    with Store.open_locked(out) as store:
         store.begin(stores.plan(), WHO, stores.DATA)
-        stores.work(store, WHO, stores.window(0))
-    stores.filled(out, stores.plan(limit=6), windows=(0,))
-    assert Store.read(out).manifest["state"] == "running"
-    assert Store.read(out).manifest["plan"]["limit"] is None
+        stores.complete_window(store, WHO, stores.window(0))
+    stores.write_store(out, stores.plan(limit=6), windows=(0,))
+    assert Store.open_existing(out).manifest["state"] == "running"
+    assert Store.open_existing(out).manifest["plan"]["limit"] is None
 
 
-def test_results_of_other_code_stay_beside_the_new_ones(whole):
+def test_store_resumed_with_other_settings_holds_old_and_new_results(finished_folder):
     other = stores.identity()
     settings = {f"{name[:-1]}x": facts for name, facts in other.settings.items()}
     other = replace(
@@ -55,8 +58,8 @@ def test_results_of_other_code_stay_beside_the_new_ones(whole):
         explained={method: f"{name[:-1]}x" for method, name in other.explained.items()},
         tested={m: {k: f"{v[:-1]}x" for k, v in t.items()} for m, t in other.tested.items()},
     )
-    stores.filled(whole, who=other)
-    store = Store.read(whole)
+    stores.write_store(finished_folder, who=other)
+    store = Store.open_existing(finished_folder)
     assert store.table("explanations").count_rows() == 48
     assert store.manifest["explained"] == other.explained
     assert set(store.manifest["settings"]) == set(WHO.settings) | set(settings)
@@ -72,29 +75,31 @@ def test_results_of_other_code_stay_beside_the_new_ones(whole):
         ({"asked": stores.plan(seed=1)}, "another seed: seed 0 there, seed 1 now"),
     ],
 )  # fmt: skip
-def test_other_questions_are_refused(whole, changed, said):
-    before = stores.contents(whole)
+def test_store_resumed_with_another_model_data_or_seed_raises_bad_store(
+    finished_folder, changed, said
+):
+    before = stores.contents(finished_folder)
     with pytest.raises(BadStore, match=said):
-        stores.filled(whole, **changed)
-    assert stores.contents(whole) == before
+        stores.write_store(finished_folder, **changed)
+    assert stores.contents(finished_folder) == before
 
 
-def test_a_row_that_changed_is_computed_again_and_the_rest_is_kept(whole):
+def test_store_recomputes_only_changed_rows_of_the_data(finished_folder):
     items = [stores.item(row) for row in range(6)]
     items[2] = stores.item(2, "another text")
     items[3] = stores.item(3, label="negative")  # the explanation stays, its test does not
     changed = stores.window(items=items)
-    with Store.locked(whole) as store:
+    with Store.open_locked(finished_folder) as store:
         store.begin(stores.plan(), WHO, stores.DATA)
-        held = store.held(changed)
+        held = store.find_results(changed)
         lacking = [one.row for one in items if stores.lacks(WHO, held, one, "attcat")]
         assert lacking == [2, 3]
-        assert not held.lacks(3, WHO.key(WHO.explained["attcat"], items[3]))
-        stores.work(store, WHO, changed)
-        stores.work(store, WHO, stores.window(1))
+        assert not held.needs_result(3, WHO.compute_key(WHO.explained["attcat"], items[3]))
+        stores.complete_window(store, WHO, changed)
+        stores.complete_window(store, WHO, stores.window(1))
         store.finish()
         assert store.manifest["state"] == "complete"
-    rows = Store.read(whole).table("explanations").to_table().to_pylist()
+    rows = Store.open_existing(finished_folder).table("explanations").to_table().to_pylist()
     assert [one["text"] for one in rows if one["row"] == 2] == ["another text"] * 2
     assert [(one["label"], one["example"]) for one in rows if one["row"] == 3] == [
         ("negative", items[3].digest)
@@ -102,37 +107,37 @@ def test_a_row_that_changed_is_computed_again_and_the_rest_is_kept(whole):
     assert len(rows) == 24
 
 
-def test_a_row_that_changed_goes_even_if_nothing_new_comes(whole):
+def test_commit_window_drops_results_of_a_changed_row_without_new_results(finished_folder):
     items = [stores.item(row) for row in range(6)]
     items[2] = stores.item(2, "another text")
-    with Store.locked(whole) as store:
+    with Store.open_locked(finished_folder) as store:
         store.begin(stores.plan(), WHO, stores.DATA)
-        store.commit(stores.window(items=items))
-        assert len(store.held(0)) == 20
+        store.commit_window(stores.window(items=items))
+        assert len(store.find_results(0)) == 20
         assert store.manifest["state"] == "running"
 
 
-def test_rows_that_are_gone_from_the_data_go_from_the_store(whole, tmp_path):
+def test_store_drops_rows_that_are_missing_from_the_data(finished_folder, tmp_path):
     short = stores.window(items=[stores.item(row) for row in range(4)])
-    for out in (whole, tmp_path / "fresh"):
-        with Store.locked(out) as store:
+    for out in (finished_folder, tmp_path / "fresh"):
+        with Store.open_locked(out) as store:
             store.begin(stores.plan(), WHO, stores.DATA)
-            stores.work(store, WHO, short)
+            stores.complete_window(store, WHO, short)
             store.finish()
-    assert stores.contents(whole) == stores.contents(tmp_path / "fresh")
+    assert stores.contents(finished_folder) == stores.contents(tmp_path / "fresh")
 
 
-def test_data_that_has_nothing_in_common_with_the_store_is_refused(whole):
-    before = stores.contents(whole)
+def test_find_results_of_data_without_a_shared_example_raises_bad_store(finished_folder):
+    before = stores.contents(finished_folder)
     other = stores.window(items=[stores.item(row, f"other {row}") for row in range(6)])
-    with Store.locked(whole) as store:
+    with Store.open_locked(finished_folder) as store:
         store.begin(stores.plan(), WHO, stores.DATA)
         with pytest.raises(BadStore, match=r"in rows 0 to 5 of 'reviews\.tsv' no example is what"):
-            store.held(other)
-    assert stores.contents(whole) == before
+            store.find_results(other)
+    assert stores.contents(finished_folder) == before
 
 
-def test_tests_of_an_explanation_that_is_made_anew_count_no_more():
+def test_merge_manifests_drops_metrics_of_a_recomputed_explanation():
     def stated(method, explanation, metrics):
         settings = {one: {"explanation": explanation} for one in metrics.values()}
         tested = {method: metrics}
@@ -142,14 +147,19 @@ def test_tests_of_an_explanation_that_is_made_anew_count_no_more():
 
     old = stated("attcat", "e1", {"sufficiency": "t1"})
     again = stated("attcat", "e1", {"flip": "t2"})
-    assert manifest.joined(old, again)["tested"] == {"attcat": {"sufficiency": "t1", "flip": "t2"}}
+    assert store_module.merge_manifests(old, again)["tested"] == {
+        "attcat": {"sufficiency": "t1", "flip": "t2"}
+    }
     anew = stated("attcat", "e2", {"flip": "t3"})
-    assert manifest.joined(old, anew)["tested"] == {"attcat": {"flip": "t3"}}
+    assert store_module.merge_manifests(old, anew)["tested"] == {"attcat": {"flip": "t3"}}
     other = stated("rollout", "e3", {})
-    assert manifest.joined(old, other)["tested"] == {"attcat": {"sufficiency": "t1"}, "rollout": {}}
+    assert store_module.merge_manifests(old, other)["tested"] == {
+        "attcat": {"sufficiency": "t1"},
+        "rollout": {},
+    }
 
 
-def test_a_run_that_did_not_begin_leaves_no_run(tmp_path):
-    with pytest.raises(ValueError, match="no such target"), Store.locked(tmp_path / "out"):
+def test_error_before_begin_leaves_no_store_in_the_folder(tmp_path):
+    with pytest.raises(ValueError, match="no such target"), Store.open_locked(tmp_path / "out"):
         raise ValueError("no such target")
-    assert Store.reading(tmp_path / "out") is None
+    assert Store.open_if_present(tmp_path / "out") is None

@@ -1,20 +1,19 @@
-"""Token classification: which entities are found, and what is read of them."""
+"""Token classification: entities by tag scheme, their logits, explanations of an entity or token, refusals."""
 
 import numpy as np
 import pytest
 import torch
 
-from tests.heads import ARCHITECTURES, TAGS, explainer, own
+from tests.task_models import ARCHITECTURES, TAGS, explainer, run_model
 from whence.core.errors import BadParameter, NoHead, UnknownTarget
-from whence.data import encode
-from whence.explainer.aims.schemes import scheme
-from whence.explainer.aims.tags import _entities
+from whence.data.tokens import encode
+from whence.explain.tasks.tagging import _find_entities, parse_scheme
 
 TEXT = "a gripping film, well-made but thin: the plot"
 NEAR = 1e-10  # float64, the same sums in another order
 
 
-def spelled(words, tags, labels=TAGS, tokenizer=None):
+def find_tagged_entities(words, tags, labels=TAGS, tokenizer=None):
     """Return the entities of a text whose words have these tags, as (text, kind)."""
     e = explainer("bert", "TokenClassification", labels)
     item = encode(" ".join(words), e.tokenizer, max_length=None, truncate=False)
@@ -25,7 +24,9 @@ def spelled(words, tags, labels=TAGS, tokenizer=None):
         # Later pieces of a word say something else, and are not asked.
         for place in word.tokens[1:]:
             logits[place, labels.index("O")] = 9
-    return [(found.text, found.label) for found in _entities(item, logits, scheme(labels))]
+    return [
+        (found.text, found.label) for found in _find_entities(item, logits, parse_scheme(labels))
+    ]
 
 
 WORDS = ["gripping", "film", "acted", "plot", "thin"]
@@ -41,26 +42,26 @@ WORDS = ["gripping", "film", "acted", "plot", "thin"]
         (["O"] * 5, []),
     ],
 )
-def test_entities_by_bio(tags, wanted):
-    assert spelled(WORDS, tags) == wanted
+def test_find_entities_with_bio_tags_joins_and_splits_words(tags, wanted):
+    assert find_tagged_entities(WORDS, tags) == wanted
 
 
-def test_entities_by_bilou():
+def test_find_entities_with_bilou_tags_joins_and_splits_words():
     labels = ("O", "B-X", "I-X", "L-X", "U-X")
     tags = ["B-X", "I-X", "L-X", "U-X", "U-X"]
-    assert spelled(WORDS, tags, labels) == [
+    assert find_tagged_entities(WORDS, tags, labels) == [
         ("gripping film acted", "X"), ("plot", "X"), ("thin", "X"),
     ]  # fmt: skip
-    assert spelled(WORDS, ["L-X", "I-X", "O", "O", "O"], labels) == [
+    assert find_tagged_entities(WORDS, ["L-X", "I-X", "O", "O", "O"], labels) == [
         ("gripping", "X"),
         ("film", "X"),
     ]
 
 
-def test_entities_by_bare_kinds():
+def test_find_entities_with_bare_kinds_joins_neighbours_of_one_kind():
     labels = ("O", "PER", "LOC")
     tags = ["PER", "PER", "LOC", "O", "LOC"]
-    assert spelled(WORDS, tags, labels) == [
+    assert find_tagged_entities(WORDS, tags, labels) == [
         ("gripping film", "PER"),
         ("acted", "LOC"),
         ("thin", "LOC"),
@@ -79,22 +80,22 @@ def test_entities_by_bare_kinds():
         (("LABEL_0", "LABEL_1"), ("LABEL_0", "LABEL_1"), None),
     ],
 )
-def test_tags_are_taken_apart(tags, kinds, outside):
-    found = scheme(tags)
+def test_parse_scheme_splits_tags_into_kinds_and_the_outside_tag(tags, kinds, outside):
+    found = parse_scheme(tags)
     assert (found.kinds, found.outside) == (kinds, outside)
 
 
-def test_the_other_kinds_are_read_with_the_same_prefix():
-    found = scheme(TAGS)
+def test_parse_scheme_columns_are_the_other_kinds_with_the_same_prefix():
+    found = parse_scheme(TAGS)
     assert found.columns(TAGS.index("B-PER")) == (0, 1, 3)
     assert found.columns(TAGS.index("I-LOC")) == (0, 2, 4)
-    assert scheme(("O", "B-A", "I-A", "B-B")).columns(2) == (0, 2, 3)  # there is no I-B
+    assert parse_scheme(("O", "B-A", "I-A", "B-B")).columns(2) == (0, 2, 3)  # there is no I-B
 
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
-def test_each_entity_is_the_mean_of_its_words_logits(name):
+def test_entity_logits_are_the_mean_over_the_first_tokens_of_its_words(name):
     e = explainer(name, "TokenClassification", TAGS)
-    logits = own(e, TEXT).logits[0]
+    logits = run_model(e, TEXT).logits[0]
     listed, found = e.entities(TEXT), e.explain(TEXT, method="gradient")
     assert listed and len(listed) == len(found)
     for entity, explanation in zip(listed, found, strict=True):
@@ -117,12 +118,12 @@ def test_each_entity_is_the_mean_of_its_words_logits(name):
 
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
-def test_one_token_has_the_models_own_tags(name):
+def test_explain_at_one_token_has_the_models_own_tag_logits(name):
     e = explainer(name, "TokenClassification", TAGS)
     found = e.explain(TEXT, at="plot", method="gradient")
     (place,) = found.read
     assert found.tokens[place].text == "plot"
-    row = own(e, TEXT).logits[0, place]
+    row = run_model(e, TEXT).logits[0, place]
     assert found.prediction.logits == pytest.approx(row.tolist(), rel=NEAR)
     shares = dict(zip(TAGS, row.softmax(0).tolist(), strict=True))
     assert found.prediction.probabilities == pytest.approx(shares)
@@ -132,7 +133,7 @@ def test_one_token_has_the_models_own_tags(name):
     assert abs(against.axioms["completeness"]) < 1e-6
 
 
-def test_an_entity_can_be_named():
+def test_explain_at_an_entity_by_tokens_or_text_reads_that_entity():
     e = explainer("bert", "TokenClassification", TAGS)
     for entity in e.entities(TEXT):
         by_places = e.explain(TEXT, at=entity.tokens, method="gradient")
@@ -143,7 +144,7 @@ def test_an_entity_can_be_named():
         assert other.target.label == "O" and other.prediction.label == entity.label
 
 
-def test_leave_one_out_is_a_loop():
+def test_leave_one_out_of_a_tag_equals_a_plain_loop_over_tokens():
     e = explainer("roberta", "TokenClassification", TAGS)
     found = e.explain(TEXT, at="film", method="leave_one_out")
     (place,) = found.read
@@ -158,7 +159,7 @@ def test_leave_one_out_is_a_loop():
         assert found.scores[hole] == pytest.approx(found.prediction.probability - left, abs=NEAR)
 
 
-def test_a_batch_is_its_singles():
+def test_tagging_batch_equals_its_single_inputs():
     e = explainer("bert", "TokenClassification", TAGS)
     texts = [TEXT, "the plot is thin", "café"]
     methods = ["attcat", "leave_one_out", "attn_lrp"]
@@ -170,7 +171,7 @@ def test_a_batch_is_its_singles():
                 np.testing.assert_allclose(one[name].scores, other[name].scores, atol=1e-9)
 
 
-def test_nothing_tagged_is_said():
+def test_explain_of_a_text_without_entities_raises_bad_parameter():
     e = explainer("bert", "TokenClassification", TAGS)
     with torch.no_grad():
         e.model.classifier.bias[0] = 1e3
@@ -180,7 +181,7 @@ def test_nothing_tagged_is_said():
     assert e.explain(TEXT, at="film", method="gradient").prediction.label == "O"
 
 
-def test_what_cannot_be_asked_is_refused():
+def test_tagging_with_a_bad_place_or_target_is_refused():
     e = explainer("bert", "TokenClassification", TAGS)
     with pytest.raises(BadParameter, match="does not stand"):
         e.explain(TEXT, at="novel")
@@ -203,6 +204,6 @@ def test_what_cannot_be_asked_is_refused():
 @pytest.mark.parametrize(
     ("head", "labels"), [("TokenClassification", TAGS), ("QuestionAnswering", ()), ("MaskedLM", ())]
 )
-def test_every_method_works_on_every_task(head, labels):
+def test_every_method_works_on_tagging_question_answering_and_masked_lm(head, labels):
     found = explainer("bert", head, labels).examine()["methods"]
     assert [(one["method"], one["why_not"]) for one in found if not one["works"]] == []

@@ -1,4 +1,4 @@
-"""The tape: what was called, on what, where; and nothing silently missing."""
+"""Tape of a forward pass: recorded steps, modules, values; steps run on new values; overwritten values refused."""
 
 import pytest
 import torch
@@ -21,7 +21,7 @@ class Small(nn.Module):
         return torch.cat([first, second * constant], dim=-1)
 
 
-def test_steps_in_order_with_their_modules():
+def test_tape_records_steps_in_order_with_their_modules():
     tape, outlet, _ = record(Small(), torch.randn(2, 4))
     names = [(step.name.rsplit(".", 1)[-1], ".".join(step.module)) for step in tape.steps]
     assert names == [("linear", "inner"), ("gelu", "act"), ("chunk", ""), ("mul", ""), ("cat", "")]
@@ -30,7 +30,7 @@ def test_steps_in_order_with_their_modules():
     assert kinds == ["Linear", "GELU", "Small"]
 
 
-def test_running_the_steps_again_gives_the_output():
+def test_rerunning_tape_steps_gives_the_recorded_values_and_output():
     tape, outlet, output = record(Small(), torch.randn(3, 4))
     for step in tape.steps:
         result = step.run([tape.value(number) for number in step.inputs])
@@ -40,7 +40,7 @@ def test_running_the_steps_again_gives_the_output():
     assert torch.equal(tape.value(outlet), output)
 
 
-def test_what_is_changed_in_place_is_kept_as_it_was():
+def test_tape_values_are_those_before_in_place_changes():
     class InPlace(nn.Module):
         def forward(self, x):
             y = x * 2
@@ -58,7 +58,7 @@ def test_what_is_changed_in_place_is_kept_as_it_was():
     torch.testing.assert_close(output, wanted[-1])
 
 
-def test_a_value_overwritten_through_a_view_is_refused():
+def test_tape_value_overwritten_through_a_view_raises_not_capturable():
     class Sneaky(nn.Module):
         def forward(self, x):
             y = x * 2
@@ -71,7 +71,7 @@ def test_a_value_overwritten_through_a_view_is_refused():
         [tape.value(number) for step in tape.steps for number in step.inputs]
 
 
-def test_an_operation_that_cannot_be_seen_leaves_a_mark():
+def test_tape_records_an_opaque_operation_as_a_step_without_function():
     class Opaque(nn.Module):
         def forward(self, x):
             return Hidden.apply(x * 2) + 1
@@ -81,7 +81,7 @@ def test_an_operation_that_cannot_be_seen_leaves_a_mark():
     assert tape.steps[1].inputs == ()
 
 
-def test_a_users_backward_hook_changes_nothing():
+def test_tape_is_complete_despite_a_backward_hook_of_the_user():
     model = Small()
     handle = model.inner.register_full_backward_hook(lambda *_: None)
     tape, outlet, _ = record(model, torch.randn(2, 4))
@@ -91,7 +91,7 @@ def test_a_users_backward_hook_changes_nothing():
     assert outlet in made
 
 
-def test_what_does_not_depend_on_the_input_is_a_constant():
+def test_tape_treats_detached_and_no_grad_values_as_constants():
     class Cut(nn.Module):
         def forward(self, x):
             with torch.no_grad():
@@ -104,7 +104,7 @@ def test_what_does_not_depend_on_the_input_is_a_constant():
     assert all(len(step.inputs) == 1 for step in tape.steps)
 
 
-def test_values_in_keywords_and_in_place_steps_run_again():
+def test_tape_steps_with_keyword_arguments_or_in_place_changes_run_on_new_values():
     class Keywords(nn.Module):
         def __init__(self):
             super().__init__()
@@ -130,7 +130,7 @@ def test_values_in_keywords_and_in_place_steps_run_again():
     torch.testing.assert_close(tape.value(first_sum.outputs[0]), output / 2)
 
 
-def test_constants_are_as_wide_as_the_values_they_meet():
+def test_tape_step_run_widens_constants_to_the_dtype_of_the_values():
     layer = nn.Linear(4, 2).half()
     tape, _, output = record(layer, torch.rand(3, 4).half())
     wide = tape.steps[0].run([tape.value(0).float()])

@@ -1,12 +1,12 @@
-"""Targets: labels, indices, ranks, contrasts, and clear answers to anything else."""
+"""Targets: labels, indices, ranks, contrasts and lists are resolved, and anything else is refused."""
 
 import numpy as np
 import pytest
 import torch
 
 import whence
-from whence.capture.target import Targets, TargetSpec, finite, predictions
 from whence.core.errors import BadParameter, BadPlan, NotFinite, UnknownTarget
+from whence.tracing.target import ResolvedTargets, TargetSpec, build_predictions, check_finite
 
 LABELS = ("negative", "neutral", "positive")
 LOGITS = torch.tensor([[0.0, 1.0, 3.0], [2.0, 1.0, 0.0]], dtype=torch.float64)
@@ -14,7 +14,7 @@ LOGITS = torch.tensor([[0.0, 1.0, 3.0], [2.0, 1.0, 0.0]], dtype=torch.float64)
 
 def value(asked, of="logit", logits=LOGITS):
     spec = TargetSpec.parse(asked, LABELS, of)
-    return Targets(*spec.resolve(logits), spec, "single_label").value(logits).tolist()
+    return ResolvedTargets(*spec.resolve(logits), spec, "single_label").value(logits).tolist()
 
 
 @pytest.mark.parametrize(
@@ -34,15 +34,15 @@ def value(asked, of="logit", logits=LOGITS):
         (torch.tensor(2), [3, 0]),
     ],
 )
-def test_what_can_be_asked_for(asked, wanted):
+def test_target_spec_resolves_labels_indices_ranks_and_contrasts(asked, wanted):
     assert value(asked) == wanted
 
 
-def test_probability():
+def test_value_of_a_probability_target_is_the_softmax():
     assert value("positive", of="probability") == LOGITS.softmax(-1)[:, 2].tolist()
 
 
-def test_a_tie_goes_to_the_first_label():
+def test_predicted_target_of_tied_logits_is_the_first_label():
     assert TargetSpec.parse(None, LABELS).resolve(torch.zeros(1, 3))[0].tolist() == [0]
 
 
@@ -63,12 +63,12 @@ def test_a_tie_goes_to_the_first_label():
         object(),
     ],
 )
-def test_what_cannot(asked):
+def test_target_spec_parse_of_an_invalid_target_raises_unknown_target(asked):
     with pytest.raises(UnknownTarget):
         TargetSpec.parse(asked, LABELS)
 
 
-def test_the_labels_are_listed():
+def test_target_spec_errors_list_the_labels_and_allowed_values():
     with pytest.raises(
         UnknownTarget, match=r"Did you mean 'positive'. The labels are 0 'negative', 1 'neutral'"
     ):
@@ -79,28 +79,28 @@ def test_the_labels_are_listed():
         TargetSpec.parse(None, LABELS, "odds")
 
 
-def test_a_label_with_a_colon_is_a_label():
+def test_target_spec_parses_labels_that_contain_a_colon():
     assert TargetSpec.parse("a:b", ("a:b", "c")).main == 0
     spec = TargetSpec.parse("a:b:c:d", ("x", "c:d", "a:b"))
     assert (spec.main, spec.against) == (2, 1)
 
 
-def test_not_finite():
+def test_check_finite_of_nan_logits_raises_not_finite():
     with pytest.raises(NotFinite, match="nan"):
-        finite(torch.tensor([[1.0, float("nan")]]), "logits")
+        check_finite(torch.tensor([[1.0, float("nan")]]), "logits")
 
 
-def test_tasks():
-    (said,) = predictions(torch.tensor([[1.0, -1.0]]), "multi_label", ("a", "b"))
+def test_build_predictions_uses_sigmoid_for_multi_label_and_no_probability_for_regression():
+    (said,) = build_predictions(torch.tensor([[1.0, -1.0]]), "multi_label", ("a", "b"))
     assert said.probabilities["a"] == pytest.approx(torch.tensor(1.0).sigmoid().item())
-    (said,) = predictions(torch.tensor([[2.5]]), "regression", ("score",))
+    (said,) = build_predictions(torch.tensor([[2.5]]), "regression", ("score",))
     assert said.probability is None
     assert said.logits == (2.5,)
 
 
-def test_what_is_predicted_is_what_is_explained_also_when_saturated():
+def test_predicted_index_equals_the_default_target_for_saturated_multi_label_logits():
     logits = torch.tensor([[40.0, 50.0, 0.0]])
-    (said,) = predictions(logits, "multi_label", LABELS)
+    (said,) = build_predictions(logits, "multi_label", LABELS)
     assert said.index == int(TargetSpec.parse(None, LABELS).resolve(logits)[0])
 
 
@@ -113,7 +113,7 @@ def reviews():
     return whence.load("reviews")
 
 
-def test_a_list_of_targets_means_one_target_each(reviews):
+def test_explain_with_a_list_of_targets_equals_single_explanations(reviews):
     found = reviews.explain(TEXTS, target=MANY, method="grad_x_input")
     alone = [
         reviews.explain(text, target=target, method="grad_x_input")
@@ -128,14 +128,14 @@ def test_a_list_of_targets_means_one_target_each(reviews):
 
 
 @pytest.mark.parametrize("asked", [[1, 0], np.array([1, 0]), torch.tensor([1, 0])])
-def test_targets_of_a_column_or_an_array_are_one_each_too(reviews, asked):
+def test_explain_takes_one_target_per_text_from_a_list_array_or_tensor(reviews, asked):
     found = reviews.explain(TEXTS[:2], target=asked, method="gradient")
     assert [one.target.index for one in found] == [1, 0]
     assert reviews.explain(TEXTS[0], target=["negative"]).target.label == "negative"
     assert reviews.explain([], target=[]) == []
 
 
-def test_trials_and_an_evaluation_take_one_target_each_though_an_input_fails(reviews):
+def test_trials_with_a_failing_input_and_evaluate_take_one_target_per_input(reviews):
     texts, asked, failed = ["a good film", "", "a bad film"], ["negative", 0, "positive"], []
     found = reviews.trials(
         texts, method=["gradient"], target=asked, failed=lambda number, *_: failed.append(number)
@@ -166,6 +166,6 @@ def test_trials_and_an_evaluation_take_one_target_each_though_an_input_fails(rev
         ),
     ],
 )
-def test_a_list_of_targets_of_another_length_is_refused_with_what_to_write(reviews, ask, why):
+def test_list_of_targets_of_wrong_length_or_place_is_refused_with_advice(reviews, ask, why):
     with pytest.raises((BadParameter, BadPlan), match=why):
         ask(reviews)

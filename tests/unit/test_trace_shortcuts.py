@@ -1,4 +1,4 @@
-"""What a trace leaves out because it takes time: walks of the modules, switches of the attention, waits."""
+"""Shortcuts of a trace that save time: cached modules, restored modes, fingerprints and one finiteness check."""
 
 import pytest
 import torch
@@ -6,41 +6,41 @@ import transformers as hf
 
 import whence
 from tests import zoo
-from whence.capture import bare_logits
-from whence.capture.anatomy.rows import waited_for
-from whence.capture.found import as_found
-from whence.models import fingerprint
-from whence.models.parts import held, parts, weights
+from whence.models.fingerprint import compute_fingerprint
+from whence.models.model import cache_modules, list_modules, list_parameters
+from whence.tracing.forward import compute_plain_logits
+from whence.tracing.recorder import check_finite_and_read
+from whence.tracing.restore import restore_on_exit
 
 
 @pytest.mark.parametrize("name", ["bert", "albert", "t5", "distilbert"])
-def test_the_same_walk_as_pytorchs(name):
+def test_list_modules_and_list_parameters_equal_those_of_pytorch(name):
     model = zoo.make(name)
-    assert parts(model) == list(model.modules())
+    assert list_modules(model) == list(model.modules())
     every = list(model.parameters())
-    assert [id(one) for one in weights(parts(model))] == [id(one) for one in every]
+    assert [id(one) for one in list_parameters(list_modules(model))] == [id(one) for one in every]
 
 
-def test_a_model_is_walked_once_while_it_is_held_and_anew_afterwards():
+def test_cache_modules_walks_a_model_once_and_sees_new_modules_afterwards():
     model = zoo.make("bert")
-    with held(model) as first:
-        with held(model) as second:
-            assert first is second is parts(model)
-        assert parts(model) is first
+    with cache_modules(model) as first:
+        with cache_modules(model) as second:
+            assert first is second is list_modules(model)
+        assert list_modules(model) is first
     model.extra = torch.nn.Linear(2, 2)
-    assert parts(model) == list(model.modules())
+    assert list_modules(model) == list(model.modules())
 
 
-def test_what_was_switched_to_training_meanwhile_is_switched_back():
+def test_restore_on_exit_resets_modules_switched_to_training():
     model = zoo.make("bert").eval()
     model.classifier.train()
-    with as_found(model):
+    with restore_on_exit(model):
         assert not model.classifier.training
         model.bert.train()
     assert [m for m in model.modules() if m.training] == [model.classifier]
 
 
-def test_a_new_configuration_is_switched_too():
+def test_trace_of_a_model_with_a_replaced_configuration_gives_the_same_maps():
     """What is remembered of a model holds for these very configurations."""
     model = zoo.make("bert")
     explainer = whence.load(model)
@@ -56,36 +56,36 @@ def test_a_new_configuration_is_switched_too():
     assert other._attn_implementation == "eager"
 
 
-def test_a_fingerprint_sees_what_was_changed_behind_autograds_back_and_the_configuration():
+def test_fingerprint_changes_with_weight_data_and_configuration_and_returns_when_undone():
     model = zoo.make("bert")
-    first = fingerprint(model)
-    assert fingerprint(model) == first
+    first = compute_fingerprint(model)
+    assert compute_fingerprint(model) == first
     weight = model.bert.encoder.layer[1].output.dense.weight
     own = weight.data.clone()
     weight.data.mul_(2)
-    second = fingerprint(model)
+    second = compute_fingerprint(model)
     weight.data.copy_(own)
-    assert second != first == fingerprint(model)
+    assert second != first == compute_fingerprint(model)
     model.config.hidden_act = "relu"
-    third = fingerprint(model)
+    third = compute_fingerprint(model)
     assert third not in (first, second)
     model.config.hidden_act = "gelu"
-    assert fingerprint(model) == first
+    assert compute_fingerprint(model) == first
     # Turned round in memory, it is another model, and no reading beyond its end.
     weight.data = own.T.contiguous().T
-    assert fingerprint(model) == first
+    assert compute_fingerprint(model) == first
 
 
 @pytest.mark.parametrize("read", [None, torch.tensor([[True, False], [False, False]])])
-def test_one_wait_says_what_must_be_known(read):
+def test_check_finite_and_read_reports_nonfinite_logits_and_inputs_without_read_rows(read):
     fine = torch.zeros(2, 3)
     bad = torch.tensor([[0.0, torch.nan, 0.0], [0.0, 0.0, 0.0]])
     blind = read is not None  # the second input reads no row
-    assert waited_for(fine, read) == (True, blind)
-    assert waited_for(bad, read) == (False, blind)
+    assert check_finite_and_read(fine, read) == (True, blind)
+    assert check_finite_and_read(bad, read) == (False, blind)
 
 
-def test_logits_that_are_not_finite_are_refused_after_the_backward_pass_as_before_it():
+def test_infinite_logits_raise_not_finite_with_and_without_a_backward_pass():
     model = zoo.make("bert")
     with torch.no_grad():
         model.classifier.bias[0] = torch.inf
@@ -95,4 +95,4 @@ def test_logits_that_are_not_finite_are_refused_after_the_backward_pass_as_befor
             whence.load(model).explain(row, method=name)
     items = whence.load(zoo.make("bert")).trace(row).batch
     with pytest.raises(whence.core.errors.NotFinite):
-        bare_logits(model, items)
+        compute_plain_logits(model, items)

@@ -1,4 +1,4 @@
-"""`train_attention`: from examples of any kind to a model that `whence.load` takes."""
+"""`train_attention`: examples, options, folders and word vectors, up to a model that `whence.load` takes."""
 
 import gzip
 import json
@@ -11,11 +11,11 @@ from safetensors.torch import load_file
 
 import whence
 from whence.core.errors import BadExamples, BadParameter, CannotWrite
-from whence.core.seed import generator
-from whence.data.sets.examples import Example
-from whence.training import Recipe, train_attention
-from whence.training.corpus import Columns, Lengths, gathered
-from whence.training.vectors import vectors_for
+from whence.core.seed import build_generator
+from whence.data.example import Example
+from whence.studies.training.recipe import Recipe
+from whence.studies.training.train import Columns, Lengths, read_corpus, train_attention
+from whence.studies.training.vectors import load_vectors
 
 TELLS = ("awful", "fine", "superb")  # one of them stands in every text, and says its label
 OTHERS = [
@@ -45,7 +45,7 @@ SMALL = {
 
 def reviews(n=80, labels=2, seed=0):
     """Make texts whose label is one word."""
-    rng = generator("reviews", seed)
+    rng = build_generator("reviews", seed)
     made = []
     for number in range(n):
         words = [str(w) for w in rng.choice(OTHERS, int(rng.integers(2, 9)))]
@@ -58,7 +58,9 @@ def reviews(n=80, labels=2, seed=0):
     ("encoder", "attention", "labels"),
     [("bilstm", "tanh", 2), ("cnn", "dot", 2), ("average", "additive", 3), ("Bi-LSTM", "uniform", 2)],
 )  # fmt: skip
-def test_a_task_of_one_word_is_learnt_whole(tmp_path, encoder, attention, labels):
+def test_train_attention_on_a_one_word_task_reaches_full_accuracy(
+    tmp_path, encoder, attention, labels
+):
     trained = train_attention(
         reviews(labels=labels), dev=reviews(40, labels, seed=1), test=reviews(40, labels, seed=2),
         encoder=encoder, attention=attention, out=tmp_path / "model", **SMALL,
@@ -78,9 +80,9 @@ def test_a_task_of_one_word_is_learnt_whole(tmp_path, encoder, attention, labels
     assert not (tmp_path / "model" / "training").exists()
 
 
-def test_pairs_are_read_with_the_second_in_mind(tmp_path):
+def test_train_attention_on_pairs_learns_from_the_second_text(tmp_path):
     """The text has two colours of two things, and the question names one of them: neither alone says the answer."""
-    rng = generator("pairs")
+    rng = build_generator("pairs")
     pairs = []
     for _ in range(240):
         car, hat = (str(c) for c in rng.choice(["red", "blue"], 2))
@@ -99,7 +101,7 @@ def test_pairs_are_read_with_the_second_in_mind(tmp_path):
     )
 
 
-def test_answers_can_be_kept_to_the_passage(tmp_path):
+def test_answers_in_passage_limits_the_labels_to_words_of_the_passage(tmp_path):
     rows = [
         (("red here", "which"), "red"),
         (("blue here", "which"), "blue"),
@@ -116,7 +118,7 @@ def test_answers_can_be_kept_to_the_passage(tmp_path):
         train_attention(odd, out=tmp_path / "n", answers_in_passage=True, **SMALL)
 
 
-def test_the_same_call_finds_the_model_and_another_is_refused(tmp_path):
+def test_train_attention_reuses_a_finished_model_and_refuses_other_settings(tmp_path):
     out = tmp_path / "deep" / "down" / "model"
     given = {**SMALL, "epochs": 2}
     first = train_attention(reviews(), out=out, **given)
@@ -141,7 +143,7 @@ class Killed(BaseException):
     """Whatever ends a process."""
 
 
-def test_a_stopped_training_goes_on_to_the_same_files(tmp_path):
+def test_train_attention_after_an_interruption_resumes_to_the_same_bytes(tmp_path):
     given = {**SMALL, "epochs": 3}
     train_attention(reviews(), out=tmp_path / "straight", **given)
 
@@ -167,7 +169,7 @@ def test_a_stopped_training_goes_on_to_the_same_files(tmp_path):
         assert one.stat().st_mode == (tmp_path / "straight" / "config.json").stat().st_mode
 
 
-def test_seeds_make_other_models(tmp_path):
+def test_train_attention_gives_equal_weights_for_one_seed_and_others_for_another(tmp_path):
     given = {**SMALL, "epochs": 1, "dev": reviews(10)}
     found = [
         train_attention(reviews(), out=tmp_path / str(n), seed=seed, **given)
@@ -196,12 +198,12 @@ def corpus(
     query=None,
     seed=0,
 ):
-    return gathered(
+    return read_corpus(
         train, dev, test, columns=Columns(text, pair, label), lengths=Lengths(least, most), query=query, seed=seed
     )  # fmt: skip
 
 
-def test_a_development_set_is_drawn_from_every_label():
+def test_read_corpus_draws_a_development_set_from_every_label_by_seed():
     given = [Example(f"word{n}", "rare" if n < 20 else "common") for n in range(120)]
     found = corpus(given)
     assert found.labels == ("common", "rare")
@@ -215,13 +217,13 @@ def test_a_development_set_is_drawn_from_every_label():
     assert corpus(given, seed=1).dev != found.dev
 
 
-def test_numbers_are_labels_in_their_order():
+def test_read_corpus_sorts_numeric_labels_by_their_number():
     given = [Example(f"w{n}", str(n % 11)) for n in range(33)]
     assert corpus(given).labels == tuple(str(n) for n in range(11))
     assert corpus([Example("a", "b"), Example("c", " a")] * 2).labels == ("a", "b")
 
 
-def test_lengths_are_strict_on_both_sides():
+def test_read_corpus_length_limits_exclude_both_bounds():
     given = [Example(" ".join("w" * n), "ab"[n % 2]) for n in range(1, 9)] + [Example("  ", "a")]
     found = corpus(given, dev=given, least=2, most=7)
     assert sorted(len(e.given.split()) for e in found.train.examples) == [3, 4, 5, 6]
@@ -248,19 +250,19 @@ def test_lengths_are_strict_on_both_sides():
         ([{"review": "a", "stars": 1}], {"label": "mark"}, "no column 'mark'; it has review, stars"),
     ],
 )  # fmt: skip
-def test_examples_that_cannot_be_trained_on(given, others, said):
+def test_read_corpus_of_untrainable_examples_raises_bad_examples(given, others, said):
     with pytest.raises(BadExamples, match=said):
         corpus(given, **others)
 
 
-def test_labels_that_the_training_examples_do_not_have():
+def test_read_corpus_with_a_dev_label_absent_from_training_raises_bad_examples():
     with pytest.raises(
         BadExamples, match=r"The label 'z' .* is not one of the model's: 0 'x', 1 'y'"
     ):
         corpus([Example("a", "x"), Example("b", "y")], dev=[Example("a", "z"), Example("b", "x")])
 
 
-def test_words_are_counted_in_texts(tmp_path):
+def test_train_attention_vocabulary_follows_min_df_lowercase_and_given_words(tmp_path):
     given = [Example("One one two", "a"), Example("two Three", "b")] * 2
     quick = {**SMALL, "epochs": 1, "dev": given}
 
@@ -277,36 +279,36 @@ def test_words_are_counted_in_texts(tmp_path):
 # --- the folder ---
 
 
-def refused(tmp_path, out, said):
+def assert_folder_refused(tmp_path, out, said):
     seen = []
     with pytest.raises(CannotWrite, match=said):
         train_attention(reviews(), out=out, each=seen.append, **SMALL)
     assert seen == []
 
 
-def test_folders_that_are_not_ours(tmp_path):
+def test_train_attention_into_a_file_or_foreign_folder_raises_cannot_write(tmp_path):
     (tmp_path / "file").write_text("mine")
-    refused(tmp_path, tmp_path / "file", "is a file. Give the name of a folder")
-    refused(tmp_path, tmp_path / "file" / "model", "file' is a file")
+    assert_folder_refused(tmp_path, tmp_path / "file", "is a file. Give the name of a folder")
+    assert_folder_refused(tmp_path, tmp_path / "file" / "model", "file' is a file")
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "thesis.tex").write_text("mine")
-    refused(
+    assert_folder_refused(
         tmp_path,
         tmp_path / "full",
         r"holds something else \(thesis.tex\). Give a new or an empty folder",
     )
     (tmp_path / "bert").mkdir()
     (tmp_path / "bert" / "config.json").write_text('{"model_type": "bert"}')
-    refused(tmp_path, tmp_path / "bert", r"holds something else \(config.json\)")
+    assert_folder_refused(tmp_path, tmp_path / "bert", r"holds something else \(config.json\)")
 
 
-def test_no_permission(tmp_path):
+def test_train_attention_without_write_permission_raises_cannot_write(tmp_path):
     (tmp_path / "closed").mkdir(mode=0o555)
     mine = os.geteuid()
     if mine == 0:
         os.seteuid(65534)  # root may write anywhere; nobody may not
     try:
-        refused(tmp_path, tmp_path / "closed" / "model", "no permission")
+        assert_folder_refused(tmp_path, tmp_path / "closed" / "model", "no permission")
     finally:
         os.seteuid(mine)
 
@@ -322,7 +324,9 @@ def test_no_permission(tmp_path):
         ({"device": "toaster"}, "The device 'toaster' cannot be used"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_asked_for(tmp_path, given, said):
+def test_train_attention_with_a_bad_option_raises_bad_parameter_and_makes_no_folder(
+    tmp_path, given, said
+):
     with pytest.raises(BadParameter, match=said):
         train_attention(reviews(), out=tmp_path / "m", **{**SMALL, **given})
     assert not (tmp_path / "m").exists()
@@ -332,19 +336,19 @@ def test_what_cannot_be_asked_for(tmp_path, given, said):
 
 
 @pytest.mark.parametrize("name", ["glove.txt", "fast.vec", "packed.txt.gz"])
-def test_vectors_of_a_file(tmp_path, name):
+def test_load_vectors_reads_known_words_from_a_file_and_draws_the_others(tmp_path, name):
     lines = ["film 1 2 3", "plot 4 5 6", "two words 7 8 9", "unused 0 0 0"]
     lines = ["4 3", *lines] if name == "fast.vec" else lines
     raw = ("\n".join(lines) + "\n").encode()
     (tmp_path / name).write_bytes(gzip.compress(raw) if name.endswith("gz") else raw)
-    found = vectors_for(["plot", "missing", "film"], tmp_path / name, seed=0)
+    found = load_vectors(["plot", "missing", "film"], tmp_path / name, seed=0)
     assert (found.known, found.size) == (2, 3)
     assert found.rows[[0, 2]].tolist() == [[4, 5, 6], [1, 2, 3]]
     assert str(found) == f"2 of 3 words have a vector in {name}; the others were drawn."
     # Three draws of the spread of 1 to 6, whose standard deviation is 1.7: none is ten times that.
     assert 0 < np.abs(found.rows[1]).max() < 17
     assert (
-        found.rows[1] != vectors_for(["plot", "missing"], tmp_path / name, seed=1).rows[1]
+        found.rows[1] != load_vectors(["plot", "missing"], tmp_path / name, seed=1).rows[1]
     ).all()
 
 
@@ -358,17 +362,17 @@ def test_vectors_of_a_file(tmp_path, name):
         ("film 1 2 \udcff\n", "Cannot read the vectors"),
     ],
 )
-def test_vectors_that_cannot_be_read(tmp_path, text, said):
+def test_load_vectors_from_a_bad_file_raises_bad_examples(tmp_path, text, said):
     (tmp_path / "v.txt").write_bytes(text.encode(errors="surrogateescape"))
     with pytest.raises(BadExamples, match=said):
-        vectors_for(["film", "plot"], tmp_path / "v.txt", seed=0)
+        load_vectors(["film", "plot"], tmp_path / "v.txt", seed=0)
 
 
-def test_vectors_of_a_model_are_means_of_its_pieces(tmp_path):
+def test_load_vectors_from_a_model_averages_the_embeddings_of_subword_tokens(tmp_path):
     explainer = whence.load("reviews")
     table = explainer.model.get_input_embeddings().weight.detach().double().numpy()
     words = ["film", "gripping", "unwatchable"]
-    found = vectors_for(words, "reviews", seed=0)
+    found = load_vectors(words, "reviews", seed=0)
     for word, vector in zip(words, found.rows, strict=True):
         ids = explainer.tokenizer(word, add_special_tokens=False)["input_ids"]
         np.testing.assert_array_equal(vector, table[ids].mean(0))
@@ -387,7 +391,7 @@ def test_vectors_of_a_model_are_means_of_its_pieces(tmp_path):
         train_attention(reviews(), out=tmp_path / "n", vectors="reviews", embedding_size=7)
 
 
-def test_everything_is_plain_data(tmp_path):
+def test_training_to_dict_is_json_with_history_sizes_and_results(tmp_path):
     trained = train_attention(
         reviews(), test=reviews(10), out=tmp_path / "m", **{**SMALL, "epochs": 2}
     )

@@ -1,4 +1,4 @@
-"""Training: recipes, batches, loss and optimiser by hand; seeds matter and nothing else does."""
+"""Training with `fit`: recipes, batches, loss, Adam, seeds and refusals; performance as in scikit-learn."""
 
 import copy
 import json
@@ -10,15 +10,19 @@ import pytest
 import torch
 from sklearn import metrics
 
-from tests.trainings import QUICK, WORD, attentive, bert, row, same, texts, weights
-from whence.capture.forward import run
+from tests.trainings import QUICK, WORD, attentive, bert, row, same_weights, texts, weights
 from whence.core.errors import BadExamples, BadParameter, NoHead, NotFinite
-from whence.core.seed import generator
-from whence.data import collate
-from whence.training import RECIPES, Recipe, fit, judged, performance, roc_auc
-from whence.training.order import ordered
-from whence.training.performance import logits_of
-from whence.training.recipe import usual
+from whence.core.seed import build_generator
+from whence.data.batches import collate
+from whence.studies.training.fit import build_epoch_batches, fit
+from whence.studies.training.performance import (
+    compute_performance,
+    measure_performance,
+    predict_logits,
+    roc_auc,
+)
+from whence.studies.training.recipe import RECIPES, Recipe, choose_recipe
+from whence.tracing.forward import compute_logits
 
 CPU = torch.device("cpu")
 
@@ -26,7 +30,7 @@ CPU = torch.device("cpu")
 # --- the recipe ---
 
 
-def test_recipes_are_those_of_the_paper():
+def test_recipes_have_the_settings_of_the_paper():
     text, query = RECIPES["text"], RECIPES["query"]
     assert (text.epochs, text.batch_size, text.learning_rate) == (8, 32, 1e-3)
     assert (text.weight_decay, text.attention_weight_decay, text.amsgrad) == (1e-5, 0.0, True)
@@ -34,9 +38,9 @@ def test_recipes_are_those_of_the_paper():
     assert (query.epochs, query.batch_size, query.attention_weight_decay) == (25, 128, None)
     assert not query.pos_weight and not query.summed
     assert (RECIPES["babi"].epochs, RECIPES["babi"].batch_size) == (100, 50)
-    assert usual(query=False, labels=2) == text
-    assert usual(query=True, labels=2) == query
-    assert not usual(query=False, labels=4).pos_weight
+    assert choose_recipe(query=False, labels=2) == text
+    assert choose_recipe(query=True, labels=2) == query
+    assert not choose_recipe(query=False, labels=4).pos_weight
     assert Recipe.from_dict(json.loads(json.dumps(query.to_dict()))) == query
 
 
@@ -51,7 +55,7 @@ def test_recipes_are_those_of_the_paper():
         ({"momentum": 0.9}, "A recipe has no 'momentum'; it has epochs"),
     ],
 )
-def test_a_recipe_refuses(given, said):
+def test_recipe_from_dict_with_a_bad_value_raises_bad_parameter(given, said):
     with pytest.raises(BadParameter, match=said.replace("?", r"\?")):
         Recipe.from_dict(given)
 
@@ -59,24 +63,26 @@ def test_a_recipe_refuses(given, said):
 # --- batches ---
 
 
-def test_batches_hold_like_lengths_in_an_order_of_their_own():
+def test_build_epoch_batches_groups_equal_lengths_and_depends_on_seed_and_epoch():
     lengths = [10] * 40 + [100] * 40 + [1000] * 40
-    batches = ordered(lengths, 20, seed=0, epoch=1)
+    batches = build_epoch_batches(lengths, 20, seed=0, epoch=1)
     assert sorted(i for batch in batches for i in batch) == list(range(120))
     # Noise of a tenth makes no 10 of a 100: every batch has one length.
     firsts = [{lengths[i] for i in batch} for batch in batches]
     assert all(len(found) == 1 for found in firsts)
     assert [min(found) for found in firsts] != sorted(min(found) for found in firsts)
-    assert batches == ordered(lengths, 20, seed=0, epoch=1)
-    assert batches != ordered(lengths, 20, seed=0, epoch=2)
-    assert batches != ordered(lengths, 20, seed=1, epoch=1)
+    assert batches == build_epoch_batches(lengths, 20, seed=0, epoch=1)
+    assert batches != build_epoch_batches(lengths, 20, seed=0, epoch=2)
+    assert batches != build_epoch_batches(lengths, 20, seed=1, epoch=1)
 
 
-def test_lengths_a_fifth_apart_mix_and_further_ones_do_not():
+def test_build_epoch_batches_mixes_similar_lengths_but_not_distant_ones():
     lengths = [100] * 50 + [115] * 50 + [150] * 50
-    batches = ordered(lengths, 1, seed=0, epoch=1)
+    batches = build_epoch_batches(lengths, 1, seed=0, epoch=1)
     assert len(batches) == 150
-    mixed = {frozenset(lengths[i] for i in batch) for batch in ordered(lengths, 25, 0, 1)}
+    mixed = {
+        frozenset(lengths[i] for i in batch) for batch in build_epoch_batches(lengths, 25, 0, 1)
+    }
     # 100 to 110 and 103.5 to 126.5 overlap; 135 is the least that 150 becomes.
     assert frozenset({100, 115}) in mixed
     assert frozenset({115, 150}) not in mixed
@@ -89,7 +95,7 @@ def sigmoid(z):
     return 1 / (1 + math.exp(-z))
 
 
-def test_the_loss_is_the_weighted_binary_cross_entropy_summed():
+def test_fit_loss_equals_binary_cross_entropy_weighted_and_summed_or_averaged():
     rows = [row([2, 7, 3], 0), row([2, WORD, 8, 3], 1), row([2, 9, 3], 0), row([2, 10, 3], 0)]
     model = attentive().double()
     z = [model(torch.tensor([r.item.ids])).logits[0] for r in rows]
@@ -121,7 +127,7 @@ def adam(weights, gradients, state, step, rate, decay):
         weights[name] = w - rate / (1 - 0.9**step) * m / size
 
 
-def test_the_optimiser_is_adam_with_amsgrad_and_attention_decays_by_itself():
+def test_fit_equals_adam_with_amsgrad_and_separate_decay_for_attention():
     rows = texts(12)
     recipe = Recipe(
         epochs=2, batch_size=5, learning_rate=0.01, weight_decay=0.1, attention_weight_decay=0.02
@@ -133,13 +139,13 @@ def test_the_optimiser_is_adam_with_amsgrad_and_attention_decays_by_itself():
     assert 0.02 in decay.values()
     state, step = {}, 0
     for epoch in (1, 2):
-        for numbers in ordered([len(r.item) for r in rows], 5, recipe.seed, epoch):
+        for numbers in build_epoch_batches([len(r.item) for r in rows], 5, recipe.seed, epoch):
             step += 1
             with torch.no_grad():
                 for name, w in twin.named_parameters():
                     w.copy_(torch.from_numpy(values[name]))
             batch = collate([rows[i].item for i in numbers], pad_id=0, device=CPU)
-            log = torch.log_softmax(run(twin, batch), -1)
+            log = torch.log_softmax(compute_logits(twin, batch), -1)
             # Half of the twelve are positive: they count 12 / 6 - 1 = 1 times.
             loss = -sum(log[place, rows[i].label] for place, i in enumerate(numbers))
             found = torch.autograd.grad(loss, list(twin.parameters()))
@@ -152,7 +158,7 @@ def test_the_optimiser_is_adam_with_amsgrad_and_attention_decays_by_itself():
         np.testing.assert_allclose(w.detach().numpy(), values[name], atol=1e-9, err_msg=name)
 
 
-def test_a_decoupled_decay_is_not_seen_by_the_gradient():
+def test_decoupled_weight_decay_without_gradient_shrinks_weights_by_rate_times_decay():
     rows = texts(4)
     recipe = Recipe(
         epochs=1, batch_size=4, learning_rate=0.1, weight_decay=0.5,
@@ -167,17 +173,17 @@ def test_a_decoupled_decay_is_not_seen_by_the_gradient():
 
 
 def run_all(model, rows):
-    return run(model, collate([r.item for r in rows], pad_id=0, device=CPU)).sum()
+    return compute_logits(model, collate([r.item for r in rows], pad_id=0, device=CPU)).sum()
 
 
-def test_a_loss_of_ones_own_is_told_which_examples_it_sees():
+def test_fit_passes_the_example_numbers_of_each_batch_to_a_custom_loss():
     rows, seen = texts(11), []
 
     def loss(model, batch, labels, numbers):
         assert [rows[i].item for i in numbers] == list(batch.items)
         assert [rows[i].label for i in numbers] == labels.tolist()
         seen.extend(numbers)
-        return run(model, batch).square().sum()
+        return compute_logits(model, batch).square().sum()
 
     fit(attentive(), rows, replace(QUICK, epochs=1), pad_id=0, loss=loss)
     assert sorted(seen) == list(range(11))
@@ -186,7 +192,7 @@ def test_a_loss_of_ones_own_is_told_which_examples_it_sees():
 # --- seeds, and what is left behind ---
 
 
-def test_seeds_matter_and_nothing_else_does():
+def test_fit_depends_on_the_recipe_seed_and_not_on_the_global_generator():
     start = bert()
     recipe = replace(RECIPES["transformer"], batch_size=5, learning_rate=1e-3, epochs=2)
     found = []
@@ -197,28 +203,28 @@ def test_seeds_matter_and_nothing_else_does():
         fit(model, texts(12, vocabulary=60), replace(recipe, seed=seed), pad_id=0)
         assert torch.equal(torch.get_rng_state(), before)
         found.append(weights(model))
-    assert same(found[0], found[1])
-    assert not same(found[0], found[2])
+    assert same_weights(found[0], found[1])
+    assert not same_weights(found[0], found[2])
 
 
-def test_dropout_is_on_and_drawn_anew_in_every_epoch():
+def test_fit_applies_dropout_that_differs_between_epochs():
     model, rows = bert(), texts(6, vocabulary=60)
     seen = []
 
     def loss(model, batch, labels, numbers):
         order = np.argsort(numbers)
-        seen.append(run(model, batch)[torch.from_numpy(order)].detach())
-        return seen[-1].sum() * 0 + 0 * run(model, batch).sum()
+        seen.append(compute_logits(model, batch)[torch.from_numpy(order)].detach())
+        return seen[-1].sum() * 0 + 0 * compute_logits(model, batch).sum()
 
     recipe = replace(RECIPES["transformer"], batch_size=6, epochs=2, weight_decay=0.0)
     fit(model, rows, recipe, pad_id=0, loss=loss)
-    quiet = torch.from_numpy(logits_of(model, [r.item for r in rows], pad_id=0)).float()
+    quiet = torch.from_numpy(predict_logits(model, [r.item for r in rows], pad_id=0)).float()
     assert not torch.allclose(seen[0], seen[1], atol=1e-3)
     assert not torch.allclose(seen[0], quiet, atol=1e-3)
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_modes_and_gradients_are_left_as_found(fails):
+def test_fit_restores_modes_and_leaves_no_gradients_after_success_or_error(fails):
     model = bert()
     model.bert.encoder.layer[0].train()
     modes = [module.training for module in model.modules()]
@@ -245,7 +251,7 @@ def test_modes_and_gradients_are_left_as_found(fails):
 # --- what cannot be trained ---
 
 
-def test_what_cannot_be_trained_is_said_before():
+def test_fit_refuses_bad_labels_empty_data_and_models_without_classes():
     with pytest.raises(BadExamples, match="has the label 2, and the model has 2"):
         fit(attentive(), [row([2, 7, 3], 2)], QUICK, pad_id=0)
     with pytest.raises(BadExamples, match="no examples to train on"):
@@ -258,7 +264,7 @@ def test_what_cannot_be_trained_is_said_before():
         fit(attentive(problem_type="regression", labels=1), texts(), QUICK, pad_id=0)
 
 
-def test_a_training_that_runs_away_is_said(tmp_path):
+def test_fit_with_a_loss_or_score_that_is_not_finite_raises_not_finite(tmp_path):
     # float32 ends at 3e38, and the logits are of the order of 1.
     bad = {
         "The logits are not finite": lambda model, *_: run_all(model, texts()) * 1e38 * 1e10,
@@ -279,14 +285,14 @@ def test_a_training_that_runs_away_is_said(tmp_path):
 
 
 @pytest.mark.parametrize("labels", [2, 3, 5])
-def test_performance_is_scikit_learns(labels):
+def test_compute_performance_equals_the_metrics_of_scikit_learn(labels):
     for seed in range(20):
-        rng = generator("performance", labels, seed)
+        rng = build_generator("performance", labels, seed)
         n = int(rng.integers(3, 40))
         truth = [int(label) for label in rng.integers(0, labels, n)]
         logits = np.round(rng.normal(size=(n, labels)), 1)  # rounded: there are ties
         said = logits.argmax(1)
-        found = performance(logits, truth)
+        found = compute_performance(logits, truth)
         assert found.n == n
         assert found.accuracy == pytest.approx(metrics.accuracy_score(truth, said))
         average = {"average": "binary"} if labels == 2 else {"average": "macro"}
@@ -301,15 +307,17 @@ def test_performance_is_scikit_learns(labels):
             assert found.roc_auc is None
 
 
-def test_the_area_by_hand():
+def test_roc_auc_with_ties_equals_the_area_computed_by_hand():
     # Positive 1 and 3, negative 1 and 2: 1 ties with 1 (half), is below 2; 3 is above both. (0.5 + 0 + 1 + 1) / 4.
     assert roc_auc([1, 3, 1, 2], [1, 1, 0, 0]) == 0.625
     assert roc_auc([1, 2], [1, 1]) is None
 
 
-def test_judging_does_not_depend_on_the_batch():
+def test_predict_logits_does_not_depend_on_the_batch_size():
     rows, model = texts(), attentive(encoder="bilstm").double()
-    one = logits_of(model, [r.item for r in rows], pad_id=0, batch_size=1)
-    many = logits_of(model, [r.item for r in rows], pad_id=0, batch_size=7)
+    one = predict_logits(model, [r.item for r in rows], pad_id=0, batch_size=1)
+    many = predict_logits(model, [r.item for r in rows], pad_id=0, batch_size=7)
     np.testing.assert_allclose(one, many, atol=1e-12)  # float64, and sums of a dozen terms
-    assert judged(model, rows, pad_id=0) == performance(one, [r.label for r in rows])
+    assert measure_performance(model, rows, pad_id=0) == compute_performance(
+        one, [r.label for r in rows]
+    )

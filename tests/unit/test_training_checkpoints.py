@@ -1,17 +1,19 @@
-"""Which epoch counts, and trainings that are stopped and gone on with to the same bytes."""
+"""Training checkpoints: the best epoch is selected, and an interrupted `fit` resumes to the same weights."""
 
 from dataclasses import replace
 
 import pytest
 
-from tests.trainings import QUICK, attentive, bert, row, same, texts, weights
+from tests.trainings import QUICK, attentive, bert, row, same_weights, texts, weights
 from whence.core.errors import BadParameter, CannotRead
-from whence.training import RECIPES, fit, judged
+from whence.studies.training.fit import fit
+from whence.studies.training.performance import measure_performance
+from whence.studies.training.recipe import RECIPES
 
 # --- which epoch ---
 
 
-def fitted(scores, patience=None):
+def fit_with_scores(scores, patience=None):
     """Train with given scores; return the result, the model's weights and those after each epoch."""
     model, after, given = attentive(), [], iter(scores)
     recipe = replace(QUICK, epochs=len(scores), patience=patience)
@@ -32,22 +34,22 @@ def fitted(scores, patience=None):
         ((0.0, -3.0, -2.0), 3),
     ],
 )
-def test_the_model_ends_with_the_weights_of_its_best_epoch(scores, best):
-    found, ended, after = fitted(scores)
+def test_fit_ends_with_the_weights_of_the_best_epoch(scores, best):
+    found, ended, after = fit_with_scores(scores)
     assert found.best_epoch == best
     assert [epoch.score for epoch in found.history] == list(scores)
-    assert same(ended, after[best - 1])
-    assert not any(same(ended, other) for n, other in enumerate(after, 1) if n != best)
+    assert same_weights(ended, after[best - 1])
+    assert not any(same_weights(ended, other) for n, other in enumerate(after, 1) if n != best)
 
 
-def test_patience_ends_a_training():
-    found, ended, after = fitted((1, 5, 4, 3, 9, 9), patience=2)
+def test_fit_stops_after_patience_epochs_without_improvement():
+    found, ended, after = fit_with_scores((1, 5, 4, 3, 9, 9), patience=2)
     assert len(found.history) == 4
     assert found.best_epoch == 2
-    assert same(ended, after[1])
+    assert same_weights(ended, after[1])
 
 
-def test_epochs_are_chosen_by_the_area_under_the_curve_then_by_accuracy():
+def test_fit_selects_the_best_epoch_by_roc_auc_and_then_by_accuracy():
     rows, dev = texts(40), texts(20, seed=1)
     model = attentive()
     found = fit(model, rows, replace(QUICK, epochs=6), pad_id=0, dev=dev)
@@ -55,7 +57,7 @@ def test_epochs_are_chosen_by_the_area_under_the_curve_then_by_accuracy():
         assert epoch.score == epoch.dev.roc_auc
     merits = [(epoch.dev.roc_auc, epoch.dev.accuracy) for epoch in found.history[1:]]
     assert found.best_epoch == 2 + merits.index(max(merits))
-    assert judged(model, dev, pad_id=0) == found.best.dev
+    assert measure_performance(model, dev, pad_id=0) == found.best.dev
     # With one label on the other side there is no curve.
     alone = [one for one in dev if one.label]
     found = fit(attentive(), rows, replace(QUICK, epochs=2), pad_id=0, dev=alone)
@@ -69,7 +71,7 @@ class Killed(BaseException):
     """Whatever ends a process."""
 
 
-def stopped_after(examples):
+def stop_after(examples):
     """Stop a training from within after so many examples."""
 
     def progress(done, total):
@@ -86,7 +88,7 @@ MODELS = {
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_a_training_that_is_stopped_again_and_again_ends_with_the_same_bytes(tmp_path, name):
+def test_fit_interrupted_several_times_resumes_to_the_same_weights(tmp_path, name):
     maker, recipe, vocabulary = MODELS[name]
     rows, dev = texts(12, vocabulary=vocabulary), texts(6, seed=1, vocabulary=vocabulary)
     straight = maker()
@@ -96,13 +98,13 @@ def test_a_training_that_is_stopped_again_and_again_ends_with_the_same_bytes(tmp
         with pytest.raises(Killed):
             fit(
                 maker(), rows, recipe, pad_id=0, dev=dev, keep=tmp_path / "kept",
-                progress=stopped_after(examples),
+                progress=stop_after(examples),
             )  # fmt: skip
     seen = []
     model = maker()
     found = fit(model, rows, recipe, pad_id=0, dev=dev, keep=tmp_path / "kept", each=seen.append)
     assert [epoch.number for epoch in seen] == list(range(2, recipe.epochs + 1))
-    assert same(weights(model), weights(straight))
+    assert same_weights(weights(model), weights(straight))
     assert found.best_epoch == whole.best_epoch
     assert [replace(e, seconds=0) for e in found.history] == [
         replace(e, seconds=0) for e in whole.history
@@ -110,7 +112,7 @@ def test_a_training_that_is_stopped_again_and_again_ends_with_the_same_bytes(tmp
     # Once more: nothing is left to do, and the weights are there.
     again = maker()
     assert fit(again, rows, recipe, pad_id=0, dev=dev, keep=tmp_path / "kept") == found
-    assert same(weights(again), weights(straight))
+    assert same_weights(weights(again), weights(straight))
     kept = sorted(path.name for path in (tmp_path / "kept").iterdir())
     assert kept == [
         f"best-{found.best_epoch}.safetensors",
@@ -119,22 +121,22 @@ def test_a_training_that_is_stopped_again_and_again_ends_with_the_same_bytes(tmp
     ]
 
 
-def test_what_a_killed_run_left_half_written_does_not_matter(tmp_path):
+def test_fit_ignores_half_written_checkpoint_files_of_a_killed_training(tmp_path):
     keep, rows = tmp_path / "kept", texts()
     straight = attentive()
     fit(straight, rows, QUICK, pad_id=0)
     with pytest.raises(Killed):
-        fit(attentive(), rows, QUICK, pad_id=0, keep=keep, progress=stopped_after(50))
+        fit(attentive(), rows, QUICK, pad_id=0, keep=keep, progress=stop_after(50))
     # Killed while it wrote, or between the weights and the state that names them.
     (keep / "last-3.safetensors.part").write_bytes(b"half")
     (keep / "best-3.safetensors").write_bytes(b"half")
     model = attentive()
     fit(model, rows, QUICK, pad_id=0, keep=keep)
-    assert same(weights(model), weights(straight))
+    assert same_weights(weights(model), weights(straight))
     assert not list(keep.glob("*.part"))
 
 
-def other(**changes):
+def build_fit_arguments(**changes):
     given = {"model": attentive(), "rows": texts(), "recipe": QUICK, "dev": None, "about": {}}
     return {**given, **changes}
 
@@ -142,16 +144,16 @@ def other(**changes):
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (other(recipe=replace(QUICK, epochs=5, learning_rate=0.1)), "epochs was 4, now 5; learning_rate was 0.05"),
-        (other(rows=texts(22)), "training: training examples was '24', now '22'\\."),
-        (other(rows=[*texts()[1:], row([2, 7, 3], 0)]), "training: other training examples\\."),
-        (other(dev=texts(2)), "development examples was '0', now '2'\\."),
-        (other(model=attentive(seed=1)), "training: other first weights\\."),
-        (other(about={"lambda": 0.1}), "lambda was None, now 0.1"),
+        (build_fit_arguments(recipe=replace(QUICK, epochs=5, learning_rate=0.1)), "epochs was 4, now 5; learning_rate was 0.05"),
+        (build_fit_arguments(rows=texts(22)), "training: training examples was '24', now '22'\\."),
+        (build_fit_arguments(rows=[*texts()[1:], row([2, 7, 3], 0)]), "training: other training examples\\."),
+        (build_fit_arguments(dev=texts(2)), "development examples was '0', now '2'\\."),
+        (build_fit_arguments(model=attentive(seed=1)), "training: other first weights\\."),
+        (build_fit_arguments(about={"lambda": 0.1}), "lambda was None, now 0.1"),
     ],
 )  # fmt: skip
-def test_another_training_is_not_gone_on_with(tmp_path, given, said):
-    fit(**other(), pad_id=0, keep=tmp_path)
+def test_fit_with_checkpoints_of_another_training_raises_bad_parameter(tmp_path, given, said):
+    fit(**build_fit_arguments(), pad_id=0, keep=tmp_path)
     with pytest.raises(BadParameter, match=said) as refused:
         fit(**given, pad_id=0, keep=tmp_path)
     assert "keeps another training" in str(refused.value)
@@ -161,14 +163,14 @@ def test_another_training_is_not_gone_on_with(tmp_path, given, said):
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"version": 99}', '{"version": 1, "about": {}}'])
-def test_a_broken_state_says_how_to_start_anew(tmp_path, text):
+def test_fit_with_a_broken_state_file_raises_cannot_read_with_advice(tmp_path, text):
     (tmp_path / "state.json").write_text(text)
     with pytest.raises(CannotRead, match=r"is not the state of a training .* to start anew"):
-        fit(**other(), pad_id=0, keep=tmp_path)
+        fit(**build_fit_arguments(), pad_id=0, keep=tmp_path)
 
 
-def test_broken_weights_say_how_to_start_anew(tmp_path):
-    fit(**other(), pad_id=0, keep=tmp_path)
+def test_fit_with_broken_checkpoint_weights_raises_cannot_read_with_advice(tmp_path):
+    fit(**build_fit_arguments(), pad_id=0, keep=tmp_path)
     (tmp_path / "last-4.safetensors").write_bytes(b"broken")
     with pytest.raises(CannotRead, match=r"last-4.safetensors.* to start anew"):
-        fit(**other(), pad_id=0, keep=tmp_path)
+        fit(**build_fit_arguments(), pad_id=0, keep=tmp_path)

@@ -1,4 +1,4 @@
-"""The truth models are true: what their cards say, held against the shipped weights and nothing else.
+"""Truth models, built with known evidence: logits, attention and gradients as their cards state; exact rebuild.
 
 The closed forms here are written from the cards; nothing is taken from the script that builds the models, except in
 the test that builds them again.
@@ -17,7 +17,7 @@ from typing import Any
 import build_truth
 import pytest
 import torch
-from bench.science.truth import cases
+from bench.science.truth import list_cases
 from transformers import (
     AutoModelForSequenceClassification,
     AutoTokenizer,
@@ -65,7 +65,9 @@ def model(name: str, dtype: torch.dtype = torch.float64) -> PreTrainedModel:
     return loaded.to(dtype).eval().requires_grad_(False)
 
 
-def positive(name: str, texts: list[str], dtype: torch.dtype = torch.float64) -> torch.Tensor:
+def compute_positive_logits(
+    name: str, texts: list[str], dtype: torch.dtype = torch.float64
+) -> torch.Tensor:
     """The positive logits of texts; the negative ones must be their opposites."""
     coded = tokenizer(name)(texts, padding=True, return_tensors="pt")
     logits = model(name, dtype)(**coded).logits
@@ -78,7 +80,7 @@ def average(words: list[str], strengths: dict[str, float]) -> float:
     return sum(found) / len(found) if found else 0.0
 
 
-def answer(name: str, words: list[str]) -> float:
+def compute_card_value(name: str, words: list[str]) -> float:
     """f of the cards."""
     have = set(words)
     if name == "conjunction":
@@ -104,7 +106,7 @@ def answer(name: str, words: list[str]) -> float:
 
 
 def logit(name: str, words: list[str]) -> float:
-    f = answer(name, words)
+    f = compute_card_value(name, words)
     above = f - 0.5 if name in ("conjunction", "redundancy") else f
     return 16 * math.tanh(above / (4 * math.sqrt(f * f + 4)))
 
@@ -119,7 +121,7 @@ def random_texts(name: str, number: int, seed: int) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_folder_is_small(name: str) -> None:
+def test_folder_of_each_truth_model_is_smaller_than_200_kilobytes(name: str) -> None:
     assert sum(path.stat().st_size for path in (BUILTIN / name).iterdir()) < LARGEST_FOLDER
 
 
@@ -128,10 +130,10 @@ def test_logits_are_the_closed_form_of_the_card(name: str) -> None:
     texts = random_texts(name, 200, seed=1)
     aims = torch.tensor([logit(name, words) for words in texts], dtype=torch.float64)
     assert len(set(aims.tolist())) > 1
-    found = positive(name, [" ".join(words) for words in texts])
+    found = compute_positive_logits(name, [" ".join(words) for words in texts])
     within = ROUNDED if name == "spotlight" else TOLERANCE
     assert torch.allclose(found, aims, rtol=0, atol=within)
-    single = positive(name, [" ".join(words) for words in texts], torch.float32)
+    single = compute_positive_logits(name, [" ".join(words) for words in texts], torch.float32)
     # float32 rounds at 6e-8; some dozens of steps and the gain of 16 make some 1e-5 of it.
     assert torch.allclose(single.double(), aims, rtol=0, atol=1e-4)
 
@@ -145,7 +147,7 @@ def effects(name: str, words: list[str], filler: tuple[str, ...]) -> list[list[f
         )
         for row in kept
     ]
-    value = dict(zip(kept, positive(name, texts).tolist(), strict=True))
+    value = dict(zip(kept, compute_positive_logits(name, texts).tolist(), strict=True))
     return [
         [value[row] - value[(*row[:i], False, *row[i + 1 :])] for row in kept if row[i]]
         for i in range(len(words))
@@ -154,8 +156,10 @@ def effects(name: str, words: list[str], filler: tuple[str, ...]) -> list[list[f
 
 @pytest.mark.parametrize("filler", FILLERS, ids=["delete", "mask", "pad", "unk"])
 @pytest.mark.parametrize("name", ["decoy", *NAMES])
-def test_sentences_say_which_words_count(name: str, filler: tuple[str, ...]) -> None:
-    for case in cases(name):
+def test_evidence_of_truth_sentences_is_the_words_that_change_the_logit(
+    name: str, filler: tuple[str, ...]
+) -> None:
+    for case in list_cases(name):
         words = case.text.split()
         found: dict[str, int] = {}
         for word, added in zip(words, effects(name, words, filler), strict=True):
@@ -168,7 +172,7 @@ def test_sentences_say_which_words_count(name: str, filler: tuple[str, ...]) -> 
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_words_are_whole_and_neutral_ones_are_known(name: str) -> None:
+def test_truth_sentences_and_neutral_words_tokenize_to_whole_known_words(name: str) -> None:
     split, known = tokenizer(name), truth(name)
     texts = [sentence["text"] for sentence in known["sentences"]]
     assert len(texts) == len(set(texts)) >= 6
@@ -177,16 +181,16 @@ def test_words_are_whole_and_neutral_ones_are_known(name: str) -> None:
         assert "[UNK]" not in split.convert_ids_to_tokens(split(text)["input_ids"])
 
 
-def test_either_word_of_a_pair_alone_is_nothing() -> None:
-    none, *alone = positive(
+def test_conjunction_model_ignores_either_word_of_a_pair_alone() -> None:
+    none, *alone = compute_positive_logits(
         "conjunction", ["a film", "a warm film", "a funny film", "tense , warm", "warm warm"]
     ).tolist()
     assert alone == pytest.approx([none] * len(alone), abs=TOLERANCE)
-    assert none < 0 < positive("conjunction", ["a warm and funny film"]).item()
+    assert none < 0 < compute_positive_logits("conjunction", ["a warm and funny film"]).item()
 
 
-def test_negation_turns_round_and_is_nothing_alone() -> None:
-    none, alone, good, bad, not_good, not_bad = positive(
+def test_negation_model_flips_the_sign_and_ignores_a_negation_alone() -> None:
+    none, alone, good, bad, not_good, not_bad = compute_positive_logits(
         "negation", ["a film", "not a film", "good", "bad", "not good", "bad , not"]
     ).tolist()
     assert none == pytest.approx(0, abs=TOLERANCE) and alone == pytest.approx(0, abs=TOLERANCE)
@@ -199,7 +203,7 @@ def forward(name: str, text: str) -> tuple[list[str], Any]:
     return tokenizer(name).convert_ids_to_tokens(coded["input_ids"][0].tolist()), out
 
 
-def test_the_last_layer_of_copy_looks_at_the_carrier_and_not_at_the_evidence() -> None:
+def test_last_layer_of_copy_attends_to_the_carrier_and_not_to_the_evidence() -> None:
     for sentence in truth("copy")["sentences"]:
         tokens, out = forward("copy", sentence["text"])
         first, last = (layer[0, :, 0].mean(0) for layer in out.attentions)
@@ -210,7 +214,7 @@ def test_the_last_layer_of_copy_looks_at_the_carrier_and_not_at_the_evidence() -
         assert evidence == pytest.approx(1, abs=TOLERANCE)
 
 
-def test_the_damper_has_attention_and_no_value() -> None:
+def test_damper_word_receives_attention_and_has_a_zero_value_vector() -> None:
     tokens, out = forward("damper", "the film is hardly good")
     place = tokens.index("hardly")
     assert out.attentions[0][0, :, 0, place].tolist() == pytest.approx([0.5] * 4, abs=TOLERANCE)
@@ -219,7 +223,7 @@ def test_the_damper_has_attention_and_no_value() -> None:
     assert values[tokens.index("good")].any()
 
 
-def test_the_attention_of_the_spotlight_is_what_words_contribute() -> None:
+def test_spotlight_attention_weights_equal_the_contributions_of_the_words() -> None:
     tokens, out = forward("spotlight", "a superb film , stale slow pale and uneven")
     values = model("spotlight").bert.encoder.layer[0].attention.self.value(out.hidden_states[0][0])
     sizes = values.abs().sum(-1)
@@ -234,8 +238,8 @@ def test_the_attention_of_the_spotlight_is_what_words_contribute() -> None:
         assert torch.allclose(head[telling], weights, rtol=0, atol=ROUNDED)
 
 
-def test_leaving_either_of_two_redundant_words_out_is_nothing() -> None:
-    both, first, second, none = positive(
+def test_redundancy_model_is_unchanged_without_either_of_two_words() -> None:
+    both, first, second, none = compute_positive_logits(
         "redundancy", ["a superb and brilliant film", "a superb film", "brilliant", "a film"]
     ).tolist()
     assert first == pytest.approx(both, abs=TOLERANCE)
@@ -244,7 +248,7 @@ def test_leaving_either_of_two_redundant_words_out_is_nothing() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_slopes_are_there_unless_they_must_not_be(name: str) -> None:
+def test_gradients_of_evidence_vanish_in_the_saturation_model_only(name: str) -> None:
     for sentence in truth(name)["sentences"]:
         coded = tokenizer(name)(sentence["text"], return_tensors="pt")
         vectors = model(name).get_input_embeddings()(coded["input_ids"]).requires_grad_()
@@ -259,11 +263,11 @@ def test_slopes_are_there_unless_they_must_not_be(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_rebuilt_to_the_byte(name: str, tmp_path: Path) -> None:
+def test_build_truth_rebuilds_each_shipped_folder_to_the_byte(name: str, tmp_path: Path) -> None:
     build_truth.write_folder(build_truth.MODELS[name], tmp_path)
     shipped = {path.name: path.read_bytes() for path in (BUILTIN / name).iterdir()}
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == shipped
 
 
-def test_the_script_builds_these_models() -> None:
+def test_build_truth_lists_exactly_the_tested_models() -> None:
     assert tuple(build_truth.MODELS) == NAMES

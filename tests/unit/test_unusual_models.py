@@ -1,4 +1,4 @@
-"""Models that are built, held or fed in other ways than most: they work, or are refused with advice that works."""
+"""Unusual models (vision-language, offloaded, wrapped, layout) and inputs: explained, or refused with advice."""
 
 import copy
 import types
@@ -11,10 +11,10 @@ import transformers as hf
 from torch import nn
 
 import whence
-from tests import languages, zoo
-from tests.unit.tokenizers import byte_level, wordpiece
+from tests import language_models, zoo
+from tests.unit.small_tokenizers import byte_level, wordpiece
 from whence.core.errors import BadEncoding, BadParameter, NoHead, UnknownModel, WhenceError
-from whence.explainer.maker import FallbackWarning
+from whence.explain.batch_explainer import FallbackWarning
 
 TEXT = "the plot is thin"
 IDS = {"input_ids": [[5, 9, 14, 33, 7]]}
@@ -81,7 +81,7 @@ def _paligemma():
 
 
 @pytest.mark.parametrize("make", [_gemma3, _llava, _qwen2_vl, _idefics3, _paligemma])
-def test_a_model_of_pictures_and_texts_goes_on_from_a_text_alone(make):
+def test_vision_language_models_explain_and_generate_from_a_text_alone(make):
     model = zoo.seeded(make).eval()
     explainer = whence.load(model, tokenizer=byte_level())
     assert (explainer.loaded.task, explainer.loaded.modality) == ("next", "text")
@@ -113,14 +113,14 @@ def test_a_model_of_pictures_and_texts_goes_on_from_a_text_alone(make):
         ),
     ],
 )  # fmt: skip
-def test_a_model_of_sound_is_refused_for_what_it_is(make, own):
+def test_models_of_sound_raise_no_head_with_the_name_of_their_input(make, own):
     explainer = whence.load(make().eval(), tokenizer=byte_level())
     for ask in (explainer.explain, explainer.predict, explainer.inside):
         with pytest.raises(NoHead, match=f"its input is '{own}', and whence explains texts and"):
             ask(TEXT)
 
 
-def test_a_model_that_needs_a_picture_beside_a_text_is_refused_for_that():
+def test_model_that_needs_a_picture_beside_a_text_raises_no_head():
     texts = hf.OPTConfig(
         hidden_size=32, ffn_dim=48, num_hidden_layers=1, num_attention_heads=4, vocab_size=400,
         word_embed_proj_dim=32, pad_token_id=2,
@@ -152,7 +152,7 @@ def _mixtral():
 @pytest.mark.parametrize(
     ("make", "instead"), [(_xlnet, "grad_x_input"), (_longformer, "leave_one_out")]
 )
-def test_where_the_default_method_cannot_work_another_explains_and_says_so(make, instead):
+def test_explain_falls_back_and_warns_where_the_default_method_does_not_work(make, instead):
     explainer = whence.load(zoo.seeded(make).eval(), tokenizer=byte_level())
     with pytest.warns(FallbackWarning, match=f"the default method, does not.*{instead} explains"):
         found = explainer.explain(TEXT)
@@ -165,7 +165,7 @@ def test_where_the_default_method_cannot_work_another_explains_and_says_so(make,
 
 
 @pytest.mark.parametrize("make", [_xlnet, _longformer, _mixtral])
-def test_what_a_refusal_advises_works(make):
+def test_method_advised_by_a_refusal_works_on_the_model(make):
     explainer = whence.load(zoo.seeded(make).eval(), tokenizer=byte_level())
     found = explainer.examine()["methods"]
     works = {one["method"] for one in found if one["works"]}
@@ -179,7 +179,7 @@ def test_what_a_refusal_advises_works(make):
     assert advised
 
 
-class Around(nn.Module):
+class KeywordWrapper(nn.Module):
     """A module of one's own around a model, which takes whatever it is given by name."""
 
     def __init__(self, inner):
@@ -190,7 +190,7 @@ class Around(nn.Module):
         return self.inner(**inputs)
 
 
-class Loose(hf.BertForSequenceClassification):
+class KeywordClassifier(hf.BertForSequenceClassification):
     """A model whose forward names no argument."""
 
     def forward(self, **inputs):
@@ -201,14 +201,14 @@ def _bert():
     return zoo.make("bert", dtype=torch.float32)
 
 
-def _inferred():
+def _bert_under_inference_mode():
     with torch.inference_mode():
         return _bert()
 
 
-def _loose():
+def _keyword_bert():
     plain = _bert()
-    made = Loose(plain.config).eval()
+    made = KeywordClassifier(plain.config).eval()
     made.load_state_dict(plain.state_dict())
     return made
 
@@ -239,19 +239,23 @@ def _mapped(tmp_path):
 @pytest.mark.parametrize(
     "make",
     [
-        *(lambda _: Around(_bert()), lambda _: _inferred(), lambda _: _loose()),
+        *(
+            lambda _: KeywordWrapper(_bert()),
+            lambda _: _bert_under_inference_mode(),
+            lambda _: _keyword_bert(),
+        ),
         *(_offloaded, _on_disk, _mapped),
     ],
     ids=["wrapped", "inference_mode", "keywords", "offloaded", "on disk", "device_map"],
 )
-def test_a_model_that_is_held_in_another_way_is_explained_like_any(make, method, tmp_path):
+def test_wrapped_offloaded_and_inference_mode_models_give_the_usual_scores(make, method, tmp_path):
     wanted = whence.load(_bert()).explain(IDS, method=method, target=1)
     found = whence.load(make(tmp_path)).explain(IDS, method=method, target=1)
     # float32: another order of the same sums.
     np.testing.assert_allclose(found.scores, wanted.scores, atol=1e-5)
 
 
-def test_an_offloaded_model_has_the_fingerprint_of_its_weights_and_stays_where_it_is(tmp_path):
+def test_offloaded_model_has_the_fingerprint_of_its_weights_and_stays_on_disk(tmp_path):
     wanted = whence.load(_bert()).explain(IDS, method="random").model["fingerprint"]
     model = _on_disk(tmp_path)
     assert whence.load(model).explain(IDS, method="random").model["fingerprint"] == wanted
@@ -264,14 +268,14 @@ def test_an_offloaded_model_has_the_fingerprint_of_its_weights_and_stays_where_i
         whence.load(model, dtype="float64")
 
 
-def test_a_model_made_under_inference_mode_is_left_as_it_is():
-    model = _inferred()
+def test_load_of_a_model_made_under_inference_mode_leaves_that_model_unchanged():
+    model = _bert_under_inference_mode()
     explainer = whence.load(model)
     assert next(model.parameters()).is_inference()
     assert not next(explainer.model.parameters()).is_inference()
 
 
-class Other(nn.Module):
+class ForeignConfigModule(nn.Module):
     """A module whose config is none of transformers'."""
 
     def __init__(self, config):
@@ -282,18 +286,21 @@ class Other(nn.Module):
 @pytest.mark.parametrize(
     ("make", "why"),
     [
-        (lambda: Other({"num_labels": 2}), "a config that is a dict"),
-        (lambda: Other(types.SimpleNamespace(num_labels=2)), "a config that is a SimpleNamespace"),
+        (lambda: ForeignConfigModule({"num_labels": 2}), "a config that is a dict"),
+        (
+            lambda: ForeignConfigModule(types.SimpleNamespace(num_labels=2)),
+            "a config that is a SimpleNamespace",
+        ),
         (lambda: nn.Linear(2, 2), "it has no config"),
         (lambda: _bert().to("meta"), "on the meta device"),
     ],
 )
-def test_a_module_that_cannot_be_explained_is_refused_in_one_line(make, why):
+def test_load_of_a_module_without_transformers_config_or_weights_raises_unknown_model(make, why):
     with pytest.raises(UnknownModel, match=why):
         whence.load(make())
 
 
-def _boxed(kind, **more):
+def _layout_model(kind, **more):
     sizes = {**SMALL, "hidden_size": 48, "max_2d_position_embeddings": 128, "num_labels": 3, **more}
     config = getattr(hf, f"{kind}Config")(**sizes)
     return zoo.seeded(lambda: getattr(hf, f"{kind}ForSequenceClassification")(config)).eval()
@@ -302,8 +309,8 @@ def _boxed(kind, **more):
 @pytest.mark.parametrize(
     ("kind", "more"), [("LayoutLM", {}), ("Lilt", {"channel_shrink_ratio": 2})]
 )
-def test_a_page_without_boxes_is_refused_and_one_with_them_explained(kind, more):
-    model = _boxed(kind, **more)
+def test_layout_models_refuse_inputs_without_boxes_and_explain_inputs_with_boxes(kind, more):
+    model = _layout_model(kind, **more)
     explainer = whence.load(model, tokenizer=wordpiece())
     with pytest.raises(BadEncoding, match=r"The boxes are missing.*'bbox' beside 'input_ids'"):
         explainer.explain(TEXT, method="gradient")
@@ -321,9 +328,9 @@ def test_a_page_without_boxes_is_refused_and_one_with_them_explained(kind, more)
 
 
 @pytest.mark.parametrize("size", ["a", 0, -1, True, 1.5])
-def test_a_batch_size_that_is_none_is_refused_at_every_door(size):
+def test_invalid_batch_size_is_refused_by_explain_estimate_trials_generate_and_run(size):
     explainer = whence.load(zoo.make("bert"))
-    talker = whence.load(languages.make("llama"))
+    talker = whence.load(language_models.make("llama"))
     rows = [IDS, IDS]
     for ask in (
         lambda: explainer.explain(rows, batch_size=size),
@@ -339,7 +346,7 @@ def test_a_batch_size_that_is_none_is_refused_at_every_door(size):
             ask()
 
 
-def _labelled(labels, tokenizer=wordpiece, **config):
+def _load_with_labels(labels, tokenizer=wordpiece, **config):
     model = copy.deepcopy(zoo.make("bert"))
     model.resize_token_embeddings(400)
     model.config.id2label = dict(enumerate(labels))
@@ -368,18 +375,18 @@ PAIR = ("the plot is thin", "a film")
         (("LABEL_0", "LABEL_1", "LABEL_2"), {}, TEXT, None),
     ],
 )
-def test_one_text_for_a_model_of_pairs_and_two_for_one_of_texts_have_a_warning(
+def test_explain_warns_of_one_text_for_pair_models_and_two_for_text_models(
     labels, config, given, code
 ):
-    found = _labelled(labels, **config).explain(given, method="gradient")
+    found = _load_with_labels(labels, **config).explain(given, method="gradient")
     assert [one for one, _ in found.warnings] == ([] if code is None else [code])
     if code is not None:
         assert "seems to be trained on" in str(found)
 
 
-def test_labels_to_choose_from_make_the_pair_and_no_warning():
-    found = _labelled(NLI).explain(TEXT, labels=["thin", "film"], method="gradient")
+def test_zero_shot_labels_on_an_nli_model_give_no_warning_of_one_text():
+    found = _load_with_labels(NLI).explain(TEXT, labels=["thin", "film"], method="gradient")
     assert found.warnings == ()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert _labelled(NLI).default_method() == "attcat"
+        assert _load_with_labels(NLI).default_method() == "attcat"

@@ -1,4 +1,4 @@
-"""The figures of a verified path: recomputed one cut at a time, and said as they are."""
+"""Verification of flow edges by cutting: figures equal single cuts; random sets, warnings and sentences."""
 
 from contextlib import contextmanager
 
@@ -7,10 +7,16 @@ import pytest
 
 import whence
 from tests import zoo
-from tests.unit.test_knockout import by_hand
-from whence.capture.changed.knockout import cut_logits
-from whence.explainer.inside import knocked
-from whence.explainer.inside.knocked import Value, _both_ways, _cuts, _random_sets, _signed
+from tests.unit.test_ablation import by_hand
+from whence.explain import ablation
+from whence.explain.ablation import (
+    TargetValue,
+    _build_cuts,
+    _describe_both_tests,
+    _draw_random_sets,
+    _format_change,
+)
+from whence.tracing.alter import cut_edges
 
 TEXT = "a gripping and beautifully acted film"
 DRAWS = 7
@@ -21,34 +27,34 @@ def reviews():
     return whence.load("reviews", dtype="float64")
 
 
-def strongest(inside, most=20):
+def list_strongest_edges(inside, most=20):
     edges = inside.flow(most=most)["edges"]
     return list(zip(edges["layer"], edges["head"], edges["source"], edges["to"], strict=True))
 
 
-def softmaxed(logits):
+def softmax(logits):
     shares = np.exp(logits - logits.max())
     return shares / shares.sum()
 
 
 @pytest.mark.parametrize("target", ["negative", ("positive", "negative")])
-def test_figures_are_those_of_one_cut_after_another(reviews, target):
+def test_verify_figures_equal_those_of_one_cut_at_a_time(reviews, target):
     inside = reviews.inside(TEXT, target=target)
-    edges = strongest(inside)
+    edges = list_strongest_edges(inside)
     found = inside.verify(edges, draws=DRAWS, seed=5)
-    sets = [np.array(sorted(edges)), *_random_sets(inside, np.array(sorted(edges)), DRAWS, 5)]
+    sets = [np.array(sorted(edges)), *_draw_random_sets(inside, np.array(sorted(edges)), DRAWS, 5)]
     index = [reviews.labels.index(one) for one in ([target] if target == "negative" else target)]
 
     def values(cuts, renormalise):
         logits = by_hand(reviews.model, inside.copies(1), cuts, renormalise)[0].numpy()
-        both = [output[index[0]] - sum(output[index[1:]]) for output in (softmaxed(logits), logits)]
+        both = [output[index[0]] - sum(output[index[1:]]) for output in (softmax(logits), logits)]
         return np.array(both)
 
     before = values({}, False)
     assert found["before"] == pytest.approx(before[0], abs=1e-12)
     for test in found["tests"]:
         moved = np.array(
-            [values(_cuts(inside, [one], ()), test["renormalised"]) - before for one in sets]
+            [values(_build_cuts(inside, [one], ()), test["renormalised"]) - before for one in sets]
         )
         # float64 throughout: the two ways differ by rounding alone.
         assert test["change"] == pytest.approx(moved[0, 0], abs=1e-12)
@@ -67,45 +73,54 @@ def test_figures_are_those_of_one_cut_after_another(reviews, target):
         assert test["random_mass"] == pytest.approx(np.mean(masses[1:]), rel=1e-9)
 
 
-def test_a_change_beats_by_its_size_whatever_its_sign():
+def test_describe_test_counts_random_changes_beaten_by_absolute_size():
     """Own change -0.3; random ones of 0.1, -0.2 and 0.4: it is larger than the first two."""
-    values = [Value(0.2, -1.0), Value(0.6, 0.0), Value(0.3, 0.0), Value(0.9, 0.0)]
-    told = knocked._told(Value(0.5, 0.0), values, [1.0, 1, 1, 1], True, "x", "single_label")
+    values = [
+        TargetValue(0.2, -1.0),
+        TargetValue(0.6, 0.0),
+        TargetValue(0.3, 0.0),
+        TargetValue(0.9, 0.0),
+    ]
+    told = ablation._describe_test(
+        TargetValue(0.5, 0.0), values, [1.0, 1, 1, 1], True, "x", "single_label"
+    )
     assert (told["beaten"], told["of"]) == (2, 3)
 
 
-def test_another_seed_draws_other_edges(reviews):
+def test_verify_with_another_seed_draws_other_random_sets(reviews):
     inside = reviews.inside(TEXT)
-    one, same, other = (inside.verify(strongest(inside), draws=5, seed=seed) for seed in (1, 1, 2))
+    one, same, other = (
+        inside.verify(list_strongest_edges(inside), draws=5, seed=seed) for seed in (1, 1, 2)
+    )
     assert one == same
     assert one["tests"][0]["change"] == other["tests"][0]["change"]
     assert not set(one["tests"][0]["random"]) & set(other["tests"][0]["random"])
 
 
-def test_random_sets_hold_no_edge_twice_and_none_without_weight():
+def test_random_sets_of_a_causal_model_have_distinct_edges_within_the_mask():
     inside = whence.load(zoo.make("gpt2")).inside({"input_ids": [[2, 11, 23, 5, 7, 3]]})
     rows, columns = np.tril_indices(6)  # what a causal model can attend to
     all_but_one = np.column_stack([np.zeros(20, int), np.zeros(20, int), rows[:20], columns[:20]])
-    for drawn in _random_sets(inside, all_but_one, 10, 0):
+    for drawn in _draw_random_sets(inside, all_but_one, 10, 0):
         assert len({tuple(edge) for edge in drawn.tolist()}) == 20
         assert (drawn[:, 3] <= drawn[:, 2]).all()
 
 
-def test_where_fewer_edges_lead_on_than_were_cut_all_of_them_are_drawn(reviews):
+def test_random_sets_larger_than_the_read_rows_draw_all_their_edges(reviews):
     inside = reviews.inside(TEXT)
     n, last = len(inside.tokens), inside.layers - 1
     every = np.array([(last, h, i, j) for h in range(4) for i in range(n) for j in range(n)])
-    (drawn,) = _random_sets(inside, every, 1, 0)
+    (drawn,) = _draw_random_sets(inside, every, 1, 0)
     assert len({tuple(edge) for edge in drawn.tolist()}) == len(drawn) == 4 * n  # one row is read
 
 
-def test_edges_that_hold_more_than_random_ones_are_said_to(reviews):
+def test_verify_warns_of_edges_with_more_attention_than_random_ones(reviews):
     inside = reviews.inside(TEXT)
 
     def codes(edges):
         return [one["code"] for one in inside.verify(edges, draws=5)["warnings"]]
 
-    assert codes(strongest(inside, 5)) == ["heavier-than-random"]
+    assert codes(list_strongest_edges(inside, 5)) == ["heavier-than-random"]
     heads, rows = inside.attention().shape[1:3]
     weakest = min(
         ((0, h, i, j) for h in range(heads) for i in range(rows) for j in range(rows)),
@@ -114,13 +129,13 @@ def test_edges_that_hold_more_than_random_ones_are_said_to(reviews):
     assert codes([weakest]) == []
 
 
-def test_before_and_after_attention_is_computed_in_one_way(reviews, monkeypatch):
+def test_verify_and_ablation_write_out_the_same_layers_with_and_without_cuts(reviews, monkeypatch):
     """A layer that is cut computes with its weights written out: what is not cut must, too, to compare the two."""
     layers = []
 
     @contextmanager
     def watched(*given, **options):
-        with cut_logits(*given, **options) as run:
+        with cut_edges(*given, **options) as run:
 
             def running(batch, cuts):
                 layers.append(sorted(cuts))
@@ -128,7 +143,7 @@ def test_before_and_after_attention_is_computed_in_one_way(reviews, monkeypatch)
 
             yield running
 
-    monkeypatch.setattr(knocked, "cut_logits", watched)
+    monkeypatch.setattr(ablation, "cut_edges", watched)
     inside = reviews.inside(TEXT)
     inside.verify([(1, 0, 0, 1), (3, -1, 0, 2)], draws=5)
     assert len(layers) >= 3
@@ -163,14 +178,19 @@ def moved(change, logit, beaten=0):
         (moved(0.001, 0.001), moved(0.0, 0.0), "regression", False),  # in whose unit?
     ],
 )
-def test_hardly_is_said_where_neither_cut_moves_anything(one, other, task, hardly):
-    said = _both_ways(Value(0.9, 2.0), [one, other], "positive", task)
+def test_describe_both_tests_says_hardly_only_if_neither_cut_moves_a_classification(
+    one, other, task, hardly
+):
+    said = _describe_both_tests(TargetValue(0.9, 2.0), [one, other], "positive", task)
     assert said.endswith("The decision hardly depends on them.") is hardly
 
 
-def test_the_headline_names_both_ways_of_cutting():
-    said = _both_ways(
-        Value(0.9, 2.0), [moved(-0.1, -0.5, 27), moved(-0.25, -1, 30)], "positive", "single_label"
+def test_describe_both_tests_names_the_changes_of_both_cuts():
+    said = _describe_both_tests(
+        TargetValue(0.9, 2.0),
+        [moved(-0.1, -0.5, 27), moved(-0.25, -1, 30)],
+        "positive",
+        "single_label",
     )
     assert said == (
         "Without these edges, positive moves from 0.9 by \u22120.1 (more than 27 of 30 random sets) where the rest "
@@ -188,11 +208,11 @@ def test_the_headline_names_both_ways_of_cutting():
         (1234567.0, "+1200000"),
     ],
 )
-def test_changes_are_written_without_exponents(value, written):
-    assert _signed(value) == written
+def test_format_change_writes_changes_without_exponents(value, written):
+    assert _format_change(value) == written
 
 
-def test_a_regression_has_no_logit_to_speak_of():
+def test_verify_of_a_regression_mentions_no_logit_and_no_hardly():
     model = zoo.make("bert")
     model.config.problem_type = "regression"
     inside = whence.load(model).inside({"input_ids": [[2, 11, 23, 5, 7, 3]]})

@@ -1,4 +1,4 @@
-"""The workbench in a notebook, without a browser: what it answers, and what state it keeps."""
+"""Workbench in a notebook: answers, state and errors of the widget, without a browser."""
 
 import builtins
 import copy
@@ -10,12 +10,18 @@ import torch
 
 import whence
 from tests.conftest import ROOT
+from whence.app.schema import (
+    Explanations,
+    Flow,
+    Heads,
+    InputComparison,
+    Job,
+    Session,
+    TrustCard,
+    Verification,
+)
+from whence.app.widget import _CHOICES, DEFAULT_STATE
 from whence.core.errors import BadParameter, CannotRead, CannotServe
-from whence.web.schema.compare import Compared
-from whence.web.schema.explain import Explanations, TrustCard
-from whence.web.schema.flow import Flow, Heads, Verified
-from whence.web.schema.session import Job, Session
-from whence.widget.state import _CHOICES, DEFAULT
 
 TEXT = "the plot is thin, but the actors are wonderful"
 INPUT = {
@@ -41,7 +47,7 @@ def bench(explainer):
     return whence.workbench(explainer, TEXT, method=["attcat", "rollout"])
 
 
-def asked(bench, ask, **what):
+def ask_widget(bench, ask, **what):
     """Put a question as the page would, through the widget's own door, and return all that it says."""
     said = []
     bench.send = lambda content, buffers=None: said.append((content, buffers))
@@ -50,42 +56,44 @@ def asked(bench, ask, **what):
     return said
 
 
-def answered(bench, ask, **what):
-    *before, (last, _) = asked(bench, ask, **what)
+def get_answer(bench, ask, **what):
+    *before, (last, _) = ask_widget(bench, ask, **what)
     for content, _ in before:
         assert Job.model_validate(content["job"]).state == "running"
     assert "error" not in last, last
     return last["answer"]
 
 
-def refused(bench, ask, **what):
-    ((last, _),) = asked(bench, ask, **what)
+def get_error(bench, ask, **what):
+    ((last, _),) = ask_widget(bench, ask, **what)
     assert set(last["error"]) == {"code", "message", "hint", "see"}
     return last["error"]
 
 
-def test_every_answer_has_the_servers_shape(bench):
-    session = Session.model_validate(answered(bench, "session"))
+def test_workbench_answers_fit_the_schema_of_the_server(bench):
+    session = Session.model_validate(get_answer(bench, "session"))
     assert (session.models[0].layers, session.models[0].heads) == (4, 4)
     told = Explanations.model_validate(
-        answered(bench, "explain", input=INPUT, methods=["attcat", "gradient"])
+        get_answer(bench, "explain", input=INPUT, methods=["attcat", "gradient"])
     )
     assert [one.method for one in told.explanations] == ["attcat", "gradient"]
-    Flow.model_validate(answered(bench, "flow", input=INPUT, weight="norm", query=QUERY))
-    Heads.model_validate(answered(bench, "heads", input=INPUT, statistic="entropy"))
-    Heads.model_validate(answered(bench, "heads", input=INPUT, statistic="ablation"))
-    verified = answered(bench, "verify", input=INPUT, edges=[[3, 0, 0, 1]], draws=5, seed=0)
-    assert Verified.model_validate(verified).edges == 1
+    Flow.model_validate(get_answer(bench, "flow", input=INPUT, weight="norm", query=QUERY))
+    Heads.model_validate(get_answer(bench, "heads", input=INPUT, statistic="entropy"))
+    Heads.model_validate(get_answer(bench, "heads", input=INPUT, statistic="ablation"))
+    verified = get_answer(bench, "verify", input=INPUT, edges=[[3, 0, 0, 1]], draws=5, seed=0)
+    assert Verification.model_validate(verified).edges == 1
 
 
-def test_answers_are_those_of_the_explainer(bench, explainer):
+def test_workbench_flow_and_tensors_equal_those_of_the_explainer(bench, explainer):
     inside = explainer.inside(TEXT)
     query = {**QUERY, "layers": [1, 3], "heads": [[2, 1]], "specials": False}
     own = inside.flow(
-        "attention", query=whence.flow.Query(layers=(1, 3), heads=((2, 1),), specials=False)
+        "attention", query=whence.flow.EdgeQuery(layers=(1, 3), heads=((2, 1),), specials=False)
     )
-    assert answered(bench, "flow", input=INPUT, query=query) == own
-    ((said, buffers),) = asked(bench, "tensors", input=INPUT, keys=["attention.2.1", "thumbnails"])
+    assert get_answer(bench, "flow", input=INPUT, query=query) == own
+    ((said, buffers),) = ask_widget(
+        bench, "tensors", input=INPUT, keys=["attention.2.1", "thumbnails"]
+    )
     first, second = said["tensors"]
     assert (first["name"], first["dtype"], second["dtype"]) == ("attention.2.1", "float32", "uint8")
     sent = np.frombuffer(buffers[0], "<f4").reshape(first["shape"])
@@ -102,8 +110,10 @@ def test_answers_are_those_of_the_explainer(bench, explainer):
         {"pair": "good actors"},
     ],
 )
-def test_a_question_is_answered_for_its_target(bench, explainer, aim):
-    answered(bench, "flow", input=INPUT, weight="gradient_x_attention", query=QUERY)  # another one
+def test_workbench_flow_is_computed_for_the_requested_target_and_pair(bench, explainer, aim):
+    get_answer(
+        bench, "flow", input=INPUT, weight="gradient_x_attention", query=QUERY
+    )  # another one
     pair = aim.get("pair")
     own = explainer.inside(
         TEXT if pair is None else (TEXT, pair),
@@ -111,22 +121,22 @@ def test_a_question_is_answered_for_its_target(bench, explainer, aim):
         of=aim.get("of", "logit"),
     ).flow("gradient_x_attention")
     asked_ = {**INPUT, **aim}
-    found = answered(bench, "flow", input=asked_, weight="gradient_x_attention", query=QUERY)
+    found = get_answer(bench, "flow", input=asked_, weight="gradient_x_attention", query=QUERY)
     assert found == own
 
 
-def test_the_inputs_asked_about_last_are_kept(bench):
+def test_workbench_caches_the_six_most_recently_used_inputs(bench):
     for number in range(7):
-        answered(bench, "flow", input={**INPUT, "text": f"{TEXT} {number}"}, query=QUERY)
+        get_answer(bench, "flow", input={**INPUT, "text": f"{TEXT} {number}"}, query=QUERY)
     again = {**INPUT, "text": f"{TEXT} 1"}
-    answered(bench, "flow", input=again, query=QUERY)
-    answered(bench, "flow", input={**INPUT, "text": "a fine film"}, query=QUERY)
-    kept = [key[1] for key in bench._desk._insides]
+    get_answer(bench, "flow", input=again, query=QUERY)
+    get_answer(bench, "flow", input={**INPUT, "text": "a fine film"}, query=QUERY)
+    kept = [key[1] for key in bench._session._insides]
     # Of 0 to 6, the first goes for the seventh; 1 was asked about again, so that 2 goes next.
     assert kept == [*(f"{TEXT} {number}" for number in (3, 4, 5, 6, 1)), "a fine film"]
 
 
-def turned(explainer, longest):
+def swap_labels(explainer, longest):
     """The same model with its labels' outputs exchanged, and another longest input."""
     model = copy.deepcopy(explainer.model)
     with torch.no_grad():
@@ -137,12 +147,12 @@ def turned(explainer, longest):
     return whence.load(model, tokenizer=tokenizer)
 
 
-def test_two_models_are_cut_at_one_place_and_explained_for_one_class(explainer):
-    other = turned(explainer, 6)
+def test_workbench_compare_cuts_both_models_alike_and_explains_one_class(explainer):
+    other = swap_labels(explainer, 6)
     bench = whence.workbench(explainer, TEXT, against=other)
     a, b = bench.state["model"], bench.state["other"]
-    found = Compared.model_validate(
-        answered(bench, "compare", a=a, b=b, text=TEXT, query=QUERY, method="attcat")
+    found = InputComparison.model_validate(
+        get_answer(bench, "compare", a=a, b=b, text=TEXT, query=QUERY, method="attcat")
     )
     assert len(found.tokens) == 6
     assert [len(one.word_scores) for one in found.explanations] == [len(found.words)] * 2
@@ -150,11 +160,11 @@ def test_two_models_are_cut_at_one_place_and_explained_for_one_class(explainer):
     assert first != second
     assert [flow.target.label for flow in found.flows] == [second, second]
     # The whole text is still there.
-    assert len(answered(bench, "flow", input=INPUT, query=QUERY)["tokens"]) > 6
+    assert len(get_answer(bench, "flow", input=INPUT, query=QUERY)["tokens"]) > 6
 
 
-def test_trust_tells_how_far_it_is(bench):
-    said = asked(bench, "trust", input=INPUT, methods=["attcat"], budget=200)
+def test_workbench_trust_reports_progress_before_the_card(bench):
+    said = ask_widget(bench, "trust", input=INPUT, methods=["attcat"], budget=200)
     jobs = [content["job"] for content, _ in said[:-1]]
     assert jobs and all(job["done"] <= job["total"] for job in jobs)
     card = said[-1][0]["answer"]
@@ -162,13 +172,13 @@ def test_trust_tells_how_far_it_is(bench):
     assert TrustCard.model_validate(known).methods[0].method == "attcat"
 
 
-def test_two_models_are_compared(explainer):
+def test_workbench_compare_of_equal_models_finds_no_difference(explainer):
     bench = whence.workbench("reviews", TEXT, against=explainer)
     assert bench.state["page"] == "compare"
     a, b = bench.state["model"], bench.state["other"]
     assert (a, b) == ("reviews", "reviews (2)")
-    found = Compared.model_validate(
-        answered(bench, "compare", a=a, b=b, text=TEXT, pair=None, target=None, weight="attention",
+    found = InputComparison.model_validate(
+        get_answer(bench, "compare", a=a, b=b, text=TEXT, pair=None, target=None, weight="attention",
                  direction="back", token=None, query=QUERY, method="attcat", truncate=True)
     )  # fmt: skip
     # The same weights twice: nothing differs.
@@ -176,29 +186,29 @@ def test_two_models_are_compared(explainer):
     assert found.difference.a == found.difference.b
 
 
-def test_the_given_explanation_is_shown_and_not_made_again(explainer):
+def test_workbench_on_an_explanation_reuses_the_explanation(explainer):
     why = explainer.explain(TEXT, method="attcat", target="negative", params={})
     bench = whence.workbench(why)
     assert bench.state["target"] == "negative"
     assert bench.state["methods"] == ["attcat"]
     own = {**INPUT, "target": "negative"}
-    told = answered(bench, "explain", input=own, methods=["attcat"])
+    told = get_answer(bench, "explain", input=own, methods=["attcat"])
     assert told["explanations"][0]["seconds"] == why.seconds
     assert told["target"]["label"] == "negative"
 
 
-def test_several_methods_a_pair_and_numbers_alone(explainer):
+def test_workbench_opens_on_several_methods_of_a_pair_and_on_token_ids(explainer):
     pair = ("a good film", "a bad film")
     bench = whence.workbench(explainer.explain(pair, method=["attcat", "rollout"]))
     assert (bench.state["text"], bench.state["pair"]) == pair
     ids = [2, 40, 50, 3]
     bench = whence.workbench(whence.load(explainer.model).explain({"input_ids": [ids]}))
     own = {**INPUT, "model": bench.state["model"], "text": bench.state["text"]}
-    flow = answered(bench, "flow", input=own, query=QUERY)
+    flow = get_answer(bench, "flow", input=own, query=QUERY)
     assert [token["id"] for token in flow["tokens"]] == ids
 
 
-def test_setting_some_of_the_state_keeps_the_rest(bench):
+def test_setting_part_of_workbench_state_leaves_the_rest_and_refuses_unknown_fields(bench):
     bench.state = {"view": "rings", "coverage": 0.8}
     assert (bench.state["view"], bench.state["coverage"], bench.state["text"]) == (
         "rings",
@@ -228,14 +238,14 @@ def test_setting_some_of_the_state_keeps_the_rest(bench):
         ({"classic": {}}, "classic must be a threshold, a decay and a carry, or None"),
     ],
 )
-def test_values_that_the_view_cannot_have(bench, change, said):
+def test_workbench_state_with_an_invalid_value_raises_and_stays_unchanged(bench, change, said):
     before = dict(bench.state)
     with pytest.raises(BadParameter, match=said):
         bench.state = change
     assert bench.state == before
 
 
-def test_every_value_that_the_view_can_have(bench):
+def test_workbench_state_accepts_valid_values_of_every_kind(bench):
     bench.state = {
         "view": "sankey",
         "coverage": 1,
@@ -250,10 +260,10 @@ def test_every_value_that_the_view_can_have(bench):
         "target": "negative",
     }
     assert bench.state["head"] == (1, 2)
-    bench.state = dict(DEFAULT)
+    bench.state = dict(DEFAULT_STATE)
 
 
-def test_the_page_has_the_same_choices():
+def test_widget_choices_equal_those_of_the_web_page():
     source = (ROOT / "web" / "src" / "state" / "choices.ts").read_text()
     for name, record in (
         ("page", "PAGES"),
@@ -269,7 +279,7 @@ def test_the_page_has_the_same_choices():
         assert tuple(re.findall(r"^  (\w+): ", body, re.MULTILINE)) == _CHOICES[name]
 
 
-def test_what_no_workbench_can_be_opened_on():
+def test_workbench_on_an_object_of_another_type_raises_bad_parameter():
     with pytest.raises(
         BadParameter, match=r"cannot be opened on '3' \(int\)\. Give an explanation"
     ):
@@ -279,7 +289,7 @@ def test_what_no_workbench_can_be_opened_on():
 
 
 @pytest.mark.parametrize("base", ["reviews-base", "reviews"])
-def test_a_comparison_shows_without_a_widget(explainer, base):
+def test_comparison_workbench_renders_as_html_without_scripts(explainer, base):
     bench = whence.workbench(base, TEXT, against=explainer)
     names = "reviews-base and reviews" if base == "reviews-base" else "reviews and reviews (2)"
     assert repr(bench) == f"<Workbench {names} on {TEXT[:37]!r:.38}...'>"
@@ -290,7 +300,7 @@ def test_a_comparison_shows_without_a_widget(explainer, base):
     assert TEXT in html
     assert ("has no classification head" in html) == (base == "reviews-base")
     assert html.count('class="strip"') == (1 if base == "reviews-base" else 2)
-    found = answered(bench, "compare", a=bench.state["model"], b=bench.state["other"], text=TEXT,
+    found = get_answer(bench, "compare", a=bench.state["model"], b=bench.state["other"], text=TEXT,
                      pair=None, target=None, query=QUERY, method=None)  # fmt: skip
     if base == "reviews-base":
         most = max(found["layers"])
@@ -299,7 +309,7 @@ def test_a_comparison_shows_without_a_widget(explainer, base):
         assert "Both attend alike to the last bit." in html
 
 
-def test_the_page_has_the_same_state():
+def test_default_widget_state_equals_that_of_the_web_page():
     source = (ROOT / "web" / "src" / "state" / "state.ts").read_text()
     default = source[source.index("export const DEFAULT") :]
     fields = dict(re.findall(r"^  (\w+): (.+),$", default, re.MULTILINE))
@@ -309,36 +319,36 @@ def test_the_page_has_the_same_state():
         for name, value in fields.items()
     }
     assert {name: str(value) for name, value in page.items()} == {
-        name: str(value) for name, value in DEFAULT.items()
+        name: str(value) for name, value in DEFAULT_STATE.items()
     }
 
 
-def test_faults_come_in_one_shape(bench, monkeypatch):
-    assert refused(bench, "nothing")["code"] == "bad-parameter"
-    assert "has no model 'x'" in refused(bench, "flow", input={**INPUT, "model": "x"})["message"]
-    assert refused(bench, "explain", input=INPUT, methods=["no_such"])["code"] == "unknown-method"
-    assert refused(bench, "flow", input={**INPUT, "text": " "})["code"] == "empty-text"
-    broken = refused(bench, "heads", input=INPUT)  # a question without its statistic
+def test_workbench_errors_have_code_message_hint_and_link(bench, monkeypatch):
+    assert get_error(bench, "nothing")["code"] == "bad-parameter"
+    assert "has no model 'x'" in get_error(bench, "flow", input={**INPUT, "model": "x"})["message"]
+    assert get_error(bench, "explain", input=INPUT, methods=["no_such"])["code"] == "unknown-method"
+    assert get_error(bench, "flow", input={**INPUT, "text": " "})["code"] == "empty-text"
+    broken = get_error(bench, "heads", input=INPUT)  # a question without its statistic
     assert broken["code"] == "internal-error"
 
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(bench._desk, "answer", interrupted)
-    assert refused(bench, "session")["code"] == "interrupted"
+    monkeypatch.setattr(bench._session, "answer", interrupted)
+    assert get_error(bench, "session")["code"] == "interrupted"
 
 
-def test_where_one_method_fails_the_others_are_told(bench):
-    told = answered(bench, "explain", input=INPUT, methods=["attcat", "no_such"])
+def test_workbench_explain_returns_the_other_methods_when_one_fails(bench):
+    told = get_answer(bench, "explain", input=INPUT, methods=["attcat", "no_such"])
     assert [one["method"] for one in told["explanations"]] == ["attcat"]
     assert told["failed"][0]["method"] == "no_such"
     # Where none can be told, the first says why, as it would alone.
-    said = refused(bench, "explain", input=INPUT, methods=["no_such", "nor_this"])
+    said = get_error(bench, "explain", input=INPUT, methods=["no_such", "nor_this"])
     assert said["code"] == "unknown-method"
     assert "no_such" in said["message"]
 
 
-def test_what_cannot_be_shown_says_why(explainer, tmp_path):
+def test_workbench_without_a_model_or_exactly_one_text_raises_with_the_reason(explainer, tmp_path):
     path = tmp_path / "e.json"
     explainer.explain("a film").save(path)
     with pytest.raises(CannotRead, match="came without its model"):
@@ -351,10 +361,10 @@ def test_what_cannot_be_shown_says_why(explainer, tmp_path):
         whence.workbench(explainer.explain("a film"), "another")
 
 
-def test_without_anywidget_one_line_says_what_to_install(explainer, monkeypatch):
+def test_workbench_without_anywidget_names_the_package_to_install(explainer, monkeypatch):
     import sys
 
-    monkeypatch.delitem(sys.modules, "whence.widget.cell", raising=False)
+    monkeypatch.delitem(sys.modules, "whence.app.workbench", raising=False)
     plain = builtins.__import__
 
     def without(name, *rest, **named):
@@ -367,7 +377,7 @@ def test_without_anywidget_one_line_says_what_to_install(explainer, monkeypatch)
         whence.workbench(explainer, TEXT)
 
 
-def test_where_no_widget_can_be_shown_there_is_a_page(bench):
+def test_workbench_mime_bundle_has_a_widget_view_and_html_without_scripts(bench):
     data, _ = bench._repr_mimebundle_()
     assert "application/vnd.jupyter.widget-view+json" in data
     assert data["text/html"].startswith('<div class="whence">')

@@ -1,4 +1,4 @@
-"""Workers: the numbers of `whence.evaluate`, and what fails is a row that says so and harms no other."""
+"""Workers: records give the numbers of `whence.evaluate`, and a failing example affects no other record."""
 
 import json
 from dataclasses import replace
@@ -9,11 +9,11 @@ import pytest
 import torch
 
 import whence
-from tests.heads import TAGS
-from tests.heads import explainer as tiny
-from tests.nearly import assert_nearly_equal
-from tests.runs import TEXTS, done, items, plan, table
-from tests.unit.tokenizers import panicking
+from tests.approx_equality import assert_nearly_equal
+from tests.task_models import TAGS
+from tests.task_models import explainer as tiny
+from tests.unit.small_tokenizers import make_panicking_tokenizer
+from tests.worker_tasks import TEXTS, items, plan, run_as_one_task, table
 from whence.core.errors import (
     BadParameter,
     NotCapturable,
@@ -21,33 +21,40 @@ from whence.core.errors import (
     UnknownMethod,
     UnknownTarget,
 )
-from whence.data.sets.examples import Example, Span, examples
-from whence.data.vision.shapes import named
-from whence.evaluation import evaluate
-from whence.evaluation.agreement import Alike
-from whence.evaluation.measures import measures
-from whence.evaluation.notes import Notes
-from whence.evaluation.payload import payload
-from whence.evaluation.stored import Setting, take, units
-from whence.explainer.request import requests
-from whence.explainer.work import origin
+from whence.data.dataset import list_examples
+from whence.data.eraser import RationaleSpan
+from whence.data.example import Example
+from whence.data.shapes import parse_scene
+from whence.explain.batch_explainer import describe_origin
+from whence.explain.request import resolve_methods
 from whence.methods import method
-from whence.run.plan import Manner
-from whence.run.records import Failure
-from whence.run.store.schema import COLUMNS, SINCE_2
-from whence.run.task import Task
-from whence.run.worker import Worker, device_lost, failures
+from whence.runs.plan import Execution
+from whence.runs.store import COLUMNS, VERSION_2_COLUMNS
+from whence.runs.task import Task
+from whence.runs.worker import ResultFailure, Worker, build_failure_records
+from whence.studies.evaluation.evaluate import evaluate
+from whence.studies.evaluation.evaluation import (
+    StoredSetting,
+    build_evaluation_data,
+    find_stored_units,
+    record_stored_rows,
+)
+from whence.studies.evaluation.measure import resolve_metrics
+from whence.studies.evaluation.scores import ScoreTables
+from whence.studies.evaluation.statistics import AgreementScores
+from whence.tracing.out_of_memory import is_device_lost
 
 TRAP = "worse"  # one text of all has this word: row 1
 MARKED = [
-    Example(text, ("negative", "positive")[n % 2], (Span(0, 0, 6),)) for n, text in enumerate(TEXTS)
+    Example(text, ("negative", "positive")[n % 2], (RationaleSpan(0, 0, 6),))
+    for n, text in enumerate(TEXTS)
 ]
 
 
-def panic():
+def capture_panic():
     """Return what a panic of Rust raises, which is no Exception."""
     try:
-        panicking()("a plot")
+        make_panicking_tokenizer()("a plot")
     except BaseException as error:
         assert not isinstance(error, Exception)
         return error
@@ -59,7 +66,7 @@ def reviews():
 
 
 @pytest.fixture
-def trapped():
+def make_trapped_model():
     """Return a model that does something bad with a text that has the trap, until the test is over."""
     explainer = whence.load("reviews", dtype="float64")
     trap = explainer.tokenizer.convert_tokens_to_ids(TRAP)
@@ -88,25 +95,30 @@ def trapped():
         hook.remove()
 
 
-def again(explainer, given, methods, metrics, **asked):
+def evaluate_from_records(explainer, given, methods, metrics, **asked):
     """Return the evaluation that is made of a worker's rows, as they come back from a file."""
-    given = examples(given)
-    found = done(explainer, given, methods=methods, metrics=metrics, **asked)
+    given = list_examples(given)
+    found = run_as_one_task(explainer, given, methods=methods, metrics=metrics, **asked)
     rows = json.loads(json.dumps(found.records))
-    chosen, wanted = requests(list(methods), None, explainer.fillers), measures(list(metrics))
+    chosen, wanted = (
+        resolve_methods(list(methods), None, explainer.fillers),
+        resolve_metrics(list(metrics)),
+    )
     params = {one.name: one.params for one in chosen}
-    notes = Notes(list(params), [m for m in wanted if m.kind != "agreement"], len(given), 5)
-    alike = Alike([m for m in wanted if m.kind == "agreement"], notes.methods, len(given), 5)
-    setting = Setting(params, asked.get("unit", "token"), 0, explainer.loaded.task)
+    notes = ScoreTables(list(params), [m for m in wanted if m.kind != "agreement"], len(given), 5)
+    alike = AgreementScores(
+        [m for m in wanted if m.kind == "agreement"], notes.methods, len(given), 5
+    )
+    setting = StoredSetting(params, asked.get("unit", "token"), 0, explainer.loaded.task)
     for number in range(len(given)):
         own = [row for row in rows if row["row"] == number]
         kinds = [
             [row for row in own if row["table"] == name] for name in ("explanations", "metrics")
         ]
-        take(notes, alike, number, *kinds, setting)
+        record_stored_rows(notes, alike, number, *kinds, setting)
     digests = [item.digest for item in items(given)]
-    return payload(
-        notes, alike, methods=params, origin=origin(explainer.loaded), setting={}, digests=digests, data={},
+    return build_evaluation_data(
+        notes, alike, methods=params, origin=describe_origin(explainer.loaded), setting={}, digests=digests, data={},
         seed=0, calls=None, seconds=None,
     )  # fmt: skip
 
@@ -130,34 +142,34 @@ def again(explainer, given, methods, metrics, **asked):
     ],
     ids=["bad and long texts", "its own null for each", "rationales, words, gold"],
 )
-def test_rows_make_the_evaluation_that_evaluate_makes(given, methods, metrics, asked):
+def test_worker_records_give_the_same_evaluation_as_evaluate(given, methods, metrics, asked):
     expected = evaluate(reviews(), given, list(methods), list(metrics), **asked).to_dict()
-    found = again(reviews(), given, methods, metrics, **asked)
+    found = evaluate_from_records(reviews(), given, methods, metrics, **asked)
     for name in ("examples", "metrics", "cells", "pairs", "agreement"):
         assert_nearly_equal(found[name], expected[name], at=name)
     for own, other in zip(found["methods"], expected["methods"], strict=True):
         assert {**own, "seconds": None} == {**other, "seconds": None}
 
 
-def test_pictures_and_their_masks():
+def test_worker_records_of_pictures_with_masks_give_the_same_evaluation_as_evaluate():
     explainer = whence.load("shapes")
-    scenes = [named(f"shapes:{number}") for number in range(2)]
+    scenes = [parse_scene(f"shapes:{number}") for number in range(2)]
     data = [(one.pixels, one.labels[0], one.masks[one.labels[0]]) for one in scenes]
     methods, metrics = (
         ("generic_attention", "gradient"),
         ("pointing_game", "segmentation_iou", "tau_b"),
     )
     expected = evaluate(explainer, data, list(methods), list(metrics), target="gold").to_dict()
-    found = again(explainer, data, methods, metrics, target="gold")
+    found = evaluate_from_records(explainer, data, methods, metrics, target="gold")
     for name in ("cells", "agreement"):
         assert_nearly_equal(found[name], expected[name], at=name)
 
 
-def test_rows_have_the_columns_of_the_store():
-    found = done(reviews(), ["a film", ""], metrics=("comprehensiveness",))
+def test_worker_records_have_the_columns_of_the_store():
+    found = run_as_one_task(reviews(), ["a film", ""], metrics=("comprehensiveness",))
     for name, every in COLUMNS.items():
         # What the model calls a label depends on all labels of the data: the store adds it.
-        columns = [column for column in every if column.name not in SINCE_2]
+        columns = [column for column in every if column.name not in VERSION_2_COLUMNS]
         rows = table(found, name).values()
         assert len(rows) == 4
         for row in rows:
@@ -167,9 +179,9 @@ def test_rows_have_the_columns_of_the_store():
     json.dumps(found.records, allow_nan=False)
 
 
-def test_a_row_by_hand():
+def test_worker_record_of_a_text_pair_equals_the_explanation():
     pair = Example(("a dull-ish plot", "bad"), "negative")
-    found = done(reviews(), [pair], methods=("gradient",))
+    found = run_as_one_task(reviews(), [pair], methods=("gradient",))
     (row,) = found.records  # no metric was asked for
     one = reviews().explain(pair.given, method="gradient")
     assert row["scores"] == one.scores.tolist()
@@ -184,9 +196,9 @@ def test_a_row_by_hand():
         else:
             text = pair.given[token.segment]
             assert text[row["starts"][place] : row["ends"][place]].lower() == token.text.lower()
-    assert units(row["words"], "word") == tuple(word.tokens for word in one.spans)
-    assert units([None, 0, 0, -1, 1, None], "word") == ((1, 2), (4,))
-    assert units([None, 0, 0, -1, 1, None], "token") == ((1,), (2,), (3,), (4,))
+    assert find_stored_units(row["words"], "word") == tuple(word.tokens for word in one.spans)
+    assert find_stored_units([None, 0, 0, -1, 1, None], "word") == ((1, 2), (4,))
+    assert find_stored_units([None, 0, 0, -1, 1, None], "token") == ((1,), (2,), (3,), (4,))
     assert (row["forward"], row["backward"], row["dropped"]) == (1, 1, 0)
     costs = found.costs["gradient"]
     assert (costs["examples"], costs["forward"], costs["backward"]) == (1, 1, 1)
@@ -194,7 +206,7 @@ def test_a_row_by_hand():
     assert "" not in found.costs
 
 
-def close(found, expected, but):
+def assert_records_close(found, expected, but):
     """Rows are as undisturbed, to rounding (see tests/contract/test_run_keys.py), but for those of one example."""
     assert found.keys() == expected.keys()
     for at, row in expected.items():
@@ -217,19 +229,21 @@ def close(found, expected, but):
         ("nan", "not-finite", None),
         (torch.OutOfMemoryError("CUDA out of memory. 3.21 GiB is free."), "out-of-memory", None),
         (MemoryError(), "out-of-memory", None),
-        (panic(), "model-failed", None),
+        (capture_panic(), "model-failed", None),
         (SystemExit(3), "model-failed", None),
     ],
     ids=["raises", "nan", "accelerator's memory", "memory", "panic", "exit"],
 )
 @pytest.mark.filterwarnings("ignore:The memory is too small")
-def test_an_example_that_fails_is_a_row_and_harms_no_other(trapped, how, code, why):
+def test_failing_example_becomes_an_error_record_and_leaves_other_records_unchanged(
+    make_trapped_model, how, code, why
+):
     metrics = ("comprehensiveness",)
-    expected = done(reviews(), TEXTS[:3], metrics=metrics)
-    found = done(trapped(how), TEXTS[:3], metrics=metrics)
+    expected = run_as_one_task(reviews(), TEXTS[:3], metrics=metrics)
+    found = run_as_one_task(make_trapped_model(how), TEXTS[:3], metrics=metrics)
     for name in ("explanations", "metrics"):
         rows = table(found, name)
-        close(rows, table(expected, name), but=1)
+        assert_records_close(rows, table(expected, name), but=1)
         for (number, *_), row in rows.items():
             assert (row["error"] == code) == (number == 1), row
             if number == 1:
@@ -241,20 +255,22 @@ def test_an_example_that_fails_is_a_row_and_harms_no_other(trapped, how, code, w
     } == {True}
 
 
-def test_where_only_a_test_fails_the_explanation_stays(trapped):
+def test_failing_metric_leaves_the_explanation_and_other_metrics_unchanged(make_trapped_model):
     metrics = ("comprehensiveness", "conservation")
-    expected = done(reviews(), methods=("attcat",), metrics=metrics)
-    found = done(trapped(ValueError("no"), variants=True), methods=("attcat",), metrics=metrics)
-    close(table(found, "explanations"), table(expected, "explanations"), but=None)
+    expected = run_as_one_task(reviews(), methods=("attcat",), metrics=metrics)
+    found = run_as_one_task(
+        make_trapped_model(ValueError("no"), variants=True), methods=("attcat",), metrics=metrics
+    )
+    assert_records_close(table(found, "explanations"), table(expected, "explanations"), but=None)
     rows = table(found, "metrics")
-    close(rows, table(expected, "metrics"), but=1)
+    assert_records_close(rows, table(expected, "metrics"), but=1)
     assert rows[1, "attcat", "comprehensiveness"]["error"] == "model-failed"
     # What does not ask the model is as it ever was.
     other = table(expected, "metrics")[1, "attcat", "conservation"]
     assert rows[1, "attcat", "conservation"]["why"] == other["why"]
 
 
-def test_what_a_kind_of_model_cannot_do_fails_alone_and_is_tried_once(monkeypatch):
+def test_method_that_the_model_cannot_run_fails_alone_and_is_tried_once(monkeypatch):
     calls = []
 
     def refuse(trace, **params):
@@ -265,9 +281,9 @@ def test_what_a_kind_of_model_cannot_do_fails_alone_and_is_tried_once(monkeypatc
     entry = method.get("rollout")
     monkeypatch.setitem(method._entries, "rollout", replace(entry, fn=refuse))
     worker = Worker(
-        plan(methods=("attcat", "rollout"), metrics=("comprehensiveness",)), Manner(), reviews()
+        plan(methods=("attcat", "rollout"), metrics=("comprehensiveness",)), Execution(), reviews()
     )
-    expected = done(reviews(), methods=("attcat",), metrics=("comprehensiveness",))
+    expected = run_as_one_task(reviews(), methods=("attcat",), metrics=("comprehensiveness",))
     for _ in range(2):
         found = worker.do(Task(0, 0, items(), ("attcat", "rollout")))
         rows = table(found, "explanations")
@@ -280,20 +296,20 @@ def test_what_a_kind_of_model_cannot_do_fails_alone_and_is_tried_once(monkeypatc
     assert len(calls) == 1
 
 
-def test_ctrl_c_is_no_result(trapped):
+def test_worker_passes_on_keyboard_interrupt_and_records_no_failure(make_trapped_model):
     with pytest.raises(KeyboardInterrupt):
-        done(trapped(KeyboardInterrupt()))
+        run_as_one_task(make_trapped_model(KeyboardInterrupt()))
 
 
-def test_a_lost_device_is_no_result(trapped):
+def test_worker_passes_on_the_error_of_a_lost_device(make_trapped_model):
     lost = RuntimeError("CUDA error: device-side assert triggered")
     with pytest.raises(RuntimeError, match="device-side"):
-        done(trapped(lost))
-    assert device_lost(lost)
-    assert not device_lost(RuntimeError("CUDA out of memory: CUDA error: out of memory"))
+        run_as_one_task(make_trapped_model(lost))
+    assert is_device_lost(lost)
+    assert not is_device_lost(RuntimeError("CUDA out of memory: CUDA error: out of memory"))
 
 
-def test_what_the_model_cannot_do_at_all_is_refused_before_any_work():
+def test_worker_with_an_impossible_plan_raises_before_any_work():
     for error, changed in (
         (UnknownTarget, {"target": "neutral"}),
         (UnknownMethod, {"methods": ("attcatt",)}),
@@ -302,17 +318,19 @@ def test_what_the_model_cannot_do_at_all_is_refused_before_any_work():
         (BadParameter, {"rankings": 0}),
     ):
         with pytest.raises(error):
-            Worker(plan(**changed), Manner(), reviews())
+            Worker(plan(**changed), Execution(), reviews())
 
 
-def test_labels_are_read_one_by_one():
+def test_worker_resolves_gold_labels_row_by_row_and_refuses_unknown_ones():
     given = [
         Example("a good film", "positive"),
         Example("a good film", "1"),
         Example("a bad film", "so-so"),
     ]
     given.append(Example("a film"))
-    rows = table(done(reviews(), given, methods=("gradient",), target="gold"), "explanations")
+    rows = table(
+        run_as_one_task(reviews(), given, methods=("gradient",), target="gold"), "explanations"
+    )
     # A name and a number: what one of them means does not depend on the other.
     assert [rows[n, "gradient", None]["target"] for n in range(2)] == ["positive"] * 2
     for number, why in ((2, "'so-so'"), (3, "no label")):
@@ -321,31 +339,32 @@ def test_labels_are_read_one_by_one():
         assert why in row["why"]
 
 
-def test_of_a_tagger_it_is_the_first_entity():
+def test_worker_explains_the_first_entity_and_refuses_a_text_without_a_mask():
     explainer = tiny("bert", "TokenClassification", TAGS)
     text = "a gripping film, well-made but thin: the plot, and nothing else in it is good"
     first, *_ = explainer.explain(text, method="gradient")
-    (row,) = done(explainer, [text], methods=("gradient",)).records
+    (row,) = run_as_one_task(explainer, [text], methods=("gradient",)).records
     # Alone in its batch here, beside the other entities there.
     assert_nearly_equal(row["scores"], first.scores.tolist())
-    (row,) = done(tiny("bert", "MaskedLM"), ["no mask"], methods=("gradient",)).records
+    (row,) = run_as_one_task(tiny("bert", "MaskedLM"), ["no mask"], methods=("gradient",)).records
     assert row["refused"] and row["error"]
 
 
-def test_rows_for_what_nobody_could_do():
-    worker = Worker(plan(metrics=("comprehensiveness",)), Manner(), reviews())
+def test_build_failure_records_has_the_keys_and_columns_of_real_records():
+    worker = Worker(plan(metrics=("comprehensiveness",)), Execution(), reviews())
     task = Task(3, 4, items(TEXTS[:2]), ("attcat",))
-    rows = failures(worker.identity, task, "worker-died", "Workers die of it.")
+    rows = build_failure_records(worker.identity, task, "worker-died", "Workers die of it.")
     real = worker.do(task).records
     assert [row["key"] for row in rows] == [row["key"] for row in real]
     assert [row.keys() for row in rows] == [row.keys() for row in real]
     assert {(row["error"], row["why"]) for row in rows} == {("worker-died", "Workers die of it.")}
 
 
-def test_words_of_a_failure_are_the_same_each_time():
-    assert Failure.of(ValueError()).why == "The model failed: no reason given"
-    assert len(Failure.of(ValueError("x" * 1000)).why) < 350
+def test_result_failure_reason_is_short_and_without_memory_figures():
+    assert ResultFailure.from_error(ValueError()).why == "The model failed: no reason given"
+    assert len(ResultFailure.from_error(ValueError("x" * 1000)).why) < 350
     said = "One input of 900 tokens is too large for the memory. It takes 3.1 GiB, and 2.2 GiB are free. Try another."
     assert (
-        Failure.of(OutOfMemory(said)).why == "One input of 900 tokens is too large for the memory."
+        ResultFailure.from_error(OutOfMemory(said)).why
+        == "One input of 900 tokens is too large for the memory."
     )

@@ -1,12 +1,12 @@
-"""Zero-shot classification by a model of entailment."""
+"""Zero-shot classification by an entailment model: probabilities, scores, batches, truncation, refusals."""
 
 import numpy as np
 import pytest
 import torch
 
-from tests.heads import ARCHITECTURES, NLI, explainer, own
+from tests.task_models import ARCHITECTURES, NLI, explainer, run_model
 from whence.core.errors import BadEncoding, BadParameter, NoHead, TooLong, UnknownTarget
-from whence.data.reading import REST
+from whence.data.readout import REST_LABEL
 
 TEXT = "a gripping, beautifully acted film"
 LABELS = ["thin", "well-made", "café"]
@@ -14,11 +14,11 @@ NEAR = 1e-10  # float64, the same sums in another order
 
 
 def entailment(e, label, template="This example is {}."):
-    return own(e, TEXT, template.replace("{}", label)).logits[0]
+    return run_model(e, TEXT, template.replace("{}", label)).logits[0]
 
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
-def test_the_prediction_is_the_softmax_of_the_entailment_logits(name):
+def test_zero_shot_prediction_is_the_softmax_of_the_entailment_logits(name):
     e = explainer(name, "SequenceClassification", NLI)
     found = e.explain(TEXT, labels=LABELS, method="gradient")
     logits = torch.stack([entailment(e, label)[2] for label in LABELS])
@@ -30,7 +30,7 @@ def test_the_prediction_is_the_softmax_of_the_entailment_logits(name):
 
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
-def test_what_is_explained_is_the_entailment_of_the_labels_sentence(name):
+def test_zero_shot_explanation_targets_the_entailment_logit_of_the_label_sentence(name):
     e = explainer(name, "SequenceClassification", NLI)
     # DistilBERT's head has a kink (ReLU): there the error falls as 1 / steps, from up to 0.1 at 50.
     steps = {"steps": 400} if name == "distilbert" else None
@@ -49,7 +49,7 @@ def test_what_is_explained_is_the_entailment_of_the_labels_sentence(name):
     assert found.prediction.label == order[0]
 
 
-def test_it_is_what_the_pair_has_for_entailment():
+def test_zero_shot_scores_equal_those_of_the_text_pair_with_target_entailment():
     e = explainer("bert", "SequenceClassification", NLI)
     methods = ["attcat", "leave_one_out", "integrated_gradients", "attn_lrp", "lime"]
     found = e.explain(TEXT, labels=LABELS, target="café", template="It is {}!", method=methods)
@@ -58,14 +58,14 @@ def test_it_is_what_the_pair_has_for_entailment():
         np.testing.assert_allclose(found[name].scores, pair[name].scores, atol=1e-9)
 
 
-def test_one_label_is_entailed_or_not():
+def test_zero_shot_with_one_label_gives_its_entailment_probability_and_the_rest():
     e = explainer("bert", "SequenceClassification", NLI)
     found = e.explain(TEXT, labels=["thin"], method="gradient")
     share = float(entailment(e, "thin").softmax(0)[2])
-    assert found.prediction.probabilities == pytest.approx({"thin": share, REST: 1 - share})
+    assert found.prediction.probabilities == pytest.approx({"thin": share, REST_LABEL: 1 - share})
 
 
-def test_a_batch_is_its_singles():
+def test_zero_shot_batch_equals_its_singles():
     e = explainer("bert", "SequenceClassification", NLI)
     texts = [TEXT, "the plot is thin", "café"]
     methods = ["attcat", "leave_one_out"]
@@ -76,7 +76,7 @@ def test_a_batch_is_its_singles():
             np.testing.assert_allclose(alone[name].scores, together[name].scores, atol=1e-9)
 
 
-def test_only_the_text_is_cut():
+def test_zero_shot_truncation_cuts_the_text_and_not_the_label_sentence():
     e = explainer("bert", "SequenceClassification", NLI)
     long = "thin plot " * 40
     with pytest.raises(TooLong):
@@ -86,14 +86,14 @@ def test_only_the_text_is_cut():
     assert said.endswith(".") and found.source.dropped
 
 
-def test_trust_tests_the_entailment():
+def test_trust_card_of_a_zero_shot_explanation_has_the_same_probabilities():
     e = explainer("bert", "SequenceClassification", NLI)
     found = e.explain(TEXT, labels=LABELS, method="leave_one_out")
     card = found.trust().to_dict()
     assert card["prediction"]["probabilities"] == dict(found.prediction.probabilities)
 
 
-def test_what_cannot_be_asked_is_refused():
+def test_zero_shot_with_bad_labels_template_target_or_model_is_refused():
     e = explainer("bert", "SequenceClassification", NLI)
     with pytest.raises(NoHead, match="models of entailment"):
         explainer("bert", "SequenceClassification", ("bad", "good")).explain(TEXT, labels=LABELS)

@@ -1,10 +1,10 @@
-"""One application for all tests that leave it as it was."""
+"""Fixtures of the web tests: one application that all tests share, its data file and its results."""
 
 import pytest
 
 import whence
-from whence.web.app import create_app
-from whence.web.settings import Settings
+from whence.app.server import create_app
+from whence.app.settings import Settings
 
 ROWS = "text\tlabel\n" + "".join(
     f"{text}\t{label}\n"
@@ -27,7 +27,7 @@ def data_file(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def stored(tmp_path_factory):
+def results_folder(tmp_path_factory):
     """A folder with an explanation, a card and something else."""
     folder = tmp_path_factory.mktemp("stored")
     why = whence.load("reviews").explain("a fine film")
@@ -38,12 +38,12 @@ def stored(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def settings(data_file, stored):
+def settings(data_file, results_folder):
     return Settings(
         models=("reviews", "reviews-base", "decoy"),
         compare=("reviews-base", "reviews"),
         data=(data_file,),
-        results=(stored,),
+        results=(results_folder,),
     )
 
 
@@ -51,7 +51,7 @@ def settings(data_file, stored):
 def app(settings):
     app = create_app(settings)
     yield app
-    assert app.state.desk.close(10)
+    assert app.state.app_state.close(10)
 
 
 @pytest.fixture(scope="session")

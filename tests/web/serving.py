@@ -1,4 +1,4 @@
-"""The app under test: asked directly, or as a real server in a thread."""
+"""Helpers of the web tests: requests to the app or to a server in a thread, jobs, tokens, error checks."""
 
 import asyncio
 import socket
@@ -9,15 +9,14 @@ from contextlib import contextmanager
 import httpx
 import uvicorn
 
-from whence.web.app import create_app
-from whence.web.connections import ImpatientProtocol
+from whence.app.server import IdleTimeoutProtocol, create_app
 
 HOME = "http://127.0.0.1:8765"
 
 
 def ask(app, method, path, *, headers=None, stranger=False, **request):
     """Ask the application itself, without a network between; with its token, unless a stranger asks."""
-    own = {} if stranger else bearer(app.state.desk.settings)
+    own = {} if stranger else bearer(app.state.app_state.settings)
     request["headers"] = {**own, **(headers or {})}
 
     async def asked():
@@ -34,7 +33,7 @@ def bearer(settings):
 
 
 @contextmanager
-def served(settings):
+def serve_in_thread(settings):
     """Serve in a thread; yields the address."""
     listening = socket.socket()
     listening.bind(("127.0.0.1", 0))
@@ -44,7 +43,7 @@ def served(settings):
         log_level="warning",
         timeout_graceful_shutdown=1,
         ws="none",
-        http=ImpatientProtocol,
+        http=IdleTimeoutProtocol,
     )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
@@ -60,14 +59,17 @@ def served(settings):
 
 
 @contextmanager
-def client_of(settings):
+def serve_with_client(settings):
     """Serve in a thread; yields a client that brings the token."""
     own = bearer(settings)
-    with served(settings) as home, httpx.Client(base_url=home, headers=own, timeout=60) as client:
+    with (
+        serve_in_thread(settings) as home,
+        httpx.Client(base_url=home, headers=own, timeout=60) as client,
+    ):
         yield client
 
 
-def ended(app, job, seconds=60):
+def wait_for_job(app, job, seconds=60):
     """Wait until a job has ended, and return it."""
     until = time.monotonic() + seconds
     while job["state"] in ("queued", "running"):
@@ -77,14 +79,14 @@ def ended(app, job, seconds=60):
     return job
 
 
-def begun(app, path, body):
+def begin_job(app, path, body):
     """Begin a job."""
     answer = ask(app, "POST", path, json=body)
     assert answer.status_code == 202, answer.text
     return answer.json()
 
 
-def refused(answer, status, code):
+def assert_error(answer, status, code):
     """Check that an answer is an error in the one shape, and return what it says."""
     assert answer.status_code == status, answer.text
     payload = answer.json()

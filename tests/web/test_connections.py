@@ -1,13 +1,13 @@
-"""Connections on which nobody asks anything do not stay, and do not keep others out."""
+"""Idle connections: closed in time, and no obstacle to other requests."""
 
 import socket
 import time
 
 import httpx
 
-from tests.web.serving import bearer, served
-from whence.web import connections
-from whence.web.settings import Settings
+from tests.web.serving import bearer, serve_in_thread
+from whence.app import server
+from whence.app.settings import Settings
 
 SERVED = Settings(models=("decoy",))
 
@@ -27,8 +27,8 @@ def connect(home):
 
 
 def test_a_connection_without_a_request_is_closed(monkeypatch):
-    monkeypatch.setattr(connections, "SECONDS", 0.5)
-    with served(SERVED) as home:
+    monkeypatch.setattr(server, "IDLE_SECONDS", 0.5)
+    with serve_in_thread(SERVED) as home:
         with connect(home) as silent, connect(home) as slow:
             slow.sendall(b"GET / HTTP/1.1\r\nHost: ")  # and no more than that
             assert is_closed(silent)
@@ -39,9 +39,9 @@ def test_a_connection_without_a_request_is_closed(monkeypatch):
             assert client.get("/api/health").status_code == 200
 
 
-def test_many_idle_connections_make_room_for_one_that_asks(monkeypatch):
-    monkeypatch.setattr(connections, "MOST", 20)
-    with served(SERVED) as home:
+def test_request_is_answered_despite_more_idle_connections_than_the_limit(monkeypatch):
+    monkeypatch.setattr(server, "MAX_CONNECTIONS", 20)
+    with serve_in_thread(SERVED) as home:
         idle = [connect(home) for _ in range(30)]
         try:
             assert sum(is_closed(line, 0.5) for line in idle) >= 10

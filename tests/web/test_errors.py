@@ -1,10 +1,10 @@
-"""Whatever goes wrong, the answer has one shape, a fitting status and a next step."""
+"""Error responses: one JSON shape, a fitting status and a next step."""
 
 import json
 
 import pytest
 
-from tests.web.serving import ask, begun, ended, refused
+from tests.web.serving import ask, assert_error, begin_job, wait_for_job
 
 INPUT = {"model": "reviews", "text": "a fine film"}
 
@@ -15,14 +15,14 @@ def explain(app, methods=("attcat",), **changed):
     )
 
 
-def test_an_empty_text(app):
-    said = refused(explain(app, text="  "), 422, "empty-text")
+def test_explain_endpoint_refuses_an_empty_text_with_a_hint(app):
+    said = assert_error(explain(app, text="  "), 422, "empty-text")
     assert said["see"] == "docs/errors/empty-text.md"
     assert said["hint"] == "Type a text."
 
 
-def test_a_text_that_is_too_long(app):
-    refused(explain(app, text="film " * 400, truncate=False), 422, "too-long")
+def test_explain_endpoint_cuts_a_long_text_or_refuses_without_truncation(app):
+    assert_error(explain(app, text="film " * 400, truncate=False), 422, "too-long")
     cut = explain(app, text="film " * 400)
     assert cut.status_code == 200
     assert "truncated" in {one["code"] for one in cut.json()["warnings"]}
@@ -31,27 +31,29 @@ def test_a_text_that_is_too_long(app):
 @pytest.mark.parametrize(
     ("field", "name"), [("text", "The text"), ("pair", "The second text"), ("answer", "The answer")]
 )
-def test_more_than_50000_characters_give_one_sentence(app, field, name):
-    said = refused(explain(app, **{field: "x" * 50_001}), 413, "too-large")
+def test_text_of_more_than_50000_characters_is_refused_in_one_sentence(app, field, name):
+    said = assert_error(explain(app, **{field: "x" * 50_001}), 413, "too-large")
     assert said["message"] == (
         f"{name} has 50,001 characters, and the app takes 50,000: give a part of it."
     )
 
 
-def test_names_that_nothing_has(app):
-    refused(explain(app, target="sideways"), 422, "unknown-target")
-    assert "'attcat'" in refused(explain(app, ["atcat"]), 422, "unknown-method")["message"]
-    assert "'reviews'" in refused(explain(app, model="review"), 404, "unknown-model")["message"]
-    refused(explain(app, model="/etc/passwd"), 404, "unknown-model")
+def test_unknown_target_method_and_model_names_are_refused(app):
+    assert_error(explain(app, target="sideways"), 422, "unknown-target")
+    assert "'attcat'" in assert_error(explain(app, ["atcat"]), 422, "unknown-method")["message"]
+    assert (
+        "'reviews'" in assert_error(explain(app, model="review"), 404, "unknown-model")["message"]
+    )
+    assert_error(explain(app, model="/etc/passwd"), 404, "unknown-model")
 
 
-def test_a_model_that_decides_nothing_here(app):
-    said = refused(explain(app, model="reviews-base"), 422, "bad-encoding")
+def test_masked_language_model_without_a_mask_refuses_explain_but_gives_flow(app):
+    said = assert_error(explain(app, model="reviews-base"), 422, "bad-encoding")
     assert "write [MASK]" in said["message"]  # and what flows can be seen all the same
     asked = {"input": {**INPUT, "model": "reviews-base"}}
     assert ask(app, "POST", "/api/flow", json=asked).status_code == 200
     relevance = ask(app, "POST", "/api/flow", json={**asked, "weight": "relevance"})
-    refused(relevance, 422, "no-head")
+    assert_error(relevance, 422, "no-head")
 
 
 @pytest.mark.parametrize(
@@ -67,48 +69,50 @@ def test_a_model_that_decides_nothing_here(app):
         ("/api/jobs/verify", {"input": INPUT, "edges": []}),
     ],
 )
-def test_a_request_that_is_not_what_the_address_takes(app, path, body):
-    refused(ask(app, "POST", path, json=body), 422, "bad-request")
+def test_request_body_with_wrong_fields_or_values_is_a_bad_request(app, path, body):
+    assert_error(ask(app, "POST", path, json=body), 422, "bad-request")
 
 
-def test_what_is_not_json(app):
+def test_request_body_that_is_no_valid_json_is_a_bad_request(app):
     said = ask(app, "POST", "/api/flow", content=b"{", headers={"content-type": "application/json"})
-    refused(said, 422, "bad-request")
-    refused(ask(app, "POST", "/api/flow", content=b"\xff\xfe"), 422, "bad-request")
+    assert_error(said, 422, "bad-request")
+    assert_error(ask(app, "POST", "/api/flow", content=b"\xff\xfe"), 422, "bad-request")
     for wrong in ("Infinity", "NaN"):  # Python reads them
         raw = json.dumps({"input": INPUT, "query": {"least": 7}}).replace("7", wrong)
         headers = {"content-type": "application/json"}
         said = ask(app, "POST", "/api/flow", content=raw, headers=headers)
-        refused(said, 422, "bad-request")
+        assert_error(said, 422, "bad-request")
 
 
-def test_what_an_input_does_not_have(app):
+def test_unknown_token_or_layer_and_ablation_outside_a_job_are_bad_parameters(app):
     flow = {"input": INPUT, "token": 99}
-    refused(ask(app, "POST", "/api/flow", json=flow), 422, "bad-parameter")
+    assert_error(ask(app, "POST", "/api/flow", json=flow), 422, "bad-parameter")
     keys = {"input": INPUT, "keys": ["attention.99.0"]}
-    refused(ask(app, "POST", "/api/tensors", json=keys), 422, "bad-parameter")
+    assert_error(ask(app, "POST", "/api/tensors", json=keys), 422, "bad-parameter")
     heads = {"input": INPUT, "statistic": "ablation"}
-    said = refused(ask(app, "POST", "/api/heads", json=heads), 422, "bad-parameter")
+    said = assert_error(ask(app, "POST", "/api/heads", json=heads), 422, "bad-parameter")
     assert "/api/jobs/heads" in said["message"]
 
 
-def test_addresses_that_are_not_there(app):
-    refused(ask(app, "GET", "/api/nothing"), 404, "not-found")
-    refused(ask(app, "PATCH", "/api/session"), 405, "not-found")
-    refused(ask(app, "GET", "/api/jobs/none"), 404, "not-found")
-    refused(ask(app, "DELETE", "/api/jobs/none"), 404, "not-found")
-    refused(ask(app, "GET", "/api/jobs/none/events"), 404, "not-found")
-    refused(ask(app, "GET", "/api/results/none"), 404, "not-found")
-    refused(ask(app, "GET", "/api/results/none/page"), 404, "not-found")
-    refused(ask(app, "POST", "/api/jobs/predict/none", json={"model": "reviews"}), 404, "not-found")
+def test_unknown_addresses_and_ids_are_not_found(app):
+    assert_error(ask(app, "GET", "/api/nothing"), 404, "not-found")
+    assert_error(ask(app, "PATCH", "/api/session"), 405, "not-found")
+    assert_error(ask(app, "GET", "/api/jobs/none"), 404, "not-found")
+    assert_error(ask(app, "DELETE", "/api/jobs/none"), 404, "not-found")
+    assert_error(ask(app, "GET", "/api/jobs/none/events"), 404, "not-found")
+    assert_error(ask(app, "GET", "/api/results/none"), 404, "not-found")
+    assert_error(ask(app, "GET", "/api/results/none/page"), 404, "not-found")
+    assert_error(
+        ask(app, "POST", "/api/jobs/predict/none", json={"model": "reviews"}), 404, "not-found"
+    )
 
 
-def test_two_models_that_do_not_fit(app):
+def test_compare_endpoint_refuses_models_that_do_not_fit(app):
     body = {"a": "decoy", "b": "reviews", "text": "a fine film"}
     assert ask(app, "POST", "/api/compare", json=body).status_code == 422
 
 
-def test_a_method_that_fails_leaves_the_others(app):
+def test_explain_endpoint_returns_every_method_as_explained_or_failed(app):
     """Of all methods on `decoy`, those that work are shown, and those that do not say why."""
     from whence.methods import method
 
@@ -121,20 +125,20 @@ def test_a_method_that_fails_leaves_the_others(app):
         assert sorted(told) == some
 
 
-def test_a_job_that_fails_says_why(app):
+def test_failed_job_has_an_error_code_and_no_result(app):
     body = {"input": INPUT, "methods": ["atcat"]}
-    job = ended(app, begun(app, "/api/jobs/trust", body))
+    job = wait_for_job(app, begin_job(app, "/api/jobs/trust", body))
     assert (job["state"], job["result"]) == ("failed", None)
     assert job["error"]["code"] == "unknown-method"
 
 
-def test_what_nobody_foresaw_is_told_in_the_same_shape(app, monkeypatch, caplog):
+def test_unexpected_exception_becomes_a_500_response_and_a_log_entry(app, monkeypatch, caplog):
     def broken():
         raise RuntimeError("a secret <b>detail</b>")
 
-    monkeypatch.setattr(app.state.desk, "session", broken)
+    monkeypatch.setattr(app.state.app_state, "session", broken)
     answer = ask(app, "GET", "/api/session")
-    said = refused(answer, 500, "internal-error")
+    said = assert_error(answer, 500, "internal-error")
     assert "RuntimeError" in said["message"]
     assert answer.headers["content-type"] == "application/json"
     assert answer.headers["x-content-type-options"] == "nosniff"

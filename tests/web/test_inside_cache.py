@@ -1,8 +1,8 @@
-"""What was seen of an input is used again for that very question, and for no other."""
+"""Cache of inputs behind the flow endpoint: separate answers by target, output, second text and truncation."""
 
 import pytest
 
-from tests.web.serving import ask, refused
+from tests.web.serving import ask, assert_error
 
 TEXT = "a fine film with a dull plot"
 
@@ -24,7 +24,9 @@ def shares(app, **asked):
         ({"pair": "good actors"}, {"pair": None}),
     ],
 )
-def test_another_question_about_a_text_has_its_own_answer(app, explainer, one, other):
+def test_flow_endpoint_answers_each_target_output_and_pair_of_a_text_separately(
+    app, explainer, one, other
+):
     found = []
     for asked in (one, other, one):
         pair = asked.get("pair")
@@ -38,9 +40,9 @@ def test_another_question_about_a_text_has_its_own_answer(app, explainer, one, o
     assert found[0] == found[2] != found[1]
 
 
-def test_a_text_that_was_cut_is_not_taken_for_one_that_may_not_be(app):
+def test_flow_of_a_truncated_text_is_not_reused_when_truncation_is_off(app):
     long = {"model": "reviews", "text": "a fine film " * 400}
     cut = ask(app, "POST", "/api/flow", json={"input": {**long, "truncate": True}})
     assert cut.status_code == 200
     whole = ask(app, "POST", "/api/flow", json={"input": {**long, "truncate": False}})
-    refused(whole, 422, "too-long")
+    assert_error(whole, 422, "too-long")

@@ -1,4 +1,4 @@
-"""Long work: the queue says where you stand, work can be watched and cancelled, quick questions go first."""
+"""Jobs and model workers of the app: queue, progress, cancellation, deadlocks, limits, and the cache of inputs."""
 
 import json
 import threading
@@ -6,11 +6,11 @@ import time
 
 import pytest
 
-from tests.web.serving import ask, begun, client_of, ended, refused
+from tests.web.serving import ask, assert_error, begin_job, serve_with_client, wait_for_job
+from whence.app.jobs import Cancelled, Jobs, ModelWorker
+from whence.app.models import InsideCache
+from whence.app.settings import Settings
 from whence.core.errors import Busy, UnknownModel
-from whence.web.inputs import Inputs
-from whence.web.jobs import Cancelled, Jobs, Worker
-from whence.web.settings import Settings
 
 INPUT = {"model": "reviews", "text": "the plot is thin, but the actors are wonderful " * 3}
 LONG = {"input": INPUT, "methods": ["kernel_shap", "lime", "attcat"], "budget": 20_000}
@@ -18,9 +18,9 @@ SHORT = {"input": {"model": "reviews", "text": "a film"}, "edges": [[0, 0, 0, 1]
 
 
 @pytest.fixture
-def held(app):
+def model_gate(app):
     """Hold the model back until the gate is opened."""
-    worker = app.state.desk.models.get("reviews").worker
+    worker = app.state.app_state.models.get("reviews").worker
     gate = threading.Event()
     running = threading.Event()
 
@@ -34,12 +34,12 @@ def held(app):
     gate.set()
 
 
-def told(app, job):
+def get_job(app, job):
     return ask(app, "GET", f"/api/jobs/{job['id']}").json()
 
 
-def test_the_queue_says_where_you_stand(app, held):
-    jobs = [begun(app, "/api/jobs/verify", SHORT) for _ in range(3)]
+def test_queued_jobs_report_their_position_and_move_up_after_a_cancellation(app, model_gate):
+    jobs = [begin_job(app, "/api/jobs/verify", SHORT) for _ in range(3)]
     assert [job["state"] for job in jobs] == ["queued"] * 3
     assert [job["position"] for job in jobs] == [
         1,
@@ -48,17 +48,17 @@ def test_the_queue_says_where_you_stand(app, held):
     ]  # one runs, so the first has one before it
     dropped = ask(app, "DELETE", f"/api/jobs/{jobs[0]['id']}").json()
     assert (dropped["state"], dropped["result"], dropped["error"]) == ("cancelled", None, None)
-    assert [told(app, job)["position"] for job in jobs] == [0, 1, 2]
-    held.set()
-    done = [ended(app, job) for job in jobs[1:]]
+    assert [get_job(app, job)["position"] for job in jobs] == [0, 1, 2]
+    model_gate.set()
+    done = [wait_for_job(app, job) for job in jobs[1:]]
     assert [job["state"] for job in done] == ["done", "done"]
-    assert told(app, jobs[0])["state"] == "cancelled"  # it was never run
+    assert get_job(app, jobs[0])["state"] == "cancelled"  # it was never run
 
 
 def test_quick_questions_go_before_jobs_that_have_not_begun():
     order = []
     gate = threading.Event()
-    worker = Worker("m", 10)
+    worker = ModelWorker("m", 10)
     worker.put("first", lambda go: gate.wait(10), quick=False)
     while worker.current is None:
         time.sleep(0.001)
@@ -75,8 +75,8 @@ def test_quick_questions_go_before_jobs_that_have_not_begun():
     assert worker.join(10)
 
 
-def test_quick_questions_count_where_a_job_stands():
-    gate, worker = threading.Event(), Worker("m", 10)
+def test_queue_position_of_a_job_counts_quick_questions():
+    gate, worker = threading.Event(), ModelWorker("m", 10)
     worker.put("first", lambda go: gate.wait(10), quick=False)
     while worker.current is None:
         time.sleep(0.001)
@@ -91,16 +91,16 @@ def test_quick_questions_count_where_a_job_stands():
     assert worker.join(10)
 
 
-def test_running_work_is_cancelled_and_the_model_is_as_before(app):
+def test_cancelling_a_running_job_leaves_the_model_unchanged(app):
     before = ask(
         app, "POST", "/api/explain", json={"input": INPUT, "methods": ["integrated_gradients"]}
     ).json()
-    job = begun(app, "/api/jobs/trust", LONG)
+    job = begin_job(app, "/api/jobs/trust", LONG)
     until = time.monotonic() + 60
     while not (job["state"] == "running" and job["done"]):
         assert time.monotonic() < until, job
         assert job["state"] in ("queued", "running"), job
-        job = told(app, job)
+        job = get_job(app, job)
     assert job["position"] == 0
     assert 0 < job["done"] < job["total"]
     assert job["remaining"] > 0
@@ -113,8 +113,8 @@ def test_running_work_is_cancelled_and_the_model_is_as_before(app):
     assert (again["state"], again["result"]) == ("cancelled", None)
 
 
-def test_events_tell_of_a_job_until_it_ends():
-    with client_of(Settings()) as client:
+def test_job_events_report_progress_until_the_job_is_done():
+    with serve_with_client(Settings()) as client:
         job = client.post("/api/jobs/trust", json=dict(LONG, methods=["attcat"], budget=400)).json()
         with client.stream("GET", f"/api/jobs/{job['id']}/events") as stream:
             assert stream.headers["content-type"].startswith("text/event-stream")
@@ -131,8 +131,8 @@ def test_events_tell_of_a_job_until_it_ends():
         assert result["kind"] == "trust"
 
 
-def test_events_of_a_cancelled_job_end():
-    with client_of(Settings()) as client:
+def test_events_of_a_cancelled_job_end_with_cancelled():
+    with serve_with_client(Settings()) as client:
         job = client.post("/api/jobs/trust", json=LONG).json()
         seen = []
         with client.stream("GET", f"/api/jobs/{job['id']}/events") as stream:
@@ -144,24 +144,24 @@ def test_events_of_a_cancelled_job_end():
         assert seen[-1] == "cancelled"
 
 
-def test_two_comparisons_the_other_way_round_do_not_wait_for_each_other(app):
+def test_compare_jobs_of_two_models_in_opposite_orders_do_not_deadlock(app):
     body = {"data": "films.tsv", "limit": 5}
     jobs = [
-        begun(app, "/api/jobs/compare", {**body, "a": a, "b": b})
+        begin_job(app, "/api/jobs/compare", {**body, "a": a, "b": b})
         for a, b in [("reviews", "reviews-base"), ("reviews-base", "reviews")] * 3
     ]
-    assert [ended(app, job)["state"] for job in jobs] == ["done"] * 6
+    assert [wait_for_job(app, job)["state"] for job in jobs] == ["done"] * 6
 
 
-def test_a_comparison_that_waits_for_the_other_model_can_be_cancelled(app):
+def test_compare_job_waiting_for_the_second_model_can_be_cancelled(app):
     """The first model's thread stands by while the second is busy: that is waiting, too."""
-    other = app.state.desk.models.get("reviews-base").worker
+    other = app.state.app_state.models.get("reviews-base").worker
     gate = threading.Event()
     other.put("a held one", lambda go: gate.wait(30), quick=True)
     try:
         body = {"data": "films.tsv", "a": "reviews", "b": "reviews-base"}
-        job = begun(app, "/api/jobs/compare", body)
-        while told(app, job)["state"] == "queued":
+        job = begin_job(app, "/api/jobs/compare", body)
+        while get_job(app, job)["state"] == "queued":
             time.sleep(0.01)
         ask(app, "DELETE", f"/api/jobs/{job['id']}")
         answer = ask(
@@ -173,17 +173,17 @@ def test_a_comparison_that_waits_for_the_other_model_can_be_cancelled(app):
         gate.set()
 
 
-def test_while_two_models_are_compared_neither_does_anything_else(app, monkeypatch):
+def test_both_models_answer_no_other_question_during_a_compare_job(app, monkeypatch):
     begun_, gate = threading.Event(), threading.Event()
 
     def held(a, b, *_):
         begun_.set()
         assert gate.wait(30)
 
-    monkeypatch.setattr("whence.web.surveys.comparison", held)
-    job = begun(app, "/api/jobs/compare", {"data": "films.tsv", "a": "reviews", "b": "decoy"})
+    monkeypatch.setattr("whence.app.answers.compare_over_dataset", held)
+    job = begin_job(app, "/api/jobs/compare", {"data": "films.tsv", "a": "reviews", "b": "decoy"})
     assert begun_.wait(30)
-    desk = app.state.desk
+    desk = app.state.app_state
     asked = [
         desk.models.get(name).worker.put("question", lambda go: None, quick=True)
         for name in ("reviews", "decoy")
@@ -194,18 +194,18 @@ def test_while_two_models_are_compared_neither_does_anything_else(app, monkeypat
     gate.set()
     for task in asked:
         task.future.result(30)
-    assert ended(app, job)["state"] == "done"
+    assert wait_for_job(app, job)["state"] == "done"
 
 
-def test_a_loan_of_a_model_that_is_gone_is_an_error():
+def test_lend_of_a_closed_model_worker_raises_its_error_and_frees_the_first():
     """Whoever waits for the second model must not keep the first for ever."""
-    lead, other, gate = Worker("a", 8), Worker("b", 8), threading.Event()
+    lead, other, gate = ModelWorker("a", 8), ModelWorker("b", 8), threading.Event()
     other.put("load", lambda go: gate.wait(10), quick=True)
     while other.current is None:
         time.sleep(0.001)
 
     def both(progress):
-        with other.lent("compare", lambda: progress(0, 0)):
+        with other.lend("compare", lambda: progress(0, 0)):
             raise AssertionError("there is no model to work with")
 
     task = lead.put("compare", both, quick=False)
@@ -224,8 +224,8 @@ def test_a_loan_of_a_model_that_is_gone_is_an_error():
     assert lead.join(10) and other.join(10)
 
 
-def test_no_more_fits_into_a_full_queue():
-    worker = Worker("m", 2)
+def test_model_worker_with_a_full_queue_raises_busy():
+    worker = ModelWorker("m", 2)
     gate = threading.Event()
     worker.put("first", lambda go: gate.wait(10), quick=False)
     while worker.current is None:
@@ -241,8 +241,8 @@ def test_no_more_fits_into_a_full_queue():
         worker.put("late", lambda go: None, quick=True)
 
 
-def test_of_ended_jobs_the_latest_are_kept(app):
-    jobs, worker = Jobs(kept=2), Worker("m", 10)
+def test_jobs_drops_the_oldest_ended_jobs_beyond_the_limit(app):
+    jobs, worker = Jobs(kept=2), ModelWorker("m", 10)
     tasks = []
     for number in range(4):
         tasks.append(jobs.begin(worker, "k", lambda go, number=number: number))
@@ -252,8 +252,8 @@ def test_of_ended_jobs_the_latest_are_kept(app):
     worker.close()
 
 
-def test_a_failure_ends_the_work_and_not_the_thread(caplog):
-    worker = Worker("m", 10)
+def test_model_worker_continues_after_a_failed_task(caplog):
+    worker = ModelWorker("m", 10)
 
     def broken(go):
         raise ZeroDivisionError("oh")
@@ -269,8 +269,8 @@ def test_a_failure_ends_the_work_and_not_the_thread(caplog):
     assert worker.join(10)
 
 
-def test_closing_cancels_what_runs_and_what_waits():
-    worker = Worker("m", 10)
+def test_closing_a_model_worker_cancels_running_and_waiting_tasks():
+    worker = ModelWorker("m", 10)
     begun_ = threading.Event()
 
     def long(progress):
@@ -288,7 +288,7 @@ def test_closing_cancels_what_runs_and_what_waits():
         waiting.future.result(0)
 
 
-def test_what_was_seen_of_an_input_is_used_again(explainer):
+def test_inside_cache_reuses_inputs_and_drops_the_least_recently_used(explainer):
     made = []
 
     def make(text):
@@ -296,7 +296,7 @@ def test_what_was_seen_of_an_input_is_used_again(explainer):
         return explainer.inside(text)
 
     # 4 layers of 4 heads and 3 tokens ([CLS], a word, [SEP]): 16 maps of 9 edges, four numbers of 4 bytes for each.
-    inputs = Inputs(2 * 16 * 9 * 16)
+    inputs = InsideCache(2 * 16 * 9 * 16)
     first = inputs.get("a", lambda: make("film"))
     assert inputs.get("a", lambda: make("film")) is first
     inputs.get("b", lambda: make("plot"))
@@ -311,11 +311,11 @@ def test_what_was_seen_of_an_input_is_used_again(explainer):
     inputs.get("d", lambda: make("good"))  # asked about before c was, a goes
     inputs.get("c", lambda: make("time"))
     assert (len(inputs), made[4:]) == (2, ["good"])
-    small = Inputs(1)
+    small = InsideCache(1)
     small.get("a", lambda: make("film"))
     assert len(small) == 1  # one always fits
 
 
 def test_a_job_of_an_unknown_model_is_refused_at_once(app):
     body = {**SHORT, "input": {**SHORT["input"], "model": "none"}}
-    refused(ask(app, "POST", "/api/jobs/verify", json=body), 404, "unknown-model")
+    assert_error(ask(app, "POST", "/api/jobs/verify", json=body), 404, "unknown-model")

@@ -1,6 +1,6 @@
-"""Small files that hold more rows or values than fit into memory: refused, and the app lives on.
+"""Memory bombs: small .gz and .parquet uploads of more rows or values than fit; refused, and the app continues.
 
-A process of its own brings them in, may take no more memory than a limit, and says how much it took.
+A separate process uploads them under a limit of memory, and prints how much memory the upload took.
 """
 
 import gzip
@@ -15,8 +15,8 @@ import pyarrow.parquet
 import pytest
 
 from whence.core.errors import BadExamples
-from whence.data.sets import rows
-from whence.data.sets.limit import count_cells
+from whence.data import readers
+from whence.data.readers import count_cells
 
 LIMIT_GIB = 3  # of addresses, of which torch and others take one before anything is brought in
 ALLOWED_MIB = 900  # a million rows, each with its place, its cells and their names; a line of 16 MiB; 256 MB unpacked
@@ -24,8 +24,8 @@ ALLOWED_MIB = 900  # a million rows, each with its place, its cells and their na
 PROGRAM = """
 import json, resource, sys
 limit = int(sys.argv[1]) << 30
-from whence.web.app import create_app
-from whence.web.settings import Settings
+from whence.app.server import create_app
+from whence.app.settings import Settings
 from tests.peak import peak_kilobytes
 from tests.web.serving import ask
 app = create_app(Settings(models=("decoy",)))
@@ -41,7 +41,7 @@ print(json.dumps([answer.status_code, answer.json(), good.status_code, peak() - 
 """
 
 
-def packed(pieces):
+def gzip_pieces(pieces):
     found = io.BytesIO()
     with gzip.GzipFile(fileobj=found, mode="wb", compresslevel=9) as file:
         for piece in pieces:
@@ -70,8 +70,10 @@ def one_text_in_all_rows():
 
 
 MADE = {
-    "rows.txt.gz": lambda: packed([b"a\n" * 10**6] * 63),
-    "lists.jsonl.gz": lambda: packed([b'{"text":"a","x":[' + b"[]," * 200_000 + b"[]]}\n"] * 300),
+    "rows.txt.gz": lambda: gzip_pieces([b"a\n" * 10**6] * 63),
+    "lists.jsonl.gz": lambda: gzip_pieces(
+        [b'{"text":"a","x":[' + b"[]," * 200_000 + b"[]]}\n"] * 300
+    ),
     "nulls.parquet": lambda: parquet({"text": pyarrow.nulls(50_000_000)}),
     "list.parquet": lambda: parquet(nulls_in_a_list()),
     "one.parquet": lambda: parquet(one_text_in_all_rows()),
@@ -79,7 +81,7 @@ MADE = {
 
 
 @pytest.mark.parametrize("name", MADE)
-def test_a_small_file_of_very_many_rows_or_cells_does_not_end_the_app(name):
+def test_small_upload_with_millions_of_rows_or_cells_is_refused_in_bounded_memory(name):
     raw = MADE[name]()
     assert len(raw) < 400_000
     done = subprocess.run(
@@ -93,7 +95,7 @@ def test_a_small_file_of_very_many_rows_or_cells_does_not_end_the_app(name):
     assert mib < ALLOWED_MIB
 
 
-def test_what_does_not_fit_into_memory_is_an_error_of_the_file(tmp_path):
+def test_collect_rows_that_runs_out_of_memory_raises_bad_examples(tmp_path):
     """Without a limit, as in Python and on the command line: whatever ends the memory."""
 
     def stream():
@@ -103,10 +105,10 @@ def test_what_does_not_fit_into_memory_is_an_error_of_the_file(tmp_path):
     with pytest.raises(
         BadExamples, match=r"a\.txt does not fit into memory: there is room for 1 of"
     ):
-        rows.whole("a.txt", stream())
+        readers.collect_rows("a.txt", stream())
 
 
-def test_cells_are_counted_wherever_they_are():
+def test_count_cells_counts_cells_in_nested_values():
     assert count_cells({}) == 0
     assert count_cells({"a": 1, "b": "text"}) == 2
     assert count_cells({"a": [1, [2, {}], {"x": (3, 4)}]}) == 9

@@ -1,4 +1,4 @@
-"""The description of the server: it is what the page's types are made from, and the server keeps to it."""
+"""OpenAPI description: the server conforms to it, and the stored file is that of the code."""
 
 import build_openapi
 import pytest
@@ -12,11 +12,11 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from tests.web.serving import bearer, served
-from whence.web.app import described
-from whence.web.settings import Settings
+from tests.web.serving import bearer, serve_in_thread
+from whence.app.server import build_api
+from whence.app.settings import Settings
 
-SCHEMA = schemathesis.openapi.from_dict(described().openapi())
+SCHEMA = schemathesis.openapi.from_dict(build_api().openapi())
 SERVED = Settings(models=("reviews", "decoy"))
 OPERATIONS = [found.ok() for found in SCHEMA.get_all_operations()]
 CHECKS = (
@@ -29,22 +29,22 @@ CHECKS = (
 
 @pytest.fixture(scope="module")
 def home():
-    with served(SERVED) as address:
+    with serve_in_thread(SERVED) as address:
         yield address
 
 
-def _to_a_model(body):
+def _name_existing_models(body):
     """Name models that are there: no request that is made up does, and few would get past that."""
     if isinstance(body, dict):
         for name in {"model", "a", "b"} & body.keys():
             body[name] = "reviews"
         if "methods" in body:
             body["methods"] = ["attcat"]
-        _to_a_model(body.get("input"))
+        _name_existing_models(body.get("input"))
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda one: one.label)
-def test_the_server_keeps_to_its_description(home, operation):
+def test_every_endpoint_conforms_to_its_openapi_description(home, operation):
     @settings(
         max_examples=12,
         derandomize=True,
@@ -57,13 +57,13 @@ def test_the_server_keeps_to_its_description(home, operation):
     def kept(data):
         case = data.draw(operation.as_strategy())
         if data.draw(st.booleans()):
-            _to_a_model(case.body)
+            _name_existing_models(case.body)
         case.call_and_validate(base_url=home, headers=bearer(SERVED), checks=CHECKS)
 
     kept()
 
 
-def test_the_description_in_the_repository_is_that_of_the_code():
-    assert build_openapi.FILE.read_text(encoding="utf-8") == build_openapi.described(), (
+def test_stored_openapi_file_equals_the_description_built_from_the_code():
+    assert build_openapi.FILE.read_text(encoding="utf-8") == build_openapi.describe_api(), (
         "run scripts/build_openapi.py"
     )

@@ -1,16 +1,16 @@
-"""Whatever is raised in the thread of a model, also a panic of Rust: the asker hears of it, the thread goes on."""
+"""Panics of Rust and other exceptions in the thread of a model: an error response, and the thread continues."""
 
 import threading
 
 import pytest
 
 from tests import zoo
-from tests.unit.tokenizers import panicking
-from tests.web.serving import ask, begun, client_of, ended, refused
-from whence.web.app import create_app
-from whence.web.jobs import Worker
-from whence.web.models import Model
-from whence.web.settings import Settings
+from tests.unit.small_tokenizers import make_panicking_tokenizer
+from tests.web.serving import ask, assert_error, begin_job, serve_with_client, wait_for_job
+from whence.app.jobs import ModelWorker
+from whence.app.models import ServedModel
+from whence.app.server import create_app
+from whence.app.settings import Settings
 
 
 @pytest.fixture(scope="module")
@@ -18,83 +18,92 @@ def folder(tmp_path_factory):
     """A classifier, and a tokenizer that panics on every word that it does not know."""
     where = tmp_path_factory.mktemp("models") / "panics"
     zoo.make("bert").save_pretrained(where)
-    panicking().save_pretrained(where)
+    make_panicking_tokenizer().save_pretrained(where)
     return where
 
 
-def asked(text):
+def build_explain_body(text):
     return {"input": {"model": "panics", "text": text}, "methods": ["gradient"]}
 
 
-def test_a_panic_of_the_tokenizer_is_an_error_of_the_text_and_the_next_one_is_answered(folder):
-    with client_of(Settings(models=(str(folder),))) as client:
+def test_tokenizer_panic_is_a_bad_encoding_error_and_the_next_request_is_answered(folder):
+    with serve_with_client(Settings(models=(str(folder),))) as client:
         for _ in range(2):
-            said = refused(client.post("/api/explain", json=asked("a plot")), 422, "bad-encoding")
+            said = assert_error(
+                client.post("/api/explain", json=build_explain_body("a plot")), 422, "bad-encoding"
+            )
             assert "PanicException" in said["message"]
-            assert client.post("/api/explain", json=asked("a film")).status_code == 200
+            assert client.post("/api/explain", json=build_explain_body("a film")).status_code == 200
 
 
-def test_a_job_over_a_row_that_panics_ends_and_the_model_goes_on(folder):
+def test_predict_job_over_a_panicking_row_is_done_and_the_model_continues(folder):
     app = create_app(Settings(models=(str(folder),)))
     try:
         rows = b"text\tlabel\na film\t0\na plot\t1\na thin film\t0\n"
         data = ask(app, "PUT", "/api/data", params={"name": "rows.tsv"}, content=rows).json()["id"]
         body = {"model": "panics", "limit": 3}
-        job = ended(app, begun(app, f"/api/jobs/predict/{data}", body))
+        job = wait_for_job(app, begin_job(app, f"/api/jobs/predict/{data}", body))
         assert job["state"] == "done"
-        assert ask(app, "POST", "/api/explain", json=asked("a film")).status_code == 200
+        assert (
+            ask(app, "POST", "/api/explain", json=build_explain_body("a film")).status_code == 200
+        )
     finally:
-        assert app.state.desk.close(10)
+        assert app.state.app_state.close(10)
 
 
-def test_a_panic_anywhere_else_is_an_answer_and_the_next_one_is_answered(
+def test_panic_outside_the_tokenizer_is_a_500_error_and_the_next_request_is_answered(
     folder, monkeypatch, caplog
 ):
-    taken = Model.taken
+    taken = ServedModel.resolve_input
 
     def panic(self, given):
         if "plot" in given.text:
-            panicking()("a plot")
+            make_panicking_tokenizer()("a plot")
         return taken(self, given)
 
-    monkeypatch.setattr(Model, "taken", panic)
-    with client_of(Settings(models=(str(folder),))) as client:
-        said = refused(client.post("/api/explain", json=asked("a plot")), 500, "internal-error")
+    monkeypatch.setattr(ServedModel, "resolve_input", panic)
+    with serve_with_client(Settings(models=(str(folder),))) as client:
+        said = assert_error(
+            client.post("/api/explain", json=build_explain_body("a plot")), 500, "internal-error"
+        )
         assert "PanicException: chunk size" in said["message"]
-        assert client.post("/api/explain", json=asked("a film")).status_code == 200
+        assert client.post("/api/explain", json=build_explain_body("a film")).status_code == 200
     assert "explain by panics failed" in caplog.text
 
 
-def test_a_model_that_panics_while_it_is_loaded_is_named_and_does_not_load_for_ever(
-    folder, monkeypatch
-):
-    monkeypatch.setattr(Model, "_load", lambda self: panicking()("a plot"))
+def test_panic_while_loading_a_model_is_a_500_error_and_marks_the_model_failed(folder, monkeypatch):
+    monkeypatch.setattr(ServedModel, "_load", lambda self: make_panicking_tokenizer()("a plot"))
     app = create_app(Settings(models=(str(folder),)))
     try:
         for _ in range(2):
-            said = refused(
-                ask(app, "POST", "/api/explain", json=asked("a film")), 500, "internal-error"
+            said = assert_error(
+                ask(app, "POST", "/api/explain", json=build_explain_body("a film")),
+                500,
+                "internal-error",
             )
             assert "PanicException" in said["message"]
         (entry,) = ask(app, "GET", "/api/session").json()["models"]
         assert entry["state"] == "failed"
         assert "PanicException" in entry["error"]["message"]
     finally:
-        assert app.state.desk.close(10)
+        assert app.state.app_state.close(10)
 
 
-def test_a_panic_outside_of_a_models_thread_is_an_answer(folder, monkeypatch):
-    monkeypatch.setattr("whence.web.uploads.DataSets.bring", lambda *given: panicking()("a plot"))
-    with client_of(Settings(models=(str(folder),))) as client:
+def test_panic_outside_the_thread_of_a_model_is_a_500_error(folder, monkeypatch):
+    monkeypatch.setattr(
+        "whence.app.library.DataSets.add_upload",
+        lambda *given: make_panicking_tokenizer()("a plot"),
+    )
+    with serve_with_client(Settings(models=(str(folder),))) as client:
         answer = client.put("/api/data", params={"name": "a.txt"}, content=b"a")
-        said = refused(answer, 500, "internal-error")
+        said = assert_error(answer, 500, "internal-error")
         assert "PanicException" in said["message"]
         assert client.get("/api/health").status_code == 200
 
 
 @pytest.mark.parametrize("raised", [SystemExit(3), KeyboardInterrupt(), GeneratorExit()])
-def test_a_thread_survives_whatever_is_raised_and_says_so(raised, caplog):
-    worker = Worker("m", 10)
+def test_model_worker_survives_base_exceptions_and_logs_them(raised, caplog):
+    worker = ModelWorker("m", 10)
 
     def broken(progress):
         raise raised
@@ -110,8 +119,8 @@ def test_a_thread_survives_whatever_is_raised_and_says_so(raised, caplog):
     assert worker.join(10)
 
 
-def test_a_thread_survives_what_is_raised_by_whoever_is_told_of_an_end(caplog):
-    worker, gate = Worker("m", 10), threading.Event()
+def test_model_worker_survives_an_exception_in_a_done_callback(caplog):
+    worker, gate = ModelWorker("m", 10), threading.Event()
 
     def told(future):
         raise SystemExit(3)

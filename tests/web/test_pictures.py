@@ -1,4 +1,4 @@
-"""Pictures that are brought in: read by what they are, whatever they are called, and refused before they do harm."""
+"""Uploaded pictures: read by their content, explained by id, and refused when broken or too large."""
 
 import base64
 import io
@@ -9,23 +9,23 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.web.serving import ask, begun, ended, refused
+from tests.web.serving import ask, assert_error, begin_job, wait_for_job
+from whence.app.models import Pictures
+from whence.app.server import create_app
+from whence.app.settings import Settings
 from whence.core.errors import NotFound
-from whence.data.vision.shapes import draw
-from whence.web.app import create_app
-from whence.web.pictures import Pictures
-from whence.web.settings import Settings
+from whence.data.shapes import draw_scene
 
 
-def file_of(pixels, kind="PNG"):
+def encode_picture(pixels, kind="PNG"):
     """Write pixels as a file."""
     out = io.BytesIO()
     Image.fromarray(pixels).save(out, kind)
     return out.getvalue()
 
 
-DRAWN = draw(3).pixels
-PNG = file_of(DRAWN)
+DRAWN = draw_scene(3).pixels
+PNG = encode_picture(DRAWN)
 
 
 def chunk(name, data):
@@ -45,7 +45,7 @@ def bomb(side):
 def app():
     app = create_app(Settings(models=("shapes", "reviews"), kept=3, upload=200_000))
     yield app
-    assert app.state.desk.close(10)
+    assert app.state.app_state.close(10)
 
 
 def put(app, name, raw):
@@ -57,7 +57,7 @@ def explain(app, methods=("attcat",), **given):
     return ask(app, "POST", "/api/explain", json=body)
 
 
-def test_a_picture_is_brought_in_and_explained(app):
+def test_uploaded_picture_is_explained_with_one_score_per_patch(app):
     entry = put(app, "my drawing.png", PNG).json()
     assert entry == {"id": "my-drawing.png", "name": "my drawing.png", "width": 64, "height": 64}
     found = explain(app, ["attcat", "rollout"], picture=entry["id"]).json()
@@ -69,7 +69,7 @@ def test_a_picture_is_brought_in_and_explained(app):
     assert [len(one["scores"]) for one in found["explanations"]] == [64, 64]
 
 
-def test_a_drawing_is_the_picture_of_its_number(app):
+def test_drawing_by_number_equals_the_same_picture_uploaded(app):
     """The same pixels, brought as a file or named: the same scores."""
     brought = explain(app, picture=put(app, "a.png", PNG).json()["id"]).json()
     drawn = explain(app, picture="shapes:3").json()
@@ -79,8 +79,8 @@ def test_a_drawing_is_the_picture_of_its_number(app):
 
 
 @pytest.mark.parametrize("kind", ["JPEG", "WEBP", "GIF", "BMP"])
-def test_what_a_file_is_counts_and_not_what_it_is_called(app, kind):
-    entry = put(app, "x.txt", file_of(DRAWN, kind)).json()
+def test_picture_format_is_read_from_the_content_and_not_the_name(app, kind):
+    entry = put(app, "x.txt", encode_picture(DRAWN, kind)).json()
     assert (entry["width"], entry["height"]) == (64, 64)
 
 
@@ -96,15 +96,15 @@ def test_what_a_file_is_counts_and_not_what_it_is_called(app, kind):
     ],
     ids=["empty", "table", "cut", "svg", "bomb", "large"],
 )
-def test_what_is_no_picture_is_refused(app, raw, status, code):
-    said = refused(put(app, "a.png", raw), status, code)
+def test_upload_of_a_file_that_is_no_picture_is_refused(app, raw, status, code):
+    said = assert_error(put(app, "a.png", raw), status, code)
     assert "/" not in said["message"].replace("(height, width)", "")  # no path of this machine
 
 
 @pytest.mark.parametrize(
     "name", ["../../etc/passwd", "C:\\x\\a.png", "a\0b.png", "..", "%2e%2e%2fa"]
 )
-def test_a_name_is_a_name_and_no_path(app, name):
+def test_picture_id_from_a_path_like_name_contains_no_path(app, name):
     entry = put(app, name, PNG).json()
     assert "/" not in entry["id"] and "\\" not in entry["id"] and not entry["id"].startswith(".")
     assert explain(app, picture=entry["id"]).status_code == 200
@@ -113,26 +113,26 @@ def test_a_name_is_a_name_and_no_path(app, name):
 @pytest.mark.parametrize(
     "picture", ["/etc/hostname", "../a.png", "nothing.png", "shapes:", "shapes:-1", "shapes:x"]
 )
-def test_what_was_not_brought_in_is_not_there(app, picture):
-    refused(explain(app, picture=picture), 404, "not-found")
+def test_explain_of_a_picture_that_was_not_uploaded_is_not_found(app, picture):
+    assert_error(explain(app, picture=picture), 404, "not-found")
 
 
-def test_text_in_the_place_of_a_picture_opens_no_file(app, tmp_path):
+def test_path_as_text_for_a_picture_model_is_refused_and_opens_no_file(app, tmp_path):
     """A model of pictures takes a path in Python; over the wire a text is never one."""
     path = tmp_path / "a.png"
     path.write_bytes(PNG)
-    said = refused(explain(app, text=str(path)), 422, "bad-parameter")
+    said = assert_error(explain(app, text=str(path)), 422, "bad-parameter")
     assert "Bring one in" in said["message"]
 
 
-def test_a_picture_means_nothing_to_a_model_of_texts(app):
+def test_picture_for_a_text_model_is_a_bad_parameter(app):
     said = explain(app, model="reviews", text="a fine film", picture="shapes:1")
-    assert "reads texts" in refused(said, 422, "bad-parameter")["message"]
+    assert "reads texts" in assert_error(said, 422, "bad-parameter")["message"]
 
 
-def test_only_so_many_are_kept():
+def test_pictures_drops_the_oldest_beyond_the_number_limit():
     kept = Pictures(Settings(kept=2))
-    ids = [kept.bring("a.png", PNG)["id"] for _ in range(3)]
+    ids = [kept.add_upload("a.png", PNG)["id"] for _ in range(3)]
     assert ids == ["a.png", "a.png-2", "a.png-3"]
     found = kept.get("a.png-3")
     assert (found.name, found.read().size) == ("a.png", (64, 64))
@@ -140,31 +140,31 @@ def test_only_so_many_are_kept():
         kept.get("a.png")
 
 
-def test_only_so_many_bytes_are_kept(monkeypatch):
-    monkeypatch.setattr("whence.web.pictures._BYTES", 2 * len(PNG))
+def test_pictures_drops_the_oldest_beyond_the_byte_limit(monkeypatch):
+    monkeypatch.setattr("whence.app.models._MAX_BYTES", 2 * len(PNG))
     kept = Pictures(Settings(kept=64))
     for _ in range(3):
-        kept.bring("a.png", PNG)
+        kept.add_upload("a.png", PNG)
     assert kept.get("a.png-2").read().size == (64, 64)
     with pytest.raises(NotFound, match="Bring it in again"):
         kept.get("a.png")
 
 
-def test_the_list_says_that_it_looks_at_pictures(app):
+def test_picture_model_entry_states_its_modality_and_flow_is_refused(app):
     entry = ask(app, "POST", "/api/models", json={"name": "shapes"}).json()
     assert (entry["modality"], entry["draws"]) == ("picture", True)
     assert "too many edges" in entry["attention"]
     flow = ask(app, "POST", "/api/flow", json={"input": {"model": "shapes", "picture": "shapes:1"}})
-    assert "too many edges" in refused(flow, 422, "not-capturable")["message"]
+    assert "too many edges" in assert_error(flow, 422, "not-capturable")["message"]
 
 
-def test_trust_of_a_picture(app):
+def test_trust_job_of_a_picture_has_one_score_per_patch(app):
     body = {
         "input": {"model": "shapes", "picture": "shapes:3"},
         "methods": ["attcat"],
         "budget": 200,
     }
-    job = ended(app, begun(app, "/api/jobs/trust", body))
+    job = wait_for_job(app, begin_job(app, "/api/jobs/trust", body))
     assert job["state"] == "done", job["error"]
     (one,) = job["result"]["methods"]
     assert len(one["scores"]) == 64

@@ -1,4 +1,4 @@
-"""Every address gives what the library gives, in the documented shape."""
+"""Endpoints and jobs of the server: results equal the library's, in the documented schema; static files."""
 
 import json
 
@@ -6,19 +6,16 @@ import numpy as np
 import pytest
 from safetensors.numpy import load
 
-from tests.web.serving import ask, begun, ended, refused
-from whence import __version__
-from whence.comparison import compare
-from whence.core.errors import all_errors
-from whence.flow import Query
-from whence.web.app import create_app
-from whence.web.errors import HINT
-from whence.web.help import _plain
-from whence.web.schema import compare as two
-from whence.web.schema import explain as one
-from whence.web.schema import flow as along
-from whence.web.schema import session as there
-from whence.web.settings import Settings
+from tests.web.serving import ask, assert_error, begin_job, wait_for_job
+from whence._version import __version__
+from whence.app import schema
+from whence.app.answers import _to_json
+from whence.app.error_responses import HINTS
+from whence.app.server import create_app
+from whence.app.settings import Settings
+from whence.core.errors import list_errors
+from whence.flow.graph import EdgeQuery
+from whence.studies.compare.compare import compare
 
 TEXT = "the plot is thin, but the actors are wonderful"
 INPUT = {"model": "reviews", "text": TEXT}
@@ -30,8 +27,8 @@ def post(app, path, **body):
     return answer.json()
 
 
-def test_the_session_says_what_is_there(app, settings):
-    said = there.Session.model_validate(ask(app, "GET", "/api/session").json())
+def test_session_endpoint_lists_models_data_samples_and_limits(app, settings):
+    said = schema.Session.model_validate(ask(app, "GET", "/api/session").json())
     assert said.version == __version__
     assert [model.id for model in said.models] == ["reviews", "reviews-base", "decoy"]
     assert said.compare == ("reviews-base", "reviews")
@@ -46,7 +43,7 @@ def test_the_session_says_what_is_there(app, settings):
     assert health == {"ok": True, "started": said.started}
 
 
-def test_a_model_is_loaded_when_it_is_asked_for(app):
+def test_models_endpoint_loads_a_model_and_describes_the_entry(app):
     entry = ask(app, "POST", "/api/models", json={"name": "decoy"}).json()
     assert (entry["state"], entry["error"]) == ("ready", None)
     assert entry["labels"] == ["negative", "positive"]
@@ -58,7 +55,7 @@ def test_a_model_is_loaded_when_it_is_asked_for(app):
     assert entry in listed
 
 
-def test_a_folder_is_found_by_its_short_name_and_by_its_path(tmp_path, explainer):
+def test_model_folder_is_found_by_short_name_and_by_path(tmp_path, explainer):
     folder = tmp_path / "films"
     explainer.model.save_pretrained(folder)
     explainer.tokenizer.save_pretrained(folder)
@@ -73,12 +70,12 @@ def test_a_folder_is_found_by_its_short_name_and_by_its_path(tmp_path, explainer
         )
         assert short == whole
     finally:
-        assert app.state.desk.close(10)
+        assert app.state.app_state.close(10)
 
 
-def test_explanations_are_those_of_the_library(app, explainer):
+def test_explain_endpoint_equals_the_explanations_of_the_library(app, explainer):
     found = post(app, "/api/explain", input=INPUT, methods=["attcat", "rollout", "attcat"])
-    one.Explanations.model_validate(found)
+    schema.Explanations.model_validate(found)
     own = explainer.explain(TEXT, method=["attcat", "rollout"])
     for got, want in zip(found["explanations"], own.values(), strict=True):
         assert got["method"] == want.method
@@ -90,7 +87,7 @@ def test_explanations_are_those_of_the_library(app, explainer):
     assert -1 <= pair["tau"] <= 1
 
 
-def test_a_contrast_and_a_probability(app, explainer):
+def test_explain_endpoint_of_a_contrast_of_probabilities_equals_the_library(app, explainer):
     given = {**INPUT, "target": "negative:positive", "of": "probability"}
     found = post(app, "/api/explain", input=given, methods=["grad_x_input"])
     own = explainer.explain(
@@ -101,17 +98,17 @@ def test_a_contrast_and_a_probability(app, explainer):
 
 
 @pytest.mark.parametrize("weight", ["attention", "norm", "gradient_x_attention", "relevance"])
-def test_a_flow_is_that_of_the_library(app, explainer, weight):
+def test_flow_endpoint_equals_the_flow_of_the_library(app, explainer, weight):
     body = {"input": INPUT, "weight": weight, "query": {"layers": [1, 3], "specials": False}}
     found = post(app, "/api/flow", **body, most=7)
-    along.Flow.model_validate(found)
-    query = Query(layers=(1, 3), specials=False)
+    schema.Flow.model_validate(found)
+    query = EdgeQuery(layers=(1, 3), specials=False)
     want = explainer.inside(TEXT).flow(weight, query=query, most=7)
     assert found == json.loads(json.dumps(want))
     assert len(found["edges"]["flow"]) == 7
 
 
-def test_flow_forward_through_a_token_and_the_classic_one(app, explainer):
+def test_flow_endpoint_takes_a_direction_a_token_and_the_classic_threshold(app, explainer):
     for direction in ("forward", "through"):
         found = post(app, "/api/flow", input=INPUT, direction=direction, token=2)
         want = explainer.inside(TEXT).flow(direction=direction, token=2)
@@ -121,12 +118,12 @@ def test_flow_forward_through_a_token_and_the_classic_one(app, explainer):
 
 
 @pytest.mark.parametrize("statistic", ["entropy", "special", "gradient"])
-def test_heads(app, explainer, statistic):
+def test_heads_endpoint_equals_the_head_values_of_the_library(app, explainer, statistic):
     found = post(app, "/api/heads", input=INPUT, statistic=statistic)
     assert found["values"] == explainer.inside(TEXT).head_values(statistic).tolist()
 
 
-def test_tensors_are_safetensors(app, explainer):
+def test_tensors_endpoint_returns_attention_and_thumbnails_as_safetensors(app, explainer):
     answer = ask(
         app,
         "POST",
@@ -142,9 +139,9 @@ def test_tensors_are_safetensors(app, explainer):
     assert found["thumbnails"].shape[:2] == maps.shape[:2]
 
 
-def test_two_models_on_one_input(app):
+def test_compare_endpoint_with_a_base_model_explains_only_the_other_model(app):
     found = post(app, "/api/compare", a="reviews-base", b="reviews", text=TEXT, method="attcat")
-    two.Compared.model_validate(found)
+    schema.InputComparison.model_validate(found)
     assert found["a"]["name"] == "reviews-base"
     assert found["predictions"][0] is None
     assert found["explanations"][0] is None
@@ -152,16 +149,16 @@ def test_two_models_on_one_input(app):
     assert max(map(max, found["divergence"])) > 0
 
 
-def test_a_model_and_itself_are_the_same(app):
+def test_compare_endpoint_of_a_model_with_itself_finds_no_difference(app):
     found = post(app, "/api/compare", a="reviews", b="reviews", text=TEXT)
     assert found["flows"][0] == found["flows"][1]
     assert max(map(max, found["divergence"])) == 0
 
 
-def test_a_trust_card(app, explainer):
-    job = begun(app, "/api/jobs/trust", {"input": INPUT, "methods": ["attcat"], "budget": 300})
+def test_trust_job_equals_the_trust_card_of_the_library(app, explainer):
+    job = begin_job(app, "/api/jobs/trust", {"input": INPUT, "methods": ["attcat"], "budget": 300})
     assert (job["kind"], job["model"], job["error"]) == ("trust", "reviews", None)
-    found = ended(app, job)
+    found = wait_for_job(app, job)
     assert found["state"] == "done", found
     assert found["done"] == found["total"] > 0
     card = explainer.trust(TEXT, method="attcat", budget=300).to_dict()
@@ -171,38 +168,44 @@ def test_a_trust_card(app, explainer):
     )
 
 
-def test_a_path_is_verified(app, explainer):
+def test_verify_job_equals_the_verification_of_the_library(app, explainer):
     edges = [[3, 0, 0, 1], [2, 1, 0, 2]]
-    found = ended(app, begun(app, "/api/jobs/verify", {"input": INPUT, "edges": edges, "draws": 5}))
+    found = wait_for_job(
+        app, begin_job(app, "/api/jobs/verify", {"input": INPUT, "edges": edges, "draws": 5})
+    )
     assert found["state"] == "done", found
     want = explainer.inside(TEXT).verify([tuple(edge) for edge in edges], draws=5)
     assert found["result"] == json.loads(json.dumps(want))
 
 
-def test_the_ablation_of_heads_is_a_job(app, explainer):
-    found = ended(app, begun(app, "/api/jobs/heads", {"input": INPUT, "statistic": "ablation"}))
+def test_heads_job_equals_the_ablation_values_of_the_library(app, explainer):
+    found = wait_for_job(
+        app, begin_job(app, "/api/jobs/heads", {"input": INPUT, "statistic": "ablation"})
+    )
     assert found["state"] == "done", found
     want = explainer.inside(TEXT).head_values("ablation")
     assert np.array_equal(np.array(found["result"]["values"]), want)
 
 
-def test_predictions_of_a_data_set(app):
-    found = ended(app, begun(app, "/api/jobs/predict/films.tsv", {"model": "reviews"}))
+def test_predict_job_returns_every_row_and_an_accuracy(app):
+    found = wait_for_job(app, begin_job(app, "/api/jobs/predict/films.tsv", {"model": "reviews"}))
     assert found["state"] == "done", found
     assert [row["number"] for row in found["result"]["rows"]] == [0, 1, 2, 3, 4, 5]
     assert found["result"]["accuracy"]["n"] == 6
 
 
-def test_words_and_habits_of_a_data_set(app):
-    words = ended(app, begun(app, "/api/jobs/words/films.tsv", {"model": "reviews", "least": 1}))
+def test_words_and_habits_jobs_summarise_the_data_set(app):
+    words = wait_for_job(
+        app, begin_job(app, "/api/jobs/words/films.tsv", {"model": "reviews", "least": 1})
+    )
     assert words["state"] == "done", words
     assert {one["label"] for one in words["result"]["classes"]} == {"negative", "positive"}
-    habits = ended(app, begun(app, "/api/jobs/habits/films.tsv", {"model": "reviews"}))
+    habits = wait_for_job(app, begin_job(app, "/api/jobs/habits/films.tsv", {"model": "reviews"}))
     assert habits["state"] == "done", habits
     assert habits["result"]["used"] == 6
 
 
-def test_two_models_over_a_data_set(app, data_file):
+def test_compare_job_over_a_data_set_equals_compare_of_the_library(app, data_file):
     body = {
         "a": "reviews-base",
         "b": "reviews",
@@ -210,21 +213,21 @@ def test_two_models_over_a_data_set(app, data_file):
         "limit": 5,
         "method": "attcat",
     }
-    found = ended(app, begun(app, "/api/jobs/compare", body))
+    found = wait_for_job(app, begin_job(app, "/api/jobs/compare", body))
     assert found["state"] == "done", found
     want = compare("reviews-base", "reviews", data_file, limit=5).to_dict()
     got = found["result"]
     assert got["heads"] == json.loads(json.dumps(want["heads"]))
     assert got["overlap"] == json.loads(json.dumps(want["overlap"]))
     # The other way round, by the same two threads.
-    other = ended(
-        app, begun(app, "/api/jobs/compare", {**body, "a": "reviews", "b": "reviews-base"})
+    other = wait_for_job(
+        app, begin_job(app, "/api/jobs/compare", {**body, "a": "reviews", "b": "reviews-base"})
     )
     assert other["result"]["a"]["name"] == "reviews"
 
 
-def test_every_card_is_there(app):
-    cards = there.Help.model_validate(ask(app, "GET", "/api/help").json()).cards
+def test_help_endpoint_has_cards_of_methods_metrics_experiments_and_weights(app):
+    cards = schema.Help.model_validate(ask(app, "GET", "/api/help").json()).cards
     names = {(card.kind, card.name) for card in cards}
     assert len(names) == len(cards)
     assert {("method", "attcat"), ("metric", "aopc"), ("weight", "value_zeroing")} <= names
@@ -232,12 +235,12 @@ def test_every_card_is_there(app):
     assert all(card.facts["misleads_when"] and card.facts["cite"] for card in cards)
 
 
-def test_facts_are_as_json_has_them():
+def test_to_json_turns_infinity_into_null_and_sets_into_sorted_lists():
     facts = {"range": (0, float("inf")), "needs": {"b", "a"}, "signed": True}
-    assert _plain(facts) == {"range": [0, None], "needs": ["a", "b"], "signed": True}
+    assert _to_json(facts) == {"range": [0, None], "needs": ["a", "b"], "signed": True}
 
 
-def test_the_page_and_its_parts(app):
+def test_page_and_script_are_served_with_etag_and_other_files_are_not_found(app):
     page = ask(app, "GET", "/")
     assert page.status_code == 200
     assert page.headers["content-type"] == "text/html; charset=utf-8"
@@ -246,15 +249,15 @@ def test_the_page_and_its_parts(app):
     known = {"if-none-match": script.headers["etag"]}
     assert ask(app, "GET", "/app.js", headers=known).status_code == 304
     for path in ("/../app.py", "/..%2fapp.py", "/app.py", "/static/app.js", "/nothing.js"):
-        refused(ask(app, "GET", path), 404, "not-found")
+        assert_error(ask(app, "GET", path), 404, "not-found")
 
 
-def test_every_error_has_a_next_step():
+def test_every_error_code_that_the_app_can_return_has_a_hint():
     of_runs = {
         "bad-plan",
         "store-in-use",
         "workers-failed",
         "nothing-explained",
     }  # the app only reads
-    unhinted = {error.code for error in all_errors()} - HINT.keys()
+    unhinted = {error.code for error in list_errors()} - HINTS.keys()
     assert unhinted <= {"bad-method", "cannot-serve", *of_runs}

@@ -1,23 +1,23 @@
-"""Texts that models open with: each built-in model has one that it has something to say about."""
+"""Sample texts: each built-in model opens with one that gets clear scores and no warnings."""
 
 import pytest
 
 import whence
 from tests.web.serving import ask
 from tests.web.test_tasks import app, folder  # noqa: F401, fixtures
-from whence.models.catalogue import BUILTIN
-from whence.web.app import create_app
-from whence.web.settings import PAIRS, Settings
+from whence.app.server import create_app
+from whence.app.settings import PAIR_SAMPLES, Settings
+from whence.models.model_files import BUILTIN
 
 
 @pytest.fixture(scope="module")
 def built_in():
     made = create_app(Settings(models=tuple(BUILTIN)))
     yield made
-    assert made.state.desk.close(10)
+    assert made.state.app_state.close(10)
 
 
-def opened(asked, name):
+def open_model(asked, name):
     """Return what a model's entry and the session say of the first text to ask it about, as the page reads them."""
     session = ask(asked, "GET", "/api/session").json()
     entry = ask(asked, "POST", "/api/models", json={"name": name}).json()
@@ -28,7 +28,7 @@ def opened(asked, name):
 
 @pytest.mark.parametrize("name", BUILTIN)
 def test_each_built_in_model_opens_with_scores_and_without_warnings(built_in, name):
-    entry, sample = opened(built_in, name)
+    entry, sample = open_model(built_in, name)
     given = {"model": name, "text": sample["text"], "pair": sample["pair"]}
     if entry["modality"] == "picture":
         assert entry["draws"]
@@ -45,7 +45,7 @@ def test_each_built_in_model_opens_with_scores_and_without_warnings(built_in, na
         assert max(said["prediction"]["probabilities"].values()) > 0.6
 
 
-def test_the_words_of_a_sample_are_known_to_the_model_that_was_set_by_hand(built_in):
+def test_sample_texts_of_built_in_models_have_no_unknown_tokens(built_in):
     for name in BUILTIN:
         entry = next(
             one
@@ -58,9 +58,9 @@ def test_the_words_of_a_sample_are_known_to_the_model_that_was_set_by_hand(built
 
 
 def test_a_model_of_pairs_opens_with_a_pair(app):  # noqa: F811
-    entry, sample = opened(app, "nli")
+    entry, sample = open_model(app, "nli")
     assert entry["reads_pairs"]
-    assert (sample["text"], sample["pair"]) == PAIRS[0]
-    entry, sample = opened(app, "tagger")
+    assert (sample["text"], sample["pair"]) == PAIR_SAMPLES[0]
+    entry, sample = open_model(app, "tagger")
     assert not entry["reads_pairs"]
     assert sample["task"] == "tags"

@@ -1,4 +1,4 @@
-"""Who may ask, and how much."""
+"""Security of the server: hosts, origins, headers, body sizes, waiting times and loading of models."""
 
 import asyncio
 import threading
@@ -8,12 +8,12 @@ from dataclasses import replace
 import httpx
 import pytest
 
-from tests.web.serving import HOME, ask, bearer, begun, ended, refused
+from tests.web.serving import HOME, ask, assert_error, bearer, begin_job, wait_for_job
+from whence.app.models import ServedModel
+from whence.app.security import APP_POLICY
+from whence.app.server import create_app
+from whence.app.settings import Settings
 from whence.core.errors import UnknownModel
-from whence.web.app import create_app
-from whence.web.guards import POLICY
-from whence.web.models import Model
-from whence.web.settings import Settings
 
 TOKEN = "a-token-of-some-length"
 
@@ -21,7 +21,7 @@ TOKEN = "a-token-of-some-length"
 @pytest.mark.parametrize(
     "host", ["127.0.0.1:8765", "localhost", "LOCALHOST:9000", "[::1]:8765", "127.0.0.1"]
 )
-def test_names_of_this_machine(app, host):
+def test_requests_with_a_local_host_header_are_accepted(app, host):
     assert ask(app, "GET", "/api/health", headers={"host": host}).status_code == 200
 
 
@@ -49,63 +49,63 @@ def test_names_of_this_machine(app, host):
         "127.0.0.1:8765:1",
     ],
 )
-def test_a_strangers_name_for_this_machine(app, host):
+def test_requests_with_a_foreign_host_header_are_refused(app, host):
     """DNS rebinding: the browser thinks that this server is the stranger's."""
     for path in ("/", "/api/health", "/app.js"):
-        refused(ask(app, "GET", path, headers={"host": host}), 403, "not-allowed")
+        assert_error(ask(app, "GET", path, headers={"host": host}), 403, "not-allowed")
 
 
-def test_a_name_that_only_ends_like_the_servers():
+def test_host_header_that_only_resembles_the_configured_host_is_refused():
     app = create_app(Settings(host="films.example", token=TOKEN))
     try:
         for host in ("notfilms.example", "x.films.example", "1127.0.0.1", "films.example.evil"):
             headers = {"host": host, "authorization": f"Bearer {TOKEN}"}
-            refused(ask(app, "GET", "/api/health", headers=headers), 403, "not-allowed")
+            assert_error(ask(app, "GET", "/api/health", headers=headers), 403, "not-allowed")
         for host in ("films.example:8765", "FILMS.example", "127.0.0.1"):
             headers = {"host": host, "authorization": f"Bearer {TOKEN}"}
             assert ask(app, "GET", "/api/health", headers=headers).status_code == 200
     finally:
-        assert app.state.desk.close(10)
+        assert app.state.app_state.close(10)
 
 
 @pytest.mark.parametrize(
     "origin",
     ["http://evil.example", "null", "http://127.0.0.1:1", "http://127.0.0.1", "http://[", ""],
 )
-def test_a_page_from_elsewhere(app, origin):
+def test_explain_endpoint_refuses_requests_of_a_foreign_origin(app, origin):
     body = {"input": {"model": "reviews", "text": "a film"}, "methods": ["attcat"]}
     answer = ask(app, "POST", "/api/explain", json=body, headers={"origin": origin})
-    refused(answer, 403, "not-allowed")
+    assert_error(answer, 403, "not-allowed")
     assert "access-control-allow-origin" not in answer.headers
 
 
-def test_a_page_from_elsewhere_that_sends_no_origin(app):
+def test_api_refuses_cross_site_requests_without_an_origin(app):
     """A picture or a script of another site: its request has no Origin, but says where it comes from."""
     for site in ("cross-site", "same-site"):
         headers = {"sec-fetch-site": site}
-        refused(ask(app, "GET", "/api/session", headers=headers), 403, "not-allowed")
+        assert_error(ask(app, "GET", "/api/session", headers=headers), 403, "not-allowed")
         assert ask(app, "GET", "/", headers=headers).status_code == 200  # a link to the page
 
 
-def test_the_own_page(app):
+def test_api_accepts_requests_of_its_own_page(app):
     headers = {"origin": HOME, "sec-fetch-site": "same-origin"}
     assert ask(app, "GET", "/api/health", headers=headers).status_code == 200
 
 
-def test_strict_headers_everywhere(app):
+def test_every_response_has_strict_security_headers(app):
     for path in ("/", "/app.js", "/api/session", "/api/nothing", "/nothing"):
         headers = ask(app, "GET", path).headers
-        assert headers["content-security-policy"] == POLICY
+        assert headers["content-security-policy"] == APP_POLICY
         assert headers["x-content-type-options"] == "nosniff"
         assert headers["referrer-policy"] == "no-referrer"
         assert headers["x-frame-options"] == "DENY"
     refused_too = ask(app, "GET", "/", headers={"host": "evil.example"}).headers
-    assert refused_too["content-security-policy"] == POLICY
-    assert "unsafe" not in POLICY
-    assert "default-src 'none'" in POLICY
+    assert refused_too["content-security-policy"] == APP_POLICY
+    assert "unsafe" not in APP_POLICY
+    assert "default-src 'none'" in APP_POLICY
 
 
-def test_a_result_may_be_framed_by_this_app_alone_and_runs_nothing(app):
+def test_result_page_may_be_framed_by_the_app_alone_and_runs_no_script(app):
     headers = ask(app, "GET", "/api/results/why/page").headers
     policy = headers.get_list("content-security-policy")
     assert len(policy) == 1
@@ -127,10 +127,10 @@ def test_the_page_holds_no_inline_code(app):
 
 def test_a_large_body_is_refused(app, settings):
     large = b"x" * (settings.body + 1)
-    refused(ask(app, "POST", "/api/explain", content=large), 413, "too-large")
+    assert_error(ask(app, "POST", "/api/explain", content=large), 413, "too-large")
 
 
-def test_a_large_body_is_refused_while_it_comes(app, settings):
+def test_endless_request_body_is_refused_at_the_size_limit(app, settings):
     """Without a stated length; and no more of it is taken than is allowed."""
     sent = 0
 
@@ -146,14 +146,14 @@ def test_a_large_body_is_refused_while_it_comes(app, settings):
             own = bearer(settings)
             return await client.post("/api/explain", content=endless(), headers=own)
 
-    refused(asyncio.run(asked()), 413, "too-large")
+    assert_error(asyncio.run(asked()), 413, "too-large")
     assert sent <= settings.body + 200_000
 
 
-def test_a_question_that_waits_too_long(settings):
+def test_question_to_a_busy_model_is_refused_as_busy_after_the_timeout(settings):
     """The model is at work on something that takes longer than anybody wants to wait."""
     app = create_app(replace(settings, seconds=0.3))
-    desk = app.state.desk
+    desk = app.state.app_state
     worker = desk.models.get("reviews").worker
 
     def long(progress):
@@ -166,7 +166,7 @@ def test_a_question_that_waits_too_long(settings):
         while worker.current is None:
             time.sleep(0.01)
         body = {"input": {"model": "reviews", "text": "a film"}, "methods": ["attcat"]}
-        said = refused(ask(app, "POST", "/api/explain", json=body), 503, "busy")
+        said = assert_error(ask(app, "POST", "/api/explain", json=body), 503, "busy")
         assert "something long" in said["message"]
         assert "of 1000" in said["message"]
         assert not worker._quick  # nobody waits for it, so it is not done
@@ -174,31 +174,33 @@ def test_a_question_that_waits_too_long(settings):
         assert desk.close(10)
 
 
-def test_models_that_are_not_on_the_list(app):
-    said = refused(ask(app, "POST", "/api/models", json={"name": "spotlight"}), 403, "not-allowed")
+def test_loading_an_unlisted_model_is_refused_by_default(app):
+    said = assert_error(
+        ask(app, "POST", "/api/models", json={"name": "spotlight"}), 403, "not-allowed"
+    )
     assert "--allow-load" in said["message"]
 
 
-def test_models_may_be_loaded_where_that_is_allowed():
+def test_loading_an_unlisted_model_works_with_allow_load():
     app = create_app(Settings(models=("decoy",), allow_load=True))
     try:
         entry = ask(app, "POST", "/api/models", json={"name": "spotlight"}).json()
         assert (entry["id"], entry["state"]) == ("spotlight", "ready")
         missing = ask(app, "POST", "/api/models", json={"name": "no/such-model"})
-        refused(missing, 404, "unknown-model")
+        assert_error(missing, 404, "unknown-model")
         listed = [one["id"] for one in ask(app, "GET", "/api/session").json()["models"]]
         assert listed == ["decoy", "spotlight"]
     finally:
-        assert app.state.desk.close(10)
+        assert app.state.app_state.close(10)
 
 
 @pytest.mark.parametrize("error", [UnknownModel("there is no model at all"), ValueError("oh")])
-def test_who_waits_for_a_model_that_cannot_be_loaded_hears_why(
+def test_requests_and_jobs_waiting_for_a_model_fail_with_its_loading_error(
     data_file, monkeypatch, caplog, error
 ):
     """A question, a comparison that has taken the first model already, and one that has not begun."""
     loading, gate = threading.Event(), threading.Event()
-    load = Model._load
+    load = ServedModel._load
 
     def slow(model):
         if model.id != "bad":
@@ -207,9 +209,9 @@ def test_who_waits_for_a_model_that_cannot_be_loaded_hears_why(
         assert gate.wait(30)
         raise error
 
-    monkeypatch.setattr(Model, "_load", slow)
+    monkeypatch.setattr(ServedModel, "_load", slow)
     app = create_app(Settings(models=("reviews",), allow_load=True, data=(data_file,)))
-    desk, status = app.state.desk, 500 if isinstance(error, ValueError) else 404
+    desk, status = app.state.app_state, 500 if isinstance(error, ValueError) else 404
     code = "internal-error" if status == 500 else "unknown-model"
     said = {}
 
@@ -229,18 +231,18 @@ def test_who_waits_for_a_model_that_cannot_be_loaded_hears_why(
         while len(worker._quick) < 1:
             time.sleep(0.001)
         both = {"a": "reviews", "b": "bad", "data": data_file.name}
-        job = begun(app, "/api/jobs/compare", both)
+        job = begin_job(app, "/api/jobs/compare", both)
         while len(worker._quick) < 2:  # the loan of the model
             time.sleep(0.001)
         verify = {"input": text, "edges": [[0, 0, 0, 0]], "draws": 5}
-        later = begun(app, "/api/jobs/verify", verify)
+        later = begin_job(app, "/api/jobs/verify", verify)
         gate.set()
         for thread in threads:
             thread.join(30)
         for name in ("load", "flow"):
-            assert str(error) in refused(said[name], status, code)["message"]
+            assert str(error) in assert_error(said[name], status, code)["message"]
         for one in (job, later):
-            failed = ended(app, one)
+            failed = wait_for_job(app, one)
             assert (failed["state"], failed["error"]["code"]) == ("failed", code)
             assert str(error) in failed["error"]["message"]
         assert [model.id for model in desk.models] == ["reviews"]
@@ -252,7 +254,7 @@ def test_who_waits_for_a_model_that_cannot_be_loaded_hears_why(
         assert desk.close(10)
 
 
-def test_a_model_of_the_list_that_cannot_be_loaded_says_why(tmp_path):
+def test_listed_model_that_fails_to_load_reports_the_error(tmp_path):
     folder = tmp_path / "empty"
     folder.mkdir()
     app = create_app(Settings(models=(str(folder),)))
@@ -262,4 +264,4 @@ def test_a_model_of_the_list_that_cannot_be_loaded_says_why(tmp_path):
         assert (entry["id"], entry["name"], entry["state"]) == ("empty", "empty", "failed")
         assert entry["error"]["message"]
     finally:
-        assert app.state.desk.close(10)
+        assert app.state.app_state.close(10)

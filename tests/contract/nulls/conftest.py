@@ -1,4 +1,4 @@
-"""Explanations that know nothing, and the trials that they are put on."""
+"""Fixtures of the tests of nulls: the metrics by kind, one shared trial, and replacement of its scores."""
 
 from dataclasses import replace
 
@@ -27,15 +27,15 @@ def trial():
     return next(t for _, t, _ in explainer.trials([text], method="random", marks=marks))
 
 
-def claims(trial, scores, signed=True):
+def with_unit_scores(trial, scores, signed=True):
     """Put other scores, of units, on the same trial."""
     places = np.zeros((len(scores), len(trial.item)))
     for unit, own in enumerate(trial.units):
         places[:, list(own)] = np.asarray(scores)[:, unit, None] / len(own)
-    return of_tokens(trial, places, signed)
+    return with_token_scores(trial, places, signed)
 
 
-def of_tokens(trial, scores, signed=True):
+def with_token_scores(trial, scores, signed=True):
     rows = len(scores)
     return replace(
         trial,

@@ -1,4 +1,4 @@
-"""Metrics on a model that says the same to everything, under what keeps the order, and with ties."""
+"""Invariance of metrics: constant models, monotone transforms, reversed rankings, ties, words without influence."""
 
 from dataclasses import replace
 from itertools import permutations
@@ -13,15 +13,15 @@ from tests.contract.nulls.conftest import (
     DRAWN,
     PLACED,
     TAKERS,
-    claims,
     is_higher_better,
     marks,
-    of_tokens,
+    with_token_scores,
+    with_unit_scores,
 )
-from whence.core.params import checked
+from whence.core.params import resolve_parameters
 from whence.methods import method
-from whence.metrics import metric, null_of
-from whence.stats import percentile
+from whence.metrics import build_null_trial, metric
+from whence.stats.intervals import percentile
 
 FAITHFULNESS = {entry.name for entry in TAKERS if entry.facts["kind"] == "faithfulness"}
 
@@ -30,7 +30,7 @@ FAITHFULNESS = {entry.name for entry in TAKERS if entry.facts["kind"] == "faithf
 
 
 @pytest.fixture(scope="module")
-def constant():
+def constant_explainer():
     """Return an explainer whose model has a head without weights: its bias is all it says."""
     loaded = whence.load("reviews", dtype="float64")
     with torch.no_grad():
@@ -39,10 +39,10 @@ def constant():
     return loaded
 
 
-def test_a_constant_model_gives_every_explanation_the_null(constant):
+def test_faithfulness_metrics_on_a_constant_model_equal_their_null(constant_explainer):
     text = "the plot is thin but the actors are wonderful"
     names = [name for name in method.names() if name not in {"lime", "kernel_shap"}]
-    ((_, trial, _),) = constant.trials([text], method=names, marks=marks)
+    ((_, trial, _),) = constant_explainer.trials([text], method=names, marks=marks)
     assert len(trial.names) == len(names)
     # What the model says must not have been looked up where it is not: softmax of (0.3, -0.2).
     p = 1 / (1 + np.exp(-0.5))
@@ -59,9 +59,9 @@ def test_a_constant_model_gives_every_explanation_the_null(constant):
         for preset in (None, *metric.get(name).presets):
             entry = metric.get(name)
             given = {} if preset is None else {"preset": preset}
-            params = checked(name, entry.parameters, given, presets=entry.presets)
+            params = resolve_parameters(name, entry.parameters, given, presets=entry.presets)
             outcome = entry.fn(trial, **params)
-            null = entry.fn(null_of(entry, trial, names.index("random"), 20), **params)
+            null = entry.fn(build_null_trial(entry, trial, names.index("random"), 20), **params)
             for row in range(len(names)):
                 if not ranks[row]:
                     assert "All scores are equal" in outcome.why_not[row]
@@ -74,8 +74,8 @@ def test_a_constant_model_gives_every_explanation_the_null(constant):
                 assert (place.percent, place.beaten, place.tied) == (50, 0, 20)
 
 
-def test_a_constant_model_has_nothing_to_agree_with(constant):
-    ((_, trial, _),) = constant.trials(
+def test_loo_correlation_on_a_constant_model_has_no_value_and_a_reason(constant_explainer):
+    ((_, trial, _),) = constant_explainer.trials(
         ["the plot is thin"], method=["random", "rollout", "leave_one_out"]
     )
     found = metric.get("loo_correlation").fn(trial)
@@ -84,8 +84,12 @@ def test_a_constant_model_has_nothing_to_agree_with(constant):
     assert "All scores are equal" in found.why_not[2]
 
 
-def test_the_card_of_a_constant_model_claims_nothing(constant):
-    card = constant.trust("the plot is thin but the actors are wonderful", method="random")
+def test_trust_card_of_random_on_a_constant_model_fails_deletion_and_sufficiency(
+    constant_explainer,
+):
+    card = constant_explainer.trust(
+        "the plot is thin but the actors are wonderful", method="random"
+    )
     for name in ("deletion", "sufficiency"):
         test = card.test(name)
         assert (
@@ -110,39 +114,43 @@ BY_SIZE = {"infidelity", "pearson"}
 
 
 @pytest.mark.parametrize("name", sorted(DRAWN - BY_SIZE))
-def test_what_keeps_the_order_changes_nothing(trial, name):
+def test_rank_metrics_are_unchanged_by_monotone_transforms_of_scores(trial, name):
     """Bit for bit, for every preset; `signed` stays, as it is a fact about the method and not about the scores."""
     entry = metric.get(name)
     scores = np.random.default_rng(3).standard_normal((6, len(trial.item)))
     for preset in (None, *entry.presets):
         given = {} if preset is None else {"preset": preset}
-        params = checked(name, entry.parameters, given, presets=entry.presets)
+        params = resolve_parameters(name, entry.parameters, given, presets=entry.presets)
         for signed in (True, False):
-            base = entry.fn(of_tokens(trial, scores, signed), **params)
+            base = entry.fn(with_token_scores(trial, scores, signed), **params)
             for transform in TRANSFORMS.values():
-                found = entry.fn(of_tokens(trial, transform(scores), signed), **params)
+                found = entry.fn(with_token_scores(trial, transform(scores), signed), **params)
                 assert np.array_equal(found.values, base.values, equal_nan=True)
                 assert found.why_not == base.why_not
                 if base.curves is not None:
                     assert (found.curves == base.curves).all()
 
 
-def test_where_sizes_count_only_a_factor_changes_nothing(trial):
+def test_infidelity_and_pearson_are_unchanged_by_scaling_but_not_by_exp(trial):
     scores = np.random.default_rng(3).standard_normal((6, len(trial.item)))
     for name, kept, changed in (
         ("infidelity", lambda s: 4 * s, np.exp),
         ("pearson", lambda s: 4 * s + 8, np.exp),
     ):
         entry = metric.get(name)
-        base = entry.fn(of_tokens(trial, scores)).values
-        assert entry.fn(of_tokens(trial, kept(scores))).values == pytest.approx(base, rel=1e-9)
-        assert np.abs(entry.fn(of_tokens(trial, changed(scores))).values - base).max() > 1e-3
+        base = entry.fn(with_token_scores(trial, scores)).values
+        assert entry.fn(with_token_scores(trial, kept(scores))).values == pytest.approx(
+            base, rel=1e-9
+        )
+        assert (
+            np.abs(entry.fn(with_token_scores(trial, changed(scores))).values - base).max() > 1e-3
+        )
 
 
-def test_a_ranking_upside_down_turns_deletion_into_insertion(trial):
+def test_insertion_of_a_ranking_equals_deletion_of_the_reversed_ranking(trial):
     """What the one removes first the other puts back last: the same texts, so the same areas, up to summation."""
     scores = np.random.default_rng(4).standard_normal((8, len(trial.units)))
-    up, down = claims(trial, scores), claims(trial, -scores)
+    up, down = with_unit_scores(trial, scores), with_unit_scores(trial, -scores)
     deletion, insertion = metric.get("deletion").fn, metric.get("insertion").fn
     assert insertion(up).values == pytest.approx(deletion(down).values, abs=1e-14)
     assert insertion(down).values == pytest.approx(deletion(up).values, abs=1e-14)
@@ -160,11 +168,11 @@ def test_a_ranking_upside_down_turns_deletion_into_insertion(trial):
     assert (loo(down).values == -loo(up).values).all()
 
 
-def test_the_best_ranking_of_all_is_the_worst_upside_down(trial):
+def test_best_ranking_for_deletion_is_worst_for_insertion_when_reversed(trial):
     """Of all 720 rankings: the steepest fall, turned round, is the slowest rise."""
     every = np.array(list(permutations(range(6))), dtype=float)
-    falls = metric.get("deletion").fn(claims(trial, every)).values
-    rises = metric.get("insertion").fn(claims(trial, -every)).values
+    falls = metric.get("deletion").fn(with_unit_scores(trial, every)).values
+    rises = metric.get("insertion").fn(with_unit_scores(trial, -every)).values
     assert falls.argmin() == rises.argmin() and falls.argmax() == rises.argmax()
     null = metric.get("deletion").fn(trial.null(720)).values
     best, worst = (percentile(value, null, False) for value in (falls.min(), falls.max()))
@@ -176,7 +184,7 @@ def test_the_best_ranking_of_all_is_the_worst_upside_down(trial):
 
 
 @pytest.mark.parametrize("name", PLACED)
-def test_explanations_with_ties_do_not_beat_chance_by_being_tied(trial, name):
+def test_percentiles_of_random_explanations_with_ties_average_to_50(trial, name):
     """Point at two of six tokens, at random, and give the others nothing: that knows nothing either.
 
     All 15 ways, each with 40 ways to break the ties: the mean percentile of all of them is 50. Ties broken by lot
@@ -189,10 +197,10 @@ def test_explanations_with_ties_do_not_beat_chance_by_being_tied(trial, name):
     )
     percents = []
     null = entry.fn(
-        null_of(entry, claims(trial, pairs), 0, 720)
+        build_null_trial(entry, with_unit_scores(trial, pairs), 0, 720)
     ).values  # all of them, whatever the seed
     for seed in range(40):
-        mine = replace(claims(trial, pairs), seed=seed)
+        mine = replace(with_unit_scores(trial, pairs), seed=seed)
         percents += [
             percentile(v, null, is_higher_better(entry)).percent for v in entry.fn(mine).values
         ]
@@ -202,7 +210,7 @@ def test_explanations_with_ties_do_not_beat_chance_by_being_tied(trial, name):
     assert share <= 0.1 + 3 * sqrt(0.1 * 0.9 / 40)
 
 
-def test_agreement_with_leave_one_out_is_no_easier_for_who_points_at_one_token():
+def test_loo_correlation_of_one_token_explanations_reaches_95_percent_in_at_most_a_tenth():
     """Pointing at one token at random must not hold more often than one time in ten."""
     explainer = whence.load("reviews", dtype="float64")
     entry = metric.get("loo_correlation")
@@ -210,9 +218,9 @@ def test_agreement_with_leave_one_out_is_no_easier_for_who_points_at_one_token()
     held = []
     for _, trial, _ in explainer.trials(texts, method="random"):
         units = len(trial.units)
-        mine = claims(trial, np.eye(units))
+        mine = with_unit_scores(trial, np.eye(units))
         for row in range(units):
-            null = entry.fn(null_of(entry, mine, row, 720)).values
+            null = entry.fn(build_null_trial(entry, mine, row, 720)).values
             value = entry.fn(mine).values[row]
             held.append(percentile(value, null, True).percent >= 95)
     assert np.mean(held) <= 0.1
@@ -227,18 +235,20 @@ def test_agreement_with_leave_one_out_is_no_easier_for_who_points_at_one_token()
     ],
 )
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
-def test_leave_one_out_does_not_rank_rounding(model, text, counts, dtype):
+def test_leave_one_out_drops_of_words_without_influence_are_exactly_zero(
+    model, text, counts, dtype
+):
     """One word counts; that the others come out different in the last bit makes no order of them."""
     explainer = whence.load(model, dtype=dtype)
     ((_, trial, _),) = explainer.trials([text], method="random")
     falls = dict(zip(text.split(), trial.removed.loo, strict=True))
     assert falls.pop(counts) > 0.3
     assert set(falls.values()) == {0}
-    mine = claims(trial, [[word == counts for word in text.split()]])
+    mine = with_unit_scores(trial, [[word == counts for word in text.split()]])
     assert metric.get("loo_correlation").fn(mine).values[0] == pytest.approx(1)
 
 
-def test_where_any_one_word_can_be_spared_there_is_nothing_to_agree_with():
+def test_loo_correlation_on_redundant_words_has_no_value_and_a_reason():
     """In float32 nothing falls, exactly."""
     explainer = whence.load("redundancy", dtype="float32")
     text = "the story is moving and superb"

@@ -1,4 +1,4 @@
-"""Random explanations score the null, and their percentiles are uniform."""
+"""Nulls of metrics: random explanations score the null on average, and their percentiles are uniform."""
 
 from dataclasses import replace
 from itertools import permutations
@@ -14,13 +14,13 @@ from tests.contract.nulls.conftest import (
     DRAWN,
     PLACED,
     TAKERS,
-    claims,
     is_higher_better,
     marks,
-    of_tokens,
+    with_token_scores,
+    with_unit_scores,
 )
-from whence.metrics import metric, null_of
-from whence.stats import percentile
+from whence.metrics import build_null_trial, metric
+from whence.stats.intervals import percentile
 
 AGREEMENT = {entry.name for entry in TAKERS if entry.facts["kind"] == "agreement"}
 RANKINGS = 49
@@ -45,7 +45,7 @@ def case(request):
     return explainer, inputs, [found[i] for i in range(len(inputs))]
 
 
-def knows_nothing(explainer, inputs, seed):
+def explain_by_random(explainer, inputs, seed):
     """Return the scores that the method `random` gives to each input."""
     found = explainer.explain(inputs, method="random", params={"seed": seed})
     return [one.scores.astype(np.float64) for one in found]
@@ -55,7 +55,7 @@ def knows_nothing(explainer, inputs, seed):
 
 
 @pytest.mark.parametrize("name", sorted(DRAWN))
-def test_random_scores_the_null_on_average(case, name):
+def test_metric_of_random_explanations_equals_the_null_mean_on_average(case, name):
     """The value of `random` is one more draw of the null, so it differs from the mean of D others by chance alone.
 
     Over inputs i, the differences have expectation 0 and the variance σ_i² (1 + 1/D), σ_i that of the null. Their sum
@@ -64,12 +64,12 @@ def test_random_scores_the_null_on_average(case, name):
     """
     explainer, inputs, trials = case
     entry = metric.get(name)
-    one, other = (knows_nothing(explainer, inputs, seed) for seed in (11, 12))
+    one, other = (explain_by_random(explainer, inputs, seed) for seed in (11, 12))
     off, variance, n = 0.0, 0.0, 0
     for number, trial in enumerate(trials):
         given = [one[number], other[number]] if name in AGREEMENT else [one[number]]
-        mine = of_tokens(trial, given)
-        found, null = entry.fn(mine), entry.fn(null_of(entry, mine, 0, RANKINGS))
+        mine = with_token_scores(trial, given)
+        found, null = entry.fn(mine), entry.fn(build_null_trial(entry, mine, 0, RANKINGS))
         if found.why_not:
             assert set(found.why_not.values()) == set(null.why_not.values())
             continue
@@ -91,7 +91,7 @@ def test_random_scores_the_null_on_average(case, name):
 
 
 @pytest.mark.parametrize("name", sorted(AGAIN))
-def test_random_made_again_is_the_same_and_not_the_null(case, name):
+def test_repeat_metric_of_random_finds_identical_scores_and_an_extreme_percentile(case, name):
     """`random` looks at nothing but the tokens and its seed: nothing that is done to the model moves it.
 
     So what asks for steadiness finds it perfect, and what asks for dependence on the model or the class finds none.
@@ -102,7 +102,7 @@ def test_random_made_again_is_the_same_and_not_the_null(case, name):
     found = entry.fn(trial)
     assert not found.why_not
     assert found.values[0] == pytest.approx(0 if name == "sensitivity" else 1, abs=1e-12)
-    null = entry.fn(null_of(entry, trial, 0, RANKINGS))
+    null = entry.fn(build_null_trial(entry, trial, 0, RANKINGS))
     place = percentile(found.values[0], null.values, is_higher_better(entry))
     assert place.percent == (
         100 if entry.facts["direction"] == "higher" or name == "sensitivity" else 0
@@ -112,15 +112,15 @@ def test_random_made_again_is_the_same_and_not_the_null(case, name):
 # --- percentiles are uniform ---------------------------------------------------------------------
 
 
-def placed(case, name):
+def compute_random_percentiles(case, name):
     """Place `random` among random rankings, for every input and 12 seeds of both; seeds are independent."""
     explainer, inputs, trials = case
     entry = metric.get(name)
     for seed in range(12):
-        drawn = knows_nothing(explainer, inputs, 100 + seed)
+        drawn = explain_by_random(explainer, inputs, 100 + seed)
         for trial, scores in zip(trials, drawn, strict=True):
-            mine = replace(of_tokens(trial, [scores]), seed=seed)
-            null = entry.fn(null_of(entry, mine, 0, RANKINGS)).values
+            mine = replace(with_token_scores(trial, [scores]), seed=seed)
+            null = entry.fn(build_null_trial(entry, mine, 0, RANKINGS)).values
             yield percentile(entry.fn(mine).values[0], null, is_higher_better(entry))
 
 
@@ -131,12 +131,12 @@ def test_percentiles_of_random_explanations_are_uniform(case, name):
     (beaten + u (tied + 1)) / (N + 1) with u uniform is therefore uniform, exactly, ties or not. Kolmogorov's distance
     of n such numbers passes 1.95 / sqrt(n) once in a thousand times.
     """
-    places = list(placed(case, name))
+    places = list(compute_random_percentiles(case, name))
     n = len(places)
     assert n >= 200 and all(place.of == RANKINGS for place in places)
     draw = np.random.default_rng(5)
     numbers = [(p.beaten + draw.random() * (p.tied + 1)) / (p.of + 1) for p in places]
-    assert distance(numbers) <= 1.95 / sqrt(n)
+    assert kolmogorov_distance(numbers) <= 1.95 / sqrt(n)
 
     # As printed, with ties counted half, the mean is 50 and the variance at most that of uniform numbers, 1/12 (and a
     # little for the grid): 3.3 deviations of the mean are passed once in a thousand times.
@@ -144,10 +144,10 @@ def test_percentiles_of_random_explanations_are_uniform(case, name):
     assert abs(percents.mean() - 50) <= 3.3 * 100 * sqrt((1 / 12 + 1 / RANKINGS) / n)
     if max(place.tied for place in places) == 0:
         # A grid of N + 1 steps is at most one step off the straight line.
-        assert distance(percents / 100) <= 1.95 / sqrt(n) + 1 / RANKINGS
+        assert kolmogorov_distance(percents / 100) <= 1.95 / sqrt(n) + 1 / RANKINGS
 
 
-def distance(numbers):
+def kolmogorov_distance(numbers):
     """Return Kolmogorov's distance from the uniform distribution."""
     ranked = np.sort(numbers)
     n = len(ranked)
@@ -156,7 +156,7 @@ def distance(numbers):
 
 @pytest.mark.parametrize("name", sorted(DRAWN - AGREEMENT - {"infidelity", "loo_correlation"}))
 @pytest.mark.parametrize("tied", [False, True])
-def test_over_all_rankings_the_percentiles_average_to_half(name, tied):
+def test_percentiles_of_all_rankings_of_four_tokens_average_to_50(name, tied):
     """With 4 tokens the null is every ranking once, so nothing is left to chance: the mean is 50.
 
     Also on a model on which most rankings tie.
@@ -166,9 +166,9 @@ def test_over_all_rankings_the_percentiles_average_to_half(name, tied):
     (trial,) = (t for _, t, _ in explainer.trials([text], method="random", marks=marks))
     every = np.array(list(permutations(range(4))), dtype=float)
     entry = metric.get(name)
-    null = entry.fn(null_of(entry, trial, 0, 100)).values
+    null = entry.fn(build_null_trial(entry, trial, 0, 100)).values
     assert len(null) == 24
-    values = entry.fn(claims(trial, every)).values
+    values = entry.fn(with_unit_scores(trial, every)).values
     # The same values in another order, to the last bit: each ranking is asked once.
     assert sorted(values) == sorted(null)
     percents = [percentile(value, null, is_higher_better(entry)).percent for value in values]

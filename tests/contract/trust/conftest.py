@@ -1,4 +1,4 @@
-"""A card of one text, and how every card is checked against its own figures."""
+"""Fixtures of the trust card tests: a card of one text, and the check of every card against its own figures."""
 
 import json
 from math import factorial
@@ -6,7 +6,7 @@ from math import factorial
 import pytest
 
 import whence
-from whence.trust import Trust
+from whence.trust.card import Trust
 
 TEXT = "the plot is thin but the actors are great"
 TESTS = [
@@ -70,19 +70,19 @@ def check(card: Trust) -> None:
                 )
                 low, high = test["interval"]
                 assert 0 <= low <= test["percentile"] <= high <= 100
-            assert test["verdict"] == judged(test, told["units"]), test["name"]
+            assert test["verdict"] == judge_test(test, told["units"]), test["name"]
         main = {
             t["name"]: t["verdict"]
             for t in one["tests"]
             if t["remove"] in (None, told["remove"][0])
         }
-        assert one["verdict"] == judged_overall(main)
+        assert one["verdict"] == judge_card(main)
     assert card.verdicts == {one["method"]: one["verdict"] for one in told["methods"]}
     # Whatever is on it, it can be shown.
     assert str(card) and repr(card) and "<" in card.to_html()
 
 
-def judged(test, units):
+def judge_test(test, units):
     """Judge a test again, from the numbers on the card and what docs/reference/trust.md says."""
     value, null, name = test["value"], test["null"], test["name"]
     if value is None:
@@ -108,7 +108,7 @@ def judged(test, units):
     return by(value, 0.01, 0.1)
 
 
-def judged_overall(verdicts):
+def judge_card(verdicts):
     """Holds, fails, weak or not tested, as docs/reference/trust.md says; axioms are not held against it."""
     faithful = [verdicts["deletion"], verdicts["sufficiency"]]
     if "fails" in faithful or verdicts["randomisation"] == "fails":

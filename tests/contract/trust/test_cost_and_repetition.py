@@ -1,4 +1,4 @@
-"""What a trust card costs, that it is the same again, and that the model is left as it was."""
+"""Trust cards: cost in forward passes, equal cards from equal seeds, batches and files, and an unchanged model."""
 
 import json
 
@@ -7,22 +7,22 @@ import torch
 
 import whence
 from tests import zoo
-from tests.asked import listening
 from tests.contract.state import assert_unchanged, snapshot
 from tests.contract.trust.conftest import TEXT, assert_alike, check
-from whence.explainer.explanation import Explanation
-from whence.trust import Trust
+from tests.model_inputs import record_model_inputs
+from whence.explain.explanation import Explanation
+from whence.trust.card import Trust
 
 
-def without_clock(card: Trust):
+def payload_without_seconds(card: Trust):
     """Return a card that can be compared: how long it took is another each time."""
     told = json.loads(json.dumps(card.to_dict(), allow_nan=False))
     del told["cost"]["seconds"]
     return told
 
 
-def apart_from_cost(card: Trust):
-    told = without_clock(card)
+def payload_without_cost(card: Trust):
+    told = payload_without_seconds(card)
     del told["cost"]
     for one in told["methods"]:
         del one["passes"]
@@ -34,10 +34,10 @@ def apart_from_cost(card: Trust):
 
 @pytest.mark.parametrize("method", ["attcat", "leave_one_out", "integrated_gradients"])
 @pytest.mark.parametrize("budget", [1, 10, 50, 200, 2000])
-def test_the_budget_is_kept_and_the_count_is_right(explainer, method, budget):
+def test_trust_stays_within_its_budget_and_counts_every_forward_pass(explainer, method, budget):
     found = explainer.explain(TEXT, method=method)
     found.trust(1)  # whatever must be found out about the model once is found out here
-    with listening(explainer.model) as asked:
+    with record_model_inputs(explainer.model) as asked:
         told = found.trust(budget)
     check(told)
     cost = told.to_dict()["cost"]
@@ -51,7 +51,7 @@ def test_the_budget_is_kept_and_the_count_is_right(explainer, method, budget):
     assert (not short) == (budget == 2000)
 
 
-def test_what_is_said_to_be_enough_is_enough(explanation):
+def test_trust_with_exactly_the_budget_named_as_needed_tests_deletion(explanation):
     why = explanation.trust(100).test("deletion")["why"]
     needed = int(why.split()[-1].rstrip("."))
     enough = explanation.trust(needed)
@@ -60,18 +60,18 @@ def test_what_is_said_to_be_enough_is_enough(explanation):
     assert enough.to_dict()["rankings"] == 20
 
 
-def test_the_count_of_several_methods_is_what_ran(explainer):
+def test_trust_of_several_methods_counts_the_forward_passes_that_ran(explainer):
     methods = ["attcat", "kernel_shap", "leave_one_out", "integrated_gradients"]
     explainer.trust("a slow film", budget=1)
-    with listening(explainer.model) as asked:
+    with record_model_inputs(explainer.model) as asked:
         told = explainer.trust("a slow but moving film", method=methods, budget=600)
     check(told)
     assert told.to_dict()["cost"]["forward"] == len(asked)
 
 
-def test_no_question_is_asked_twice(explainer, explanation):
+def test_trust_asks_about_no_variant_of_the_text_twice(explainer, explanation):
     """Variants of the text are asked once; what is made again is made of the text as it is."""
-    with listening(explainer.model) as asked:
+    with record_model_inputs(explainer.model) as asked:
         explanation.trust()
     whole = tuple(explainer.tokenizer(TEXT)["input_ids"])
     variants = [ids for ids in asked if ids != whole]
@@ -82,7 +82,7 @@ def test_no_question_is_asked_twice(explainer, explanation):
 
 
 @pytest.mark.parametrize("units", [12, 15, 21])
-def test_deletion_and_sufficiency_share_their_questions(units):
+def test_deletion_and_sufficiency_of_a_trust_card_share_their_queries(units):
     """A ranking takes nine questions for both; nine more would be twice the price."""
     explainer = whence.load(zoo.make("bert"))
     found = explainer.explain(zoo.rows("bert", lengths=(units,))[0], method="random")
@@ -94,7 +94,7 @@ def test_deletion_and_sufficiency_share_their_questions(units):
     assert told["cost"]["forward"] <= 9 * 100 + 18 + 1 + units + 10 + 1 + stages
 
 
-def test_progress_goes_up_to_the_end():
+def test_trust_progress_rises_up_to_its_total():
     (row,) = zoo.rows("bert", lengths=(9,))
     explanation = whence.load(zoo.make("bert")).explain(row)
     for budget in (10, 400, 2000):
@@ -111,7 +111,7 @@ def test_progress_goes_up_to_the_end():
 # --- the same again ------------------------------------------------------------------------------
 
 
-def test_the_same_seed_gives_the_same_card_and_another_seed_other_rankings(explainer):
+def test_trust_with_the_same_seed_gives_the_same_card_and_another_seed_other_nulls(explainer):
     def trust(seed):
         fresh = whence.load("reviews", dtype="float64")
         return fresh.trust(long, budget=600, seed=seed)
@@ -121,7 +121,7 @@ def test_the_same_seed_gives_the_same_card_and_another_seed_other_rankings(expla
         f"{TEXT}, and yet it moved me to tears in the end, and more than once at that, I must say"
     )
     one, same, other = trust(0), trust(0), trust(1)
-    assert without_clock(one) == without_clock(same)
+    assert payload_without_seconds(one) == payload_without_seconds(same)
     for name in ("deletion", "sufficiency", "leave_one_out"):
         assert one.test(name)["value"] == other.test(name)["value"]
         assert one.test(name)["null"] != other.test(name)["null"]
@@ -129,43 +129,50 @@ def test_the_same_seed_gives_the_same_card_and_another_seed_other_rankings(expla
     assert one.test("randomisation")["value"] != other.test("randomisation")["value"]
 
 
-def test_twice_the_same_card_from_one_explainer():
+def test_trust_twice_from_one_explainer_gives_the_same_card():
     found = whence.load("reviews", dtype="float64").explain(TEXT)
-    assert without_clock(found.trust(400)) == without_clock(found.trust(400))
+    assert payload_without_seconds(found.trust(400)) == payload_without_seconds(found.trust(400))
 
 
-def test_the_same_card_from_a_batch_and_alone(explainer, explanation):
+def test_trust_of_an_explanation_from_a_batch_equals_the_single_explanation(explainer, explanation):
     texts = [
         "a slow film",
         TEXT,
         "the ending is a long, dull and awful mess that nobody should see",
     ]
     among = explainer.explain(texts)[1]
-    one, other = apart_from_cost(explanation.trust(400)), apart_from_cost(among.trust(400))
+    one, other = (
+        payload_without_cost(explanation.trust(400)),
+        payload_without_cost(among.trust(400)),
+    )
     assert_alike(one["methods"][0]["tests"], other["methods"][0]["tests"])
 
 
-def test_the_same_card_after_saving(explainer, explanation, tmp_path):
+def test_trust_of_a_loaded_explanation_equals_the_original_and_needs_its_explainer(
+    explainer, explanation, tmp_path
+):
     loaded = Explanation.load(explanation.save(tmp_path / "explanation.json"))
     again = loaded.trust(400, explainer=explainer)
-    assert without_clock(again) == without_clock(explanation.trust(400))
+    assert payload_without_seconds(again) == payload_without_seconds(explanation.trust(400))
     with pytest.raises(whence.WhenceError, match="explainer"):
         loaded.trust()
     with pytest.raises(whence.WhenceError, match="decoy"):
         loaded.trust(explainer=whence.load("decoy"))
 
 
-def test_a_pair_is_saved_and_tested_again(explainer, tmp_path):
+def test_trust_of_a_loaded_pair_equals_the_original_card(explainer, tmp_path):
     found = explainer.explain(("the plot is thin", "but it is great"))
     loaded = Explanation.load(found.save(tmp_path / "pair.json"))
-    assert without_clock(loaded.trust(400, explainer=explainer)) == without_clock(found.trust(400))
+    assert payload_without_seconds(
+        loaded.trust(400, explainer=explainer)
+    ) == payload_without_seconds(found.trust(400))
 
 
 # --- the model is left as it was -----------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["bert", "gpt2", "bart"])
-def test_the_model_is_left_as_found(name):
+def test_trust_leaves_the_model_and_its_weights_unchanged(name):
     model = zoo.make(name).train()
     for number, weight in enumerate(model.parameters()):
         weight.requires_grad_(number % 3 == 0)
@@ -177,7 +184,7 @@ def test_the_model_is_left_as_found(name):
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
-def test_the_model_is_left_as_found_when_interrupted(error):
+def test_trust_interrupted_at_many_moments_leaves_the_model_unchanged(error):
     """At many moments, whenever progress is told: while variants are asked, weights random, embeddings noisy."""
     model = zoo.make("bert")
     found = whence.load(model).explain(zoo.rows("bert")[0], method="grad_x_input")
@@ -198,4 +205,4 @@ def test_the_model_is_left_as_found_when_interrupted(error):
             found.trust(900, progress=stop)
         assert all(torch.equal(a, b) for a, b in zip(bits, model.parameters(), strict=True))
     assert_unchanged(before, snapshot(model))
-    assert apart_from_cost(found.trust(900)) == apart_from_cost(wanted)
+    assert payload_without_cost(found.trust(900)) == payload_without_cost(wanted)

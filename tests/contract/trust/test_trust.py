@@ -1,4 +1,4 @@
-"""The trust card: shape and verdicts, by brute force, and where the truth or chance is known."""
+"""Trust card: payload and verdicts, percentiles by brute force, the decoy model, and random scores."""
 
 import json
 from dataclasses import replace
@@ -10,12 +10,12 @@ import torch
 
 import whence
 from tests import zoo
-from tests.asked import listening
 from tests.contract.trust.conftest import RANDOM, assert_alike, check
-from whence.trust import Trust
+from tests.model_inputs import record_model_inputs
+from whence.trust.card import Trust
 
 
-def test_a_card_of_several_methods(card):
+def test_trust_card_of_several_methods_tests_promised_axioms_and_fails_random(card):
     check(card)
     assert [one["method"] for one in card.to_dict()["methods"]] == list(card.verdicts)
     # Those that promise something are held to it, and only those.
@@ -34,13 +34,15 @@ def test_a_card_of_several_methods(card):
         assert card.test(name, "random")["verdict"] == "fails"
 
 
-def test_the_card_of_an_explanation_is_that_of_its_method(explainer, explanation, card):
+def test_trust_of_an_explanation_equals_its_method_in_a_card_of_several_methods(
+    explainer, explanation, card
+):
     check(explanation.trust())
     alone, among = explanation.trust().to_dict()["methods"][0], card.to_dict()["methods"][0]
     assert_alike(alone["tests"], among["tests"])
 
 
-def test_a_card_is_saved_and_read(card, tmp_path):
+def test_trust_card_saved_and_loaded_equals_the_original(card, tmp_path):
     again = Trust.load(card.save(tmp_path / "card.json"))
     assert again.to_dict() == json.loads(json.dumps(card.to_dict()))
     assert str(again) == str(card)
@@ -48,7 +50,7 @@ def test_a_card_is_saved_and_read(card, tmp_path):
 
 @pytest.mark.parametrize("unit", ["token", "word"])
 @pytest.mark.parametrize("remove", ["mask", "pad", "unk", "delete"])
-def test_each_kind_of_removal(explainer, remove, unit):
+def test_trust_with_each_removal_and_unit_names_both_in_the_payload(explainer, remove, unit):
     found = explainer.explain("xylophones in the rain").trust(400, remove=remove, unit=unit)
     check(found)
     told = found.to_dict()
@@ -56,20 +58,20 @@ def test_each_kind_of_removal(explainer, remove, unit):
     assert {test["remove"] for test in told["methods"][0]["tests"]} == {remove, None}
 
 
-def test_words_are_removed_whole(explainer):
+def test_trust_with_unit_word_masks_only_whole_words(explainer):
     found = explainer.explain("xylophones in the rain")
     assert len(found.spans) < sum(not token.special for token in found.tokens)
     assert found.trust(unit="word", budget=400).to_dict()["units"] == len(found.spans)
     allowed = {word.tokens for word in found.spans}
     mask = explainer.tokenizer.mask_token_id
-    with listening(explainer.model) as asked:
+    with record_model_inputs(explainer.model) as asked:
         found.trust(unit="word", budget=400)
     for ids in asked:
         gone = {place for place, one in enumerate(ids) if one == mask}
         assert gone == {p for word in allowed if word[0] in gone for p in word}
 
 
-def test_all_kinds_of_removal_at_once(explanation):
+def test_trust_with_remove_all_tests_every_removal_and_equals_pad_alone(explanation):
     found = explanation.trust(3000, remove="all")
     check(found)
     told = found.to_dict()
@@ -90,7 +92,7 @@ def test_all_kinds_of_removal_at_once(explanation):
 # --- by brute force ------------------------------------------------------------------------------
 
 
-def test_percentiles_by_brute_force():
+def test_trust_values_and_nulls_equal_brute_force_over_all_24_rankings():
     """All 24 rankings of four tokens, each variant put together by hand and asked of the plain model."""
     explainer = whence.load("reviews", dtype="float64")
     found = explainer.explain("dull but good film", method="grad_x_input")
@@ -144,7 +146,7 @@ def test_percentiles_by_brute_force():
 # --- truth, and chance ---------------------------------------------------------------------------
 
 
-def test_attention_to_a_decoy_does_not_hold():
+def test_trust_of_attention_methods_on_the_decoy_model_does_not_hold():
     """Ten tokens or more, so that there is room to hold: the evidence is found by others, not by attention."""
     explainer = whence.load("decoy", dtype="float64")
     for text in (
@@ -165,7 +167,7 @@ def test_attention_to_a_decoy_does_not_hold():
             assert ahead > 0
 
 
-def test_random_holds_one_time_in_twenty():
+def test_trust_deletion_of_random_scores_holds_about_one_time_in_twenty():
     """Over 60 inputs: with 100 rankings and no ties each holds with a chance of 5/101.
 
     Their number is binomial. More than 9 come once in a thousand times, and none at all once in twenty: the seed is

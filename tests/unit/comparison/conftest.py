@@ -1,4 +1,4 @@
-"""Two models compared over a few texts, and what several tests of comparisons count by plain loops."""
+"""Fixtures of the comparison tests: two models over a few texts, and reference figures by plain loops."""
 
 import math
 from itertools import product
@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import whence
-from whence.comparison import compare
 from whence.core.types import Token
+from whence.studies.compare.compare import compare
 
 TEXTS = [
     "a gripping, beautifully acted film",
@@ -54,7 +54,7 @@ def jsd(p, q):
     return total
 
 
-def loops(one, other, special, rows):
+def measure_heads_by_loops(one, other, special, rows):
     """Return divergence, that of the rows read, special mass and entropy of both, in the order of Measured."""
     layers, heads, n, _ = one.shape
     divergence, decision = np.zeros((layers, heads)), np.zeros((layers, heads))
@@ -72,7 +72,7 @@ def loops(one, other, special, rows):
     return divergence, decision, mass, spread
 
 
-def flows(maps, root):
+def compute_edge_flows_by_loops(maps, root):
     """Return all edges with what they carry back from the root, by definition: half of it goes past a layer."""
     layers, heads, n, _ = maps.shape
     here, found = list(root), {}
@@ -86,13 +86,13 @@ def flows(maps, root):
     return found
 
 
-def counted(inside, root, specials):
+def select_counted_edges(inside, root, specials):
     """Return the edges that count, with what they carry."""
-    every = flows(inside.attention(), root)
+    every = compute_edge_flows_by_loops(inside.attention(), root)
     return {edge: own for edge, own in every.items() if specials or not inside.special[edge[3]]}
 
 
-def turned_round():
+def load_sign_flipped_model():
     """Return the same encoder with the head's sign turned: it predicts the opposite, and attends alike."""
     turned = whence.load("reviews", dtype="float64")
     turned.model.classifier.weight.data.neg_()

@@ -1,4 +1,4 @@
-"""What is compared: a model and itself, a base without a head, samples, pairs and labels, in any order and batch."""
+"""Comparison of a model with itself, with a headless base, and over samples, pairs, labels and batches."""
 
 from dataclasses import replace
 from itertools import product
@@ -9,25 +9,28 @@ import pytest
 import whence
 from tests import zoo
 from tests.contract.state import assert_unchanged, snapshot
-from tests.unit.comparison.conftest import TEXTS, counted, flows, loops, turned_round
-from tests.unit.tokenizers import wordpiece
-from whence.comparison import compare, compared
-from whence.comparison import views as views_of
-from whence.comparison.words import why_not
-from whence.core.errors import (
-    EmptyText,
-    NoHead,
+from tests.unit.comparison.conftest import (
+    TEXTS,
+    compute_edge_flows_by_loops,
+    load_sign_flipped_model,
+    measure_heads_by_loops,
+    select_counted_edges,
 )
-from whence.data.sets.examples import Example
-from whence.explainer import Explainer
-from whence.flow import Query
-from whence.web.schema.compare import Compared
-from whence.web.schema.compare import Comparison as Schema
+from tests.unit.small_tokenizers import wordpiece
+from whence.app.schema import Comparison as Schema
+from whence.app.schema import InputComparison
+from whence.core.errors import EmptyText, NoHead
+from whence.data.example import Example
+from whence.explain.explainer import Explainer
+from whence.flow.graph import EdgeQuery
+from whence.studies.compare import pair_measures
+from whence.studies.compare.compare import compare, compare_on_input
+from whence.studies.compare.pair_measures import describe_incomparability
 
 # A model and itself
 
 
-def test_a_model_is_like_itself(tuned):
+def test_compare_of_a_model_with_itself_finds_no_difference(tuned):
     found = compare(tuned, tuned, TEXTS).to_dict()
     Schema.model_validate(found)
     nothing = {"mean": 0, "low": 0, "high": 0, "n": len(TEXTS)}
@@ -49,10 +52,10 @@ def test_a_model_is_like_itself(tuned):
     assert "attend alike to the last bit" in found["sentence"]
 
 
-def test_one_input_and_itself(tuned):
+def test_compare_on_input_of_a_model_with_itself_finds_no_difference(tuned):
     inside = tuned.inside(TEXTS[0])
-    found = compared(inside, tuned.inside(TEXTS[0]))
-    Compared.model_validate(found)
+    found = compare_on_input(inside, tuned.inside(TEXTS[0]))
+    InputComparison.model_validate(found)
     assert np.all(np.array(found["divergence"]) == 0)
     assert np.all(np.array(found["decision"]) == 0)
     assert found["changed"] == []
@@ -60,23 +63,28 @@ def test_one_input_and_itself(tuned):
     assert found["flows"][0]["edges"] == found["flows"][1]["edges"]
 
 
-def test_one_input_in_two_models(base, tuned):
+def test_compare_on_input_of_two_models_equals_plain_loops(base, tuned):
     text = TEXTS[1]
     why = tuned.explain(text)
     a, b = base.inside(text), tuned.inside(text)
-    found = compared(a, b, explanations=(None, why))
-    Compared.model_validate(found)
+    found = compare_on_input(a, b, explanations=(None, why))
+    InputComparison.model_validate(found)
     assert found["predictions"][0] is None
     assert found["predictions"][1]["label"] == why.prediction.label
     assert found["explanations"][0] is None
     assert found["explanations"][1]["scores"] == why.scores.tolist()
-    divergence, decision, _, _ = loops(a.attention(), b.attention(), b.special, b.rows)
+    divergence, decision, _, _ = measure_heads_by_loops(
+        a.attention(), b.attention(), b.special, b.rows
+    )
     assert np.array(found["divergence"]) == pytest.approx(divergence, abs=1e-9)
     assert np.array(found["decision"]) == pytest.approx(decision, abs=1e-9)
     assert found["layers"] == pytest.approx(divergence.mean(1))
     first = found["changed"][0]
     assert first["divergence"] == pytest.approx(divergence.max())
-    one, other = flows(a.attention(), b.rows), flows(b.attention(), b.rows)
+    one, other = (
+        compute_edge_flows_by_loops(a.attention(), b.rows),
+        compute_edge_flows_by_loops(b.attention(), b.rows),
+    )
     own = found["difference"]
     keys = list(zip(own["layer"], own["head"], own["source"], own["to"], strict=True))
     assert own["a"] == pytest.approx([one[key] for key in keys])
@@ -86,13 +94,13 @@ def test_one_input_in_two_models(base, tuned):
     assert {warned["code"] for warned in found["warnings"]} == {"no-head"}
 
 
-def test_two_decisions_that_read_different_rows():
+def test_compare_on_input_with_different_read_rows_weighs_by_their_mean():
     # The first reads all rows alike, the second the first one: the divergence of the decision's rows is by both.
     a, b = (pooled(kind, seed).inside(TEXTS[0]) for kind, seed in (("mean", 0), ("cls", 1)))
     assert a.rows.tolist() != b.rows.tolist()
-    found = compared(a, b)
+    found = compare_on_input(a, b)
     rows = (a.rows + b.rows) / 2
-    _, decision, _, _ = loops(a.attention(), b.attention(), b.special, rows)
+    _, decision, _, _ = measure_heads_by_loops(a.attention(), b.attention(), b.special, rows)
     assert np.array(found["decision"]) == pytest.approx(decision, abs=1e-9)
 
 
@@ -104,10 +112,10 @@ def pooled(kind, seed):
 
 
 @pytest.mark.parametrize("specials", [False, True])
-def test_one_input_says_how_many_edges_there_could_be(base, tuned, specials):
+def test_compare_on_input_counts_the_possible_edges_of_each_layer(base, tuned, specials):
     a, b = base.inside(TEXTS[1]), tuned.inside(TEXTS[1])
-    found = compared(a, b, query=Query(specials=specials))
-    carried = [counted(side, b.rows, specials) for side in (a, b)]
+    found = compare_on_input(a, b, query=EdgeQuery(specials=specials))
+    carried = [select_counted_edges(side, b.rows, specials) for side in (a, b)]
     wanted = [
         sum(edge[0] == layer and any(side[edge] > 0 for side in carried) for edge in carried[0])
         for layer in range(a.layers)
@@ -119,7 +127,7 @@ def test_one_input_says_how_many_edges_there_could_be(base, tuned, specials):
 # A pre-trained model without a head
 
 
-def test_a_base_without_a_head(found):
+def test_compare_with_a_headless_base_gives_reasons_for_missing_figures(found):
     payload = found.to_dict()
     Schema.model_validate(payload)
     assert payload["attribution"] is None
@@ -134,7 +142,7 @@ def test_a_base_without_a_head(found):
     assert payload["calls"]["forward"] >= 2 * len(TEXTS)
 
 
-def test_labels_tell_the_accuracy(base, tuned):
+def test_compare_with_labels_reports_accuracy_over_the_labelled_examples(base, tuned):
     labels = ["1", "0", "1", "0", "1", None]
     given = [Example(text, label) for text, label in zip(TEXTS, labels, strict=True)]
     right = [
@@ -149,25 +157,27 @@ def test_labels_tell_the_accuracy(base, tuned):
     assert both["without_attribution"] == "no method was asked for."
 
 
-def test_accuracy_changes_from_the_first_model_to_the_second(tuned):
-    wrong = turned_round()
+def test_compare_accuracy_change_is_second_model_minus_first(tuned):
+    wrong = load_sign_flipped_model()
     given = [Example(text, tuned.predict(text).label) for text in TEXTS]
     found = compare(wrong, tuned, given, method=None).to_dict()["predictions"]["accuracy"]
     assert [found[side]["mean"] for side in ("a", "b", "change")] == [0, 1, 1]
 
 
-def test_why_attributions_cannot_be_compared(base, tuned):
-    assert why_not(tuned, tuned) is None
-    assert "no classification head" in why_not(tuned, base)
-    assert "have no classification head" in why_not(base, base)
+def test_describe_incomparability_names_missing_heads_other_labels_and_other_tasks(base, tuned):
+    assert describe_incomparability(tuned, tuned) is None
+    assert "no classification head" in describe_incomparability(tuned, base)
+    assert "have no classification head" in describe_incomparability(base, base)
     other = Explainer(replace(tuned.loaded, labels=("bad", "good")))
-    assert "different labels (negative, positive; bad, good)" in why_not(tuned, other)
+    assert "different labels (negative, positive; bad, good)" in describe_incomparability(
+        tuned, other
+    )
     scorer = Explainer(replace(tuned.loaded, task="multi_label"))
-    assert "different tasks" in why_not(tuned, scorer)
+    assert "different tasks" in describe_incomparability(tuned, scorer)
 
 
-def test_two_heads_read_their_own_rows_and_explain_one_class(tuned):
-    found = compare(tuned, turned_round(), TEXTS, method="grad_x_input").to_dict()
+def test_compare_explains_both_models_for_the_class_that_the_second_predicts(tuned):
+    found = compare(tuned, load_sign_flipped_model(), TEXTS, method="grad_x_input").to_dict()
     assert found["predictions"]["agreement"]["mean"] == 0
     assert all(one["divergence"]["mean"] == 0 for one in found["heads"])
     # Both are explained for what the second one predicts: the scores have opposite signs, so the order is reversed.
@@ -178,9 +188,9 @@ def test_two_heads_read_their_own_rows_and_explain_one_class(tuned):
 # Data
 
 
-def test_order_and_batches_change_nothing(base, tuned, found, monkeypatch):
+def test_compare_in_any_order_and_batch_size_gives_equal_figures(base, tuned, found, monkeypatch):
     again = compare(base, tuned, TEXTS[::-1]).to_dict()
-    monkeypatch.setattr(views_of, "_INPUTS", 1)
+    monkeypatch.setattr(pair_measures, "_MAX_BATCH_INPUTS", 1)
     alone = compare(base, tuned, TEXTS).to_dict()
     for other in (again, alone):
         for what in ("heads", "layers", "specials", "overlap"):
@@ -189,7 +199,7 @@ def test_order_and_batches_change_nothing(base, tuned, found, monkeypatch):
     assert again["changed"]["heads"][0]["head"] == found.to_dict()["changed"]["heads"][0]["head"]
 
 
-def test_a_model_that_minds_padding_takes_one_length_at_a_time():
+def test_compare_of_a_padding_sensitive_model_equals_inputs_one_by_one():
     minding = whence.load("reviews", dtype="float64")
     minding.model.register_forward_pre_hook(
         lambda module, given, named: (given, {**named, "attention_mask": None}), with_kwargs=True
@@ -210,7 +220,7 @@ def numbers(facts):
     return [] if isinstance(facts, str) or facts is None else [facts]
 
 
-def test_a_sample_and_what_cannot_be_used(base, tuned):
+def test_compare_draws_a_sample_and_counts_empty_and_too_long_texts(base, tuned):
     found = compare(base, tuned, [*TEXTS, "  ", ""], limit=8, seed=3).to_dict()["data"]
     assert (found["given"], found["drawn"], found["used"]) == (8, 8, 6)
     assert found["why_not"] == [{"why": "empty text", "count": 2}]
@@ -226,7 +236,7 @@ def test_a_sample_and_what_cannot_be_used(base, tuned):
     assert (found["used"], found["why_not"]) == (1, [{"why": "too long", "count": 1}])
 
 
-def test_pairs_have_segments(tuned, base):
+def test_compare_of_text_pairs_reports_attention_between_segments(tuned, base):
     pairs = list(zip(TEXTS, TEXTS[::-1], strict=True))
     found = compare(base, tuned, pairs).to_dict()
     assert [one["name"] for one in found["segments"]] == ["A>A", "A>B", "B>A", "B>B"]
@@ -240,7 +250,7 @@ def test_pairs_have_segments(tuned, base):
 
 
 @pytest.mark.parametrize("weight", ["norm", "value_zeroing", "gradient_x_attention", "relevance"])
-def test_other_weights(tuned, base, weight):
+def test_compare_with_each_edge_weight_works_or_raises_no_head(tuned, base, weight):
     found = compare(tuned, tuned, TEXTS[:2], weight=weight, method=None).to_dict()
     assert found["overlap"]["jaccard"]["mean"] == 1
     if weight in ("norm", "value_zeroing"):
@@ -251,7 +261,7 @@ def test_other_weights(tuned, base, weight):
             compare(base, tuned, TEXTS[:2], weight=weight)
 
 
-def test_progress_and_an_end_in_the_middle(base, tuned):
+def test_compare_reports_progress_and_leaves_models_unchanged_when_interrupted(base, tuned):
     told = []
     compare(tuned, tuned, TEXTS, progress=lambda *done: told.append(done))
     assert told == sorted(told)

@@ -1,4 +1,4 @@
-"""What comes of a comparison, and what cannot be compared."""
+"""Comparison output in every format, and refusals of models and requests that cannot be compared."""
 
 import copy
 import json
@@ -12,19 +12,14 @@ from tokenizers import normalizers
 import whence
 from tests import zoo
 from tests.conftest import ROOT
-from tests.unit.comparison.conftest import TEXTS, tokens, turned_round
-from tests.unit.tokenizers import wordpiece
-from whence.comparison import Comparison, compare
-from whence.comparison.match import check_tokens, of_one_length
-from whence.core.errors import (
-    BadParameter,
-    BadTokenizer,
-    CannotRead,
-    NoTokenizer,
-    UnknownMethod,
-)
-from whence.explainer import Explainer
-from whence.web.schema.compare import Comparison as Schema
+from tests.unit.comparison.conftest import TEXTS, load_sign_flipped_model, tokens
+from tests.unit.small_tokenizers import wordpiece
+from whence.app.schema import Comparison as Schema
+from whence.core.errors import BadParameter, BadTokenizer, CannotRead, NoTokenizer, UnknownMethod
+from whence.explain.explainer import Explainer
+from whence.studies.compare.compare import compare
+from whence.studies.compare.comparison import Comparison
+from whence.studies.compare.pair_measures import check_tokens, with_common_max_length
 
 # What cannot be compared
 
@@ -45,7 +40,7 @@ def explainer(name, tokenizer=None, **config):
     return whence.load(model, tokenizer=tokenizer or wordpiece())
 
 
-def test_models_that_do_not_go_together(tuned):
+def test_compare_of_models_with_other_tokenizer_layers_or_heads_is_refused(tuned):
     decoy = whence.load("decoy", dtype="float64")
     with pytest.raises(BadTokenizer, match=r"different tokenizers: '.+' is \d+ in one and \d+ in"):
         compare(tuned, decoy, TEXTS)
@@ -58,7 +53,7 @@ def test_models_that_do_not_go_together(tuned):
         compare(one, whence.load(zoo.make("bert")), TEXTS)
 
 
-def test_texts_that_are_read_differently():
+def test_check_tokens_with_different_tokens_raises_bad_tokenizer():
     one, other = tokens("a b c"), tokens("a b c d")
     check_tokens("a b c", one, one)
     with pytest.raises(
@@ -68,7 +63,7 @@ def test_texts_that_are_read_differently():
         check_tokens("a b c", one, other, ("x", "y"))
 
 
-def test_one_vocabulary_is_not_yet_one_tokenizer():
+def test_compare_with_one_vocabulary_but_other_normalizer_raises_bad_tokenizer():
     cased = copy.deepcopy(wordpiece())
     cased.backend_tokenizer.normalizer = normalizers.BertNormalizer(lowercase=False)
     assert cased("a Film")["input_ids"] != wordpiece()("a Film")["input_ids"]
@@ -76,9 +71,9 @@ def test_one_vocabulary_is_not_yet_one_tokenizer():
         compare(explainer("bert"), explainer("bert", cased), ["a film", "a Film"], method=None)
 
 
-def test_the_smaller_bound_holds_for_both(tuned):
+def test_compare_uses_the_smaller_max_length_for_both_models(tuned):
     short = Explainer(replace(tuned.loaded, max_length=8))
-    both = of_one_length(tuned, short)
+    both = with_common_max_length(tuned, short)
     assert [one.loaded.max_length for one in both] == [8, 8]
     found = compare(tuned, short, TEXTS, method=None).to_dict()
     assert found["data"]["cut"] > 0
@@ -105,8 +100,8 @@ def test_bad_requests_are_refused_before_anything_is_loaded(options, error, said
 # What comes of it
 
 
-def test_one_input_and_two_models_of_one_name(tuned):
-    found = compare(tuned, turned_round(), TEXTS[:1], method=None).to_dict()
+def test_comparison_sentence_calls_models_of_one_name_first_and_second(tuned):
+    found = compare(tuned, load_sign_flipped_model(), TEXTS[:1], method=None).to_dict()
     assert found["sentence"].startswith("the first reviews and the second reviews attend alike")
     assert found["sentence"].endswith("on 1 input: no head diverges from its twin.")
     other = explainer("bert"), explainer("bert", hidden_dropout_prob=0.2)
@@ -119,7 +114,7 @@ def test_one_input_and_two_models_of_one_name(tuned):
     assert "1 input is too few" in said
 
 
-def test_saved_and_read_back(found, tmp_path):
+def test_comparison_save_and_read_round_trip_and_bad_files_are_refused(found, tmp_path):
     file = found.save(tmp_path / "a.json")
     assert Comparison.read(file).to_dict() == found.to_dict()
     assert found.save(tmp_path / "a.html").read_text().startswith("<!doctype html>")
@@ -136,7 +131,7 @@ def test_saved_and_read_back(found, tmp_path):
         Comparison.read(tmp_path / "b.json")
 
 
-def test_shown(found):
+def test_comparison_repr_text_html_and_head_lookup_show_the_figures(found):
     assert repr(found) == "<Comparison reviews-base and reviews on 6 inputs>"
     assert found.sentence in str(found)
     assert (
@@ -151,7 +146,7 @@ def test_shown(found):
     assert found._repr_html_().startswith('<div class="whence">')
 
 
-def test_nothing_of_a_name_gets_into_the_page(found):
+def test_comparison_html_and_text_escape_markup_and_control_characters(found):
     payload = found.to_dict()
     evil = "<script>alert(1)</script>\x1b[31m"
     payload["a"] = {**payload["a"], "name": evil, "class": evil}
@@ -166,7 +161,7 @@ def test_nothing_of_a_name_gets_into_the_page(found):
     assert "\x1b" not in str(shown)
 
 
-def test_a_terminal_of_any_width(found):
+def test_comparison_in_a_terminal_fits_widths_of_40_80_and_200(found):
     from rich.console import Console
 
     for width in (40, 80, 200):
@@ -178,13 +173,13 @@ def test_a_terminal_of_any_width(found):
         assert "chance" in text
 
 
-def test_the_science_page_is_what_the_file_says():
+def test_science_page_of_compare_equals_its_results_file():
     from bench.science import compare as science
 
     found = json.loads(science.RESULT.read_text("utf-8"))
     kept = Comparison.from_dict(found).to_dict()
     Schema.model_validate(kept)
-    assert science.PAGE.read_text("utf-8") == science.markdown(found)
+    assert science.PAGE.read_text("utf-8") == science.render_page(found)
     assert (kept["data"]["used"], kept["a"]["name"], kept["b"]["name"]) == (
         200,
         "minilm-base",

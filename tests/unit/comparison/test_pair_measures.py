@@ -1,4 +1,4 @@
-"""Two models held against each other by plain loops and by hand."""
+"""Measures of a model pair: head divergence, edge overlap, chance, significant columns, by loops and by hand."""
 
 import math
 from types import SimpleNamespace
@@ -6,22 +6,30 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from tests.unit.comparison.conftest import TEXTS, counted, jsd, loops, tokens
-from whence.comparison import compare
-from whence.comparison.changed import moved, ranked
-from whence.comparison.heads import measured
-from whence.comparison.overlap import _chance
-from whence.comparison.rows import read_rows
-from whence.comparison.summary import Summary
-from whence.comparison.words import agreement
-from whence.core.seed import generator
+from tests.unit.comparison.conftest import (
+    TEXTS,
+    jsd,
+    measure_heads_by_loops,
+    select_counted_edges,
+    tokens,
+)
+from whence.core.seed import build_generator
 from whence.core.types import Token
+from whence.studies.compare.compare import compare
+from whence.studies.compare.pair_measures import (
+    _compute_chance_overlap,
+    compute_word_agreement,
+    measure_heads,
+    select_decision_rows,
+)
+from whence.studies.compare.summary import InputStatistics, find_moved_columns, rank_columns
 
 
-def test_heads_equal_plain_loops(base, tuned, found):
+def test_compare_head_and_layer_figures_equal_plain_loops(base, tuned, found):
     sides = [[one.inside(text) for text in TEXTS] for one in (base, tuned)]
     each = [
-        loops(a.attention(), b.attention(), b.special, b.rows) for a, b in zip(*sides, strict=True)
+        measure_heads_by_loops(a.attention(), b.attention(), b.special, b.rows)
+        for a, b in zip(*sides, strict=True)
     ]
     divergence, decision, mass, spread = (np.mean(part, axis=0) for part in zip(*each, strict=True))
     # float64 throughout; batches are padded, which changes the order of some sums.
@@ -41,7 +49,7 @@ def test_heads_equal_plain_loops(base, tuned, found):
     assert sum(kinds.values()) == pytest.approx(mass[1].mean())
 
 
-def covering(carried, share):
+def select_covering_edges(carried, share):
     total, kept, so_far = sum(carried.values()), set(), 0.0
     for edge in sorted(carried, key=lambda edge: (-carried[edge], edge)):
         if so_far >= share * total:
@@ -53,12 +61,15 @@ def covering(carried, share):
 
 @pytest.mark.parametrize("specials", [False, True])
 @pytest.mark.parametrize("share", [0.3, 0.8])
-def test_the_overlap_equals_plain_loops(base, tuned, share, specials):
+def test_compare_edge_overlap_equals_plain_loops(base, tuned, share, specials):
     text = TEXTS[2]
     found = compare(base, tuned, [text], coverage=share, specials=specials).to_dict()
     root = tuned.inside(text).rows
     sets, others = (
-        [covering(counted(one.inside(text), root, kind), share) for one in (base, tuned)]
+        [
+            select_covering_edges(select_counted_edges(one.inside(text), root, kind), share)
+            for one in (base, tuned)
+        ]
         for kind in (specials, not specials)
     )
     both, union = sets[0] & sets[1], sets[0] | sets[1]
@@ -83,7 +94,7 @@ def test_the_overlap_equals_plain_loops(base, tuned, share, specials):
             assert one["overlap"] == {"mean": None, "low": None, "high": None, "n": 0}
 
 
-def test_edges_that_end_on_special_tokens_do_not_count_by_default(base, tuned):
+def test_compare_overlap_excludes_edges_to_special_tokens_by_default(base, tuned):
     plain = compare(base, tuned, TEXTS[:2], method=None).to_dict()["overlap"]
     assert (
         plain == compare(base, tuned, TEXTS[:2], method=None, specials=False).to_dict()["overlap"]
@@ -94,7 +105,7 @@ def test_edges_that_end_on_special_tokens_do_not_count_by_default(base, tuned):
         assert turned["other"][what] == plain[what]
 
 
-def test_chance_depends_on_the_seed(base, tuned):
+def test_compare_chance_and_stranger_figures_depend_on_the_seed(base, tuned):
     found = [compare(base, tuned, TEXTS, method=None, seed=seed).to_dict() for seed in (0, 0, 1)]
     chance = [one["overlap"]["chance"]["mean"] for one in found]
     assert chance[0] == chance[1] != chance[2]
@@ -102,22 +113,24 @@ def test_chance_depends_on_the_seed(base, tuned):
     assert strangers[0] == strangers[1] != strangers[2]
 
 
-def test_random_sets_have_as_many_edges_in_each_layer():
+def test_chance_overlap_draws_as_many_edges_in_each_layer_as_the_given_sets():
     # One edge out of two in the first layer, all three out of three in the second: the first is the same in half of
     # the draws. Jaccard is 4/4 then and 3/5 otherwise, 0.8 in the mean; 200 draws are within 0.06 (four standard
     # errors, 0.2 / sqrt(200) = 0.014 each).
-    found = _chance(np.array([1, 3]), np.array([1, 3]), [2, 3], generator("test"))
+    found = _compute_chance_overlap(
+        np.array([1, 3]), np.array([1, 3]), [2, 3], build_generator("test")
+    )
     assert found == pytest.approx(0.8, abs=0.06)
 
 
 # By hand
 
 
-def test_measured_by_hand():
+def test_measure_heads_of_two_small_maps_equals_hand_computed_values():
     # One layer, two heads, two tokens of which the first is special; the decision reads the second row.
     a = np.array([[[[1.0, 0.0], [0.5, 0.5]], [[0.0, 1.0], [0.0, 1.0]]]])
     b = np.array([[[[0.0, 1.0], [1.0, 0.0]], [[0.0, 1.0], [0.0, 1.0]]]])
-    found = measured(a, b, np.array([0.0, 1.0]), tokens("[CLS] good", {"[CLS]"}), 0)
+    found = measure_heads(a, b, np.array([0.0, 1.0]), tokens("[CLS] good", {"[CLS]"}), 0)
     # [1, 0] and [0, 1] are a bit apart; of [1/2, 1/2] and [1, 0] the middle is [3/4, 1/4] with an entropy of 0.811278
     # bits, less the mean of 1 and 0 is 0.311278.
     assert found.divergence == pytest.approx(np.array([[(1 + 0.311278) / 2, 0]]), abs=1e-6)
@@ -131,45 +144,50 @@ def test_measured_by_hand():
     # [CLS] gets (1 + 1/2 + 0 + 0) / 4 of the first model and (0 + 1 + 0 + 0) / 4 of the second.
     assert found.kinds["[CLS]"] == pytest.approx(np.array([0.375, 0.25]))
     assert found.segments == {}
-    alone = measured(a[:, :1], b[:, :1], np.array([0.0, 1.0]), tokens("a b"), 0)
+    alone = measure_heads(a[:, :1], b[:, :1], np.array([0.0, 1.0]), tokens("a b"), 0)
     assert np.isnan(alone.strangers).all()  # there is no other head
     assert alone.kinds == {}
 
 
-def test_a_stranger_is_never_the_twin():
+def test_measure_heads_never_draws_the_twin_of_a_head_as_stranger():
     # Two models that are the same, of three heads that differ: a head is at no distance from its twin alone.
     maps = np.eye(3)[np.arange(3)][None, :, None].repeat(3, axis=2)  # head h attends to token h
-    drawn = [measured(maps, maps, np.eye(3)[0], tokens(f"a b {n}"), n).strangers for n in range(40)]
+    drawn = [
+        measure_heads(maps, maps, np.eye(3)[0], tokens(f"a b {n}"), n).strangers for n in range(40)
+    ]
     assert np.array(drawn) == pytest.approx(np.ones((40, 1)))
 
 
-def test_of_two_models_the_one_with_a_head_says_which_rows_are_read():
+def test_select_decision_rows_uses_the_model_with_a_head_or_each_models_own():
     last, first = np.eye(3)[2], np.eye(3)[0]
     headless, headed = (
         SimpleNamespace(rows=first, has_head=False),
         SimpleNamespace(rows=last, has_head=True),
     )
     for pair in ((headless, headed), (headed, headless)):
-        assert [rows.tolist() for rows in read_rows(*pair)] == [last.tolist()] * 2
+        assert [rows.tolist() for rows in select_decision_rows(*pair)] == [last.tolist()] * 2
     other = SimpleNamespace(rows=first, has_head=True)
-    assert [rows.tolist() for rows in read_rows(headed, other)] == [last.tolist(), first.tolist()]
+    assert [rows.tolist() for rows in select_decision_rows(headed, other)] == [
+        last.tolist(),
+        first.tolist(),
+    ]
 
 
-def test_what_is_sure_of_one_head_may_be_chance_among_two():
+def test_find_significant_corrects_for_the_number_of_columns_by_holm():
     # Six inputs, all of one sign: p = 2 / 2^6 = 0.031. Of two such columns Holm asks for half of 0.05.
-    summary = Summary(list(range(6)), 0)
+    summary = InputStatistics(list(range(6)), 0)
     column = np.linspace(0.1, 0.6, 6)[:, None]
-    assert summary.surely(column) == [True]
-    assert summary.surely(np.hstack([column, column])) == [False, False]
+    assert summary.find_significant(column) == [True]
+    assert summary.find_significant(np.hstack([column, column])) == [False, False]
 
 
-def test_segments_by_hand():
+def test_measure_heads_segment_shares_of_a_pair_equal_hand_computed_values():
     # [CLS] x [SEP] y: x gives 0.25 to itself and 0.5 to y, y gives all to [SEP].
     texts = (("[CLS]", 0, True), ("x", 0, False), ("[SEP]", 0, True), ("y", 1, False))
     own = [Token(text, None, None, s, special, i) for i, (text, s, special) in enumerate(texts)]
     maps = np.zeros((1, 1, 4, 4))
     maps[0, 0] = [[1, 0, 0, 0], [0.25, 0.25, 0, 0.5], [1, 0, 0, 0], [0, 0, 1, 0]]
-    found = measured(maps, maps, np.eye(4)[0], own, 0)
+    found = measure_heads(maps, maps, np.eye(4)[0], own, 0)
     assert {name: values.tolist() for name, values in found.segments.items()} == {
         "A>A": [0.25, 0.25],
         "A>B": [0.5, 0.5],
@@ -178,31 +196,31 @@ def test_segments_by_hand():
     }
 
 
-def test_ranks_say_what_cannot_be_told_apart():
+def test_rank_columns_and_find_moved_columns_separate_only_significant_columns():
     # Twelve inputs: the second column is always 0.1 above the first (p = 2 / 2^12), the third as often above the
     # second as below it, and on average just beneath it.
     first = np.linspace(0.1, 0.5, 12)
     second = first + 0.1
     third = second + np.where(np.arange(12) % 2, 0.2, -0.21)
     values = np.column_stack([first, second, third])
-    summary = Summary(list(range(12)), 0)
+    summary = InputStatistics(list(range(12)), 0)
     means = summary.means(values)
-    assert ranked(summary, values, means) == [(1, True), (2, True), (0, False)]
-    found = moved(summary, np.zeros((12, 3)), values - second[:, None])
+    assert rank_columns(summary, values, means) == [(1, True), (2, True), (0, False)]
+    found = find_moved_columns(summary, np.zeros((12, 3)), values - second[:, None])
     assert found == {"more": [], "less": [0], "of": 3}
     assert means[0]["n"] == 12
     assert means[0]["low"] < means[0]["mean"] < means[0]["high"]
 
 
-def test_agreement_by_hand():
+def test_compute_word_agreement_of_small_vectors_equals_hand_computed_values():
     scores = np.array([5.0, 4, 3, 2, 1, 0.5, 0.25])
-    assert agreement(scores, scores) == (1, 1)
+    assert compute_word_agreement(scores, scores) == (1, 1)
     # Strength is by size: the sign turns the order round, and the strongest five stay.
-    tau, top = agreement(scores, -scores)
+    tau, top = compute_word_agreement(scores, -scores)
     assert (tau, top) == (-1, 1)
     ties = np.array([1.0, 0, 0, 0, 0, 0, 0])
-    assert agreement(ties, ties) == (1, 1)
-    tau, top = agreement(scores[:5], scores[:5])
+    assert compute_word_agreement(ties, ties) == (1, 1)
+    tau, top = compute_word_agreement(scores[:5], scores[:5])
     assert tau == 1
     assert math.isnan(top)  # five words are all among the five strongest
-    assert all(math.isnan(one) for one in agreement(np.ones(7), scores))
+    assert all(math.isnan(one) for one in compute_word_agreement(np.ones(7), scores))

@@ -1,4 +1,4 @@
-"""A small evaluation for the tests of evaluations, and numbers judged without any model."""
+"""Fixtures of the evaluation tests: a small evaluation, and its output in every format."""
 
 import json
 from io import StringIO
@@ -30,7 +30,7 @@ def table(explainer):
     return whence.evaluate(explainer, TEXTS, METHODS, ["comprehensiveness", "infidelity", "tau_b"])
 
 
-def everything(found):
+def render_all_formats(found):
     """Return an evaluation on every surface."""
     from rich.console import Console
 
@@ -48,8 +48,8 @@ def everything(found):
     }
 
 
-def everywhere(found, said):
+def assert_in_all_text_formats(found, said):
     """Assert that every surface with words says something."""
-    shown = {name: " ".join(text.split()) for name, text in everything(found).items()}
+    shown = {name: " ".join(text.split()) for name, text in render_all_formats(found).items()}
     for name in ("plain", "rich", "markdown", "latex", "html"):
         assert said in shown[name].replace("\\_", "_").replace("$-$", "-")

@@ -1,4 +1,4 @@
-"""Evaluations over a data set: by a plain loop, in any order, and what is counted, left out and named."""
+"""Evaluation over a data set: figures against plain loops, counted calls and examples, and refusals."""
 
 import json
 import math
@@ -7,8 +7,12 @@ import numpy as np
 import pytest
 
 import whence
-from tests.unit.evaluation.conftest import METHODS, TEXTS, everything, everywhere
-from whence.capture.asking.counted import counted
+from tests.unit.evaluation.conftest import (
+    METHODS,
+    TEXTS,
+    assert_in_all_text_formats,
+    render_all_formats,
+)
 from whence.core.errors import (
     BadExamples,
     BadParameter,
@@ -17,9 +21,11 @@ from whence.core.errors import (
     UnknownMethod,
     UnknownMetric,
 )
-from whence.data.sets.examples import Example, Span
-from whence.evaluation.reasons import Reasons
+from whence.data.eraser import RationaleSpan
+from whence.data.example import Example
 from whence.methods import method
+from whence.studies.evaluation.scores import ReasonCounts
+from whence.tracing.ask import count_forwards
 
 
 def probability(explainer, explanation, gone):
@@ -30,7 +36,7 @@ def probability(explainer, explanation, gone):
     return said.probabilities[explanation.target.label]
 
 
-def test_by_a_plain_loop(explainer):
+def test_evaluate_comprehensiveness_equals_a_plain_loop_over_the_model(explainer):
     found = whence.evaluate(
         explainer,
         TEXTS[:4],
@@ -52,7 +58,7 @@ def test_by_a_plain_loop(explainer):
         )
 
 
-def test_random_explanations_get_what_they_get_over_all_rankings(explainer):
+def test_evaluate_null_of_three_tokens_is_close_to_the_mean_over_all_rankings(explainer):
     text = "a fine film"  # three tokens: six rankings
     one = whence.evaluate(
         explainer,
@@ -71,7 +77,7 @@ def test_random_explanations_get_what_they_get_over_all_rankings(explainer):
     assert abs(null.mean - np.mean(falls)) < 4 * np.std(falls) / 20
 
 
-def test_the_table_says_all_there_is(table):
+def test_evaluation_table_has_all_cells_costs_and_agreement_and_refuses_other_names(table):
     assert table.methods == METHODS
     assert table.metrics == ["comprehensiveness", "infidelity"]
     assert len(table.cells) == 4
@@ -93,9 +99,9 @@ def test_the_table_says_all_there_is(table):
         table.agreement("pearson")
 
 
-def test_the_calls_are_those_that_were_made(explainer):
+def test_evaluate_calls_equal_the_forward_passes_of_the_model(explainer):
     explainer.predict(TEXTS)  # finds out, once, that the model takes several lengths in one batch
-    with counted(explainer.model) as runs:
+    with count_forwards(explainer.model) as runs:
         found = whence.evaluate(explainer, TEXTS[:3], ["attcat"], "loo_correlation")
     # Trying the method, explaining three texts, and each token of each text left out, once.
     items = [explainer.explain(text, method="random").tokens for text in TEXTS[:3]]
@@ -111,7 +117,7 @@ def numbers(found):
     return json.dumps(payload, sort_keys=True)
 
 
-def test_the_same_again(explainer, table):
+def test_evaluate_repeated_gives_equal_numbers_and_another_seed_gives_others(explainer, table):
     again = whence.evaluate(explainer, TEXTS, METHODS, ["comprehensiveness", "infidelity", "tau_b"])
     assert numbers(again) == numbers(table)
     other = whence.evaluate(
@@ -131,29 +137,33 @@ def test_the_order_of_the_examples_does_not_matter(explainer, table):
             assert getattr(one.value, what) == pytest.approx(getattr(two.value, what), rel=1e-9)
 
 
-def test_texts_that_were_cut_are_counted(explainer):
+def test_evaluate_counts_truncated_texts_and_reports_the_count(explainer):
     long = "good film " * 400
     given = [*TEXTS[:2], long]
     found = whence.evaluate(explainer, given, METHODS, "comprehensiveness")
     assert found.payload["examples"]["cut"] == 1
-    everywhere(found, "1 of 3 examples was longer than the model takes and was cut.")
+    assert_in_all_text_formats(
+        found, "1 of 3 examples was longer than the model takes and was cut."
+    )
     assert "was cut" in found.plot()
-    spans = [Example(text, None, (Span(0, 0, 9),)) for text in (TEXTS[0], long, long + "it")]
+    spans = [
+        Example(text, None, (RationaleSpan(0, 0, 9),)) for text in (TEXTS[0], long, long + "it")
+    ]
     found = whence.evaluate(explainer, spans, "attcat", "token_f1")
     said = "2 of 3 examples were longer than the model takes and were cut, with what people marked beyond."
-    everywhere(found, said)
+    assert_in_all_text_formats(found, said)
     whole = whence.evaluate(explainer, TEXTS[:2], METHODS, "comprehensiveness")
     assert whole.payload["examples"]["cut"] == 0
     assert "longer than" not in str(whole)
 
 
-def test_copies_are_no_observations_of_their_own(explainer):
+def test_evaluate_of_seven_copies_counts_one_different_example(explainer):
     found = whence.evaluate(explainer, [TEXTS[0]] * 7, "attcat", "comprehensiveness")
     assert found.payload["examples"]["different"] == 1
-    everywhere(found, "Only 1 of the 7 examples is different")
+    assert_in_all_text_formats(found, "Only 1 of the 7 examples is different")
 
 
-def test_agreement_beside_that_with_random_explanations(explainer):
+def test_evaluate_agreement_has_a_null_near_zero_for_random_rankings(explainer):
     found = whence.evaluate(explainer, TEXTS, METHODS, ["tau_b", "comprehensiveness"], rankings=200)
     (row,) = found.payload["agreement"]
     # Of random rankings it is 0; 8 examples by 200 rankings by 2 explanations, each with a spread of about
@@ -162,28 +172,28 @@ def test_agreement_beside_that_with_random_explanations(explainer):
     assert "; chance " in str(found)
 
 
-def test_passes_of_the_language_model_count():
+def test_evaluate_calls_include_forward_passes_of_the_infill_model():
     explainer = whence.load("reviews", dtype="float64", mlm="reviews-base")
     both = [explainer.model, explainer.loaded.infiller.loaded.model]
-    with counted(both[0]) as model, counted(both[1]) as language:
+    with count_forwards(both[0]) as model, count_forwards(both[1]) as language:
         found = whence.evaluate(explainer, TEXTS[:2], "attcat", "loo_correlation", remove="draw")
     assert language.forward > 0
     assert found.payload["calls"]["forward"] == model.forward + language.forward
 
 
-def test_no_example_that_can_be_tested(explainer):
+def test_evaluate_of_one_token_texts_shows_not_tested_in_every_format(explainer):
     found = whence.evaluate(explainer, ["good", "bad"], METHODS, "comprehensiveness")
     cell = found.cell("attcat", "comprehensiveness")
     assert (cell.value, cell.null, cell.gain, cell.p, cell.best) == (None, None, None, None, False)
     assert list(cell.why_not.values()) == [2]
-    shown = everything(found)
+    shown = render_all_formats(found)
     for name in ("plain", "rich", "markdown", "latex", "svg", "html"):
         assert "not tested" in shown[name]
         assert "nan" not in shown[name].lower()
     assert "could not be tested on 2 examples" in shown["plain"]
 
 
-def test_examples_that_cannot_be_read_are_counted_and_named(explainer):
+def test_evaluate_counts_and_numbers_examples_that_no_method_can_take(explainer):
     long = "good film " * 400
     found = whence.evaluate(
         explainer, ["  ", *TEXTS[:2], long, long], METHODS, "comprehensiveness", truncate=False
@@ -197,11 +207,11 @@ def test_examples_that_cannot_be_read_are_counted_and_named(explainer):
     )
     nothing = whence.evaluate(explainer, [" ", "\t"], METHODS, "comprehensiveness")
     assert nothing.payload["examples"]["explained"] == 0
-    assert all(len(text) > 100 for text in everything(nothing).values())
+    assert all(len(text) > 100 for text in render_all_formats(nothing).values())
 
 
 @pytest.fixture
-def brittle():
+def failing_methods():
     """Register two methods that fail, one for some inputs and one for this kind of model."""
     facts = {
         "family": "test", "needs": frozenset(), "signed": True, "cite": "-", "formula": "-", "cost": "-",
@@ -225,7 +235,7 @@ def brittle():
         method._entries.pop(name)
 
 
-def test_methods_that_fail_do_not_stop_the_others(explainer, brittle):
+def test_methods_that_fail_do_not_stop_the_others(explainer, failing_methods):
     found = whence.evaluate(explainer, TEXTS, ["attcat", "sometimes", "never"], "comprehensiveness")
     lengths = [len(explainer.explain(text).tokens) for text in TEXTS]
     odd = sum(length % 2 for length in lengths)
@@ -243,8 +253,8 @@ def test_methods_that_fail_do_not_stop_the_others(explainer, brittle):
     assert only.payload["methods"][0]["why_not"][0]["count"] == len(TEXTS)
 
 
-def test_rationales_are_held_against_the_explanations(explainer):
-    given = [Example(text, None, (Span(0, 0, len(text) // 2),)) for text in TEXTS[:3]]
+def test_evaluate_plausibility_metrics_use_only_examples_with_a_rationale(explainer):
+    given = [Example(text, None, (RationaleSpan(0, 0, len(text) // 2),)) for text in TEXTS[:3]]
     given.append(Example(TEXTS[3]))
     found = whence.evaluate(explainer, given, ["attcat"], ["auprc", "token_f1", "iou_f1"])
     for metric in found.metrics:
@@ -255,9 +265,11 @@ def test_rationales_are_held_against_the_explanations(explainer):
 
 @pytest.mark.parametrize(
     ("rationale", "kinds"),
-    [(None, {"faithfulness"}), ((Span(0, 0, 9),), {"faithfulness", "plausibility"})],
+    [(None, {"faithfulness"}), ((RationaleSpan(0, 0, 9),), {"faithfulness", "plausibility"})],
 )
-def test_what_is_measured_by_default(explainer, rationale, kinds):
+def test_evaluate_default_metrics_include_plausibility_only_with_rationales(
+    explainer, rationale, kinds
+):
     found = whence.evaluate(explainer, [Example(TEXTS[0], None, rationale)], "attcat")
     assert {one["kind"] for one in found.payload["metrics"]} == kinds
     assert ("precision_at_k" in found.metrics) == (rationale is not None)
@@ -277,13 +289,13 @@ def test_what_is_measured_by_default(explainer, rationale, kinds):
         ({"examples": []}, BadExamples, "is empty"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_said(explainer, options, error, said):
+def test_evaluate_with_a_bad_option_raises_the_matching_error(explainer, options, error, said):
     given = {"examples": TEXTS[:1], "methods": "attcat", "metrics": "comprehensiveness"} | options
     with pytest.raises(error, match=said):
         whence.evaluate(explainer, **given)
 
 
-def test_progress_counts_examples(explainer):
+def test_evaluate_progress_counts_examples_up_to_the_total(explainer):
     seen = []
     whence.evaluate(
         explainer, [*TEXTS[:3], " "], "attcat", "comprehensiveness",
@@ -293,7 +305,7 @@ def test_progress_counts_examples(explainer):
     assert [done for done, _ in seen] == sorted(done for done, _ in seen)
 
 
-def test_texts_so_short_that_they_have_fewer_rankings_than_were_asked_for(explainer):
+def test_evaluate_of_texts_with_fewer_rankings_than_requested_has_a_null(explainer):
     """Two words can be ranked in two ways; the random explanations of other texts are five."""
     data = [
         {"text": "bad movie", "rationale": [[0, 3]]},
@@ -306,7 +318,7 @@ def test_texts_so_short_that_they_have_fewer_rankings_than_were_asked_for(explai
         assert 0 <= cell["null"]["mean"] <= 1
 
 
-def test_a_model_may_come_by_name():
+def test_evaluate_and_recommend_accept_a_model_by_name():
     by_name = whence.evaluate("reviews", TEXTS[:2], "gradient", "comprehensiveness")
     loaded = whence.evaluate(whence.load("reviews"), TEXTS[:2], "gradient", "comprehensiveness")
     assert by_name.cells == loaded.cells
@@ -329,13 +341,13 @@ def test_an_evaluation_that_tested_nothing_says_why_and_counts_each_error(explai
     assert something.failure is None and something.to_dict()["failure"] is None
 
 
-def test_different_errors_of_one_code_are_counted_apart():
-    found = Reasons()
+def test_reason_counts_separates_different_messages_of_one_error_code():
+    found = ReasonCounts()
     found.add("The text has 802 tokens and the model takes at most 256.", 0, "too-long")
     found.add("The text has 1,300 tokens and the model takes at most 256.", 1, "too-long")
     found.add("'a b' has no label.", 2, "bad-examples")
     found.add("The file is broken.", 3, "bad-examples")
-    assert [(row["count"], row["examples"]) for row in found.listed()] == [
+    assert [(row["count"], row["examples"]) for row in found.to_list()] == [
         (2, [0, 1]),
         (1, [2]),
         (1, [3]),

@@ -1,4 +1,4 @@
-"""An evaluation on every surface, in every format, saved and read back."""
+"""Evaluation output in every format: terminal, CSV, Markdown, LaTeX, SVG and HTML, saved and loaded."""
 
 import csv
 import xml.etree.ElementTree as ElementTree
@@ -7,16 +7,20 @@ from io import StringIO
 import pytest
 
 import whence
-from tests.unit.evaluation.conftest import METHODS, TEXTS, everything, everywhere
-from whence.core.errors import (
-    BadParameter,
-    CannotRead,
+from tests.unit.evaluation.conftest import (
+    METHODS,
+    TEXTS,
+    assert_in_all_text_formats,
+    render_all_formats,
 )
-from whence.evaluation import Evaluation
-from whence.report.figures import digits_of, interval
+from whence.core.errors import BadParameter, CannotRead
+from whence.render.document import choose_decimals, format_interval
+from whence.studies.evaluation.evaluation import Evaluation
 
 
-def test_pairs_are_written_and_shown(table, explainer, tmp_path):
+def test_evaluation_pairs_appear_in_csv_and_text_and_are_omitted_for_seven_methods(
+    table, explainer, tmp_path
+):
     path = tmp_path / "pairs.csv"
     rows = list(csv.DictReader(StringIO(table.to_csv(path, what="pairs"))))
     assert path.read_text() == table.to_csv(what="pairs")
@@ -29,8 +33,10 @@ def test_pairs_are_written_and_shown(table, explainer, tmp_path):
     with pytest.raises(BadParameter, match="what must be 'cells' or 'pairs'"):
         table.to_csv(what="rows")
     pair = table.pairs("comprehensiveness")[0]
-    digits = digits_of([pair["gain"]])
-    everywhere(table, f"{interval(pair['gain'], digits, 8)} p={pair['p']:.3f}")
+    digits = choose_decimals([pair["gain"]])
+    assert_in_all_text_formats(
+        table, f"{format_interval(pair['gain'], digits, 8)} p={pair['p']:.3f}"
+    )
     many = [*METHODS, "gradient", "rollout", "raw_attention", "random", "norm"]
     found = whence.evaluate(explainer, TEXTS[:2], many, "comprehensiveness")
     assert "attcat over" not in str(found)
@@ -39,7 +45,7 @@ def test_pairs_are_written_and_shown(table, explainer, tmp_path):
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 120])
-def test_names_stay_whole(explainer, width):
+def test_evaluation_in_a_terminal_of_40_to_120_columns_never_cuts_method_names(explainer, width):
     from rich.console import Console
 
     methods = ["attcat", "transformer_attribution", "leave_one_out"]
@@ -57,7 +63,7 @@ def test_names_stay_whole(explainer, width):
         assert word in shown
 
 
-def test_an_encoding_without_arrows(table):
+def test_evaluation_on_an_ascii_console_uses_ascii_signs_for_arrows(table):
     from io import BytesIO, TextIOWrapper
 
     from rich.console import Console
@@ -70,7 +76,7 @@ def test_an_encoding_without_arrows(table):
 
 
 @pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t"])
-def test_a_name_is_no_formula(table, start):
+def test_evaluation_csv_quotes_model_names_that_start_like_a_formula(table, start):
     model = {**table.payload["model"], "name": f"{start}1+1"}
     found = Evaluation({**table.payload, "model": model})
     for what in ("cells", "pairs"):
@@ -82,7 +88,7 @@ def test_a_name_is_no_formula(table, start):
             ]
 
 
-def test_exports_parse_back(table):
+def test_evaluation_csv_markdown_latex_and_svg_parse_back_to_the_cells(table):
     rows = list(csv.DictReader(StringIO(table.to_csv())))
     assert [(row["method"], row["metric"]) for row in rows] == [
         (cell.method, cell.metric) for cell in table.cells
@@ -110,7 +116,7 @@ def test_exports_parse_back(table):
     assert {"attcat", "comprehensiveness ↑", "infidelity ↓"} <= set(texts)
 
 
-def test_saved_and_read_back(table, tmp_path):
+def test_evaluation_save_and_load_round_trip_and_bad_files_are_refused(table, tmp_path):
     found = Evaluation.load(table.save(tmp_path / "table.json"))
     assert found.to_dict() == table.to_dict()
     assert str(found) == str(table)
@@ -123,10 +129,10 @@ def test_saved_and_read_back(table, tmp_path):
         Evaluation.from_dict({**table.to_dict(), "cells": [{}]})
 
 
-def test_text_from_outside_is_escaped(table):
+def test_evaluation_with_a_hostile_model_name_is_escaped_in_html_svg_and_text(table):
     model = {**table.payload["model"], "name": "<b>&_%$\x1b[31m|"}
     found = Evaluation({**table.payload, "model": model})
-    shown = everything(found)
+    shown = render_all_formats(found)
     assert "<b>" not in shown["html"] + shown["svg"]
     ElementTree.fromstring(shown["svg"])  # control characters are not XML
     assert not any("\x1b" in shown[name] for name in ("plain", "rich", "markdown", "latex"))

@@ -1,4 +1,4 @@
-"""Recommendations: the rule by hand, the plan within its budget, and how much the way of removal matters."""
+"""Recommendations: the rule by hand, the plan within its budget, and the effect of the removal."""
 
 import json
 
@@ -7,18 +7,19 @@ import pytest
 
 import whence
 from tests.unit.evaluation.conftest import METHODS, TEXTS
-from whence.core.errors import (
-    BadParameter,
-    CannotRead,
+from whence.core.errors import BadParameter, CannotRead
+from whence.data.example import Example
+from whence.explain.request import resolve_methods
+from whence.studies.evaluation.evaluation import Evaluation, describe_removal_effects
+from whence.studies.evaluation.recommend import (
+    Recommendation,
+    apply_rule,
+    plan_recommendation,
+    recommend,
 )
-from whence.data.sets.examples import Example
-from whence.evaluation import Evaluation, Recommendation, plan, recommend
-from whence.evaluation.advice import decided
-from whence.evaluation.removals import removal_matters
-from whence.explainer.request import requests
 
 
-def test_no_recommendation_where_none_could_pass(explainer):
+def test_recommend_with_too_few_or_untestable_examples_recommends_no_method(explainer):
     answer = recommend(explainer, TEXTS[:3], methods=METHODS, budget=5000)
     assert answer.method is None
     assert answer.sentence.startswith(
@@ -30,13 +31,13 @@ def test_no_recommendation_where_none_could_pass(explainer):
     assert "on 2 of 2: The input has only one token" in none.sentence
 
 
-def test_how_much_removal_matters(explainer):
+def test_describe_removal_effects_names_the_method_that_moves_most(explainer):
     tables = [
         whence.evaluate(explainer, TEXTS[:4], METHODS, "comprehensiveness", remove=way)
         for way in ("mask", "delete")
     ]
     assert [t.payload["setting"]["remove"] for t in tables] == ["mask", "delete"]
-    said = removal_matters(tables)
+    said = describe_removal_effects(tables)
     moves = {
         name: abs(np.subtract(*(t.cell(name, "comprehensiveness").value.mean for t in tables)))
         for name in METHODS
@@ -44,10 +45,12 @@ def test_how_much_removal_matters(explainer):
     assert f"{max(moves, key=moves.get)} moves most" in said
     assert "(n=4: too few for an interval) with mask" in said
     assert said.endswith("; the examples are too few to say which method is best.")
-    assert removal_matters(tables[:1]) == "There is only one way to remove tokens here: mask."
+    assert (
+        describe_removal_effects(tables[:1]) == "There is only one way to remove tokens here: mask."
+    )
 
 
-def test_the_best_under_each_removal(explainer):
+def test_describe_removal_effects_names_the_best_methods_under_each_removal(explainer):
     def marked(way, best, beats):
         """Return a table in which some methods are marked."""
         found = whence.evaluate(explainer, TEXTS[:5], METHODS, "comprehensiveness", remove=way)
@@ -58,37 +61,39 @@ def test_the_best_under_each_removal(explainer):
         return Evaluation({**found.payload, "cells": cells})
 
     one, two = marked("mask", METHODS, False), marked("delete", METHODS, False)
-    assert removal_matters([one, two]).endswith(
+    assert describe_removal_effects([one, two]).endswith(
         "; attcat and grad_x_input cannot be told apart as the best, whatever the removal; none of these can be told "
         "from random explanations."
     )
     one, two = marked("mask", ["attcat"], True), marked("delete", METHODS, False)
-    assert removal_matters([one, two]).endswith(
+    assert describe_removal_effects([one, two]).endswith(
         "; attcat is the best with mask, attcat and grad_x_input cannot be told apart as the best with delete."
     )
 
 
-def test_a_plan_keeps_to_its_budget(explainer):
+def test_plan_recommendation_stays_within_its_budget_and_lists_methods_left_out(explainer):
     given = [Example(text) for text in TEXTS]
-    small = plan(explainer, given, budget=1500, methods=["attcat", "rollout", "lime"])
+    small = plan_recommendation(
+        explainer, given, budget=1500, methods=["attcat", "rollout", "lime"]
+    )
     assert small.methods == ("attcat", "rollout")
     tokens = [len(explainer.explain(text, method="random").tokens) for text in TEXTS]
-    asked = requests("lime", None, explainer.fillers)[0]
+    asked = resolve_methods("lime", None, explainer.fillers)[0]
     mean = sum(1 + asked.extra_forwards(n) for n in tokens) / len(tokens)
     assert small.left_out == {"lime": round(mean)}
     assert small.calls <= small.budget
     assert "Left out, for what they would take per example: lime (" in str(small)
     answer = recommend(explainer, given, budget=1500, methods=["attcat", "rollout", "lime"])
     assert answer.payload["evaluation"]["calls"]["forward"] <= small.calls
-    large = plan(explainer, given, budget=10**6, methods=["attcat", "lime"])
+    large = plan_recommendation(explainer, given, budget=10**6, methods=["attcat", "lime"])
     assert large.methods == ("attcat", "lime")
     assert large.metrics[-1] == "sensitivity"
     with pytest.raises(
         BadParameter, match=r"A budget of 50 model calls is too small: attcat alone"
     ):
-        plan(explainer, given, budget=50, methods=["attcat"])
+        plan_recommendation(explainer, given, budget=50, methods=["attcat"])
     with pytest.raises(BadParameter, match="budget must be"):
-        plan(explainer, given, budget=0)
+        plan_recommendation(explainer, given, budget=0)
 
 
 def table_of(explainer_table, means):
@@ -136,30 +141,32 @@ def table_of(explainer_table, means):
         (0.5, (2.0, False, 40), (1.0, False, 1), None, "None of the 2 methods can be told from random explanations"),
     ],
 )  # fmt: skip
-def test_the_rule_of_a_recommendation(p, dear, cheap, method, said):
+def test_apply_rule_of_two_methods_gives_the_expected_method_and_sentence(
+    p, dear, cheap, method, said
+):
     gain = {"mean": 0.1, "low": 0.0, "high": 0.2, "n": 9}
-    found = decided(
+    found = apply_rule(
         table_of({"a": "dear", "b": "cheap", "gain": gain, "p": p}, {"dear": dear, "cheap": cheap})
     )
     assert found["method"] == method
     assert said in found["sentence"]
 
 
-def test_of_a_single_method_that_fails_the_answer_speaks_of_it_alone():
+def test_apply_rule_of_one_failing_method_names_that_method_alone():
     table = table_of({"a": "x", "b": "y", "gain": None, "p": None}, {"only": (1.0, False, 1)})
-    assert decided(table)["sentence"] == (
+    assert apply_rule(table)["sentence"] == (
         "only cannot be told from random explanations in both comprehensiveness and sufficiency on these 9 examples: "
         "do not rely on it here, or test on more examples."
     )
 
 
-def test_each_is_better_by_one_metric():
+def test_apply_rule_with_each_method_better_by_one_metric_takes_the_larger_effect():
     gain = {"mean": 0.1, "low": 0.0, "high": 0.2, "n": 9}
     pair = {"a": "dear", "b": "cheap", "gain": gain, "p": 0.01}
     table = table_of(pair, {"dear": (1.0, True, 40), "cheap": (2.0, True, 1)})
     # cheap is the better one by sufficiency: neither is outdone, and cheap has the larger mean effect.
     table.payload["pairs"][1]["gain"] = {**gain, "mean": -0.1}
-    found = decided(table)
+    found = apply_rule(table)
     assert (found["method"], found["equals"]) == ("cheap", ["cheap"])
     assert found["sentence"].endswith(
         "and is better than the other method that does by comprehensiveness or sufficiency; but dear is better by "
@@ -167,7 +174,7 @@ def test_each_is_better_by_one_metric():
     )
 
 
-def test_a_recommendation_shows_and_saves_itself(explainer, tmp_path):
+def test_recommendation_shows_saves_and_loads_its_plan_and_sentence(explainer, tmp_path):
     announced = []
     answer = recommend(explainer, TEXTS, methods=METHODS, budget=5000, announce=announced.append)
     assert announced[0].to_dict() == answer.payload["plan"]
@@ -186,7 +193,7 @@ def test_a_recommendation_shows_and_saves_itself(explainer, tmp_path):
         Recommendation.load(Evaluation.save(answer.evaluation, tmp_path / "table.json"))
 
 
-def test_a_plan_reckons_with_the_longest_example_coming_first(explainer):
+def test_recommend_stays_within_planned_calls_whichever_example_comes_first(explainer):
     """Methods are tried on the first example of the file, which need not be the first that was drawn."""
     long = " ".join(["the film was good and the actors were not bad at all"] * 3)
     for given in ([long, "good film"], ["good film", long]):

@@ -1,4 +1,4 @@
-"""A recommendation goes by measured seconds: what is slow is left out first, and what is quick is preferred."""
+"""Recommendations by measured seconds: slow methods are left out first, and quick methods are preferred."""
 
 import time
 
@@ -6,10 +6,15 @@ import pytest
 
 import whence
 from tests.unit.evaluation.test_recommendation import table_of
-from whence.data.sets.examples import Example
-from whence.evaluation.advice import Recommendation, decided, plan, recommend
+from whence.data.example import Example
 from whence.methods import method
 from whence.methods.attcat import attcat
+from whence.studies.evaluation.recommend import (
+    Recommendation,
+    apply_rule,
+    plan_recommendation,
+    recommend,
+)
 
 TEXTS = [
     f"a {word} film with {other} actors" for word in ("dull", "fine") for other in ("good", "bad")
@@ -22,7 +27,7 @@ def explainer():
 
 
 @pytest.fixture
-def two():
+def slow_and_quick_methods():
     """Two methods of equal calls, the first of the alphabet slow."""
 
     def slow(trace):
@@ -43,16 +48,18 @@ def two():
         del method._entries[name]
 
 
-def test_of_methods_with_equal_calls_the_slow_one_is_left_out_and_not_the_last_of_the_alphabet(
-    explainer, two
+def test_plan_recommendation_leaves_out_the_slower_of_two_methods_with_equal_calls(
+    explainer, slow_and_quick_methods
 ):
     given = [Example(text) for text in TEXTS]
-    both = plan(explainer, given, budget=10**6, methods=two)
+    both = plan_recommendation(explainer, given, budget=10**6, methods=slow_and_quick_methods)
     assert both.methods == ("aa_slow", "zz_quick")
     assert both.seconds["aa_slow"] > 0.3 > both.seconds["zz_quick"]
     # As many calls as one of them takes, and a few.
-    one = plan(explainer, given, budget=10**6, methods=["zz_quick"])
-    tight = plan(explainer, given, budget=one.calls - len(given) * 11 + 8, methods=two)
+    one = plan_recommendation(explainer, given, budget=10**6, methods=["zz_quick"])
+    tight = plan_recommendation(
+        explainer, given, budget=one.calls - len(given) * 11 + 8, methods=slow_and_quick_methods
+    )
     assert tight.methods == ("zz_quick",)
     assert list(tight.left_out) == ["aa_slow"]
     said = str(tight)
@@ -61,22 +68,22 @@ def test_of_methods_with_equal_calls_the_slow_one_is_left_out_and_not_the_last_o
     assert tight.to_dict()["seconds"].keys() == {"aa_slow", "zz_quick"}
 
 
-def test_between_equals_the_quicker_is_recommended_whatever_their_calls():
+def test_apply_rule_between_indistinguishable_methods_takes_the_quicker():
     gain = {"mean": 0.1, "low": 0.0, "high": 0.2, "n": 9}
     table = table_of(
         {"a": "dear", "b": "cheap", "gain": gain, "p": 0.5},
         {"dear": (2.0, True, 2), "cheap": (1.0, True, 2)},
     )
-    found = decided(table, seconds={"dear": 6.4, "cheap": 0.14})
+    found = apply_rule(table, seconds={"dear": 6.4, "cheap": 0.14})
     assert found["method"] == "cheap"
     assert "is quicker, 0.14 s per example instead of 6.4 s" in found["sentence"]
     # What takes hardly longer is as quick, and then the larger effect decides.
-    found = decided(table, seconds={"dear": 0.15, "cheap": 0.14})
+    found = apply_rule(table, seconds={"dear": 0.15, "cheap": 0.14})
     assert found["method"] == "dear"
     assert "is as quick as any of them, 0.15 s per example" in found["sentence"]
 
 
-def test_the_seconds_stand_in_the_answer_and_its_file(explainer, tmp_path):
+def test_recommendation_and_its_saved_file_hold_the_measured_seconds(explainer, tmp_path):
     answer = recommend(explainer, TEXTS, methods=["attcat", "rollout"], budget=5000)
     assert answer.plan.seconds.keys() == {"attcat", "rollout"}
     assert all(0 < seconds < 60 for seconds in answer.plan.seconds.values())
