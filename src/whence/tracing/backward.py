@@ -226,7 +226,7 @@ class HookWorker:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._stopped = error is not None
+        self._stopped = self._stopped or error is not None  # an error of a call stays one
         self._steps.put(None)
         self._thread.join()
         if self._error is not None:
