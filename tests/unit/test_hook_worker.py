@@ -1,6 +1,8 @@
 """HookWorker: layers read in a thread beside the backward pass, as on an accelerator, here on a CPU."""
 
 import threading
+import time
+from queue import Queue
 
 import pytest
 import torch
@@ -55,6 +57,40 @@ def test_hook_worker_thread_keeps_the_chosen_kernel_and_disables_gradients():
             0, [], lambda _, so: [*so, (get_implementation(), torch.is_grad_enabled())]
         )
     assert found == [("tiled", False)] * 3
+
+
+class QueueHeldUntilExit(Queue):
+    """A queue that gives its first call at once, and the others when the worker is being left."""
+
+    def __init__(self):
+        super().__init__()
+        self.is_left, self.given = threading.Event(), 0
+
+    def put(self, call):
+        super().put(call)
+        if call is None:
+            self.is_left.set()
+
+    def get(self):
+        if self.given:
+            self.is_left.wait(10)
+        self.given += 1
+        return super().get()
+
+
+def test_hook_worker_left_after_an_error_skips_the_calls_still_queued():
+    worker, called = HookWorker(), []
+    worker._steps = QueueHeldUntilExit()
+
+    def fail():
+        raise KeyError("a call's own")
+
+    with pytest.raises(KeyError, match="a call's own"), worker:
+        worker(fail)
+        while not worker._stopped:
+            time.sleep(0.001)
+        worker(lambda: called.append(1))
+    assert not called
 
 
 def test_descend_reraises_the_error_of_a_step_and_runs_no_further_step():
