@@ -6,6 +6,7 @@
     python scripts/snapshots.py --list             print the names
 
 A name may end in *, for all that begin so.
+The first trace of a model costs one more forward pass, so --only may show a few more passes than a whole comparison.
 """
 
 import argparse

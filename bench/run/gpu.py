@@ -5,8 +5,7 @@
 It runs from source with torch, transformers and Triton alone. The model has BERT-base's shape and random weights; the
 documents are random words, all of one length, and come in chunks as a run cuts them. Timed is `Worker.do`: from texts
 to rows, tokenizing and all, after a warm-up. Beside it stand the bare forward and backward of the same chunk, and the
-same documents in chunks that are larger. What its rows take in a store is measured by bench.run.bytes, where pyarrow
-is there. Each row is written as it is measured.
+same documents in chunks that are larger. Each row is written as it is measured.
 """
 
 import argparse
