@@ -156,17 +156,18 @@ def _save(folder: Path, maker: Callable[[], Any], tokenizer: Any) -> None:
 
 
 def _wordpiece() -> Any:
-    """A tokenizer of BERT's kind: whole words, and letters for all others."""
+    """A tokenizer of BERT's kind: whole words, and letters for all others. Not trained: trainers break ties by chance."""
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    core = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    letters = [chr(code) for code in range(33, 127) if not chr(code).isupper()]
+    words = sorted({word.lower() for word in WORDS.split()} - set(letters))
+    vocabulary = [*special, *letters, *(f"##{letter}" for letter in letters), *words]
+    core = Tokenizer(
+        models.WordPiece({word: i for i, word in enumerate(vocabulary)}, unk_token="[UNK]")
+    )
     core.normalizer = normalizers.BertNormalizer(lowercase=True)
     core.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     core.decoder = decoders.WordPiece()
-    letters = [chr(code) for code in range(33, 127)]
-    trainer = trainers.WordPieceTrainer(
-        vocab_size=1000, special_tokens=special, initial_alphabet=letters
-    )
-    core.train_from_iterator([WORDS, " ".join(letters), "".join(letters)], trainer)
+    core.add_special_tokens(special)
     core.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]",
         pair="[CLS] $A [SEP] $B:1 [SEP]:1",

@@ -1,6 +1,13 @@
-"""Small tokenizers trained for tests: WordPiece, byte-level BPE, SentencePiece; and one that panics in Rust."""
+"""Small tokenizers for tests: WordPiece, byte-level BPE, SentencePiece; and one that panics in Rust.
 
+Each gives a text the same ids in every process. The trainers of `tokenizers` do not: they break ties in the order of a
+hash map. So the vocabularies of WordPiece and SentencePiece, trained once on these texts, are files beside this one;
+the byte-level trainer gave the same in five processes.
+"""
+
+import json
 from functools import cache
+from pathlib import Path
 
 from tokenizers import (
     AddedToken,
@@ -14,6 +21,7 @@ from tokenizers import (
 )
 from transformers import PreTrainedTokenizerFast
 
+_HERE = Path(__file__).parent
 TEXTS = [
     "a gripping, beautifully acted film",
     "don't watch it: the plot is well-made but thin...",
@@ -25,14 +33,13 @@ TEXTS = [
 
 @cache
 def wordpiece() -> PreTrainedTokenizerFast:
-    core = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    words = json.loads(_HERE.joinpath("small_wordpiece.json").read_text(encoding="utf-8"))
+    vocabulary = {word: i for i, word in enumerate(words)}
+    core = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
     core.normalizer = normalizers.BertNormalizer(lowercase=True)
     core.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     core.decoder = decoders.WordPiece()
-    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    core.train_from_iterator(
-        TEXTS * 3, trainers.WordPieceTrainer(vocab_size=260, special_tokens=special)
-    )
+    core.add_special_tokens(words[:5])
     core.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]",
         pair="[CLS] $A [SEP] $B:1 [SEP]:1",
@@ -68,16 +75,12 @@ def byte_level() -> PreTrainedTokenizerFast:
 
 @cache
 def sentencepiece() -> PreTrainedTokenizerFast:
-    core = Tokenizer(models.Unigram())
+    pieces = json.loads(_HERE.joinpath("small_sentencepiece.json").read_text(encoding="utf-8"))
+    core = Tokenizer(models.Unigram([tuple(piece) for piece in pieces], unk_id=2))
     core.normalizer = normalizers.NFKC()
     core.pre_tokenizer = pre_tokenizers.Metaspace()
     core.decoder = decoders.Metaspace()
-    core.train_from_iterator(
-        TEXTS * 3,
-        trainers.UnigramTrainer(
-            vocab_size=220, special_tokens=["<s>", "</s>", "<unk>"], unk_token="<unk>"
-        ),
-    )
+    core.add_special_tokens(["<s>", "</s>", "<unk>"])
     core.post_processor = processors.TemplateProcessing(
         single="$A </s>", pair="$A </s> $B </s>", special_tokens=[("</s>", 1)]
     )
