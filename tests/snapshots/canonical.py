@@ -1,5 +1,6 @@
 """Canonical text of results: rounded, sorted, and without what changes from run to run or machine to machine."""
 
+import base64
 import dataclasses
 import importlib.metadata
 import json
@@ -23,6 +24,7 @@ _MACHINE = re.compile(r"^(bytes|memory|peak|host|pid|size_bytes|machine|processo
 _DIGEST_TABLE = re.compile(r'(?:<tr><th scope="row" class="brief">DIGEST</th>.*?</tr>)+')
 _ROW = re.compile(r"<tr>.*?</tr>")
 _DIGEST = re.compile(r"\b(?<!blake2b:)[0-9a-f]{16,64}\b")
+_DECIMAL = re.compile(r"(?<![\w.])-?\d+\.\d{12,}(?:e[+-]?\d+)?(?![\w.])")
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _SPAN = re.compile(
     r"(?<![\w.])[<~]?\d+(\.\d+)?(e-?\d+)? ?(s|ms|seconds?|minutes?|min|hours?)(?![\w-])"
@@ -59,6 +61,7 @@ def plain_text(text: str) -> str:
     text = _NUMBERED.sub("VERSION", text)
     text = _TIME.sub("DATE", text)
     text = _ADDRESS.sub(" at ADDRESS", text)
+    text = _DECIMAL.sub(lambda found: str(number(float(found.group()))), text)
     text = _DIGEST.sub("DIGEST", text)
     # Rows of digests stand in the order of the digests, which change with the source code.
     text = _DIGEST_TABLE.sub(lambda table: "".join(sorted(_ROW.findall(table.group()))), text)
@@ -124,6 +127,8 @@ def plainly(value: Any, key: str = "") -> Any:
     if isinstance(value, np.ndarray):
         return _array(value)
     if isinstance(value, str):
+        if key == "pixels":  # scores of pixels, in float64
+            return _array(np.frombuffer(base64.b64decode(value)))
         if value.startswith("data:image"):
             return f"PICTURE of {len(value) // 100} hundred characters"
         return plain_text(value)
