@@ -68,7 +68,6 @@ KNOWN_PARTICIPLES = frozenset(
         "trained_adversary",
         "Explainer.loaded",
         "AuditSubject.loaded",
-        "Comparison.changed",
     }
 )
 SAME_NAMES = frozenset(

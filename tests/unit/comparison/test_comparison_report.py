@@ -135,7 +135,7 @@ def test_comparison_repr_text_html_and_head_lookup_show_the_figures(found):
     assert repr(found) == "<Comparison reviews-base and reviews on 6 inputs>"
     assert found.sentence in str(found)
     assert (
-        found.head(*found.changed[0])["divergence"]
+        found.head(*found.changed_heads[0])["divergence"]
         == found.to_dict()["changed"]["heads"][0]["divergence"]
     )
     with pytest.raises(BadParameter, match=r"There is no head 9\.9: the models have 4 layers of 4"):

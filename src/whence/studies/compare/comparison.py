@@ -36,7 +36,7 @@ class Comparison(SavedResult):
         return [dict(layer) for layer in self.payload["layers"]]
 
     @property
-    def changed(self) -> list[tuple[int, int]]:
+    def changed_heads(self) -> list[tuple[int, int]]:
         """The heads that changed most, as (layer, head), the most changed first."""
         return [(head["layer"], head["head"]) for head in self.payload["changed"]["heads"]]
 
