@@ -33,8 +33,8 @@ sys.path.insert(0, str(ROOT))
 from tests.snapshots.calls import CALLS, made  # noqa: E402 - the settings above come first
 
 # Another processor adds up in another order: float64 then differs by some 1e-16 of the largest term, which the least
-# stable method, full_lrp on pictures, makes 1e-9 of its scores. Anything larger is a change.
-RELATIVE, ABSOLUTE = 1e-8, 1e-12
+# stable method, full_lrp on pictures, makes 5e-9 of a score (AVX-512 against SSE4); ten times that is allowed.
+RELATIVE, ABSOLUTE = 5e-8, 1e-12
 _DECIMAL = re.compile(r"-?\d+(?:\.\d+(?:e[+-]?\d+)?|e[+-]?\d+)")
 
 

@@ -98,7 +98,9 @@ def _run_section(section: Callable[[Setting], None], name: str, setting: Setting
         except Dead as error:
             setting.log.add("section", error=f"the device failed at {error}")
             return False
-        except Exception as error:
+        except (
+            Exception
+        ) as error:  # a section that fails is a row of the log, and the next one is measured
             told = (str(error).splitlines() or [""])[0][:300]
             setting.log.add("section", error=f"{type(error).__name__}: {told}")
             if not setting.is_alive():

@@ -214,8 +214,9 @@ def test_trust_card_and_inside_of_a_question_use_the_answer():
     card = e.trust((QUESTION, "the plot is thin"), method="attcat").to_dict()
     # Of this untrained model any test may be the one that decides the card's sentence; deletion's names the answer.
     (deletion,) = [test for test in card["methods"][0]["tests"] if test["name"] == "deletion"]
-    assert card["target"]["label"] == NO_ANSWER
-    assert f"the probability of {NO_ANSWER}" in deletion["why"]
+    answer = e.explain((QUESTION, "the plot is thin"), method="attcat").target.label
+    assert card["target"]["label"] == answer
+    assert f"the probability of {answer}" in deletion["why"]
     inside = e.inside((QUESTION, CONTEXT))
     # The last block's rows that the answer reads are its first and last token.
     read = e.explain((QUESTION, CONTEXT), method="gradient").read

@@ -128,7 +128,7 @@ class Setting:
             raise
         except torch.OutOfMemoryError as error:
             self.log.add(what, **about, error=f"out of memory: {_get_first_line(error)}")
-        except Exception as error:
+        except Exception as error:  # whatever a measurement raises is its row of the log
             self.log.add(what, **about, error=f"{type(error).__name__}: {_get_first_line(error)}")
         else:
             return
