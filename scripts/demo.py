@@ -5,7 +5,6 @@ from rich.rule import Rule
 
 import whence
 from whence.core.files import write_bytes, write_text
-from whence.data.shapes import parse_scene
 from whence.explain.page import render_page
 from whence.render.colour import merge_payloads
 from whence.render.image_maps import render_image_sheet_png
@@ -28,7 +27,7 @@ METHODS = {
     # On `shapes` it is known where a map belongs: rollout has one map for both objects, leave-one-out finds each.
     "shapes": ["rollout", "leave_one_out"],
 }
-DRAWN = "shapes:7"
+PICTURE, SHAPES = "shapes:7", ("square", "ring")
 
 
 def main() -> None:
@@ -43,11 +42,9 @@ def main() -> None:
         console.print(
             render_explanation(merge_payloads([one.to_dict() for one in found.values()]), top=4)
         )
-    scene = parse_scene(DRAWN)
-    assert scene is not None
     maps = []
-    for label in scene.labels:
-        found = explainers["shapes"].explain(DRAWN, method=METHODS["shapes"], target=label)
+    for label in SHAPES:
+        found = explainers["shapes"].explain(PICTURE, method=METHODS["shapes"], target=label)
         explained.append(list(found.values()))
         maps.append(merge_payloads([one.to_dict() for one in found.values()]))
         console.print(Rule(style="dim"))

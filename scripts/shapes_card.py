@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from whence.data.shapes import IMAGE_SIDE, MAX_SIZE, MIN_SIZE, SHAPE_CLASSES
+from draw_shapes import IMAGE_SIDE, MAX_SIZE, MIN_SIZE, SHAPE_CLASSES
 
 CARD = """---
 license: apache-2.0
@@ -22,7 +22,7 @@ ViT for pictures of {side} x {side} pixels in patches of 8 x 8: {layers} layers,
 
 ## Training
 
-- Data: {pictures:,} pictures drawn by `whence.data.shapes` with seed 1 ({shares} objects,
+- Data: {pictures:,} pictures drawn by `scripts/draw_shapes.py` with seed 1 ({shares} objects,
   of different classes, never overlapping); turned, mirrored and with their colour channels exchanged at random.
   Seed 0, the default of `draw_scene`, was only measured.
 - From {hidden:.0%} of the pictures patches were taken away: black, the mean colour, or the blurred picture in

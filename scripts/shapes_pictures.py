@@ -10,9 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from draw_shapes import IMAGE_SIDE, SHAPE_CLASSES, draw_scene
 from torch import Tensor
-
-from whence.data.shapes import IMAGE_SIDE, SHAPE_CLASSES, draw_scene
 
 PATCH = 8
 GRID = IMAGE_SIDE // PATCH

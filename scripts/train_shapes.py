@@ -25,13 +25,12 @@ from typing import Any
 
 import torch
 import transformers
+from draw_shapes import IMAGE_SIDE, SHAPE_CLASSES
 from shapes_card import render_card
 from shapes_pictures import PATCH, Batches, Pictures, Recipe, draw_pictures, normalise_pixels
 from torch import Tensor, nn
 from torch.nn import functional as F
 from transformers import ViTConfig, ViTForImageClassification
-
-from whence.data.shapes import IMAGE_SIDE, SHAPE_CLASSES
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "src" / "whence" / "models" / "builtin" / "shapes"

@@ -21,11 +21,11 @@ import torch
 from bench.science.shapes_page import PAGE, RESULT, render_page
 from bench.science.transformers import round_numbers
 from numpy.typing import NDArray
+from scripts.draw_shapes import IMAGE_SIDE, SHAPE_CLASSES, Scene, draw_scene
 
 import whence
 from whence.core.errors import WhenceError
 from whence.core.files import write_text
-from whence.data.shapes import IMAGE_SIDE, SHAPE_CLASSES, Scene, draw_scene
 from whence.explain.explainer import Explainer
 from whence.methods import method
 from whence.render.colour import compute_heatmap

@@ -12,7 +12,7 @@ PAGE = ROOT / "docs" / "science" / "shapes.md"
 INTRO = """# Does the map of a class fall on its object?
 
 `shapes` is a small ViT, built in, that says which of eight shapes are on a picture ([how it was
-trained](../../src/whence/models/builtin/shapes/README.md)). They are drawn by `whence.data.shapes`: two
+trained](../../src/whence/models/builtin/shapes/README.md)). They are drawn by `scripts/draw_shapes.py`: two
 objects of different classes on textured ground, never overlapping, with the exact mask of each. So it is known where
 the map of a class belongs, and anyone can check it offline:
 

@@ -7,6 +7,7 @@ from urllib.parse import unquote
 
 import numpy as np
 import pytest
+from draw_shapes import draw_scene
 from PIL import Image
 from playwright.sync_api import expect
 
@@ -21,7 +22,6 @@ from tests.browser.app import (
     strip,
 )
 from tests.browser.test_app_accessibility import axe, findings  # noqa: F401
-from whence.data.shapes import draw_scene
 from whence.explain.explainer import load
 from whence.render.image_maps import overlay_scores
 

@@ -16,7 +16,7 @@ SHAPES = ("explain", "--image", "shapes:7")
 @pytest.fixture
 def picture_file(tmp_path):
     """A file with a picture of our own, and a name that would be dangerous on a page."""
-    from whence.data.shapes import draw_scene
+    from draw_shapes import draw_scene
 
     path = tmp_path / "<b>ring.png"
     Image.fromarray(draw_scene(7).pixels).save(path)
@@ -75,7 +75,7 @@ def test_explain_image_of_several_targets_writes_sheet_page_and_json(run, tmp_pa
 
 
 def test_strongest_patch_of_a_target_lies_on_its_object(run, tmp_path):
-    from whence.data.shapes import draw_scene
+    from draw_shapes import draw_scene
 
     scene, sheet = draw_scene(7), tmp_path / "maps.png"
     asked = ("--method", "transformer_attribution", "--target", "ring", "--target", "square")

@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow.parquet
 import torch
 import transformers as hf
+from draw_shapes import draw_scene
 from PIL import Image
 from tokenizers import (  # fmt: skip
     Tokenizer,
@@ -29,7 +30,6 @@ import whence
 from tests import zoo
 from tests.docs import faulty_samples
 from tests.task_models import NLI, TAGS
-from whence.data.shapes import draw_scene
 from whence.models.model_files import find_builtin_folder
 
 HERE = Path(__file__).resolve().parent

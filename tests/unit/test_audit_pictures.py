@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 import torch
+from draw_shapes import draw_scene
 
 import whence
 from whence.core.errors import NoHead
 from whence.data.dataset import list_examples
-from whence.data.shapes import draw_scene
 from whence.explain.inputs import encode_inputs
 from whence.studies.audit.importance import gradient, leave_one_out
 from whence.studies.audit.subject import AuditSubject

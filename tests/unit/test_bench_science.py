@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from bench.science import attcat, eraser, evaluation, findings, job_runner, pets, rankings
 from bench.science.rows import build_evaluation, collect_provenance, read_rows, round_numbers
+from draw_shapes import SHAPE_CLASSES, draw_scene
 from PIL import Image
 
 import whence
 from whence.data.eraser import RationaleSpan
 from whence.data.example import Example, ImageMask, StoredImage
-from whence.data.shapes import SHAPE_CLASSES, draw_scene
 from whence.stats.rationale import count_tokens, find_spans
 
 TEXTS = (

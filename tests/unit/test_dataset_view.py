@@ -6,6 +6,7 @@ import re
 import numpy as np
 import pytest
 import torch
+from draw_shapes import draw_scene
 from PIL import Image
 from transformers import GPT2Config, GPT2ForSequenceClassification
 
@@ -14,7 +15,6 @@ from tests import zoo
 from tests.contract.state import assert_unchanged, snapshot
 from whence.app.schema import Habits, PredictionTable, WordsByClass
 from whence.core.errors import BadParameter, BadPicture, EmptyText, NoHead, UnknownMethod
-from whence.data.shapes import draw_scene
 from whence.flow.heads import POSITION_KINDS, compute_special_mass
 from whence.stats.intervals import Interval, bootstrap_columns
 from whence.studies.compare.dataset_view import (

@@ -8,24 +8,27 @@ from pathlib import Path
 import numpy as np
 import pytest
 from bench.science.shapes import compute_patch_shares, measure_map
-from shapes_card import render_card
-from train_shapes import MIX
-
-import whence
-from whence.core.errors import BadParameter
-from whence.data.shapes import (
+from draw_shapes import (
     IMAGE_SIDE,
     MIN_GAP,
     OUTLINES,
     SHAPE_CLASSES,
+    SHIPPED,
+    SHIPPED_FOLDER,
     SUBPIXELS,
     TEXTURES,
     PlacedShape,
     Scene,
     draw_scene,
-    parse_scene,
     place_shapes,
 )
+from PIL import Image
+from shapes_card import render_card
+from train_shapes import MIX
+
+import whence
+from whence.core.errors import BadParameter
+from whence.data.images import SAMPLE_IMAGES, open_image
 from whence.models.model_files import find_builtin_folder
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -224,20 +227,25 @@ def test_textures_have_values_between_zero_and_one(kind):
     assert 0 <= field.min() < field.max() <= 1
 
 
-def test_parse_scene_accepts_whole_numbers_and_refuses_other_names():
-    scene = parse_scene("shapes:7")
-    assert scene is not None and np.array_equal(scene.pixels, draw_scene(7).pixels)
-    assert parse_scene("photo.png") is None
-    for wrong in (
-        "shapes:",
-        "shapes:-1",
-        "shapes:seven",
-        "shapes:1.0",
-        "shapes:٣",
-        "shapes:" + "1" * 5000,
-    ):
-        with pytest.raises(BadParameter, match="whole number"):
-            parse_scene(wrong)
+# --- the pictures that are shipped ---------------------------------------------------------------
+
+
+def test_shipped_pictures_are_the_drawings_that_the_script_names():
+    assert len(SHIPPED) == SAMPLE_IMAGES
+    for place, number in enumerate(SHIPPED):
+        scene = draw_scene(number)
+        assert np.array_equal(np.asarray(open_image(f"shapes:{place}")), scene.pixels)
+        objects = np.asarray(Image.open(SHIPPED_FOLDER / f"{place}_objects.png"))
+        for value, mask in enumerate(scene.masks.values(), 1):
+            assert np.array_equal(objects == value, mask)
+    assert (SHIPPED[3], SHIPPED[7]) == (3, 7)  # the pages name these
+    assert sum(path.stat().st_size for path in SHIPPED_FOLDER.iterdir()) <= 60_000
+
+
+@pytest.mark.parametrize("number", ["", "-1", "12", "seven", "1.0", "07", "٣", "1" * 5000])
+def test_open_image_of_a_sample_that_is_not_shipped_raises_bad_parameter(number):
+    with pytest.raises(BadParameter, match=r"names no picture\. whence has shapes:0 to shapes:11"):
+        open_image(f"shapes:{number}")
 
 
 # --- the model -------------------------------------------------------------------------------------

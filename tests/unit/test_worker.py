@@ -7,6 +7,7 @@ from functools import cache
 import numpy as np
 import pytest
 import torch
+from draw_shapes import draw_scene
 
 import whence
 from tests.approx_equality import assert_nearly_equal
@@ -24,7 +25,6 @@ from whence.core.errors import (
 from whence.data.dataset import list_examples
 from whence.data.eraser import RationaleSpan
 from whence.data.example import Example
-from whence.data.shapes import parse_scene
 from whence.explain.batch_explainer import describe_origin
 from whence.explain.request import resolve_methods
 from whence.methods import method
@@ -153,7 +153,7 @@ def test_worker_records_give_the_same_evaluation_as_evaluate(given, methods, met
 
 def test_worker_records_of_pictures_with_masks_give_the_same_evaluation_as_evaluate():
     explainer = whence.load("shapes")
-    scenes = [parse_scene(f"shapes:{number}") for number in range(2)]
+    scenes = [draw_scene(number) for number in range(2)]
     data = [(one.pixels, one.labels[0], one.masks[one.labels[0]]) for one in scenes]
     methods, metrics = (
         ("generic_attention", "gradient"),

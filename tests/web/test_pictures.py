@@ -7,6 +7,7 @@ from struct import pack
 
 import numpy as np
 import pytest
+from draw_shapes import draw_scene
 from PIL import Image
 
 from tests.web.serving import ask, assert_error, begin_job, wait_for_job
@@ -14,7 +15,6 @@ from whence.app.models import Pictures
 from whence.app.server import create_app
 from whence.app.settings import Settings
 from whence.core.errors import NotFound
-from whence.data.shapes import draw_scene
 
 
 def encode_picture(pixels, kind="PNG"):
@@ -69,7 +69,14 @@ def test_uploaded_picture_is_explained_with_one_score_per_patch(app):
     assert [len(one["scores"]) for one in found["explanations"]] == [64, 64]
 
 
-def test_drawing_by_number_equals_the_same_picture_uploaded(app):
+def test_sample_picture_of_a_number_beyond_the_last_begins_again(app):
+    """The page counts on; there are twelve pictures."""
+    again, first = (explain(app, picture=name).json() for name in ("shapes:15", "shapes:3"))
+    assert again["explanations"][0]["scores"] == first["explanations"][0]["scores"]
+    assert again["picture"]["name"] == "shapes:15"
+
+
+def test_sample_picture_equals_the_same_picture_uploaded(app):
     """The same pixels, brought as a file or named: the same scores."""
     brought = explain(app, picture=put(app, "a.png", PNG).json()["id"]).json()
     drawn = explain(app, picture="shapes:3").json()

@@ -99,7 +99,8 @@ def _estimate_inside_bytes(inside: "Inside") -> int:
     return int(layers) * int(heads) * len(inside.tokens) ** 2 * _NUMBERS_PER_EDGE * wide
 
 
-_DRAWN_IMAGE_PATTERN = re.compile(r"shapes:[0-9]{1,9}")
+# The page counts on without end; the pictures that whence ships come again and again.
+_SAMPLE_IMAGE_PATTERN = re.compile(r"shapes:([0-9]{1,9})")
 _MAX_BYTES = 256 * 10**6  # limit of all pictures together
 
 
@@ -126,8 +127,10 @@ class Pictures:
 
     def get(self, key: str) -> "StoredImage":
         """Return a picture, decoded so that its name is never taken for a path."""
-        if _DRAWN_IMAGE_PATTERN.fullmatch(key):
-            return _decode_image(key, key)
+        if (sample := _SAMPLE_IMAGE_PATTERN.fullmatch(key)) is not None:
+            from whence.data.images import SAMPLE_IMAGES
+
+            return _decode_image(f"shapes:{int(sample[1]) % SAMPLE_IMAGES}", key)
         upload = self._files.get(key)
         if upload is None:
             raise NotFound(

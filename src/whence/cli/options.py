@@ -213,7 +213,7 @@ Image = Annotated[
     str | None,
     typer.Option(
         metavar="FILE",
-        help="A picture to explain instead of a text; shapes:N is number N of those that whence draws itself.",
+        help="A picture to explain instead of a text; shapes:0 to shapes:11 are pictures that whence has.",
     ),
 ]
 OptionalModel = Annotated[

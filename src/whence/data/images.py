@@ -22,9 +22,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from whence.core.errors import BadPicture, shorten_quote
+from whence.core.errors import BadParameter, BadPicture, shorten_quote
 from whence.core.seed import build_generator
-from whence.data.shapes import parse_scene
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -35,6 +34,8 @@ _STRIP_PIXELS = 2**20  # pixels of one strip
 _EXIF_ORIENTATION = 0x0112  # the EXIF tag of the orientation
 IMAGE_FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "PPM")
 ALLOWED_IMAGES = "PNG, JPEG, WebP, GIF, BMP, TIFF or PPM"
+SAMPLE_IMAGES = 12  # pictures for the built-in model `shapes`, called shapes:0 to shapes:11 (scripts/draw_shapes.py)
+_SAMPLE_PREFIX = "shapes:"
 
 
 def is_image(value: Any) -> bool:
@@ -55,8 +56,8 @@ def open_image(source: Any, name: str | None = None) -> "Image":
         source = source.read()
         if isinstance(source, str):
             raise BadPicture(f"{name!r} holds text. Open the file in binary: open(path, 'rb').")
-    if isinstance(source, str) and (scene := parse_scene(source)) is not None:
-        source = scene.pixels
+    if isinstance(source, str) and source.startswith(_SAMPLE_PREFIX):
+        source = find_sample_image(source)
     if isinstance(source, np.ndarray):
         source = _from_array(source, name)
     if isinstance(source, str | Path):
@@ -78,6 +79,17 @@ def find_image_name(source: Any) -> str:
         return Path(source).name
     own = getattr(source, "name", None) or getattr(source, "filename", None)
     return Path(own).name if isinstance(own, str) and own else "the picture"
+
+
+def find_sample_image(name: str) -> Path:
+    """Return the file of a picture that whence ships, by a name such as ``shapes:7``."""
+    number = name.removeprefix(_SAMPLE_PREFIX)
+    if number not in map(str, range(SAMPLE_IMAGES)):
+        raise BadParameter(
+            f"{shorten_quote(name)!r} names no picture. whence has {_SAMPLE_PREFIX}0 to {_SAMPLE_PREFIX}{SAMPLE_IMAGES - 1}; "
+            "give one of these, or a file."
+        )
+    return Path(__file__).parent / "pictures" / f"{number}.png"
 
 
 def _is_pil_image(value: Any) -> bool:

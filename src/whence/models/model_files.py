@@ -48,7 +48,7 @@ BUILTIN = {
     "saturation": "weights set by hand: words so strong that their slope is zero",
     "damper": "weights set by hand: a word that acts through the attention weights alone",
     "spotlight": "weights set by hand: attention alone decides which words are heard",
-    "shapes": "which shapes are on a drawn picture, two of eight; draw one with shapes:NUMBER",
+    "shapes": "which shapes are on a drawn picture, two of eight; pictures: shapes:0 to shapes:11",
 }
 
 

@@ -1,16 +1,20 @@
 """Drawn test images: two shapes of different classes on a textured background, with exact masks.
 
+    python scripts/draw_shapes.py     write the twelve pictures that whence ships, src/whence/data/pictures
+
 The contents are known, so an explanation of one class can be checked against the truth by anyone, offline.
 The class is in the outline alone: colours, positions, sizes and rotations are independent of it, and at one
-size every class covers the same area.
+size every class covers the same area. The built-in model `shapes` learnt from such pictures.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import acos, cos, hypot, pi, sin, sqrt
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image
 
 from whence.core.errors import BadParameter
 from whence.core.seed import build_generator
@@ -22,8 +26,9 @@ MIN_GAP = 1.0  # least pixels between the circles around two objects, so that th
 MIN_COLOUR_DISTANCE = (
     0.45  # least distance, in RGB from 0 to 1, of an object's colour from both background colours
 )
-SCENE_PREFIX = "shapes:"
-_MAX_DIGITS = 18  # digits of a picture's number: very long numbers are slow to parse
+SHIPPED_FOLDER = Path(__file__).resolve().parents[1] / "src" / "whence" / "data" / "pictures"
+# The drawing that is shipped as shapes:0, shapes:1, ...: every class three times, in small files. The pages name 3 and 7.
+SHIPPED = (841, 420, 3155, 3, 3398, 3306, 2867, 7, 3311, 75, 344, 1792)
 
 Array = NDArray[np.float64]
 PixelMask = NDArray[np.bool_]
@@ -212,19 +217,6 @@ def _draw_colour(chance: np.random.Generator, *ground: Array) -> Array:
             return colour
 
 
-def parse_scene(text: str) -> Scene | None:
-    """Return the image that a text such as ``shapes:7`` names; None for other texts."""
-    if not text.startswith(SCENE_PREFIX):
-        return None
-    number = text.removeprefix(SCENE_PREFIX)
-    if not (number.isascii() and number.isdigit() and len(number) <= _MAX_DIGITS):
-        raise BadParameter(
-            f"{text[:40]!r} names no picture: after {SCENE_PREFIX!r} comes a whole number from 0, of at most {_MAX_DIGITS} "
-            f"digits, such as {SCENE_PREFIX}7."
-        )
-    return draw_scene(int(number))
-
-
 TextureField = NDArray[np.float64]
 
 
@@ -296,3 +288,20 @@ def draw_texture(draw: np.random.Generator, side: int) -> TextureField:
     """Return a texture of random kind, values from 0 to 1, (side, side)."""
     kind = sorted(TEXTURES)[int(draw.integers(len(TEXTURES)))]
     return TEXTURES[kind](draw, side)
+
+
+def main() -> None:
+    """Write the shipped pictures, each with a map of its pixels: 0 ground, 1 and 2 its first and second object."""
+    SHIPPED_FOLDER.mkdir(exist_ok=True)
+    for place, number in enumerate(SHIPPED):
+        scene = draw_scene(number)
+        objects = sum(i * mask.astype(np.uint8) for i, mask in enumerate(scene.masks.values(), 1))
+        Image.fromarray(scene.pixels).save(SHIPPED_FOLDER / f"{place}.png", optimize=True)
+        outline = Image.fromarray(np.asarray(objects, np.uint8))
+        outline.save(SHIPPED_FOLDER / f"{place}_objects.png", optimize=True)
+    size = sum(path.stat().st_size for path in SHIPPED_FOLDER.iterdir())
+    print(f"wrote {len(SHIPPED)} pictures to {SHIPPED_FOLDER}, {size:,} bytes")
+
+
+if __name__ == "__main__":
+    main()
