@@ -29,7 +29,7 @@ import torch
 from explain import ROOT, collect_provenance
 
 import whence
-from whence.data.dataset import list_examples, sample_examples
+from whence.data.dataset import read_dataset, sample_examples
 from whence.methods import is_trace_method, method
 from whence.stats.intervals import bootstrap
 from whence.stats.rank import spearman, top_k_overlap
@@ -130,7 +130,7 @@ def load_inputs(model: str) -> list[Any]:
     """Return a model's inputs: sentences, or photographs of cats and dogs."""
     if model != "vit-pets":
         return load_sentences()
-    data = list_examples(str(SHARED / "data" / "oxford_pets" / "pets_heldout_a.parquet"))
+    data = read_dataset(str(SHARED / "data" / "oxford_pets" / "pets_heldout_a.parquet")).examples
     return [one.given for one in sample_examples(data, PHOTOGRAPHS)]
 
 

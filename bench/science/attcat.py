@@ -27,7 +27,7 @@ from bench.science.options import RESULTS, build_parser
 from bench.science.rows import build_evaluation, compute_sha256, read_rows, round_numbers
 
 from whence.core.files import write_text
-from whence.data.dataset import list_examples
+from whence.data.dataset import read_dataset
 from whence.data.example import Example
 
 WAYS = ("delete", "pad")  # `truncate_words` and `replace_words` of their code
@@ -109,7 +109,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if unknown := [name for name in options.names if name not in TASKS]:
         sys.exit(f"no {unknown[0]!r}; there are {', '.join(TASKS)}")
     for name in () if options.page else options.names or TASKS:
-        given = order_examples(list_examples(options.shared / TASKS[name].data))[: options.limit]
+        given = order_examples(
+            read_dataset(options.shared / TASKS[name].data, question_first=True).examples
+        )[: options.limit]
         for way in () if options.gather else WAYS:
             own = build_job(name, way, options)
             file = options.rows / f"{own.name}.jsonl"

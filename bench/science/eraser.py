@@ -30,7 +30,7 @@ from bench.science.rows import Row, build_evaluation, compute_sha256, read_rows,
 
 from whence.core.files import write_text
 from whence.core.seed import build_generator
-from whence.data.dataset import list_examples
+from whence.data.dataset import read_dataset
 from whence.data.example import Example
 from whence.stats.intervals import bootstrap_columns
 from whence.studies.evaluation.statistics import interval_to_dict
@@ -160,7 +160,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Compute the result, and write the page."""
     options = build_parser(__doc__, ["movies"]).parse_args(arguments)
     if not options.page:
-        given = order_examples(list_examples(options.shared / DATA))[: options.limit]
+        given = order_examples(read_dataset(options.shared / DATA, question_first=True).examples)[
+            : options.limit
+        ]
         for own in () if options.gather else build_jobs(options):
             file = options.rows / f"{own.name}.jsonl"
             run_job(own, given, file, workers=options.workers, seconds=options.seconds)

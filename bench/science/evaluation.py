@@ -21,7 +21,7 @@ from bench.science.options import build_parser
 from bench.science.rows import Facts, build_evaluation, compute_sha256, read_rows
 
 from whence.core.files import write_text
-from whence.data.dataset import list_examples
+from whence.data.dataset import read_dataset
 from whence.data.example import Example
 from whence.methods import method
 from whence.studies.evaluation.evaluation import Evaluation
@@ -189,7 +189,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(f"no {unknown[0]!r}; there are {', '.join(TABLES)}")
     for name in () if options.page else options.names or TABLES:
         table = TABLES[name]
-        given = order_examples(list_examples(options.shared / table.data))
+        given = order_examples(
+            read_dataset(options.shared / table.data, question_first=True).examples
+        )
         for part in () if options.gather else table.parts:
             own = build_job(name, part, options)
             some = given[: min(part.n, options.limit or part.n)]

@@ -37,7 +37,7 @@ from bench.science.rows import (
 )
 
 from whence.core.files import write_text
-from whence.data.dataset import list_examples
+from whence.data.dataset import read_dataset
 from whence.data.example import Example
 
 MODEL, DATA = "models/vit-pets", "data/oxford_pets/pets_heldout_a.parquet"
@@ -57,7 +57,7 @@ SETTINGS = select_presets("chefer_vit", "chefer")  # the authors', for the metho
 
 def load_photographs(options: argparse.Namespace) -> list[Example]:
     """Read all photographs, in the order drawn by the seed."""
-    found = list_examples(options.photographs or options.shared / DATA, label=None)
+    found = read_dataset(options.photographs or options.shared / DATA, label=None).examples
     return order_examples(found)[: options.limit]
 
 
@@ -125,7 +125,7 @@ def measure_pairs(
 
 def unpack_photographs(options: argparse.Namespace) -> None:
     """Write the photographs and their masks into a folder, for a machine that cannot read Parquet."""
-    for one in list_examples(options.shared / DATA, label=None):
+    for one in read_dataset(options.shared / DATA, label=None).examples:
         folder = options.unpack / ("cat", "dog")[int(one.label or 0)]
         folder.mkdir(parents=True, exist_ok=True)
         assert one.is_image

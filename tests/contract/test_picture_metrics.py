@@ -13,7 +13,7 @@ import whence
 from whence.core.errors import BadExamples
 from whence.core.params import resolve_parameters
 from whence.core.seed import build_generator
-from whence.data.dataset import list_examples
+from whence.data.dataset import read_dataset
 from whence.data.example import Example, fit_mask
 from whence.explain.trials import HumanAnnotation
 from whence.metrics import build_null_trial, metric
@@ -243,7 +243,7 @@ def test_evaluate_accepts_pictures_as_images_bytes_examples_and_dicts(vit_explai
     given = [
         (photograph(0), "ant", mask),
         (buffer.getvalue(), "bee"),
-        Example(list_examples([photograph(2)])[0].given, "cow"),
+        Example(read_dataset([photograph(2)]).examples[0].given, "cow"),
         {"image": photograph(3), "label": "bee", "mask": Image.fromarray(mask)},
         photograph(4),
     ]
@@ -330,7 +330,7 @@ def test_evaluate_with_a_broken_picture_and_a_broken_mask_counts_both(vit_explai
 def test_segmentation_metrics_of_rollout_on_eight_photographs_exceed_the_null(shared):
     """The first four cats and dogs: masks fit the pixels, and attention points at the animals more than chance."""
     seer = whence.load(shared / "models" / "vit-pets")
-    every = list_examples(shared / "data" / "oxford_pets" / "pets_heldout_a.parquet")
+    every = read_dataset(shared / "data" / "oxford_pets" / "pets_heldout_a.parquet").examples
     cats, dogs = ([one for one in every if one.label == label][:4] for label in ("0", "1"))
     mask = fit_mask(cats[0].mask, seer.loaded.processor)
     assert mask.shape == (128, 128) and set(np.unique(mask)) == {-1, 0, 1}

@@ -7,7 +7,7 @@ from draw_shapes import draw_scene
 
 import whence
 from whence.core.errors import NoHead
-from whence.data.dataset import list_examples
+from whence.data.dataset import read_dataset
 from whence.explain.inputs import encode_inputs
 from whence.studies.audit.importance import gradient, leave_one_out
 from whence.studies.audit.subject import AuditSubject
@@ -19,7 +19,7 @@ SCENES = [draw_scene(number) for number in range(3)]
 def subject():
     explainer = whence.load("shapes", dtype="float64")
     items, _ = encode_inputs([scene.pixels for scene in SCENES], explainer.loaded, truncate=False)
-    given = list_examples([(scene.pixels, scene.labels[0]) for scene in SCENES])
+    given = read_dataset([(scene.pixels, scene.labels[0]) for scene in SCENES]).examples
     return AuditSubject(explainer, given, items, None)
 
 

@@ -5,7 +5,7 @@ import pytest
 
 import whence
 from whence.core.errors import BadExamples, BadPlan
-from whence.data.dataset import collect_examples, read_dataset
+from whence.data.dataset import read_dataset
 from whence.data.example import Example
 
 pandas = pytest.importorskip("pandas", reason="pandas is not installed")
@@ -64,9 +64,9 @@ def test_evaluate_takes_the_rows_of_a_frame_and_not_its_column_names(kind, expla
     }
 
 
-def test_collect_examples_takes_both_texts_of_a_frame_by_column_names():
+def test_read_dataset_takes_both_texts_of_a_frame_by_column_names():
     rows = [("a man sleeps", "a man is awake"), ("it rains", "it is wet")]
-    found = collect_examples(frame("polars", ("one", "two"), rows), text="one", pair="two")
+    found = read_dataset(frame("polars", ("one", "two"), rows), text="one", pair="two")
     assert [one.given for one in found.examples] == rows
 
 
@@ -99,14 +99,14 @@ def test_evaluate_of_a_frame_with_an_unknown_column_suggests_the_nearest_name(ex
         whence.evaluate(explainer, frame("pandas"), text="descripton")
 
 
-def test_collect_examples_of_a_frame_with_a_repeated_column_raises_bad_examples():
+def test_read_dataset_of_a_frame_with_a_repeated_column_raises_bad_examples():
     twice = pandas.DataFrame([["a", "b"]], columns=["text", "text"])
     with pytest.raises(BadExamples, match="2 columns are called 'text'"):
-        collect_examples(twice)
+        read_dataset(twice)
 
 
-def test_collect_examples_of_a_frame_reads_gaps_numbers_and_tokens_like_a_file():
-    found = collect_examples(
+def test_read_dataset_of_a_frame_reads_gaps_numbers_and_tokens_like_a_file():
+    found = read_dataset(
         pandas.DataFrame(
             {
                 "text": ["a", "b", np.array(["c", "d"], dtype=object)],
@@ -116,9 +116,9 @@ def test_collect_examples_of_a_frame_reads_gaps_numbers_and_tokens_like_a_file()
     )
     assert found.examples == [Example("a", "1"), Example("b"), Example("c d", "0")]
     with pytest.raises(BadExamples, match=r"Row 1 of the table, counted from 0: 'text' is 'nan'"):
-        collect_examples(pandas.DataFrame({"text": ["a", float("nan")]}))
+        read_dataset(pandas.DataFrame({"text": ["a", float("nan")]}))
     with pytest.raises(BadExamples, match="no rows; its columns are text"):
-        collect_examples(pandas.DataFrame({"text": []}))
+        read_dataset(pandas.DataFrame({"text": []}))
 
 
 def test_audit_and_compare_take_a_frame(explainer):
@@ -162,7 +162,7 @@ def test_evaluate_of_a_pair_with_a_model_label_as_second_text_raises_bad_example
     assert named.payload["examples"]["given"] == 1
 
 
-def test_collect_examples_of_a_list_of_text_pairs_returns_pairs():
+def test_read_dataset_of_a_list_of_text_pairs_returns_pairs():
     pairs = [
         ("a man sleeps", "nobody is awake"),
         ("a dog runs", "it moves"),
@@ -170,6 +170,6 @@ def test_collect_examples_of_a_list_of_text_pairs_returns_pairs():
         ("the sun shines", "dry"),
         ("she sings", "a song"),
     ]
-    assert [one.given for one in collect_examples(pairs).examples] == pairs
+    assert [one.given for one in read_dataset(pairs).examples] == pairs
     words = [("dog", "cat"), ("dog", "cat"), ("sun", "cat"), ("rain", "cat")]
-    assert [one.given for one in collect_examples(words).examples] == words
+    assert [one.given for one in read_dataset(words).examples] == words

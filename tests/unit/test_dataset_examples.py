@@ -8,9 +8,14 @@ import pytest
 import whence
 from whence.core.errors import BadExamples, BadParameter
 from whence.core.types import Token, Word
-from whence.data.dataset import list_examples, read_dataset, sample_examples
+from whence.data.dataset import read_dataset, sample_examples
 from whence.data.eraser import RationaleSpan, flag_rationale
 from whence.data.example import Example
+
+
+def list_examples(data, **columns):
+    """Read a data set as `whence.evaluate` does."""
+    return read_dataset(data, question_first=True, **columns).examples
 
 
 def write(tmp_path, name, text):

@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from whence.core.errors import BadExamples, BadPicture
-from whence.data.dataset import list_examples, read_dataset
+from whence.data.dataset import read_dataset
 from whence.data.example import ImageMask, StoredImage, fit_mask, read_mask
 from whence.data.images import open_image
 
@@ -26,14 +26,14 @@ def grey(rows):
     return Image.fromarray(np.array(rows, dtype=np.uint8))
 
 
-def test_list_examples_of_a_folder_per_class_reads_labels_and_masks(tmp_path):
+def test_read_dataset_of_a_folder_per_class_reads_labels_and_masks(tmp_path):
     for label in ("dog", "cat"):
         (tmp_path / label).mkdir()
         picture().save(tmp_path / label / "one.png")
     grey([[0, 255]]).save(tmp_path / "cat" / "one_mask.png")
     grey([[1, 3]]).save(tmp_path / "dog" / "one_trimap.png")
     (tmp_path / "dog" / "notes.txt").write_text("no picture")
-    found = list_examples(tmp_path)
+    found = read_dataset(tmp_path).examples
     assert [(one.label, one.given.name) for one in found] == [
         ("cat", "cat/one.png"),
         ("dog", "dog/one.png"),
@@ -44,30 +44,30 @@ def test_list_examples_of_a_folder_per_class_reads_labels_and_masks(tmp_path):
     assert read_dataset(tmp_path).examples[0].label == "cat"
 
 
-def test_list_examples_of_parallel_image_and_mask_folders_pairs_the_masks(tmp_path):
+def test_read_dataset_of_parallel_image_and_mask_folders_pairs_the_masks(tmp_path):
     for folder in ("images/cat", "masks/cat"):
         (tmp_path / folder).mkdir(parents=True)
     picture().save(tmp_path / "images" / "cat" / "a.jpg")
     picture().save(tmp_path / "images" / "b.png")
     grey([[9, 0]]).save(tmp_path / "masks" / "cat" / "a.png")
-    bare, found = list_examples(tmp_path)
+    bare, found = read_dataset(tmp_path).examples
     assert (bare.label, bare.mask, found.label) == (None, None, "cat")
     assert read_mask(found.mask).tolist() == [[1, 0]]  # light by its own measure
 
 
-def test_list_examples_of_a_folder_without_pictures_raises_bad_examples(tmp_path):
+def test_read_dataset_of_a_folder_without_pictures_raises_bad_examples(tmp_path):
     with pytest.raises(BadExamples, match="has no pictures"):
-        list_examples(tmp_path)
+        read_dataset(tmp_path)
 
 
-def test_list_examples_does_not_open_a_broken_picture_before_use(tmp_path):
+def test_read_dataset_does_not_open_a_broken_picture_before_use(tmp_path):
     (tmp_path / "broken.png").write_bytes(b"no picture")
-    (one,) = list_examples(tmp_path)
+    (one,) = read_dataset(tmp_path).examples
     with pytest.raises(BadPicture):
         open_image(one.given)
 
 
-def test_list_examples_of_a_parquet_table_reads_packed_pictures_and_masks(tmp_path):
+def test_read_dataset_of_a_parquet_table_reads_packed_pictures_and_masks(tmp_path):
     pyarrow = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")
     raw = encode_image(picture(200), "JPEG")
@@ -78,16 +78,16 @@ def test_list_examples_of_a_parquet_table_reads_packed_pictures_and_masks(tmp_pa
     }
     path = tmp_path / "seen.parquet"
     parquet.write_table(pyarrow.table(columns), path)
-    first, second = list_examples(path)
+    first, second = read_dataset(path).examples
     assert (first.label, second.label, second.mask) == ("1", "0", None)
     assert open_image(first.given).size == (6, 4)
     assert read_mask(first.mask).tolist() == [[0, 1]]
-    assert list_examples(path, label="label")[0].label == "1"
+    assert read_dataset(path, label="label").examples[0].label == "1"
     with pytest.raises(BadExamples, match="no column 'kind'"):
-        list_examples(path, label="kind")
+        read_dataset(path, label="kind")
 
 
-def test_list_examples_of_a_list_takes_pictures_paths_labels_and_masks(tmp_path):
+def test_read_dataset_of_a_list_takes_pictures_paths_labels_and_masks(tmp_path):
     path = tmp_path / "a.png"
     picture().save(path)
     mask = np.array([[True, False]])
@@ -98,16 +98,16 @@ def test_list_examples_of_a_list_takes_pictures_paths_labels_and_masks(tmp_path)
         (path, 1, mask),
         {"image": picture(), "label": "dog"},
     ]
-    found = list_examples(given)
+    found = read_dataset(given).examples
     assert all(one.is_image for one in found)
     assert [one.label for one in found] == [None, None, "cat", "1", "dog"]
     assert read_mask(found[3].mask).tolist() == [[1, 0]]
     with pytest.raises(BadExamples, match="the label is a list"):
-        list_examples([(picture(), ["cat"])])
+        read_dataset([(picture(), ["cat"])])
     with pytest.raises(BadExamples, match="the mask is a float"):
-        list_examples([(picture(), "cat", 0.5)])
+        read_dataset([(picture(), "cat", 0.5)])
     # Two texts are a pair, and stay one.
-    assert list_examples([("a.png", "cat")])[0].given == ("a.png", "cat")
+    assert read_dataset([("a.png", "cat")]).examples[0].given == ("a.png", "cat")
 
 
 def test_stored_images_of_equal_pixels_have_an_equal_repr():

@@ -10,9 +10,8 @@ import pyarrow.parquet
 import pytest
 
 from whence.core.errors import BadExamples
-from whence.data.dataset import list_examples, read_dataset
+from whence.data.dataset import open_dataset, read_dataset
 from whence.data.example import Example
-from whence.data.readers import read_row_file
 
 
 def write_parquet(path, columns, metadata=None):
@@ -21,13 +20,13 @@ def write_parquet(path, columns, metadata=None):
     return path
 
 
-def test_list_examples_of_a_parquet_file_plain_or_gzipped_reads_its_rows(tmp_path):
+def test_read_dataset_of_a_parquet_file_plain_or_gzipped_reads_its_rows(tmp_path):
     path = write_parquet(tmp_path / "a.parquet", {"sentence": ["a", "b"], "label": [1, None]})
-    assert list_examples(path) == [Example("a", "1"), Example("b")]
-    assert read_row_file(path)[1][0] == "a.parquet, row 2"
+    assert read_dataset(path).examples == [Example("a", "1"), Example("b")]
+    assert [one.id for one in open_dataset(path)] == ["row 1", "row 2"]
     packed = tmp_path / "b.parquet.gz"
     packed.write_bytes(gzip.compress(path.read_bytes()))
-    assert list_examples(packed) == list_examples(path)
+    assert read_dataset(packed).examples == read_dataset(path).examples
 
 
 def test_parquet_with_token_lists_and_numbers_gives_joined_texts_and_labels(tmp_path):
@@ -49,7 +48,7 @@ def test_parquet_class_numbers_get_the_names_in_its_huggingface_metadata(tmp_pat
     names = make_metadata({"label": {"names": ["bad", "good"], "_type": "ClassLabel"}})
     path = write_parquet(tmp_path / "a.parquet", columns, names)
     # -1 says that there is no label; 2 has no name and stays what it is.
-    assert [one.label for one in list_examples(path)] == ["bad", "good", None, "2"]
+    assert [one.label for one in read_dataset(path).examples] == ["bad", "good", None, "2"]
 
 
 @pytest.mark.parametrize(
@@ -67,56 +66,56 @@ def test_parquet_class_numbers_get_the_names_in_its_huggingface_metadata(tmp_pat
 )
 def test_parquet_with_malformed_metadata_leaves_class_numbers_unnamed(tmp_path, metadata):
     path = write_parquet(tmp_path / "a.parquet", {"text": ["a", "b"], "label": [0, 1]}, metadata)
-    assert [one.label for one in list_examples(path)] == ["0", "1"]
+    assert [one.label for one in read_dataset(path).examples] == ["0", "1"]
 
 
 @pytest.mark.parametrize("raw", [b"", b"text\nnot parquet\n", b"PAR1", b"PAR1" * 100])
-def test_list_examples_of_a_file_that_is_no_parquet_raises_bad_examples(tmp_path, raw):
+def test_read_dataset_of_a_file_that_is_no_parquet_raises_bad_examples(tmp_path, raw):
     path = tmp_path / "a.parquet"
     path.write_bytes(raw)
     with pytest.raises(BadExamples, match=r"a.parquet is not a whole Parquet file \(.+\)"):
-        list_examples(path)
+        read_dataset(path)
 
 
-def test_list_examples_of_a_truncated_or_damaged_parquet_raises_bad_examples(tmp_path):
+def test_read_dataset_of_a_truncated_or_damaged_parquet_raises_bad_examples(tmp_path):
     path = write_parquet(tmp_path / "a.parquet", {"text": [f"text {i}" for i in range(2000)]})
     whole = path.read_bytes()
     path.write_bytes(whole[:-20])
     with pytest.raises(BadExamples, match="is not a whole Parquet file"):
-        list_examples(path)
+        read_dataset(path)
     # The footer stands and the pages before it are noise.
     path.write_bytes(whole[:4] + b"\xff" * 2000 + whole[2004:])
     with pytest.raises(BadExamples, match="is not a whole Parquet file"):
-        list_examples(path)
+        read_dataset(path)
 
 
 def test_parquet_without_rows_or_with_bytes_or_gaps_as_text_raises_bad_examples(tmp_path):
     empty = write_parquet(tmp_path / "empty.parquet", {"text": pyarrow.array([], pyarrow.string())})
     with pytest.raises(BadExamples, match=r"empty.parquet has no rows"):
-        list_examples(empty)
+        read_dataset(empty)
     raw = write_parquet(tmp_path / "raw.parquet", {"text": [b"bytes"]})
     with pytest.raises(BadExamples, match=r"raw.parquet, row 1: 'text' is .*\(bytes\)"):
-        list_examples(raw)
+        read_dataset(raw)
     gap = write_parquet(tmp_path / "gap.parquet", {"text": ["a", None]})
     with pytest.raises(BadExamples, match=r"gap.parquet, row 2: 'text' is 'None' \(NoneType\)"):
-        list_examples(gap)
+        read_dataset(gap)
 
 
 def test_parquet_of_images_reads_images_with_trimaps_and_refuses_bytes_as_text(shared):
     path = shared / "data" / "oxford_pets" / "pets_heldout_a.parquet"
-    found = list_examples(path)
+    found = read_dataset(path).examples
     assert len(found) == 525 and all(one.is_image and one.mask.trimap for one in found)
     assert {one.label for one in found} == {"0", "1"}
     with pytest.raises(BadExamples, match=r"row 1: 'jpeg' is .*\(bytes\)"):
-        list_examples(path, text="jpeg")
+        read_dataset(path, text="jpeg")
 
 
 def test_parquet_without_pyarrow_raises_with_the_command_to_install(tmp_path):
     path = write_parquet(tmp_path / "a.parquet", {"text": ["a"]})
     program = (
         "import sys; sys.modules['pyarrow'] = None\n"
-        "from whence.data.dataset import list_examples\n"
-        f"try: list_examples({str(path)!r})\n"
+        "from whence.data.dataset import read_dataset\n"
+        f"try: read_dataset({str(path)!r}).examples\n"
         "except Exception as error: print(type(error).__name__, error)"
     )
     done = subprocess.run(

@@ -13,7 +13,7 @@ from tests.web.serving import ask
 from whence.app.server import create_app
 from whence.app.settings import Settings
 from whence.core.files import format_public_address, format_public_name
-from whence.data.dataset import collect_examples
+from whence.data.dataset import read_dataset
 from whence.runs.store import export_table
 
 HOME = "a-home-that-nobody-may-see"
@@ -66,7 +66,7 @@ def strip_tags(text):
 
 
 def test_evaluation_in_every_format_names_its_data_and_the_rows_drawn(explainer, home):
-    data = collect_examples(home / "films.tsv").draw(6)
+    data = read_dataset(home / "films.tsv").draw(6)
     found = surfaces(whence.evaluate(explainer, data, TWO, "comprehensiveness"))
     for name in ("terminal", "text", "to_html", "to_markdown", "to_latex", "plot", "_repr_html_"):
         assert "films.tsv: 6 of 9 rows drawn with seed 0" in strip_tags(found[name]), name

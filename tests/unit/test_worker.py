@@ -22,7 +22,7 @@ from whence.core.errors import (
     UnknownMethod,
     UnknownTarget,
 )
-from whence.data.dataset import list_examples
+from whence.data.dataset import read_dataset
 from whence.data.eraser import RationaleSpan
 from whence.data.example import Example
 from whence.explain.batch_explainer import describe_origin
@@ -97,7 +97,7 @@ def make_trapped_model():
 
 def evaluate_from_records(explainer, given, methods, metrics, **asked):
     """Return the evaluation that is made of a worker's rows, as they come back from a file."""
-    given = list_examples(given)
+    given = read_dataset(given).examples
     found = run_as_one_task(explainer, given, methods=methods, metrics=metrics, **asked)
     rows = json.loads(json.dumps(found.records))
     chosen, wanted = (

@@ -15,8 +15,8 @@ import pyarrow.parquet
 import pytest
 
 from whence.core.errors import BadExamples
-from whence.data import readers
-from whence.data.readers import count_cells
+from whence.data import dataset
+from whence.data.readers import RowSource, measure_row
 
 LIMIT_GIB = 3  # of addresses, of which torch and others take one before anything is brought in
 ALLOWED_MIB = 900  # a million rows, each with its place, its cells and their names; a line of 16 MiB; 256 MB unpacked
@@ -95,20 +95,26 @@ def test_small_upload_with_millions_of_rows_or_cells_is_refused_in_bounded_memor
     assert mib < ALLOWED_MIB
 
 
-def test_collect_rows_that_runs_out_of_memory_raises_bad_examples(tmp_path):
+def test_read_dataset_that_runs_out_of_memory_raises_bad_examples(monkeypatch):
     """Without a limit, as in Python and on the command line: whatever ends the memory."""
+    opened = []
 
     def stream():
+        opened.append(1)
         yield "line 1", {"text": "a"}
-        raise MemoryError
+        if len(opened) > 1:  # after the first rows, from which the columns are chosen
+            raise MemoryError
+
+    source = RowSource("a.txt", "txt", stream, lambda: None)
+    monkeypatch.setattr(dataset, "open_row_file", lambda address: source)
 
     with pytest.raises(
         BadExamples, match=r"a\.txt does not fit into memory: there is room for 1 of"
     ):
-        readers.collect_rows("a.txt", stream())
+        dataset.read_dataset("a.txt")
 
 
-def test_count_cells_counts_cells_in_nested_values():
-    assert count_cells({}) == 0
-    assert count_cells({"a": 1, "b": "text"}) == 2
-    assert count_cells({"a": [1, [2, {}], {"x": (3, 4)}]}) == 9
+def test_measure_row_counts_cells_and_bytes_of_nested_values():
+    assert measure_row({}) == (0, 0)
+    assert measure_row({"a": 1, "b": "text"}) == (2, 12)
+    assert measure_row({"a": [1, [2, {}], {"x": (3, 4)}]}) == (9, 32)

@@ -25,7 +25,7 @@ from bench.science.jain_wallace.measures import build_subject, measure_model, ro
 
 import whence
 from whence.core.files import write_text
-from whence.data.dataset import list_examples, resolve_label_indices
+from whence.data.dataset import read_dataset, resolve_label_indices
 from whence.data.example import Example
 from whence.models.rnn import AttentiveConfig, build_word_tokenizer, initialise_model
 from whence.studies.training.fit import fit
@@ -102,7 +102,9 @@ def run_cell(cell: Cell, work: Path, device: str, limit: int | None) -> dict[str
     facts = json.loads((work / "manifest.json").read_text())[cell.data]
     folder = work / cell.data
     splits: dict[str, list[Example]] = {
-        split: sample_evenly(list_examples(folder / f"{split}.jsonl.gz"), limit)
+        split: sample_evenly(
+            read_dataset(folder / f"{split}.jsonl.gz", question_first=True).examples, limit
+        )
         for split in ("train", "dev", "test")
     }
     pairs = isinstance(splits["train"][0].given, tuple)

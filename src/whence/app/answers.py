@@ -38,7 +38,7 @@ from whence.core.errors import BadParameter, InputError, RequestError, WhenceErr
 
 if TYPE_CHECKING:
     from whence.core.registry import Entry
-    from whence.data.dataset import LoadedDataset
+    from whence.data.dataset import Dataset
     from whence.explain.explainer import Explainer
     from whence.explain.explanation import Explanation
     from whence.flow.graph import EdgeQuery
@@ -333,7 +333,7 @@ def _to_json(value: Any) -> Any:
 
 
 def predict_dataset(
-    model: ServedModel, data: "LoadedDataset", request: PredictRequest, progress: Progress
+    model: ServedModel, data: "Dataset", request: PredictRequest, progress: Progress
 ) -> PredictionTable:
     """Return the predictions of a data set."""
     from whence.studies.compare import dataset_view
@@ -345,7 +345,7 @@ def predict_dataset(
 
 
 def find_class_words(
-    model: ServedModel, data: "LoadedDataset", request: WordsRequest, progress: Progress
+    model: ServedModel, data: "Dataset", request: WordsRequest, progress: Progress
 ) -> WordsByClass:
     """Return the words with the largest mean scores for each predicted class."""
     from whence.studies.compare import dataset_view
@@ -362,7 +362,7 @@ def find_class_words(
 
 
 def find_head_habits(
-    model: ServedModel, data: "LoadedDataset", request: HabitsRequest, progress: Progress
+    model: ServedModel, data: "Dataset", request: HabitsRequest, progress: Progress
 ) -> Habits:
     """Return the kinds of tokens that each head attends to, over a data set."""
     from whence.studies.compare import dataset_view
@@ -376,7 +376,7 @@ def find_head_habits(
 def compare_over_dataset(
     a: ServedModel,
     b: ServedModel,
-    data: "LoadedDataset",
+    data: "Dataset",
     request: CompareDataRequest,
     progress: Progress,
 ) -> Comparison:

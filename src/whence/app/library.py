@@ -31,7 +31,7 @@ from whence.data.readers import parse_file_name
 from whence.render.colour import format_target
 
 if TYPE_CHECKING:
-    from whence.data.dataset import LoadedDataset
+    from whence.data.dataset import Dataset
     from whence.runs.results import Run
     from whence.runs.store import RowFilter
 
@@ -686,8 +686,8 @@ def build_unique_id(name: str, existing: Any) -> str:
 class _DatasetSlot:
     """A data set, or the error that its columns are unknown, and a function to read it again."""
 
-    content: "LoadedDataset | UnknownColumns"
-    reader: "Callable[..., LoadedDataset]"
+    content: "Dataset | UnknownColumns"
+    reader: "Callable[..., Dataset]"
 
 
 class DataSets:
@@ -702,15 +702,15 @@ class DataSets:
         self._slots: dict[str, _DatasetSlot] = {}
         self._upload_keys: list[str] = []
         for path in settings.data:
-            reader: Callable[..., LoadedDataset] = partial(read_dataset, path, most=settings.rows)
-            content: LoadedDataset | UnknownColumns
+            reader: Callable[..., Dataset] = partial(read_dataset, path, most=settings.rows)
+            content: Dataset | UnknownColumns
             try:
                 content = reader(**columns)
             except UnknownColumns as error:
                 content = error  # the columns can be chosen on the page
             self._add(parse_file_name(path), _DatasetSlot(content, reader))
 
-    def get(self, name: str) -> "LoadedDataset":
+    def get(self, name: str) -> "Dataset":
         """Return a data set by its id."""
         if name not in self._slots:
             raise NotFound(
@@ -728,12 +728,13 @@ class DataSets:
 
     def add_upload(self, name: str, raw: bytes, columns: Columns | None = None) -> dict[str, Any]:
         """Add an uploaded data set, and return its entry; drops the oldest beyond the limit."""
-        from whence.data.dataset import read_dataset_bytes
+        from whence.data.dataset import read_dataset
 
         name = clean_file_name(name)
-        _check_unpacked_size(name, raw, self._settings.upload * _MAX_EXPANSION)
-        reader: Callable[..., LoadedDataset] = partial(
-            read_dataset_bytes, name, raw, most=self._settings.rows
+        limit = self._settings.upload * _MAX_EXPANSION
+        _check_unpacked_size(name, raw, limit)
+        reader: Callable[..., Dataset] = partial(
+            read_dataset, name, raw=raw, most=self._settings.rows, most_bytes=limit
         )
         dataset = reader(**(columns or {}))
         with self._lock:
@@ -764,7 +765,7 @@ class DataSets:
         return key
 
 
-def _describe_dataset(key: str, content: "LoadedDataset | UnknownColumns") -> dict[str, Any]:
+def _describe_dataset(key: str, content: "Dataset | UnknownColumns") -> dict[str, Any]:
     if isinstance(content, UnknownColumns):
         return {
             "id": key,
@@ -780,7 +781,7 @@ def _describe_dataset(key: str, content: "LoadedDataset | UnknownColumns") -> di
     return {
         "id": key,
         "name": content.name,
-        "rows": len(content),
+        "rows": len(content.examples),
         "text": content.text or "text",
         "pair": content.pair,
         "label": content.label,
@@ -791,7 +792,7 @@ def _describe_dataset(key: str, content: "LoadedDataset | UnknownColumns") -> di
 
 def _check_unpacked_size(name: str, raw: bytes, limit: int) -> None:
     """Raise TooLarge if a compressed file holds more than `limit` bytes (zip bomb)."""
-    from whence.data.readers import is_compressed, is_parquet_larger, parse_ending
+    from whence.data.readers import is_compressed, measure_parquet, parse_ending
 
     ending = parse_ending(name)
     plain = (
@@ -799,7 +800,7 @@ def _check_unpacked_size(name: str, raw: bytes, limit: int) -> None:
         if is_compressed(name)
         else raw
     )
-    if plain is None or (ending == ".parquet" and is_parquet_larger(name, plain, limit)):
+    if plain is None or (ending == ".parquet" and measure_parquet(name, plain) > limit):
         raise TooLarge(f"{name} holds more than {limit:,} bytes when it is unpacked.")
 
 

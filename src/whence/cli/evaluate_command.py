@@ -116,7 +116,7 @@ def evaluate(
             check_writable(path)
     with show_progress(f"loading {model}") as (console, report):
         with pause_garbage_collection():
-            from whence.data.dataset import collect_examples
+            from whence.data.dataset import read_dataset
             from whence.data.removal import list_removals
             from whence.explain.explainer import load
             from whence.explain.request import resolve_methods
@@ -131,7 +131,7 @@ def evaluate(
                 methods, method_params, options.PLACEHOLDER_REPLACEMENTS, from_text=True
             )
             options.check_removal(remove, unit)
-            examples = collect_examples(data, text=text, pair=pair, label=label)
+            examples = read_dataset(data, text=text, pair=pair, label=label, question_first=True)
             metrics = resolve_metrics(
                 metric, metric_params, **describe_annotations(examples.examples), from_text=True
             )
@@ -297,7 +297,7 @@ def recommend(
         raise BadParameter(f"--budget must be a number of model calls, at least 1. Got {budget}.")
     with show_progress(f"loading {model}") as (console, report):
         with pause_garbage_collection():
-            from whence.data.dataset import collect_examples
+            from whence.data.dataset import read_dataset
             from whence.explain.explainer import load
             from whence.explain.request import resolve_methods
             from whence.methods import method as registry
@@ -306,7 +306,7 @@ def recommend(
             methods = method or [name for name in registry.names() if name != "random"]
             # Errors of the request are raised before a model is loaded.
             resolve_methods(methods, params, options.PLACEHOLDER_REPLACEMENTS, from_text=True)
-            examples = collect_examples(data, text=text, pair=pair, label=label)
+            examples = read_dataset(data, text=text, pair=pair, label=label, question_first=True)
             explainer = load(
                 model,
                 device=device,

@@ -19,15 +19,16 @@ from typing import Any
 
 from whence.core.errors import BadExamples, shorten_quote, suggest_name
 from whence.core.types import Token, Word
-from whence.data import readers
 from whence.data.readers import (
     MAX_ROW_BYTES,
     DataFolder,
+    Rows,
     RowSource,
     TableRow,
     UnreadableRow,
     is_data_file,
-    stream_rows,
+    open_folder,
+    open_row_file,
 )
 
 ERASER_SPLITS = ("test", "val", "train")  # the order of preference if none is named
@@ -44,60 +45,52 @@ def open_eraser(address: str | Path, pair: str | None = None) -> RowSource | Non
     """
     if is_data_file(address):
         return None
-    folder, split = readers.open_folder(address), ""
+    folder, split = open_folder(address), ""
     home, colon, rest = str(address).rpartition(":")
     if folder is None and colon and "/" not in rest:
-        folder, split = readers.open_folder(home), rest
+        folder, split = open_folder(home), rest
     if folder is None:
         return None
-    documents, splits = _find_document_reader(folder), _find_splits(folder)
-    if documents is None or not splits:
+    names = [f"{one}{ending}" for one in ERASER_SPLITS for ending in _ENDINGS]
+    splits = {name.partition(".")[0]: name for name in names if folder.has(name)}
+    documents = _find_document_reader(folder) if splits else None
+    if documents is None:
         return None
     if split and split not in splits:
         raise BadExamples(
             f"The folder {folder.name!r} has no annotations {split + '.jsonl'!r}; it has {', '.join(splits)}."
             f"{suggest_name(split, list(splits))}"
         )
-    chosen = split or next((one for one in ERASER_SPLITS if one in splits), next(iter(splits)))
-    file = splits[chosen]
+    chosen = split or next(iter(splits))
+    annotations = open_row_file(folder.find_file(splits[chosen]))
 
-    def annotations() -> Iterator[TableRow | UnreadableRow]:
-        with folder.open_file(file) as opened:
-            yield from stream_rows(file, opened)
-
-    def rows() -> Iterator[TableRow | UnreadableRow]:
+    def read_rows() -> Rows:
         read = lru_cache(maxsize=4)(documents)  # consecutive annotations often share a document
-        for row in annotations():
+        for row in annotations.rows():
             yield row if isinstance(row, UnreadableRow) else _build_row(*row, read, asks)
 
-    asks = pair == "query" or _has_varying_queries(annotations())
-    name = f"{folder.name}:{chosen}"
+    readable = (row for row in annotations.rows() if not isinstance(row, UnreadableRow))
+    queries = {str(row.get("query") or "") for _, row in islice(readable, _PEEK_ROWS)}
+    asks = pair == "query" or len(queries) > 1
     return RowSource(
-        name, "eraser", rows, lambda: sum(1 for _ in annotations()), () if split else ("split",)
+        f"{folder.name}:{chosen}",
+        "eraser",
+        read_rows,
+        annotations.count,
+        () if split else ("split",),
     )
-
-
-def _find_splits(folder: DataFolder) -> dict[str, str]:
-    """Return the annotation file of each split."""
-    names = [f"{split}{ending}" for split in ERASER_SPLITS for ending in _ENDINGS]
-    return {name.partition(".")[0]: name for name in names if folder.has(name)}
-
-
-def _has_varying_queries(annotations: Iterator[TableRow | UnreadableRow]) -> bool:
-    rows = islice((row for row in annotations if not isinstance(row, UnreadableRow)), _PEEK_ROWS)
-    return len({str(row.get("query") or "") for _, row in rows}) > 1
 
 
 def _find_document_reader(folder: DataFolder) -> Callable[[str], EraserDocument] | None:
     """Return a function that reads a document by name; None if the folder has no documents."""
     home = next((name for name in ("docs", "documents") if folder.has(name)), None)
     if home is not None:
-        return lambda name: _read_document(folder, home, name)
+        return lambda name: _read_document(DataFolder(home, folder.find_path(home)), name)
     return _DocumentIndex(folder, "docs.jsonl") if folder.has("docs.jsonl") else None
 
 
-def _read_document(folder: DataFolder, home: str, name: str) -> EraserDocument:
-    with folder.open_subfolder(home).open_file(name) as file:
+def _read_document(folder: DataFolder, name: str) -> EraserDocument:
+    with folder.open_file(name) as file:
         raw = file.read(MAX_ROW_BYTES + 1)
     if len(raw) > MAX_ROW_BYTES:
         raise BadExamples(

@@ -1,8 +1,8 @@
 """Example of a data set (text, pair or image; label, rationale, mask), its table columns, and mask decoding.
 
-Images come from a folder, from a column of packed images in a table, or from a list. None is decoded before
-it is needed. A mask is resized and cropped as its image was, without interpolation between object and
-background.
+Columns are resolved once for a table: those named by the user, else the usual names. Images come from a
+folder, from a column of a table, or from a list. None is decoded before it is needed. A mask is resized and
+cropped as its image was, without interpolation between object and background.
 """
 
 import math
@@ -16,10 +16,65 @@ from typing import Any
 import numpy as np
 
 from whence.core.errors import BadExamples, BadPicture, shorten_quote, suggest_name
-from whence.data.eraser import RationaleSpan
+from whence.data.eraser import RationaleSpan, parse_rationale
 from whence.data.images import is_image, open_image
-from whence.data.readers import RemoteFile
+from whence.data.readers import TableRow
 from whence.stats.segmentation import BACKGROUND, OBJECT, UNLABELLED
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class StoredImage:
+    """A reference to an image that is read on demand: a file, bytes, a PIL image, an array."""
+
+    source: Any
+    name: str
+
+    def read(self) -> Any:
+        """Return the image as stored; `whence.data.images.open_image` decodes it."""
+        return self.source
+
+    def __repr__(self) -> str:
+        # No memory address: the same pictures must give the same data set hash in every process.
+        source = self.source
+        if isinstance(source, Path):
+            return f"<picture {self.name}>"
+        raw = source if isinstance(source, bytes | bytearray) else np.asarray(source).tobytes()
+        return f"<picture {self.name} {sha256(raw).hexdigest()[:16]}>"
+
+
+@dataclass(frozen=True)
+class ImageMask:
+    """The mask of an image, not yet decoded.
+
+    The object is light. In a trimap 1 is the object, 2 the background, and 3 the border, which is
+    unlabelled.
+    """
+
+    picture: StoredImage
+    trimap: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """One input with its human annotation: label, rationale and mask."""
+
+    given: str | tuple[str, str] | StoredImage
+    label: str | None = None
+    rationale: tuple[RationaleSpan, ...] | None = None  # None: not annotated
+    mask: ImageMask | None = None  # the outline of the object in a picture
+
+    @property
+    def is_image(self) -> bool:
+        """Whether the input is an image."""
+        return isinstance(self.given, StoredImage)
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The text, or both texts of a pair; empty for an image."""
+        if isinstance(self.given, StoredImage):
+            return ()
+        return (self.given,) if isinstance(self.given, str) else self.given
+
 
 TEXT_COLUMNS = ("text", "sentence", "review", "content")
 PAIR_COLUMNS = (
@@ -39,15 +94,14 @@ PASSAGE_FIRST_COLUMNS = (
     *PAIR_COLUMNS,
 )
 LABEL_COLUMNS = (
-    "label",
-    "labels",
-    "class",
-    "category",
-    "target",
-    "sentiment",
-    "answer",
-    "gold_label",
+    *("label", "labels", "class", "category", "target", "sentiment", "answer", "gold_label"),
 )
+IMAGE_COLUMNS = ("image", "picture", "img", "photo", "jpeg", "jpg", "png")
+IMAGE_ENDINGS = frozenset(
+    {".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".ppm"}
+)
+TRIMAP = "trimap"
+_MASK_WORDS = ("mask", TRIMAP, "segmentation")
 _PREVIEW_ROWS, _PREVIEW_CHARACTERS = 5, 200  # rows and characters per cell of the preview
 _COLUMNS_HINT = (
     f"{', '.join(TEXT_COLUMNS)}, tokens, or a pair such as premise and hypothesis. "
@@ -77,41 +131,125 @@ class UnknownColumns(BadExamples):
 
 
 def _format_cell(value: Any) -> str:
-    return (
-        ""
-        if value is None
-        else shorten_quote(
-            " ".join(str(value)[: 4 * _PREVIEW_CHARACTERS].split()), _PREVIEW_CHARACTERS
+    text = "" if value is None else str(value)[: 4 * _PREVIEW_CHARACTERS]
+    return shorten_quote(" ".join(text.split()), _PREVIEW_CHARACTERS)
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The columns of a table that are read, and which of them were guessed."""
+
+    texts: tuple[str, ...]  # one, or two of a pair; for pictures the column that holds them
+    label: str | None
+    guessed: tuple[str, ...]  # those of text, pair and label that were guessed
+    has: tuple[str, ...]  # all columns of the data
+    pictures: bool = False
+    mask: str | None = None
+
+    @property
+    def pair(self) -> str | None:
+        """The column of second texts."""
+        return self.texts[1] if len(self.texts) == 2 else None
+
+    def build_example(self, where: str, row: Mapping[str, Any]) -> Example:
+        """Build an example from one row."""
+        if not self.pictures:
+            for column in self.texts:
+                check_column(row, column, where)
+        label = None if self.label is None else parse_label(where, self.label, row.get(self.label))
+        if self.pictures:
+            return self._build_image_example(where, row, label)
+        parts = [_parse_text(where, name, row[name]) for name in self.texts]
+        return Example(
+            parts[0] if len(parts) == 1 else (parts[0], parts[1]),
+            label,
+            parse_rationale(where, row, self.texts, parts),
         )
+
+    def _build_image_example(
+        self, where: str, row: Mapping[str, Any], label: str | None
+    ) -> Example:
+        picture = _find_image(row.get(self.texts[0]))
+        if picture is None:
+            raise BadExamples(
+                f"{where}: there is no picture in {self.texts[0]!r}. Take the row out."
+            )
+        own = row.get("name")
+        name = own if isinstance(own, str) and own else where
+        mask = None if self.mask is None else _find_image(row.get(self.mask))
+        return Example(
+            _build_stored_image(picture, name),
+            label,
+            mask=None
+            if mask is None
+            else ImageMask(_build_stored_image(mask, f"mask of {name}"), TRIMAP in str(self.mask)),
+        )
+
+
+def resolve_columns(
+    name: str,
+    rows: Sequence[TableRow],
+    text: str | None = None,
+    pair: str | None = None,
+    label: str | None = None,
+    two: Sequence[tuple[str, str]] = PASSAGE_FIRST_COLUMNS,
+) -> Columns:
+    """Choose the columns from some rows, the first included: the named ones, else the usual ones.
+
+    A `pair` or `label` of "" says that there is none. `two`: the usual names of two texts, in their order.
+    """
+    first = rows[0][1]
+    has = tuple(dict.fromkeys(str(key) for _, row in rows for key in row))
+    picture = None if text else _find_image_column(first)
+    if picture is None:
+        two = () if pair == "" else two
+        texts = _find_text_columns(list(first), text or None, pair or None, name, two)
+    else:
+        texts = (picture,)
+    column = None
+    if label:
+        column = check_column(has, label, name)
+    elif label is None:
+        usual = LABEL_COLUMNS if picture is None else (*LABEL_COLUMNS, "species")
+        column = _guess_label_column(usual, [row for _, row in rows], texts)
+    requested = {"text": text or None, "pair": pair, "label": label}
+    used = dict(zip(("text", "pair"), texts, strict=False)) | ({"label": column} if column else {})
+    return Columns(
+        texts,
+        column,
+        tuple(role for role in used if requested[role] is None),
+        has,
+        picture is not None,
+        None if picture is None else _find_mask_column(first, picture),
     )
 
 
-def find_text_columns(
-    row: Iterable[str],
+def _find_text_columns(
+    has: list[str],
     text: str | None,
     pair: str | None,
-    file: str,
-    two: Sequence[tuple[str, str]] = PAIR_COLUMNS,
+    name: str,
+    two: Sequence[tuple[str, str]],
 ) -> tuple[str, ...]:
     """Return the columns of the text, or of the two texts: the requested ones, else the usual ones."""
-    row = list(row)
     if pair is not None and text is None:
         text = next(
-            (name for name in (*TEXT_COLUMNS, "tokens") if name in row and name != pair), "text"
+            (column for column in (*TEXT_COLUMNS, "tokens") if column in has and column != pair),
+            "text",
         )
     if text is not None:
         requested = (text,) if pair is None else (text, pair)
-        return tuple(check_column(row, name, file) for name in requested)
-    both = next((names for names in two if all(name in row for name in names)), None)
+        return tuple(check_column(has, column, name) for column in requested)
+    both = next((columns for columns in two if all(column in has for column in columns)), None)
     if both is not None:
         return both
     # Token spans fit the column of tokens, and a column of texts only by chance.
-    order = ("tokens", *TEXT_COLUMNS) if "rationale_spans" in row else (*TEXT_COLUMNS, "tokens")
-    alone = next((name for name in order if name in row), None)
+    order = ("tokens", *TEXT_COLUMNS) if "rationale_spans" in has else (*TEXT_COLUMNS, "tokens")
+    alone = next((column for column in order if column in has), None)
     if alone is None:
-        has = ", ".join(map(str, row)) or "none"
         raise UnknownColumns(
-            f"{file} has no column of texts; it has {has}. Allowed: {_COLUMNS_HINT}.", row
+            f"{name} has no column of texts; it has {', '.join(map(str, has)) or 'none'}. Allowed: {_COLUMNS_HINT}.",
+            has,
         )
     return (alone,)
 
@@ -127,9 +265,11 @@ def check_column(row: Iterable[str], name: str, file: str) -> str:
     return name
 
 
-def guess_label_column(rows: Sequence[Mapping[str, Any]], texts: Collection[str]) -> str | None:
+def _guess_label_column(
+    usual: Iterable[str], rows: Sequence[Mapping[str, Any]], texts: Collection[str]
+) -> str | None:
     """Return the first column with a usual label name that holds one name or number a row."""
-    for name in LABEL_COLUMNS:
+    for name in usual:
         if name not in texts and any(name in row for row in rows):
             values = [row.get(name) for row in rows]
             if all(value is None or isinstance(value, str | int | float) for value in values):
@@ -149,165 +289,43 @@ def parse_label(where: str, name: str, value: Any) -> str | None:
     )
 
 
-IMAGE_ENDINGS = frozenset(
-    {".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".ppm"}
-)
-IMAGE_COLUMNS = ("image", "picture", "img", "photo", "jpeg", "jpg", "png")
-_MASK_WORDS = ("mask", "trimap", "segmentation")
-TRIMAP = "trimap"
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class StoredImage:
-    """A reference to an image that is read on demand: a file, an address, bytes, a PIL image, an array."""
-
-    source: Any
-    name: str
-
-    def read(self) -> Any:
-        """Return the image as stored; `whence.data.images.open_image` decodes it."""
-        return self.source.read() if isinstance(self.source, RemoteFile) else self.source
-
-    def __repr__(self) -> str:
-        # No memory address: the same pictures must give the same data set hash in every process.
-        source = self.source
-        if isinstance(source, Path | RemoteFile):
-            return f"<picture {self.name}>"
-        raw = source if isinstance(source, bytes | bytearray) else np.asarray(source).tobytes()
-        return f"<picture {self.name} {sha256(raw).hexdigest()[:16]}>"
-
-
-@dataclass(frozen=True)
-class ImageMask:
-    """The mask of an image, not yet decoded.
-
-    The object is light. In a trimap 1 is the object, 2 the background, and 3 the border, which is
-    unlabelled.
-    """
-
-    picture: StoredImage
-    trimap: bool = False
-
-
-@dataclass(frozen=True)
-class LabelledImage:
-    """One image of a data set, with its label and mask."""
-
-    picture: StoredImage
-    label: str | None = None
-    mask: ImageMask | None = None
-
-
-@dataclass(frozen=True)
-class ImageColumns:
-    """The columns of a table that hold images, labels and masks."""
-
-    picture: str
-    label: str | None
-    mask: str | None
-
-    def read_image(self, where: str, row: Mapping[str, Any]) -> LabelledImage:
-        """Read the image, label and mask of one row."""
-        raw = _find_image_bytes(row.get(self.picture))
-        if raw is None:
-            raise BadExamples(
-                f"{where}: there is no picture in {self.picture!r}. Take the row out."
-            )
-        label = None if self.label is None else parse_label(where, self.label, row.get(self.label))
-        mask_bytes = None if self.mask is None else _find_image_bytes(row.get(self.mask))
-        own = row.get("name")
-        name = own if isinstance(own, str) and own else where
-        mask = None
-        if mask_bytes is not None:
-            mask = ImageMask(StoredImage(mask_bytes, f"mask of {name}"), TRIMAP in str(self.mask))
-        return LabelledImage(StoredImage(raw, name), label, mask)
-
-
-def find_image_columns(first: Mapping[str, Any], label: str | None) -> ImageColumns | None:
-    """Choose the image columns from the first row of a table; None if none holds images."""
-    picture = find_image_column(first)
-    if picture is None:
-        return None
-    mask = next(
-        (n for n in first if n != picture and _is_mask_column(n) and _find_image_bytes(first[n])),
-        None,
+def _parse_text(where: str, name: str, value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list) and all(isinstance(token, str) for token in value):
+        return " ".join(value)
+    raise BadExamples(
+        f"{where}: {name!r} is {str(value)[:40]!r} ({type(value).__name__}). Allowed: a text, or a list of tokens."
     )
-    return ImageColumns(picture, find_image_label_column(first, label), mask)
 
 
-def find_image_label_column(row: Mapping[str, Any], requested: str | None) -> str | None:
-    """Return the label column: the requested one, or one with a usual name."""
-    if requested:
-        return check_column(row, requested, "The data set")
-    return next((name for name in (*LABEL_COLUMNS, "species") if name in row), None)
-
-
-def find_image_column(row: Mapping[str, Any]) -> str | None:
+def _find_image_column(row: Mapping[str, Any]) -> str | None:
     """Return the image column of a row: one with a usual name, else the only one of encoded bytes."""
+    usual = next((name for name in IMAGE_COLUMNS if _find_image(row.get(name)) is not None), None)
+    if usual is not None:
+        return usual
     texts = {*TEXT_COLUMNS, "tokens"}
-    columns = [
+    encoded = [
         name
         for name, value in row.items()
         if name not in texts and not _is_mask_column(name) and _find_image_bytes(value)
     ]
-    usual = [name for name in IMAGE_COLUMNS if name in columns]
-    if usual or len(columns) == 1:
-        return (usual or columns)[0]
-    return None
+    return encoded[0] if len(encoded) == 1 else None
 
 
-def parse_image(where: str, raw: Any) -> LabelledImage | None:
-    """Parse an image, (image, label) or (image, label, mask); None if it is none of these."""
-    if _is_image_source(raw):
-        return LabelledImage(_build_stored_image(raw, where))
-    if not isinstance(raw, tuple | list) or not 1 < len(raw) <= 3 or not _is_image_source(raw[0]):
-        return None
-    label, mask = raw[1], raw[2] if len(raw) == 3 else None
-    if label is not None and not isinstance(label, str | int):
-        raise BadExamples(
-            f"{where}: the label is a {type(label).__name__}. Allowed: a name or a number."
-        )
-    if mask is not None and not _is_image_source(mask):
-        raise BadExamples(
-            f"{where}: the mask is a {type(mask).__name__}. Allowed: a path, a PIL image, or an array that is true "
-            "on the object."
-        )
-    outline = None if mask is None else ImageMask(_build_stored_image(mask, f"mask of {where}"))
-    return LabelledImage(
-        _build_stored_image(raw[0], where), None if label is None else str(label), outline
-    )
+def _find_mask_column(row: Mapping[str, Any], picture: str) -> str | None:
+    named = (name for name in row if name != picture and _is_mask_column(name))
+    return next((name for name in named if _find_image(row[name]) is not None), None)
 
 
-def parse_image_mapping(
-    where: str, row: Mapping[str, Any], label: str | None
-) -> LabelledImage | None:
-    """Parse a mapping such as {"image": ..., "label": ..., "mask": ...}; None without an image."""
-    column = next(
-        (
-            name
-            for name in IMAGE_COLUMNS
-            if _is_image_source(row.get(name)) or _find_image_bytes(row.get(name))
-        ),
-        None,
-    )
-    if column is None:
-        return None
-    value = row.get(label or "label")
-    return parse_image(
-        where, (_find_image_bytes(row[column]) or row[column], value, row.get("mask"))
-    )
+def _is_mask_column(name: Any) -> bool:
+    return any(word in str(name).lower() for word in _MASK_WORDS)
 
 
-def _is_image_source(source: Any) -> bool:
-    return isinstance(source, Path | StoredImage | bytes) or is_image(source)
-
-
-def _build_stored_image(source: Any, name: str) -> StoredImage:
-    if isinstance(source, StoredImage):
-        return source
-    if isinstance(source, np.ndarray) and source.dtype == bool:
-        source = source.astype(np.uint8) * 255
-    return StoredImage(source, str(source) if isinstance(source, Path) else name)
+def _find_image(value: Any) -> Any | None:
+    """Return the image in a cell: encoded bytes, or in a list also a path, a PIL image or an array."""
+    encoded = _find_image_bytes(value)
+    return value if encoded is None and _is_image_source(value) else encoded
 
 
 def _find_image_bytes(value: Any) -> bytes | None:
@@ -317,30 +335,37 @@ def _find_image_bytes(value: Any) -> bytes | None:
     return value if isinstance(value, bytes) and value else None
 
 
-def _is_mask_column(name: str) -> bool:
-    return any(word in name.lower() for word in _MASK_WORDS)
+def _is_image_source(source: Any) -> bool:
+    return isinstance(source, Path | StoredImage) or is_image(source)
 
 
-@dataclass(frozen=True, slots=True)
-class Example:
-    """One input with its human annotation: label, rationale and mask."""
+def parse_image(where: str, raw: Any) -> Example | None:
+    """Parse an image, (image, label) or (image, label, mask); None if it is none of these."""
+    parts = raw if isinstance(raw, tuple | list) else [raw]
+    if not 1 <= len(parts) <= 3 or not (isinstance(parts[0], bytes) or _is_image_source(parts[0])):
+        return None
+    picture, label, mask = (*parts, None, None)[:3]
+    if label is not None and not isinstance(label, str | int):
+        raise BadExamples(
+            f"{where}: the label is a {type(label).__name__}. Allowed: a name or a number."
+        )
+    if mask is not None and not (isinstance(mask, bytes) or _is_image_source(mask)):
+        raise BadExamples(
+            f"{where}: the mask is a {type(mask).__name__}. Allowed: a path, a PIL image, or an array that is true "
+            "on the object."
+        )
+    outline = None if mask is None else ImageMask(_build_stored_image(mask, f"mask of {where}"))
+    return Example(
+        _build_stored_image(picture, where), None if label is None else str(label), mask=outline
+    )
 
-    given: str | tuple[str, str] | StoredImage
-    label: str | None = None
-    rationale: tuple[RationaleSpan, ...] | None = None  # None: not annotated
-    mask: ImageMask | None = None  # the outline of the object in a picture
 
-    @property
-    def is_image(self) -> bool:
-        """Whether the input is an image."""
-        return isinstance(self.given, StoredImage)
-
-    @property
-    def texts(self) -> tuple[str, ...]:
-        """The text, or both texts of a pair; empty for an image."""
-        if isinstance(self.given, StoredImage):
-            return ()
-        return (self.given,) if isinstance(self.given, str) else self.given
+def _build_stored_image(source: Any, name: str) -> StoredImage:
+    if isinstance(source, StoredImage):
+        return source
+    if isinstance(source, np.ndarray) and source.dtype == bool:
+        source = source.astype(np.uint8) * 255
+    return StoredImage(source, str(source) if isinstance(source, Path) else name)
 
 
 ObjectMask = np.ndarray[Any, np.dtype[np.int8]]

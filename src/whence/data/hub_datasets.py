@@ -14,72 +14,70 @@ from typing import Any
 
 from whence.core.errors import BadExamples, suggest_name
 from whence.core.network import is_hub_unreachable
-from whence.data.readers import FILE_ENDINGS, RowSource, TableRow, UnreadableRow, replace_class_ids
+from whence.data.readers import (
+    FILE_ENDINGS,
+    Rows,
+    RowSource,
+    list_class_names,
+    replace_class_ids,
+)
 
 HUB_SPLITS = ("test", "validation", "train")  # the order of preference if none is named
 _DATASET_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
 _PEEK_ROWS = 100  # rows per read, and rows in which withheld labels are looked for
-_SAFE_VERSION = (
-    5,
-    0,
-    1,
-)  # version of datasets: before 4 it runs authors' code, before 5.0.1 it follows paths out of the data set
-_VERSION_NUMBERS = re.compile(r"\d+")
+# Version of datasets: before 4 it runs authors' code, before 5.0.1 it follows paths out of the data set.
+_SAFE_VERSION = (5, 0, 1)
 _NAME_HINT = "NAME, NAME:SPLIT or NAME:CONFIG:SPLIT"
 
 
 def is_dataset_name(address: str) -> bool:
     """Return whether this is the name of a data set, or a folder of one, and not a file."""
     name = address.partition(":")[0]
-    if (
-        "://" in address
-        or Path(address).is_file()
-        or Path(address.removesuffix(".gz")).suffix in FILE_ENDINGS
-    ):
+    is_file = Path(address).is_file() or Path(address.removesuffix(".gz")).suffix in FILE_ENDINGS
+    if is_file or not name or "://" in address:
         return False
-    if not name or name.startswith("."):
-        return bool(name) and Path(name).is_dir()
-    return Path(name).is_dir() or _DATASET_NAME.fullmatch(name) is not None
+    by_name = not name.startswith(".") and _DATASET_NAME.fullmatch(name) is not None
+    return by_name or Path(name).is_dir()
 
 
-def load_hub_rows(address: str) -> tuple[str, list[TableRow], bool]:
-    """Load a data set: return its name with configuration and split, its rows, and if it was guessed."""
-    label, part, guessed = _select_split(address, streaming=False)
-    rows = list(_iterate_rows(label, part))
-    if not rows:
-        raise BadExamples(f"{label} has no rows. Name another split: {_NAME_HINT}.")
-    return label, rows, guessed
+def open_hub_dataset(address: str, *, streaming: bool) -> RowSource:
+    """Open a data set as a source of rows: streamed, or downloaded first and kept in the cache of `datasets`."""
+    label, part, guessed = _select_split(address, streaming)
 
-
-def open_hub_dataset(address: str) -> RowSource:
-    """Open a data set as a stream: rows come one by one, from the Hub or from a folder."""
-    label, part, guessed = _select_split(address, streaming=True)
-
-    def stream() -> Iterator[TableRow | UnreadableRow]:
-        rows, datasets = _iterate_rows(label, part), _import_datasets(address)
+    def read_rows() -> Rows:
+        datasets = _import_datasets(address)
+        classes = list_class_names(part)
+        stream = iter(_drop_media_columns(part))
+        seen = 0
         while True:
-            batch: list[TableRow] = []
+            batch: list[Mapping[str, Any]] = []
             reason = None
             try:
                 with _silence_datasets(datasets, datasets.config.HF_HUB_OFFLINE):
-                    batch.extend(islice(rows, _PEEK_ROWS))
+                    batch.extend(islice(stream, _PEEK_ROWS))
             except Exception as error:
                 # The network, Arrow or a broken file may raise anything mid-stream; the rest is unknown.
                 reason = _format_reason(error)
-            yield from batch
+            for row in batch:
+                seen += 1
+                yield f"{label}, row {seen}", replace_class_ids(row, classes)
             if reason is not None:
                 raise BadExamples(
                     f"{label} cannot be read on: {reason}. Try again, or save it first."
                 )
+            if not seen:
+                raise BadExamples(f"{label} has no rows. Name another split: {_NAME_HINT}.")
             if len(batch) < _PEEK_ROWS:
                 return
 
-    def count() -> int | None:
+    def count_rows() -> int | None:
+        if not streaming:
+            return len(part)
         split_info = (part.info.splits or {}).get(part.split)
         number = None if split_info is None else split_info.num_examples
         return None if number is None else int(number)
 
-    return RowSource(label, "hub", stream, count, ("split",) if guessed else ())
+    return RowSource(label, "hub", read_rows, count_rows, ("split",) if guessed else ())
 
 
 def _select_split(address: str, streaming: bool) -> tuple[str, Any, bool]:
@@ -138,12 +136,10 @@ def _import_datasets(name: str) -> Any:
         import datasets
     except ImportError:
         raise BadExamples(
-            f"There is no file {name!r}, and data sets by name need another package: pip install 'whence[hub]'."
+            f"{name!r} is no file, and other data sets need another package: pip install 'whence[hub]'."
         ) from None
-    if (
-        tuple(int(part) for part in _VERSION_NUMBERS.findall(datasets.__version__)[:3])
-        < _SAFE_VERSION
-    ):
+    version = tuple(int(part) for part in re.findall(r"\d+", datasets.__version__)[:3])
+    if version < _SAFE_VERSION:
         raise BadExamples(
             f"datasets {datasets.__version__} can be made to run code of a data set's author, or to open files that "
             "are none of the data set's, which whence never does: pip install 'whence[hub]'."
@@ -163,14 +159,9 @@ def _guess_split(splits: Mapping[str, Any]) -> str:
 
 def _has_hidden_labels(part: Any) -> bool:
     """Return whether the labels of the first 100 rows are all withheld (-1)."""
-    columns = list(_list_classes(part))
+    columns = list(list_class_names(part))
     rows = list(islice(_drop_media_columns(part), _PEEK_ROWS)) if columns else []
     return any({row[name] for row in rows} == {-1} for name in columns)
-
-
-def _list_classes(part: Any) -> dict[str, list[str]]:
-    features = part.features or {}  # may be unknown for a stream
-    return {name: list(kind.names) for name, kind in features.items() if hasattr(kind, "names")}
 
 
 def _drop_media_columns(part: Any) -> Any:
@@ -179,12 +170,6 @@ def _drop_media_columns(part: Any) -> Any:
     return part.remove_columns(
         [name for name, kind in features.items() if hasattr(kind, "decode_example")]
     )
-
-
-def _iterate_rows(label: str, part: Any) -> Iterator[TableRow]:
-    classes = _list_classes(part)
-    for number, row in enumerate(_drop_media_columns(part), 1):
-        yield f"{label}, row {number}", replace_class_ids(row, classes)
 
 
 @contextmanager

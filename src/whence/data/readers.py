@@ -1,4 +1,4 @@
-"""Row readers for txt, tsv, csv, JSON lines, Parquet, data frames; local and remote (fsspec) files and folders.
+"""Row readers for txt, tsv, csv, JSON lines, Parquet and data frames; local and remote (fsspec) files and folders.
 
 Files are read as streams in bounded memory, compressed or not. An unreadable row becomes an `UnreadableRow`
 and does not hide the rows after it; an error is raised if the number of lost rows is unknown.
@@ -8,8 +8,8 @@ an absolute path or through a link, is refused.
 
 Small files can hold more than fits into memory. In Parquet, a value of many rows may be stored once, and a
 page of zeros in a few bytes, so texts stay dictionary indices until their row is read, and its size is
-checked first. A data set that is kept in memory has a limit on rows and cells, since each cell becomes a
-Python object.
+checked first. A data set that is kept in memory has a limit on rows, cells and bytes, since each cell becomes
+a Python object.
 
 A data frame (pandas, polars, Arrow, datasets) is recognised by its methods; none of these packages is
 imported.
@@ -24,25 +24,22 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BytesIO, TextIOWrapper
-from os import walk
 from pathlib import Path, PurePath, PurePosixPath
 from stat import S_ISREG
 from tempfile import TemporaryFile
-from typing import IO, Any, TypeVar
+from typing import IO, Any
 
 from whence.core.errors import BadExamples, TooLarge, WhenceError, shorten_quote
 
 _FILE_BUFFER = 2**20  # bytes; lines may be long
-_MAX_IMAGE_BYTES = 256 * 2**20  # most bytes of a remote picture
-
-
-def is_remote(address: str | Path) -> bool:
-    """Return whether this is an address such as s3://bucket/file.csv, and not a local path."""
-    return isinstance(address, str) and "://" in address and to_local_path(address) is None
+ALLOWED_FILES = (
+    ".txt (one text a line), .tsv and .csv (with a header), .jsonl (one object a line) and .parquet, "
+    "each also as .gz"
+)
 
 
 def to_local_path(address: str | Path) -> Path | None:
-    """Return the local path of an address; None if it is remote."""
+    """Return the local path of an address; None if it is remote, such as s3://bucket/file.csv."""
     text = str(address)
     if "::" not in text and text.startswith("file://"):
         return Path(text.removeprefix("file://"))
@@ -62,15 +59,14 @@ def parse_file_name(address: str | Path) -> str:
 
 
 @contextmanager
-def open_file(address: str | Path, allowed: str) -> Iterator[IO[bytes]]:
-    """Open a file for reading; `allowed` is the remedy in the error."""
-    path = to_local_path(address)
+def open_file(address: "str | Path | RemotePath") -> Iterator[IO[bytes]]:
+    """Open a local or remote file for reading."""
+    path = None if isinstance(address, RemotePath) else to_local_path(address)
     if path is None:
-        remote = _open_remote(
-            str(address)
-        )  # the reference stays as long as the file: an archive is closed with its last reference
-        with _wrap_address_errors(str(address)), remote.open() as file:
-            yield file
+        if not isinstance(address, RemotePath):
+            address = RemotePath.from_address(str(address))
+        with address.open() as opened:
+            yield opened
         return
     try:
         # A pipe might never end and cannot be read twice; a device has no end.
@@ -82,133 +78,50 @@ def open_file(address: str | Path, allowed: str) -> Iterator[IO[bytes]]:
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or str(error)
         raise BadExamples(
-            f"Cannot read {str(address)!r}: {why}. Give a file of examples: {allowed}."
+            f"Cannot read {str(address)!r}: {why}. Give a file of examples: {ALLOWED_FILES}."
         ) from None
     with file:
         yield file
 
 
 @dataclass(frozen=True)
-class RemoteFile:
-    """A remote file. It can be pickled, and is read on demand."""
+class RemotePath:
+    """A remote file or folder (fsspec), used like a `Path`; foreign errors become BadExamples."""
 
     system: Any
     path: str
 
-    def read(self) -> bytes:
-        """Return the content, at most 256 MiB."""
-        with _wrap_address_errors(self.path), self.open() as file:
-            raw: bytes = file.read(_MAX_IMAGE_BYTES + 1)
-        if len(raw) > _MAX_IMAGE_BYTES:
+    @classmethod
+    def from_address(cls, address: str) -> "RemotePath":
+        """Return the file or folder at an address such as s3://bucket/file.csv."""
+        parts = address.replace("://", "/").split("::")
+        if any(".." in PurePosixPath(part).parts for part in parts):
             raise BadExamples(
-                f"{PurePosixPath(self.path).name!r} has more than {_MAX_IMAGE_BYTES >> 20} MiB. Make it smaller."
+                f"The address of {parse_file_name(address)!r} has a part '..'. Write it without."
             )
-        return raw
+        with _wrap_address_errors(address):
+            from fsspec.core import url_to_fs
 
-    def open(self) -> Any:
-        """Open the file for reading, with random access."""
-        return self.system.open(self.path, "rb")
+            return cls(*url_to_fs(address))
 
+    def __truediv__(self, name: str) -> "RemotePath":
+        return RemotePath(self.system, f"{self.path.rstrip('/')}/{name}")
 
-@dataclass(frozen=True)
-class DataFolder:
-    """A local or remote folder. File names are relative to it, with slashes."""
+    def exists(self) -> bool:
+        """Return whether there is a file or folder."""
+        with _wrap_address_errors(self.path):
+            return bool(self.system.exists(self.path))
 
-    name: str
-    root: Path | RemoteFile
-
-    def list_files(self) -> list[str]:
-        """Return all file names, sorted, subfolders included; links to folders are listed, not followed."""
-        if isinstance(self.root, RemoteFile):
-            with _wrap_address_errors(self.root.path):
-                paths = self.root.system.find(self.root.path)
-            start = self.root.path.rstrip("/")
-            names = [str(path).removeprefix(start).lstrip("/") for path in paths]
-        else:
-            names = []
-            for home, folders, files in walk(self.root):
-                links = [folder for folder in folders if (Path(home) / folder).is_symlink()]
-                within = Path(home).relative_to(self.root)
-                names += [(within / name).as_posix() for name in (*files, *links)]
-        return sorted(names, key=PurePosixPath)
-
-    def has(self, name: str) -> bool:
-        """Return whether there is a file or a folder of that name."""
-        if isinstance(self.root, RemoteFile):
-            with _wrap_address_errors(self.root.path):
-                return bool(self.root.system.exists(f"{self.root.path.rstrip('/')}/{name}"))
-        return (self.root / name).exists()
-
-    def open_subfolder(self, name: str) -> "DataFolder":
-        """Return a subfolder."""
-        return DataFolder(name, self._resolve_inside(name))
-
-    def is_linked_folder(self, name: str) -> bool:
-        """Return whether this listed name is a link to a folder, which is not followed."""
-        return isinstance(self.root, Path) and (self.root / name).is_dir()
-
-    def find_file(self, name: str) -> Path | RemoteFile:
-        """Return the location of a file; refuse one that is outside of the folder or missing."""
-        path = self._resolve_inside(name)
-        if isinstance(path, Path) and not path.is_file():
-            what = "is a folder, or a link to one," if path.is_dir() else "is not there"
-            raise BadExamples(f"{shorten_quote(name, 60)!r} in the folder {self.name!r} {what}.")
-        return path
-
-    def _resolve_inside(self, name: str) -> Path | RemoteFile:
-        parts = PurePosixPath(name).parts
-        if not parts or parts[0] == "/" or ".." in parts or "\0" in name:
-            raise BadExamples(
-                f"{shorten_quote(name, 60)!r} lies outside of the folder {self.name!r}. Name what is in it."
-            )
-        if isinstance(self.root, RemoteFile):
-            return RemoteFile(self.root.system, f"{self.root.path.rstrip('/')}/{name}")
-        path = self.root / name
-        try:
-            inside = path.resolve().is_relative_to(self.root.resolve())
-        except (OSError, RuntimeError):  # a cycle of links
-            inside = False
-        if not inside:
-            raise BadExamples(
-                f"{shorten_quote(name, 60)!r} is a link that leads out of the folder {self.name!r}. Put the file there."
-            )
-        return path
+    def is_dir(self) -> bool:
+        """Return whether there is a folder."""
+        with _wrap_address_errors(self.path):
+            return bool(self.system.isdir(self.path))
 
     @contextmanager
-    def open_file(self, name: str) -> Iterator[IO[bytes]]:
-        """Open a file of the folder."""
-        place = self.find_file(name)
-        if isinstance(place, Path):
-            with place.open("rb") as file:
-                yield file
-        else:
-            with _wrap_address_errors(name), place.open() as file:
-                yield file
-
-
-def open_folder(address: str | Path) -> DataFolder | None:
-    """Return the folder at an address; None if there is none."""
-    path = to_local_path(address)
-    if path is not None:
-        return DataFolder(path.resolve().name, path) if path.is_dir() else None
-    remote = _open_remote(str(address))
-    with _wrap_address_errors(str(address)):
-        return (
-            DataFolder(parse_file_name(str(address)), remote)
-            if remote.system.isdir(remote.path)
-            else None
-        )
-
-
-def _open_remote(address: str) -> RemoteFile:
-    if any(".." in PurePosixPath(part).parts for part in address.replace("://", "/").split("::")):
-        raise BadExamples(
-            f"The address of {parse_file_name(address)!r} has a part '..'. Write it without."
-        )
-    with _wrap_address_errors(address):
-        from fsspec.core import url_to_fs
-
-        return RemoteFile(*url_to_fs(address))
+    def open(self) -> Iterator[IO[bytes]]:
+        """Open the file for reading, with random access."""
+        with _wrap_address_errors(self.path), self.system.open(self.path, "rb") as file:
+            yield file
 
 
 @contextmanager
@@ -233,10 +146,70 @@ def _wrap_address_errors(address: str) -> Iterator[None]:
         ) from None
 
 
+@dataclass(frozen=True)
+class DataFolder:
+    """A local or remote folder. The names of its files are relative to it, with slashes."""
+
+    name: str
+    root: Path | RemotePath
+
+    def has(self, name: str) -> bool:
+        """Return whether there is a file or a folder of that name."""
+        return (self.root / name).exists()
+
+    def find_path(self, name: str) -> Path | RemotePath:
+        """Return the path of a file or folder; refuse one that is outside of the folder."""
+        parts = PurePosixPath(name).parts
+        if not parts or parts[0] == "/" or ".." in parts or "\0" in name:
+            raise BadExamples(
+                f"{shorten_quote(name, 60)!r} lies outside of the folder {self.name!r}. Name what is in it."
+            )
+        if isinstance(self.root, RemotePath):
+            return self.root / name
+        path = self.root / name
+        try:
+            inside = path.resolve().is_relative_to(self.root.resolve())
+        except (OSError, RuntimeError):  # a cycle of links
+            inside = False
+        if not inside:
+            raise BadExamples(
+                f"{shorten_quote(name, 60)!r} is a link that leads out of the folder {self.name!r}. Put the file there."
+            )
+        return path
+
+    def find_file(self, name: str) -> Path | RemotePath:
+        """Return the path of a file; refuse one that is outside of the folder or missing."""
+        path = self.find_path(name)
+        if isinstance(path, Path) and not path.is_file():
+            what = "is a folder, or a link to one," if path.is_dir() else "is not there"
+            raise BadExamples(f"{shorten_quote(name, 60)!r} in the folder {self.name!r} {what}.")
+        return path
+
+    @contextmanager
+    def open_file(self, name: str) -> Iterator[IO[bytes]]:
+        """Open a file of the folder."""
+        path = self.find_file(name)
+        with path.open("rb") if isinstance(path, Path) else path.open() as file:
+            yield file
+
+
+def open_folder(address: str | Path) -> DataFolder | None:
+    """Return the folder at an address; None if there is none."""
+    path = to_local_path(address)
+    if path is not None:
+        return DataFolder(path.resolve().name, path) if path.is_dir() else None
+    remote = RemotePath.from_address(str(address))
+    return DataFolder(parse_file_name(address), remote) if remote.is_dir() else None
+
+
 MAX_ROW_BYTES = 16 * 2**20  # most bytes of one row
 _MAX_LINE_BYTES = 2**30  # most bytes to skip in search of the end of a too long line
 _READ_STEP = 2**20
 _MAX_UNPACKED_BYTES = 2**30  # most bytes of an unpacked file that needs random access
+
+TableRow = tuple[
+    str, Any
+]  # its location, for messages, and its content: cells by column, or an example
 
 
 @dataclass(frozen=True)
@@ -248,22 +221,67 @@ class UnreadableRow:
 
     def to_error(self) -> BadExamples:
         """Return the row as an error, for readers that need every row."""
-        return BadExamples(f"{self.where}: {self.why}")
+        return BadExamples(self.why if self.where in self.why else f"{self.where}: {self.why}")
 
 
-@contextmanager
-def open_decompressed(name: str, file: IO[bytes]) -> Iterator[IO[bytes]]:
-    """Open a file through gzip if its name ends in .gz; a damaged one raises where it is read."""
-    if not is_compressed(name):
-        yield file
-        return
-    try:
-        with gzip.GzipFile(fileobj=file) as plain:
-            yield plain  # type: ignore[misc]  # a file in all but its declared type
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise BadExamples(
-            f"{name} is not a whole gzip file ({error}). Compress it again."
-        ) from None
+Rows = Iterator[TableRow | UnreadableRow]
+
+
+@dataclass(frozen=True)
+class RowSource:
+    """A source of rows that can be iterated repeatedly."""
+
+    name: str
+    kind: str
+    rows: Callable[[], Rows]
+    count: Callable[[], int | None]  # rows, good and bad; None if only a full read would tell
+    guessed: tuple[str, ...] = ()  # ("split",) if the split was guessed
+
+
+def open_row_file(address: str | Path | RemotePath, raw: bytes | None = None) -> RowSource:
+    """Open a file as a source of rows; its ending tells the format. `raw`: its content, if it is in memory."""
+    name = parse_file_name(address.path if isinstance(address, RemotePath) else address)
+    ending = parse_ending(name)
+
+    @contextmanager
+    def open_plain() -> Iterator[IO[bytes]]:
+        with open_file(address) if raw is None else BytesIO(raw) as file:
+            if not is_compressed(name):
+                yield file
+                return
+            try:
+                with gzip.GzipFile(fileobj=file) as plain:
+                    if ending != ".parquet":
+                        yield plain  # type: ignore[misc]  # a file in all but its declared type
+                        return
+                    with _unpack_to_disk(name, plain) as whole:
+                        yield whole
+            except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+                raise BadExamples(
+                    f"{name} is not a whole gzip file ({error}). Compress it again."
+                ) from None
+
+    def read_rows() -> Rows:
+        with open_plain() as file:
+            yield from _FORMAT_READERS[ending](name, file)
+
+    def count_rows() -> int:
+        with open_plain() as file:
+            if ending == ".parquet":
+                with _open_parquet(name, file) as opened:
+                    return int(opened.metadata.num_rows)
+            if ending in (".txt", ".jsonl"):  # nothing has to be parsed
+                return sum(1 for _ in _read_lines(name, file))
+            return sum(1 for _ in _FORMAT_READERS[ending](name, file))
+
+    return RowSource(name, ending.removeprefix("."), read_rows, count_rows)
+
+
+def is_data_file(address: str | Path) -> bool:
+    """Return whether this names a data file, by its ending."""
+    path = to_local_path(address)
+    name = parse_file_name(address).lower().removesuffix(".gz")
+    return not (path is not None and path.is_dir()) and PurePath(name).suffix in FILE_ENDINGS
 
 
 def is_compressed(name: str) -> bool:
@@ -271,8 +289,19 @@ def is_compressed(name: str) -> bool:
     return name.lower().endswith(".gz")
 
 
+def parse_ending(name: str) -> str:
+    """Return the ending that tells a file's format, without .gz; refuse an unknown one."""
+    ending = PurePath(name.lower().removesuffix(".gz")).suffix
+    if ending not in _FORMAT_READERS:
+        what = (
+            f"{ending} is no kind of file" if ending else "without an ending it is no kind of file"
+        )
+        raise BadExamples(f"{name}: {what} that is read here. Allowed: {ALLOWED_FILES}.")
+    return ending
+
+
 @contextmanager
-def unpack_to_disk(name: str, file: IO[bytes]) -> Iterator[IO[bytes]]:
+def _unpack_to_disk(name: str, file: Any) -> Iterator[IO[bytes]]:
     """Unpack a compressed file to a temporary one, for formats that need random access."""
     with TemporaryFile() as whole:
         while some := file.read(_READ_STEP):
@@ -286,7 +315,7 @@ def unpack_to_disk(name: str, file: IO[bytes]) -> Iterator[IO[bytes]]:
         yield whole
 
 
-def iterate_lines(name: str, file: IO[bytes]) -> Iterator[tuple[str, str] | UnreadableRow]:
+def _read_lines(name: str, file: IO[bytes]) -> Iterator[tuple[str, str] | UnreadableRow]:
     """Yield the lines that are not blank, each with its location; only a line feed ends a line."""
     number = 0
     while raw := file.readline(MAX_ROW_BYTES + 1):
@@ -300,15 +329,10 @@ def iterate_lines(name: str, file: IO[bytes]) -> Iterator[tuple[str, str] | Unre
         try:
             line = raw.decode("utf-8-sig" if number == 1 else "utf-8").removesuffix("\n")
         except UnicodeDecodeError as error:
-            yield UnreadableRow(where, format_encoding_error(error.reason, raw[error.start]))
+            yield UnreadableRow(where, _format_encoding_error(error.reason, raw[error.start]))
             continue
         if line.strip():
             yield where, line.removesuffix("\r")
-
-
-def format_encoding_error(reason: str, byte: int) -> str:
-    """Return the message for a byte that is not UTF-8."""
-    return f"not UTF-8 text ({reason}, byte {byte:#04x}). Convert the file to UTF-8."
 
 
 def _skip_line(where: str, file: IO[bytes]) -> None:
@@ -321,39 +345,139 @@ def _skip_line(where: str, file: IO[bytes]) -> None:
             )
 
 
-class CsvLines:
-    """Lines for the csv module, with a limit on row size; invalid bytes become lone surrogates."""
-
-    def __init__(self, name: str, file: IO[bytes]) -> None:
-        self._name, self._number, self._size = name, 0, 0
-        self._text = TextIOWrapper(file, "utf-8-sig", errors="surrogateescape", newline="")
-
-    def __iter__(self) -> "CsvLines":
-        return self
-
-    def __next__(self) -> str:
-        line = self._text.readline(MAX_ROW_BYTES + 1)
-        if not line:
-            raise StopIteration
-        self._number += 1
-        self._size += len(line)
-        if self._size > MAX_ROW_BYTES:
-            raise BadExamples(
-                f"{self._name}, line {self._number}: a row of more than {MAX_ROW_BYTES >> 20} MiB. Cut the text, or close the "
-                'quotation that takes in what follows: ".'
-            )
-        return line
-
-    def release(self) -> None:
-        """Detach the file without closing it."""
-        self._text.detach()
-
-    def start_row(self) -> None:
-        """Reset the size counter for the next row."""
-        self._size = 0
+def _format_encoding_error(reason: str, byte: int) -> str:
+    return f"not UTF-8 text ({reason}, byte {byte:#04x}). Convert the file to UTF-8."
 
 
-_MAX_UNPACKED_ROWS = 10_000  # most rows unpacked at once
+def _read_txt(name: str, file: IO[bytes]) -> Rows:
+    for line in _read_lines(name, file):
+        yield line if isinstance(line, UnreadableRow) else (line[0], {"text": line[1]})
+
+
+def _read_tsv(name: str, file: IO[bytes]) -> Rows:
+    lines = _read_lines(name, file)
+    first = next(lines, ("", ""))
+    if isinstance(first, UnreadableRow):
+        raise first.to_error()
+    header = _parse_header(first[0], first[1].split("\t"))
+    for line in lines:
+        if isinstance(line, UnreadableRow):
+            yield line
+        else:
+            yield _build_row(line[0], header, line[1].split("\t"))
+
+
+def _read_csv(name: str, file: IO[bytes]) -> Rows:
+    # The limit is global to the csv module. It is only raised, so that other users of it lose nothing.
+    csv.field_size_limit(max(csv.field_size_limit(), MAX_ROW_BYTES))
+    # Invalid bytes become lone surrogates, which are found in the fields.
+    text = TextIOWrapper(file, "utf-8-sig", errors="surrogateescape", newline="")
+    size = 0  # of the row that is being read
+
+    def read_lines() -> Iterator[str]:
+        nonlocal size
+        while line := text.readline(MAX_ROW_BYTES + 1):
+            size += len(line)
+            if size > MAX_ROW_BYTES:
+                raise BadExamples(
+                    f"{name}, line {reader.line_num + 1}: a row of more than {MAX_ROW_BYTES >> 20} MiB. Cut the text, or "
+                    'close the quotation that takes in what follows: ".'
+                )
+            yield line
+
+    reader = csv.reader(read_lines(), strict=True)
+    header: list[str] | None = None
+    try:
+        for fields in reader:
+            size = 0
+            where = f"{name}, line {reader.line_num}"
+            wrong = next((why for field in fields if (why := _describe_bad_bytes(field))), None)
+            if not fields:  # a blank line, also before the header
+                continue
+            if header is not None:
+                yield UnreadableRow(where, wrong) if wrong else _build_row(where, header, fields)
+            elif wrong:
+                raise BadExamples(f"{where}: {wrong}")
+            else:
+                header = _parse_header(where, fields)
+    except csv.Error as error:
+        # After a broken quotation it is unknown which of the following lines begin a row.
+        raise BadExamples(
+            f"{name}, line {reader.line_num}: not comma separated values ({error}). "
+            'Quote a field that holds a comma or a line break, and double the quotes in it: "".'
+        ) from None
+    finally:
+        text.detach()  # the file is closed by whoever opened it
+
+
+def _describe_bad_bytes(field: str) -> str | None:
+    if field.isascii():
+        return None
+    try:
+        field.encode()
+    except UnicodeEncodeError as error:
+        return _format_encoding_error("invalid byte", ord(field[error.start]) & 0xFF)
+    return None
+
+
+def _parse_header(where: str, fields: list[str]) -> list[str]:
+    """Return the names of the columns; several may have none, and no two the same."""
+    header = [name.strip() for name in fields]
+    _check_unique_columns(where, filter(None, header))
+    return header
+
+
+def _build_row(where: str, header: list[str], fields: list[str]) -> TableRow | UnreadableRow:
+    if len(fields) != len(header):
+        return UnreadableRow(
+            where,
+            f"{len(fields)} fields, and the header has {len(header)}: {', '.join(header)[:200]}. "
+            "Every row needs one field for each.",
+        )
+    return where, dict(zip(header, fields, strict=True))
+
+
+def _read_jsonl(name: str, file: IO[bytes]) -> Rows:
+    for line in _read_lines(name, file):
+        yield line if isinstance(line, UnreadableRow) else _parse_object(*line)
+
+
+def _parse_object(where: str, line: str) -> TableRow | UnreadableRow:
+    repeats: list[str] = []
+
+    def build_mapping(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        mapping = dict(pairs)
+        if len(mapping) < len(pairs):
+            repeats.append(_describe_repeats((name for name, _ in pairs), "key"))
+        return mapping
+
+    try:
+        row = json.loads(line, object_pairs_hook=build_mapping)
+    except (ValueError, RecursionError) as error:
+        return UnreadableRow(where, f"not JSON ({error}). Give one object a line.")
+    if not isinstance(row, dict):
+        return UnreadableRow(
+            where,
+            f"a JSON {type(row).__name__}, not an object. Give one object a line, such as "
+            '{"text": "a fine film"}.',
+        )
+    return UnreadableRow(where, repeats[0]) if repeats else (where, row)
+
+
+def _describe_repeats(names: Iterable[str], what: str) -> str:
+    """Return the message on names that occur more than once; empty without any."""
+    counts = Counter(names)
+    twice = [f"{n} {what}s are called {name[:40]!r}" for name, n in counts.items() if n > 1]
+    if not twice:
+        return ""
+    return f"{', '.join(twice)}, and nobody can say which of them is meant. Give each {what} a name of its own."
+
+
+def _check_unique_columns(where: str, names: Iterable[str]) -> None:
+    if repeats := _describe_repeats(names, "column"):
+        raise BadExamples(f"{where}: {repeats}")
+
+
 _MAX_BATCH_ROWS = 1024  # most rows of a stream at once
 _MAX_BATCH_BYTES = 64 * 2**20  # most bytes of a stream at once, except for a single row
 _PARQUET_BUFFER = 2**20
@@ -362,12 +486,10 @@ _SAFE_COLUMN_BYTES, _SAFE_RATIO = 256 * 2**20, 32
 _MAX_VALUES = 2**27  # most list values in one column of a row group: they could all be in one row
 
 
-def stream_parquet(
-    name: str, file: IO[bytes]
-) -> Iterator[tuple[str, Mapping[str, Any]] | UnreadableRow]:
+def _read_parquet(name: str, file: IO[bytes]) -> Rows:
     """Yield the rows of a Parquet file; class ids with names become the names."""
-    with _open_parquet(name, file, dictionaries=True) as opened:
-        check_unique_names(name, opened.schema_arrow.names, "column")
+    with _open_parquet(name, file) as opened:
+        _check_unique_columns(name, opened.schema_arrow.names)
         classes = _parse_class_names(
             (opened.schema_arrow.metadata or {}).get(b"huggingface", b"{}")
         )
@@ -384,10 +506,17 @@ def stream_parquet(
                         yield where, replace_class_ids(row, classes)
 
 
-def count_parquet_rows(name: str, file: IO[bytes]) -> int:
-    """Return the number of rows in the file's metadata."""
-    with _open_parquet(name, file) as opened:
-        return int(opened.metadata.num_rows)
+def measure_parquet(name: str, raw: bytes) -> int:
+    """Return the bytes that a file holds at least once it is unpacked, by its metadata."""
+    with _open_parquet(name, BytesIO(raw)) as file:
+        groups = [file.metadata.row_group(i) for i in range(file.metadata.num_row_groups)]
+        stored = sum(int(group.total_byte_size) for group in groups)
+        return max(stored, 8 * sum(map(_count_values, groups)))
+
+
+def _count_values(group: Any) -> int:
+    """Return the number of values in a row group's metadata, those in lists included."""
+    return sum(int(group.column(i).num_values) for i in range(group.num_columns))
 
 
 def _compute_batch_rows(name: str, group: Any, number: int) -> int:
@@ -406,14 +535,9 @@ def _compute_batch_rows(name: str, group: Any, number: int) -> int:
     return int(min(_MAX_BATCH_ROWS, max(1, _MAX_BATCH_BYTES // max(row, 1))))
 
 
-def _count_values(group: Any) -> int:
-    """Return the number of values in a row group's metadata, those in lists included."""
-    return sum(group.column(i).num_values for i in range(group.num_columns))
-
-
 def _unpack_batch(batch: Any) -> Iterator[dict[str, Any] | str]:
     """Yield rows as plain data, or a message for a bad one; large rows one by one."""
-    if batch.num_rows > 1 and _count_batch_bytes(batch) <= _MAX_BATCH_BYTES:
+    if batch.num_rows > 1 and sum(map(_count_column_bytes, batch.columns)) <= _MAX_BATCH_BYTES:
         try:
             yield from batch.to_pylist()
             return
@@ -421,39 +545,13 @@ def _unpack_batch(batch: Any) -> Iterator[dict[str, Any] | str]:
             pass  # one row is not UTF-8: the loop below finds it
     for number in range(batch.num_rows):
         row = batch.slice(number, 1)
-        if _count_batch_bytes(row) > MAX_ROW_BYTES:
+        if sum(map(_count_column_bytes, row.columns)) > MAX_ROW_BYTES:
             yield f"more than {MAX_ROW_BYTES >> 20} MiB. Cut what it holds."
             continue
         try:
             yield row.to_pylist()[0]
         except UnicodeDecodeError as error:
-            yield format_encoding_error(error.reason, error.object[error.start])
-
-
-def _count_batch_bytes(batch: Any) -> int:
-    return sum(_count_column_bytes(column) for column in batch.columns)
-
-
-def is_parquet_larger(name: str, raw: bytes, limit: int) -> bool:
-    """Return whether a file holds more than `limit` bytes, without unpacking more at a time."""
-    with _open_parquet(name, BytesIO(raw)) as file:
-        groups = range(file.metadata.num_row_groups)
-        stored = sum(file.metadata.row_group(group).total_byte_size for group in groups)
-        values = [_count_values(file.metadata.row_group(group)) for group in groups]
-        if stored > limit or 8 * sum(values) > limit:
-            return True
-        # A value of many rows may be stored once; then one row may be as large as all stored data.
-        rows_at_once = min(_MAX_UNPACKED_ROWS, max(1, limit // max(stored, 1)))
-        size = 0
-        for group in groups:
-            at_once = min(
-                rows_at_once, _compute_batch_rows(name, file.metadata.row_group(group), group)
-            )
-            for batch in file.iter_batches(batch_size=at_once, row_groups=[group]):
-                size += _count_batch_bytes(batch)
-                if size > limit:
-                    return True
-    return False
+            yield _format_encoding_error(error.reason, error.object[error.start])
 
 
 def _count_column_bytes(array: Any) -> int:
@@ -461,36 +559,27 @@ def _count_column_bytes(array: Any) -> int:
     from pyarrow import compute, int64, types
 
     kind = array.type
-    if types.is_dictionary(kind):
-        if not _is_binary_type(kind.value_type):
-            return int(array.dictionary_decode().nbytes)
+    if types.is_dictionary(kind):  # only columns of texts and bytes are read so
         sizes = compute.binary_length(array.dictionary).take(array.indices)
         return int(compute.sum(sizes.cast(int64())).as_py() or 0) + 8 * len(array)
     if types.is_struct(kind):
-        return sum(_count_column_bytes(part) for part in array.flatten())
+        return sum(map(_count_column_bytes, array.flatten()))
     if types.is_map(kind):
         start, end = array.offsets[0].as_py(), array.offsets[-1].as_py()
         parts = (array.keys, array.items)  # of all rows; a slice's own lie between its offsets
         return 8 * len(array) + sum(
             _count_column_bytes(part.slice(start, end - start)) for part in parts
         )
-    if any(sort(kind) for sort in (types.is_list, types.is_large_list, types.is_fixed_size_list)):
+    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
         return 8 * len(array) + _count_column_bytes(array.flatten())
     if types.is_null(kind) or types.is_boolean(kind):
         return 8 * len(array)  # stored as bits or not at all, but Python objects once unpacked
     return int(array.nbytes)
 
 
-def _is_binary_type(kind: Any) -> bool:
-    import pyarrow.types as types
-
-    sorts = (types.is_string, types.is_large_string, types.is_binary, types.is_large_binary)
-    return any(sort(kind) for sort in sorts)
-
-
 @contextmanager
-def _open_parquet(name: str, file: IO[bytes], dictionaries: bool = False) -> Iterator[Any]:
-    """Open a Parquet file; errors while it is open become BadExamples."""
+def _open_parquet(name: str, file: IO[bytes]) -> Iterator[Any]:
+    """Open a Parquet file, its texts as dictionaries; errors while it is open become BadExamples."""
     try:
         import pyarrow
         import pyarrow.parquet
@@ -499,14 +588,17 @@ def _open_parquet(name: str, file: IO[bytes], dictionaries: bool = False) -> Ite
             f"{name} is a Parquet file, and the package that reads it is not installed: pip install pyarrow."
         ) from None
     try:
-        plain = pyarrow.parquet.ParquetFile(file, buffer_size=_PARQUET_BUFFER)
-        texts = (
-            _find_byte_columns(plain.metadata.schema, plain.metadata.num_columns)
-            if dictionaries
-            else None
-        )
+        metadata = pyarrow.parquet.read_metadata(file)
+        columns = map(metadata.schema.column, range(metadata.num_columns))
         with pyarrow.parquet.ParquetFile(
-            file, metadata=plain.metadata, read_dictionary=texts, buffer_size=_PARQUET_BUFFER
+            file,
+            metadata=metadata,
+            read_dictionary=[
+                column.path
+                for column in columns
+                if column.physical_type == "BYTE_ARRAY" and column.logical_type.type != "DECIMAL"
+            ],
+            buffer_size=_PARQUET_BUFFER,
         ) as opened:
             yield opened
     except (pyarrow.ArrowMemoryError, MemoryError):
@@ -517,16 +609,6 @@ def _open_parquet(name: str, file: IO[bytes], dictionaries: bool = False) -> Ite
         raise BadExamples(
             f"{name} is not a whole Parquet file ({' '.join(str(error).split())[:120]}). Write it again."
         ) from None
-
-
-def _find_byte_columns(schema: Any, columns: int) -> list[str]:
-    """Return the columns of texts and bytes, those within lists and structures included."""
-    descriptors = (schema.column(number) for number in range(columns))
-    return [
-        column.path
-        for column in descriptors
-        if column.physical_type == "BYTE_ARRAY" and column.logical_type.type != "DECIMAL"
-    ]
 
 
 def replace_class_ids(
@@ -554,237 +636,23 @@ def _parse_class_names(metadata: bytes) -> dict[str, list[str]]:
         return {}  # other metadata: the ids stay the labels
 
 
-TableRow = tuple[str, Mapping[str, Any]]  # its location, for messages, and its cells
-
-ALLOWED_FILES = (
-    ".txt (one text a line), .tsv and .csv (with a header), .jsonl (one object a line) and .parquet, "
-    "each also as .gz"
-)
-
-
-@dataclass(frozen=True)
-class RowSource:
-    """A source of rows that can be iterated repeatedly."""
-
-    name: str
-    kind: str
-    rows: Callable[[], Iterator[TableRow | UnreadableRow]]
-    count: Callable[[], int | None]
-    guessed: tuple[str, ...] = ()  # ("split",) if the split was guessed
-
-
-def open_row_file(address: str | Path) -> RowSource:
-    """Open a local or remote file as a source of rows; its ending tells the format."""
-    name = parse_file_name(address)
-    ending = parse_ending(name)
-
-    def stream() -> Iterator[TableRow | UnreadableRow]:
-        with open_file(address, ALLOWED_FILES) as file:
-            yield from stream_rows(name, file)
-
-    def count() -> int:
-        with open_file(address, ALLOWED_FILES) as file:
-            return _count_rows(name, file)
-
-    return RowSource(name, ending.removeprefix("."), stream, count)
-
-
-def read_row_file(path: str | Path, most: int | None = None) -> list[TableRow]:
-    """Read all rows of a file; its ending tells the format. `most` as in `collect_rows`."""
-    source = open_row_file(path)
-    return collect_rows(source.name, source.rows(), most)
-
-
-def parse_rows(name: str, raw: bytes, most: int | None = None) -> list[TableRow]:
-    """Read all rows from the bytes of a named file; `most` as in `collect_rows`."""
-    return collect_rows(name, stream_rows(name, BytesIO(raw)), most)
-
-
-def collect_rows(
-    name: str, stream: Iterable[TableRow | UnreadableRow], most: int | None = None
-) -> list[TableRow]:
-    """Return all rows; an unreadable row, or more than `most` rows, is an error."""
-    rows: list[TableRow] = []
-    try:
-        for row in stream if most is None else limit_rows(name, stream, most):
-            if isinstance(row, UnreadableRow):
-                raise row.to_error()
-            rows.append(row)
-    except MemoryError:
-        count = len(rows)
-        rows.clear()
-        raise BadExamples(
-            f"{name} does not fit into memory: there is room for {count:,} of its rows. Give a part of it; "
-            "`whence run` reads files of any size, row by row."
-        ) from None
-    if not rows:
-        raise BadExamples(f"{name} has no rows. Give a file with at least one text.")
-    return rows
-
-
-def is_data_file(address: str | Path) -> bool:
-    """Return whether this names a data file, by its ending."""
-    path = to_local_path(address)
-    name = parse_file_name(address).lower().removesuffix(".gz")
-    return not (path is not None and path.is_dir()) and PurePath(name).suffix in FILE_ENDINGS
-
-
-def parse_ending(name: str) -> str:
-    """Return the ending that tells a file's format, without .gz; refuse an unknown one."""
-    ending = PurePath(name.lower().removesuffix(".gz")).suffix
-    if ending not in _FORMAT_READERS:
-        what = (
-            f"{ending} is no kind of file" if ending else "without an ending it is no kind of file"
-        )
-        raise BadExamples(f"{name}: {what} that is read here. Allowed: {ALLOWED_FILES}.")
-    return ending
-
-
-def stream_rows(name: str, file: IO[bytes]) -> Iterator[TableRow | UnreadableRow]:
-    """Yield the rows of an open file; its name tells the format."""
-    ending = parse_ending(name)
-    with open_decompressed(name, file) as plain:
-        if ending == ".parquet" and is_compressed(name):
-            with unpack_to_disk(name, plain) as seekable:
-                yield from _FORMAT_READERS[ending](name, seekable)
-        else:
-            yield from _FORMAT_READERS[ending](name, plain)
-
-
-def _count_rows(name: str, file: IO[bytes]) -> int:
-    """Return the number of rows that `stream_rows` would yield, with as little parsing as possible."""
-    ending = parse_ending(name)
-    if ending == ".parquet" and not is_compressed(name):
-        return count_parquet_rows(name, file)
-    if ending not in (".txt", ".jsonl"):
-        return sum(1 for _ in stream_rows(name, file))
-    with open_decompressed(name, file) as plain:
-        return sum(1 for _ in iterate_lines(name, plain))
-
-
-def _read_txt(name: str, file: IO[bytes]) -> Iterator[TableRow | UnreadableRow]:
-    for line in iterate_lines(name, file):
-        yield line if isinstance(line, UnreadableRow) else (line[0], {"text": line[1]})
-
-
-def _read_tsv(name: str, file: IO[bytes]) -> Iterator[TableRow | UnreadableRow]:
-    stream = iterate_lines(name, file)
-    first = next(stream, ("", ""))
-    if isinstance(first, UnreadableRow):
-        raise first.to_error()
-    header = first[1].split("\t")
-    _check_header(first[0], header)
-    for line in stream:
-        yield (
-            line
-            if isinstance(line, UnreadableRow)
-            else _build_row(line[0], header, line[1].split("\t"))
-        )
-
-
-def _read_csv(name: str, file: IO[bytes]) -> Iterator[TableRow | UnreadableRow]:
-    # The limit is global to the csv module. It is only raised, so that other users of it lose nothing.
-    csv.field_size_limit(max(csv.field_size_limit(), MAX_ROW_BYTES))
-    records = CsvLines(name, file)
-    reader = csv.reader(records, strict=True)
-    header: list[str] | None = None
-    try:
-        for fields in reader:
-            records.start_row()
-            where = f"{name}, line {reader.line_num}"
-            wrong = next((reason for text in fields if (reason := _describe_bad_text(text))), None)
-            if not fields:  # a blank line, also before the header
-                continue
-            if header is None:
-                if wrong:
-                    raise BadExamples(f"{where}: {wrong}")
-                header = fields
-                _check_header(where, header)
-            else:
-                yield UnreadableRow(where, wrong) if wrong else _build_row(where, header, fields)
-    except csv.Error as error:
-        # After a broken quotation it is unknown which of the following lines begin a row.
-        raise BadExamples(
-            f"{name}, line {reader.line_num}: not comma separated values ({error}). "
-            'Quote a field that holds a comma or a line break, and double the quotes in it: "".'
-        ) from None
-    finally:
-        records.release()
-
-
-def _describe_bad_text(field: str) -> str | None:
-    if field.isascii():
-        return None
-    try:
-        field.encode()
-    except UnicodeEncodeError as error:
-        return format_encoding_error("invalid byte", ord(field[error.start]) & 0xFF)
-    return None
-
-
-def _check_header(where: str, header: list[str]) -> None:
-    """Refuse a header with repeated column names; unnamed columns are ignored."""
-    check_unique_names(where, [name.strip() for name in header if name.strip()], "column")
-
-
-def _build_row(where: str, header: list[str], fields: list[str]) -> TableRow | UnreadableRow:
-    if len(fields) != len(header):
-        return UnreadableRow(
-            where,
-            f"{len(fields)} fields, and the header has {len(header)}: {', '.join(header)[:200]}. "
-            "Every row needs one field for each.",
-        )
-    return where, dict(zip((name.strip() for name in header), fields, strict=True))
-
-
-def _read_jsonl(name: str, file: IO[bytes]) -> Iterator[TableRow | UnreadableRow]:
-    for line in iterate_lines(name, file):
-        yield line if isinstance(line, UnreadableRow) else _parse_object(*line)
-
-
-def _parse_object(where: str, line: str) -> TableRow | UnreadableRow:
-    twice: list[str] = []
-
-    def note_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        mapping = dict(pairs)
-        if len(mapping) < len(pairs) and not twice:
-            names = [name for name, _ in pairs]
-            twice.append(format_repeated_names(names, find_repeated_names(names), "key"))
-        return mapping
-
-    try:
-        row = json.loads(line, object_pairs_hook=note_repeats)
-    except (ValueError, RecursionError) as error:
-        return UnreadableRow(where, f"not JSON ({error}). Give one object a line.")
-    if not isinstance(row, dict):
-        return UnreadableRow(
-            where,
-            f"a JSON {type(row).__name__}, not an object. Give one object a line, such as "
-            '{"text": "a fine film"}.',
-        )
-    return UnreadableRow(where, twice[0]) if twice else (where, row)
-
-
-_FORMAT_READERS: Mapping[str, Callable[[str, IO[bytes]], Iterator[TableRow | UnreadableRow]]] = {
+_FORMAT_READERS: Mapping[str, Callable[[str, IO[bytes]], Rows]] = {
     ".txt": _read_txt,
     ".tsv": _read_tsv,
     ".csv": _read_csv,
     ".jsonl": _read_jsonl,
-    ".parquet": stream_parquet,
+    ".parquet": _read_parquet,
 }
-
 FILE_ENDINGS = frozenset(_FORMAT_READERS)
-
-FRAME_NAME = "The table"
 
 
 def is_data_frame(value: Any) -> bool:
     """Return whether this is a table with named columns, and not a list, a text or a single column."""
     if isinstance(value, str | bytes | Mapping | list | tuple | type):
         return False
-    if _is_lazy(value) or _has_attributes(value, "columns", "to_dicts"):  # polars
-        return True
-    if _has_attributes(value, "columns", "itertuples"):  # pandas
+    if _is_lazy(value) or (
+        hasattr(value, "columns") and (hasattr(value, "to_dicts") or hasattr(value, "itertuples"))
+    ):  # polars, pandas
         return True
     names = getattr(value, "column_names", None)  # Arrow, datasets
     return isinstance(names, list) and hasattr(value, "__len__")
@@ -798,37 +666,43 @@ def list_frame_columns(frame: Any) -> list[str]:
     return [str(name) for name in (frame.columns if own is None else own)]
 
 
-def read_frame_rows(frame: Any) -> list[TableRow]:
-    """Return the rows of a table as mappings; missing values become None."""
+def open_frame(frame: Any) -> RowSource:
+    """Open a table in memory as a source of rows; missing values become None."""
     frame = frame.collect() if _is_lazy(frame) else frame
     names = list_frame_columns(frame)
-    check_unique_names(FRAME_NAME, names, "column")
-    rows: list[TableRow] = [
-        (f"Row {number} of the table, counted from 0", row)
-        for number, row in enumerate(_iterate_frame(frame, names))
-    ]
-    if not rows:
+    _check_unique_columns("The table", names)
+    if not len(frame):
         raise BadExamples(
-            f"{FRAME_NAME} has no rows; its columns are {', '.join(names) or 'none'}. Give at least one text."
+            f"The table has no rows; its columns are {', '.join(names) or 'none'}. Give at least one text."
         )
-    return rows
+
+    def read_rows() -> Rows:
+        for number, row in enumerate(_iterate_frame(frame, names)):
+            yield f"Row {number} of the table, counted from 0", row
+
+    return RowSource("The table", "table", read_rows, lambda: len(frame))
 
 
-def _iterate_frame(frame: Any, names: list[str]) -> Iterator[dict[str, Any]]:
-    if hasattr(frame, "iter_rows"):
+def _iterate_frame(frame: Any, names: list[str]) -> Iterator[Mapping[str, Any]]:
+    if hasattr(frame, "iter_rows"):  # polars
         values = frame.iter_rows()
-    elif hasattr(frame, "itertuples"):
+    elif hasattr(frame, "itertuples"):  # pandas
         values = frame.itertuples(index=False, name=None)
-    elif hasattr(frame, "to_pylist"):
+    elif hasattr(frame, "to_pylist"):  # Arrow
         yield from frame.to_pylist()
         return
     else:
-        features = getattr(frame, "features", None) or {}
-        classes = {n: list(kind.names) for n, kind in features.items() if hasattr(kind, "names")}
+        classes = list_class_names(frame)
         yield from (replace_class_ids(row, classes) for row in frame)
         return
     for row in values:
         yield {name: _to_plain_value(value) for name, value in zip(names, row, strict=True)}
+
+
+def list_class_names(dataset: Any) -> dict[str, list[str]]:
+    """Return the names of the classes in each labelled column of a data set of the package datasets."""
+    features = getattr(dataset, "features", None) or {}  # may be unknown for a stream
+    return {name: list(kind.names) for name, kind in features.items() if hasattr(kind, "names")}
 
 
 def _to_plain_value(value: Any) -> Any:
@@ -841,66 +715,46 @@ def _to_plain_value(value: Any) -> Any:
 
 
 def _is_lazy(value: Any) -> bool:
-    return _has_attributes(value, "collect", "collect_schema") and not hasattr(value, "to_dicts")
-
-
-def _has_attributes(value: Any, *names: str) -> bool:
-    return all(hasattr(value, name) for name in names)
-
-
-def find_repeated_names(names: Iterable[str]) -> list[str]:
-    """Return the names that occur more than once, in their order."""
-    return [name for name, count in Counter(names).items() if count > 1]
-
-
-def check_unique_names(where: str, names: Iterable[str], what: str) -> None:
-    """Refuse a table with repeated column names."""
-    names = list(names)
-    twice = find_repeated_names(names)
-    if twice:
-        raise BadExamples(f"{where}: {format_repeated_names(names, twice, what)}")
-
-
-def format_repeated_names(names: Iterable[str], twice: Iterable[str], what: str) -> str:
-    """Return the message on repeated names: how often each occurs, and the remedy."""
-    counts = Counter(names)
-    text = ", ".join(f"{counts[name]} {what}s are called {name[:40]!r}" for name in twice)
-    return f"{text}, and nobody can say which of them is meant. Give each {what} a name of its own."
+    lazy = hasattr(value, "collect") and hasattr(value, "collect_schema")
+    return lazy and not hasattr(value, "to_dicts")
 
 
 CELLS_PER_ROW = 10  # most cells per allowed row, on average
 
-T = TypeVar("T")
 
-
-def limit_rows(name: str, stream: Iterable[T], most: int) -> Iterator[T]:
-    """Yield rows; raise if there are more than `most`, or more than ten times as many cells."""
-    cells = 0
-    for number, item in enumerate(stream, 1):
+def limit_rows(source: RowSource, most: int, most_bytes: int | None) -> Rows:
+    """Yield rows; raise if there are more than `most`, ten times as many cells, or `most_bytes` bytes."""
+    name = source.name
+    cells, size = 0, 0
+    for number, item in enumerate(source.rows(), 1):
         if number > most:
             raise TooLarge(
                 f"{name} has more than {most:,} rows, and a data set is kept in memory here. Give a part of it."
             )
-        row = item[1] if isinstance(item, tuple) else None
-        if isinstance(row, Mapping):
-            cells += count_cells(row)
+        if isinstance(item, tuple) and isinstance(item[1], Mapping):
+            own_cells, own_size = measure_row(item[1])
+            cells, size = cells + own_cells, size + own_size
         if cells > CELLS_PER_ROW * most:
             raise TooLarge(
                 f"{name} has more than {CELLS_PER_ROW * most:,} cells in its first {number:,} rows, and a data set is kept "
                 "in memory here. Give a part of it."
             )
+        if most_bytes is not None and size > most_bytes:
+            raise TooLarge(f"{name} holds more than {most_bytes:,} bytes when it is unpacked.")
         yield item
 
 
-def count_cells(row: Mapping[str, Any]) -> int:
-    """Return the number of values in a row, those in nested lists and mappings included."""
-    count = 0
+def measure_row(row: Mapping[str, Any]) -> tuple[int, int]:
+    """Return the number of values in a row, those in nested lists and mappings included, and their bytes."""
+    cells, size = 0, 0
     waiting: list[Iterable[Any]] = [row.values()]
     while waiting:
         for value in waiting.pop():
-            count += 1
+            cells += 1
             if isinstance(value, Mapping):
                 waiting.append(value.values())
             elif isinstance(value, list | tuple):
                 waiting.append(value)
-    return count
+            else:
+                size += len(value) if isinstance(value, str | bytes) else 8
+    return cells, size

@@ -14,8 +14,8 @@ from itertools import islice
 from whence.core.errors import BadExamples
 from whence.core.seed import build_generator
 from whence.data.dataset import (
+    Dataset,
     DatasetRow,
-    DatasetStream,
     SkippedRow,
     compute_example_id,
     compute_input_id,
@@ -25,7 +25,7 @@ from whence.runs.plan import Plan
 from whence.runs.task import Item
 
 
-def iterate_selected_rows(data: DatasetStream, plan: Plan) -> Iterator[DatasetRow | SkippedRow]:
+def iterate_selected_rows(data: Dataset, plan: Plan) -> Iterator[DatasetRow | SkippedRow]:
     """Yield the rows of the plan: a sample drawn by its seed, or all, up to its limit."""
     entries: Iterator[DatasetRow | SkippedRow] = iter(data)
     if plan.sample is not None:
@@ -38,7 +38,7 @@ def iterate_selected_rows(data: DatasetStream, plan: Plan) -> Iterator[DatasetRo
     return islice(entries, None if plan.limit is None else min(plan.limit, sys.maxsize))
 
 
-def count_selected_rows(data: DatasetStream, plan: Plan) -> int | None:
+def count_selected_rows(data: Dataset, plan: Plan) -> int | None:
     """Return the number of selected rows, unreadable ones included; None if unknown before reading."""
     count = _require_row_count(data) if plan.sample is not None else data.count()
     bounds = [most for most in (plan.sample, plan.limit) if most is not None]
@@ -53,7 +53,7 @@ def is_in_other_shard(plan: Plan, window: int, chunk: int) -> bool:
     return (window + chunk) % parts != part - 1
 
 
-def _require_row_count(data: DatasetStream) -> int:
+def _require_row_count(data: Dataset) -> int:
     count = data.count()
     if count is None:
         raise BadExamples(

@@ -11,7 +11,7 @@ from typing import Any
 
 from whence.core.errors import BadExamples, BadPlan
 from whence.core.registry import Entry
-from whence.data.dataset import DatasetStream, SkippedRow
+from whence.data.dataset import Dataset, SkippedRow
 from whence.data.example import Example
 from whence.explain.request import resolve_methods
 from whence.methods import method
@@ -54,7 +54,7 @@ class _DataKind:
         return marked or not (facts["kind"] == "plausibility" or facts.get("rationales", False))
 
 
-def resolve_plan(plan: Plan, data: DatasetStream) -> Plan:
+def resolve_plan(plan: Plan, data: Dataset) -> Plan:
     """Return the plan with groups expanded and parameters parsed; raise if it is invalid."""
     kind = _DataKind(**describe_annotations(_read_first_examples(data, plan)))
     methods = _expand_methods(plan.methods)
@@ -76,7 +76,7 @@ def resolve_plan(plan: Plan, data: DatasetStream) -> Plan:
     )
 
 
-def _read_first_examples(data: DatasetStream, plan: Plan) -> list[Example]:
+def _read_first_examples(data: Dataset, plan: Plan) -> list[Example]:
     """Return the examples of the first 64 rows; raise if none can be read."""
     examples, bad = [], None
     for row in islice(data, _INSPECTED_ROWS):

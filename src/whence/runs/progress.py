@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from whence.data.dataset import DatasetStream
+from whence.data.dataset import Dataset
 from whence.methods import is_trace_method, method
 from whence.runs.backends import Backend
 from whence.runs.chunks import (
@@ -130,7 +130,7 @@ class RunEstimate:
 
 
 def estimate_cost(
-    plan: Plan, data: DatasetStream, workers: Backend, store: Store | None = None
+    plan: Plan, data: Dataset, workers: Backend, store: Store | None = None
 ) -> RunEstimate:
     """Return the estimated cost of a plan's remaining work, without results in the store."""
     rows = count_selected_rows(data, plan)
@@ -158,7 +158,7 @@ def estimate_cost(
 
 
 def _count_own_examples(
-    plan: Plan, data: DatasetStream, rows: int | None, store: Store | None
+    plan: Plan, data: Dataset, rows: int | None, store: Store | None
 ) -> int | None:
     """Return the number of examples in this shard: counted, or estimated above 50,000 rows."""
     if rows is None:

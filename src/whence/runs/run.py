@@ -16,8 +16,7 @@ from typing import Any
 
 from whence.core.errors import BadPlan, CannotWrite, NoHead, WhenceError
 from whence.data.dataset import (
-    DatasetStream,
-    LoadedDataset,
+    Dataset,
     SkippedRow,
     compute_example_id,
     find_label_indices,
@@ -72,7 +71,7 @@ SPECIAL_TOKENS: Special = "keep"
 def run_audit(
     plan: Plan,
     execution: Execution,
-    data: DatasetStream,
+    data: Dataset,
     store: "Store",
     watch: RunObserver,
     retry_failed: bool = False,
@@ -101,9 +100,7 @@ def run_audit(
     )
     parts = _StoredExperiments(store, watch, keys, stored)
     columns: Mapping[str, str] = data.facts().get("columns") or {}
-    dataset = LoadedDataset(
-        examples, data.name, columns.get("text"), columns.get("pair"), columns.get("label")
-    )
+    dataset = Dataset.from_examples(examples, data.name, **columns)
     try:
         audit(
             explainer,
@@ -297,7 +294,7 @@ def execute_plan(
 
 def _process_missing(
     plan: Plan,
-    data: DatasetStream,
+    data: Dataset,
     execution: Execution,
     store: Store,
     workers: Backend,
@@ -348,13 +345,13 @@ def estimate_plan(
     return estimate
 
 
-def open_and_resolve(plan: Plan) -> tuple[DatasetStream, Plan]:
+def open_and_resolve(plan: Plan) -> tuple[Dataset, Plan]:
     """Open the data and resolve the plan; errors are raised before a model is loaded."""
     data = open_dataset(plan.data, text=plan.text, pair=plan.pair, label=plan.label)
     return data, resolve_plan(plan, data)
 
 
-def describe_data(data: DatasetStream) -> str:
+def describe_data(data: Dataset) -> str:
     """Return a line with the data's name and columns, and which were guessed."""
     facts = data.facts()
     names = {"text": "picture"} if facts["pictures"] else {}
@@ -375,7 +372,7 @@ def check_folder(out: str | Path) -> None:
         )
 
 
-def _find_pairing_warning(data: DatasetStream, identity: Identity) -> str | None:
+def _find_pairing_warning(data: Dataset, identity: Identity) -> str | None:
     """Return the warning on single texts for a model of pairs, or the reverse; None if they fit."""
     facts = data.facts()
     if facts["pictures"]:
@@ -383,7 +380,7 @@ def _find_pairing_warning(data: DatasetStream, identity: Identity) -> str | None
     return identity.warnings.get("two-texts" if "pair" in facts["columns"] else "one-text")
 
 
-def _match_labels(plan: Plan, data: DatasetStream, identity: Identity) -> dict[str, Any] | None:
+def _match_labels(plan: Plan, data: Dataset, identity: Identity) -> dict[str, Any] | None:
     """Return the match of the data's labels to the model's, and its rule; None without a match.
 
     Rows outside the plan are read too: the meaning of numbers depends on which occur. With the target "gold",
@@ -411,7 +408,7 @@ def _match_labels(plan: Plan, data: DatasetStream, identity: Identity) -> dict[s
     return None
 
 
-def check_data_fits_model(identity: Identity, data: DatasetStream) -> None:
+def check_data_fits_model(identity: Identity, data: Dataset) -> None:
     """Raise if the model has no head or takes another kind of input: every row would fail."""
     name, takes = identity.model.get("name"), identity.model.get("modality", "both")
     if identity.model.get("task") == "none":
@@ -441,7 +438,7 @@ class _RemainingWork:
     def __init__(
         self,
         plan: Plan,
-        data: DatasetStream,
+        data: Dataset,
         store: Store,
         identity: Identity,
         retry_failed: bool,

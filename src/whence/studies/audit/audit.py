@@ -29,7 +29,7 @@ from whence.core.files import write_if_path
 from whence.core.params import PRESET, resolve_parameters
 from whence.core.registry import Entry
 from whence.data.batches import Batch
-from whence.data.dataset import LoadedDataset, read_dataset, resolve_label_indices, shuffle_indices
+from whence.data.dataset import Dataset, read_dataset, resolve_label_indices, shuffle_indices
 from whence.data.example import Example
 from whence.data.tokens import EncodedInput
 from whence.explain.batch_explainer import Progress, describe_origin
@@ -251,12 +251,12 @@ class UsableExamples:
     refused: Counter[str] = field(default_factory=Counter)
     without_labels: str | None = None  # why there are no true labels, if no experiment needs them
 
-    def describe_data(self, dataset: LoadedDataset, labels: Sequence[str]) -> dict[str, Any]:
+    def describe_data(self, dataset: Dataset, labels: Sequence[str]) -> dict[str, Any]:
         """Return the facts on the data set and its usable examples."""
         counts = Counter() if self.truth is None else Counter(self.truth.tolist())
         return {
             "name": dataset.name,
-            "given": len(dataset),
+            "given": len(dataset.examples),
             "used": len(self.items),
             "text": dataset.text,
             "pair": dataset.pair,
@@ -271,7 +271,7 @@ class UsableExamples:
 
 
 def encode_examples(
-    dataset: LoadedDataset,
+    dataset: Dataset,
     explainer: Explainer,
     chosen: Sequence[SelectedExperiment],
     *,
@@ -553,7 +553,11 @@ def audit(
     with count_forwards(explainer.model) as runs:
         planned_epochs = epochs if workshop is None else workshop.recipe.epochs
         plan = _estimate_cost(
-            subject, dataset, chosen, 0 if training is None else len(training), planned_epochs
+            subject,
+            dataset,
+            chosen,
+            0 if training is None else len(training.examples),
+            planned_epochs,
         )
         subject.replay = plan.replay
         if announce is not None:
@@ -657,7 +661,7 @@ def check_training_data(
 
 def _estimate_cost(
     subject: AuditSubject,
-    dataset: LoadedDataset,
+    dataset: Dataset,
     chosen: Sequence[SelectedExperiment],
     train: int,
     epochs: int | None,
@@ -675,7 +679,7 @@ def _estimate_cost(
         epochs=epochs,
         replay=replay,
         seconds=seconds,
-        about=f"{dataset} {len(subject)} of {len(dataset)} examples, {np.mean(sizes):.0f} tokens each in the mean.",
+        about=f"{dataset} {len(subject)} of {len(dataset.examples)} examples, {np.mean(sizes):.0f} tokens each in the mean.",
         chosen=chosen,
     )
 

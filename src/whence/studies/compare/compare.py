@@ -19,7 +19,7 @@ from whence.core.errors import (
     WhenceError,
     suggest_name,
 )
-from whence.data.dataset import LoadedDataset, read_dataset, shuffle_indices
+from whence.data.dataset import Dataset, read_dataset, shuffle_indices
 from whence.explain.batch_explainer import FallbackWarning, Progress, describe_origin
 from whence.explain.explainer import Explainer, load
 from whence.explain.explanation import Explanation
@@ -267,9 +267,9 @@ def _check_heads(models: tuple[Explainer, Explainer], weight: str) -> None:
             )
 
 
-def _select_rows(dataset: LoadedDataset, limit: int | None, seed: int) -> list[int]:
+def _select_rows(dataset: Dataset, limit: int | None, seed: int) -> list[int]:
     if limit is None:
-        return list(range(len(dataset)))
+        return list(range(len(dataset.examples)))
     return sorted(shuffle_indices(dataset.examples, seed)[:limit])
 
 

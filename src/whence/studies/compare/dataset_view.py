@@ -24,7 +24,7 @@ from whence.core.errors import (
     WhenceError,
 )
 from whence.core.types import Prediction, Task
-from whence.data.dataset import LoadedDataset, find_label_indices, read_dataset, shuffle_indices
+from whence.data.dataset import Dataset, find_label_indices, read_dataset, shuffle_indices
 from whence.data.example import Example, StoredImage
 from whence.data.tokens import EncodedInput
 from whence.explain.batch_explainer import Progress
@@ -186,11 +186,11 @@ _GROUP_SIZE = 64  # inputs between two progress reports, which may cancel
 _MAX_LISTED = 5
 
 
-def select_rows(dataset: LoadedDataset, limit: int | None, *, drawn: bool) -> list[int]:
+def select_rows(dataset: Dataset, limit: int | None, *, drawn: bool) -> list[int]:
     """Return the indices of the first `limit` rows, or of `limit` drawn ones, in ascending order."""
     if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
         raise BadParameter(f"limit must be a whole number, at least 1, or None. Got {limit!r}.")
-    order = shuffle_indices(dataset.examples) if drawn else range(len(dataset))
+    order = shuffle_indices(dataset.examples) if drawn else range(len(dataset.examples))
     return sorted(order[:limit])
 
 
@@ -336,16 +336,18 @@ def predict_dataset(
             )
     row_list = [rows[number] for number in sorted(rows)]
     judged = [row for row in row_list if row["right"] is not None]
-    left = len(dataset) - len(inputs.numbers)
+    left = len(dataset.examples) - len(inputs.numbers)
     rest = (
-        [f"Only the first {len(inputs.numbers)} of {len(dataset)} rows were taken."] if left else []
+        [f"Only the first {len(inputs.numbers)} of {len(dataset.examples)} rows were taken."]
+        if left
+        else []
     )
     return {
         "kind": "predicted",
         "model": explainer.loaded.name,
         "data": dataset.name,
         "rows": row_list,
-        "given": len(dataset),
+        "given": len(dataset.examples),
         "left_out": [*rest, *inputs.list_omissions(), *without],
         "accuracy": _compute_accuracy(judged),
         "confusion": _count_confusion(judged, explainer.labels) if judged else None,
@@ -355,7 +357,7 @@ def predict_dataset(
 
 
 def _resolve_true_labels(
-    dataset: LoadedDataset, labels: tuple[str, ...], task: Task
+    dataset: Dataset, labels: tuple[str, ...], task: Task
 ) -> tuple[dict[str, int], list[str]]:
     """Return the model's label index of each row, and a sentence if the data has other labels."""
     label_names = [example.label for example in dataset.examples if example.label is not None]

@@ -28,7 +28,7 @@ from whence.core.errors import (
 from whence.core.seed import build_generator
 from whence.core.types import Prediction, Token
 from whence.data.batches import BatchRules, collate, plan_batches
-from whence.data.dataset import LoadedDataset
+from whence.data.dataset import Dataset
 from whence.data.example import Example
 from whence.data.tokens import EncodedInput
 from whence.explain.batch_explainer import strip_method_name
@@ -539,12 +539,12 @@ class DatasetMeasures:
         """Return a permutation of the inputs that does not depend on their given order."""
         return sorted(range(len(self.examples)), key=lambda i: repr(self.examples[i]))
 
-    def facts(self, dataset: LoadedDataset, drawn: int) -> dict[str, Any]:
+    def facts(self, dataset: Dataset, drawn: int) -> dict[str, Any]:
         """Return the facts on the data that was read and used."""
         used = len(self.examples)
         return {
             "name": dataset.name,
-            "given": len(dataset),
+            "given": len(dataset.examples),
             "drawn": drawn,
             "used": used,
             "cut": self.cut,

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from whence.core.errors import BadExamples, BadParameter, BadPicture, WhenceError, shorten_quote
-from whence.data.dataset import collect_examples, compute_example_id, find_label_indices
+from whence.data.dataset import compute_example_id, find_label_indices, read_dataset
 from whence.data.example import Example, fit_mask
 from whence.data.removal import Removal
 from whence.explain.batch_explainer import Progress, describe_origin
@@ -201,7 +201,7 @@ def evaluate(
     """
     if isinstance(rankings, bool) or not isinstance(rankings, int) or rankings < 1:
         raise BadParameter(f"rankings must be a whole number, at least 1. Got {rankings!r}.")
-    data = collect_examples(examples, text=text, pair=pair, label=label)
+    data = read_dataset(examples, text=text, pair=pair, label=label, question_first=True)
     example_list = data.examples
     explainer = explainer if isinstance(explainer, Explainer) else load(explainer)
     data.check_pairs(explainer.labels)
@@ -271,7 +271,7 @@ def evaluate(
             origin=describe_origin(explainer.loaded),
             setting={**setting, "rankings": rankings},
             digests=[compute_example_id(example) for example in example_list],
-            data=data.facts(),
+            data=data.describe_sample(),
             seed=seed,
             calls={"forward": sum(run.forward for run in runs), "backward": backward},
             seconds=time.perf_counter() - started,

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from whence.core.errors import BadParameter, CannotRead, InputError, WhenceError
 from whence.core.files import read_json, write_text
-from whence.data.dataset import collect_examples, shuffle_indices
+from whence.data.dataset import read_dataset, shuffle_indices
 from whence.data.example import Example
 from whence.explain.batch_explainer import Progress
 from whence.explain.explainer import Explainer, load
@@ -318,7 +318,7 @@ def recommend(
     `explainer`: an `Explainer`, or what `whence.load` takes. `examples`, `text`, `pair` and `label`: as
     `whence.evaluate` takes them. `announce` gets the plan before anything is run.
     """
-    dataset = collect_examples(examples, text=text, pair=pair, label=label)
+    dataset = read_dataset(examples, text=text, pair=pair, label=label, question_first=True)
     explainer = explainer if isinstance(explainer, Explainer) else load(explainer)
     dataset.check_pairs(explainer.labels)
     plan = plan_recommendation(

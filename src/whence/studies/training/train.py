@@ -14,7 +14,7 @@ import torch
 from whence.core.errors import BadExamples, BadParameter, CannotWrite, suggest_name
 from whence.core.seed import build_generator
 from whence.core.types import InputText
-from whence.data.dataset import LoadedDataset, read_dataset, resolve_label_indices
+from whence.data.dataset import Dataset, read_dataset, resolve_label_indices
 from whence.data.example import Example
 from whence.data.tokens import EncodedInput, wrap_tokenizer_errors
 from whence.models.load import load_model, save_model
@@ -131,7 +131,7 @@ def read_corpus(
     return Corpus(name, labels, query, train_split, dev_split, test_split, tuple(notes))
 
 
-def _read_training_set(source: Any, columns: Columns) -> LoadedDataset:
+def _read_training_set(source: Any, columns: Columns) -> Dataset:
     """Read the training examples; a data set by name needs its split, as the guess would be "test"."""
     dataset = read_dataset(source, text=columns.text, pair=columns.pair, label=columns.label)
     if "split" in dataset.guessed:
@@ -159,11 +159,13 @@ def _read_examples(
     ]
     if not usable:
         raise BadExamples(
-            f"Nothing is left of the {len(dataset)} examples of {dataset.name}: none has {lengths}. Widen min_length and "
+            f"Nothing is left of the {len(dataset.examples)} examples of {dataset.name}: none has {lengths}. Widen min_length and "
             "max_length, or give other texts."
         )
-    if out := len(dataset) - len(usable):
-        notes.append(f"{out} of {len(dataset)} examples of {dataset.name} do not have {lengths}.")
+    if out := len(dataset.examples) - len(usable):
+        notes.append(
+            f"{out} of {len(dataset.examples)} examples of {dataset.name} do not have {lengths}."
+        )
     return dataset.name, usable
 
 
