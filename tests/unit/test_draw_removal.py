@@ -30,8 +30,7 @@ from whence.data.removal import (
 )
 from whence.data.tokens import encode
 from whence.methods import method
-from whence.models.infill_model import with_infill_model
-from whence.models.load import load_model
+from whence.models.load import load_model, with_infill_model
 from whence.models.model_files import find_builtin_folder
 from whence.tracing.infill import InfillCache
 

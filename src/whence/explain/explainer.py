@@ -49,8 +49,7 @@ from whence.explain.trials import (
     restore_input,
 )
 from whence.metrics._trial import Trial, TrialStep
-from whence.models.infill_model import with_infill_model
-from whence.models.load import load_model
+from whence.models.load import load_model, with_infill_model
 from whence.models.model import LoadedModel
 from whence.tracing.forward import compile_forward
 from whence.tracing.out_of_memory import build_retry_batches

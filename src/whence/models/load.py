@@ -1,19 +1,22 @@
 """Loading of a built-in name, a folder, a Hub id or a model object as a `LoadedModel`; saving to a folder.
 
-A saved folder is complete or absent: its config.json is moved in last.
+A masked language model can be loaded beside it, to draw replacements for removed tokens: both must share one
+vocabulary. A saved folder is complete or absent: its config.json is moved in last.
 """
 
 import copy
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from whence.core.errors import BadParameter, BadTokenizer, CannotWrite, UnknownModel
+from whence.core.errors import BadParameter, BadTokenizer, CannotWrite, NoHead, UnknownModel
 from whence.core.files import format_public_name
 from whence.models import model_files
 from whence.models.model import (
+    InfillModel,
     LoadedModel,
     build_loaded_model,
     detect_modality,
@@ -108,7 +111,7 @@ def _check_vocabulary_size(loaded: LoadedModel) -> LoadedModel:
 
 
 def _check_model_object(model: torch.nn.Module) -> None:
-    """Refuse a module that is no transformers model, or has no floating-point weights."""
+    """Refuse a module that is no transformers model, or has no weights."""
     from transformers import PretrainedConfig
 
     kind, config = type(model).__name__, getattr(model, "config", None)
@@ -122,7 +125,14 @@ def _check_model_object(model: torch.nn.Module) -> None:
         raise UnknownModel(
             f"Cannot explain a {kind}: it has no floating-point weights. Give a model with its weights."
         )
-    _check_has_weights(model)
+    empty = next((name for name, weight in model.named_parameters() if weight.is_meta), None)
+    if empty is not None and not is_offloaded(
+        model
+    ):  # accelerate loads weights when the model is run
+        raise UnknownModel(
+            f"The {kind} has no weights: {empty!r} is on the meta device, which holds sizes and no numbers. Load its "
+            "weights first, with from_pretrained or load_state_dict(..., assign=True)."
+        )
 
 
 def _resolve_loading_dtype(
@@ -165,16 +175,6 @@ def _resolve_device(device: str | torch.device | None) -> torch.device:
     return torch_device
 
 
-def _check_has_weights(model: torch.nn.Module) -> None:
-    """Refuse a model on the meta device, unless accelerate loads its weights when it is run."""
-    empty = next((name for name, weight in model.named_parameters() if weight.is_meta), None)
-    if empty is not None and not is_offloaded(model):
-        raise UnknownModel(
-            f"The {type(model).__name__} has no weights: {empty!r} is on the meta device, which holds sizes and no "
-            "numbers. Load its weights first, with from_pretrained or load_state_dict(..., assign=True)."
-        )
-
-
 def _copy_if_needed(
     model: Any, device: str | torch.device | None, dtype: torch.dtype | None
 ) -> Any:
@@ -192,6 +192,42 @@ def _copy_if_needed(
     # Weights made under inference_mode cannot be differentiated; a copy made outside of it can.
     with torch.inference_mode(False):
         return copy.deepcopy(model).to(device=target_device, dtype=dtype)
+
+
+def with_infill_model(loaded: LoadedModel, what: Any) -> LoadedModel:
+    """Return the model with a masked language model of the same vocabulary, loaded or given."""
+    candidate = load_model(what, device=loaded.device, dtype=loaded.dtype)
+    kind = type(candidate.model)
+    # A user's own class may have a masked language modelling head under any name; only a run would tell.
+    if kind.__module__.startswith("transformers.") and not kind.__name__.endswith("ForMaskedLM"):
+        raise NoHead(
+            f"{candidate.name!r} is a {kind.__name__}: it has no masked language modelling head, so nothing can be drawn "
+            "from it. Give a model ...ForMaskedLM as mlm."
+        )
+    # A model object has no tokenizer: its vocabulary is assumed to be the same.
+    tokenizer = candidate.tokenizer or loaded.tokenizer
+    if tokenizer is None or loaded.tokenizer is None:
+        raise BadTokenizer(
+            f"{loaded.name!r} has no tokenizer, so nobody knows what the language model {candidate.name!r} would draw. "
+            "Give the one that belongs to them: tokenizer=..."
+        )
+    vocabulary = tokenizer.get_vocab()
+    size = max(vocabulary.values()) + 1
+    if vocabulary != loaded.tokenizer.get_vocab() or (candidate.vocabulary_size or size) < size:
+        raise BadTokenizer(
+            f"The language model {candidate.name!r} has another vocabulary than {loaded.name!r}: what one draws, the "
+            "other would read as something else. Give a masked language model with the same tokenizer as mlm."
+        )
+    mask = tokenizer.mask_token_id
+    if mask is None:
+        raise BadTokenizer(
+            f"The tokenizer of the language model {candidate.name!r} has no mask token: there is nothing to fill in. "
+            "Give another as mlm."
+        )
+    # An embedding table may be larger than the vocabulary, not smaller: only ids known to both are drawn.
+    known = set(range(loaded.vocabulary_size or size)).difference(tokenizer.all_special_ids)
+    infiller = InfillModel(candidate, mask, tuple(sorted(known.intersection(vocabulary.values()))))
+    return replace(loaded, infiller=infiller, fillers={**loaded.fillers, "draw": mask})
 
 
 _LAST_FILE = "config.json"  # moved last: a folder without it is no model

@@ -12,7 +12,7 @@ Sizes are checked against the headers of the weights before memory is allocated.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
@@ -105,6 +105,53 @@ class ModelOrigin:
         }
 
 
+@contextmanager
+def silence_transformers() -> Iterator[None]:
+    """Silence progress bars and logs of transformers and the Hub: our errors are clearer."""
+    from huggingface_hub.utils import logging as hub_logging
+    from transformers.utils import logging
+
+    bars, verbosity = logging.is_progress_bar_enabled(), logging.get_verbosity()
+    hub_verbosity = hub_logging.get_verbosity()
+    logging.disable_progress_bar()
+    logging.set_verbosity_error()
+    hub_logging.set_verbosity(CRITICAL)
+    try:
+        yield
+    finally:
+        hub_logging.set_verbosity(hub_verbosity)
+        logging.set_verbosity(verbosity)
+        if bars:
+            logging.enable_progress_bar()
+
+
+@contextmanager
+def _wrap_foreign_errors(
+    name: str, build_error: Callable[[BaseException, str], WhenceError]
+) -> Iterator[None]:
+    """Silence transformers, and replace whatever it raises by the error built from that and its first line.
+
+    transformers, the Hub client and tokenizers raise a dozen classes; the user needs one error with a remedy.
+    """
+    try:
+        with silence_transformers():
+            yield
+    except WhenceError:
+        raise
+    except BaseException as error:
+        if not is_failure(error):
+            raise
+        if "trust_remote_code" in str(error):
+            raise UnsafeWeights(
+                f"The model {name!r} wants to run code of its own, which whence never does. "
+                "Load it yourself and pass the object: whence.load(model, tokenizer=...)."
+            ) from None
+        lines = [line.strip() for line in str(error).strip().splitlines()] or [type(error).__name__]
+        # A first line that ends in a colon says nothing without the next.
+        reason = " ".join(lines[: 2 if lines[0].endswith(":") else 1])
+        raise build_error(error, reason) from None
+
+
 def load_config(origin: ModelOrigin) -> Any:
     """Load the configuration; raise UnknownModel if there is no such model."""
     from transformers import AutoConfig, PretrainedConfig
@@ -117,61 +164,33 @@ def load_config(origin: ModelOrigin) -> Any:
         raise UnknownModel(
             f"The folder {name!r} has no config.json: it is not a Hugging Face model."
         )
-    if not folder.exists() and _is_path_like(origin.where):
+    looks_like_path = origin.where.startswith((".", "/", "~")) or "\\" in origin.where
+    if not folder.exists() and (looks_like_path or origin.where.count("/") > 1):
         raise UnknownModel(
             f"There is no folder {name!r}. Give the path of a model folder, a Hub id (owner/name), or a built-in "
             f"name: {', '.join(BUILTIN)}."
         )
-    _check_folder(origin)
+    check_files(origin)
+
+    def build_error(error: BaseException, reason: str) -> WhenceError:
+        if folder.exists():
+            return UnknownModel(f"The folder {name!r} cannot be read as a model: {reason}")
+        return UnknownModel(
+            f"There is no model {name!r}: neither built in ({', '.join(BUILTIN)}), nor a folder, nor found on "
+            f"the Hub.{suggest_name(name, list(BUILTIN))} Check the spelling, the path or the network."
+        )
+
     try:
-        with silence_transformers():
+        with _wrap_foreign_errors(name, build_error):
             values, _ = PretrainedConfig.get_config_dict(origin.where, **origin.options)
-            # A configuration object lists all its labels and layers, so a huge count would fill the memory.
-            if counts := find_large_counts(values):
-                stored = read_headers(
-                    find_weight_files(origin, values.get("transformers_weights")), name
-                )
-                check_counts(counts, stored, name)
-            refuse_hub_kernels(values, name)
+            check_config_values(values, origin)
             config = AutoConfig.from_pretrained(
                 origin.where, trust_remote_code=False, **origin.options
             )
-        strip_remote_code(config)
-        return config
-    except WhenceError as error:
-        if isinstance(error, BadParameter):  # raised by our own AttentiveConfig
-            raise UnknownModel(f"The folder {name!r} cannot be read as a model: {error}") from None
-        raise
-    except BaseException as error:
-        # transformers and the Hub client raise a dozen classes here; the user needs one error with a remedy.
-        if not is_failure(error):
-            raise
-        refuse_remote_code(error, name)
-        if folder.exists():
-            raise UnknownModel(
-                f"The folder {name!r} cannot be read as a model: {_format_reason(error)}"
-            ) from None
-        raise UnknownModel(
-            f"There is no model {name!r}: neither built in ({', '.join(BUILTIN)}), nor a folder, nor found on "
-            f"the Hub.{suggest_name(name, list(BUILTIN))} Check the spelling, the path or the network."
-        ) from None
-
-
-def _check_folder(origin: ModelOrigin) -> None:
-    if origin.folder.is_dir():
-        check_files(origin.folder, origin.name)
-
-
-def _format_reason(error: BaseException) -> str:
-    """Return the first line of a foreign error, and the next one if the first ends in a colon."""
-    lines = [line.strip() for line in str(error).strip().splitlines()]
-    if len(lines) > 1 and lines[0].endswith(":"):
-        return f"{lines[0]} {lines[1]}"
-    return lines[0] if lines else type(error).__name__
-
-
-def _is_path_like(where: str) -> bool:
-    return where.startswith((".", "/", "~")) or "\\" in where or where.count("/") > 1
+    except BadParameter as error:  # raised by our own AttentiveConfig
+        raise UnknownModel(f"The folder {name!r} cannot be read as a model: {error}") from None
+    strip_remote_code(config)
+    return config
 
 
 def load_weights(origin: ModelOrigin, config: Any, dtype: torch.dtype) -> Any:
@@ -198,144 +217,41 @@ def load_weights(origin: ModelOrigin, config: Any, dtype: torch.dtype) -> Any:
             f"The weights of {name!r} are those of several processes ({parts[0]}). Put them together where you "
             "trained the model, with save_pretrained."
         )
-    stored = read_headers(
-        find_weight_files(origin, getattr(config, "transformers_weights", None)), name
-    )
+    stored = read_headers(origin, getattr(config, "transformers_weights", None))
     own: dict[str, tuple[int, ...]] = {}
-    try:
-        with silence_transformers():
-            kind = find_model_class(config, name)
-            own = check_fit(kind, config, stored, name)
-            # The base class's method: a few classes override it and open a pickle (Qwen2.5-Omni, for its voices).
-            model, report = PreTrainedModel.from_pretrained.__func__(
-                kind,
-                origin.where,
-                config=config,
-                use_safetensors=True,
-                weights_only=True,
-                trust_remote_code=False,
-                dtype=dtype,
-                output_loading_info=True,
-                **origin.options,
-            )
-    except WhenceError:
-        raise
-    except BaseException as error:  # as above: a dozen classes
-        if not is_failure(error):
-            raise
-        refuse_remote_code(error, name)
+
+    def build_error(error: BaseException, reason: str) -> WhenceError:
         # The error refers to a report on the screen, which is silenced here.
-        mismatched = "ignore_mismatched_sizes" in str(error)
-        reason = describe_misfit(own, stored) if mismatched else _format_reason(error)
+        if "ignore_mismatched_sizes" in str(error):
+            reason = describe_misfit(own, stored)
         if "safetensors" in reason and not folder.is_dir():
-            raise UnsafeWeights(
+            return UnsafeWeights(
                 f"The model {name!r} offers no safetensors weights, and whence opens no pickles. "
                 "Use a revision that has them, or convert them."
-            ) from None
-        raise UnknownModel(f"The weights of {name!r} cannot be loaded: {reason}") from None
+            )
+        return UnknownModel(f"The weights of {name!r} cannot be loaded: {reason}")
+
+    with _wrap_foreign_errors(name, build_error):
+        kind = find_model_class(config, name)
+        own.update(check_fit(kind, config, stored, name))
+        # The base class's method: a few classes override it and open a pickle (Qwen2.5-Omni, for its voices).
+        model, report = PreTrainedModel.from_pretrained.__func__(
+            kind,
+            origin.where,
+            config=config,
+            use_safetensors=True,
+            weights_only=True,
+            trust_remote_code=False,
+            dtype=dtype,
+            output_loading_info=True,
+            **origin.options,
+        )
     if missing := sorted(report["missing_keys"]):
         raise NoHead(
             f"The weights of {name!r} lack {len(missing)} tensors that {type(model).__name__} needs, {missing[0]!r} "
             "among them; they would be made up at random. Load a model whose weights are complete."
         )
     return model.eval()
-
-
-def find_weight_files(origin: ModelOrigin, weights_name: Any) -> list[Path]:
-    """Return the weight files that transformers will read; all must be safetensors, near the model.
-
-    `weights_name` is the configuration's `transformers_weights`, which transformers follows. The list is empty if
-    the Hub has not converted the model yet.
-    """
-    index = _find_file(origin, _WEIGHTS_INDEX)
-    others = list_shards(index, origin.name) if index else []
-    if weights_name is None:
-        whole = _find_file(origin, "model.safetensors")
-        files = ["model.safetensors"] if whole else others
-    elif not str(weights_name).endswith((".safetensors", ".safetensors.index.json")):
-        raise UnsafeWeights(
-            f"The configuration of {origin.name!r} names {str(weights_name)!r} for its weights (transformers_weights). "
-            "whence reads safetensors only, and does not trust such a model."
-        )
-    elif str(weights_name).endswith(".json"):
-        if origin.folder.is_dir():
-            check_file(origin.folder / str(weights_name), origin.folder, origin.name)
-        other = _find_file(origin, str(weights_name))
-        files = list_shards(other, origin.name) if other else []
-    else:
-        files = [str(weights_name)]
-    paths = []
-    for file in files:
-        path = origin.folder / file
-        if origin.folder.is_dir():
-            check_file(path, origin.folder, origin.name)
-        elif ".." in Path(file).parts or Path(file).is_absolute():
-            raise UnsafeWeights(
-                f"The weights of {origin.name!r} name {file!r}, which is no file of that model. whence does not "
-                "trust it."
-            )
-        else:
-            path = _find_file(origin, file) or path
-        paths.append(path)
-    return paths
-
-
-def _find_file(origin: ModelOrigin, file: str) -> Path | None:
-    """Return the path of a model file, fetched from the Hub if needed; None if there is none."""
-    from transformers.utils import cached_file
-
-    try:
-        with silence_transformers():
-            path = cached_file(
-                origin.where,
-                file,
-                **origin.options,
-                _raise_exceptions_for_missing_entries=False,
-                _raise_exceptions_for_connection_errors=False,
-            )
-    except (OSError, ValueError) as error:
-        raise UnknownModel(
-            f"The file {file!r} of {origin.name!r} cannot be had: {_format_reason(error)}"
-        ) from None
-    return Path(path) if path else None
-
-
-def _check_no_adapter(origin: ModelOrigin) -> None:
-    """Refuse an adapter (PEFT, LoRA): its base model would be explained without it."""
-    if origin.folder.is_dir():
-        is_adapter = (origin.folder / _ADAPTER_CONFIG).is_file()
-    else:
-        try:
-            is_adapter = _find_file(origin, _ADAPTER_CONFIG) is not None
-        except UnknownModel:  # load_config reports a missing model next
-            is_adapter = False
-    if is_adapter:
-        raise UnknownModel(
-            f"The model {origin.name!r} is an adapter ({_ADAPTER_CONFIG}): its base model would be explained without it. "
-            f"Merge them and save the result, with peft: PeftModel.from_pretrained(base, {origin.where!r})"
-            ".merge_and_unload().save_pretrained('merged'), where base is the model that it was trained on. If its "
-            f"weights are merged already, remove {_ADAPTER_CONFIG}."
-        )
-
-
-@contextmanager
-def silence_transformers() -> Iterator[None]:
-    """Silence progress bars and logs of transformers and the Hub: our errors are clearer."""
-    from huggingface_hub.utils import logging as hub_logging
-    from transformers.utils import logging
-
-    bars, verbosity = logging.is_progress_bar_enabled(), logging.get_verbosity()
-    hub_verbosity = hub_logging.get_verbosity()
-    logging.disable_progress_bar()
-    logging.set_verbosity_error()
-    hub_logging.set_verbosity(CRITICAL)
-    try:
-        yield
-    finally:
-        hub_logging.set_verbosity(hub_verbosity)
-        logging.set_verbosity(verbosity)
-        if bars:
-            logging.enable_progress_bar()
 
 
 def load_tokenizer(origin: ModelOrigin, *, required: bool = False) -> Any | None:
@@ -345,26 +261,12 @@ def load_tokenizer(origin: ModelOrigin, *, required: bool = False) -> Any | None
     """
     from transformers import AutoTokenizer
 
-    folder = origin.folder
-    _check_folder(origin)
-    has_files = any(any(folder.glob(pattern)) for pattern in ("*token*", "*vocab*", "*.model"))
-    if folder.is_dir() and not has_files and not required:
+    patterns = ("*token*", "*vocab*", "*.model")
+    expected = required or any(any(origin.folder.glob(pattern)) for pattern in patterns)
+    if origin.folder.is_dir() and not expected:
         return None
-    try:
-        with silence_transformers():
-            return AutoTokenizer.from_pretrained(
-                origin.where, trust_remote_code=False, **origin.options
-            )
-    except BaseException as error:  # as above
-        if not is_failure(error):
-            raise
-        refuse_remote_code(error, origin.name)
-        if not (has_files or required):
-            return None
-        raise BadTokenizer(
-            f"The tokenizer of {origin.name!r} cannot be loaded: {_format_reason(error)} Give another with "
-            "tokenizer=..., or remove its files to explain encoded inputs."
-        ) from None
+    remedy = "Give another with tokenizer=..., or remove its files to explain encoded inputs."
+    return _load_part(AutoTokenizer, "tokenizer", origin, expected, BadTokenizer, remedy)
 
 
 def load_processor(origin: ModelOrigin, *, required: bool = False) -> Any | None:
@@ -374,23 +276,75 @@ def load_processor(origin: ModelOrigin, *, required: bool = False) -> Any | None
     """
     from transformers import AutoImageProcessor
 
-    _check_folder(origin)
+    expected = required or (origin.folder / "preprocessor_config.json").is_file()
+    remedy = "Give another with processor=..., or remove preprocessor_config.json to explain encoded pixel_values."
+    # The same backend everywhere: the other needs torchvision, and resizes a little differently.
+    return _load_part(
+        AutoImageProcessor, "image processor", origin, expected, UnknownModel, remedy, backend="pil"
+    )
+
+
+def _load_part(
+    auto_class: Any,
+    what: str,
+    origin: ModelOrigin,
+    expected: bool,
+    error_class: type[WhenceError],
+    remedy: str,
+    **options: Any,
+) -> Any | None:
+    """Load a part beside the model by its Auto class; None if that fails and none was expected."""
+    check_files(origin)
+
+    def build_error(_: BaseException, reason: str) -> WhenceError:
+        return error_class(f"The {what} of {origin.name!r} cannot be loaded: {reason} {remedy}")
+
     try:
-        with silence_transformers():
-            # The same backend everywhere: the other needs torchvision, and resizes a little differently.
-            return AutoImageProcessor.from_pretrained(
-                origin.where, trust_remote_code=False, backend="pil", **origin.options
+        with _wrap_foreign_errors(origin.name, build_error):
+            return auto_class.from_pretrained(
+                origin.where, trust_remote_code=False, **options, **origin.options
             )
-    except BaseException as error:  # as above
-        if not is_failure(error):
+    except error_class:
+        if expected:
             raise
-        refuse_remote_code(error, origin.name)
-        if not required and not (origin.folder / "preprocessor_config.json").is_file():
-            return None
+        return None
+
+
+def _check_no_adapter(origin: ModelOrigin) -> None:
+    """Refuse an adapter (PEFT, LoRA): its base model would be explained without it."""
+    try:
+        is_adapter = _find_file(origin, _ADAPTER_CONFIG) is not None
+    except UnknownModel:  # load_config reports a missing model next
+        is_adapter = False
+    if is_adapter:
         raise UnknownModel(
-            f"The image processor of {origin.name!r} cannot be loaded: {_format_reason(error)} Give another with "
-            "processor=..., or remove preprocessor_config.json to explain encoded pixel_values."
-        ) from None
+            f"The model {origin.name!r} is an adapter ({_ADAPTER_CONFIG}): its base model would be explained without it. "
+            f"Merge them and save the result, with peft: PeftModel.from_pretrained(base, {origin.where!r})"
+            ".merge_and_unload().save_pretrained('merged'), where base is the model that it was trained on. If its "
+            f"weights are merged already, remove {_ADAPTER_CONFIG}."
+        )
+
+
+def _find_file(origin: ModelOrigin, file: str) -> Path | None:
+    """Return the path of a model file, fetched from the Hub if needed; None if there is none."""
+    from transformers.utils import cached_file
+
+    if origin.folder.is_dir():
+        return origin.folder / file if (origin.folder / file).is_file() else None
+    with _wrap_foreign_errors(
+        origin.name,
+        lambda _, reason: UnknownModel(
+            f"The file {file!r} of {origin.name!r} cannot be had: {reason}"
+        ),
+    ):
+        path = cached_file(
+            origin.where,
+            file,
+            **origin.options,
+            _raise_exceptions_for_missing_entries=False,
+            _raise_exceptions_for_connection_errors=False,
+        )
+    return Path(path) if path else None
 
 
 # Files that transformers may open in a folder: configuration, weights, vocabularies and templates.
@@ -429,15 +383,18 @@ class TensorHeader:
         return kind.startswith(("I", "U")) or kind in {"F8", "F6", "F4"}
 
 
-def check_files(folder: Path, name: str) -> None:
+def check_files(origin: ModelOrigin) -> None:
     """Refuse a folder with a readable file that is a pipe, a device or a link to elsewhere."""
-    for path in sorted([*folder.iterdir(), *folder.glob(_TEMPLATES)]):
-        if path.suffix in _READABLE_ENDINGS and path.exists() and not path.is_dir():
-            check_file(path, folder, name)
+    folder = origin.folder
+    if folder.is_dir():
+        for path in sorted([*folder.iterdir(), *folder.glob(_TEMPLATES)]):
+            if path.suffix in _READABLE_ENDINGS and path.exists() and not path.is_dir():
+                _check_file(path, origin)
 
 
-def check_file(path: Path, folder: Path, name: str) -> None:
+def _check_file(path: Path, origin: ModelOrigin) -> None:
     """Refuse a model file that is a pipe, a device or outside of the model's folder."""
+    folder, name = origin.folder, origin.name
     file_name = str(path.relative_to(folder)) if path.is_relative_to(folder) else str(path)
     if not path.exists():
         raise UnknownModel(f"The model {name!r} names {file_name!r}, and there is no such file.")
@@ -455,29 +412,69 @@ def check_file(path: Path, folder: Path, name: str) -> None:
         )
 
 
-def list_shards(index: Path, name: str) -> list[str]:
-    """Return the files named in an index of weights; all must be safetensors."""
+def _find_weight_files(origin: ModelOrigin, weights_name: Any) -> list[Path]:
+    """Return the weight files that transformers will read; all must be safetensors, near the model.
+
+    `weights_name` is the configuration's `transformers_weights`, which transformers follows. The list is empty if
+    the Hub has not converted the model yet.
+    """
+    shards = _list_shards(origin, _WEIGHTS_INDEX)
+    if weights_name is None:
+        whole = _find_file(origin, "model.safetensors")
+        files = ["model.safetensors"] if whole else shards
+    elif not str(weights_name).endswith((".safetensors", ".safetensors.index.json")):
+        raise UnsafeWeights(
+            f"The configuration of {origin.name!r} names {str(weights_name)!r} for its weights (transformers_weights). "
+            "whence reads safetensors only, and does not trust such a model."
+        )
+    elif str(weights_name).endswith(".json"):
+        if origin.folder.is_dir():
+            _check_file(origin.folder / str(weights_name), origin)
+        files = _list_shards(origin, str(weights_name))
+    else:
+        files = [str(weights_name)]
+    paths = []
+    for file in files:
+        path = origin.folder / file
+        if origin.folder.is_dir():
+            _check_file(path, origin)
+        elif ".." in Path(file).parts or Path(file).is_absolute():
+            raise UnsafeWeights(
+                f"The weights of {origin.name!r} name {file!r}, which is no file of that model. whence does not "
+                "trust it."
+            )
+        else:
+            path = _find_file(origin, file) or path
+        paths.append(path)
+    return paths
+
+
+def _list_shards(origin: ModelOrigin, index: str) -> list[str]:
+    """Return the files named in an index of weights, none without an index; all must be safetensors."""
+    path = _find_file(origin, index)
+    if path is None:
+        return []
     try:
         # All values become text: a pickle may have any name.
-        files = sorted({str(file) for file in json.loads(index.read_text())["weight_map"].values()})
+        files = sorted({str(file) for file in json.loads(path.read_text())["weight_map"].values()})
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise UnknownModel(
-            f"The index of the weights of {name!r} cannot be read: {error}"
+            f"The index of the weights of {origin.name!r} cannot be read: {error}"
         ) from None
     if wrong := [file for file in files if not file.endswith(".safetensors")]:
         raise UnsafeWeights(
-            f"The weights of {name!r} are said to be safetensors, but their index names {wrong[0]!r}. "
+            f"The weights of {origin.name!r} are said to be safetensors, but their index names {wrong[0]!r}. "
             "whence reads safetensors only, and does not trust such a model."
         )
     return files
 
 
-def read_headers(files: Iterable[Path], name: str) -> dict[str, TensorHeader]:
-    """Return the tensor headers of safetensors files, without reading the tensors."""
+def read_headers(origin: ModelOrigin, weights_name: Any) -> dict[str, TensorHeader]:
+    """Return the tensor headers of a model's weight files, without reading the tensors."""
     from safetensors import SafetensorError, safe_open
 
     headers: dict[str, TensorHeader] = {}
-    for path in files:
+    for path in _find_weight_files(origin, weights_name):
         try:
             with safe_open(path, framework="pt") as opened:
                 for key in opened.keys():  # noqa: SIM118 (it is no mapping)
@@ -485,7 +482,7 @@ def read_headers(files: Iterable[Path], name: str) -> dict[str, TensorHeader]:
                     headers[key] = TensorHeader(str(tensor.get_dtype()), tuple(tensor.get_shape()))
         except (SafetensorError, OSError, ValueError) as error:
             raise UnknownModel(
-                f"The weights of {name!r} cannot be loaded: {path.name} is no safetensors file ({error})."
+                f"The weights of {origin.name!r} cannot be loaded: {path.name} is no safetensors file ({error})."
             ) from None
     return headers
 
@@ -495,34 +492,41 @@ _COUNT_SETTINGS = ("labels", "layer", "layers", "blocks", "experts")
 _FREE_COUNT = 1000  # entries that need no check
 
 
-def find_large_counts(values: Any, path: str = "") -> dict[str, float]:
-    """Return the settings, by name, that ask for more than a thousand labels, layers or experts."""
-    if not isinstance(values, Mapping):
-        return {}
-    counts: dict[str, float] = {}
-    for key, value in values.items():
-        where = f"{path}.{key}" if path else str(key)
-        if (
-            isinstance(value, int | float)
-            and str(key).endswith(_COUNT_SETTINGS)
-            and value > _FREE_COUNT
-        ):
-            counts[where] = value
-        counts |= find_large_counts(value, where)
-    return counts
-
-
-def check_counts(
-    counts: Mapping[str, float], tensors: Mapping[str, TensorHeader], name: str
-) -> None:
-    """Refuse more labels or layers than the weights can hold: each takes a tensor, or a row of one."""
+def check_config_values(values: Any, origin: ModelOrigin) -> None:
+    """Refuse a configuration with code from the Hub, or with more labels or layers than the weights can hold."""
+    settings = list(_flatten_settings(values))
+    for setting, value in settings:
+        if setting.endswith("_implementation") and "/" in str(value):
+            key = setting.rpartition(".")[2]
+            raise UnsafeWeights(
+                f"The configuration of {origin.name!r} says {key}={shorten_quote(str(value))!r}: code from the Hub, which "
+                f"whence never runs. Remove {key} from config.json."
+            )
+    # A configuration object lists all its labels and layers, so a huge count would fill the memory.
+    counts = [
+        (setting, value)
+        for setting, value in settings
+        if setting.endswith(_COUNT_SETTINGS)
+        and isinstance(value, int | float)
+        and value > _FREE_COUNT
+    ]
+    tensors = read_headers(origin, values.get("transformers_weights")) if counts else {}
     rows = max((max(header.shape, default=0) for header in tensors.values()), default=0)
-    for setting, count in counts.items():
+    for setting, count in counts:
+        # Each label or layer takes a tensor, or a row of one.
         if count > max(rows, len(tensors)):
             raise UnknownModel(
-                f"The configuration of {name!r} says {setting}={count:,}, and its weights are {len(tensors):,} "
+                f"The configuration of {origin.name!r} says {setting}={count:,}, and its weights are {len(tensors):,} "
                 f"tensors of at most {rows:,} rows: they do not belong together. Correct config.json."
             )
+
+
+def _flatten_settings(values: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the settings of a configuration and its parts, by names such as text_config.num_labels."""
+    if isinstance(values, Mapping):
+        for key, value in values.items():
+            yield f"{path}{key}", value
+            yield from _flatten_settings(value, f"{path}{key}.")
 
 
 _SIZE_SLACK = 1 << 26  # elements that may be missing in the file; 256 MB in float32
@@ -578,45 +582,20 @@ def describe_misfit(own: Mapping[str, tuple[int, ...]], stored: Mapping[str, Ten
     return "they have other sizes than the configuration says. Correct config.json."
 
 
-def refuse_remote_code(error: BaseException, name: str) -> None:
-    """Raise UnsafeWeights if transformers failed because it may not run an author's code."""
-    if "trust_remote_code" in str(error):
-        raise UnsafeWeights(
-            f"The model {name!r} wants to run code of its own, which whence never does. "
-            "Load it yourself and pass the object: whence.load(model, tokenizer=...)."
-        ) from None
-
-
-def refuse_hub_kernels(values: Any, name: str) -> None:
-    """Refuse a configuration with an attention kernel from the Hub: it would run compiled code."""
-    if not isinstance(values, dict):
-        return
-    for key, value in values.items():
-        if str(key).endswith("_implementation") and "/" in str(value):
-            raise UnsafeWeights(
-                f"The configuration of {name!r} says {key}={shorten_quote(str(value))!r}: code from the Hub, which whence "
-                f"never runs. Remove {key} from config.json."
-            )
-        refuse_hub_kernels(value, name)
-
-
 def strip_remote_code(config: Any) -> None:
     """Remove references to authors' code from the parts of a configuration.
 
     transformers creates the parts of a composed model itself: if it has no class for one of them, it
     would ask on standard input whether to run the author's, and take a line of piped data for the answer.
     """
-    for part in vars(config).values():
-        _strip_auto_map(part)
-
-
-def _strip_auto_map(part: Any) -> None:
-    is_config = hasattr(part, "model_type") and hasattr(part, "__dict__")
-    inner = vars(part) if is_config else part
-    if isinstance(inner, dict):
-        inner.pop("auto_map", None)
-        for value in inner.values():
-            _strip_auto_map(value)
+    parts = list(vars(config).values())
+    while parts:
+        part = parts.pop()
+        is_config = hasattr(part, "model_type") and hasattr(part, "__dict__")
+        settings = vars(part) if is_config else part
+        if isinstance(settings, dict):
+            settings.pop("auto_map", None)
+            parts.extend(settings.values())
 
 
 def find_model_class(config: Any, name: str) -> Any:

@@ -166,6 +166,7 @@ class AttentiveForSequenceClassification(PreTrainedModel):  # type: ignore[misc]
     config_class = AttentiveConfig
     base_model_prefix = ""
     main_input_name = "input_ids"
+    _input_embed_layer = "embeddings"
 
     def __init__(self, config: AttentiveConfig) -> None:
         super().__init__(config)
@@ -187,14 +188,6 @@ class AttentiveForSequenceClassification(PreTrainedModel):  # type: ignore[misc]
 
     def _init_weights(self, module: nn.Module) -> None:
         """Leave PyTorch's initial weights; `initialise_model` draws them from a seed."""
-
-    def get_input_embeddings(self) -> nn.Embedding:
-        """Return the token embeddings."""
-        return self.embeddings
-
-    def set_input_embeddings(self, value: nn.Embedding) -> None:
-        """Replace the token embeddings."""
-        self.embeddings = value
 
     def forward(
         self,
@@ -290,30 +283,23 @@ class DotScores(nn.Module):
         return torch.matmul(states, query[..., None]).squeeze(-1) * self.scale
 
 
-class UniformScores(nn.Module):
-    """Equal scores for all tokens."""
-
-    def forward(self, states: Tensor, query: Tensor | None) -> Tensor:
-        """Return a score for each state, (batch, tokens)."""
-        return states.new_zeros(states.shape[:2])
-
-
 class RowAttention(nn.Module):
     """One row of attention: scores, softmax weights, and the weighted mean of the states."""
 
     def __init__(self, config: AttentiveConfig) -> None:
         super().__init__()
         kinds = {"tanh": TanhScores, "dot": DotScores}
-        self.scores = (
-            kinds[config.attention](config) if config.attention in kinds else UniformScores()
-        )
+        uniform = config.attention == "uniform"
+        self.scores = None if uniform else kinds[config.attention](config)
 
     def forward(self, states: Tensor, may: Tensor, query: Tensor | None) -> Tensor:
         """Return the weighted mean of the states, (batch, width), over positions in `may`.
 
         The weights of all other positions are exactly zero; without any in `may`, so is the mean.
         """
-        scores = self.scores(states, query)[:, None, None, :]  # one head, one row
+        uniform = states.new_zeros(states.shape[:2])
+        scores = uniform if self.scores is None else self.scores(states, query)
+        scores = scores[:, None, None, :]  # one head, one row
         hidden = ~may[:, None, None, :]
         lowest = torch.finfo(scores.dtype).min
         weights = torch.softmax(scores.masked_fill(hidden, lowest), dim=-1).masked_fill(hidden, 0)
