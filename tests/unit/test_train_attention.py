@@ -14,7 +14,7 @@ from whence.core.errors import BadExamples, BadParameter, CannotWrite
 from whence.core.seed import build_generator
 from whence.data.example import Example
 from whence.studies.training.recipe import Recipe
-from whence.studies.training.train import Columns, Lengths, read_corpus, train_attention
+from whence.studies.training.train import Lengths, read_corpus, train_attention
 from whence.studies.training.vectors import load_vectors
 
 TELLS = ("awful", "fine", "superb")  # one of them stands in every text, and says its label
@@ -199,7 +199,7 @@ def corpus(
     seed=0,
 ):
     return read_corpus(
-        train, dev, test, columns=Columns(text, pair, label), lengths=Lengths(least, most), query=query, seed=seed
+        train, dev, test, columns={"text": text, "pair": pair, "label": label}, lengths=Lengths(least, most), query=query, seed=seed
     )  # fmt: skip
 
 

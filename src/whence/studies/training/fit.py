@@ -2,9 +2,13 @@
 
 As in Jain & Wallace's code the first epoch is never the best, unless it is the only one. Batches hold
 inputs of similar length (noise of 10 %) in shuffled order. The loss is cross entropy, weighted and summed
-as the recipe says.
+as the recipe says. A checkpoint is written after every epoch, safe against a killed process: files get a
+temporary name, are synced and renamed, and state.json names only complete ones.
 """
 
+import json
+import os
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -16,18 +20,35 @@ from typing import Any
 
 import numpy as np
 import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 from torch.nn import functional
 
-from whence.core.errors import BadExamples, BadParameter, NoHead, NotFinite
+from whence.core.errors import (
+    BadExamples,
+    BadParameter,
+    CannotRead,
+    CannotWrite,
+    NoHead,
+    NotFinite,
+)
+from whence.core.files import write_text
 from whence.core.seed import build_generator
 from whence.data.batches import Batch, collate
 from whence.models.fingerprint import compute_fingerprint
-from whence.studies.training.checkpoints import FIRST_WEIGHTS, TrainingCheckpoints
 from whence.studies.training.performance import LabelledInput, Performance, measure_performance
 from whence.studies.training.recipe import Recipe
 from whence.tracing.forward import compute_logits
 from whence.tracing.restore import get_model_lock
+
+Tensors = dict[str, Tensor]
+
+STATE = "state.json"
+FIRST_WEIGHTS = "first weights"
+_VERSION = 1
+_HASH = re.compile(r" \([0-9a-f]{16}\)$|^blake2b.*$")
+_MODEL, _OPTIMISER = "model/", "optimiser/"  # prefixes of the tensors in a checkpoint
 
 
 @contextmanager
@@ -44,9 +65,6 @@ def seed_torch(device: torch.device, *key: str | int) -> Iterator[None]:
         for gpu in cuda:
             torch.cuda.set_rng_state(torch.Generator(gpu).manual_seed(seed).get_state(), gpu)
         yield
-
-
-_MODEL, _OPTIMISER = "model/", "optimiser/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +104,10 @@ class FitResult:
 
 
 class TrainingHistory:
-    """The epochs so far; with a folder, they are saved there and resumed from there."""
+    """The epochs so far; with a folder, they are saved there and resumed from there.
+
+    `about` identifies the training in a folder: recipe, data and first weights.
+    """
 
     def __init__(
         self,
@@ -94,83 +115,156 @@ class TrainingHistory:
         optimiser: torch.optim.Optimizer,
         recipe: Recipe,
         folder: Path | None,
-        about: dict[str, Any],
+        about: Mapping[str, Any],
     ) -> None:
-        self.history: list[Epoch] = []
-        self._best_epoch: int | None = None
-        self._best: dict[str, Tensor] = {}  # weights of the best epoch, if there is no folder
+        self.epochs: list[Epoch] = []
         self.optimiser = optimiser
+        self._best_epoch: int | None = None
+        self._best: Tensors = {}  # weights of the best epoch, if there is no folder
         self._model, self._recipe = model, recipe
-        self._checkpoints = None if folder is None else TrainingCheckpoints(folder, about)
-        state = self._checkpoints.start() if self._checkpoints else None
-        if state is not None:
-            self._resume(state)
+        self._folder, self._about = folder, json.loads(json.dumps(about))
+        self._files: dict[str, str] = {}  # by "last" and "best": the name of a file in the folder
+        if folder is not None:
+            self._resume(folder)
 
     @property
     def number(self) -> int:
         """The number of the next epoch."""
-        return len(self.history) + 1
+        return len(self.epochs) + 1
 
     @property
     def is_over(self) -> bool:
         """Whether all epochs are done, or the recipe's patience is exhausted."""
-        epochs, patience = len(self.history), self._recipe.patience
-        exhausted = patience and self._best_epoch and epochs - self._best_epoch >= patience
-        return epochs >= self._recipe.epochs or bool(exhausted)
+        done, patience = len(self.epochs), self._recipe.patience
+        exhausted = patience and self._best_epoch and done - self._best_epoch >= patience
+        return done >= self._recipe.epochs or bool(exhausted)
 
     def add(self, epoch: Epoch) -> None:
         """Add a trained epoch, and save a checkpoint."""
-        better = self._better(epoch)
-        self.history.append(epoch)
+        # Jain & Wallace never keep the first epoch, whatever it scores.
+        passes = epoch.number > 1 or self._recipe.epochs == 1
+        best = None if self._best_epoch is None else self.epochs[self._best_epoch - 1]
+        better = passes and (best is None or epoch.score is None or epoch.merit > best.merit)
+        self.epochs.append(epoch)
         if better:
             self._best_epoch = epoch.number
-        if self._checkpoints is None:
+        weights = {k: v.detach() for k, v in self._model.state_dict().items()}
+        if self._folder is None:
             if better:
-                self._best = {k: v.clone() for k, v in self._weights().items()}
+                self._best = {k: v.clone() for k, v in weights.items()}
             return
-        state = {"history": [asdict(item) for item in self.history], "best_epoch": self._best_epoch}
-        weights = _add_prefix(_MODEL, self._weights())
-        momenta = _add_prefix(_OPTIMISER, optimiser_to_tensors(self.optimiser, self._model))
-        self._checkpoints.save(state, {**weights, **momenta}, weights if better else None)
+        own = {f"{_MODEL}{name}": value for name, value in weights.items()}
+        momenta = {
+            f"{_OPTIMISER}{name}/{kind}": value
+            for name, weight in self._model.named_parameters()
+            for kind, value in self.optimiser.state.get(weight, {}).items()
+        }
+        try:
+            self._write_tensors("last", {**own, **momenta})
+            if better:
+                self._write_tensors("best", own)
+            self._write_state()
+            # Delete files of earlier epochs, and those that a killed run left behind.
+            for path in self._folder.glob("*.safetensors*"):
+                if path.name not in self._files.values():
+                    path.unlink()
+        except (OSError, SafetensorError) as error:
+            raise CannotWrite(
+                f"Cannot keep the training in {str(self._folder)!r}: {getattr(error, 'strerror', None) or error}. "
+                "Make room, and run the same again: it goes on after the last epoch that was kept."
+            ) from None
 
     def end(self) -> FitResult:
         """Load the weights of the best epoch into the model, and return the result."""
-        best = self._best_epoch or len(self.history)
-        if best != len(self.history):
-            weights = self._checkpoints and _remove_prefix(
-                _MODEL, self._checkpoints.tensors("best", self._model.device)
+        best = self._best_epoch or len(self.epochs)
+        if best != len(self.epochs):
+            self._model.load_state_dict(self._best or self._read_tensors("best", _MODEL))
+        return FitResult(tuple(self.epochs), best, sum(epoch.seconds for epoch in self.epochs))
+
+    def _resume(self, folder: Path) -> None:
+        """Create the folder, or take up the training that an earlier run saved in it."""
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            text = (folder / STATE).read_text(encoding="utf-8")
+        except FileNotFoundError:
+            self._write_state()
+            return
+        except OSError as error:
+            raise CannotWrite(
+                f"Cannot keep the training in {str(folder)!r}: {error.strerror or error}. "
+                "Choose a folder that you may write to."
+            ) from None
+        try:
+            record = json.loads(text)
+            if record["version"] != _VERSION:
+                raise ValueError(f"version {record['version']}")
+            about, self._files = record["about"], dict(record["files"])
+            self.epochs = [Epoch.from_dict(epoch) for epoch in record["state"]["history"]]
+            self._best_epoch = record["state"]["best_epoch"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise CannotRead(
+                f"{str(folder / STATE)!r} is not the state of a training ({error}). Delete the folder "
+                f"{str(folder)!r} to start anew."
+            ) from None
+        if about != self._about:
+            raise BadParameter(
+                f"The folder {str(folder)!r} keeps another training: {describe_difference(about, self._about)}. Give "
+                "the settings it was begun with to go on, or delete the folder to start anew."
             )
-            self._model.load_state_dict(weights or self._best)
-        return FitResult(tuple(self.history), best, sum(epoch.seconds for epoch in self.history))
+        if self.epochs:
+            self._model.load_state_dict(self._read_tensors("last", _MODEL))
+            weights = dict(self._model.named_parameters())
+            for key, value in self._read_tensors("last", _OPTIMISER).items():
+                name, _, kind = key.rpartition("/")
+                self.optimiser.state[weights[name]][kind] = value
 
-    def _better(self, epoch: Epoch) -> bool:
-        # Jain & Wallace never keep the first epoch, whatever it scores.
-        if epoch.number == 1 and self._recipe.epochs > 1:
-            return False
-        if self._best_epoch is None or epoch.score is None:
-            return True
-        return epoch.merit > self.history[self._best_epoch - 1].merit
+    def _read_tensors(self, which: str, prefix: str) -> Tensors:
+        """Read those of the "last" or the "best" tensors that have a prefix, without it."""
+        assert self._folder is not None
+        path = self._folder / self._files[which]
+        try:
+            tensors: Tensors = load_file(path, device=str(self._model.device))
+        except (OSError, SafetensorError) as error:
+            raise CannotRead(
+                f"Cannot read {str(path)!r} ({error}). Delete the folder {str(self._folder)!r} to start anew."
+            ) from None
+        return {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
 
-    def _weights(self) -> dict[str, Tensor]:
-        state: dict[str, Tensor] = self._model.state_dict()
-        return {name: value.detach() for name, value in state.items()}
+    def _write_state(self) -> None:
+        assert self._folder is not None
+        epochs = [asdict(epoch) for epoch in self.epochs]
+        state = {"history": epochs, "best_epoch": self._best_epoch}
+        record = {"version": _VERSION, "about": self._about, "state": state, "files": self._files}
+        write_text(self._folder / STATE, json.dumps(record, indent=1) + "\n")
 
-    def _resume(self, state: dict[str, Any]) -> None:
-        assert self._checkpoints is not None
-        self.history = [Epoch.from_dict(epoch) for epoch in state["history"]]
-        self._best_epoch = state["best_epoch"]
-        if self.history:
-            tensors = self._checkpoints.tensors("last", self._model.device)
-            self._model.load_state_dict(_remove_prefix(_MODEL, tensors))
-            restore_optimiser(self.optimiser, self._model, _remove_prefix(_OPTIMISER, tensors))
+    def _write_tensors(self, which: str, tensors: Tensors) -> None:
+        """Write the "last" or the "best" tensors under a temporary name, sync the file, and rename it."""
+        assert self._folder is not None
+        name = f"{which}-{len(self.epochs)}.safetensors"
+        temporary = self._folder / f"{name}.part"
+        # Copies, because weights may share memory, which safetensors cannot store.
+        layout = torch.contiguous_format
+        save_file(
+            {k: v.detach().cpu().clone(memory_format=layout) for k, v in tensors.items()}, temporary
+        )
+        with temporary.open("rb") as stream:
+            os.fsync(stream.fileno())
+        temporary.replace(self._folder / name)
+        self._files[which] = name
 
 
-def _add_prefix(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    return {prefix + name: value for name, value in tensors.items()}
-
-
-def _remove_prefix(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    return {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
+def describe_difference(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> str:
+    """Describe the differing settings of two trainings."""
+    names = [name for name in {**theirs, **ours} if theirs.get(name) != ours.get(name)]
+    # Other settings imply other first weights, which need not be named as well.
+    names = [name for name in names if name != FIRST_WEIGHTS] or names
+    changes = []
+    for name in names:
+        both = (theirs.get(name), ours.get(name))
+        # Digests are not shown.
+        was, now = (_HASH.sub("", value) if isinstance(value, str) else value for value in both)
+        changes.append(f"other {name}" if was == now else f"{name} was {was!r}, now {now!r}")
+    return "; ".join(changes)
 
 
 # loss(model, batch, labels, numbers): the scalar to minimise; `numbers` are the indices of the examples in `rows`.
@@ -183,7 +277,18 @@ def build_cross_entropy(rows: Sequence[LabelledInput], labels: int, recipe: Reci
     Theirs is the binary cross entropy of one sigmoid, which is the cross entropy of two logits (-z/2, z/2). With
     `pos_weight`, an example of the second label counts N / N_second - 1 times.
     """
-    weight = _compute_label_weights(rows, labels) if recipe.pos_weight else None
+    weight: Tensor | None = None
+    if recipe.pos_weight:
+        if labels != 2:
+            raise BadParameter(
+                f"pos_weight is for two labels, and the model has {labels}. Give a recipe with pos_weight=False."
+            )
+        second = sum(row.label for row in rows)
+        if second in (0, len(rows)):
+            raise BadExamples(
+                f"All {len(rows)} examples have the same label: there is nothing to learn. Give examples of both."
+            )
+        weight = torch.tensor([1.0, len(rows) / second - 1], dtype=torch.float64)
 
     def loss(model: Any, batch: Batch, truth: Tensor, numbers: Sequence[int]) -> Tensor:
         logits = compute_logits(model, batch)
@@ -193,19 +298,6 @@ def build_cross_entropy(rows: Sequence[LabelledInput], labels: int, recipe: Reci
         return losses.sum() if recipe.summed else losses.mean()
 
     return loss
-
-
-def _compute_label_weights(rows: Sequence[LabelledInput], labels: int) -> Tensor:
-    if labels != 2:
-        raise BadParameter(
-            f"pos_weight is for two labels, and the model has {labels}. Give a recipe with pos_weight=False."
-        )
-    second = sum(row.label for row in rows)
-    if second in (0, len(rows)):
-        raise BadExamples(
-            f"All {len(rows)} examples have the same label: there is nothing to learn. Give examples of both."
-        )
-    return torch.tensor([1.0, len(rows) / second - 1], dtype=torch.float64)
 
 
 # select(model, loss): how good the model is after an epoch with this mean loss; higher is better.
@@ -255,26 +347,38 @@ def fit(
     }
     with _training_mode(model):
         training = TrainingHistory(model, build_optimiser(model, recipe), recipe, keep, about)
-        if resumed is not None and training.history and not training.is_over:
+        if resumed is not None and training.epochs and not training.is_over:
             resumed(training.number)
-        tick = _build_progress(progress, training, len(rows), recipe.epochs)
+
+        def report(done: int) -> None:
+            if progress is not None:  # earlier runs' epochs count as done
+                progress(len(training.epochs) * len(rows) + done, recipe.epochs * len(rows))
+
+        report(0)
         while not training.is_over:
             started = time.perf_counter()
             try:
-                mean = _train_epoch(model, rows, recipe, training, objective, pad_id, tick)
+                mean = _train_epoch(model, rows, recipe, training, objective, pad_id, report)
                 performance = measure_performance(model, dev, pad_id=pad_id) if dev else None
             except NotFinite as error:
                 raise NotFinite(
                     f"The training ran away in epoch {training.number}: {str(error).partition('.')[0]}. Lower the "
                     f"learning rate; it is {recipe.learning_rate:g}."
                 ) from None
-            score = (
-                _select_score(performance) if select is None else _check_finite(select(model, mean))
-            )
+            score = None
+            if select is not None:
+                score = select(model, mean)
+                if not isfinite(score):
+                    raise NotFinite(
+                        f"An epoch was judged {score}, which is no number to choose by. Check `select`."
+                    )
+            elif performance is not None:
+                auc = performance.roc_auc
+                score = performance.accuracy if auc is None else auc
             seconds = time.perf_counter() - started
             training.add(Epoch(training.number, mean, score, performance, seconds))
             if each is not None:
-                each(training.history[-1])
+                each(training.epochs[-1])
         return training.end()
 
 
@@ -296,11 +400,11 @@ def _train_epoch(
     training: TrainingHistory,
     objective: Loss,
     pad_id: int | None,
-    tick: Callable[[int], None],
+    report: Callable[[int], None],
 ) -> float:
     """Train on all examples once; return the mean loss per example."""
     device, number = model.device, training.number
-    losses = []
+    losses, done = [], 0
     with seed_torch(device, "dropout", recipe.seed, number):
         lengths = [len(row.item) for row in rows]
         for numbers in build_epoch_batches(lengths, recipe.batch_size, recipe.seed, number):
@@ -311,26 +415,13 @@ def _train_epoch(
             torch.autograd.backward(value)
             training.optimiser.step()
             losses.append(value.detach() * (1 if recipe.summed else len(numbers)))
-            tick(len(numbers))
+            done += len(numbers)
+            report(done)
     # Summed at the end: reading each loss would synchronise the GPU.
     mean = float(torch.stack(losses).to("cpu", torch.float64).sum()) / len(rows)
     if not isfinite(mean):
         raise NotFinite(f"The loss is {mean}.")
     return mean
-
-
-def _select_score(performance: Performance | None) -> float | None:
-    if performance is None:
-        return None
-    return performance.accuracy if performance.roc_auc is None else performance.roc_auc
-
-
-def _check_finite(score: float) -> float:
-    if not isfinite(score):
-        raise NotFinite(
-            f"An epoch was judged {score}, which is no number to choose by. Check `select`."
-        )
-    return score
 
 
 @contextmanager
@@ -370,27 +461,12 @@ def _compute_digest(rows: Sequence[LabelledInput]) -> str:
     return f"{len(rows)} ({digest.hexdigest()})"
 
 
-def _build_progress(
-    progress: Callable[[int, int], None] | None, training: TrainingHistory, rows: int, epochs: int
-) -> Callable[[int], None]:
-    """Return a progress callback that starts with the epochs of an earlier run."""
-    count = len(training.history) * rows
-
-    def tick(more: int) -> None:
-        nonlocal count
-        count += more
-        if progress is not None:
-            progress(count, epochs * rows)
-
-    tick(0)
-    return tick
-
-
 def build_optimiser(model: Any, recipe: Recipe) -> torch.optim.Optimizer:
     """Return Adam or AdamW over all trainable weights; attention may have its own weight decay."""
-    attention = (
-        _find_attention_weights(model) if recipe.attention_weight_decay is not None else set()
-    )
+    attention: set[int] = set()
+    own = getattr(model, "attention", None)  # a model's single attention; Transformers have none
+    if recipe.attention_weight_decay is not None and isinstance(own, torch.nn.Module):
+        attention = {id(weight) for weight in own.parameters()}
     weights = [w for w in model.parameters() if w.requires_grad]
     groups: list[dict[str, Any]] = [
         {"params": [w for w in weights if id(w) not in attention]},
@@ -407,31 +483,6 @@ def build_optimiser(model: Any, recipe: Recipe) -> torch.optim.Optimizer:
         amsgrad=recipe.amsgrad,
         fused=True,  # one pass over memory instead of a dozen; most weights are the embedding table
     )
-
-
-def _find_attention_weights(model: Any) -> set[int]:
-    """Return the ids of the weights of a model's single attention; empty for Transformers."""
-    module = getattr(model, "attention", None)
-    return {id(w) for w in module.parameters()} if isinstance(module, torch.nn.Module) else set()
-
-
-def optimiser_to_tensors(optimiser: torch.optim.Optimizer, model: Any) -> dict[str, Tensor]:
-    """Return the optimiser's state as tensors, named by the weights they belong to."""
-    return {
-        f"{name}/{kind}": value
-        for name, weight in model.named_parameters()
-        for kind, value in optimiser.state.get(weight, {}).items()
-    }
-
-
-def restore_optimiser(
-    optimiser: torch.optim.Optimizer, model: Any, tensors: dict[str, Tensor]
-) -> None:
-    """Restore an optimiser's state from the tensors of `optimiser_to_tensors`."""
-    weights = dict(model.named_parameters())
-    for key, value in tensors.items():
-        name, _, kind = key.rpartition("/")
-        optimiser.state[weights[name]][kind] = value
 
 
 _NOISE = 0.1  # share of the length, plus or minus

@@ -16,9 +16,7 @@ class Recipe:
     batch_size: int = 32
     learning_rate: float = 1e-3
     weight_decay: float = 1e-5
-    attention_weight_decay: float | None = (
-        0.0  # of a model's single attention; None: as for all weights
-    )
+    attention_weight_decay: float | None = 0.0  # of a single attention; None: as for all weights
     amsgrad: bool = True
     decoupled: bool = False  # AdamW: weight decay apart from the gradient
     pos_weight: bool = True  # two labels: the second counts N / N_second - 1 times
@@ -27,15 +25,20 @@ class Recipe:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "batch_size"):
-            _check_number(name, getattr(self, name), whole=True, least=1)
-        if self.patience is not None:
-            _check_number("patience", self.patience, whole=True, least=1)
-        _check_number("seed", self.seed, whole=True, least=0)
-        _check_number("learning_rate", self.learning_rate)
-        _check_number("weight_decay", self.weight_decay)
-        if self.attention_weight_decay is not None:
-            _check_number("attention_weight_decay", self.attention_weight_decay)
+        for name in ("epochs", "batch_size", "patience"):
+            self._check_number(name, whole=True, least=1)
+        self._check_number("seed", whole=True)
+        for name in ("learning_rate", "weight_decay", "attention_weight_decay"):
+            self._check_number(name)
+
+    def _check_number(self, name: str, *, whole: bool = False, least: float = 0.0) -> None:
+        value, kinds = getattr(self, name), (int,) if whole else (int, float)
+        if value is None and name in ("patience", "attention_weight_decay"):
+            return
+        good = isinstance(value, kinds) and not isinstance(value, bool) and isfinite(value)
+        if not good or value < least:
+            what = "a whole number" if whole else "a number"
+            raise BadParameter(f"{name} must be {what}, at least {least:g}. Got {value!r}.")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the settings as a JSON object."""
@@ -48,14 +51,6 @@ class Recipe:
         if unknown := [name for name in data if name not in known]:
             raise BadParameter(f"A recipe has no {str(unknown[0])!r}; it has {', '.join(known)}.")
         return cls(**data)
-
-
-def _check_number(name: str, value: Any, *, whole: bool = False, least: float = 0.0) -> None:
-    kinds = (int,) if whole else (int, float)
-    good = isinstance(value, kinds) and not isinstance(value, bool) and isfinite(value)
-    if not good or value < least:
-        what = "a whole number" if whole else "a number"
-        raise BadParameter(f"{name} must be {what}, at least {least:g}. Got {value!r}.")
 
 
 # The recipes of Jain & Wallace, by task, and a common one to fine-tune a Transformer.

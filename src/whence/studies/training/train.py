@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import torch
@@ -19,9 +19,14 @@ from whence.data.example import Example
 from whence.data.tokens import EncodedInput, wrap_tokenizer_errors
 from whence.models.load import load_model, save_model
 from whence.models.model import LoadedModel
-from whence.models.rnn import AttentiveConfig, build_word_tokenizer, initialise_model
-from whence.studies.training.checkpoints import describe_difference
-from whence.studies.training.fit import Epoch, describe_settings, fit
+from whence.models.rnn import (
+    AttentionKind,
+    AttentiveConfig,
+    EncoderKind,
+    build_word_tokenizer,
+    initialise_model,
+)
+from whence.studies.training.fit import Epoch, describe_difference, describe_settings, fit
 from whence.studies.training.performance import LabelledInput, Performance, measure_performance
 from whence.studies.training.recipe import RECIPES, Recipe, choose_recipe
 from whence.studies.training.vectors import WordVectors, load_vectors
@@ -74,15 +79,6 @@ class Corpus:
 
 
 @dataclass(frozen=True)
-class Columns:
-    """The names of the columns; None: guess."""
-
-    text: str | None = None
-    pair: str | None = None
-    label: str | None = None
-
-
-@dataclass(frozen=True)
 class Lengths:
     """Bounds on the words of an example's first text: more than `least` and fewer than `most`."""
 
@@ -104,74 +100,60 @@ def read_corpus(
     dev: Any,
     test: Any,
     *,
-    columns: Columns,
+    columns: Mapping[str, Any],
     lengths: Lengths,
     query: bool | None,
     seed: int,
 ) -> Corpus:
     """Read all splits; without `dev`, 15% of the training examples are set aside for it."""
     notes: list[str] = []
-    name, examples = _read_examples(_read_training_set(train, columns), columns, lengths, notes)
+    dataset = read_dataset(train, **columns)
+    if "split" in dataset.guessed:  # the guess would be "test"
+        raise BadExamples(
+            f"Which split of {str(train)!r} is to be trained on? Name it: {str(train) + ':train'!r}."
+        )
+    examples = _select_usable(dataset, lengths, notes)
     labels = _list_labels(examples)
     query = isinstance(examples[0].given, tuple) if query is None else query
 
-    def build_part(data: Any) -> CorpusSplit:
-        where, part_examples = _read_examples(data, columns, lengths, notes)
-        return _build_split(where, part_examples, labels, query)
+    def read_split(data: Any) -> CorpusSplit:
+        part = read_dataset(data, **columns)
+        return _build_split(part.name, _select_usable(part, lengths, notes), labels, query)
 
-    train_split = _build_split(name, examples, labels, query)
-    dev_split = None if dev is None else build_part(dev)
-    test_split = None if test is None else build_part(test)
+    train_split = _build_split(dataset.name, examples, labels, query)
+    dev_split = None if dev is None else read_split(dev)
+    test_split = None if test is None else read_split(test)
     if dev_split is None:
         train_split, dev_split = _split_dev(train_split, seed)
         notes.append(
             f"No development set was given: {len(dev_split)} of {len(examples)} training examples were drawn to "
             "choose the best epoch by, and are not trained on."
         )
-    return Corpus(name, labels, query, train_split, dev_split, test_split, tuple(notes))
+    return Corpus(dataset.name, labels, query, train_split, dev_split, test_split, tuple(notes))
 
 
-def _read_training_set(source: Any, columns: Columns) -> Dataset:
-    """Read the training examples; a data set by name needs its split, as the guess would be "test"."""
-    dataset = read_dataset(source, text=columns.text, pair=columns.pair, label=columns.label)
-    if "split" in dataset.guessed:
-        raise BadExamples(
-            f"Which split of {str(source)!r} is to be trained on? Name it: {str(source) + ':train'!r}."
-        )
-    return dataset
-
-
-def _read_examples(
-    source: Any, columns: Columns, lengths: Lengths, notes: list[str]
-) -> tuple[str, list[Example]]:
-    """Read a data set, without examples that have no words, too few or too many."""
-    dataset = read_dataset(source, text=columns.text, pair=columns.pair, label=columns.label)
-    if any(example.is_image for example in dataset.examples):
+def _select_usable(dataset: Dataset, lengths: Lengths, notes: list[str]) -> list[Example]:
+    """Return the examples of a data set without those that have no words, too few or too many."""
+    given = dataset.examples
+    if any(example.is_image for example in given):
         raise BadExamples(
             f"{dataset.name} has pictures, and attention is trained on texts. Give a file of texts and labels."
         )
     if dataset.guessed:
         notes.append(f"Read {dataset}")
-    usable = [
-        example
-        for example in dataset.examples
-        if all(_count_words(example)) and _count_words(example)[0] in lengths
-    ]
+    usable = []
+    for example in given:
+        words = [len(text.split()) for text in example.texts]
+        if all(words) and words[0] in lengths:
+            usable.append(example)
     if not usable:
         raise BadExamples(
-            f"Nothing is left of the {len(dataset.examples)} examples of {dataset.name}: none has {lengths}. Widen min_length and "
+            f"Nothing is left of the {len(given)} examples of {dataset.name}: none has {lengths}. Widen min_length and "
             "max_length, or give other texts."
         )
-    if out := len(dataset.examples) - len(usable):
-        notes.append(
-            f"{out} of {len(dataset.examples)} examples of {dataset.name} do not have {lengths}."
-        )
-    return dataset.name, usable
-
-
-def _count_words(example: Example) -> list[int]:
-    """Return the number of words of the text, or of both texts."""
-    return [len(text.split()) for text in example.texts]
+    if out := len(given) - len(usable):
+        notes.append(f"{out} of {len(given)} examples of {dataset.name} do not have {lengths}.")
+    return usable
 
 
 def _list_labels(examples: Sequence[Example]) -> tuple[str, ...]:
@@ -207,20 +189,14 @@ def _split_dev(part: CorpusSplit, seed: int) -> tuple[CorpusSplit, CorpusSplit]:
         places = rng.permutation(np.flatnonzero(labels == label))
         count = max(round(_DEV * len(places)), 1) if len(places) > 1 else 0
         aside.update(int(place) for place in places[:count])
-    return (
-        _select_examples(part, [i for i in range(len(part)) if i not in aside]),
-        _select_examples(part, sorted(aside)),
+    sides = ([i for i in range(len(part)) if i not in aside], sorted(aside))
+    first, second = (
+        CorpusSplit(tuple(part.examples[i] for i in places), tuple(part.labels[i] for i in places))
+        for places in sides
     )
+    return first, second
 
 
-def _select_examples(part: CorpusSplit, places: Sequence[int]) -> CorpusSplit:
-    return CorpusSplit(
-        tuple(part.examples[i] for i in places), tuple(part.labels[i] for i in places)
-    )
-
-
-ENCODERS = ("bilstm", "cnn", "average")
-ATTENTIONS = ("tanh", "dot", "uniform")
 _SYNONYMS = {
     "bi-lstm": "bilstm",
     "lstm": "bilstm",
@@ -321,15 +297,15 @@ def train_attention(
     `progress` is called with (examples done, examples in all), `each` with every epoch that was trained, `announce`
     before all training with sentences about what was guessed, left out, set aside or trained before.
     """
-    encoder = _resolve_choice("encoder", encoder, ENCODERS)
-    attention = _resolve_choice("attention", attention, ATTENTIONS)
+    encoder = _resolve_choice("encoder", encoder, get_args(EncoderKind))
+    attention = _resolve_choice("attention", attention, get_args(AttentionKind))
     folder = Path(out)
     check_folder(folder)
     corpus = read_corpus(
         train,
         dev,
         test,
-        columns=Columns(text, pair, label),
+        columns={"text": text, "pair": pair, "label": label},
         lengths=Lengths(min_length, max_length),
         query=query,
         seed=seed,
@@ -338,7 +314,8 @@ def train_attention(
     chosen = _resolve_recipe(recipe, corpus, overrides, seed)
     texts, least = (vocabulary, 1) if vocabulary else (corpus.train.texts(), min_df)
     tokenizer = build_word_tokenizer(texts, min_df=least, lowercase=lowercase)
-    start = None if vectors is None else load_vectors(_list_vocabulary(tokenizer), vectors, seed)
+    words = sorted(tokenizer.get_vocab(), key=tokenizer.get_vocab().__getitem__)  # by their ids
+    start = None if vectors is None else load_vectors(words, vectors, seed)
     parts: dict[str, Any] = {
         "encoder": encoder,
         "attention": attention,
@@ -426,22 +403,18 @@ def _train_or_resume(
         measure_performance(loaded.model, test_rows, pad_id=loaded.pad_id) if test_rows else None,
         tuple(record["history"]),
         record["best_epoch"],
-        _count_sizes(loaded, corpus),
+        {
+            "train": len(corpus.train),
+            "dev": len(corpus.dev),
+            "test": len(corpus.test or ()),
+            "vocabulary": loaded.model.config.vocab_size,
+            "weights": sum(weight.numel() for weight in loaded.model.parameters()),
+        },
         notes,
     )
 
 
 _DONE = "The folder holds this very model, already trained: nothing was trained again."
-
-
-def _count_sizes(loaded: LoadedModel, corpus: Corpus) -> dict[str, int]:
-    return {
-        "train": len(corpus.train),
-        "dev": len(corpus.dev),
-        "test": len(corpus.test or ()),
-        "vocabulary": loaded.model.config.vocab_size,
-        "weights": sum(weight.numel() for weight in loaded.model.parameters()),
-    }
 
 
 def _resolve_choice(name: str, value: str, allowed: tuple[str, ...]) -> str:
@@ -467,11 +440,6 @@ def _resolve_recipe(
         request = RECIPES[request]
     recipe = request or choose_recipe(query=corpus.query, labels=len(corpus.labels))
     return replace(recipe, seed=seed, **{k: v for k, v in overrides.items() if v is not None})
-
-
-def _list_vocabulary(tokenizer: Any) -> list[str]:
-    """Return the vocabulary in the order of its ids."""
-    return sorted(tokenizer.get_vocab(), key=tokenizer.get_vocab().__getitem__)
 
 
 def _resolve_embedding_size(requested: int | None, start: WordVectors | None) -> int:
