@@ -22,7 +22,7 @@ import torch
 from explain import MODELS, ROOT, collect_provenance, measure_medians
 
 import whence
-from whence.data.dataset import read_dataset, sample_examples
+from whence.data.dataset import read_dataset
 from whence.explain.inputs import encode_inputs
 from whence.models.rnn import AttentiveConfig, build_word_tokenizer, initialise_model
 from whence.studies.audit.adversary import SearchOptions, find_adversaries
@@ -116,7 +116,7 @@ def main() -> None:
     torch.set_num_threads(options.threads)
     if not SST2.is_file():
         sys.exit(f"skipped: {SST2.name} of SST-2 is not there")
-    texts = [str(one.given) for one in sample_examples(read_dataset(SST2).examples, options.texts)]
+    texts = [str(one.given) for one in read_dataset(SST2).draw(options.texts).examples]
     facts = {
         **collect_provenance(options.threads),
         "texts": len(texts),

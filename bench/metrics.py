@@ -30,7 +30,7 @@ from explain import MODELS, ROOT, collect_provenance, measure_medians
 from plain_metrics import FAITHFULNESS, Ids, PlainModel, draw_sets, list_needed_inputs
 
 import whence
-from whence.data.dataset import read_dataset, sample_examples
+from whence.data.dataset import read_dataset
 from whence.explain.repeat import BatchRepeater
 from whence.explain.trials import build_trial
 from whence.methods import method
@@ -375,7 +375,7 @@ def main() -> None:
     torch.set_num_threads(options.threads)
     if not SST2.is_file():
         sys.exit(f"skipped: {SST2.name} of SST-2 is not there")
-    texts = [str(one.given) for one in sample_examples(read_dataset(SST2).examples, options.texts)]
+    texts = [str(one.given) for one in read_dataset(SST2).draw(options.texts).examples]
     facts = {
         **collect_provenance(options.threads),
         "texts": len(texts),

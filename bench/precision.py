@@ -29,7 +29,7 @@ import torch
 from explain import ROOT, collect_provenance
 
 import whence
-from whence.data.dataset import read_dataset, sample_examples
+from whence.data.dataset import read_dataset
 from whence.methods import is_trace_method, method
 from whence.stats.intervals import bootstrap
 from whence.stats.rank import spearman, top_k_overlap
@@ -130,8 +130,8 @@ def load_inputs(model: str) -> list[Any]:
     """Return a model's inputs: sentences, or photographs of cats and dogs."""
     if model != "vit-pets":
         return load_sentences()
-    data = read_dataset(str(SHARED / "data" / "oxford_pets" / "pets_heldout_a.parquet")).examples
-    return [one.given for one in sample_examples(data, PHOTOGRAPHS)]
+    data = read_dataset(str(SHARED / "data" / "oxford_pets" / "pets_heldout_a.parquet"))
+    return [one.given for one in data.draw(PHOTOGRAPHS).examples]
 
 
 def explain_inputs(

@@ -34,7 +34,7 @@ import torch
 from bench.speed.measuring import ROOT, Log
 
 import whence
-from whence.data.dataset import read_dataset, sample_examples
+from whence.data.dataset import read_dataset
 from whence.data.example import Example
 from whence.runs.plan import Execution, Plan
 from whence.studies.evaluation.evaluate import RANKINGS, list_default_methods
@@ -97,7 +97,7 @@ def build_cases(
     options: argparse.Namespace, here: Path
 ) -> dict[str, tuple[int, Callable[[], None]]]:
     """Return the timed cases by name, with their number of sentences."""
-    given = sample_examples(read_dataset(DATA).examples, options.sentences, SEED)
+    given = read_dataset(DATA).draw(options.sentences, SEED).examples
     data = here / "sentences.jsonl"
     data.write_text(
         "".join(json.dumps({"text": one.given, "label": one.label}) + "\n" for one in given)

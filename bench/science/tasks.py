@@ -35,7 +35,7 @@ from bench.science.transformers import RESULTS, ROOT, SHARED, round_numbers
 
 import whence
 from whence.core.files import write_text
-from whence.data.dataset import sample_examples
+from whence.data.dataset import read_dataset
 from whence.data.eraser import RationaleSpan, flag_rationale
 from whence.data.example import Example
 from whence.explain.explainer import Explainer
@@ -70,10 +70,10 @@ def measure_nli(options: argparse.Namespace) -> tuple[dict[str, Any], Any]:
     model, tokenizer = fit_nli_head(options.shared / BASE, fitted, options.device, EPOCHS["nli"])
     seconds = time.monotonic() - started
     explainer = build_explainer(model, tokenizer, "minilm-base, fitted on e-SNLI")
-    held = sample_examples([_build_pair(row) for row in held], options.tested)
+    held = read_dataset([_build_pair(row) for row in held]).draw(options.tested).examples
     said = explainer.predict([one.given for one in held], truncate=True)
     right = [float(p.label == one.label) for p, one in zip(said, held, strict=True)]
-    some = sample_examples(held, options.limit)
+    some = read_dataset(held).draw(options.limit).examples
     table = whence.evaluate(
         explainer, some, methods=list(METHODS), metrics=["deletion", "comprehensiveness", "sufficiency"],
     ).to_dict()  # fmt: skip
@@ -106,7 +106,7 @@ def measure_answers(options: argparse.Namespace, encoder: Any) -> dict[str, Any]
         "exact": [compute_exact_match(*pair) for pair in zip(said, gold, strict=True)],
         "f1": [compute_overlap(*pair) for pair in zip(said, gold, strict=True)],
     }
-    some = sample_examples(given, options.limit)
+    some = read_dataset(given).draw(options.limit).examples
     right = [one for one, f1 in zip(given, scores["f1"], strict=True) if f1 > 0 and one in some]
     return {
         "data": [_describe_file(file, options.shared)],

@@ -8,7 +8,7 @@ import pytest
 import whence
 from whence.core.errors import BadExamples, BadParameter
 from whence.core.types import Token, Word
-from whence.data.dataset import read_dataset, sample_examples
+from whence.data.dataset import read_dataset
 from whence.data.eraser import RationaleSpan, flag_rationale
 from whence.data.example import Example
 
@@ -244,16 +244,17 @@ def test_list_examples_of_an_empty_list_raises_bad_examples():
         list_examples([])
 
 
-def test_sample_examples_is_seeded_nested_and_in_order():
+def test_draw_is_seeded_nested_and_in_order():
     given = [Example(str(i)) for i in range(50)]
-    small, large = sample_examples(given, 5, 3), sample_examples(given, 20, 3)
-    assert small == sample_examples(given, 5, 3) != sample_examples(given, 5, 4)
+    data = read_dataset(given)
+    small, large = data.draw(5, 3).examples, data.draw(20, 3).examples
+    assert small == data.draw(5, 3).examples != data.draw(5, 4).examples
     assert set(small) < set(large)
     assert large == sorted(large, key=given.index)
-    assert sample_examples(given, 99) == given
+    assert data.draw(99).examples == given
     for wrong in (0, -1, True, 2.5):
         with pytest.raises(BadParameter, match="at least 1"):
-            sample_examples(given, wrong)
+            data.draw(wrong)
 
 
 def test_flag_rationale_marks_features_that_overlap_a_span():

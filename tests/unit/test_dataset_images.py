@@ -110,6 +110,16 @@ def test_read_dataset_of_a_list_takes_pictures_paths_labels_and_masks(tmp_path):
     assert read_dataset([("a.png", "cat")]).examples[0].given == ("a.png", "cat")
 
 
+def test_read_dataset_of_mappings_with_pictures_reads_labels_and_masks():
+    rows = [{"image": picture(), "species": one, "mask": np.array([[True, False]])} for one in "ab"]
+    data = read_dataset(rows)
+    assert (data.text, data.label, data.pictures) == ("image", "species", True)
+    assert [one.label for one in data.examples] == ["a", "b"]
+    assert read_mask(data.examples[0].mask).tolist() == [[1, 0]]
+    # An array under another name is no picture.
+    assert read_dataset([{"text": "a", "embedding": np.zeros((2, 2))}]).examples[0].given == "a"
+
+
 def test_stored_images_of_equal_pixels_have_an_equal_repr():
     one, other = (repr(StoredImage(picture(), "a")) for _ in range(2))
     assert one == other and one != repr(StoredImage(picture(8), "a"))

@@ -12,9 +12,9 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from whence.core.errors import BadExamples
+from whence.core.errors import BadExamples, TooLarge
 from whence.data import readers
-from whence.data.dataset import open_dataset
+from whence.data.dataset import open_dataset, read_dataset
 from whence.data.readers import _count_column_bytes
 
 pytestmark = pytest.mark.xdist_group("hostile")  # so that one process reads the files once
@@ -29,7 +29,7 @@ PROGRAM = """
 import json, sys
 import pyarrow.compute, pyarrow.parquet
 from tests.peak import peak_kilobytes
-from whence.core.errors import BadExamples
+from whence.core.errors import BadExamples, TooLarge
 from whence.data.dataset import SkippedRow, open_dataset
 def peak():
     return peak_kilobytes() / 1024
@@ -169,3 +169,17 @@ def test_open_dataset_of_compressed_parquet_beyond_the_limit_raises_bad_examples
     (tmp_path / "a.parquet.gz").write_bytes(gzip.compress(b"PAR1" * (MIB // 2)))
     with pytest.raises(BadExamples, match=r"a.parquet.gz holds more than 1 MiB. Unpack it first"):
         open_dataset(str(tmp_path / "a.parquet.gz"))
+
+
+def test_read_dataset_beyond_a_limit_of_rows_cells_or_bytes_raises_too_large(tmp_path):
+    """One text in a thousand rows is stored once, and a Python object in each."""
+    path = tmp_path / "a.parquet"
+    parquet(path, {"text": repeat_value("x" * 1000, 1000), "label": repeat_value("y", 1000)})
+    assert len(read_dataset(path, most=1000, most_bytes=1_001_000).examples) == 1000
+    with pytest.raises(TooLarge, match=r"a\.parquet has more than 999 rows"):
+        read_dataset(path, most=999)
+    with pytest.raises(TooLarge, match=r"a\.parquet holds more than 1,000,999 bytes"):
+        read_dataset(path, most=1000, most_bytes=1_000_999)
+    (tmp_path / "b.jsonl").write_text('{"text": "a", "more": [1, 2, 3, 4, 5, 6, 7, 8, 9]}\n')
+    with pytest.raises(TooLarge, match=r"b\.jsonl has more than 10 cells in its first 1 rows"):
+        read_dataset(tmp_path / "b.jsonl", most=1)

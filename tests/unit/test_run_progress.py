@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from whence.core.errors import BadExamples
-from whence.data.dataset import DatasetRow, SkippedRow, sample_examples
+from whence.data.dataset import Dataset, DatasetRow, SkippedRow
 from whence.data.example import Example
 from whence.runs.chunks import (
     WINDOW_BYTES,
@@ -223,11 +223,11 @@ def test_every_chunk_belongs_to_exactly_one_shard():
             assert len(parts) == 1
 
 
-def test_iterate_selected_rows_draws_the_same_sample_as_sample_examples():
+def test_iterate_selected_rows_draws_the_same_sample_as_dataset_draw():
     rows = ToyDataset(50)
     plan = Plan("toy", "toy.tsv", sample=7, seed=3)
     drawn = [one.example for one in iterate_selected_rows(rows, plan)]
-    assert drawn == sample_examples([one.example for one in rows], 7, 3)
+    assert drawn == Dataset.from_examples([one.example for one in rows], "rows").draw(7, 3).examples
     first = Plan("toy", "toy.tsv", sample=7, seed=3, limit=2)
     assert [one.example for one in iterate_selected_rows(rows, first)] == drawn[:2]
     assert (count_selected_rows(rows, plan), count_selected_rows(rows, first)) == (7, 2)

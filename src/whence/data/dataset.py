@@ -201,8 +201,9 @@ class Dataset:
             check_bare_pairs(self.examples, labels)
 
     def draw(self, n: int, seed: int = 0) -> "Dataset":
-        """Return a random sample of `n` examples in their original order; all if there are no more."""
-        _check_sample_size(n)
+        """Return `n` random examples in their original order, or all; a larger sample includes a smaller one."""
+        if isinstance(n, bool) or not isinstance(n, int) or n < 1:
+            raise BadParameter(f"A sample needs a whole number of examples, at least 1. Got {n!r}.")
         return self.select(sorted(shuffle_indices(self.examples, seed)[:n]), seed)
 
     def select(self, numbers: Sequence[int], seed: int) -> "Dataset":
@@ -267,7 +268,7 @@ def open_dataset(
     else:
         if most is not None:
             source = replace(source, rows=partial(limit_rows, source, most, most_bytes))
-        dataset = _build_table(source, text, pair, label, two)
+        dataset = _build_table(source, text, pair, label, two, streaming)
     if not streaming and not dataset.examples:
         raise BadExamples("The list of examples is empty. Give at least one text.")
     return dataset
@@ -396,12 +397,15 @@ def _build_table(
     pair: str | None,
     label: str | None,
     two: Sequence[tuple[str, str]],
+    streaming: bool,
 ) -> Dataset:
     """Return the data set of a source of rows; its columns are chosen from the first readable ones."""
     bad: UnreadableRow | None = None
     rows: list[TableRow] = []
     for row in source.rows():
         if isinstance(row, UnreadableRow):
+            if not streaming:
+                raise row.to_error()
             bad = bad or row
         else:
             rows.append(row)
@@ -412,7 +416,8 @@ def _build_table(
             raise BadExamples(f"{source.name} has no row that can be read. {bad.to_error()}")
         raise BadExamples(f"{source.name} has no rows. Give a file with at least one text.")
     try:
-        columns = resolve_columns(source.name, rows, text, pair, label, two)
+        name = rows[0][0] if source.kind == "list" else source.name
+        columns = resolve_columns(name, rows, text, pair, label, two)
     except UnknownColumns as error:
         raise error.with_rows(row for _, row in rows) from None
     return Dataset(
@@ -473,17 +478,6 @@ def _parse_entry(where: str, item: Any) -> Example:
 def shuffle_indices(examples: Sequence[Example], seed: int = 0) -> list[int]:
     """Return the numbers of the examples in random order."""
     return [int(i) for i in build_generator("sample of examples", seed).permutation(len(examples))]
-
-
-def sample_examples(examples: Sequence[Example], n: int, seed: int = 0) -> list[Example]:
-    """Return `n` random examples in their original order; a larger sample includes a smaller one."""
-    _check_sample_size(n)
-    return [examples[i] for i in sorted(shuffle_indices(examples, seed)[:n])]
-
-
-def _check_sample_size(n: int) -> None:
-    if isinstance(n, bool) or not isinstance(n, int) or n < 1:
-        raise BadParameter(f"A sample needs a whole number of examples, at least 1. Got {n!r}.")
 
 
 def hash_json(facts: Any) -> str:
@@ -561,20 +555,20 @@ def resolve_label_indices(examples: Sequence[Example], labels: tuple[str, ...]) 
             f"{missing} of {len(examples)} examples have no label. Take them out, or name another column: {_LABEL_HINT}."
         )
     data_labels = [str(example.label) for example in examples]
-    counts = Counter(data_labels)
     place = find_label_indices(data_labels, labels)
-    if len({place[label] for label in counts}) < 2:
+    if len(set(place.values())) < 2:
+        n = len(examples)
+        have = f"All {n} examples have" if n > 1 else "The only example has"
         raise BadExamples(
-            f"{_format_all(len(examples))} the label {data_labels[0]!r}. Give examples of at least two classes, or "
-            f"name another column: {_LABEL_HINT}."
+            f"{have} the label {data_labels[0]!r}. Give examples of at least two classes, or name another column: "
+            f"{_LABEL_HINT}."
         )
     return [place[label] for label in data_labels]
 
 
 def find_label_indices(data_labels: Iterable[str], labels: tuple[str, ...]) -> dict[str, int]:
     """Return the index among the model's labels of each label that occurs."""
-    counts = Counter(data_labels)
-    return _match_labels(counts, labels, counts.total())[1]
+    return _match_labels(data_labels, labels)[1]
 
 
 @dataclass(frozen=True)
@@ -591,94 +585,82 @@ class LabelNames:
 
 def match_label_names(data_labels: Iterable[str], labels: tuple[str, ...]) -> LabelNames | None:
     """Return the model's names for the labels that occur; None where they do not match."""
-    counts = Counter(data_labels)
-    if not counts or not labels:
+    data_labels = list(data_labels)
+    if not data_labels or not labels:
         return None
     try:
-        by, places = _match_labels(counts, labels, counts.total())
+        by, places = _match_labels(data_labels, labels)
     except BadExamples:
         return None
     return LabelNames({label: labels[place] for label, place in places.items()}, by)
 
 
-def _format_all(n: int) -> str:
-    return f"All {n} examples have" if n > 1 else "The only example has"
-
-
 def _match_labels(
-    counts: Counter[str], labels: tuple[str, ...], n: int
+    data_labels: Iterable[str], labels: tuple[str, ...]
 ) -> tuple[LabelMatch, dict[str, int]]:
     """Match each label by the first rule that knows all of them; return the rule and the indices."""
-    best: dict[str, int] = {}
-    for by, indices in _iterate_matches(list(counts), labels):
+    counts = Counter(data_labels)
+    matches = [
+        (by, {label: table[key] for label in counts if (key := parse(label.strip())) in table})
+        for by, parse, table in _build_label_rules(labels)
+    ]
+    for by, indices in matches:
         if len(indices) == len(counts):
             if by == "number":
-                _check_ambiguous_numbers(indices, list(counts), labels)
+                _check_ambiguous_numbers(indices, matches[-1][1], labels)
             return by, indices
-        best = max(best, indices, key=len)
+    best = max((indices for _, indices in matches), key=len)
     has = ", ".join(f"{number} {label!r}" for number, label in enumerate(labels[:8]))
     has += f" and {len(labels) - 8} more" if len(labels) > 8 else ""
     other = next(label for label in counts if label not in best)
     raise BadExamples(
-        f"The label {other[:40]!r} ({counts[other]} of {n} examples) is not one of the model's: {has}. Give names or "
-        f"numbers of these, not both, or name another column: {_LABEL_HINT}."
+        f"The label {other[:40]!r} ({counts[other]} of {counts.total()} examples) is not one of the model's: {has}. Give "
+        f"names or numbers of these, not both, or name another column: {_LABEL_HINT}."
     )
 
 
+def _build_label_rules(
+    labels: tuple[str, ...],
+) -> list[tuple[LabelMatch, Callable[[str], Any], dict[Any, int]]]:
+    """Return the rules in their order: how a label is read, and the model's index of what is read."""
+    folded = Counter(label.casefold() for label in labels)
+    digits = [re.findall(r"[0-9]+", label) for label in labels]
+    own = {int(found[0]): place for place, found in enumerate(digits) if len(found) == 1}
+    return [
+        ("name", str, {label: i for i, label in reversed(list(enumerate(labels)))}),
+        (
+            "name",
+            str.casefold,
+            {one.casefold(): i for i, one in enumerate(labels) if folded[one.casefold()] == 1},
+        ),
+        ("number", _parse_number, {i: i for i in range(len(labels))}),
+        ("truth", str.lower, {"false": 0, "true": 1} if len(labels) == 2 else {}),
+        # Only where every name has a number of its own; "LABEL_1" is an index and no such number.
+        ("own number", _parse_plain_number, own if len(own) == len(labels) else {}),
+    ]
+
+
+def _parse_number(label: str) -> int | None:
+    return _parse_plain_number(label.removeprefix("LABEL_"))
+
+
+def _parse_plain_number(label: str) -> int | None:
+    number = re.fullmatch(
+        r"([0-9]{1,6})(?:\.0+)?", label
+    )  # 1.0: many programs write 1 so in a column with gaps
+    return None if number is None else int(number[1])
+
+
 def _check_ambiguous_numbers(
-    indices: Mapping[str, int], data_labels: Sequence[str], labels: tuple[str, ...]
+    indices: Mapping[str, int], own: Mapping[str, int], labels: tuple[str, ...]
 ) -> None:
     """Refuse numbers that could be indices from 0 or numbers in label names, as 1 for "1 star"."""
-    own = _match_own_numbers(data_labels, labels)
-    other = next((one for one in data_labels if one in own and own[one] != indices[one]), None)
-    if other is not None and len(own) == len(data_labels):
+    other = next((one for one in indices if one in own and own[one] != indices[one]), None)
+    if other is not None and len(own) == len(indices):
         raise BadExamples(
             f"The label {other!r} may be {labels[indices[other]]!r}, number {indices[other]} from 0, or "
             f"{labels[own[other]]!r}. Give the names of the model's labels, or name another column: {_LABEL_HINT}."
         )
-
-
-def _match_own_numbers(data_labels: Sequence[str], labels: tuple[str, ...]) -> dict[str, int]:
-    """Match labels by the number in each label name, where every name has one of its own."""
-    numbers = [re.findall(r"[0-9]+", label) for label in labels]
-    own = {int(digits[0]): place for place, digits in enumerate(numbers) if len(digits) == 1}
-    if len(own) < len(labels):
-        return {}
-    matches = {label: re.fullmatch(r"\s*([0-9]{1,6})(?:\.0+)?\s*", label) for label in data_labels}
-    return {label: own[int(n[1])] for label, n in matches.items() if n and int(n[1]) in own}
-
-
-def _iterate_matches(
-    data_labels: Sequence[str], labels: tuple[str, ...]
-) -> Iterator[tuple[LabelMatch, dict[str, int]]]:
-    """Yield, for each matching rule, the labels that it knows with their indices."""
-    stripped = {label: label.strip() for label in data_labels}
-    folded = [label.casefold() for label in labels]
-    yield "name", {label: labels.index(name) for label, name in stripped.items() if name in labels}
-    yield (
-        "name",
-        {
-            label: folded.index(name.casefold())
-            for label, name in stripped.items()
-            if folded.count(name.casefold()) == 1
-        },
-    )
-    yield "number", _match_numbers(stripped, len(labels))
-    if len(labels) == 2:
-        truth = {"false": 0, "true": 1}
-        known = {n: truth[name.lower()] for n, name in stripped.items() if name.lower() in truth}
-        yield "truth", known
-    yield "own number", _match_own_numbers(data_labels, labels)
-
-
-def _match_numbers(stripped: Mapping[str, str], classes: int) -> dict[str, int]:
-    indices = {}
-    for label, name in stripped.items():
-        # Many programs write 1 as 1.0 in a column with gaps.
-        number = re.fullmatch(r"(?:LABEL_)?([0-9]{1,6})(?:\.0+)?", name)
-        if number and int(number[1]) < classes:
-            indices[label] = int(number[1])
-    return indices
 
 
 PAIR_HINT = (

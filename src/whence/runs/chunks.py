@@ -29,7 +29,7 @@ def iterate_selected_rows(data: Dataset, plan: Plan) -> Iterator[DatasetRow | Sk
     """Yield the rows of the plan: a sample drawn by its seed, or all, up to its limit."""
     entries: Iterator[DatasetRow | SkippedRow] = iter(data)
     if plan.sample is not None:
-        # The same draw as whence.data.dataset.sample_examples.
+        # The same draw as whence.data.dataset.Dataset.draw.
         order = build_generator("sample of examples", plan.seed).permutation(
             _require_row_count(data)
         )
