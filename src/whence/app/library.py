@@ -11,7 +11,6 @@ import os
 import re
 import threading
 import time
-import zlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -24,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from whence.app.error_responses import describe_error
 from whence.app.schema import RunExample, RunFacts, RunRow, RunRows, RunTest, RunWord, Scale, Source
 from whence.app.settings import Settings
-from whence.core.errors import BadExamples, BadStore, CannotRead, NotFound, TooLarge, WhenceError
+from whence.core.errors import BadStore, CannotRead, NotFound, WhenceError
 from whence.core.files import format_public_name, read_json
 from whence.data.example import UnknownColumns
 from whence.data.readers import parse_file_name
@@ -663,7 +662,6 @@ def translate_run_errors(name: str) -> Iterator[None]:
 Columns = dict[str, str | None]  # text, pair, label
 
 _MAX_EXPANSION = 8  # limit of unpacked bytes, in multiples of the upload limit
-_CHUNK_BYTES = 2**20  # bytes unpacked in one step
 
 
 def clean_file_name(name: str) -> str:
@@ -732,7 +730,6 @@ class DataSets:
 
         name = clean_file_name(name)
         limit = self._settings.upload * _MAX_EXPANSION
-        _check_unpacked_size(name, raw, limit)
         reader: Callable[..., Dataset] = partial(
             read_dataset, name, raw=raw, most=self._settings.rows, most_bytes=limit
         )
@@ -788,39 +785,3 @@ def _describe_dataset(key: str, content: "Dataset | UnknownColumns") -> dict[str
         "guessed": list(content.guessed),
         "columns": list(content.columns),
     }
-
-
-def _check_unpacked_size(name: str, raw: bytes, limit: int) -> None:
-    """Raise TooLarge if a compressed file holds more than `limit` bytes (zip bomb)."""
-    from whence.data.readers import is_compressed, measure_parquet, parse_ending
-
-    ending = parse_ending(name)
-    plain = (
-        _decompress_gzip(name, raw, limit, keep=ending == ".parquet")
-        if is_compressed(name)
-        else raw
-    )
-    if plain is None or (ending == ".parquet" and measure_parquet(name, plain) > limit):
-        raise TooLarge(f"{name} holds more than {limit:,} bytes when it is unpacked.")
-
-
-def _decompress_gzip(name: str, raw: bytes, limit: int, keep: bool) -> bytes | None:
-    """Return the unpacked bytes of a gzip file if `keep`, else b""; None beyond the limit."""
-    rest, parts, size = raw, [], 0
-    while rest:
-        unpacking = zlib.decompressobj(wbits=31)
-        while rest and not unpacking.eof:
-            try:
-                part = unpacking.decompress(rest, _CHUNK_BYTES)
-            except zlib.error as error:
-                raise BadExamples(
-                    f"{name} is not a whole gzip file ({error}). Compress it again."
-                ) from None
-            size += len(part)
-            if size > limit:
-                return None
-            if keep:
-                parts.append(part)
-            rest = unpacking.unconsumed_tail
-        rest = unpacking.unused_data
-    return b"".join(parts)

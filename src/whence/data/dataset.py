@@ -260,7 +260,10 @@ def open_dataset(
     if isinstance(data, Dataset):
         return data
     two = PAIR_COLUMNS if question_first else PASSAGE_FIRST_COLUMNS
-    source = _open_source(data, raw, pair, streaming)
+    if raw is not None:
+        source: RowSource | None = open_row_file(data, raw, most_bytes)
+    else:
+        source = _open_source(data, pair, streaming)
     if source is None:
         dataset = _build_mixed_list(list(data), text, pair, label, two)
     elif source.kind == "pictures":
@@ -278,12 +281,10 @@ def open_dataset(
 read_dataset = partial(open_dataset, streaming=False)
 
 
-def _open_source(
-    data: Any, raw: bytes | None, pair: str | None, streaming: bool
-) -> RowSource | None:
+def _open_source(data: Any, pair: str | None, streaming: bool) -> RowSource | None:
     """Open anything as a source of rows; None for a list of which some entries are no mappings."""
     if isinstance(data, str | Path):
-        return _open_address(data, pair, streaming) if raw is None else open_row_file(data, raw)
+        return _open_address(data, pair, streaming)
     if is_data_frame(data):
         return open_frame(data)
     if isinstance(data, list | tuple) and data and all(isinstance(one, Mapping) for one in data):

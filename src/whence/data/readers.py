@@ -238,8 +238,13 @@ class RowSource:
     guessed: tuple[str, ...] = ()  # ("split",) if the split was guessed
 
 
-def open_row_file(address: str | Path | RemotePath, raw: bytes | None = None) -> RowSource:
-    """Open a file as a source of rows; its ending tells the format. `raw`: its content, if it is in memory."""
+def open_row_file(
+    address: str | Path | RemotePath, raw: bytes | None = None, most_bytes: int | None = None
+) -> RowSource:
+    """Open a file as a source of rows; its ending tells the format.
+
+    `raw`: its content, if it is in memory. More than `most_bytes` bytes, once it is unpacked, are an error.
+    """
     name = parse_file_name(address.path if isinstance(address, RemotePath) else address)
     ending = parse_ending(name)
 
@@ -251,10 +256,10 @@ def open_row_file(address: str | Path | RemotePath, raw: bytes | None = None) ->
                 return
             try:
                 with gzip.GzipFile(fileobj=file) as plain:
-                    if ending != ".parquet":
+                    if ending != ".parquet" and most_bytes is None:
                         yield plain  # type: ignore[misc]  # a file in all but its declared type
                         return
-                    with _unpack_to_disk(name, plain) as whole:
+                    with _unpack_to_disk(name, plain, most_bytes) as whole:
                         yield whole
             except (gzip.BadGzipFile, EOFError, zlib.error) as error:
                 raise BadExamples(
@@ -263,6 +268,8 @@ def open_row_file(address: str | Path | RemotePath, raw: bytes | None = None) ->
 
     def read_rows() -> Rows:
         with open_plain() as file:
+            if ending == ".parquet" and most_bytes is not None:
+                _check_parquet_size(name, file, most_bytes)
             yield from _FORMAT_READERS[ending](name, file)
 
     def count_rows() -> int:
@@ -301,11 +308,16 @@ def parse_ending(name: str) -> str:
 
 
 @contextmanager
-def _unpack_to_disk(name: str, file: Any) -> Iterator[IO[bytes]]:
-    """Unpack a compressed file to a temporary one, for formats that need random access."""
+def _unpack_to_disk(name: str, file: gzip.GzipFile, most_bytes: int | None) -> Iterator[IO[bytes]]:
+    """Unpack a compressed file to a temporary one: for random access, or so that its size is known."""
     with TemporaryFile() as whole:
-        while some := file.read(_READ_STEP):
-            if whole.tell() + len(some) > _MAX_UNPACKED_BYTES:
+        while some := file.read1(
+            _READ_STEP
+        ):  # also of a file that breaks off: too large comes first
+            size = whole.tell() + len(some)
+            if most_bytes is not None and size > most_bytes:
+                raise _build_size_error(name, most_bytes)
+            if most_bytes is None and size > _MAX_UNPACKED_BYTES:
                 raise BadExamples(
                     f"{name} holds more than {_MAX_UNPACKED_BYTES >> 20} MiB. Unpack it first, or leave the compression to the "
                     "format."
@@ -506,12 +518,17 @@ def _read_parquet(name: str, file: IO[bytes]) -> Rows:
                         yield where, replace_class_ids(row, classes)
 
 
-def measure_parquet(name: str, raw: bytes) -> int:
-    """Return the bytes that a file holds at least once it is unpacked, by its metadata."""
-    with _open_parquet(name, BytesIO(raw)) as file:
-        groups = [file.metadata.row_group(i) for i in range(file.metadata.num_row_groups)]
-        stored = sum(int(group.total_byte_size) for group in groups)
-        return max(stored, 8 * sum(map(_count_values, groups)))
+def _check_parquet_size(name: str, file: IO[bytes], most_bytes: int) -> None:
+    """Refuse a file that holds more bytes once it is unpacked, by its metadata."""
+    with _open_parquet(name, file) as opened:
+        groups = map(opened.metadata.row_group, range(opened.metadata.num_row_groups))
+        sizes = [(group.total_byte_size, 8 * _count_values(group)) for group in groups]
+    if any(sum(kind) > most_bytes for kind in zip(*sizes, strict=True)):
+        raise _build_size_error(name, most_bytes)
+
+
+def _build_size_error(name: str, most_bytes: int) -> TooLarge:
+    return TooLarge(f"{name} holds more than {most_bytes:,} bytes when it is unpacked.")
 
 
 def _count_values(group: Any) -> int:
@@ -740,7 +757,7 @@ def limit_rows(source: RowSource, most: int, most_bytes: int | None) -> Rows:
                 "in memory here. Give a part of it."
             )
         if most_bytes is not None and size > most_bytes:
-            raise TooLarge(f"{name} holds more than {most_bytes:,} bytes when it is unpacked.")
+            raise _build_size_error(name, most_bytes)
         yield item
 
 

@@ -129,16 +129,14 @@ def silence_transformers() -> Iterator[None]:
 def _wrap_foreign_errors(
     name: str, build_error: Callable[[BaseException, str], WhenceError]
 ) -> Iterator[None]:
-    """Silence transformers, and replace whatever it raises by the error built from that and its first line.
-
-    transformers, the Hub client and tokenizers raise a dozen classes; the user needs one error with a remedy.
-    """
+    """Silence transformers, and replace whatever it raises by the error built from that and its first line."""
     try:
         with silence_transformers():
             yield
     except WhenceError:
         raise
     except BaseException as error:
+        # transformers, the Hub client and tokenizers raise a dozen classes; the user needs one error with a remedy.
         if not is_failure(error):
             raise
         if "trust_remote_code" in str(error):
