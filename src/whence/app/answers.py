@@ -102,7 +102,7 @@ def _explain_by_methods(
         progress=progress,
         **model.build_options(model_input),
     )
-    return explanations if isinstance(explanations, list) else [explanations]
+    return [{one.method: one for one in group} for group in explanations.group_by_input()]
 
 
 def _find_warnings(model: ServedModel, model_input: Input) -> list[dict[str, str]]:

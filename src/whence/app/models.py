@@ -255,7 +255,8 @@ class ServedModel:
     def _load(self) -> "Explainer":
         settings = self._settings
         with _LOAD_LOCK:
-            from whence.explain.explainer import describe_model_options, load
+            from whence.explain.examine import describe_model_options
+            from whence.explain.explainer import load
 
             explainer = load(self.origin, device=settings.device, dtype=settings.dtype)
         self._facts = describe_model_options(explainer)

@@ -24,8 +24,10 @@ from whence.core.errors import (
 from whence.core.progress import Progress
 from whence.core.types import OutputScale
 from whence.data.readout import ContinuationReadout, EntityReadout
-from whence.explain.explainer import Explainer, describe_model_options, load
+from whence.explain.examine import describe_model_options
+from whence.explain.explainer import Explainer, load
 from whence.explain.explanation import Explanation
+from whence.explain.explanations import Explanations
 from whence.explain.inside import STATISTICS, Inside
 from whence.explain.page import build_explanations_data
 from whence.flow.classic import ClassicSettings
@@ -318,7 +320,7 @@ class NotebookSession:
                 self._resolve_input(model_input), method=method, **self._build_options(model_input)
             )
             self._explanations[key] = (
-                result[model_input.get("entity") or 0] if isinstance(result, list) else result
+                result[model_input.get("entity") or 0] if isinstance(result, Explanations) else result
             )
         return self._explanations[key]
 
@@ -513,12 +515,12 @@ def workbench(
             by_name = explainer.explain(
                 text, method=names, target=target, of=of, truncate=truncate, **about
             )
-            if not isinstance(by_name, dict):
+            if not by_name.of_one:
                 raise BadParameter(
                     f"The workbench shows one text or picture, and one thing about it. Got {len(by_name)}: open one "
                     "for each."
                 )
-            explanations = list(by_name.values())
+            explanations = by_name.flatten()
     widget_class = _import_workbench()
     other = None if against is None else _resolve_explainer(against)
     session = NotebookSession(explainer, explanations, text=text, about=about, other=other)

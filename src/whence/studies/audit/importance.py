@@ -11,11 +11,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from whence.core.progress import ProgressCounter
 from whence.data.batches import Batch
 from whence.data.removal import DRAWS_PER_REMOVAL, Removal, remove_tokens, resolve_removal
 from whence.data.tokens import EncodedInput
-from whence.explain.batch_explainer import ProgressCounter, run_method, trace_batch
-from whence.explain.batch_policy import BatchPlanner
+from whence.explain.batch_policy import choose_batch_policy, widen_for_variants
+from whence.explain.pipeline import run_method, trace_batch
 from whence.explain.request import resolve_methods
 from whence.metrics._trial import ROUNDINGS
 from whence.stats.rank import level_ties
@@ -82,15 +83,16 @@ def integrated_gradients(subject: AuditSubject, **params: Any) -> list[Numbers]:
     key = ("integrated_gradients", *sorted(request.params.items()))
     if key not in subject.memo:
         magnitudes: list[Numbers] = [np.empty(0)] * len(subject.items)
-        policy = BatchPlanner(loaded).policy(subject.items, asks=True)
+        policy = choose_batch_policy(loaded, subject.items, variants=True)
 
         def integrate(numbers: Sequence[int], batch: Batch) -> None:
             trace = trace_batch(loaded, batch, [request], _PREDICTED_LABEL)
-            tally = ProgressCounter(None, batch.items, [request])
-            scores, _, passes, _ = run_method(loaded, request, trace, policy, tally)
-            for number, row in zip(numbers, scores, strict=True):
+            result = run_method(
+                loaded, request, trace=trace, policy=policy, counter=ProgressCounter(None)
+            )
+            for number, row in zip(numbers, result.scores, strict=True):
                 magnitudes[number] = _compute_magnitudes(row[subject.places[number]], loaded.dtype)
-            subject.tick(sum(1 + calls.forward + 2 * calls.backward for calls in passes))
+            subject.tick(sum(1 + calls.forward + 2 * calls.backward for calls in result.extra))
 
         subject.run_in_batches("integrated gradients", integrate)
         subject.memo[key] = magnitudes
@@ -100,12 +102,13 @@ def integrated_gradients(subject: AuditSubject, **params: Any) -> list[Numbers]:
 
 def _compute_leave_one_out(subject: AuditSubject, how: Removal) -> list[Numbers]:
     """Query the model with each content token left out; batches are filled across examples."""
-    loaded, sharing = subject.loaded, BatchPlanner(subject.loaded)
+    loaded = subject.loaded
+    policy = choose_batch_policy(loaded, subject.items, probe=True)
     answers = PredictionCache(
         loaded.model,
         pad_id=loaded.pad_id,
         device=loaded.device,
-        policy=sharing.variants(sharing.policy(subject.items, tests=True), subject.items),
+        policy=widen_for_variants(loaded, policy),
         infiller=loaded.infiller,
     )
     distances = [np.full(len(places), np.nan) for places in subject.content]
